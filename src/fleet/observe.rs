@@ -1,0 +1,414 @@
+//! Observations: the only things that change a fleet. Sources emit them; the ledger folds them.
+
+use crate::base::{Moment, Name, ObjectKey};
+
+use super::reading::Page;
+
+/// The kinds of object that a source lists as a whole, so that a relist can sweep what has gone.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Table {
+    /// Nodes.
+    Nodes,
+    /// Pods.
+    Pods,
+    /// Namespaces (for the labels that name a team).
+    Namespaces,
+    /// ReplicaSets: links of an owner chain.
+    ReplicaSets,
+    /// Deployments.
+    Deployments,
+    /// StatefulSets.
+    StatefulSets,
+    /// DaemonSets: links of an owner chain.
+    DaemonSets,
+    /// batch/v1 Jobs.
+    Jobs,
+    /// JobSets.
+    JobSets,
+}
+
+impl Table {
+    /// Every table, in display order.
+    pub const ALL: &'static [Self] = &[
+        Self::Nodes,
+        Self::Pods,
+        Self::Namespaces,
+        Self::ReplicaSets,
+        Self::Deployments,
+        Self::StatefulSets,
+        Self::DaemonSets,
+        Self::Jobs,
+        Self::JobSets,
+    ];
+
+    /// The plural resource name in the API.
+    pub const fn plural(self) -> &'static str {
+        match self {
+            Self::Nodes => "nodes",
+            Self::Pods => "pods",
+            Self::Namespaces => "namespaces",
+            Self::ReplicaSets => "replicasets",
+            Self::Deployments => "deployments",
+            Self::StatefulSets => "statefulsets",
+            Self::DaemonSets => "daemonsets",
+            Self::Jobs => "jobs",
+            Self::JobSets => "jobsets",
+        }
+    }
+}
+
+/// One thing that a source saw.
+#[derive(Clone, Debug)]
+pub enum Observation {
+    /// A (re)list of a table begins: nothing is forgotten yet.
+    Begin(Table),
+    /// The (re)list is complete: what it did not mention has gone.
+    End(Table),
+    /// The table's source failed; its rows stay, aged.
+    Lost(Table, Lost),
+    /// The table does not exist on this cluster (its API group is not served): known to be empty.
+    Absent(Table),
+    /// A node as it is now.
+    Node(Box<NodeSeen>),
+    /// A pod as it is now.
+    Pod(Box<PodSeen>),
+    /// A workload as it is now.
+    Workload(Box<WorkloadSeen>),
+    /// A namespace and its labels as they are now.
+    Namespace(Name, Labels),
+    /// An object has gone; the key's namespace is empty for nodes and namespaces.
+    Gone(Table, ObjectKey),
+    /// One page of readings.
+    Page(Box<Page>),
+    /// How a source fares.
+    Source(SourceHealth),
+    /// The server's clock minus this machine's, in milliseconds.
+    Skew(i64),
+}
+
+/// Why a table's source is lost.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum LostKind {
+    /// The server answers, but not to us: 401 or 403.
+    Rights,
+    /// Nobody answers, or with nonsense.
+    Unreachable,
+}
+
+/// A lost source, in words that name the mend.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lost {
+    /// Rights or reach: decides exit code 3 or 4.
+    pub kind: LostKind,
+    /// When it was lost.
+    pub since: Moment,
+    /// What failed, where, and the mend.
+    pub message: String,
+}
+
+/// Labels or annotations, sorted by key.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Labels(Box<[(Name, Name)]>);
+
+impl Labels {
+    /// The value of `key`.
+    pub fn get(&self, key: &str) -> Option<&Name> {
+        self.0
+            .binary_search_by(|(known, _)| known.as_str().cmp(key))
+            .ok()
+            .map(|at| &self.0[at].1)
+    }
+
+    /// The value of the first key that is present and not empty.
+    pub fn first<'a>(&self, keys: impl IntoIterator<Item = &'a str>) -> Option<&Name> {
+        keys.into_iter()
+            .find_map(|key| self.get(key).filter(|value| !value.is_empty()))
+    }
+
+    /// Keys and values in key order.
+    pub fn iter(&self) -> impl Iterator<Item = (&Name, &Name)> + '_ {
+        self.0.iter().map(|(key, value)| (key, value))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True when there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl FromIterator<(Name, Name)> for Labels {
+    fn from_iter<I: IntoIterator<Item = (Name, Name)>>(pairs: I) -> Self {
+        let mut all: Vec<(Name, Name)> = pairs.into_iter().collect();
+        all.sort();
+        all.dedup_by(|later, first| later.0 == first.0);
+        Self(all.into_boxed_slice())
+    }
+}
+
+/// Amounts of what a node has or a pod asks for.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Resources {
+    /// CPU in thousandths of a core.
+    pub cpu_milli: i64,
+    /// Memory in bytes.
+    pub memory_bytes: i64,
+    /// Accelerators by extended-resource name (`nvidia.com/gpu`), sorted, zeros left in.
+    pub devices: Box<[(Name, u32)]>,
+}
+
+impl Resources {
+    /// All accelerators together, whatever their resource name.
+    pub fn device_count(&self) -> u32 {
+        self.devices.iter().map(|(_, count)| *count).sum()
+    }
+
+    /// The count of one resource; `None` when it is not mentioned.
+    pub fn device(&self, resource: &str) -> Option<u32> {
+        self.devices
+            .iter()
+            .find(|(name, _)| &**name == resource)
+            .map(|(_, count)| *count)
+    }
+}
+
+/// A status condition of an object.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Condition {
+    /// Its type, `Ready` say.
+    pub kind: Name,
+    /// True, False, or `None` for Unknown.
+    pub status: Option<bool>,
+    /// A word for programs.
+    pub reason: Name,
+    /// A sentence for people.
+    pub message: Name,
+    /// When the status last changed.
+    pub since: Option<Moment>,
+}
+
+/// A node's taint.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Taint {
+    /// Key.
+    pub key: Name,
+    /// Value, may be empty.
+    pub value: Name,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    pub effect: Name,
+    /// When it was added, where the API says so.
+    pub since: Option<Moment>,
+}
+
+/// A node, projected.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct NodeSeen {
+    /// Name.
+    pub name: Name,
+    /// Unique id of this incarnation.
+    pub uid: Name,
+    /// Every label.
+    pub labels: Labels,
+    /// Annotations that we know how to read (cordon marks).
+    pub annotations: Labels,
+    /// The cloud's id of the machine.
+    pub provider_id: Option<Name>,
+    /// Cordoned.
+    pub unschedulable: bool,
+    /// Taints.
+    pub taints: Vec<Taint>,
+    /// Conditions.
+    pub conditions: Vec<Condition>,
+    /// What the machine has.
+    pub capacity: Resources,
+    /// What pods may ask for.
+    pub allocatable: Resources,
+    /// When it joined.
+    pub created: Moment,
+}
+
+/// A controller reference.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct OwnerRef {
+    /// Kind, `Job` say.
+    pub kind: Name,
+    /// Name, in the same namespace.
+    pub name: Name,
+    /// Unique id.
+    pub uid: Name,
+}
+
+/// A pod's phase.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Phase {
+    /// Accepted, not all containers run.
+    #[default]
+    Pending,
+    /// Bound, at least one container runs.
+    Running,
+    /// Ended well.
+    Succeeded,
+    /// Ended badly.
+    Failed,
+    /// The node cannot be asked.
+    Unknown,
+}
+
+impl Phase {
+    /// True once no container will run again: its devices are free.
+    pub const fn is_over(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed)
+    }
+}
+
+/// Why something stopped.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Failure {
+    /// Exit code of the container that ended last.
+    pub exit_code: Option<i32>,
+    /// `OOMKilled`, `Error`, `Evicted`, … with the message where there is one.
+    pub message: Name,
+    /// Restarts in all.
+    pub restarts: u32,
+    /// When and why a pod was last evicted.
+    pub last_eviction: Option<Moment>,
+}
+
+/// A device that the API itself says a pod holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Claimed {
+    /// By the device plugin's id, from `status.containerStatuses[].allocatedResourcesStatus`.
+    Id(Name),
+    /// By a DRA claim: driver, pool, device.
+    Claim(Name, Name, Name),
+}
+
+/// A pod, projected.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct PodSeen {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// Unique id of this incarnation.
+    pub uid: Name,
+    /// The node it is bound to.
+    pub node: Option<Name>,
+    /// Phase.
+    pub phase: Phase,
+    /// Labels; kept only for pods that ask for devices or serve readings.
+    pub labels: Labels,
+    /// Annotations that we know how to read.
+    pub annotations: Labels,
+    /// Its controller.
+    pub owner: Option<OwnerRef>,
+    /// What it asks for (the larger of init and main containers, plus overhead).
+    pub requests: Resources,
+    /// Resolved priority.
+    pub priority: i32,
+    /// When it was made.
+    pub created: Moment,
+    /// When it was bound to its node.
+    pub scheduled: Option<Moment>,
+    /// When its containers first ran.
+    pub started: Option<Moment>,
+    /// When it was told to end; it holds its devices until it has gone.
+    pub deleted: Option<Moment>,
+    /// All containers ready.
+    pub ready: bool,
+    /// Why the scheduler has not placed it: reason and message.
+    pub unschedulable: Option<(Name, Name)>,
+    /// Node selector.
+    pub node_selector: Labels,
+    /// Why it failed or restarts.
+    pub failure: Option<Failure>,
+    /// Devices that the API says it holds.
+    pub claimed: Vec<Claimed>,
+    /// Its address.
+    pub ip: Option<Name>,
+}
+
+/// A workload controller, projected: what a team calls its job.
+#[derive(Clone, PartialEq, Debug)]
+pub struct WorkloadSeen {
+    /// The table it was listed in.
+    pub table: Table,
+    /// Kind, `JobSet` say.
+    pub kind: Name,
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// Unique id of this incarnation.
+    pub uid: Name,
+    /// Labels.
+    pub labels: Labels,
+    /// Annotations that we know how to read.
+    pub annotations: Labels,
+    /// Its own controller: the next link of the chain.
+    pub owner: Option<OwnerRef>,
+    /// When it was made.
+    pub created: Moment,
+    /// Held by `spec.suspend`.
+    pub suspended: bool,
+    /// Pods it wants at the same time.
+    pub pods: u32,
+    /// Pods that must run together or not at all; `None` when pods are independent.
+    pub gang_min: Option<u32>,
+    /// What one pod asks for (of the largest pod set).
+    pub per_pod: Resources,
+    /// What all its pods ask for together.
+    pub total: Resources,
+    /// Name of the priority class.
+    pub priority_class: Option<Name>,
+    /// Conditions.
+    pub conditions: Vec<Condition>,
+    /// When it was told to end.
+    pub deleted: Option<Moment>,
+    /// When it first ran.
+    pub started: Option<Moment>,
+    /// When it ended.
+    pub finished: Option<Moment>,
+    /// It ended well (true), badly (false), or has not ended.
+    pub outcome: Option<bool>,
+    /// Pods that failed.
+    pub failed_pods: u32,
+}
+
+/// How fresh a source is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum SourceState {
+    /// Answers in time.
+    Live,
+    /// Has been silent for longer than it should.
+    Stale,
+    /// Fails.
+    Lost,
+}
+
+/// How a source fares.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SourceHealth {
+    /// Its own name: `api pods`, `dcgm gpu-operator/nvidia-dcgm-exporter-x7`.
+    pub name: Name,
+    /// `kubernetes`, or the dialect's name.
+    pub kind: Name,
+    /// State as the source sees itself; the ledger may age it to stale.
+    pub state: SourceState,
+    /// When it last answered well.
+    pub last_ok: Option<Moment>,
+    /// How long it may be silent before it is stale.
+    pub patience: std::time::Duration,
+    /// How long its last answer took, milliseconds.
+    pub latency_ms: Option<u32>,
+    /// Failures since the start.
+    pub errors: u64,
+    /// Series turned into readings in the last page.
+    pub series_used: Option<u32>,
+    /// Series or lines that were not.
+    pub series_skipped: Option<u32>,
+    /// Requests sent in the last minute.
+    pub calls_per_minute: Option<u32>,
+    /// What is wrong and the mend; empty when all is well.
+    pub message: String,
+}

@@ -1,0 +1,225 @@
+//! The canonical signals: the one name, unit and meaning that every exporter's metric is turned into.
+
+macro_rules! signals {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal, $kind:ident;)*) => {
+        /// A canonical measurement of a device, slice or node. Units are in the name; ratios are 0 to 1.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[repr(u8)]
+        pub enum Signal { $($(#[$doc])* $variant,)* }
+
+        impl Signal {
+            /// Every signal, in the order of the enum.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The canonical name, as `contract.md` and the dialect files spell it.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// Whether the value is a level or a running total.
+            pub const fn kind(self) -> Kind {
+                match self { $(Self::$variant => Kind::$kind,)* }
+            }
+        }
+    };
+}
+
+/// How a signal's values relate over time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A level: each value stands alone.
+    Gauge,
+    /// A total that only grows, but for restarts: differences matter.
+    Counter,
+}
+
+signals! {
+    /// Share of time with work resident, 0 to 1.
+    Util = "util_ratio", Gauge;
+    /// Share of streaming multiprocessors active, 0 to 1.
+    SmActive = "sm_active_ratio", Gauge;
+    /// Share of warps resident, 0 to 1.
+    SmOccupancy = "sm_occupancy_ratio", Gauge;
+    /// Share of cycles in which a tensor or matrix unit was active, 0 to 1.
+    TensorActive = "tensor_active_ratio", Gauge;
+    /// Share of cycles in which device memory was active, 0 to 1.
+    DramActive = "dram_active_ratio", Gauge;
+    /// Share of time the encoder was busy, 0 to 1.
+    EncoderUtil = "encoder_util_ratio", Gauge;
+    /// Share of time the decoder was busy, 0 to 1.
+    DecoderUtil = "decoder_util_ratio", Gauge;
+    /// Device memory in use, bytes.
+    MemUsed = "mem_used_bytes", Gauge;
+    /// Device memory free, bytes.
+    MemFree = "mem_free_bytes", Gauge;
+    /// Device memory kept by driver and firmware, bytes.
+    MemReserved = "mem_reserved_bytes", Gauge;
+    /// Device memory in all, bytes.
+    MemTotal = "mem_total_bytes", Gauge;
+    /// Device memory in use as a share of what can be used, 0 to 1.
+    MemUsedRatio = "mem_used_ratio", Gauge;
+    /// Core temperature, degrees Celsius.
+    Temp = "temp_celsius", Gauge;
+    /// Memory temperature, degrees Celsius.
+    MemTemp = "mem_temp_celsius", Gauge;
+    /// Core temperature at which the device slows down, degrees Celsius.
+    TempSlowdown = "temp_slowdown_celsius", Gauge;
+    /// Core temperature at which the device shuts down, degrees Celsius.
+    TempShutdown = "temp_shutdown_celsius", Gauge;
+    /// Degrees Celsius left before the device slows down; may be negative.
+    TempMargin = "temp_margin_celsius", Gauge;
+    /// Power drawn, watts.
+    Power = "power_watts", Gauge;
+    /// Power limit in force, watts.
+    PowerLimit = "power_limit_watts", Gauge;
+    /// Energy used since the driver was loaded, joules.
+    Energy = "energy_joules_total", Counter;
+    /// Core clock, hertz.
+    SmClock = "sm_clock_hz", Gauge;
+    /// Memory clock, hertz.
+    MemClock = "mem_clock_hz", Gauge;
+    /// PCIe bytes sent a second.
+    PcieTx = "pcie_tx_bytes_per_s", Gauge;
+    /// PCIe bytes received a second.
+    PcieRx = "pcie_rx_bytes_per_s", Gauge;
+    /// PCIe replays since the driver was loaded.
+    PcieReplay = "pcie_replay_total", Counter;
+    /// NVLink (or xGMI) bytes a second, both directions.
+    Nvlink = "nvlink_bytes_per_s", Gauge;
+    /// NVLink bytes sent a second.
+    NvlinkTx = "nvlink_tx_bytes_per_s", Gauge;
+    /// NVLink bytes received a second.
+    NvlinkRx = "nvlink_rx_bytes_per_s", Gauge;
+    /// NVLink errors since the driver was loaded.
+    NvlinkErrors = "nvlink_errors_total", Counter;
+    /// The last XID code; 0 is none. Sticky until the driver is reloaded.
+    XidLast = "xid_last", Gauge;
+    /// XID errors within the exporter's window.
+    XidWindow = "xid_count_window", Gauge;
+    /// Corrected (single-bit) memory errors.
+    EccCorrected = "ecc_sbe_total", Counter;
+    /// Uncorrected (double-bit) memory errors.
+    EccUncorrected = "ecc_dbe_total", Counter;
+    /// Memory rows remapped for uncorrectable errors.
+    RemappedUncorrectable = "remapped_rows_uncorrectable", Counter;
+    /// Memory rows remapped for correctable errors.
+    RemappedCorrectable = "remapped_rows_correctable", Counter;
+    /// 1 when a row could not be remapped.
+    RemapFailed = "row_remap_failed", Gauge;
+    /// 1 when a remapped row waits for a reset.
+    RemapPending = "row_remap_pending", Gauge;
+    /// Clock-event bits as NVML defines them.
+    ThrottleReasons = "throttle_reasons", Gauge;
+    /// Seconds slowed by power, in all.
+    PowerViolation = "power_violation_seconds_total", Counter;
+    /// Seconds slowed by heat, in all.
+    ThermalViolation = "thermal_violation_seconds_total", Counter;
+    /// The exporter's own word: 1 healthy, 0 not.
+    Health = "health", Gauge;
+    /// What NVML recommends: 0 none, 1 reset, 2 reboot, 3 drain P2P, 4 drain and reset.
+    RecoveryAction = "recovery_action", Gauge;
+    /// Accelerators that a node says it has.
+    DeviceCount = "device_count", Gauge;
+}
+
+impl Signal {
+    /// The signal of this canonical name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|signal| signal.name() == name)
+    }
+}
+
+/// Values by signal, sorted by signal, at most one each. A signal that is not there is unknown, never zero.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Signals(Box<[(Signal, f64)]>);
+
+impl Signals {
+    /// The value, when known.
+    pub fn get(&self, signal: Signal) -> Option<f64> {
+        self.0
+            .binary_search_by_key(&signal, |(known, _)| *known)
+            .ok()
+            .map(|at| self.0[at].1)
+    }
+
+    /// Every known value in signal order.
+    pub fn iter(&self) -> impl Iterator<Item = (Signal, f64)> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// How many signals are known.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True when nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// These values, with those of `other` where these are silent.
+    #[must_use]
+    pub fn or(&self, other: &Self) -> Self {
+        self.iter()
+            .chain(
+                other
+                    .iter()
+                    .filter(|(signal, _)| self.get(*signal).is_none()),
+            )
+            .collect()
+    }
+}
+
+/// The last value of a signal wins; values that are not finite are left out, for they say nothing.
+impl FromIterator<(Signal, f64)> for Signals {
+    fn from_iter<I: IntoIterator<Item = (Signal, f64)>>(values: I) -> Self {
+        let mut all: Vec<(Signal, f64)> = Vec::new();
+        for (signal, value) in values {
+            if !value.is_finite() {
+                continue;
+            }
+            match all.binary_search_by_key(&signal, |(known, _)| *known) {
+                Ok(at) => all[at].1 = value,
+                Err(at) => all.insert(at, (signal, value)),
+            }
+        }
+        Self(all.into_boxed_slice())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_found_again() {
+        for signal in Signal::ALL {
+            assert_eq!(Signal::from_name(signal.name()), Some(*signal));
+        }
+        assert_eq!(Signal::from_name("util"), None);
+    }
+
+    #[test]
+    fn unknown_is_not_zero() {
+        let signals: Signals = [
+            (Signal::Temp, f64::NAN),
+            (Signal::Util, 0.0),
+            (Signal::Util, 0.5),
+        ]
+        .into_iter()
+        .collect();
+        assert_eq!(signals.get(Signal::Temp), None);
+        assert_eq!(signals.get(Signal::Util), Some(0.5));
+        let other: Signals = [(Signal::Temp, 60.0), (Signal::Util, 0.9)]
+            .into_iter()
+            .collect();
+        let both = signals.or(&other);
+        assert_eq!(
+            (both.get(Signal::Temp), both.get(Signal::Util)),
+            (Some(60.0), Some(0.5))
+        );
+    }
+}

@@ -1,0 +1,4 @@
+//! The engine-room console for GPU and TPU fleets on Kubernetes.
+
+pub mod base;
+pub mod fleet;

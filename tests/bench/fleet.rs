@@ -1,0 +1,3 @@
+//! Benchmarks of the fleet.
+
+fn main() {}
