@@ -1,0 +1,104 @@
+//! The seam between the simulated world and its API: the world emits changes, the API hands it requests.
+//!
+//! Objects cross the seam as the JSON that the API serves. The world never sets `metadata.resourceVersion`
+//! (the store numbers its writes); it does set `metadata.uid`, `metadata.creationTimestamp` and the rest.
+
+use serde_json::Value;
+
+use crate::base::{Moment, ObjectKey};
+
+/// A resource that the simulated cluster serves.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Resource {
+    /// v1 nodes.
+    Nodes,
+    /// v1 pods.
+    Pods,
+    /// v1 namespaces.
+    Namespaces,
+    /// v1 events.
+    Events,
+    /// v1 configmaps.
+    ConfigMaps,
+    /// v1 services.
+    Services,
+    /// v1 serviceaccounts.
+    ServiceAccounts,
+    /// apps/v1 deployments.
+    Deployments,
+    /// apps/v1 replicasets.
+    ReplicaSets,
+    /// apps/v1 statefulsets.
+    StatefulSets,
+    /// apps/v1 daemonsets.
+    DaemonSets,
+    /// batch/v1 jobs.
+    Jobs,
+    /// jobset.x-k8s.io/v1alpha2 jobsets.
+    JobSets,
+    /// policy/v1 poddisruptionbudgets.
+    PodDisruptionBudgets,
+    /// scheduling.k8s.io/v1 priorityclasses.
+    PriorityClasses,
+    /// coordination.k8s.io/v1 leases.
+    Leases,
+    /// kueue.x-k8s.io/v1beta1 clusterqueues.
+    ClusterQueues,
+    /// kueue.x-k8s.io/v1beta1 localqueues.
+    LocalQueues,
+    /// kueue.x-k8s.io/v1beta1 resourceflavors.
+    ResourceFlavors,
+    /// kueue.x-k8s.io/v1beta1 workloads.
+    Workloads,
+}
+
+/// One thing that changed in the world.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Change {
+    /// The object is now this (created or replaced).
+    Put(Resource, Value),
+    /// The object has gone. The namespace is empty for a cluster-scoped one.
+    Remove(Resource, ObjectKey),
+}
+
+/// What a client asked for, after the API has checked rights, versions and shape.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Request {
+    /// Created or written: the whole object as it should be now.
+    Write(Resource, Value),
+    /// Deleted (or evicted, when it is a pod and its budget allowed it), with the grace in seconds.
+    Delete(Resource, ObjectKey, Option<u64>),
+}
+
+/// A page that a pod of the world serves over HTTP.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Served {
+    /// Content type.
+    pub content_type: &'static str,
+    /// Body.
+    pub body: String,
+}
+
+/// What the API needs of a world. One implementation, `sim::world::World`; a trait only so that the
+/// API's own tests can drive it with a handful of objects.
+pub trait Scene: Send {
+    /// Everything there is at the start, in an order in which it could have been created.
+    fn start(&mut self) -> Vec<Change>;
+    /// The world's clock.
+    fn now(&self) -> Moment;
+    /// Moves the clock to `to` (never back) and says what changed on the way, in order.
+    fn advance(&mut self, to: Moment) -> Vec<Change>;
+    /// Carries out a client's write and says what changed at once (the written object included).
+    fn request(&mut self, request: Request) -> Vec<Change>;
+    /// The page at `path` on `port` of a pod; `None` when nothing listens there.
+    fn page(&self, pod: &ObjectKey, port: u16, path: &str) -> Option<Served>;
+    /// The pod's log so far, oldest line first, each with its moment; `None` when there is no such container.
+    fn log(
+        &self,
+        pod: &ObjectKey,
+        container: Option<&str>,
+        previous: bool,
+    ) -> Option<Vec<(Moment, String)>>;
+    /// Every (pod, port, path) that serves an exposition page, in a stable order.
+    fn exporters(&self) -> Vec<(ObjectKey, u16, &'static str)>;
+}

@@ -1,0 +1,3 @@
+//! The simulated cluster: a pure world, and the Kubernetes API that serves it.
+
+pub mod change;
