@@ -1,0 +1,102 @@
+//! What the fleet burns an hour now. Estimates from list prices, never a bill.
+
+use std::collections::BTreeMap;
+
+use crate::base::{Name, Rate};
+use crate::fleet::job::JobKey;
+
+/// Money an hour, three ways. `idle` and `free` never count one device twice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Spend {
+    /// All devices, held or not.
+    pub burn: Rate,
+    /// Devices that nobody holds.
+    pub free: Rate,
+    /// Devices that are held and do no work.
+    pub idle_allocated: Rate,
+}
+
+impl std::ops::AddAssign for Spend {
+    fn add_assign(&mut self, other: Self) {
+        self.burn += other.burn;
+        self.free += other.free;
+        self.idle_allocated += other.idle_allocated;
+    }
+}
+
+/// What a row is about.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Scope {
+    /// A pool.
+    Pool,
+    /// A queue.
+    Queue,
+    /// A team.
+    Team,
+    /// A job.
+    Job,
+    /// A class of device.
+    Class,
+}
+
+impl Scope {
+    /// Every scope, in the order of the JSON contract.
+    pub const ALL: [Self; 5] = [Self::Pool, Self::Queue, Self::Team, Self::Job, Self::Class];
+
+    /// As in the JSON contract.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pool => "pool",
+            Self::Queue => "queue",
+            Self::Team => "team",
+            Self::Job => "job",
+            Self::Class => "class",
+        }
+    }
+}
+
+/// One row of one scope.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CostRow {
+    /// Scope.
+    pub scope: Scope,
+    /// Name; `unattributed` for what no row of the scope holds.
+    pub name: Name,
+    /// Devices that the row stands for; each device counts in one row of a scope.
+    pub devices: u32,
+    /// Money an hour; devices without a price are not in it.
+    pub spend: Spend,
+    /// Devices of the row that have no price.
+    pub unpriced: u32,
+    /// Which book and row the price came from; `mixed` when several did.
+    pub price_source: Option<Name>,
+    /// The date of that price, `2026-07-20`.
+    pub price_as_of: Option<Name>,
+}
+
+/// What the fleet burns, by every scope. In each scope the rows add up to `total`, to the micro-dollar.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Burn {
+    /// The header.
+    pub total: Spend,
+    /// Devices in all.
+    pub devices: u32,
+    /// Devices without a price.
+    pub unpriced: u32,
+    /// Rows by scope, in name order, `unattributed` last.
+    pub rows: BTreeMap<Scope, Vec<CostRow>>,
+    /// Money an hour of each node (all its devices).
+    pub nodes: BTreeMap<Name, Rate>,
+    /// Money an hour and money so far (micro-USD) of each job that holds devices.
+    pub jobs: BTreeMap<JobKey, (Spend, Rate)>,
+}
+
+impl Burn {
+    /// The row of this scope and name.
+    pub fn row(&self, scope: Scope, name: &str) -> Option<&CostRow> {
+        self.rows
+            .get(&scope)?
+            .iter()
+            .find(|row| row.name.as_str() == name)
+    }
+}
