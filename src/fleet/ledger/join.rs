@@ -3,11 +3,10 @@
 //! Placement is decided in order of how sure it is: an exporter's pod label (while that pod is bound to
 //! the node and not over), an id that the API gives, and last the count of what is left, in index order.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::base::{Moment, Name, Names, ObjectKey};
-use crate::fleet::accelerator::{DeviceKind, Vendor};
+use crate::fleet::accelerator::DeviceKind;
 use crate::fleet::device::{Attribution, Device, Health, Pod, Slice};
 use crate::fleet::judge;
 use crate::fleet::node::Node;
@@ -16,20 +15,9 @@ use crate::fleet::policy::Policy;
 use crate::fleet::signal::Signals;
 
 use super::facts;
+use super::offer::{Offer, instances_per_device, kind_of, mig_profile, offer};
 use super::readings::{DeviceReadings, NodeReadings, device_id};
-
-/// What a node offers of one vendor: physical devices and how they are cut.
-struct Offer {
-    vendor: Vendor,
-    /// The resource that asks for a whole device.
-    resource: Name,
-    /// Physical devices.
-    devices: u32,
-    /// Shares of each device under time-slicing; 1 for none.
-    replicas: u32,
-    /// MIG resources and how many of each the node offers.
-    slices: Vec<(Name, u32)>,
-}
+use super::wants::Wants;
 
 /// Builds a node's picture.
 #[expect(
@@ -117,139 +105,6 @@ pub(super) fn build(
     }
 }
 
-fn vendor_of(resource: &str) -> Vendor {
-    let (domain, _) = resource.split_once('/').unwrap_or((resource, ""));
-    match domain {
-        "nvidia.com" => Vendor::Nvidia,
-        "amd.com" => Vendor::Amd,
-        "google.com" => Vendor::Google,
-        "aws.amazon.com" => Vendor::Aws,
-        "gpu.intel.com" | "habana.ai" => Vendor::Intel,
-        _ => Vendor::Other,
-    }
-}
-
-fn kind_of(vendor: Vendor, resource: &str) -> DeviceKind {
-    match vendor {
-        Vendor::Nvidia | Vendor::Amd => DeviceKind::Gpu,
-        Vendor::Google => DeviceKind::Tpu,
-        Vendor::Intel if resource.starts_with("gpu.") => DeviceKind::Gpu,
-        _ => DeviceKind::Other,
-    }
-}
-
-/// `nvidia.com/mig-1g.10gb` and what it is a slice of.
-fn mig_profile(resource: &str) -> Option<&str> {
-    resource.strip_prefix("nvidia.com/mig-")
-}
-
-/// How many instances of a MIG profile fit on one device (seven compute slices; 3g takes four memory
-/// slices of eight, so two fit). Source: NVIDIA's MIG user guide, as restated in our notes.
-fn instances_per_device(profile: &str) -> u32 {
-    match profile
-        .split('g')
-        .next()
-        .and_then(|g| g.parse::<u32>().ok())
-    {
-        Some(1) => 7,
-        Some(2) => 3,
-        Some(3) => 2,
-        _ => 1,
-    }
-}
-
-/// What a node has, from the widest view of it: labels, capacity, readings, pods. `None` without any.
-fn offer(node: &NodeSeen, readings: &NodeReadings, pods: &[Arc<Pod>]) -> Option<Offer> {
-    let label_number = |key: &str| {
-        node.labels
-            .get(key)
-            .and_then(|value| value.parse::<u32>().ok())
-    };
-    let mut whole: BTreeMap<&Name, u32> = BTreeMap::new();
-    let mut slices: Vec<(Name, u32)> = Vec::new();
-    for (resource, count) in &node.capacity.devices {
-        if mig_profile(resource).is_some() {
-            slices.push((resource.clone(), *count));
-        } else if !resource.ends_with("/neuroncore") && !resource.ends_with(".monitoring") {
-            whole.insert(resource, *count);
-        }
-    }
-    let wanted = pods
-        .iter()
-        .flat_map(|pod| pod.seen.requests.devices.iter().map(|(name, _)| name));
-    let resource = whole
-        .iter()
-        .max_by_key(|(name, count)| (**count, std::cmp::Reverse(**name)))
-        .map(|(name, _)| (*name).clone())
-        .or_else(|| slices.first().map(|_| Name::new("nvidia.com/gpu")))
-        .or_else(|| wanted.min().cloned())
-        .or_else(|| {
-            let labelled = [
-                ("nvidia.com/gpu.count", "nvidia.com/gpu"),
-                ("cloud.google.com/gke-tpu-accelerator", "google.com/tpu"),
-            ];
-            let (_, resource) = labelled
-                .iter()
-                .find(|(key, _)| node.labels.get(key).is_some())?;
-            Some(Name::new(resource))
-        })
-        .or_else(|| (!readings.devices.is_empty()).then(|| Name::new("unknown")))?;
-    let vendor = vendor_of(&resource);
-    let counted = whole.get(&resource).copied().unwrap_or(0);
-    let mut replicas = 1;
-    let mut physical = counted;
-    let mut labelled = None;
-    if vendor == Vendor::Nvidia {
-        let shared = node
-            .labels
-            .get("nvidia.com/gpu.sharing-strategy")
-            .map(Name::as_str);
-        replicas = label_number("nvidia.com/gpu.replicas")
-            .filter(|_| matches!(shared, None | Some("time-slicing" | "mps")))
-            .unwrap_or(1)
-            .max(1);
-        physical = counted / replicas;
-        labelled = label_number("nvidia.com/gpu.count");
-        // Under the single MIG strategy the label counts instances, and the product says so.
-        let single = node
-            .labels
-            .get("nvidia.com/gpu.product")
-            .and_then(|product| {
-                product
-                    .rsplit_once("-MIG-")
-                    .map(|(_, profile)| profile.to_owned())
-            });
-        if let Some(profile) = single {
-            let instances = counted.max(labelled.unwrap_or(0));
-            slices.push((resource.clone(), instances));
-            labelled = None;
-            physical = instances.div_ceil(instances_per_device(&profile));
-        }
-        let of_slices: u32 = slices
-            .iter()
-            .filter_map(|(name, count)| {
-                mig_profile(name).map(|profile| count.div_ceil(instances_per_device(profile)))
-            })
-            .sum();
-        if labelled.is_none() && of_slices > 0 {
-            physical += of_slices;
-        }
-    }
-    let read = readings
-        .devices
-        .keys()
-        .next_back()
-        .map_or(0, |last| last + 1);
-    let devices = physical.max(labelled.unwrap_or(0)).max(read);
-    (devices > 0).then_some(Offer {
-        vendor,
-        resource,
-        devices,
-        replicas,
-        slices,
-    })
-}
-
 fn device(
     index: u32,
     offer: &Offer,
@@ -322,67 +177,6 @@ fn slices_of(read: Option<&DeviceReadings>) -> Box<[Slice]> {
             .collect()
     })
     .unwrap_or_default()
-}
-
-/// What each pod still has to be given, by resource.
-struct Wants<'a> {
-    pods: BTreeMap<&'a ObjectKey, (&'a Arc<Pod>, BTreeMap<&'a str, u32>)>,
-}
-
-impl<'a> Wants<'a> {
-    fn of(pods: &'a [Arc<Pod>]) -> Self {
-        let wants = |pod: &'a Arc<Pod>| {
-            let by_resource = pod
-                .seen
-                .requests
-                .devices
-                .iter()
-                .map(|(resource, count)| (resource.as_str(), *count))
-                .collect();
-            (pod.key(), (pod, by_resource))
-        };
-        Self {
-            pods: pods.iter().map(wants).collect(),
-        }
-    }
-
-    /// One device or slice of a resource that `fits` for the pod of this key, when it is here at all. A
-    /// pod that is named beyond what it asks for is believed: the exporter sees the process.
-    fn take(&mut self, key: &ObjectKey, fits: impl Fn(&str) -> bool) -> Option<Arc<Pod>> {
-        let (pod, left) = self.pods.get_mut(key)?;
-        if let Some(count) = left
-            .iter_mut()
-            .find(|(resource, count)| **count > 0 && fits(resource))
-            .map(|(_, count)| count)
-        {
-            *count -= 1;
-        }
-        Some(Arc::clone(pod))
-    }
-
-    /// The next pod, oldest binding first, that still wants something that `fits`.
-    fn next(&mut self, fits: impl Fn(&str) -> bool) -> Option<Arc<Pod>> {
-        let (pod, left) = self
-            .pods
-            .values_mut()
-            .filter(|(_, left)| {
-                left.iter()
-                    .any(|(resource, count)| *count > 0 && fits(resource))
-            })
-            .min_by(|(a, _), (b, _)| (a.held_since(), a.key()).cmp(&(b.held_since(), b.key())))?;
-        let count = left
-            .iter_mut()
-            .find(|(resource, count)| **count > 0 && fits(resource))?;
-        *count.1 -= 1;
-        Some(Arc::clone(pod))
-    }
-
-    fn left(&self, resource: &str) -> u32 {
-        self.pods
-            .values()
-            .map(|(_, left)| left.get(resource).copied().unwrap_or(0))
-            .sum()
-    }
 }
 
 fn place(

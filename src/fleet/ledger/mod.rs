@@ -9,9 +9,11 @@
 mod facts;
 mod jobs;
 mod join;
+mod offer;
 mod owners;
 mod pools;
 mod readings;
+mod wants;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -486,5 +488,8 @@ impl Ledger {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
+mod laws;
+#[cfg(test)]
+mod support;
+#[cfg(test)]
 mod tests;
