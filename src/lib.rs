@@ -4,4 +4,5 @@ pub mod base;
 pub mod cost;
 pub mod fleet;
 pub mod report;
+pub mod runtime;
 pub mod sim;
