@@ -228,7 +228,7 @@ var fields = []field{
 	{name: "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", kind: "counter", help: "Energy since the driver started, mJ", value: whole(func(r row) float64 { return watts(r) * 1000 * 86400 })},
 	{name: "DCGM_FI_DEV_PCIE_REPLAY_COUNTER", kind: "counter", help: "PCIe transfers that were sent again", value: whole(func(r row) float64 { return 0 })},
 	{name: "DCGM_FI_DEV_GPU_UTIL", kind: "gauge", help: "Part of the time that the device worked, %", shared: true, value: func(r row) (float64, bool) { return util(r), r.slice == nil }},
-	{name: "DCGM_FI_DEV_MEM_COPY_UTIL", kind: "gauge", help: "Part of the time that memory was read or written, %", value: func(r row) (float64, bool) { return util(r) / 2, r.slice == nil }},
+	{name: "DCGM_FI_DEV_MEM_COPY_UTIL", kind: "gauge", help: "Part of the time that memory was read or written, %", value: func(r row) (float64, bool) { return float64(int(util(r) / 2)), r.slice == nil }},
 	{name: "DCGM_FI_DEV_XID_ERRORS", kind: "gauge", help: "The last XID error", value: whole(func(r row) float64 { return float64(r.device.Fault) })},
 	{name: "DCGM_FI_DEV_FB_FREE", kind: "gauge", help: "Free memory, MiB", value: whole(free)},
 	{name: "DCGM_FI_DEV_FB_USED", kind: "gauge", help: "Used memory, MiB", shared: true, value: whole(used)},
