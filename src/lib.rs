@@ -5,4 +5,5 @@ pub mod cluster;
 pub mod cost;
 pub mod fleet;
 pub mod report;
+pub mod runtime;
 pub mod sim;

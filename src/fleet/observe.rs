@@ -365,6 +365,8 @@ pub struct WorkloadSeen {
     pub per_pod: Resources,
     /// What all its pods ask for together.
     pub total: Resources,
+    /// Node selector of its largest pod set.
+    pub node_selector: Labels,
     /// Name of the priority class.
     pub priority_class: Option<Name>,
     /// Conditions.
