@@ -3,6 +3,7 @@
 pub mod base;
 pub mod cluster;
 pub mod cost;
+pub mod exporter;
 pub mod fleet;
 pub mod report;
 pub mod runtime;
