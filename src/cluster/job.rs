@@ -107,6 +107,7 @@ impl Projected for JobObject {
         };
         seen.per_pod = of_pod(shape, names);
         seen.total = times(&seen.per_pod, seen.pods);
+        seen.node_selector = super::meta::labels(&shape.node_selector, names);
         seen.started = status.started.moment();
         seen.failed_pods = status.failed.count().unwrap_or(0);
         end(&mut seen, &status.conditions, "Complete", "Failed");
@@ -205,6 +206,8 @@ impl Projected for JobSetObject {
                 .is_none_or(|known| size(&one) > size(known))
             {
                 largest = Some(one);
+                seen.node_selector =
+                    super::meta::labels(&job.template.spec.template.spec.node_selector, names);
             }
         }
         seen.per_pod = largest.unwrap_or_default();

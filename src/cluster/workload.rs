@@ -63,6 +63,7 @@ pub(super) fn blank(
         gang_min: None,
         per_pod: Default::default(),
         total: Default::default(),
+        node_selector: Default::default(),
         priority_class: priority_class.get().map(|class| names.intern(class)),
         conditions: conditions(raw, names),
         deleted: meta.deleted.moment(),
@@ -93,6 +94,7 @@ impl Projected for ReplicatedObject {
         };
         seen.per_pod = of_pod(shape, names);
         seen.total = times(&seen.per_pod, seen.pods);
+        seen.node_selector = super::meta::labels(&shape.node_selector, names);
         Some(Observation::Workload(Box::new(seen)))
     }
 }

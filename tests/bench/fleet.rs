@@ -41,11 +41,16 @@ fn labels(names: &mut Names, node: u32) -> Labels {
         ("karpenter.sh/nodepool", &pool),
         ("topology.kubernetes.io/rack", &rack),
     ];
-    let mut all: Vec<(Name, Name)> =
-        pairs.iter().map(|(key, value)| (names.intern(key), names.intern(value))).collect();
+    let mut all: Vec<(Name, Name)> = pairs
+        .iter()
+        .map(|(key, value)| (names.intern(key), names.intern(value)))
+        .collect();
     // Real nodes carry some fifty labels that mean nothing to us; they are kept all the same.
     for extra in 0..40 {
-        all.push((names.intern(&format!("feature.node/label-{extra}")), names.intern("true")));
+        all.push((
+            names.intern(&format!("feature.node/label-{extra}")),
+            names.intern("true"),
+        ));
     }
     all.into_iter().collect()
 }
@@ -94,12 +99,19 @@ fn pod(names: &mut Names, at: u32, restarts: u32) -> Observation {
         uid: names.intern(&format!("job-{job}")),
     });
     Observation::Pod(Box::new(PodSeen {
-        key: ObjectKey::new(names.intern(&format!("team-{}", job % 40)), format!("pod-{at:06}-{restarts}")),
+        key: ObjectKey::new(
+            names.intern(&format!("team-{}", job % 40)),
+            format!("pod-{at:06}-{restarts}"),
+        ),
         uid: Name::from(format!("11111111-2222-3333-4444-{at:012}-{restarts}")),
         node: Some(names.intern(&format!("node-{node:05}"))),
         phase: Phase::Running,
         owner,
-        requests: if asks > 0 { gpus(names, asks) } else { Resources::default() },
+        requests: if asks > 0 {
+            gpus(names, asks)
+        } else {
+            Resources::default()
+        },
         created: START,
         scheduled: Some(START),
         started: Some(START),
@@ -112,7 +124,10 @@ fn job(names: &mut Names, at: u32) -> Observation {
     Observation::Workload(Box::new(WorkloadSeen {
         table: Table::Jobs,
         kind: names.intern("Job"),
-        key: ObjectKey::new(names.intern(&format!("team-{}", at % 40)), format!("train-{at}")),
+        key: ObjectKey::new(
+            names.intern(&format!("team-{}", at % 40)),
+            format!("train-{at}"),
+        ),
         uid: names.intern(&format!("job-{at}")),
         labels: Labels::default(),
         annotations: Labels::default(),
