@@ -1,4 +1,4 @@
-//! The engine-room console for GPU and TPU fleets on Kubernetes.
+#![doc = include_str!("ARCHITECTURE.md")]
 
 pub mod base;
 pub mod cluster;
