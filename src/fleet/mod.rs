@@ -11,6 +11,7 @@ pub mod fleet;
 pub mod history;
 pub mod job;
 pub mod judge;
+pub mod ledger;
 pub mod node;
 pub mod observe;
 pub mod policy;
@@ -19,3 +20,4 @@ pub mod reading;
 pub mod signal;
 
 pub use fleet::{Fleet, Known};
+pub use ledger::Ledger;
