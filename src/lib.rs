@@ -6,6 +6,6 @@ pub mod cost;
 pub mod exporter;
 pub mod fleet;
 pub mod report;
-pub mod settings;
 pub mod runtime;
+pub mod settings;
 pub mod sim;

@@ -11,6 +11,7 @@ use crate::fleet::device::Device;
 use crate::fleet::node::{Billing, Node};
 
 use super::book::{BookRow, MARKET, PriceBook, Purchase};
+use super::burn::PriceGroup;
 
 type Map<K, V> = HashMap<K, V, FxBuildHasher>;
 
@@ -396,5 +397,36 @@ impl<'a> PriceList<'a> {
             .entry(key)
             .or_insert_with(|| self.prices.price(node, device).map(Arc::new))
             .clone()
+    }
+
+    /// What was asked, in a stable order.
+    pub fn groups(self) -> Vec<PriceGroup> {
+        let mut groups: Vec<PriceGroup> = self
+            .known
+            .into_iter()
+            .map(|(key, price)| PriceGroup {
+                pool: key.pool,
+                class: key.class,
+                instance_type: key.instance,
+                region: key.region,
+                billing: key.billing,
+                price,
+            })
+            .collect();
+        groups.sort_by(|a, b| {
+            let key = |group: &PriceGroup| {
+                (
+                    group.pool.clone(),
+                    group.class.clone(),
+                    group.instance_type.clone(),
+                    group.region.clone(),
+                    group.billing,
+                    group.price.as_ref().map(|price| price.rate),
+                )
+            };
+            key(a).cmp(&key(b))
+        });
+        groups.dedup();
+        groups
     }
 }

@@ -61,6 +61,7 @@ pub fn burn(fleet: &Fleet, prices: &Prices) -> Burn {
             out.nodes.insert(node.name().clone(), rate);
         }
     }
+    out.prices = list.groups();
     out.jobs = held.money;
     let columns = [
         (Scope::Pool, pools),
