@@ -280,8 +280,8 @@ impl Prices {
     }
 }
 
-/// The row of this purchase that fits the node best: its region, then its number of devices. Of those that
-/// fit alike, the one in the middle, so that neither the cheapest nor the dearest shape speaks for a class.
+/// The row of this purchase that fits the node best: its region, then a price of devices alone (where rows of
+/// a class are looked at), then its number of devices. Of those that fit alike, the one in the middle, so that neither the cheapest nor the dearest shape speaks for a class.
 fn pick<'a>(
     shelf: &'a Shelf,
     rows: &[usize],
@@ -294,7 +294,11 @@ fn pick<'a>(
             (None, _) => 1,
             _ => 0,
         };
-        (region, row.devices == node.devices.len() as u32)
+        (
+            region,
+            row.instance.is_none(),
+            row.devices == node.devices.len() as u32,
+        )
     };
     let mut rows: Vec<&BookRow> = rows
         .iter()

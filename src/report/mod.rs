@@ -13,6 +13,8 @@ pub mod nodes;
 pub mod output;
 pub mod pools;
 pub mod queues;
+#[cfg(test)]
+pub mod sample;
 pub mod sources;
 pub mod table;
 #[cfg(test)]
