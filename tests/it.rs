@@ -1,1 +1,4 @@
 //! The one integration-test binary.
+
+#[path = "exporter.rs"]
+mod exporter;

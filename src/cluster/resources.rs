@@ -56,6 +56,8 @@ partial! {
         resources: Asked = "resources",
         /// Name of its priority class.
         priority_class: Text = "priorityClassName",
+        /// Node selector.
+        node_selector: Map<Text> = "nodeSelector",
     }
 }
 

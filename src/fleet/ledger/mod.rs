@@ -136,6 +136,7 @@ impl Ledger {
                 self.known.insert(table, Known::Lost(lost));
                 self.changed.known = true;
             }
+            Observation::Back(table) => self.set_known(table, Known::Live),
             Observation::Absent(table) => {
                 self.sweeps.remove(&table);
                 self.clear(table);
@@ -154,6 +155,7 @@ impl Ledger {
                 self.sources.insert(health.name.clone(), health);
                 self.changed.sources = true;
             }
+            Observation::SourceGone(name) => self.forget_source(&name),
             Observation::Skew(millis) => {
                 if self.skew_ms == Some(millis) {
                     return false;
