@@ -9,3 +9,4 @@ pub mod report;
 pub mod settings;
 pub mod runtime;
 pub mod sim;
+pub mod source;
