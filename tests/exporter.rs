@@ -138,10 +138,7 @@ fn dcgm_mig_has_a_row_for_the_device_and_one_for_each_instance() {
             (Signal::Power, Some(112.25)),
             (Signal::Temp, Some(41.0)),
             (Signal::SmClock, Some(1.41e9)),
-            (
-                Signal::Util,
-                Some(0.7 * 3.0 / 7.0 + 0.35 * 2.0 / 7.0),
-            ),
+            (Signal::Util, Some(0.7 * 3.0 / 7.0 + 0.35 * 2.0 / 7.0)),
             (Signal::MemUsed, Some(25010.0 * MIB)),
             (Signal::MemTotal, None),
             (Signal::TensorActive, None),
@@ -172,7 +169,10 @@ fn dcgm_mig_has_a_row_for_the_device_and_one_for_each_instance() {
     assert_eq!(free.pod, None);
     check(free, &[(Signal::Util, Some(0.0))]);
     assert_eq!(whole.pod, pod("nlp", "train-0"));
-    check(whole, &[(Signal::Util, Some(0.88)), (Signal::Power, Some(301.0))]);
+    check(
+        whole,
+        &[(Signal::Util, Some(0.88)), (Signal::Power, Some(301.0))],
+    );
 }
 
 #[test]
@@ -289,7 +289,10 @@ dcgm_fb_used{gpu="0",uuid="GPU-5",pod_name="job-1",pod_namespace="old",container
     assert_eq!(device.signals.get(Signal::Util), Some(0.57));
     check(
         device,
-        &[(Signal::Temp, Some(34.0)), (Signal::MemUsed, Some(12.0 * MIB))],
+        &[
+            (Signal::Temp, Some(34.0)),
+            (Signal::MemUsed, Some(12.0 * MIB)),
+        ],
     );
 }
 
@@ -302,14 +305,20 @@ DCGM_FI_DEV_GPU_TEMP{gpu="1",UUID="GPU-2",namespace="nlp",pod="train-0",containe
     let holders: Vec<_> = read.readings.iter().map(|one| one.pod.clone()).collect();
     assert_eq!(holders, [None, pod("nlp", "train-0")]);
     assert!(
-        read.report.messages.iter().any(|text| text.contains("own pod")),
+        read.report
+            .messages
+            .iter()
+            .any(|text| text.contains("own pod")),
         "{:?}",
         read.report.messages
     );
 
     // An exporter under a name of its own is known by its target.
     let odd = plain.replace("nvidia-dcgm-exporter", "metrics");
-    assert_eq!(page(&odd).readings[0].pod, pod("gpu-operator", "metrics-x7k2p"));
+    assert_eq!(
+        page(&odd).readings[0].pod,
+        pod("gpu-operator", "metrics-x7k2p")
+    );
     let target = Target {
         pod: pod("gpu-operator", "metrics-x7k2p"),
         ..Target::default()
@@ -331,7 +340,11 @@ DCGM_FI_DEV_GPU_TEMP{gpu="1",UUID="GPU-2",namespace="mon",pod="odd-1",container=
 
 #[test]
 fn missing_pod_labels_are_unknown() {
-    for labels in ["", r#",pod="",namespace="",container="""#, r#",pod="lonely""#] {
+    for labels in [
+        "",
+        r#",pod="",namespace="",container="""#,
+        r#",pod="lonely""#,
+    ] {
         let read = page(&format!(
             "DCGM_FI_DEV_GPU_UTIL{{gpu=\"0\",UUID=\"GPU-1\"{labels}}} 99\n"
         ));
@@ -362,7 +375,9 @@ fn sentinels_and_odd_values_are_unknown() {
         assert_eq!(read.report.bad_lines, 0, "{value}");
     }
     // Just below a sentinel is a value, as an energy counter may well be.
-    let read = page("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{gpu=\"0\"} 2147483631\nDCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{gpu=\"1\"} 5147483650\n");
+    let read = page(
+        "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{gpu=\"0\"} 2147483631\nDCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{gpu=\"1\"} 5147483650\n",
+    );
     check(&read.readings[0], &[(Signal::Energy, Some(2_147_483.631))]);
     check(&read.readings[1], &[(Signal::Energy, Some(5_147_483.65))]);
     // Text is a bad line, and the rest of the page stands.
@@ -409,7 +424,10 @@ DCGM_FI_DEV_POWER_USAGE{gpu="0",UUID="GPU-1"} NaN
         ],
     );
     let told = &read.report.messages[0];
-    assert!(told.contains("3 duplicate series") && told.contains("line 2"), "{told}");
+    assert!(
+        told.contains("3 duplicate series") && told.contains("line 2"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -467,12 +485,16 @@ fn timestamps_carriage_returns_and_blanks() {
         &read.readings[0],
         &[(Signal::Temp, Some(45.0)), (Signal::SmClock, Some(1.41e9))],
     );
-    assert_eq!(read.report.newest, Some(Moment::from_millis(1_763_700_000_123)));
+    assert_eq!(
+        read.report.newest,
+        Some(Moment::from_millis(1_763_700_000_123))
+    );
 }
 
 #[test]
 fn a_wrong_scale_shows() {
-    let read = page("DCGM_FI_PROF_SM_ACTIVE{gpu=\"0\"} 45\nDCGM_FI_PROF_DRAM_ACTIVE{gpu=\"0\"} 1.003\n");
+    let read =
+        page("DCGM_FI_PROF_SM_ACTIVE{gpu=\"0\"} 45\nDCGM_FI_PROF_DRAM_ACTIVE{gpu=\"0\"} 1.003\n");
     check(
         &read.readings[0],
         &[(Signal::SmActive, None), (Signal::DramActive, Some(1.0))],
@@ -649,7 +671,9 @@ fn tpu_chips_and_their_node_twins() {
 fn gke_gpu_is_told_from_tpu_by_its_make() {
     let read = page(include_str!("exporters/gke-gpu.prom"));
     assert_eq!(read.report.dialect.as_deref(), Some("gke-gpu"));
-    let [busy, idle] = &*read.readings else { panic!() };
+    let [busy, idle] = &*read.readings else {
+        panic!()
+    };
     assert_eq!(
         busy.uuid.as_deref(),
         Some("GPU-e0000000-0000-4000-8000-000000000000")
@@ -690,7 +714,10 @@ fn pages_that_are_no_metrics() {
         assert_eq!(read.readings.len(), 0, "{text}");
         assert_eq!(read.report.starting, told == "starting");
         assert!(
-            read.report.messages.iter().any(|message| message.contains(told)),
+            read.report
+                .messages
+                .iter()
+                .any(|message| message.contains(told)),
             "{text}: {:?}",
             read.report.messages
         );
@@ -702,7 +729,11 @@ fn pages_that_are_no_metrics() {
         &Target::default(),
         &mut Names::default(),
     );
-    assert!(read.report.messages[0].contains("gzip"), "{:?}", read.report);
+    assert!(
+        read.report.messages[0].contains("gzip"),
+        "{:?}",
+        read.report
+    );
 }
 
 #[test]
