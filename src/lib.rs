@@ -1,4 +1,4 @@
-//! The engine-room console for GPU and TPU fleets on Kubernetes.
+#![doc = include_str!("ARCHITECTURE.md")]
 
 pub mod base;
 pub mod cluster;
@@ -6,6 +6,7 @@ pub mod cost;
 pub mod exporter;
 pub mod fleet;
 pub mod report;
+pub mod settings;
 pub mod runtime;
 pub mod sim;
 pub mod source;
