@@ -9,3 +9,4 @@ pub mod report;
 pub mod runtime;
 pub mod settings;
 pub mod sim;
+pub mod source;
