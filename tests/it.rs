@@ -2,3 +2,4 @@
 
 #[path = "exporter.rs"]
 mod exporter;
+mod simrecorded;
