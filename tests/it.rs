@@ -3,3 +3,4 @@
 #[path = "exporter.rs"]
 mod exporter;
 mod simrecorded;
+mod simapi;
