@@ -7,4 +7,6 @@ pub mod exporter;
 pub mod fleet;
 pub mod report;
 pub mod runtime;
+pub mod settings;
 pub mod sim;
+pub mod source;

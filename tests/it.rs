@@ -3,4 +3,10 @@
 #[path = "exporter.rs"]
 mod exporter;
 mod simrecorded;
+#[path = "exporter_text.rs"]
+mod exporter_text;
+#[path = "exporter_toml.rs"]
+mod exporter_toml;
+#[path = "fuzz/exposition.rs"]
+mod fuzz_exposition;
 mod simapi;

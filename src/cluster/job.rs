@@ -6,7 +6,7 @@ use crate::fleet::observe::{Observation, Resources, Table, WorkloadSeen};
 use super::Projected;
 use super::meta::{Meta, RawCondition, find};
 use super::partial::{Flag, List, Text, Whole, partial};
-use super::resources::{Template, of_pod, plus, times};
+use super::resources::{PodShape, Template, of_pod, plus, times};
 use super::workload::blank;
 
 partial! {
@@ -92,13 +92,7 @@ impl Projected for JobObject {
     fn project(&self, table: Table, names: &mut Names) -> Option<Observation> {
         let (spec, status) = (&self.spec, &self.status);
         let shape = &spec.template.spec;
-        let mut seen = blank(
-            table,
-            &self.meta,
-            &status.conditions,
-            &shape.priority_class,
-            names,
-        )?;
+        let mut seen = blank(table, &self.meta, &status.conditions, shape, names)?;
         seen.suspended = spec.suspend.is_set();
         seen.gang_min = spec.gang();
         seen.pods = match seen.gang_min {
@@ -107,7 +101,6 @@ impl Projected for JobObject {
         };
         seen.per_pod = of_pod(shape, names);
         seen.total = times(&seen.per_pod, seen.pods);
-        seen.node_selector = super::meta::labels(&shape.node_selector, names);
         seen.started = status.started.moment();
         seen.failed_pods = status.failed.count().unwrap_or(0);
         end(&mut seen, &status.conditions, "Complete", "Failed");
@@ -180,37 +173,44 @@ impl Projected for JobSetObject {
     }
 
     fn project(&self, table: Table, names: &mut Names) -> Option<Observation> {
-        let none = Text::default();
-        let class = self
+        // The pod set that asks for most speaks for the whole: it decides where the gang can run.
+        let asked: Vec<(u32, Resources, &PodShape)> = self
             .spec
             .replicated
             .iter()
-            .map(|job| &job.template.spec.template.spec.priority_class)
-            .find(|class| class.get().is_some())
-            .unwrap_or(&none);
-        let mut seen = blank(table, &self.meta, &self.status.conditions, class, names)?;
-        seen.suspended = self.spec.suspend.is_set();
-        let mut largest: Option<Resources> = None;
-        for job in self.spec.replicated.iter() {
-            let pods = job
-                .replicas
-                .count()
-                .unwrap_or(1)
-                .saturating_mul(job.template.spec.width(0));
-            let one = of_pod(&job.template.spec.template.spec, names);
-            seen.pods = seen.pods.saturating_add(pods);
-            seen.total = plus(&seen.total, &times(&one, pods));
-            let size = |asked: &Resources| (asked.device_count(), asked.cpu_milli);
-            if largest
-                .as_ref()
-                .is_none_or(|known| size(&one) > size(known))
-            {
-                largest = Some(one);
-                seen.node_selector =
-                    super::meta::labels(&job.template.spec.template.spec.node_selector, names);
-            }
+            .map(|job| {
+                let spec = &job.template.spec;
+                let pods = job
+                    .replicas
+                    .count()
+                    .unwrap_or(1)
+                    .saturating_mul(spec.width(0));
+                (
+                    pods,
+                    of_pod(&spec.template.spec, names),
+                    &spec.template.spec,
+                )
+            })
+            .collect();
+        let largest = asked
+            .iter()
+            .rev()
+            .max_by_key(|(_, one, _)| (one.device_count(), one.cpu_milli));
+        let none = PodShape::default();
+        let shape = largest.map_or(&none, |(_, _, shape)| *shape);
+        let mut seen = blank(table, &self.meta, &self.status.conditions, shape, names)?;
+        if seen.priority_class.is_none() {
+            seen.priority_class = asked
+                .iter()
+                .find_map(|(_, _, shape)| shape.priority_class.get())
+                .map(|class| names.intern(class));
         }
-        seen.per_pod = largest.unwrap_or_default();
+        seen.per_pod = largest.map(|(_, one, _)| one.clone()).unwrap_or_default();
+        for (pods, one, _) in &asked {
+            seen.pods = seen.pods.saturating_add(*pods);
+            seen.total = plus(&seen.total, &times(one, *pods));
+        }
+        seen.suspended = self.spec.suspend.is_set();
         // Its Jobs start, stop and restart as one.
         seen.gang_min = (seen.pods > 1).then_some(seen.pods);
         seen.failed_pods = self

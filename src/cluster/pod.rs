@@ -148,8 +148,7 @@ fn shape(spec: &PodSpec) -> PodShape {
         init_containers: spec.init_containers.clone(),
         overhead: spec.overhead.clone(),
         resources: spec.resources.clone(),
-        node_selector: Default::default(),
-        priority_class: Text::default(),
+        ..PodShape::default()
     }
 }
 

@@ -57,7 +57,7 @@ partial! {
         /// Name of its priority class.
         priority_class: Text = "priorityClassName",
         /// Node selector.
-        node_selector: super::partial::Map<super::partial::Text> = "nodeSelector",
+        node_selector: Map<Text> = "nodeSelector",
     }
 }
 

@@ -3,9 +3,9 @@
 use crate::base::Names;
 use crate::fleet::observe::{Observation, Table, WorkloadSeen};
 
-use super::meta::{Meta, RawCondition, conditions};
-use super::partial::{List, Text, Whole, partial};
-use super::resources::{Template, of_pod, times};
+use super::meta::{Meta, RawCondition, conditions, labels};
+use super::partial::{List, Whole, partial};
+use super::resources::{PodShape, Template, of_pod, times};
 use super::{Projected, table};
 
 partial! {
@@ -45,7 +45,7 @@ pub(super) fn blank(
     table: Table,
     meta: &Meta,
     raw: &[RawCondition],
-    priority_class: &Text,
+    shape: &PodShape,
     names: &mut Names,
 ) -> Option<WorkloadSeen> {
     let key = meta.key(names)?;
@@ -63,8 +63,8 @@ pub(super) fn blank(
         gang_min: None,
         per_pod: Default::default(),
         total: Default::default(),
-        node_selector: Default::default(),
-        priority_class: priority_class.get().map(|class| names.intern(class)),
+        node_selector: labels(&shape.node_selector, names),
+        priority_class: shape.priority_class.get().map(|class| names.intern(class)),
         conditions: conditions(raw, names),
         deleted: meta.deleted.moment(),
         started: None,
@@ -81,20 +81,13 @@ impl Projected for ReplicatedObject {
 
     fn project(&self, table: Table, names: &mut Names) -> Option<Observation> {
         let shape = &self.spec.template.spec;
-        let mut seen = blank(
-            table,
-            &self.meta,
-            &self.status.conditions,
-            &shape.priority_class,
-            names,
-        )?;
+        let mut seen = blank(table, &self.meta, &self.status.conditions, shape, names)?;
         seen.pods = match table {
             Table::DaemonSets => self.status.desired.count().unwrap_or(0),
             _ => self.spec.replicas.count().unwrap_or(1),
         };
         seen.per_pod = of_pod(shape, names);
         seen.total = times(&seen.per_pod, seen.pods);
-        seen.node_selector = super::meta::labels(&shape.node_selector, names);
         Some(Observation::Workload(Box::new(seen)))
     }
 }

@@ -114,7 +114,7 @@ fn dialect(spec: Spec, faults: &mut Faults<'_>) -> Dialect {
         prefixes: spec.prefixes.clone(),
         any_prefix: spec.any_prefix,
         signature: spec.detect.names.get_ref().clone(),
-        signature_filter: filter(&spec.detect.filter, &[], &[]),
+        signature_filter: filter(&spec.detect.filter, &[], &spec.detect.present),
         missing: Missing {
             values: spec.missing.values.clone(),
             ranges: spec.missing.ranges.clone(),
@@ -186,12 +186,12 @@ fn one_map(map: &MapSpec, signal: Signal, spec: &Spec, faults: &mut Faults<'_>) 
         .as_ref()
         .map(|scale| (scale.get_ref(), scale.span()))
     {
-        None => Scale::By(1.0),
+        None => Scale::of(1.0),
         Some((ScaleSpec::Number(by), at)) => {
             if !by.is_finite() || *by == 0.0 {
                 faults.at(at, "a scale is a number other than zero");
             }
-            Scale::By(*by)
+            Scale::of(*by)
         }
         Some((ScaleSpec::Word(word), at)) => {
             if word != "by-size" {

@@ -221,8 +221,21 @@ pub(super) struct Join {
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Scale {
-    By(f64),
+    /// Times the first, over the second: a hundredth is a division by 100, for 57 * 0.01 is not 0.57.
+    By(f64, f64),
     BySize,
+}
+
+impl Scale {
+    /// The scale `by`.
+    pub fn of(by: f64) -> Self {
+        let over = (1.0 / by).round();
+        if over > 1.0 && (by * over - 1.0).abs() < 1e-12 {
+            Self::By(1.0, over)
+        } else {
+            Self::By(by, 1.0)
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -382,6 +395,16 @@ impl Dialects {
             let end = memchr(b'\n', rest).unwrap_or(rest.len());
             let text = &rest[..end];
             rest = &rest[(end + 1).min(rest.len())..];
+            // Most lines are of the family of the line before.
+            if !last.is_empty()
+                && text.starts_with(last.as_bytes())
+                && text.get(last.len()) == Some(&b'{')
+                && clues
+                    .iter()
+                    .all(|clue| clue.proven || clue.prefix.is_none())
+            {
+                continue;
+            }
             let Some(name) = leading_name(text) else {
                 continue;
             };
@@ -396,7 +419,7 @@ impl Dialects {
                     clue.prefix = sign;
                 }
                 if !clue.proven && sign.is_some() {
-                    clue.proven = line::parse(text, &mut labels, 128, &mut 0).is_ok()
+                    clue.proven = line::head(text, &mut labels, 128, &mut 0).is_ok()
                         && dialect.signature_filter.passes(&labels);
                 }
             }
@@ -427,14 +450,9 @@ impl Dialects {
 }
 
 /// The metric name a line begins with; `None` for comments and lines of other forms.
-fn leading_name(line: &[u8]) -> Option<&str> {
-    let start = line.iter().position(|byte| !matches!(byte, b' ' | b'\t'))?;
-    let line = &line[start..];
-    let end = line
-        .iter()
-        .position(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':')))
-        .unwrap_or(line.len());
-    (end > 0)
-        .then(|| std::str::from_utf8(&line[..end]).ok())
+fn leading_name(text: &[u8]) -> Option<&str> {
+    let (start, end) = line::plain_name(text);
+    (end > start)
+        .then(|| std::str::from_utf8(&text[start..end]).ok())
         .flatten()
 }

@@ -7,7 +7,9 @@
 use std::borrow::Cow;
 
 use memchr::{memchr, memrchr};
+use rustc_hash::FxHashMap;
 
+use super::line;
 pub use super::line::{Fault, Label};
 
 /// How much of a page is read at most.
@@ -40,8 +42,9 @@ pub struct Series<'a, 'b> {
     pub name: Cow<'a, str>,
     /// The labels in the order of the page.
     pub labels: &'b [Label<'a>],
-    /// The label block as it stands in the page: equal bytes are equal labels.
-    pub block: &'a [u8],
+    /// Number of the label block among those of the page, where it is kept: equal numbers are equal labels. Two
+    /// blocks of the same labels in another order have different numbers.
+    pub block: Option<u32>,
     /// The value; may be NaN or infinite.
     pub value: f64,
     /// Milliseconds since the Unix epoch, when the line has a timestamp.
@@ -121,7 +124,7 @@ pub fn scan<'a>(page: &'a [u8], limits: Limits, mut visit: impl FnMut(&Series<'a
         rest = &rest[..kept];
     }
     let body = rest;
-    let mut labels = Vec::with_capacity(16);
+    let mut blocks = Blocks::default();
     while !rest.is_empty() {
         let (line, next) = match memchr(b'\n', rest) {
             Some(at) => (&rest[..at], &rest[at + 1..]),
@@ -137,21 +140,24 @@ pub fn scan<'a>(page: &'a [u8], limits: Limits, mut visit: impl FnMut(&Series<'a
             None | Some(b'#') => continue,
             Some(_) => {}
         }
-        let parsed = if line.len() > limits.line {
+        let read = if line.len() > limits.line {
             Err(Fault::TooLong)
         } else {
-            super::line::parse(line, &mut labels, limits.labels, &mut scan.not_utf8)
+            blocks.read(line, limits.labels, &mut scan.not_utf8)
         };
-        match parsed {
-            Ok(parsed) => {
+        match read {
+            Ok((name, block, value, timestamp)) => {
                 scan.series += 1;
                 visit(&Series {
                     line: scan.lines,
-                    name: parsed.name,
-                    labels: &labels,
-                    block: parsed.block,
-                    value: parsed.value,
-                    timestamp: parsed.timestamp,
+                    name,
+                    labels: match block {
+                        Some(block) => &blocks.labels[block as usize],
+                        None => &blocks.spare,
+                    },
+                    block,
+                    value,
+                    timestamp,
                 });
             }
             Err(fault) => {
@@ -167,6 +173,58 @@ pub fn scan<'a>(page: &'a [u8], limits: Limits, mut visit: impl FnMut(&Series<'a
     }
     scan.nature = nature(body, &scan);
     scan
+}
+
+/// Label blocks of the page. A device's block stands in each of its families, so that most are met again, and a
+/// block that was parsed once needs no second parsing.
+#[derive(Default)]
+struct Blocks<'a> {
+    known: FxHashMap<&'a [u8], u32>,
+    labels: Vec<Vec<Label<'a>>>,
+    /// Labels in all of `labels`, so that a hostile page cannot make them grow without end.
+    held: usize,
+    /// Labels of a line whose block is not kept.
+    spare: Vec<Label<'a>>,
+}
+
+/// How many labels [`Blocks`] keeps.
+const LABELS_KEPT: usize = 1 << 18;
+
+type Line<'a> = (Cow<'a, str>, Option<u32>, f64, Option<i64>);
+
+impl<'a> Blocks<'a> {
+    fn read(
+        &mut self,
+        line: &'a [u8],
+        max_labels: usize,
+        strange: &mut usize,
+    ) -> Result<Line<'a>, Fault> {
+        let (start, end) = line::plain_name(line);
+        if end > start
+            && line.get(end) == Some(&b'{')
+            && let Some(close) = memrchr(b'}', &line[end + 1..])
+            && let Some(block) = self.known.get(&line[end + 1..end + 1 + close])
+            && let Ok(name) = std::str::from_utf8(&line[start..end])
+        {
+            let (value, timestamp) = line::tail(line, end + close + 2)?;
+            return Ok((Cow::Borrowed(name), Some(*block), value, timestamp));
+        }
+        let before = *strange;
+        let head = line::head(line, &mut self.spare, max_labels, strange)?;
+        let (value, timestamp) = line::tail(line, head.end)?;
+        let keep = !head.name_within
+            && *strange == before
+            && self.held + self.spare.len() < LABELS_KEPT
+            && self.labels.len() < LABELS_KEPT;
+        let block = keep.then(|| {
+            let number = self.labels.len() as u32;
+            self.held += self.spare.len();
+            let spare = Vec::with_capacity(self.spare.len());
+            self.labels.push(std::mem::replace(&mut self.spare, spare));
+            *self.known.entry(head.block).or_insert(number)
+        });
+        Ok((head.name, block, value, timestamp))
+    }
 }
 
 /// Says what a page without series is.

@@ -169,7 +169,8 @@ fn shared(rows: &Rows<'_, '_>, all: &[Contribution]) -> FxHashMap<u32, ()> {
     shared
 }
 
-/// The value of the first rank that has one. `group` is of one place and signal; `own` keeps to a pod's rows.
+/// The value of the first rank that has one. `group` is of one place and signal, in the order of rank; `own` when
+/// it is one pod's rows.
 fn best(dialect: &Dialect, group: &[Contribution], own: bool) -> Option<Value> {
     let mut ranks: Vec<&[Contribution]> = group.chunk_by(|a, b| a.rank == b.rank).collect();
     ranks.sort_by_key(|rank| rank[0].rank);
@@ -188,6 +189,9 @@ fn best(dialect: &Dialect, group: &[Contribution], own: bool) -> Option<Value> {
 
 /// Reduces the values of one metric at one place.
 fn reduce_rank(map: &Map, rank: &[Contribution]) -> Option<f64> {
+    if let [only] = rank {
+        return Some(only.value);
+    }
     // The device's own row says more than the copies that its sharers got.
     let podless = rank.iter().any(|one| one.pod == NONE);
     let mut parts: Vec<(u32, u32, u64, usize, f64)> = rank
@@ -285,20 +289,24 @@ fn settle_sizes(sizes: &Sizes, values: &mut [Values], copies: &mut BTreeMap<(u32
 
 /// Gives what holds for every device of a host to each of them.
 fn spread_each(rows: &Rows<'_, '_>, values: &mut [Values]) {
-    for at in 0..values.len() {
-        let Place::Each(host) = &rows.places[at] else {
+    let mut by_host: FxHashMap<&Option<Name>, Values> = FxHashMap::default();
+    for (place, values) in rows.places.iter().zip(values.iter_mut()) {
+        if let Place::Each(host) = place {
+            by_host.insert(host, std::mem::take(values));
+        }
+    }
+    if by_host.is_empty() {
+        return;
+    }
+    for (place, values) in rows.places.iter().zip(values) {
+        let Place::Device(device) = place else {
             continue;
         };
-        let all = std::mem::take(&mut values[at]);
-        for (place, values) in rows.places.iter().zip(values.iter_mut()) {
-            let Place::Device(device) = place else {
-                continue;
-            };
-            if rows.devices[*device as usize].host == *host {
-                for (signal, value) in &all {
-                    values.entry(*signal).or_insert(*value);
-                }
-            }
+        let Some(all) = by_host.get(&rows.devices[*device as usize].host) else {
+            continue;
+        };
+        for (signal, value) in all {
+            values.entry(*signal).or_insert(*value);
         }
     }
 }

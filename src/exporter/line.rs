@@ -13,16 +13,6 @@ pub struct Label<'a> {
     pub value: Cow<'a, str>,
 }
 
-/// What a line's text says, with the labels left in the caller's buffer.
-pub(super) struct Parsed<'a> {
-    pub name: Cow<'a, str>,
-    /// The label block as it stands in the page, without braces.
-    pub block: &'a [u8],
-    pub value: f64,
-    /// Milliseconds since the epoch.
-    pub timestamp: Option<i64>,
-}
-
 /// Why a line is not a series.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
@@ -66,64 +56,116 @@ impl Fault {
     }
 }
 
-/// Parses `line` (without its line end) into `labels`; `strange` counts texts that were not UTF-8.
-pub(super) fn parse<'a>(
+/// The name and label block at the head of a line.
+pub(super) struct Head<'a> {
+    pub name: Cow<'a, str>,
+    /// The label block as it stands in the page, without braces.
+    pub block: &'a [u8],
+    /// The name stands quoted within the block.
+    pub name_within: bool,
+    /// Where the value begins, or blanks before it.
+    pub end: usize,
+}
+
+/// The plain metric name that a line begins with, as a range; empty when there is none.
+pub(super) fn plain_name(line: &[u8]) -> (usize, usize) {
+    let start = blanks(line, 0);
+    let mut at = start;
+    while line.get(at).is_some_and(|byte| NAME[usize::from(*byte)]) {
+        at += 1;
+    }
+    if line.get(start).is_some_and(u8::is_ascii_digit) {
+        at = start;
+    }
+    (start, at)
+}
+
+/// Parses name and labels of `line` (without its line end), the latter into `labels`; `strange` counts texts
+/// that are not UTF-8.
+pub(super) fn head<'a>(
     line: &'a [u8],
     labels: &mut Vec<Label<'a>>,
     max_labels: usize,
     strange: &mut usize,
-) -> Result<Parsed<'a>, Fault> {
+) -> Result<Head<'a>, Fault> {
     labels.clear();
-    let start = blanks(line, 0);
-    let mut at = start;
-    while line.get(at).is_some_and(|byte| is_name(*byte)) {
-        at += 1;
-    }
-    if line.get(start).is_some_and(u8::is_ascii_digit) {
-        return Err(Fault::NoName);
-    }
-    let mut name = (at > start).then(|| text(&line[start..at], strange));
-    at = blanks(line, at);
+    let (start, end) = plain_name(line);
+    let mut text = Text {
+        bytes: line,
+        plain: std::str::from_utf8(line).ok(),
+        strange,
+    };
+    let mut name = (end > start).then(|| text.cut(start, end));
+    let name_before = name.is_some();
+    let mut at = blanks(line, end);
     let mut block: &[u8] = &[];
     if line.get(at) == Some(&b'{') {
         let from = at + 1;
-        at = block_of(line, from, labels, &mut name, max_labels, strange)?;
+        at = block_of(&mut text, from, labels, &mut name, max_labels)?;
         block = &line[from..at - 1];
     }
-    let name = name.ok_or(Fault::NoName)?;
-    at = blanks(line, at);
+    Ok(Head {
+        name: name.ok_or(Fault::NoName)?,
+        block,
+        name_within: !name_before,
+        end: at,
+    })
+}
+
+/// Parses what follows the labels: the value, and the timestamp in milliseconds since the epoch.
+pub(super) fn tail(line: &[u8], at: usize) -> Result<(f64, Option<i64>), Fault> {
+    let at = blanks(line, at);
     let (token, next) = word(line, at);
     if token.is_empty() || token[0] == b'#' {
         return Err(Fault::NoValue);
     }
     let value = number(token).ok_or(Fault::NotANumber)?;
-    at = blanks(line, next);
+    let at = blanks(line, next);
     let mut timestamp = None;
     if line.get(at).is_some_and(|byte| *byte != b'#') {
         let (token, next) = word(line, at);
         timestamp = Some(moment(token).ok_or(Fault::BadTimestamp)?);
-        at = blanks(line, next);
+        let at = blanks(line, next);
         if line.get(at).is_some_and(|byte| *byte != b'#') {
             return Err(Fault::Trailing);
         }
     }
-    Ok(Parsed {
-        name,
-        block,
-        value,
-        timestamp,
-    })
+    Ok((value, timestamp))
+}
+
+/// A line, with its text when all of it is UTF-8.
+struct Text<'a, 's> {
+    bytes: &'a [u8],
+    plain: Option<&'a str>,
+    strange: &'s mut usize,
+}
+
+impl<'a> Text<'a, '_> {
+    fn cut(&mut self, from: usize, to: usize) -> Cow<'a, str> {
+        match self.plain.and_then(|plain| plain.get(from..to)) {
+            Some(text) => Cow::Borrowed(text),
+            None => self.lossy(&self.bytes[from..to]),
+        }
+    }
+
+    fn lossy<'b>(&mut self, bytes: &'b [u8]) -> Cow<'b, str> {
+        let text = String::from_utf8_lossy(bytes);
+        if matches!(text, Cow::Owned(_)) {
+            *self.strange += 1;
+        }
+        text
+    }
 }
 
 /// Parses a label block from just after its `{`; returns where the line goes on after `}`.
 fn block_of<'a>(
-    line: &'a [u8],
+    text: &mut Text<'a, '_>,
     mut at: usize,
     labels: &mut Vec<Label<'a>>,
     name: &mut Option<Cow<'a, str>>,
     max_labels: usize,
-    strange: &mut usize,
 ) -> Result<usize, Fault> {
+    let line = text.bytes;
     loop {
         at = blanks(line, at);
         let key = match line.get(at) {
@@ -134,7 +176,7 @@ fn block_of<'a>(
                 continue;
             }
             Some(b'"') => {
-                let (quoted, next) = quoted(line, at + 1, strange)?;
+                let (quoted, next) = quoted(text, at + 1)?;
                 at = blanks(line, next);
                 if line.get(at) != Some(&b'=') {
                     // A name that is not plain stands quoted, first in the braces.
@@ -148,13 +190,16 @@ fn block_of<'a>(
             }
             Some(_) => {
                 let from = at;
-                while line.get(at).is_some_and(|byte| is_label_name(*byte)) {
+                while line
+                    .get(at)
+                    .is_some_and(|byte| LABEL_NAME[usize::from(*byte)])
+                {
                     at += 1;
                 }
                 if at == from {
                     return Err(Fault::BadLabel);
                 }
-                let plain = text(&line[from..at], strange);
+                let plain = text.cut(from, at);
                 at = blanks(line, at);
                 plain
             }
@@ -172,7 +217,7 @@ fn block_of<'a>(
             Some(b'"') => {}
             Some(_) => return Err(Fault::BadLabel),
         }
-        let (value, next) = quoted(line, at + 1, strange)?;
+        let (value, next) = quoted(text, at + 1)?;
         if labels.len() >= max_labels {
             return Err(Fault::TooManyLabels);
         }
@@ -185,21 +230,18 @@ fn block_of<'a>(
 }
 
 /// The text from `at` to its closing quote, unescaped, and where the line goes on after the quote.
-fn quoted<'a>(
-    line: &'a [u8],
-    at: usize,
-    strange: &mut usize,
-) -> Result<(Cow<'a, str>, usize), Fault> {
+fn quoted<'a>(text: &mut Text<'a, '_>, at: usize) -> Result<(Cow<'a, str>, usize), Fault> {
+    let line = text.bytes;
     let first = memchr2(b'"', b'\\', &line[at..]).ok_or(Fault::OpenQuote)? + at;
     if line[first] == b'"' {
-        return Ok((text(&line[at..first], strange), first + 1));
+        return Ok((text.cut(at, first), first + 1));
     }
     let mut plain = line[at..first].to_vec();
     let mut at = first;
     loop {
         match line[at] {
             b'"' => {
-                let value = text(&plain, strange).into_owned();
+                let value = text.lossy(&plain).into_owned();
                 return Ok((Cow::Owned(value), at + 1));
             }
             _ => {
@@ -217,14 +259,6 @@ fn quoted<'a>(
         plain.extend_from_slice(&line[at..next]);
         at = next;
     }
-}
-
-fn text<'a>(bytes: &'a [u8], strange: &mut usize) -> Cow<'a, str> {
-    let text = String::from_utf8_lossy(bytes);
-    if matches!(text, Cow::Owned(_)) {
-        *strange += 1;
-    }
-    text
 }
 
 fn blanks(line: &[u8], mut at: usize) -> usize {
@@ -272,10 +306,21 @@ fn moment(token: &[u8]) -> Option<i64> {
     (seconds.is_finite() && seconds.abs() < 1e15).then(|| (seconds * 1000.0).round() as i64)
 }
 
-const fn is_name(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':')
-}
+const NAME: [bool; 256] = bytes_of(b"_:");
+const LABEL_NAME: [bool; 256] = bytes_of(b"_:.-/");
 
-const fn is_label_name(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':' | b'.' | b'-' | b'/')
+/// Letters, digits and `more`.
+const fn bytes_of(more: &[u8]) -> [bool; 256] {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let mut at = 0;
+    while at < more.len() {
+        table[more[at] as usize] = true;
+        at += 1;
+    }
+    table
 }

@@ -153,17 +153,23 @@ fn plural<'a>(count: usize, one: &'a str, many: &'a str) -> &'a str {
     if count == 1 { one } else { many }
 }
 
+/// Labels with values, sorted.
+type LabelSet = Vec<(Box<str>, Box<str>)>;
+
 /// State while a page is read.
 struct Reader<'d, 'a, 'n> {
     dialect: &'d Dialect,
     prefix: &'a str,
     rows: Rows<'d, 'n>,
-    /// What each distinct label block says.
-    spots: FxHashMap<&'a [u8], Spot>,
-    /// Distinct sets of labels, whatever their order; `sets` of a block is its number.
-    sets: FxHashMap<Vec<(Box<str>, Box<str>)>, u32>,
-    blocks: FxHashMap<&'a [u8], u32>,
-    families: FxHashMap<Box<str>, u32>,
+    /// What each label block of the page says.
+    spots: Vec<Option<Spot>>,
+    /// Distinct sets of labels, whatever their order.
+    sets: FxHashMap<LabelSet, u32>,
+    /// The set of each label block of the page.
+    blocks: Vec<Option<u32>>,
+    families: FxHashMap<Cow<'a, str>, u32>,
+    /// The family of the series before: most are of the same.
+    last: (Cow<'a, str>, u32, Option<&'d [Use]>),
     /// Series seen: family and label set, with where their contributions stand.
     seen: FxHashMap<(u32, u32), (usize, usize)>,
     contributions: Vec<Contribution>,
@@ -188,10 +194,11 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
             dialect,
             prefix,
             rows: Rows::new(dialect, target.pod.clone(), names),
-            spots: FxHashMap::default(),
+            spots: Vec::new(),
             sets: FxHashMap::default(),
-            blocks: FxHashMap::default(),
+            blocks: Vec::new(),
             families: FxHashMap::default(),
+            last: (Cow::Borrowed(""), NONE, None),
             seen: FxHashMap::default(),
             contributions: Vec::new(),
             used: 0,
@@ -206,7 +213,16 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
     }
 
     fn take(&mut self, series: &Series<'a, '_>) {
-        let Some(uses) = self.dialect.family(self.prefix, &series.name) else {
+        if self.last.0 != series.name {
+            let uses = self.dialect.family(self.prefix, &series.name);
+            let next = count(self.families.len());
+            let number = match uses {
+                Some(_) => *self.families.entry(series.name.clone()).or_insert(next),
+                None => NONE,
+            };
+            self.last = (series.name.clone(), number, uses);
+        }
+        let (_, family, Some(uses)) = self.last else {
             self.skipped += 1;
             return;
         };
@@ -215,7 +231,9 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
             self.skipped += 1;
             return;
         }
-        self.unless_seen(series);
+        let set = self.set_number(series);
+        let key = (family, set);
+        self.unless_seen(key, series);
         let from = self.contributions.len();
         let (mut used, mut homeless) = (false, false);
         for using in uses {
@@ -229,14 +247,7 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
                     if !rule.filter.passes(series.labels) {
                         continue;
                     }
-                    let spot = match self.spots.get(series.block) {
-                        Some(spot) => *spot,
-                        None => {
-                            let spot = self.rows.spot(series.labels);
-                            self.spots.insert(series.block, spot);
-                            spot
-                        }
-                    };
+                    let spot = self.spot(series);
                     match self.place(rule, spot, series) {
                         Placed::At { place, pod, core } => {
                             used = true;
@@ -244,7 +255,7 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
                                 self.missing += 1;
                                 continue;
                             };
-                            let item = self.item(rule, series);
+                            let item = item(rule, series, key);
                             self.contributions.push(Contribution {
                                 place,
                                 map,
@@ -268,13 +279,11 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
             self.no_device += usize::from(homeless);
         }
         let added = self.contributions.len() - from;
-        let key = (self.family_number(&series.name), self.set_number(series));
         self.seen.insert(key, (from, added));
     }
 
     /// Takes back what an earlier line of the same name and labels contributed: the last one counts.
-    fn unless_seen(&mut self, series: &Series<'a, '_>) {
-        let key = (self.family_number(&series.name), self.set_number(series));
+    fn unless_seen(&mut self, key: (u32, u32), series: &Series<'a, '_>) {
         let Some((from, count)) = self.seen.get(&key).copied() else {
             return;
         };
@@ -287,20 +296,27 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
         }
     }
 
-    fn family_number(&mut self, name: &str) -> u32 {
-        if let Some(known) = self.families.get(name) {
-            return *known;
+    fn spot(&mut self, series: &Series<'a, '_>) -> Spot {
+        let kept = series.block.map(|block| block as usize);
+        if let Some(Some(spot)) = kept.and_then(|at| self.spots.get(at)) {
+            return *spot;
         }
-        let number = count(self.families.len());
-        self.families.insert(name.into(), number);
-        number
+        let spot = self.rows.spot(series.labels);
+        if let Some(at) = kept {
+            if self.spots.len() <= at {
+                self.spots.resize(at + 1, None);
+            }
+            self.spots[at] = Some(spot);
+        }
+        spot
     }
 
     fn set_number(&mut self, series: &Series<'a, '_>) -> u32 {
-        if let Some(known) = self.blocks.get(series.block) {
+        let kept = series.block.map(|block| block as usize);
+        if let Some(Some(known)) = kept.and_then(|at| self.blocks.get(at)) {
             return *known;
         }
-        let mut labels: Vec<(Box<str>, Box<str>)> = series
+        let mut labels: LabelSet = series
             .labels
             .iter()
             .filter(|label| !label.value.is_empty())
@@ -309,7 +325,12 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
         labels.sort_unstable();
         let next = count(self.sets.len());
         let number = *self.sets.entry(labels).or_insert(next);
-        self.blocks.insert(series.block, number);
+        if let Some(at) = kept {
+            if self.blocks.len() <= at {
+                self.blocks.resize(at + 1, None);
+            }
+            self.blocks[at] = Some(number);
+        }
         number
     }
 
@@ -378,7 +399,7 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
             rule.values.iter().find(|(from, _)| *from == raw)?.1
         };
         let value = match rule.scale {
-            Scale::By(scale) => raw * scale,
+            Scale::By(times, over) => raw * times / over,
             Scale::BySize => raw,
         };
         let believed = believe(rule, value);
@@ -393,20 +414,6 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
             }
         }
         believed
-    }
-
-    /// What tells this series from others that are folded together with it.
-    fn item(&mut self, rule: &Map, series: &Series<'a, '_>) -> u64 {
-        let (family, set) = (self.family_number(&series.name), self.set_number(series));
-        if rule.over.is_empty() {
-            return u64::from(family) << 32 | u64::from(set);
-        }
-        let mut hash = rustc_hash::FxHasher::default();
-        family.hash(&mut hash);
-        for name in &rule.over {
-            label(series.labels, name).hash(&mut hash);
-        }
-        hash.finish()
     }
 
     fn report(&self, report: &mut Report) {
@@ -449,6 +456,19 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
             ));
         }
     }
+}
+
+/// What tells a series from others that are folded together with it; `key` is its family and label set.
+fn item(rule: &Map, series: &Series<'_, '_>, key: (u32, u32)) -> u64 {
+    if rule.over.is_empty() {
+        return u64::from(key.0) << 32 | u64::from(key.1);
+    }
+    let mut hash = rustc_hash::FxHasher::default();
+    key.0.hash(&mut hash);
+    for name in &rule.over {
+        label(series.labels, name).hash(&mut hash);
+    }
+    hash.finish()
 }
 
 /// Where a value goes.

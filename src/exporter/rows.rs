@@ -1,6 +1,8 @@
 //! Which device, slice and pod a row is about; rows of one device come together here.
 
-use rustc_hash::FxHashMap;
+use std::mem::Discriminant;
+
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::base::{Name, Names, ObjectKey};
 
@@ -76,9 +78,14 @@ pub(super) struct Rows<'d, 'n> {
     pub devices: Vec<Device>,
     ids: FxHashMap<Id, u32>,
     pub places: Vec<Place>,
-    by_slice: FxHashMap<(u32, Name), u32>,
+    /// Slices of a device by name and, where each has one, by index of their own.
+    by_slice: FxHashMap<(u32, Name, Option<u32>), u32>,
+    /// Slices of a device by name alone.
+    slice_names: FxHashSet<(u32, Name)>,
     device_places: Vec<u32>,
     hosts: Vec<Option<Name>>,
+    host_ids: FxHashMap<Option<Name>, u32>,
+    host_places: FxHashMap<(Discriminant<Place>, u32), u32>,
     pub pods: Vec<Pod>,
     pod_ids: FxHashMap<Pod, u32>,
     /// Who holds which place, as often as rows say so.
@@ -104,7 +111,10 @@ impl<'d, 'n> Rows<'d, 'n> {
             places: Vec::new(),
             by_slice: FxHashMap::default(),
             device_places: Vec::new(),
+            slice_names: FxHashSet::default(),
             hosts: Vec::new(),
+            host_ids: FxHashMap::default(),
+            host_places: FxHashMap::default(),
             pods: Vec::new(),
             pod_ids: FxHashMap::default(),
             holders: FxHashMap::default(),
@@ -134,6 +144,7 @@ impl<'d, 'n> Rows<'d, 'n> {
         }
         let (row, slice) = self.identity(&self.dialect.fields, labels);
         spot.host = self.host(row.host.clone());
+        let own_index = row.index;
         let Some(device) = self.device(row, slice.is_some()) else {
             return spot;
         };
@@ -141,18 +152,7 @@ impl<'d, 'n> Rows<'d, 'n> {
         spot.device_place = self.device_places[device as usize];
         spot.place = match slice {
             None => spot.device_place,
-            Some((id, profile)) => match self.by_slice.get(&(device, id.clone())) {
-                Some(known) => *known,
-                None => {
-                    let place = self.add(Place::Slice {
-                        device,
-                        id: id.clone(),
-                        profile,
-                    });
-                    self.by_slice.insert((device, id), place);
-                    place
-                }
-            },
+            Some((id, profile)) => self.slice(device, id, profile, own_index),
         };
         spot.pod = self.pod(labels);
         if spot.pod != NONE
@@ -215,18 +215,15 @@ impl<'d, 'n> Rows<'d, 'n> {
     }
 
     pub fn node_place(&mut self, host: u32) -> u32 {
-        let host = self.host_name(host);
-        self.host_place(Place::Node(host))
+        self.host_place(host, Place::Node)
     }
 
     pub fn each_place(&mut self, host: u32) -> u32 {
-        let host = self.host_name(host);
-        self.host_place(Place::Each(host))
+        self.host_place(host, Place::Each)
     }
 
     pub fn core_place(&mut self, host: u32) -> u32 {
-        let host = self.host_name(host);
-        self.host_place(Place::Cores(host))
+        self.host_place(host, Place::Cores)
     }
 
     /// The place of the device with this index, made when there is none.
@@ -240,26 +237,57 @@ impl<'d, 'n> Rows<'d, 'n> {
         Some(self.device_places[device as usize])
     }
 
-    fn host_name(&self, host: u32) -> Option<Name> {
-        self.hosts.get(host as usize).cloned().flatten()
+    /// The place of a slice. Where slices have indices of their own, two of one number are still two.
+    fn slice(
+        &mut self,
+        device: u32,
+        id: Name,
+        profile: Option<Name>,
+        own_index: Option<u32>,
+    ) -> u32 {
+        let apart = self
+            .dialect
+            .slice
+            .as_ref()
+            .is_some_and(|rule| !rule.parent.is_empty());
+        let own_index = own_index.filter(|_| apart);
+        let key = (device, id.clone(), own_index);
+        if let Some(known) = self.by_slice.get(&key) {
+            return *known;
+        }
+        let first = self.slice_names.insert((device, id.clone()));
+        let called = match own_index {
+            Some(index) if !first => self.names.intern(&format!("{id}.{index}")),
+            _ => id,
+        };
+        let place = self.add(Place::Slice {
+            device,
+            id: called,
+            profile,
+        });
+        self.by_slice.insert(key, place);
+        place
     }
 
-    /// Hosts of a page are few: a list is enough.
-    fn host_place(&mut self, place: Place) -> u32 {
-        match self.places.iter().position(|known| *known == place) {
-            Some(at) => at as u32,
-            None => self.add(place),
+    fn host_place(&mut self, host: u32, make: fn(Option<Name>) -> Place) -> u32 {
+        let place = make(self.hosts.get(host as usize).cloned().flatten());
+        let key = (std::mem::discriminant(&place), host);
+        if let Some(known) = self.host_places.get(&key) {
+            return *known;
         }
+        let number = self.add(place);
+        self.host_places.insert(key, number);
+        number
     }
 
     fn host(&mut self, host: Option<Name>) -> u32 {
-        match self.hosts.iter().position(|known| *known == host) {
-            Some(at) => at as u32,
-            None => {
-                self.hosts.push(host);
-                (self.hosts.len() - 1) as u32
-            }
+        if let Some(known) = self.host_ids.get(&host) {
+            return *known;
         }
+        let number = self.hosts.len() as u32;
+        self.hosts.push(host.clone());
+        self.host_ids.insert(host, number);
+        number
     }
 
     fn add(&mut self, place: Place) -> u32 {

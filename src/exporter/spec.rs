@@ -86,6 +86,9 @@ pub(super) struct DetectSpec {
     /// Labels that one of those series must carry.
     #[serde(default, rename = "where")]
     pub filter: BTreeMap<String, Many>,
+    /// Labels that one of those series must have, whatever their value.
+    #[serde(default)]
+    pub present: Vec<String>,
 }
 
 /// How a cluster source finds the exporter.
