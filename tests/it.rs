@@ -2,7 +2,6 @@
 
 #[path = "exporter.rs"]
 mod exporter;
-mod simrecorded;
 #[path = "exporter_text.rs"]
 mod exporter_text;
 #[path = "exporter_toml.rs"]
@@ -10,3 +9,4 @@ mod exporter_toml;
 #[path = "fuzz/exposition.rs"]
 mod fuzz_exposition;
 mod simapi;
+mod simrecorded;

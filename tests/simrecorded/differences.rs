@@ -34,15 +34,15 @@ pub fn between(recorded: &Answer, simulated: &Answer) -> Vec<Difference> {
 }
 
 fn compare(path: &str, recorded: &Value, simulated: &Value, found: &mut Vec<Difference>) {
-    let mut at = |path: String, recorded: Option<&Value>, simulated: Option<&Value>| {
-        match (recorded, simulated) {
-            (Some(recorded), Some(simulated)) => compare(&path, recorded, simulated, found),
-            _ => found.push(Difference {
-                path,
-                recorded: recorded.cloned(),
-                simulated: simulated.cloned(),
-            }),
-        }
+    let mut at = |path: String, recorded: Option<&Value>, simulated: Option<&Value>| match (
+        recorded, simulated,
+    ) {
+        (Some(recorded), Some(simulated)) => compare(&path, recorded, simulated, found),
+        _ => found.push(Difference {
+            path,
+            recorded: recorded.cloned(),
+            simulated: simulated.cloned(),
+        }),
     };
     match (recorded, simulated) {
         (Value::Object(left), Value::Object(right)) => {
@@ -53,14 +53,24 @@ fn compare(path: &str, recorded: &Value, simulated: &Value, found: &mut Vec<Diff
         (Value::Array(left), Value::Array(right)) => match (keys(left), keys(right)) {
             (Some(ours), Some(theirs)) => {
                 for (key, item) in ours.iter().zip(left) {
-                    let other = theirs.iter().position(|k| k == key).map(|index| &right[index]);
+                    let other = theirs
+                        .iter()
+                        .position(|k| k == key)
+                        .map(|index| &right[index]);
                     at(format!("{path}[{key}]"), Some(item), other);
                 }
-                for (key, item) in theirs.iter().zip(right).filter(|(key, _)| !ours.contains(key)) {
+                for (key, item) in theirs
+                    .iter()
+                    .zip(right)
+                    .filter(|(key, _)| !ours.contains(key))
+                {
                     at(format!("{path}[{key}]"), None, Some(item));
                 }
                 let common = |keys: &[String], others: &[String]| -> Vec<String> {
-                    keys.iter().filter(|key| others.contains(key)).cloned().collect()
+                    keys.iter()
+                        .filter(|key| others.contains(key))
+                        .cloned()
+                        .collect()
                 };
                 let (ours, theirs) = (common(&ours, &theirs), common(&theirs, &ours));
                 if ours != theirs {
@@ -73,7 +83,11 @@ fn compare(path: &str, recorded: &Value, simulated: &Value, found: &mut Vec<Diff
             }
             _ => {
                 for index in 0..left.len().max(right.len()) {
-                    at(format!("{path}[{index}]"), left.get(index), right.get(index));
+                    at(
+                        format!("{path}[{index}]"),
+                        left.get(index),
+                        right.get(index),
+                    );
                 }
             }
         },
@@ -91,10 +105,17 @@ fn keys(items: &[Value]) -> Option<Vec<String>> {
     let keys: Vec<String> = items
         .iter()
         .map(|item| {
-            ["/metadata/name", "/name", "/resource", "/version", "/type", "/subresource"]
-                .iter()
-                .find_map(|pointer| item.pointer(pointer).and_then(Value::as_str))
-                .map(str::to_owned)
+            [
+                "/metadata/name",
+                "/name",
+                "/resource",
+                "/version",
+                "/type",
+                "/subresource",
+            ]
+            .iter()
+            .find_map(|pointer| item.pointer(pointer).and_then(Value::as_str))
+            .map(str::to_owned)
         })
         .collect::<Option<_>>()?;
     let distinct: BTreeSet<&String> = keys.iter().collect();
@@ -115,7 +136,11 @@ pub fn text(differences: &[Difference]) -> String {
         }
     };
     for difference in differences {
-        let Difference { path, recorded, simulated } = difference;
+        let Difference {
+            path,
+            recorded,
+            simulated,
+        } = difference;
         let (recorded, simulated) = (short(recorded), short(simulated));
         writeln!(out, "  {path}\n    - {recorded}\n    + {simulated}").expect("a text takes text");
     }
@@ -132,9 +157,25 @@ fn every_difference_is_found_and_named() {
         first_lines: None,
         body,
     };
-    let left = answer(200, serde_json::json!({"a": [{"name": "x", "v": 1}, {"name": "y"}], "b": [1, 2], "c": null}));
-    let right = answer(404, serde_json::json!({"a": [{"name": "y"}, {"name": "x", "v": 2}, {"name": "z"}], "b": [1]}));
+    let left = answer(
+        200,
+        serde_json::json!({"a": [{"name": "x", "v": 1}, {"name": "y"}], "b": [1, 2], "c": null}),
+    );
+    let right = answer(
+        404,
+        serde_json::json!({"a": [{"name": "y"}, {"name": "x", "v": 2}, {"name": "z"}], "b": [1]}),
+    );
     let paths: Vec<String> = between(&left, &right).into_iter().map(|d| d.path).collect();
-    assert_eq!(paths, ["/body/a[x]/v", "/body/a[z]", "/body/a[order]", "/body/b[1]", "/body/c", "/status"]);
+    assert_eq!(
+        paths,
+        [
+            "/body/a[x]/v",
+            "/body/a[z]",
+            "/body/a[order]",
+            "/body/b[1]",
+            "/body/c",
+            "/status"
+        ]
+    );
     assert_eq!(between(&left, &left), []);
 }

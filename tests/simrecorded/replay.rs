@@ -9,8 +9,8 @@ use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use stokehold::sim::Service;
 
-use super::normal::{Filling, Normal};
-use super::recording::{Answer, Asked, Recording, part};
+use super::normal::{Filling, Normal, TIME};
+use super::recording::{Answer, Asked, Recording, part, read};
 use super::scene;
 
 /// The headers that a client acts on, which are all that is recorded.
@@ -54,11 +54,30 @@ impl Replay {
         match (group, name) {
             ("pages", "expired-continue") => {
                 let label = json!({"metadata": {"labels": {"step": "one"}}});
-                self.write("PATCH", "/api/v1/namespaces/recorded", label).await;
+                self.write("PATCH", "/api/v1/namespaces/recorded", label)
+                    .await;
                 self.service.cluster().core().store.forget();
             }
+            // The node controller followed the cordon.
+            ("writes", "uncordon") => {
+                let taints = json!([
+                    {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"},
+                    {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule", "timeAdded": TIME},
+                ]);
+                self.write(
+                    "PATCH",
+                    "/api/v1/nodes/a100-1",
+                    json!({"spec": {"taints": taints}}),
+                )
+                .await;
+            }
             ("proxy", "no-address") => {
-                self.write("POST", "/api/v1/namespaces/recorded/pods", scene::pod("pending-two")).await;
+                self.write(
+                    "POST",
+                    "/api/v1/namespaces/recorded/pods",
+                    scene::pod("pending-two"),
+                )
+                .await;
             }
             _ => {}
         }
@@ -88,11 +107,12 @@ impl Replay {
 
     /// All watches; those that wait for nothing run at the same time.
     async fn watches(&self, recordings: &[Recording]) -> Vec<Answer> {
-        let changing = |r: &&Recording| matches!(r.name.as_str(), "changes" | "selector-enters-leaves");
+        let changing =
+            |r: &&Recording| matches!(r.name.as_str(), "changes" | "selector-enters-leaves");
         let still = recordings.iter().filter(|r| !changing(r));
-        let mut answers: BTreeMap<&str, Answer> = join_all(still.map(async |recording| {
-            (recording.name.as_str(), self.ask(recording, "").await.0)
-        }))
+        let mut answers: BTreeMap<&str, Answer> = join_all(
+            still.map(async |recording| (recording.name.as_str(), self.ask(recording, "").await.0)),
+        )
         .await
         .into_iter()
         .collect();
@@ -102,7 +122,11 @@ impl Replay {
         }
         recordings
             .iter()
-            .map(|recording| answers.remove(recording.name.as_str()).expect("each was asked"))
+            .map(|recording| {
+                answers
+                    .remove(recording.name.as_str())
+                    .expect("each was asked")
+            })
             .collect()
     }
 
@@ -124,7 +148,8 @@ impl Replay {
             let label = json!({"metadata": {"labels": {"step": step}}});
             self.write("PATCH", &format!("{maps}/{own}"), label).await;
         }
-        self.write("DELETE", &format!("{maps}/{own}"), json!({})).await;
+        self.write("DELETE", &format!("{maps}/{own}"), json!({}))
+            .await;
     }
 
     /// The answer to a recorded request, and the token of the list's next page when it has one.
@@ -146,22 +171,28 @@ impl Replay {
         }
         let mut body: Value = if watching {
             let events = serde_json::Deserializer::from_str(&body).into_iter();
-            events.map(|event: Result<Value, _>| event.expect("an event")).collect()
+            events
+                .map(|event: Result<Value, _>| event.expect("an event"))
+                .collect()
         } else if content_type.contains("json") {
             serde_json::from_str(&body).unwrap_or_else(|_| body.into())
         } else {
-            body.into()
+            read(body.into())
         };
         let next = body.pointer("/metadata/continue").and_then(Value::as_str);
         let next = next.filter(|token| !token.is_empty()).map(str::to_owned);
         if let Some(only) = &recording.answer.only {
             body = part(only, body);
         }
-        let kept = headers.into_iter().filter(|(name, _)| HEADERS.contains(&name.as_str()));
+        let kept = headers
+            .into_iter()
+            .filter(|(name, _)| HEADERS.contains(&name.as_str()));
         let answer = Answer {
             status,
             content_type,
-            headers: kept.map(|(name, value)| (name, self.normal.text(&value))).collect(),
+            headers: kept
+                .map(|(name, value)| (name, self.normal.text(&value)))
+                .collect(),
             only: recording.answer.only.clone(),
             first_lines: recording.answer.first_lines,
             body: self.normal.body(body),
