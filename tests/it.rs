@@ -9,3 +9,4 @@ mod exporter_toml;
 #[path = "fuzz/exposition.rs"]
 mod fuzz_exposition;
 mod simapi;
+mod simrecorded;
