@@ -6,7 +6,7 @@ pub mod cost;
 pub mod exporter;
 pub mod fleet;
 pub mod report;
-pub mod settings;
 pub mod runtime;
+pub mod settings;
 pub mod sim;
 pub mod source;
