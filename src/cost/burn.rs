@@ -1,9 +1,13 @@
 //! What the fleet burns an hour now. Estimates from list prices, never a bill.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::base::{Name, Rate};
 use crate::fleet::job::JobKey;
+use crate::fleet::node::Billing;
+
+use super::prices::Price;
 
 /// The name of the row that holds what no other row of its scope does.
 pub const UNATTRIBUTED: &str = "unattributed";
@@ -77,6 +81,23 @@ pub struct CostRow {
     pub price_as_of: Option<Name>,
 }
 
+/// Devices that have one price.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PriceGroup {
+    /// Pool.
+    pub pool: Name,
+    /// Class.
+    pub class: Name,
+    /// Machine type.
+    pub instance_type: Option<Name>,
+    /// Region.
+    pub region: Option<Name>,
+    /// How the hours are paid.
+    pub billing: Option<Billing>,
+    /// The price of one device; `None` when nobody knows it.
+    pub price: Option<Arc<Price>>,
+}
+
 /// What the fleet burns, by every scope. In each scope the rows add up to `total`, to the micro-dollar.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Burn {
@@ -88,6 +109,8 @@ pub struct Burn {
     pub unpriced: u32,
     /// Rows by scope, in name order, `unattributed` last.
     pub rows: BTreeMap<Scope, Vec<CostRow>>,
+    /// What one device costs, for each way in which devices differ in price.
+    pub prices: Vec<PriceGroup>,
     /// Money an hour of each node (all its devices); a node of which no device has a price is not in it.
     pub nodes: BTreeMap<Name, Rate>,
     /// Money an hour and money so far (micro-USD) of each job that holds devices of which at least one

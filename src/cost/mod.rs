@@ -10,6 +10,6 @@ mod spread;
 mod tests;
 
 pub use book::PriceBook;
-pub use burn::{Burn, CostRow, Scope, Spend};
+pub use burn::{Burn, CostRow, PriceGroup, Scope, Spend};
 pub use prices::{Override, Owned, PoolPrice, Price, Prices};
 pub use spread::burn;

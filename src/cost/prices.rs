@@ -11,6 +11,7 @@ use crate::fleet::device::Device;
 use crate::fleet::node::{Billing, Node};
 
 use super::book::{BookRow, MARKET, PriceBook, Purchase};
+use super::burn::PriceGroup;
 
 type Map<K, V> = HashMap<K, V, FxBuildHasher>;
 
@@ -279,8 +280,8 @@ impl Prices {
     }
 }
 
-/// The row of this purchase that fits the node best: its region, then its number of devices. Of those that
-/// fit alike, the one in the middle, so that neither the cheapest nor the dearest shape speaks for a class.
+/// The row of this purchase that fits the node best: its region, then a price of devices alone (where rows of
+/// a class are looked at), then its number of devices. Of those that fit alike, the one in the middle, so that neither the cheapest nor the dearest shape speaks for a class.
 fn pick<'a>(
     shelf: &'a Shelf,
     rows: &[usize],
@@ -293,7 +294,11 @@ fn pick<'a>(
             (None, _) => 1,
             _ => 0,
         };
-        (region, row.devices == node.devices.len() as u32)
+        (
+            region,
+            row.instance.is_none(),
+            row.devices == node.devices.len() as u32,
+        )
     };
     let mut rows: Vec<&BookRow> = rows
         .iter()
@@ -396,5 +401,36 @@ impl<'a> PriceList<'a> {
             .entry(key)
             .or_insert_with(|| self.prices.price(node, device).map(Arc::new))
             .clone()
+    }
+
+    /// What was asked, in a stable order.
+    pub fn groups(self) -> Vec<PriceGroup> {
+        let mut groups: Vec<PriceGroup> = self
+            .known
+            .into_iter()
+            .map(|(key, price)| PriceGroup {
+                pool: key.pool,
+                class: key.class,
+                instance_type: key.instance,
+                region: key.region,
+                billing: key.billing,
+                price,
+            })
+            .collect();
+        groups.sort_by(|a, b| {
+            let key = |group: &PriceGroup| {
+                (
+                    group.pool.clone(),
+                    group.class.clone(),
+                    group.instance_type.clone(),
+                    group.region.clone(),
+                    group.billing,
+                    group.price.as_ref().map(|price| price.rate),
+                )
+            };
+            key(a).cmp(&key(b))
+        });
+        groups.dedup();
+        groups
     }
 }

@@ -27,7 +27,7 @@ pub fn burn(fleet: &Fleet, prices: &Prices) -> Burn {
     let mut classes = Column::default();
     let mut held = Held::default();
     let mut ordinal = 0u32;
-    for node in fleet.nodes.iter() {
+    for node in fleet.nodes.iter().filter(|node| !node.devices.is_empty()) {
         let pool = pools.row(&node.pool);
         let mut of_node = None::<Rate>;
         let mut last: Option<(&Name, Option<Arc<Price>>)> = None;
@@ -61,6 +61,7 @@ pub fn burn(fleet: &Fleet, prices: &Prices) -> Burn {
             out.nodes.insert(node.name().clone(), rate);
         }
     }
+    out.prices = list.groups();
     out.jobs = held.money;
     let columns = [
         (Scope::Pool, pools),

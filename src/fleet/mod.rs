@@ -1,6 +1,7 @@
 //! The fleet model: what there is, who holds it, what it reads. The ledger is its only mutator.
 
 pub mod accelerator;
+pub mod checks;
 pub mod device;
 pub mod finding;
 #[expect(
@@ -18,6 +19,8 @@ pub mod policy;
 pub mod pool;
 pub mod reading;
 pub mod signal;
+pub mod thresholds;
+pub mod xid;
 
 pub use fleet::{Fleet, Known};
 pub use ledger::Ledger;

@@ -4,6 +4,8 @@ use serde::Serialize;
 
 use crate::fleet::finding::Finding;
 
+use super::table::Column;
+use super::text::{or_unknown, word};
 use super::{Facts, said};
 
 /// What an alert is about.
@@ -40,6 +42,47 @@ pub struct AlertRow<'a> {
     pub repair: Option<&'a str>,
     /// Silenced by somebody.
     pub muted: bool,
+}
+
+/// Columns as CSV.
+pub(super) const FIELDS: &[&str] = &[
+    "id",
+    "severity",
+    "code",
+    "object.kind",
+    "object.namespace",
+    "object.name",
+    "since",
+    "value",
+    "threshold",
+    "message",
+    "repair",
+    "muted",
+];
+
+/// Columns as a table.
+pub(super) fn columns<'a>() -> Vec<Column<AlertRow<'a>>> {
+    vec![
+        Column::text("SEVERITY", |row: &AlertRow<'_>| row.severity.to_owned()),
+        Column::text("CODE", |row| row.code.to_owned()),
+        Column::text("OBJECT", |row| {
+            let namespace = row
+                .object
+                .namespace
+                .map(|namespace| format!("{namespace}/"));
+            format!(
+                "{} {}{}",
+                row.object.kind,
+                namespace.unwrap_or_default(),
+                row.object.name
+            )
+        }),
+        Column::text("SINCE", |row| row.since.clone()),
+        Column::wide_number("VALUE", |row| or_unknown(row.value)),
+        Column::wide_number("THRESHOLD", |row| or_unknown(row.threshold)),
+        Column::text("MESSAGE", |row| row.message.to_owned()),
+        Column::wide_text("REPAIR", |row| word(row.repair)),
+    ]
 }
 
 /// Every alert, worst first.

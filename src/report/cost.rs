@@ -1,10 +1,14 @@
 //! Rows of `cost`: money an hour by pool, queue, team, job and class. An estimate, never a bill.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use crate::cost;
 
 use super::Facts;
+use super::table::Column;
+use super::text::{usd, word};
 
 /// One row of one scope. In each scope the rows add up to the header.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -21,10 +25,37 @@ pub struct CostRow<'a> {
     pub free_usd_per_hour: Option<f64>,
     /// USD an hour of those that are held and do no work.
     pub idle_allocated_usd_per_hour: Option<f64>,
-    /// Which book and row the price came from; `mixed` when several did.
-    pub price_source: Option<&'a str>,
+    /// Which book and row the price came from; `mixed` when several did; devices without a price are counted
+    /// behind it.
+    pub price_source: Option<Cow<'a, str>>,
     /// The oldest date among the prices.
     pub price_as_of: Option<&'a str>,
+}
+
+/// Columns as CSV.
+pub(super) const FIELDS: &[&str] = &[
+    "scope",
+    "name",
+    "devices",
+    "burn_usd_per_hour",
+    "free_usd_per_hour",
+    "idle_allocated_usd_per_hour",
+    "price_source",
+    "price_as_of",
+];
+
+/// Columns as a table.
+pub(super) fn columns<'a>() -> Vec<Column<CostRow<'a>>> {
+    vec![
+        Column::text("SCOPE", |row: &CostRow<'_>| row.scope.to_owned()),
+        Column::text("NAME", |row| row.name.to_owned()),
+        Column::number("DEVICES", |row| row.devices.to_string()),
+        Column::number("$/H", |row| usd(row.burn_usd_per_hour)),
+        Column::number("FREE $/H", |row| usd(row.free_usd_per_hour)),
+        Column::number("IDLE $/H", |row| usd(row.idle_allocated_usd_per_hour)),
+        Column::text("PRICED", |row| word(row.price_as_of)),
+        Column::text("BY", |row| word(row.price_source.as_deref())),
+    ]
 }
 
 /// Every row, scope by scope.
@@ -47,7 +78,14 @@ pub fn row(row: &cost::CostRow) -> CostRow<'_> {
         burn_usd_per_hour: spend.map(|spend| spend.burn.usd()),
         free_usd_per_hour: spend.map(|spend| spend.free.usd()),
         idle_allocated_usd_per_hour: spend.map(|spend| spend.idle_allocated.usd()),
-        price_source: row.price_source.as_deref(),
+        price_source: row
+            .price_source
+            .as_deref()
+            .map(|source| match row.unpriced {
+                0 => Cow::Borrowed(source),
+                1 => Cow::Owned(format!("{source}; 1 device without a price")),
+                count => Cow::Owned(format!("{source}; {count} devices without a price")),
+            }),
         price_as_of: row.price_as_of.as_deref(),
     }
 }

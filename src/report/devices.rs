@@ -5,10 +5,13 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
+use crate::base::quantities::bytes;
 use crate::fleet::device::{Attribution, Device, Pod, Slice};
 use crate::fleet::node::Node;
-use crate::fleet::signal::Signals;
+use crate::fleet::signal::{Signal, Signals};
 
+use super::table::Column;
+use super::text::{UNKNOWN, age, celsius, or_unknown, percent, watts, word};
 use super::{Facts, said};
 
 /// One device, or one slice of it. A count of devices looks only at rows without a slice.
@@ -67,6 +70,68 @@ fn by_name<S: Serializer>(signals: &&Signals, out: S) -> Result<S::Ok, S::Error>
         map.serialize_entry(signal.name(), &value)?;
     }
     map.end()
+}
+
+/// Columns as CSV.
+pub(super) const FIELDS: &[&str] = &[
+    "id",
+    "node",
+    "index",
+    "uuid",
+    "serial",
+    "pci",
+    "vendor",
+    "model",
+    "class",
+    "pool",
+    "slice",
+    "namespace",
+    "pod",
+    "job",
+    "queue",
+    "team",
+    "team_source",
+    "attribution",
+    "health",
+    "held_seconds",
+    "age_seconds",
+];
+
+/// Columns as a table.
+pub(super) fn columns<'a>() -> Vec<Column<DeviceRow<'a>>> {
+    vec![
+        Column::text("ID", |row: &DeviceRow<'_>| row.id.clone().into_owned()),
+        Column::text("CLASS", |row| row.class.to_owned()),
+        Column::wide_text("MODEL", |row| word(row.model)),
+        Column::wide_text("UUID", |row| word(row.uuid)),
+        Column::text("POOL", |row| row.pool.to_owned()),
+        Column::text("HEALTH", |row| row.health.to_owned()),
+        Column::number("UTIL", |row| percent(row.signals.get(Signal::Util))),
+        Column::number("MEM", |row| {
+            or_unknown(row.signals.get(Signal::MemUsed).map(bytes))
+        }),
+        Column::wide_number("TENSOR", |row| {
+            percent(row.signals.get(Signal::TensorActive))
+        }),
+        Column::number("TEMP", |row| celsius(row.signals.get(Signal::Temp))),
+        Column::number("POWER", |row| watts(row.signals.get(Signal::Power))),
+        Column::text("POD", |row| match (row.namespace, row.pod) {
+            (Some(namespace), Some(pod)) => {
+                let mark = if row.attribution == "counted" {
+                    "~"
+                } else {
+                    ""
+                };
+                format!("{mark}{namespace}/{pod}")
+            }
+            _ => UNKNOWN.to_owned(),
+        }),
+        Column::text("JOB", |row| word(row.job)),
+        Column::wide_text("QUEUE", |row| word(row.queue)),
+        Column::text("TEAM", |row| word(row.team)),
+        Column::number("HELD", |row| age(row.held_seconds)),
+        Column::number("AGE", |row| age(row.age_seconds)),
+    ]
 }
 
 /// Every device in node and index order, each followed by its slices.

@@ -4,9 +4,11 @@ use serde::Serialize;
 
 use crate::base::Rate;
 use crate::cost::Spend;
-use crate::fleet::job::Job;
+use crate::fleet::job::{Gang, Job};
 use crate::fleet::observe;
 
+use super::table::Column;
+use super::text::{age, or_unknown, percent, usd, word};
 use super::{Facts, said};
 
 /// Pods that run together or not at all.
@@ -16,6 +18,15 @@ pub struct GangCell {
     pub size: u32,
     /// Pods without which it does nothing.
     pub min: u32,
+}
+
+impl From<Gang> for GangCell {
+    fn from(gang: Gang) -> Self {
+        Self {
+            size: gang.size,
+            min: gang.min,
+        }
+    }
 }
 
 /// Why a job failed or restarts.
@@ -87,6 +98,63 @@ pub struct JobRow<'a> {
     pub cost_usd: Option<f64>,
 }
 
+/// Columns as CSV.
+pub(super) const FIELDS: &[&str] = &[
+    "namespace",
+    "name",
+    "kind",
+    "queue",
+    "team",
+    "team_source",
+    "priority",
+    "state",
+    "devices_requested",
+    "devices_allocated",
+    "class",
+    "gang.size",
+    "gang.min",
+    "age_seconds",
+    "waiting_seconds",
+    "reason_code",
+    "reason",
+    "failure.exit_code",
+    "failure.message",
+    "failure.restarts",
+    "failure.last_eviction",
+    "util_ratio",
+    "burn_usd_per_hour",
+    "cost_usd",
+];
+
+/// Columns as a table.
+pub(super) fn columns<'a>() -> Vec<Column<JobRow<'a>>> {
+    vec![
+        Column::text("NAMESPACE", |row: &JobRow<'_>| row.namespace.to_owned()),
+        Column::text("NAME", |row| row.name.to_owned()),
+        Column::text("KIND", |row| row.kind.to_owned()),
+        Column::text("QUEUE", |row| word(row.queue)),
+        Column::text("TEAM", |row| row.team.to_owned()),
+        Column::wide_number("PRIO", |row| or_unknown(row.priority)),
+        Column::text("STATE", |row| row.state.to_owned()),
+        Column::number("DEVICES", |row| {
+            format!("{}/{}", row.devices_allocated, row.devices_requested)
+        }),
+        Column::text("CLASS", |row| word(row.class)),
+        Column::wide_number("GANG", |row| {
+            or_unknown(row.gang.map(|gang| format!("{}/{}", gang.min, gang.size)))
+        }),
+        Column::number("AGE", |row| age(Some(row.age_seconds))),
+        Column::number("WAITS", |row| age(row.waiting_seconds)),
+        Column::number("UTIL", |row| percent(row.util_ratio)),
+        Column::number("$/H", |row| usd(row.burn_usd_per_hour)),
+        Column::number("COST", |row| usd(row.cost_usd)),
+        Column::text("REASON", |row| {
+            let failure = row.failure.as_ref().and_then(|failure| failure.message);
+            word(row.reason.or(failure))
+        }),
+    ]
+}
+
 /// Every job by namespace, name and kind.
 pub fn rows(facts: &Facts) -> Vec<JobRow<'_>> {
     facts.fleet.jobs.iter().map(|job| row(facts, job)).collect()
@@ -111,10 +179,7 @@ pub fn row<'a>(facts: &Facts, job: &'a Job) -> JobRow<'a> {
         devices_requested: job.devices_requested,
         devices_allocated: job.devices_allocated,
         class: job.class.as_deref(),
-        gang: job.gang.map(|gang| GangCell {
-            size: gang.size,
-            min: gang.min,
-        }),
+        gang: job.gang.map(GangCell::from),
         age_seconds: facts.now.since(job.created).seconds(),
         waiting_seconds: job
             .waiting_since

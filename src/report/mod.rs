@@ -5,14 +5,29 @@
 pub mod alerts;
 pub mod cost;
 pub mod devices;
+pub mod document;
 pub mod facts;
 pub mod jobs;
+mod kind;
 pub mod nodes;
+pub mod output;
 pub mod pools;
 pub mod queues;
+#[cfg(test)]
+pub mod sample;
 pub mod sources;
+pub mod table;
+#[cfg(test)]
+mod tests;
+pub mod text;
+pub mod value;
+pub mod watch;
 
+pub use document::{Figures, figures};
 pub use facts::Facts;
+pub use kind::{Format, Kind};
+pub use output::{NotFound, Query, render};
+pub use watch::Watch;
 
 /// The name of the row that holds what no other row of an output does.
 pub const UNATTRIBUTED: &str = crate::cost::burn::UNATTRIBUTED;

@@ -7,6 +7,8 @@ use crate::base::Name;
 use crate::fleet::node::{Cordon, Node};
 
 use super::Facts;
+use super::table::Column;
+use super::text::{usd, watts, word};
 
 /// Who cordoned a node, when and why, as far as anything says so.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -88,6 +90,72 @@ fn by_level<S: Serializer>(levels: &&[(Name, Name)], out: S) -> Result<S::Ok, S:
         map.serialize_entry(level, value)?;
     }
     map.end()
+}
+
+/// Columns as CSV.
+pub(super) const FIELDS: &[&str] = &[
+    "name",
+    "pool",
+    "ready",
+    "cordoned",
+    "instance_type",
+    "zone",
+    "rack",
+    "topology",
+    "provider_id",
+    "driver_version",
+    "devices.capacity",
+    "devices.allocatable",
+    "devices.total",
+    "devices.allocated",
+    "devices.free",
+    "devices.unhealthy",
+    "devices.idle_allocated",
+    "pods",
+    "power_watts",
+    "burn_usd_per_hour",
+];
+
+/// Columns as a table.
+pub(super) fn columns<'a>() -> Vec<Column<NodeRow<'a>>> {
+    vec![
+        Column::text("NAME", |row: &NodeRow<'_>| row.name.to_owned()),
+        Column::text("POOL", |row| row.pool.to_owned()),
+        Column::text("STATE", |row| {
+            let ready = match row.ready {
+                Some(true) => "ready",
+                Some(false) => "not-ready",
+                None => "unknown",
+            };
+            let cordoned = if row.cordoned.is_some() {
+                ",cordoned"
+            } else {
+                ""
+            };
+            format!("{ready}{cordoned}")
+        }),
+        Column::text("INSTANCE", |row| word(row.instance_type)),
+        Column::text("ZONE", |row| word(row.zone)),
+        Column::text("RACK", |row| word(row.rack)),
+        Column::wide_text("DRIVER", |row| word(row.driver_version)),
+        Column::wide_text("PROVIDER ID", |row| word(row.provider_id)),
+        Column::number("DEVICES", |row| {
+            format!("{}/{}", row.devices.allocated, row.devices.total)
+        }),
+        Column::wide_number("ALLOCATABLE", |row| row.devices.allocatable.to_string()),
+        Column::number("UNHEALTHY", |row| row.devices.unhealthy.to_string()),
+        Column::number("IDLE", |row| row.devices.idle_allocated.to_string()),
+        Column::number("PODS", |row| row.pods.to_string()),
+        Column::number("POWER", |row| watts(row.power_watts)),
+        Column::number("$/H", |row| usd(row.burn_usd_per_hour)),
+        Column::wide_text("CORDONED BY", |row| {
+            word(
+                row.cordoned
+                    .as_ref()
+                    .and_then(|cordon| cordon.by.or(cordon.reason)),
+            )
+        }),
+    ]
 }
 
 /// Every node by name, those without devices included.

@@ -3,9 +3,11 @@
 use serde::Serialize;
 
 use crate::cost::{Scope, Spend};
-use crate::fleet::job::{Job, JobState};
+use crate::fleet::job::JobState;
 use crate::fleet::pool::{ClassCount, DeviceCounts, NodeCounts, Pool};
 
+use super::table::Column;
+use super::text::{celsius, or_unknown, percent, usd, watts, word};
 use super::{Facts, UNATTRIBUTED};
 
 /// Devices of one class in a pool.
@@ -123,6 +125,75 @@ pub struct PoolRow<'a> {
     pub idle_allocated_usd_per_hour: Option<f64>,
 }
 
+/// Columns as CSV.
+pub(super) const FIELDS: &[&str] = &[
+    "name",
+    "mode",
+    "billing",
+    "owner",
+    "classes",
+    "nodes.total",
+    "nodes.ready",
+    "nodes.cordoned",
+    "nodes.min",
+    "nodes.max",
+    "devices.total",
+    "devices.allocated",
+    "devices.free",
+    "devices.unhealthy",
+    "devices.idle_allocated",
+    "util_ratio",
+    "mem_used_ratio",
+    "temp_max_celsius",
+    "power_watts",
+    "power_limit_watts",
+    "waiting_devices",
+    "burn_usd_per_hour",
+    "free_usd_per_hour",
+    "idle_allocated_usd_per_hour",
+];
+
+/// Columns as a table.
+pub(super) fn columns<'a>() -> Vec<Column<PoolRow<'a>>> {
+    vec![
+        Column::text("NAME", |row: &PoolRow<'_>| row.name.to_owned()),
+        Column::text("CLASS", |row| {
+            let classes: Vec<&str> = row.classes.iter().map(|class| class.class).collect();
+            classes.join(",")
+        }),
+        Column::text("MODE", |row| word(row.mode)),
+        Column::text("BILLING", |row| word(row.billing)),
+        Column::wide_text("OWNER", |row| word(row.owner)),
+        Column::number("NODES", |row| {
+            format!("{}/{}", row.nodes.ready, row.nodes.total)
+        }),
+        Column::wide_number("CORDONED", |row| row.nodes.cordoned.to_string()),
+        Column::wide_number("MIN", |row| or_unknown(row.nodes.min)),
+        Column::wide_number("MAX", |row| or_unknown(row.nodes.max)),
+        Column::number("FREE/TOTAL", |row| {
+            format!("{}/{}", row.devices.free, row.devices.total)
+        }),
+        Column::number("ALLOC", |row| {
+            let (part, whole) = (
+                f64::from(row.devices.allocated),
+                f64::from(row.devices.total),
+            );
+            percent((whole > 0.0).then(|| part / whole))
+        }),
+        Column::wide_number("UNHEALTHY", |row| row.devices.unhealthy.to_string()),
+        Column::wide_number("IDLE", |row| row.devices.idle_allocated.to_string()),
+        Column::number("UTIL", |row| percent(row.util_ratio)),
+        Column::number("MEM", |row| percent(row.mem_used_ratio)),
+        Column::number("TMAX", |row| celsius(row.temp_max_celsius)),
+        Column::number("POWER", |row| watts(row.power_watts)),
+        Column::wide_number("CAP", |row| watts(row.power_limit_watts)),
+        Column::number("WAIT", |row| row.waiting_devices.to_string()),
+        Column::number("$/H", |row| usd(row.burn_usd_per_hour)),
+        Column::number("FREE $/H", |row| usd(row.free_usd_per_hour)),
+        Column::number("IDLE $/H", |row| usd(row.idle_allocated_usd_per_hour)),
+    ]
+}
+
 /// Every pool by name, and an `unattributed` row for waiting devices that no pool counts as its own.
 pub fn rows(facts: &Facts) -> Vec<PoolRow<'_>> {
     let mut rows: Vec<PoolRow<'_>> = facts
@@ -131,7 +202,7 @@ pub fn rows(facts: &Facts) -> Vec<PoolRow<'_>> {
         .iter()
         .map(|pool| row(facts, pool))
         .collect();
-    let of_pools: u32 = rows.iter().map(|row| row.waiting_devices).sum();
+    let of_pools = sum(rows.iter().map(|row| row.waiting_devices));
     let unclaimed = waiting_devices(facts).saturating_sub(of_pools);
     if unclaimed > 0 {
         rows.push(PoolRow {
@@ -158,17 +229,15 @@ pub fn rows(facts: &Facts) -> Vec<PoolRow<'_>> {
 
 /// Devices that all waiting jobs want: the header's figure.
 pub fn waiting_devices(facts: &Facts) -> u32 {
-    facts.fleet.jobs.iter().map(|job| wanted(job)).sum()
+    sum(facts.fleet.jobs.iter().map(|job| match job.state {
+        JobState::Waiting => job.devices_requested.saturating_sub(job.devices_allocated),
+        _ => 0,
+    }))
 }
 
-/// Devices that a waiting job still wants.
-fn wanted(job: &Job) -> u32 {
-    match job.state {
-        JobState::Waiting | JobState::Starting => {
-            job.devices_requested.saturating_sub(job.devices_allocated)
-        }
-        _ => 0,
-    }
+/// A hostile request may ask for more devices than there are numbers.
+fn sum(counts: impl Iterator<Item = u32>) -> u32 {
+    counts.fold(0, u32::saturating_add)
 }
 
 /// The row of one pool.

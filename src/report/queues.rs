@@ -8,6 +8,8 @@ use crate::base::{Moment, Rate};
 use crate::cost::Scope;
 use crate::fleet::job::{Job, JobState};
 
+use super::table::Column;
+use super::text::{age, or_unknown, usd, word};
 use super::{Facts, UNATTRIBUTED};
 
 /// Quota of one flavor in one queue, in devices.
@@ -78,6 +80,36 @@ impl Tally {
             JobState::Suspended | JobState::Failed | JobState::Done => {}
         }
     }
+}
+
+/// Columns as CSV.
+pub(super) const FIELDS: &[&str] = &[
+    "name",
+    "parent",
+    "system",
+    "weight",
+    "stopped",
+    "quota",
+    "share",
+    "running",
+    "waiting",
+    "oldest_waiting_seconds",
+    "burn_usd_per_hour",
+];
+
+/// Columns as a table.
+pub(super) fn columns<'a>() -> Vec<Column<QueueRow<'a>>> {
+    vec![
+        Column::text("NAME", |row: &QueueRow<'_>| row.name.to_owned()),
+        Column::wide_text("PARENT", |row| word(row.parent)),
+        Column::text("SYSTEM", |row| row.system.to_owned()),
+        Column::wide_number("WEIGHT", |row| or_unknown(row.weight)),
+        Column::wide_number("SHARE", |row| or_unknown(row.share)),
+        Column::number("RUNNING", |row| row.running.to_string()),
+        Column::number("WAITING", |row| row.waiting.to_string()),
+        Column::number("OLDEST", |row| age(row.oldest_waiting_seconds)),
+        Column::number("$/H", |row| usd(row.burn_usd_per_hour)),
+    ]
 }
 
 /// Every queue that a job names, by name; then `unattributed` for jobs and money of no queue.

@@ -4,6 +4,8 @@ use serde::Serialize;
 
 use crate::fleet::observe::{SourceHealth, SourceState};
 
+use super::table::Column;
+use super::text::{age, or_unknown, word};
 use super::{Facts, said};
 
 /// One source.
@@ -38,6 +40,38 @@ pub const fn state_name(state: SourceState) -> &'static str {
         SourceState::Stale => "stale",
         SourceState::Lost => "lost",
     }
+}
+
+/// Columns as CSV.
+pub(super) const FIELDS: &[&str] = &[
+    "name",
+    "kind",
+    "state",
+    "age_seconds",
+    "latency_ms",
+    "errors",
+    "series_used",
+    "series_skipped",
+    "calls_per_minute",
+    "message",
+];
+
+/// Columns as a table.
+pub(super) fn columns<'a>() -> Vec<Column<SourceRow<'a>>> {
+    vec![
+        Column::text("NAME", |row: &SourceRow<'_>| row.name.to_owned()),
+        Column::text("KIND", |row| row.kind.to_owned()),
+        Column::text("STATE", |row| row.state.to_owned()),
+        Column::number("AGE", |row| age(row.age_seconds)),
+        Column::number("LATENCY", |row| {
+            or_unknown(row.latency_ms.map(|millis| format!("{millis}ms")))
+        }),
+        Column::number("ERRORS", |row| row.errors.to_string()),
+        Column::number("USED", |row| or_unknown(row.series_used)),
+        Column::number("SKIPPED", |row| or_unknown(row.series_skipped)),
+        Column::number("CALLS/MIN", |row| or_unknown(row.calls_per_minute)),
+        Column::text("MESSAGE", |row| word(row.message)),
+    ]
 }
 
 /// Every source by name.
