@@ -1,6 +1,7 @@
 //! The engine-room console for GPU and TPU fleets on Kubernetes.
 
 pub mod base;
+pub mod console;
 pub mod cost;
 pub mod fleet;
 pub mod report;
