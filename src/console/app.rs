@@ -20,7 +20,7 @@ use super::keys::Keymap;
 use super::msg::{Effect, Key, KeyPress, Mouse, Msg};
 use super::overlay::{Overlay, Verdict};
 use super::theme::Theme;
-use super::view::{self, Lens, Place, View, ViewId};
+use super::view::{self, Lens, Place, Turn, View, ViewId};
 
 /// After so long without a key, rows may change places.
 const QUIET: Duration = Duration::from_secs(10);
@@ -428,11 +428,13 @@ impl App {
             return;
         }
         let (facts, body) = (self.facts.clone(), self.body());
-        if let Ok(to) = self.view_mut().on(command, &facts, body) {
-            if let Some(to) = to {
+        match self.view_mut().on(command, &facts, body) {
+            Turn::Done => return,
+            Turn::Go(to) => {
                 self.go(to);
+                return;
             }
-            return;
+            Turn::NotMine => {}
         }
         match command {
             Command::LastView => self.show(self.last),
@@ -477,7 +479,7 @@ impl App {
             let _ = view.set_filter("", &facts);
         } else if view.faults_only() {
             let body = self.body();
-            let _ = self.view_mut().on(Command::Faults, &facts, body);
+            self.view_mut().on(Command::Faults, &facts, body);
         } else if self.stack.pop().is_some() {
             self.enter();
         }

@@ -24,6 +24,9 @@ const FOCUSES: [&[Context]; 5] = [
     &[Context::Prompt, Context::Anywhere],
 ];
 
+/// A command and where it is given.
+type Meaning = (Context, Command);
+
 /// Which key gives which command where.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Keymap {
@@ -95,7 +98,7 @@ impl Keymap {
     }
 
     /// The first key that has two meanings in one focus.
-    fn clash(&self) -> Option<(KeyPress, (Context, Command), (Context, Command))> {
+    fn clash(&self) -> Option<(KeyPress, Meaning, Meaning)> {
         for focus in FOCUSES {
             for ((context, press), command) in &self.bound {
                 if !focus.contains(context) {

@@ -13,7 +13,7 @@ use crate::report::Facts;
 
 use super::pools::money;
 use super::sheet::Sheet;
-use super::{COST, Lens, Picked, Place, View, ViewId};
+use super::{COST, Lens, Picked, Place, Turn, View, ViewId};
 
 /// The name of what no row of a scope holds.
 const UNATTRIBUTED: &str = "unattributed";
@@ -159,13 +159,13 @@ impl View for CostView {
     fn refresh(&mut self, facts: &Facts, settle: bool) {
         self.sheet.refresh(facts, settle);
     }
-    fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> Result<Option<Place>, ()> {
+    fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> Turn {
         if command == Command::Group {
             let scope = scope_of(&self.sheet.listing.lens);
             let at = Scope::ALL.iter().position(|known| *known == scope);
             let next = Scope::ALL[(at.unwrap_or(0) + 1) % Scope::ALL.len()];
             self.sheet.listing.set_lens(Lens::Cost(next), facts);
-            return Ok(None);
+            return Turn::Done;
         }
         self.sheet.obey(command, facts, Self::below(area))
     }

@@ -12,7 +12,7 @@ use crate::report::Facts;
 
 use super::describe::{describe, draw_lines};
 use super::sheet::Sheet;
-use super::{Lens, Picked, Place, TABLE, View, ViewId, devices};
+use super::{Lens, Picked, TABLE, Turn, View, ViewId, devices};
 
 /// An object's facts over a table of its devices.
 pub struct Detail {
@@ -65,7 +65,7 @@ impl View for Detail {
     fn refresh(&mut self, facts: &Facts, settle: bool) {
         self.sheet.refresh(facts, settle);
     }
-    fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> Result<Option<Place>, ()> {
+    fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> Turn {
         let (_, below) = self.split(area);
         self.sheet.obey(command, facts, below)
     }

@@ -19,7 +19,7 @@ use crate::report::Facts;
 
 use super::sheet::Sheet;
 use super::strip::{Strip, window};
-use super::{Lens, Picked, Place, TABLE, View, ViewId, alerts, jobs, pools, sources};
+use super::{Lens, Picked, Place, TABLE, Turn, View, ViewId, alerts, jobs, pools, sources};
 
 /// The fleet at a glance.
 pub struct FleetView {
@@ -166,16 +166,15 @@ impl View for FleetView {
         self.restrip(facts);
     }
 
-    fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> Result<Option<Place>, ()> {
+    fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> Turn {
         let table = self.split(area).table;
-        let place = self.sheet.obey(command, facts, table)?;
         // From the fleet one wants to see a pool's devices; its nodes are behind the pools' own tab.
-        Ok(match place {
-            Some(Place::Part(ViewId::Nodes, lens @ Lens::Pool(_))) => {
-                Some(Place::Part(ViewId::Devices, lens))
+        match self.sheet.obey(command, facts, table) {
+            Turn::Go(Place::Part(ViewId::Nodes, lens @ Lens::Pool(_))) => {
+                Turn::Go(Place::Part(ViewId::Devices, lens))
             }
             other => other,
-        })
+        }
     }
     fn point(&mut self, x: u16, y: u16, area: Rect) -> bool {
         let table = self.split(area).table;

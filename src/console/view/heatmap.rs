@@ -19,7 +19,7 @@ use super::describe::{describe, draw_lines};
 use super::glow::{Glows, Metric, Scale, together};
 use super::layout::{Grouping, Line, Map, NODE, Plan};
 use super::strip::time_strip;
-use super::{HEATMAP, Lens, Picked, Place, View, ViewId, devices};
+use super::{HEATMAP, Lens, Picked, Place, Turn, View, ViewId, devices};
 
 /// What a cell is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -303,7 +303,7 @@ impl View for Heatmap {
         self.make(facts);
     }
 
-    fn on(&mut self, command: Command, facts: &Facts, _area: Rect) -> Result<Option<Place>, ()> {
+    fn on(&mut self, command: Command, facts: &Facts, _area: Rect) -> Turn {
         match command {
             Command::Up
             | Command::Down
@@ -314,15 +314,15 @@ impl View for Heatmap {
             | Command::PageUp
             | Command::PageDown => {
                 self.moved(facts, command);
-                return Ok(None);
+                return Turn::Done;
             }
             Command::Open => {
-                return Ok(match (self.zoom(), self.picked(facts)) {
+                return match (self.zoom(), self.picked(facts)) {
                     (Zoom::Nodes, Some(Picked::Node(node))) => {
-                        Some(Place::Part(ViewId::Nodes, Lens::Node(node)))
+                        Turn::Go(Place::Part(ViewId::Nodes, Lens::Node(node)))
                     }
-                    (_, picked) => picked.map(Place::Facts),
-                });
+                    (_, picked) => picked.map(Place::Facts).into(),
+                };
             }
             Command::Metric => self.metric = next(&Metric::ALL, self.metric),
             Command::Group => self.grouping = next(&Grouping::ALL, self.grouping),
@@ -341,10 +341,10 @@ impl View for Heatmap {
                     Zoom::Devices | Zoom::Nodes => Zoom::Nodes,
                 });
             }
-            _ => return Err(()),
+            _ => return Turn::NotMine,
         }
         self.make(facts);
-        Ok(None)
+        Turn::Done
     }
 
     fn point(&mut self, _x: u16, _y: u16, _area: Rect) -> bool {

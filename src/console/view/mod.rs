@@ -143,6 +143,23 @@ pub enum Place {
     Facts(Picked),
 }
 
+/// What a command came to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Turn {
+    /// Done.
+    Done,
+    /// Done, and now show this.
+    Go(Place),
+    /// Not a command of this view.
+    NotMine,
+}
+
+impl From<Option<Place>> for Turn {
+    fn from(place: Option<Place>) -> Self {
+        place.map_or(Self::Done, Self::Go)
+    }
+}
+
 /// A view: its own cursor, order and filter, and how it is drawn.
 pub trait View {
     /// Whose tab is lit.
@@ -155,8 +172,8 @@ pub trait View {
     fn fit(&mut self, _facts: &Facts, _area: Rect, _paired: bool) {}
     /// Takes new facts; `settle` lets rows change places.
     fn refresh(&mut self, facts: &Facts, settle: bool);
-    /// Obeys a command; `Ok(None)` when there is nothing more to do, `Err` when it is not one of its own.
-    fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> Result<Option<Place>, ()>;
+    /// Obeys a command.
+    fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> Turn;
     /// Takes a press of the mouse at a place within `area`; true when something is there.
     fn point(&mut self, x: u16, y: u16, area: Rect) -> bool;
     /// Sets the filter; an error says what is wrong with it and leaves the old one.

@@ -14,7 +14,7 @@ use crate::fleet::Known;
 use crate::fleet::observe::Table;
 use crate::report::Facts;
 
-use super::{Lens, Picked, Place, TABLE, View, ViewId};
+use super::{Lens, Picked, TABLE, Turn, View, ViewId};
 
 /// Columns of a trend at most: a point a cell.
 const POINTS: usize = 24;
@@ -50,23 +50,24 @@ impl Sheet {
         command: Command,
         facts: &Facts,
         area: Rect,
-    ) -> Result<Option<Place>, ()> {
+    ) -> Turn {
         match command {
-            Command::Open => Ok(self
+            Command::Open => self
                 .listing
                 .current()
-                .and_then(|row| (self.listing.kind.open)(facts, row))),
+                .and_then(|row| (self.listing.kind.open)(facts, row))
+                .into(),
             Command::Wide => {
                 self.wide = !self.wide;
-                Ok(None)
+                Turn::Done
             }
             _ if self
                 .listing
                 .on(command, facts, Self::height(area), self.wide) =>
             {
-                Ok(None)
+                Turn::Done
             }
-            _ => Err(()),
+            _ => Turn::NotMine,
         }
     }
 
@@ -191,7 +192,7 @@ impl View for Sheet {
     fn refresh(&mut self, facts: &Facts, settle: bool) {
         self.listing.refresh(facts, settle);
     }
-    fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> Result<Option<Place>, ()> {
+    fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> Turn {
         self.obey(command, facts, area)
     }
     fn point(&mut self, _x: u16, y: u16, area: Rect) -> bool {
