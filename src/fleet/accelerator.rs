@@ -1,5 +1,7 @@
 //! The catalogue of accelerators: from a product string to class, vendor, memory, power and heat limits.
 
+use std::sync::{Arc, LazyLock};
+
 use serde::Deserialize;
 
 use crate::base::Name;
@@ -108,7 +110,36 @@ pub struct Catalog {
     pub accelerators: Vec<Accelerator>,
 }
 
+/// The catalogue that comes with the program.
+static EMBEDDED: LazyLock<Arc<Catalog>> = LazyLock::new(|| {
+    Arc::new(
+        toml::from_str(include_str!("../../config/accelerators.toml"))
+            .expect("the embedded accelerators.toml is checked by a test"),
+    )
+});
+
 impl Catalog {
+    /// The catalogue that comes with the program.
+    pub fn embedded() -> Arc<Self> {
+        EMBEDDED.clone()
+    }
+
+    /// This catalogue with the models of `text` (TOML, `[[accelerator]]`) before its own, so that they win.
+    ///
+    /// # Errors
+    /// On text that is no such TOML; the message names line and key.
+    pub fn with(&self, text: &str) -> Result<Self, toml::de::Error> {
+        let mut all = toml::from_str::<Self>(text)?;
+        for product in all.accelerators.iter_mut().flat_map(|one| &mut one.product) {
+            product.retain(|fragment| !fragment.is_empty());
+            for fragment in product {
+                fragment.make_ascii_lowercase();
+            }
+        }
+        all.accelerators.extend_from_slice(&self.accelerators);
+        Ok(all)
+    }
+
     /// The model of a product string as a label or an exporter writes it (`NVIDIA-H100-80GB-HBM3`,
     /// `tpu-v5p-slice`, `nvidia-l4`). Case, spaces and separators do not matter.
     pub fn find(&self, product: &str) -> Option<&Accelerator> {
