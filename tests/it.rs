@@ -1,1 +1,6 @@
 //! The one integration-test binary.
+
+mod catalog;
+mod checks;
+mod history;
+mod parts;
