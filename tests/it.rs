@@ -4,3 +4,13 @@ mod catalog;
 mod checks;
 mod history;
 mod parts;
+#[path = "exporter.rs"]
+mod exporter;
+#[path = "exporter_text.rs"]
+mod exporter_text;
+#[path = "exporter_toml.rs"]
+mod exporter_toml;
+#[path = "fuzz/exposition.rs"]
+mod fuzz_exposition;
+mod simapi;
+mod simrecorded;

@@ -1,9 +1,16 @@
 //! What the fleet burns an hour now. Estimates from list prices, never a bill.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::base::{Name, Rate};
 use crate::fleet::job::JobKey;
+use crate::fleet::node::Billing;
+
+use super::prices::Price;
+
+/// The name of the row that holds what no other row of its scope does.
+pub const UNATTRIBUTED: &str = "unattributed";
 
 /// Money an hour, three ways. `idle` and `free` never count one device twice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -74,6 +81,23 @@ pub struct CostRow {
     pub price_as_of: Option<Name>,
 }
 
+/// Devices that have one price.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PriceGroup {
+    /// Pool.
+    pub pool: Name,
+    /// Class.
+    pub class: Name,
+    /// Machine type.
+    pub instance_type: Option<Name>,
+    /// Region.
+    pub region: Option<Name>,
+    /// How the hours are paid.
+    pub billing: Option<Billing>,
+    /// The price of one device; `None` when nobody knows it.
+    pub price: Option<Arc<Price>>,
+}
+
 /// What the fleet burns, by every scope. In each scope the rows add up to `total`, to the micro-dollar.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Burn {
@@ -85,18 +109,40 @@ pub struct Burn {
     pub unpriced: u32,
     /// Rows by scope, in name order, `unattributed` last.
     pub rows: BTreeMap<Scope, Vec<CostRow>>,
-    /// Money an hour of each node (all its devices).
+    /// What one device costs, for each way in which devices differ in price.
+    pub prices: Vec<PriceGroup>,
+    /// Money an hour of each node (all its devices); a node of which no device has a price is not in it.
     pub nodes: BTreeMap<Name, Rate>,
-    /// Money an hour and money so far (micro-USD) of each job that holds devices.
+    /// Money an hour and money so far (micro-USD) of each job that holds devices of which at least one
+    /// has a price.
     pub jobs: BTreeMap<JobKey, (Spend, Rate)>,
 }
 
+impl CostRow {
+    /// The row's money; `None` when it has devices and none of them has a price: unknown, not nothing.
+    pub fn known(&self) -> Option<Spend> {
+        (self.unpriced == 0 || self.unpriced < self.devices || self.spend.burn > Rate::ZERO)
+            .then_some(self.spend)
+    }
+}
+
 impl Burn {
+    /// The header's money; `None` when there are devices and none of them has a price.
+    pub fn known(&self) -> Option<Spend> {
+        (self.devices == 0 || self.unpriced < self.devices).then_some(self.total)
+    }
+
     /// The row of this scope and name.
     pub fn row(&self, scope: Scope, name: &str) -> Option<&CostRow> {
-        self.rows
-            .get(&scope)?
-            .iter()
-            .find(|row| row.name.as_str() == name)
+        let rows = self.rows.get(&scope)?;
+        let (last, sorted) = rows.split_last()?;
+        if last.name.as_str() == name {
+            return Some(last);
+        }
+        // Only the last row, `unattributed`, may stand out of order.
+        sorted
+            .binary_search_by(|row| row.name.as_str().cmp(name))
+            .ok()
+            .map(|at| &sorted[at])
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::base::{Moment, Name, ObjectKey};
 
 use super::device::{Pod, TeamSource};
-use super::observe::{Failure, OwnerRef};
+use super::observe::{Failure, Labels, OwnerRef, Resources};
 
 /// Kind, namespace and name of a job. Orders by namespace, name, kind.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -128,6 +128,8 @@ pub struct Job {
     pub util: Option<f64>,
     /// Its devices that do no work.
     pub idle_devices: u32,
+    /// What one pod of it asks for and where it may go, while it has no pods to tell.
+    pub wish: Option<Arc<(Resources, Labels)>>,
 }
 
 impl Job {

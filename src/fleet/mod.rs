@@ -12,6 +12,7 @@ pub mod fleet;
 pub mod history;
 pub mod job;
 pub mod judge;
+pub mod ledger;
 pub mod node;
 pub mod observe;
 pub mod policy;
@@ -22,3 +23,4 @@ pub mod thresholds;
 pub mod xid;
 
 pub use fleet::{Fleet, Known};
+pub use ledger::Ledger;

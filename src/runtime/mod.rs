@@ -1,0 +1,7 @@
+//! The shell around the pure rooms: the composition root, the two loops, the terminal and the clock.
+
+pub mod clock;
+pub mod pace;
+pub mod store;
+pub mod telemetry;
+pub mod terminal;

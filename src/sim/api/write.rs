@@ -1,0 +1,580 @@
+//! Create, update, patch and delete.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::patch::{json_patch, strategic};
+use super::request::Target;
+use super::status::{Refusal, success};
+use super::validate::{self, Deletion};
+use super::{Answer, Asked};
+use crate::base::{Moment, ObjectKey};
+use crate::sim::change::{Request, Resource};
+use crate::sim::cluster::{Cluster, Core};
+use crate::sim::json::{list, map_mut, name, text};
+use crate::sim::resource::Spec;
+
+/// The object as it stands in the store after a write, else as it was written.
+fn stored(core: &Core, spec: &Spec, object: Value) -> Arc<Value> {
+    let namespace = crate::sim::json::namespace(&object).to_owned();
+    core.store
+        .get(spec.resource, &namespace, name(&object))
+        .unwrap_or_else(|| Arc::new(object))
+}
+
+/// `POST` of a new object.
+///
+/// # Errors
+/// 400, 404, 409 and 422 as the real server.
+pub fn create(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, spec: &Spec) -> Answer {
+    let manner = asked.manner()?;
+    let dry_run = asked.dry_run()?;
+    if spec.namespaced && target.namespace.is_empty() {
+        return Err(Refusal::bad_request(format!(
+            "an empty namespace may not be set during creation of {}",
+            spec.plural
+        )));
+    }
+    let mut object = validate::body(asked)?;
+    validate::place(&mut object, target, spec)?;
+    let (object, now) = {
+        let mut core = cluster.core();
+        if spec.namespaced {
+            check_namespace(&core, target, spec, name(&object))?;
+        }
+        let now = core.scene.now();
+        begin(&mut core, &mut object, spec, now)?;
+        validate::shape(&object, spec)?;
+        let key = name(&object).to_owned();
+        if core
+            .store
+            .get(spec.resource, &target.namespace, &key)
+            .is_some()
+        {
+            return Err(Refusal::already_exists(spec, &key));
+        }
+        if dry_run {
+            (Arc::new(object), now)
+        } else {
+            core.carry_out(Request::Write(spec.resource, object.clone()));
+            (stored(&core, spec, object), now)
+        }
+    };
+    if !dry_run {
+        cluster.announce();
+    }
+    manner.object(201, spec, &object, now)
+}
+
+fn check_namespace(core: &Core, target: &Target, spec: &Spec, name: &str) -> Result<(), Refusal> {
+    let namespaces = crate::sim::resource::spec(Resource::Namespaces);
+    let Some(namespace) = core.store.get(Resource::Namespaces, "", &target.namespace) else {
+        return Err(Refusal::not_found(namespaces, &target.namespace));
+    };
+    if text(&namespace, "/status/phase") == "Terminating" {
+        return Err(Refusal::forbidden(
+            spec.group,
+            spec.plural,
+            name,
+            &format!(
+                "unable to create new content in namespace {} because it is being terminated",
+                target.namespace
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// Fills in what the server sets on a new object.
+fn begin(core: &mut Core, object: &mut Value, spec: &Spec, now: Moment) -> Result<(), Refusal> {
+    if !text(object, "/metadata/resourceVersion").is_empty() {
+        return Err(Refusal::bad_request(
+            "resourceVersion should not be set on objects to be created",
+        ));
+    }
+    let serial = core.next_serial();
+    let uid = core.uid(serial);
+    let metadata = map_mut(object, "metadata");
+    let base = metadata
+        .get("generateName")
+        .and_then(Value::as_str)
+        .unwrap_or("")
+        .to_owned();
+    let unnamed = metadata
+        .get("name")
+        .and_then(Value::as_str)
+        .unwrap_or("")
+        .is_empty();
+    if unnamed && base.is_empty() {
+        return Err(Refusal::invalid(
+            spec,
+            "",
+            vec![(
+                "FieldValueRequired",
+                "Required value: name or generateName is required".into(),
+                "metadata.name".into(),
+            )],
+        ));
+    }
+    if unnamed {
+        // Letters that spell no words, as the real server chooses them, drawn from the uid.
+        const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+        let suffix: String = uid
+            .bytes()
+            .filter(u8::is_ascii_hexdigit)
+            .collect::<Vec<_>>()
+            .chunks(3)
+            .take(5)
+            .map(|chunk| {
+                let number = chunk.iter().fold(0usize, |n, b| n * 31 + usize::from(*b));
+                char::from(LETTERS[number % LETTERS.len()])
+            })
+            .collect();
+        metadata.insert("name".into(), format!("{base}{suffix}").into());
+    }
+    for key in [
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "selfLink",
+        "managedFields",
+    ] {
+        metadata.remove(key);
+    }
+    metadata.insert("uid".into(), uid.as_str().into());
+    metadata.insert("creationTimestamp".into(), now.rfc3339().into());
+    if spec.has_generation() {
+        metadata.insert("generation".into(), 1.into());
+    } else {
+        metadata.remove("generation");
+    }
+    let own_name = metadata.get("name").cloned().unwrap_or_default();
+    if spec.has_status() && !spec.custom && spec.resource != Resource::Nodes {
+        object["status"] = json!({});
+    }
+    match spec.resource {
+        Resource::Namespaces => {
+            let metadata = map_mut(object, "metadata");
+            let labels = metadata.entry("labels").or_insert_with(|| json!({}));
+            if let Some(labels) = labels.as_object_mut() {
+                labels.insert("kubernetes.io/metadata.name".into(), own_name);
+            }
+            object["spec"] = json!({"finalizers": ["kubernetes"]});
+            object["status"] = json!({"phase": "Active"});
+        }
+        Resource::Pods => {
+            default_pod(map_mut(object, "spec"));
+            object["status"] = json!({"phase": "Pending", "qosClass": quality(object)});
+        }
+        Resource::Jobs => default_job(object, &uid),
+        _ => {}
+    }
+    Ok(())
+}
+
+fn default_pod(spec: &mut Map<String, Value>) {
+    for (key, value) in [
+        ("restartPolicy", json!("Always")),
+        ("terminationGracePeriodSeconds", json!(30)),
+        ("dnsPolicy", json!("ClusterFirst")),
+        ("schedulerName", json!("default-scheduler")),
+        ("serviceAccountName", json!("default")),
+        ("serviceAccount", json!("default")),
+        ("securityContext", json!({})),
+        ("enableServiceLinks", json!(true)),
+        ("preemptionPolicy", json!("PreemptLowerPriority")),
+        ("priority", json!(0)),
+    ] {
+        spec.entry(key).or_insert(value);
+    }
+    for key in ["containers", "initContainers"] {
+        let Some(containers) = spec.get_mut(key).and_then(Value::as_array_mut) else {
+            continue;
+        };
+        for container in containers.iter_mut().filter_map(Value::as_object_mut) {
+            let image = container.get("image").and_then(Value::as_str).unwrap_or("");
+            let tagged = image.rsplit('/').next().unwrap_or("");
+            let latest = !tagged.contains([':', '@']) || tagged.ends_with(":latest");
+            let pull = if latest { "Always" } else { "IfNotPresent" };
+            for (key, value) in [
+                ("imagePullPolicy", json!(pull)),
+                ("resources", json!({})),
+                ("terminationMessagePath", json!("/dev/termination-log")),
+                ("terminationMessagePolicy", json!("File")),
+            ] {
+                container.entry(key).or_insert(value);
+            }
+        }
+    }
+}
+
+/// The quality of service that a pod's requests and limits earn.
+fn quality(pod: &Value) -> &'static str {
+    let containers = list(pod, "/spec/containers");
+    let set =
+        |c: &Value, what: &str, of: &str| c.pointer(&format!("/resources/{what}/{of}")).cloned();
+    let any = containers.iter().any(|c| {
+        ["requests", "limits"]
+            .iter()
+            .any(|w| ["cpu", "memory"].iter().any(|o| set(c, w, o).is_some()))
+    });
+    let guaranteed = containers.iter().all(|c| {
+        ["cpu", "memory"].iter().all(|of| {
+            let limit = set(c, "limits", of);
+            limit.is_some() && set(c, "requests", of).is_none_or(|r| Some(r) == limit)
+        })
+    });
+    match (any, guaranteed) {
+        (false, _) => "BestEffort",
+        (true, true) => "Guaranteed",
+        (true, false) => "Burstable",
+    }
+}
+
+fn default_job(object: &mut Value, uid: &str) {
+    let job = name(object).to_owned();
+    let spec = map_mut(object, "spec");
+    if !spec.contains_key("parallelism") && !spec.contains_key("completions") {
+        spec.insert("completions".into(), 1.into());
+    }
+    for (key, value) in [
+        ("parallelism", json!(1)),
+        ("backoffLimit", json!(6)),
+        ("completionMode", json!("NonIndexed")),
+        ("suspend", json!(false)),
+        ("manualSelector", json!(false)),
+        ("podReplacementPolicy", json!("TerminatingOrFailed")),
+    ] {
+        spec.entry(key).or_insert(value);
+    }
+    if spec.get("manualSelector") != Some(&Value::Bool(true)) {
+        spec.insert(
+            "selector".into(),
+            json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}),
+        );
+        let labels = json!({
+            "batch.kubernetes.io/controller-uid": uid,
+            "batch.kubernetes.io/job-name": job,
+            "controller-uid": uid,
+            "job-name": job,
+        });
+        let template = spec.entry("template").or_insert_with(|| json!({}));
+        let metadata = map_mut(template, "metadata");
+        let own = metadata.entry("labels").or_insert_with(|| json!({}));
+        if let (Some(own), Value::Object(labels)) = (own.as_object_mut(), labels) {
+            own.extend(labels);
+        }
+    }
+}
+
+/// `PUT` of an object or of its status.
+///
+/// # Errors
+/// 400, 404, 409 and 422 as the real server.
+pub fn update(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, spec: &Spec) -> Answer {
+    let mut object = validate::body(asked)?;
+    validate::place(&mut object, target, spec)?;
+    let creates = matches!(spec.resource, Resource::Leases | Resource::Events);
+    if creates
+        && cluster
+            .get(spec.resource, &target.namespace, &target.name)
+            .is_none()
+    {
+        return create(cluster, asked, target, spec);
+    }
+    change(cluster, asked, target, spec, move |_| Ok(object))
+}
+
+const PATCHES: &str = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json";
+const CUSTOM_PATCHES: &str = "application/json-patch+json, application/merge-patch+json";
+
+/// `PATCH` of an object or of its status. Server-side apply is not offered (415).
+///
+/// # Errors
+/// 400, 404, 409, 415 and 422 as the real server.
+pub fn patch(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, spec: &Spec) -> Answer {
+    let apply = patcher(asked, spec)?;
+    change(cluster, asked, target, spec, move |old| {
+        let mut object = old.clone();
+        apply(&mut object)?;
+        validate::place(&mut object, target, spec)?;
+        Ok(object)
+    })
+}
+
+/// How the body of a patch request changes an object.
+type Patcher<'a> = Box<dyn FnOnce(&mut Value) -> Result<(), Refusal> + 'a>;
+
+/// Reads the patch of a request.
+///
+/// # Errors
+/// 400 when it does not parse, 415 when its type is not offered.
+pub fn patcher<'a>(asked: &'a Asked, spec: &Spec) -> Result<Patcher<'a>, Refusal> {
+    let kind = asked.header(http::header::CONTENT_TYPE);
+    let parsed = || -> Result<Value, Refusal> {
+        serde_json::from_slice(&asked.body)
+            .map_err(|error| Refusal::bad_request(format!("error decoding patch: {error}")))
+    };
+    match kind.split(';').next().unwrap_or("").trim() {
+        "application/json-patch+json" => Ok(Box::new(|object| json_patch(object, &asked.body))),
+        "application/merge-patch+json" => {
+            let patch = parsed()?;
+            if !patch.is_object() {
+                return Err(Refusal::bad_request("Invalid JSON Patch"));
+            }
+            Ok(Box::new(move |object| {
+                json_patch::merge(object, &patch);
+                Ok(())
+            }))
+        }
+        "application/strategic-merge-patch+json" if !spec.custom => {
+            let patch = parsed()?;
+            Ok(Box::new(move |object| strategic(object, &patch)))
+        }
+        _ if spec.custom => Err(Refusal::unsupported_media(CUSTOM_PATCHES)),
+        _ => Err(Refusal::unsupported_media(PATCHES)),
+    }
+}
+
+/// Reads, changes and writes one object under one lock.
+fn change(
+    cluster: &Arc<Cluster>,
+    asked: &Asked,
+    target: &Target,
+    spec: &Spec,
+    make: impl FnOnce(&Value) -> Result<Value, Refusal>,
+) -> Answer {
+    let manner = asked.manner()?;
+    let dry_run = asked.dry_run()?;
+    let status_only = target.subresource == "status";
+    let (object, now) = {
+        let mut core = cluster.core();
+        let now = core.scene.now();
+        let old = core
+            .store
+            .get(spec.resource, &target.namespace, &target.name)
+            .ok_or_else(|| Refusal::not_found(spec, &target.name))?;
+        let new = make(&old)?;
+        let new = merged(&old, new, spec, status_only)?;
+        if !status_only {
+            validate::shape(&new, spec)?;
+            validate::update(&old, &new, spec)?;
+        }
+        if dry_run || new == *old {
+            (Arc::new(new), now)
+        } else {
+            (replace(&mut core, spec, new), now)
+        }
+    };
+    if !dry_run {
+        cluster.announce();
+    }
+    manner.object(200, spec, &object, now)
+}
+
+/// Writes an object; one that was only held by its finalizers goes when the last is removed.
+pub fn replace(core: &mut Core, spec: &Spec, object: Value) -> Arc<Value> {
+    let leaving = object.pointer("/metadata/deletionTimestamp").is_some();
+    let held = !list(&object, "/metadata/finalizers").is_empty();
+    let was_held = core
+        .store
+        .get(
+            spec.resource,
+            crate::sim::json::namespace(&object),
+            name(&object),
+        )
+        .is_some_and(|old| !list(&old, "/metadata/finalizers").is_empty());
+    if leaving && was_held && !held && spec.resource != Resource::Pods {
+        let key = key_of(&object);
+        core.carry_out(Request::Delete(spec.resource, key, Some(0)));
+        return Arc::new(object);
+    }
+    core.carry_out(Request::Write(spec.resource, object.clone()));
+    stored(core, spec, object)
+}
+
+/// The new state of an object: what the server owns stays, a write of the main object leaves the status, a write
+/// of the status leaves the rest.
+fn merged(old: &Value, mut new: Value, spec: &Spec, status_only: bool) -> Result<Value, Refusal> {
+    let version = text(&new, "/metadata/resourceVersion");
+    if !version.is_empty() && version != "0" && version != text(old, "/metadata/resourceVersion") {
+        return Err(Refusal::modified(spec, name(old)));
+    }
+    let uid = text(&new, "/metadata/uid");
+    if !uid.is_empty() && uid != text(old, "/metadata/uid") {
+        return Err(Refusal::conflict(
+            spec,
+            name(old),
+            &format!(
+                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                text(old, "/metadata/uid")
+            ),
+        ));
+    }
+    let metadata = map_mut(&mut new, "metadata");
+    for key in [
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+        "generation",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generateName",
+        "selfLink",
+    ] {
+        match old.pointer(&format!("/metadata/{key}")) {
+            Some(value) => metadata.insert(key.into(), value.clone()),
+            None => metadata.remove(key),
+        };
+    }
+    for key in ["labels", "annotations", "finalizers", "ownerReferences"] {
+        let empty = match metadata.get(key) {
+            Some(Value::Object(map)) => map.is_empty(),
+            Some(Value::Array(list)) => list.is_empty(),
+            Some(Value::Null) => true,
+            _ => false,
+        };
+        if empty {
+            metadata.remove(key);
+        }
+    }
+    if status_only {
+        let mut object = old.clone();
+        object["status"] = new.get("status").cloned().unwrap_or_else(|| json!({}));
+        if spec.resource == Resource::Nodes {
+            object["metadata"] = new["metadata"].clone();
+        }
+        return Ok(object);
+    }
+    if spec.has_status() {
+        match old.get("status") {
+            Some(status) => new["status"] = status.clone(),
+            None => {
+                if let Some(map) = new.as_object_mut() {
+                    map.remove("status");
+                }
+            }
+        }
+    }
+    if spec.has_generation()
+        && old.get("spec") != new.get("spec")
+        && let Some(generation) = old.pointer("/metadata/generation").and_then(Value::as_i64)
+    {
+        new["metadata"]["generation"] = (generation + 1).into();
+    }
+    Ok(new)
+}
+
+fn key_of(object: &Value) -> ObjectKey {
+    ObjectKey::new(crate::sim::json::namespace(object), name(object))
+}
+
+/// `DELETE` of one object.
+///
+/// # Errors
+/// 404, 409 and 422 as the real server.
+pub fn delete(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, spec: &Spec) -> Answer {
+    let manner = asked.manner()?;
+    let deletion = Deletion::read(asked)?;
+    let (body, gone, now) = {
+        let mut core = cluster.core();
+        let now = core.scene.now();
+        let object = core
+            .store
+            .get(spec.resource, &target.namespace, &target.name)
+            .ok_or_else(|| Refusal::not_found(spec, &target.name))?;
+        deletion.check(&object, spec)?;
+        let (object, gone) = go(&mut core, spec, &object, &deletion, now);
+        (object, gone, now)
+    };
+    if !deletion.dry_run {
+        cluster.announce();
+    }
+    // These kinds answer with the object even when it has gone at once.
+    let shown = matches!(
+        spec.resource,
+        Resource::Pods | Resource::Services | Resource::ServiceAccounts
+    );
+    if gone && !shown {
+        let status = success(spec, &target.name, text(&body, "/metadata/uid"));
+        return manner.document(200, &status);
+    }
+    manner.object(200, spec, &body, now)
+}
+
+/// Deletes an object, or says what deleting it would do: the object afterwards, and whether it has gone.
+pub fn go(
+    core: &mut Core,
+    spec: &Spec,
+    object: &Arc<Value>,
+    deletion: &Deletion,
+    now: Moment,
+) -> (Arc<Value>, bool) {
+    let grace = match spec.resource {
+        Resource::Pods => Some(validate::grace(object, deletion.grace)),
+        _ => deletion.grace,
+    };
+    if !deletion.dry_run {
+        core.carry_out(Request::Delete(spec.resource, key_of(object), grace));
+        let key = key_of(object);
+        let left = core.store.get(spec.resource, &key.namespace, &key.name);
+        let gone = left.is_none();
+        return (left.unwrap_or_else(|| object.clone()), gone);
+    }
+    let held = !list(object, "/metadata/finalizers").is_empty();
+    let waits = spec.resource == Resource::Pods && grace.is_some_and(|g| g > 0);
+    if !held && !waits {
+        return (object.clone(), true);
+    }
+    let mut leaving = (**object).clone();
+    let seconds = grace.unwrap_or(0);
+    let end = now.plus(std::time::Duration::from_secs(seconds));
+    leaving["metadata"]["deletionTimestamp"] = end.rfc3339().into();
+    leaving["metadata"]["deletionGracePeriodSeconds"] = seconds.into();
+    (Arc::new(leaving), false)
+}
+
+/// `DELETE` of everything that selectors select.
+///
+/// # Errors
+/// 400 and 422 on malformed parameters.
+pub fn delete_collection(
+    cluster: &Arc<Cluster>,
+    asked: &Asked,
+    target: &Target,
+    spec: &Spec,
+) -> Answer {
+    let manner = asked.manner()?;
+    let deletion = Deletion::read(asked)?;
+    let filter = super::read::Filter::read(&asked.query, target, spec)?;
+    let (items, revision, now) = {
+        let mut core = cluster.core();
+        let now = core.scene.now();
+        let what = crate::sim::store::Listing {
+            namespace: Some(target.namespace.as_str()).filter(|n| !n.is_empty()),
+            ..Default::default()
+        };
+        let page = core
+            .store
+            .list(spec.resource, &what, &|object| filter.keeps(spec, object))
+            .map_err(Refusal::expired)?;
+        for object in &page.items {
+            deletion.check(object, spec)?;
+        }
+        let items: Vec<Arc<Value>> = page
+            .items
+            .iter()
+            .map(|object| go(&mut core, spec, object, &deletion, now).0)
+            .collect();
+        (items, core.store.revision(), now)
+    };
+    if !deletion.dry_run {
+        cluster.announce();
+    }
+    manner.list(
+        spec,
+        &items,
+        json!({"resourceVersion": revision.to_string()}),
+        now,
+    )
+}
