@@ -141,6 +141,18 @@ struct Inner {
     classes: BTreeMap<Class, ClassState>,
     total: Calls,
     skew_ms: Option<i64>,
+    /// The latest Date of any answer.
+    date: Option<Moment>,
+    pinned: bool,
+}
+
+impl Inner {
+    fn server(&self, local: Moment) -> Moment {
+        match self.date {
+            Some(date) if self.pinned => date,
+            _ => Moment::from_millis(local.millis().saturating_add(self.skew_ms.unwrap_or(0))),
+        }
+    }
 }
 
 /// The shared record of everything sent and answered.
@@ -165,6 +177,8 @@ impl Wire {
                 classes: BTreeMap::new(),
                 total: Calls::default(),
                 skew_ms: None,
+                date: None,
+                pinned: false,
             }),
             opened: watch::Sender::new(0),
         })
@@ -181,8 +195,14 @@ impl Wire {
 
     /// The server's clock, as far as it is known.
     pub fn now(&self) -> Moment {
-        let skew = self.skew_ms().unwrap_or(0);
-        Moment::from_millis(self.local().millis().saturating_add(skew))
+        let local = self.local();
+        self.inner().server(local)
+    }
+
+    /// From now on the server's clock is what its latest answer says and stands still between answers: for
+    /// one look, whose ages are then the server's own to the second.
+    pub fn pin(&self) {
+        self.inner().pinned = true;
     }
 
     /// The server's clock minus this machine's, milliseconds.
@@ -270,14 +290,15 @@ impl Wire {
             .and_then(|date| http_date(date.to_str().ok()?))
         {
             note_skew(&mut inner.skew_ms, sent, now, date);
+            inner.date = inner.date.max(Some(date));
         }
-        let skew = inner.skew_ms.unwrap_or(0);
+        let server = inner.server(now);
         let state = inner.classes.entry(class).or_default();
         state.latency_ms = Some(u32::try_from(took).unwrap_or(u32::MAX));
         let status = answer.status();
         if status.is_success() {
             state.retry_at = None;
-            state.last_ok = Some(Moment::from_millis(now.millis().saturating_add(skew)));
+            state.last_ok = Some(server);
             if watches {
                 state.watch_opened = Some(now);
             }
