@@ -348,7 +348,7 @@ impl Users {
 
 /// The sentence of a 403: who cannot do what, where.
 pub fn refused(who: &Identity, ask: &Ask<'_>) -> String {
-    use super::selector::quoted;
+    use super::names::quoted;
     let user = quoted(&who.name);
     match ask {
         Ask::Path { verb, path } => format!("User {user} cannot {verb} path {}", quoted(path)),
