@@ -1,3 +1,12 @@
 //! The one integration-test binary.
 
+#[path = "exporter.rs"]
+mod exporter;
+#[path = "exporter_text.rs"]
+mod exporter_text;
+#[path = "exporter_toml.rs"]
+mod exporter_toml;
+#[path = "fuzz/exposition.rs"]
+mod fuzz_exposition;
 mod simapi;
+mod simrecorded;

@@ -1,5 +1,6 @@
 //! Words that every room shares: moments, amounts, money, names. Holds no fleet and does no I/O.
 
+pub mod document;
 pub mod money;
 pub mod name;
 pub mod quantities;

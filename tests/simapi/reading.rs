@@ -301,15 +301,22 @@ async fn what_is_not_there_is_said_as_the_real_server_says_it() {
         })
     );
     for path in [
-        "/api/v1/nonsense",
         "/apis/none.example/v1",
-        "/apis/apps/v1/namespaces/a/b/c/d",
+        "/apis/none.example/v1/things",
         "/nowhere",
     ] {
         let told = get(&service, path).await;
         assert_eq!(
             (told.code, told.text.as_str()),
             (404, "404 page not found\n"),
+            "{path}"
+        );
+    }
+    for path in ["/api/v1/nonsense", "/apis/apps/v1/namespaces/a/b/c/d"] {
+        let told = get(&service, path).await;
+        assert_eq!(
+            (told.code, told.message().as_str()),
+            (404, "the server could not find the requested resource"),
             "{path}"
         );
     }

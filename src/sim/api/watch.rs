@@ -66,7 +66,9 @@ pub fn serve(
     let query = &asked.query;
     let manner = asked.manner()?;
     let filter = Filter::read(query, target, spec)?;
-    let from = revision(query)?.filter(|revision| *revision > 0);
+    let from = revision(query)
+        .map_err(|why| Refusal::new(500, "", why))?
+        .filter(|revision| *revision > 0);
     let send_initial = query
         .get("sendInitialEvents")
         .map(|_| query.flag("sendInitialEvents"));
@@ -285,8 +287,7 @@ impl Watching {
     }
 
     fn bookmark(&mut self, initial: bool) -> Bytes {
-        let mut metadata =
-            json!({"resourceVersion": self.seen.to_string(), "creationTimestamp": null});
+        let mut metadata = json!({"resourceVersion": self.seen.to_string()});
         if initial {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         } else {

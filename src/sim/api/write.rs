@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::patch::{json_patch, strategic};
+use super::patch::{decoded, json_patch, strategic};
 use super::request::Target;
 use super::status::{Refusal, success};
 use super::validate::{self, Deletion};
@@ -36,7 +36,7 @@ pub fn create(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, spec: &Spe
             spec.plural
         )));
     }
-    let mut object = validate::body(asked)?;
+    let mut object = validate::body(asked, spec.kind)?;
     validate::place(&mut object, target, spec)?;
     let (object, now) = {
         let mut core = cluster.core();
@@ -91,7 +91,7 @@ fn check_namespace(core: &Core, target: &Target, spec: &Spec, name: &str) -> Res
 /// # Errors
 /// 400, 404, 409 and 422 as the real server.
 pub fn update(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, spec: &Spec) -> Answer {
-    let mut object = validate::body(asked)?;
+    let mut object = validate::body(asked, spec.kind)?;
     validate::place(&mut object, target, spec)?;
     let creates = matches!(spec.resource, Resource::Leases | Resource::Events);
     if creates
@@ -130,17 +130,11 @@ type Patcher<'a> = Box<dyn FnOnce(&mut Value) -> Result<(), Refusal> + 'a>;
 /// 400 when it does not parse, 415 when its type is not offered.
 pub fn patcher<'a>(asked: &'a Asked, spec: &Spec) -> Result<Patcher<'a>, Refusal> {
     let kind = asked.header(http::header::CONTENT_TYPE);
-    let parsed = || -> Result<Value, Refusal> {
-        serde_json::from_slice(&asked.body)
-            .map_err(|error| Refusal::bad_request(format!("error decoding patch: {error}")))
-    };
+    let parsed = || decoded(&asked.body, "map[string]interface {}", Value::is_object);
     match kind.split(';').next().unwrap_or("").trim() {
         "application/json-patch+json" => Ok(Box::new(|object| json_patch(object, &asked.body))),
         "application/merge-patch+json" => {
             let patch = parsed()?;
-            if !patch.is_object() {
-                return Err(Refusal::bad_request("Invalid JSON Patch"));
-            }
             Ok(Box::new(move |object| {
                 json_patch::merge(object, &patch);
                 Ok(())
@@ -150,8 +144,12 @@ pub fn patcher<'a>(asked: &'a Asked, spec: &Spec) -> Result<Patcher<'a>, Refusal
             let patch = parsed()?;
             Ok(Box::new(move |object| strategic(object, &patch)))
         }
-        _ if spec.custom => Err(Refusal::unsupported_media(CUSTOM_PATCHES)),
-        _ => Err(Refusal::unsupported_media(PATCHES)),
+        "application/strategic-merge-patch+json" => Err(Refusal::unsupported_media(CUSTOM_PATCHES)),
+        "application/apply-patch+yaml" if spec.custom => {
+            Err(Refusal::unsupported_media(CUSTOM_PATCHES))
+        }
+        "application/apply-patch+yaml" => Err(Refusal::unsupported_media(PATCHES)),
+        _ => Err(Refusal::unsupported_patch()),
     }
 }
 
@@ -333,24 +331,37 @@ pub fn go(
         Resource::Pods => Some(validate::grace(object, deletion.grace)),
         _ => deletion.grace,
     };
+    let leaving = || Arc::new(leaving(object, grace.unwrap_or(0), now));
     if !deletion.dry_run {
         core.carry_out(Request::Delete(spec.resource, key_of(object), grace));
         let key = key_of(object);
         let left = core.store.get(spec.resource, &key.namespace, &key.name);
-        let gone = left.is_none();
-        return (left.unwrap_or_else(|| object.clone()), gone);
+        return match left {
+            Some(left) => (left, false),
+            // A pod is shown as it was when it went.
+            None if spec.resource == Resource::Pods => (leaving(), true),
+            None => (object.clone(), true),
+        };
     }
     let held = !list(object, "/metadata/finalizers").is_empty();
     let waits = spec.resource == Resource::Pods && grace.is_some_and(|g| g > 0);
     if !held && !waits {
         return (object.clone(), true);
     }
-    let mut leaving = (**object).clone();
-    let seconds = grace.unwrap_or(0);
+    (leaving(), false)
+}
+
+/// An object on its way out: when it goes, with how much grace, and one generation on.
+fn leaving(object: &Value, seconds: u64, now: Moment) -> Value {
+    let mut leaving = object.clone();
     let end = now.plus(std::time::Duration::from_secs(seconds));
-    leaving["metadata"]["deletionTimestamp"] = end.rfc3339().into();
-    leaving["metadata"]["deletionGracePeriodSeconds"] = seconds.into();
-    (Arc::new(leaving), false)
+    let metadata = map_mut(&mut leaving, "metadata");
+    metadata.insert("deletionTimestamp".into(), end.rfc3339().into());
+    metadata.insert("deletionGracePeriodSeconds".into(), seconds.into());
+    if let Some(generation) = metadata.get("generation").and_then(Value::as_i64) {
+        metadata.insert("generation".into(), (generation + 1).into());
+    }
+    leaving
 }
 
 /// `DELETE` of everything that selectors select.

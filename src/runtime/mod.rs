@@ -1,0 +1,6 @@
+//! The shell around the pure rooms: the composition root, the two loops, the terminal and the clock.
+
+pub mod clock;
+pub mod pace;
+pub mod telemetry;
+pub mod terminal;

@@ -1,0 +1,629 @@
+//! The API server's tables: one task a table lists and watches it, projects each object at once and keeps none.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::{FutureExt, Stream, StreamExt};
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client};
+use tokio::sync::mpsc;
+
+use crate::base::{Moment, Name, Names};
+use crate::cluster::job::{JobObject, JobSetObject};
+use crate::cluster::node::{NamespaceObject, NodeObject};
+use crate::cluster::pod::PodObject;
+use crate::cluster::workload::ReplicatedObject;
+use crate::cluster::{Projected, table};
+use crate::fleet::observe::{Lost, Observation, SourceHealth, SourceState, Table};
+
+use super::carried::{Carried, resource};
+use super::pace::backoff;
+use super::server::{Api as ServerApi, Served};
+use super::serving::Serving;
+use super::trouble::{Trouble, What};
+use super::wire::{Class, Wire};
+
+/// Observations are handed over in batches of at most this many.
+const BATCH: usize = 256;
+
+/// Objects a page of a list.
+const PAGE: u32 = 500;
+
+/// A watch is renewed after this many seconds; a silent one is noticed as late as that.
+const WATCH_SECONDS: u32 = 180;
+
+/// A list that gives nothing for this long is stuck.
+const LIST_PATIENCE: Duration = Duration::from_secs(75);
+
+/// A table whose watch has sent nothing for this long, not even a bookmark, is stale.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+/// A health row goes out at least this often.
+const ROW_EVERY: Duration = Duration::from_secs(10);
+
+/// A table that is not served is looked for again after this time.
+const ABSENT_EVERY: Duration = Duration::from_secs(120);
+
+/// A table that is refused is asked for again after this time.
+const REFUSED_EVERY: Duration = Duration::from_secs(60);
+
+/// A failure this long ago is forgiven: the next one waits shortly again.
+const FORGIVEN: Duration = Duration::from_secs(60);
+
+/// Events in a row that cannot be read before the whole answer counts as nonsense.
+const NONSENSE: u32 = 20;
+
+/// Which namespaces to look into.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Namespaces {
+    /// All of them; where that is refused, this one.
+    All {
+        /// The context's namespace.
+        otherwise: String,
+    },
+    /// This one.
+    One(String),
+}
+
+/// What every table's task shares.
+pub(super) struct Shared {
+    pub client: Client,
+    pub wire: Arc<Wire>,
+    pub server: Arc<ServerApi>,
+    pub namespaces: Namespaces,
+    pub names: Arc<Mutex<Names>>,
+    pub out: mpsc::Sender<Vec<Observation>>,
+    /// Whoever wants to know of pods that serve readings.
+    pub serving: Option<Serving>,
+}
+
+/// Lists and watches `table` until it is dropped or nobody listens.
+pub(super) async fn follow(shared: Arc<Shared>, table: Table) {
+    let out = match table {
+        Table::Nodes => Follower::new(&shared, table).run::<NodeObject>().await,
+        Table::Pods => Follower::new(&shared, table).run::<PodObject>().await,
+        Table::Namespaces => Follower::new(&shared, table).run::<NamespaceObject>().await,
+        Table::Jobs => Follower::new(&shared, table).run::<JobObject>().await,
+        Table::JobSets => Follower::new(&shared, table).run::<JobSetObject>().await,
+        Table::ReplicaSets | Table::Deployments | Table::StatefulSets | Table::DaemonSets => {
+            Follower::new(&shared, table)
+                .run::<ReplicatedObject>()
+                .await
+        }
+    };
+    if out.is_err() {
+        tracing::debug!(table = table.plural(), "nobody listens any more");
+    }
+}
+
+/// Nobody listens: the task ends.
+struct Deaf;
+
+/// Why a watcher was given up.
+enum Exit {
+    /// To start over, after a wait.
+    Restart(Duration),
+    /// The table is not served.
+    Absent,
+    /// All namespaces are refused: only this one.
+    Narrow(String),
+    /// The server does not stream lists.
+    PlainLists,
+}
+
+/// How far a table's source has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Nothing has been listed yet.
+    New,
+    /// A list is under way.
+    Listing,
+    /// Listed, and watched since.
+    Watching,
+}
+
+struct Follower<'s> {
+    shared: &'s Shared,
+    table: Table,
+    class: Class,
+    batch: Vec<Observation>,
+    phase: Phase,
+    /// The trouble that was told of, until it is over.
+    lost: Option<Lost>,
+    failed_at: Option<Moment>,
+    attempt: u32,
+    unreadable: u32,
+    /// Lists that began since the last one that ended.
+    hollow: u32,
+    errors: u64,
+    skipped: u64,
+    narrowed: Option<String>,
+    streams: bool,
+    row_at: Option<Moment>,
+}
+
+impl<'s> Follower<'s> {
+    fn new(shared: &'s Shared, table: Table) -> Self {
+        Self {
+            shared,
+            table,
+            class: Class::Table(table),
+            batch: Vec::new(),
+            phase: Phase::New,
+            lost: None,
+            failed_at: None,
+            attempt: 0,
+            unreadable: 0,
+            hollow: 0,
+            errors: 0,
+            skipped: 0,
+            narrowed: None,
+            streams: true,
+            row_at: None,
+        }
+    }
+
+    async fn run<T: Projected + Watched>(mut self) -> Result<(), Deaf> {
+        loop {
+            let place = table::place(self.table);
+            let version = if place.version.is_empty() {
+                match self.shared.server.version_of(place.group, self.table).await {
+                    Ok(Served::In(version)) => version,
+                    Ok(Served::Not) => {
+                        self.absent().await?;
+                        continue;
+                    }
+                    Err(trouble) => {
+                        let wait = self.fail(&trouble).await?;
+                        self.pause(wait).await?;
+                        continue;
+                    }
+                }
+            } else {
+                place.version.to_owned()
+            };
+            match self.watch::<T>(&version).await? {
+                Exit::Restart(wait) => self.pause(wait).await?,
+                Exit::Absent => self.absent().await?,
+                Exit::Narrow(namespace) => self.narrowed = Some(namespace),
+                Exit::PlainLists => self.streams = false,
+            }
+        }
+    }
+
+    /// Runs one watcher for as long as it is of use.
+    async fn watch<T: Projected + Watched>(&mut self, version: &str) -> Result<Exit, Deaf> {
+        let kind = resource(self.table, version);
+        let client = self.shared.client.clone();
+        let namespaced = table::place(self.table).namespaced;
+        let namespace = match (&self.narrowed, &self.shared.namespaces) {
+            _ if !namespaced => None,
+            (Some(only), _) => Some(only.clone()),
+            (None, Namespaces::One(only)) => Some(only.clone()),
+            (None, Namespaces::All { .. }) => None,
+        };
+        let api: Api<Carried<T>> = match &namespace {
+            Some(namespace) => Api::namespaced_with(client, namespace, &kind),
+            None => Api::all_with(client, &kind),
+        };
+        let mut config = watcher::Config::default()
+            .page_size(PAGE)
+            .timeout(WATCH_SECONDS);
+        let streams = self.streams && self.shared.server.streams_lists().await;
+        if streams {
+            config = config.streaming_lists();
+        }
+        self.phase = if self.phase == Phase::New {
+            Phase::New
+        } else {
+            Phase::Listing
+        };
+        let mut events = std::pin::pin!(watcher::watcher(api, config));
+        let mut asked_at = self.shared.wire.local();
+        let mut begun = false;
+        loop {
+            let listing = self.phase != Phase::Watching;
+            // A stream of a list that never ends its list is from a server that ignores the request for one.
+            let patience = if !listing {
+                ROW_EVERY
+            } else if streams && begun {
+                Duration::from_secs(10)
+            } else {
+                LIST_PATIENCE
+            };
+            let resumed = async {
+                match self.lost {
+                    Some(_) if !listing => {
+                        self.shared.wire.watch_opened(self.class, asked_at).await
+                    }
+                    _ => std::future::pending().await,
+                }
+            };
+            let event = tokio::select! {
+                event = tokio::time::timeout(patience, events.next()) => event,
+                () = resumed => {
+                    self.back();
+                    self.flush().await?;
+                    continue;
+                }
+                () = self.shared.out.closed() => return Err(Deaf),
+            };
+            let event = match event {
+                Ok(Some(event)) => event,
+                Ok(None) => return Ok(Exit::Restart(Duration::from_secs(1))),
+                Err(_) if !listing => {
+                    self.row_when_due().await?;
+                    continue;
+                }
+                Err(_) if streams => return Ok(Exit::PlainLists),
+                Err(_) => {
+                    let stuck = Trouble::unreachable(format!(
+                        "the list of {} has stopped half-way; it is started again",
+                        self.table.plural()
+                    ));
+                    let wait = self.fail(&stuck).await?;
+                    return Ok(Exit::Restart(wait));
+                }
+            };
+            match event {
+                Ok(Event::Init) => {
+                    begun = true;
+                    self.take::<T>(Event::Init);
+                    self.hollow += 1;
+                    // Lists that begin again and again and never end.
+                    if self.hollow > 3 {
+                        self.hollow = 0;
+                        if streams {
+                            return Ok(Exit::PlainLists);
+                        }
+                        let cut = Trouble::unreachable(format!(
+                            "the list of {} is cut off again and again; is something between us and the API server closing connections?",
+                            self.table.plural()
+                        ));
+                        let wait = self.fail(&cut).await?;
+                        return Ok(Exit::Restart(wait));
+                    }
+                }
+                Ok(event) => self.take(event),
+                Err(error) => {
+                    if let Some(exit) = self
+                        .meet(&error, streams, namespace.is_none() && namespaced)
+                        .await?
+                    {
+                        return Ok(exit);
+                    }
+                    asked_at = self.shared.wire.local();
+                    continue;
+                }
+            }
+            // What is there already goes into the same batch; errors wait for their turn.
+            while self.batch.len() < BATCH {
+                match ready(&mut events) {
+                    Some(Ok(event)) => self.take(event),
+                    Some(Err(error)) => {
+                        self.flush().await?;
+                        if let Some(exit) = self
+                            .meet(&error, streams, namespace.is_none() && namespaced)
+                            .await?
+                        {
+                            return Ok(exit);
+                        }
+                        asked_at = self.shared.wire.local();
+                    }
+                    None => break,
+                }
+            }
+            self.flush().await?;
+            self.row_when_due().await?;
+        }
+    }
+
+    /// Turns one event into observations.
+    fn take<T: Projected + Watched>(&mut self, event: Event<Carried<T>>) {
+        self.unreadable = 0;
+        match event {
+            Event::Init => {
+                self.phase = Phase::Listing;
+                self.batch.push(Observation::Begin(self.table));
+                if let Some(serving) = &self.shared.serving
+                    && self.table == Table::Pods
+                {
+                    serving.begin();
+                }
+            }
+            Event::InitDone => {
+                self.phase = Phase::Watching;
+                self.hollow = 0;
+                self.lost = None;
+                self.row_at = None;
+                self.batch.push(Observation::End(self.table));
+                if let Some(serving) = &self.shared.serving
+                    && self.table == Table::Pods
+                {
+                    serving.end();
+                }
+                // Names of what has gone since the last list are of no more use.
+                self.names().prune();
+            }
+            Event::Apply(carried) | Event::InitApply(carried) => {
+                let seen = {
+                    let mut names = self.names();
+                    carried
+                        .object
+                        .watched(self.table, self.shared.serving.as_ref(), &mut names)
+                };
+                match seen {
+                    Some(observation) => self.batch.push(observation),
+                    None => self.skipped += 1,
+                }
+            }
+            Event::Delete(carried) => {
+                let key = carried.object.meta().key(&mut self.names());
+                match key {
+                    Some(key) => {
+                        if let Some(serving) = &self.shared.serving
+                            && self.table == Table::Pods
+                        {
+                            serving.gone(&key);
+                        }
+                        self.batch.push(Observation::Gone(self.table, key));
+                    }
+                    None => self.skipped += 1,
+                }
+            }
+        }
+    }
+
+    fn names(&self) -> std::sync::MutexGuard<'s, Names> {
+        self.shared
+            .names
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Meets an error: waits where the same watcher can go on, or says why it cannot.
+    async fn meet(
+        &mut self,
+        error: &watcher::Error,
+        streams: bool,
+        wide: bool,
+    ) -> Result<Option<Exit>, Deaf> {
+        let trouble = Trouble::of_watcher(self.table, error);
+        match trouble.what {
+            // The server forgot where we were, which it may: the list that follows is no failure.
+            What::Expired => {
+                let wait = self.again();
+                self.pause(wait).await?;
+                return Ok(None);
+            }
+            What::Garbled => {
+                self.errors += 1;
+                self.skipped += 1;
+                self.unreadable += 1;
+                if self.unreadable < NONSENSE {
+                    // Only an event without a version makes the watcher list anew.
+                    if matches!(error, watcher::Error::NoResourceVersion) {
+                        let wait = self.again();
+                        self.pause(wait).await?;
+                    }
+                    return Ok(None);
+                }
+            }
+            What::Misunderstood if streams => return Ok(Some(Exit::PlainLists)),
+            What::Missing if !table::place(self.table).group.is_empty() => {
+                return Ok(Some(Exit::Absent));
+            }
+            What::Forbidden if wide => {
+                if let Namespaces::All { otherwise } = &self.shared.namespaces {
+                    return Ok(Some(Exit::Narrow(otherwise.clone())));
+                }
+            }
+            _ => {}
+        }
+        let wait = self.fail(&trouble).await?;
+        // A watcher that the server does not understand, or that reads nonsense, would go on for ever.
+        let hopeless = matches!(
+            trouble.what,
+            What::Misunderstood | What::Garbled | What::Missing
+        );
+        if hopeless {
+            return Ok(Some(Exit::Restart(wait)));
+        }
+        self.pause(wait).await?;
+        Ok(None)
+    }
+
+    /// How long to wait before the next try: longer with each that comes soon after the last.
+    fn again(&mut self) -> Duration {
+        let now = self.shared.wire.local();
+        let forgiven = self
+            .failed_at
+            .is_none_or(|at| now.since(at) > FORGIVEN.into());
+        if forgiven && self.lost.is_none() {
+            self.attempt = 0;
+        }
+        self.hollow = 0;
+        self.failed_at = Some(now);
+        self.attempt = self.attempt.saturating_add(1);
+        backoff(self.attempt, (self.table, now.millis()))
+    }
+
+    /// Counts a failure, tells of it where it is time to, and says how long to wait.
+    async fn fail(&mut self, trouble: &Trouble) -> Result<Duration, Deaf> {
+        let own = self.again();
+        self.errors += 1;
+        // A busy server mostly answers the second or third time: until then nothing is lost.
+        let told = trouble.what != What::Busy || self.attempt > 2;
+        if told {
+            let since = self
+                .lost
+                .as_ref()
+                .map_or_else(|| self.shared.wire.now(), |lost| lost.since);
+            let mut message = trouble.message.clone();
+            if let Some(only) = &self.narrowed {
+                message = format!("{message} (in namespace {only}, as all namespaces are refused)");
+            }
+            let lost = Lost {
+                kind: trouble.what.lost(),
+                since,
+                message,
+            };
+            if self.lost.as_ref() != Some(&lost) {
+                tracing::warn!(table = self.table.plural(), message = %lost.message, "lost");
+                self.lost = Some(lost.clone());
+                self.batch.push(Observation::Lost(self.table, lost));
+            }
+        }
+        self.row();
+        self.flush().await?;
+        let asked = self
+            .shared
+            .wire
+            .asked_to_wait(self.class)
+            .into_iter()
+            .chain(trouble.retry_after)
+            .max();
+        let own = match trouble.what {
+            What::Forbidden => REFUSED_EVERY,
+            _ => own,
+        };
+        Ok(asked.map_or(own, |asked| asked.max(own)))
+    }
+
+    /// The watch goes on from where it broke off: nothing was missed.
+    fn back(&mut self) {
+        self.lost = None;
+        self.batch.push(Observation::Back(self.table));
+        self.row();
+    }
+
+    async fn absent(&mut self) -> Result<(), Deaf> {
+        self.lost = None;
+        self.phase = Phase::New;
+        self.batch.push(Observation::Absent(self.table));
+        self.row_with(
+            SourceState::Live,
+            "not served by this cluster; looked for again now and then".to_owned(),
+        );
+        self.flush().await?;
+        self.pause(ABSENT_EVERY).await
+    }
+
+    /// Waits, unless nobody listens any more.
+    async fn pause(&mut self, wait: Duration) -> Result<(), Deaf> {
+        tokio::select! {
+            () = tokio::time::sleep(wait) => Ok(()),
+            () = self.shared.out.closed() => Err(Deaf),
+        }
+    }
+
+    async fn flush(&mut self) -> Result<(), Deaf> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        let batch = std::mem::take(&mut self.batch);
+        self.shared.out.send(batch).await.map_err(|_| Deaf)
+    }
+
+    async fn row_when_due(&mut self) -> Result<(), Deaf> {
+        let now = self.shared.wire.local();
+        if self
+            .row_at
+            .is_none_or(|at| now.since(at) >= ROW_EVERY.into())
+        {
+            self.row();
+            self.flush().await?;
+        }
+        Ok(())
+    }
+
+    /// The table's row under `sources`.
+    fn row(&mut self) {
+        match self.lost.clone() {
+            Some(lost) => self.row_with(SourceState::Lost, lost.message),
+            None => {
+                let mut words = Vec::new();
+                if let Some(only) = &self.narrowed {
+                    words.push(format!(
+                        "only namespace {only}: listing {} in all namespaces is refused; ask for a cluster-wide role (config/kubernetes/viewer.yaml) or choose with -n",
+                        self.table.plural()
+                    ));
+                }
+                if self.skipped > 0 {
+                    words.push(format!(
+                        "{} objects could not be read and were passed over",
+                        self.skipped
+                    ));
+                }
+                self.row_with(SourceState::Live, words.join("; "));
+            }
+        }
+    }
+
+    fn row_with(&mut self, state: SourceState, message: String) {
+        self.row_at = Some(self.shared.wire.local());
+        let figures = self.shared.wire.figures(self.class);
+        self.batch.push(Observation::Source(SourceHealth {
+            name: Name::from(format!("api {}", self.table.plural())),
+            kind: Name::new("kubernetes"),
+            state,
+            last_ok: figures.last_ok,
+            patience: PATIENCE,
+            latency_ms: figures.latency_ms,
+            errors: self.errors,
+            series_used: None,
+            series_skipped: None,
+            calls_per_minute: Some(figures.calls_per_minute),
+            message,
+        }));
+    }
+}
+
+/// What is there without waiting; `None` also at the end, which the next wait will find.
+fn ready<S: Stream + Unpin>(events: &mut S) -> Option<S::Item> {
+    events.next().now_or_never().flatten()
+}
+
+/// A partial object on its way into a batch.
+trait Watched: Projected {
+    fn watched(
+        &self,
+        table: Table,
+        serving: Option<&Serving>,
+        names: &mut Names,
+    ) -> Option<Observation>;
+}
+
+macro_rules! watched {
+    ($($object:ty),*) => {
+        $(impl Watched for $object {
+            fn watched(&self, table: Table, _: Option<&Serving>, names: &mut Names) -> Option<Observation> {
+                self.project(table, names)
+            }
+        })*
+    };
+}
+
+watched!(
+    NodeObject,
+    NamespaceObject,
+    JobObject,
+    JobSetObject,
+    ReplicatedObject
+);
+
+impl Watched for PodObject {
+    fn watched(
+        &self,
+        _: Table,
+        serving: Option<&Serving>,
+        names: &mut Names,
+    ) -> Option<Observation> {
+        let serves = serving.is_some_and(|serving| serving.wants(self));
+        let seen = self.seen(serves, names)?;
+        if let Some(serving) = serving {
+            serving.seen(serves, &seen, self);
+        }
+        Some(Observation::Pod(Box::new(seen)))
+    }
+}
