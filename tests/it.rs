@@ -10,3 +10,4 @@ mod exporter_toml;
 mod fuzz_exposition;
 mod simapi;
 mod simrecorded;
+mod source;
