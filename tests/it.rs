@@ -1,5 +1,9 @@
 //! The one integration-test binary.
 
+mod catalog;
+mod checks;
+mod history;
+mod parts;
 #[path = "exporter.rs"]
 mod exporter;
 #[path = "exporter_text.rs"]

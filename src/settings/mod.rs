@@ -46,6 +46,7 @@ impl Settings {
             idle_util_below: self.idle.util_below.get(),
             idle_power_factor: self.idle.power_factor.get(),
             idle_grace: self.idle.grace.duration(),
+            ..Policy::default()
         }
     }
 }
