@@ -4,4 +4,5 @@ mod api;
 mod config;
 mod login;
 mod scrape;
+mod simulated;
 mod tables;
