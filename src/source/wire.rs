@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::header::{CONTENT_TYPE, DATE, HeaderMap, RETRY_AFTER};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderMap, RETRY_AFTER};
 use http::{Request, Response};
-use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, Limited};
 use tokio::sync::watch;
 use tower::{BoxError, Layer, Service};
 
@@ -467,7 +467,10 @@ where
                 .map_err(|_| BoxError::from(Silent))?
                 .map_err(Into::into)?;
             wire.after(class, watches, sent, &answer);
-            if class != Class::Proxy && answer.status().is_success() {
+            if class != Class::Proxy {
+                if !answer.status().is_success() {
+                    return Ok(explained(answer).await);
+                }
                 refuse_pages(answer.headers())?;
             }
             let arrived = Arc::clone(&wire);
@@ -481,6 +484,37 @@ where
             }))
         })
     }
+}
+
+/// More of an error than this explains nothing.
+const LARGEST_ERROR: usize = 64 << 10;
+
+/// An error whose body is a Status with the answer's own code, whatever was sent: what stands between us and the
+/// API server answers in forms of its own.
+async fn explained<B>(answer: Response<B>) -> Response<NotedBody>
+where
+    B: hyper::body::Body<Data = Bytes> + Send + 'static,
+{
+    let (mut parts, body) = answer.into_parts();
+    let body = tokio::time::timeout(
+        Duration::from_secs(10),
+        Limited::new(Box::pin(body).map_err(|_| "broken off"), LARGEST_ERROR).collect(),
+    )
+    .await
+    .ok()
+    .and_then(Result::ok)
+    .map(|body| body.to_bytes())
+    .unwrap_or_default();
+    let mut status = serde_json::from_slice::<serde_json::Value>(&body)
+        .ok()
+        .filter(|value| value.get("kind").is_some_and(|kind| kind == "Status"))
+        .unwrap_or_else(
+            || serde_json::json!({"kind": "Status", "message": String::from_utf8_lossy(&body)}),
+        );
+    status["code"] = parts.status.as_u16().into();
+    parts.headers.remove(CONTENT_LENGTH);
+    let text = Full::new(Bytes::from(status.to_string()));
+    Response::from_parts(parts, text.map_err(|never| match never {}).boxed_unsync())
 }
 
 /// A login page or a proxy's greeting comes with status 200 and HTML.
