@@ -1,5 +1,6 @@
 //! The one integration-test binary.
 
+mod cli;
 #[path = "exporter.rs"]
 mod exporter;
 #[path = "exporter_text.rs"]

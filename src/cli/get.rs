@@ -213,7 +213,7 @@ pub fn losses(facts: &Facts, kind: Kind) -> Vec<(Exit, String)> {
 }
 
 /// Turns facts into lines as they change.
-struct Follower {
+pub(super) struct Follower {
     query: Query,
     format: Format,
     watch: Watch,
@@ -222,7 +222,7 @@ struct Follower {
 }
 
 impl Follower {
-    fn new(query: Query, format: Format) -> Self {
+    pub(super) fn new(query: Query, format: Format) -> Self {
         Self {
             query,
             format,
@@ -233,7 +233,7 @@ impl Follower {
     }
 
     /// What there is to print now.
-    fn take(&mut self, facts: &Facts) -> Result<String, Failure> {
+    pub(super) fn take(&mut self, facts: &Facts) -> Result<String, Failure> {
         let sheet = match sheet(facts, &self.query, self.format, false) {
             Ok(sheet) => sheet,
             // Once seen, an object may go, and come back.

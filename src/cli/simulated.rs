@@ -19,7 +19,7 @@ pub struct FleetFlags {
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
     /// How fast its time runs; 0 stands still
-    #[arg(long, value_name = "X", default_value = "1", value_parser = speed)]
+    #[arg(long, value_name = "X", default_value = "1", value_parser = speed, allow_negative_numbers = true)]
     pub speed: f64,
     /// Its time at the start, RFC 3339; now without it
     #[arg(long, value_name = "T", value_parser = moment)]
