@@ -2,6 +2,7 @@
 
 pub mod base;
 pub mod cli;
+pub mod console;
 pub mod cluster;
 pub mod cost;
 pub mod exporter;

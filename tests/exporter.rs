@@ -625,6 +625,32 @@ fn amd_partitions_are_slices_of_their_board() {
 }
 
 #[test]
+fn amd_device_that_is_not_partitioned_has_no_slices() {
+    for (kind, id) in [
+        ("none", "NA"),
+        ("none", "0"),
+        ("SPX", "4294967295"),
+        ("", "0"),
+        ("dpx", "NA"),
+    ] {
+        let read = page(&format!(
+            "gpu_used_vram{{card_model=\"\",gpu_compute_partition_type=\"{kind}\",gpu_id=\"0\",gpu_partition_id=\"{id}\",hostname=\"a\",serial_number=\"\",pod=\"\",namespace=\"\"}} 26\ngpu_edge_temperature{{gpu_id=\"0\",hostname=\"a\"}} 0\n"
+        ));
+        let [device] = &*read.readings else {
+            panic!("{kind} {id}: {:?}", read.readings)
+        };
+        assert_eq!(
+            (device.serial.as_ref(), device.model.as_ref()),
+            (None, None)
+        );
+        check(
+            device,
+            &[(Signal::MemUsed, Some(26.0 * MIB)), (Signal::Temp, None)],
+        );
+    }
+}
+
+#[test]
 fn tpu_chips_and_their_node_twins() {
     let read = page(include_str!("exporters/tpu.prom"));
     assert_eq!(read.report.dialect.as_deref(), Some("tpu"));

@@ -1,6 +1,10 @@
 //! The one integration-test binary.
 
 mod cli;
+mod catalog;
+mod checks;
+mod history;
+mod parts;
 #[path = "exporter.rs"]
 mod exporter;
 #[path = "exporter_text.rs"]
@@ -10,3 +14,4 @@ mod exporter_toml;
 #[path = "fuzz/exposition.rs"]
 mod fuzz_exposition;
 mod simapi;
+mod simrecorded;

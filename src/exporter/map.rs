@@ -439,20 +439,24 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
         }
         if self.no_device > 0 {
             report.messages.push(format!(
-                "{} series name no device and were left out",
-                self.no_device
+                "{} series {} no device and {} left out",
+                self.no_device,
+                plural(self.no_device, "names", "name"),
+                plural(self.no_device, "was", "were")
             ));
         }
         if self.rows.own_pod > 0 {
             report.messages.push(format!(
-                "{} rows name the exporter's own pod; those devices count as held by nobody",
-                self.rows.own_pod
+                "{} {} the exporter's own pod, which holds nothing",
+                self.rows.own_pod,
+                plural(self.rows.own_pod, "row names", "rows name")
             ));
         }
         if self.rows.zero_ids > 0 {
             report.messages.push(format!(
-                "{} rows have an id of zeros only; their devices go by index",
-                self.rows.zero_ids
+                "{} {} an id of zeros only, which names no device",
+                self.rows.zero_ids,
+                plural(self.rows.zero_ids, "row has", "rows have")
             ));
         }
     }

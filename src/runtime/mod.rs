@@ -2,5 +2,6 @@
 
 pub mod clock;
 pub mod pace;
+pub mod store;
 pub mod telemetry;
 pub mod terminal;

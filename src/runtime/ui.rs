@@ -16,7 +16,7 @@ use crate::base::Name;
 use crate::console::{App, Effect, KeyPress, Mouse, Msg};
 use crate::report::Facts;
 
-use super::clock::ServerClock;
+use super::session::ServerClock;
 use super::pace::Pace;
 use super::terminal::{self, Guard, Screen};
 
@@ -43,7 +43,7 @@ pub struct Ui {
     /// The server's clock.
     pub clock: ServerClock,
     /// Which nodes are on screen, for whoever reads them.
-    pub on_screen: watch::Sender<Vec<Name>>,
+    pub on_screen: watch::Sender<std::collections::BTreeSet<Name>>,
     /// Told when the operator asks for a fresh read.
     pub refresh: Arc<tokio::sync::Notify>,
     /// Take mouse events; off by default, for they take the terminal's own selection away.
@@ -232,6 +232,7 @@ fn perform(
         }
         Effect::Refresh => ui.refresh.notify_waiters(),
         Effect::OnScreen(nodes) => {
+            let nodes = nodes.into_iter().collect();
             ui.on_screen.send_if_modified(|shown| {
                 let differs = *shown != nodes;
                 if differs {
