@@ -303,7 +303,7 @@ impl Write for Gone {
 fn a_reader_that_goes_away_is_no_failure() {
     let facts = facts();
     let query = Query::all(Kind::Pools);
-    let mut end = |kind| {
+    let end = |kind| {
         print(
             &facts,
             &query,

@@ -27,6 +27,8 @@ pub struct Texts {
 /// Rules, thresholds, prices and dialects, ready for use.
 #[derive(Clone, Debug)]
 pub struct Rulebook {
+    /// Known accelerators.
+    pub catalog: Arc<Catalog>,
     /// Pools, teams, queues, idleness.
     pub policy: Arc<Policy>,
     /// When findings fire and clear.
@@ -92,7 +94,8 @@ impl Rulebook {
             return Err(faults);
         }
         Ok(Self {
-            policy: Arc::new(settings.policy(catalog)),
+            policy: Arc::new(settings.policy(Arc::clone(&catalog))),
+            catalog,
             thresholds: Arc::new(thresholds),
             prices: Arc::new(prices),
             dialects: Arc::new(dialects),
