@@ -1,5 +1,6 @@
 //! The one integration-test binary.
 
+mod cli;
 mod catalog;
 mod checks;
 #[path = "exporter.rs"]
