@@ -16,3 +16,4 @@ mod parts;
 mod simapi;
 mod simrecorded;
 mod source;
+mod tidy;
