@@ -1,8 +1,8 @@
 //! The one integration-test binary.
 
-mod cli;
 mod catalog;
 mod checks;
+mod cli;
 #[path = "exporter.rs"]
 mod exporter;
 #[path = "exporter_text.rs"]
