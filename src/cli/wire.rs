@@ -100,17 +100,12 @@ pub(super) fn console(at: &Situation, flags: &ConsoleFlags) -> Result<(), Failur
         return super::out::write(&mut io::stdout(), &format!("{frame}\n{more}\n"));
     }
     let end = block_on(async {
-        let Session {
-            ref facts,
-            ref clock,
-            ref on_screen,
-            ..
-        } = session::open(&at.setup(false), at.target())?;
+        let session = session::open(&at.setup(false), at.target())?;
         let running = ui::Ui {
             app,
-            facts: facts.clone(),
-            clock: clock.clone(),
-            on_screen: on_screen.clone(),
+            facts: session.facts.clone(),
+            clock: session.clock.clone(),
+            on_screen: session.on_screen.clone(),
             mouse: false,
             end_after: flags.end_after,
             pictures: PathBuf::from("."),
