@@ -191,6 +191,9 @@ fn scrape(settings: &Settings, demo: bool) -> ScrapeOptions {
 /// How long a first look waits for exporters. What has not answered by then is unknown.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How long after the tables are complete the exporters among their pods have been found.
+const SETTLE: Duration = Duration::from_millis(400);
+
 impl Session {
     /// Waits until every table and every exporter has answered or failed, and gives the facts of that moment.
     ///
@@ -199,16 +202,21 @@ impl Session {
     pub async fn first(&mut self) -> Result<Arc<Facts>, Failure> {
         let begun = tokio::time::Instant::now();
         let mut latest: Option<Arc<Facts>> = None;
+        let mut complete_at = None;
         while begun.elapsed() < PATIENCE {
-            match tokio::time::timeout(Duration::from_millis(500), self.facts.changed()).await {
+            match tokio::time::timeout(Duration::from_millis(200), self.facts.changed()).await {
                 Ok(Ok(())) => latest = self.facts.borrow_and_update().clone(),
                 Ok(Err(_)) => break,
                 Err(_) => {}
             }
-            if latest.as_ref().is_some_and(|facts| {
-                facts.fleet.is_complete()
-                    && (nothing_known(&facts.fleet) || has_read_all(&facts.fleet))
-            }) {
+            let Some(fleet) = latest.as_ref().map(|facts| &facts.fleet) else { continue };
+            if !fleet.is_complete() {
+                continue;
+            }
+            // Exporters are found among the pods a moment after the pods are listed.
+            let complete_at = *complete_at.get_or_insert_with(tokio::time::Instant::now);
+            let settled = complete_at.elapsed() >= SETTLE;
+            if nothing_known(fleet) || (settled && has_read_all(fleet)) {
                 break;
             }
         }
