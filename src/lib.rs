@@ -2,8 +2,8 @@
 
 pub mod base;
 pub mod cli;
-pub mod console;
 pub mod cluster;
+pub mod console;
 pub mod cost;
 pub mod exporter;
 pub mod fleet;

@@ -1,10 +1,8 @@
 //! The one integration-test binary.
 
-mod cli;
 mod catalog;
 mod checks;
-mod history;
-mod parts;
+mod cli;
 #[path = "exporter.rs"]
 mod exporter;
 #[path = "exporter_text.rs"]
@@ -13,5 +11,7 @@ mod exporter_text;
 mod exporter_toml;
 #[path = "fuzz/exposition.rs"]
 mod fuzz_exposition;
+mod history;
+mod parts;
 mod simapi;
 mod simrecorded;
