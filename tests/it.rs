@@ -15,3 +15,5 @@ mod history;
 mod parts;
 mod simapi;
 mod simrecorded;
+mod source;
+mod tidy;

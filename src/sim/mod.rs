@@ -12,6 +12,7 @@ pub mod faults;
 pub mod human;
 mod json;
 pub mod kubeconfig;
+mod names;
 pub mod prometheus;
 pub mod resource;
 pub mod selector;
