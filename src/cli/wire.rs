@@ -1,5 +1,6 @@
-//! The doors from commands into the runtime, and nothing else.
+//! The doors from commands into the runtime: sessions, the console, the simulated fleet's server.
 
+<<<<<<< HEAD
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,10 +12,34 @@ use crate::runtime::session::{self, Demo, Setup};
 use crate::runtime::{clock, telemetry, terminal, ui};
 use crate::settings::{ColorChoice, Rulebook, Settings};
 use crate::sim;
+=======
+use std::future::Future;
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::{Exit, Failure};
+use crate::console::{App, Msg, render_text};
+use crate::report::Facts;
+use crate::runtime::session::{self, Demo, Setup};
+use crate::runtime::ui::{End, Ui};
+use crate::runtime::{clock, telemetry, ui};
+use crate::settings::{Rulebook, Settings};
+use crate::sim::{self, Server};
+>>>>>>> report
 use crate::source::kubeconfig::Choice;
 
 use super::flags::ConsoleFlags;
+use super::look;
+use super::out;
 use super::simulated::{FleetFlags, ServeFlags};
+
+/// How long one look waits for exporters that do not answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Size of a frame where the output is no terminal and none is given.
+const SIZE: (u16, u16) = (120, 40);
 
 /// Where facts come from.
 #[derive(Clone, Debug)]
@@ -40,7 +65,15 @@ impl Situation {
     fn setup(&self, interactive: bool) -> Setup {
         Setup {
             settings: self.settings.clone(),
+<<<<<<< HEAD
             rulebook: self.rulebook.clone(),
+=======
+            catalog: Arc::clone(&self.rulebook.catalog),
+            prices: Arc::clone(&self.rulebook.prices),
+            thresholds: Arc::clone(&self.rulebook.thresholds),
+            dialects: Arc::clone(&self.rulebook.dialects),
+            namespace: None,
+>>>>>>> report
             interactive,
         }
     }
@@ -56,6 +89,18 @@ impl Situation {
     }
 }
 
+<<<<<<< HEAD
+=======
+fn world(fleet: &FleetFlags) -> sim::world::Options {
+    sim::world::Options {
+        seed: fleet.seed,
+        nodes: fleet.nodes,
+        devices: fleet.devices,
+        at: fleet.at.unwrap_or_else(clock::now),
+    }
+}
+
+>>>>>>> report
 /// Takes facts as they come; an error ends the stream with it.
 pub type Take<'a> = dyn FnMut(&Facts) -> Result<(), Failure> + 'a;
 
@@ -85,6 +130,7 @@ fn failed(message: String) -> Failure {
 }
 
 /// Runs the console until the operator leaves. With an output that is no terminal, prints one frame.
+<<<<<<< HEAD
 pub(super) fn console(at: &Situation, flags: &ConsoleFlags) -> Result<(), Failure> {
     log(at)?;
     let on_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
@@ -102,10 +148,37 @@ pub(super) fn console(at: &Situation, flags: &ConsoleFlags) -> Result<(), Failur
     let end = block_on(async {
         let session = session::open(&at.setup(false), at.target())?;
         let running = ui::Ui {
+=======
+pub(super) fn console(
+    at: &Situation,
+    flags: &ConsoleFlags,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
+    let mut app = App::new(look::options(&at.settings, terminal)?);
+    telemetry::log_to(at.settings.log_file.as_deref())
+        .map_err(|error| Failure::new(Exit::Usage, format!("{error:#}")))?;
+    if !terminal {
+        let facts = snapshot(at)?;
+        let (width, height) = flags.size.unwrap_or(SIZE);
+        app.update(Msg::Resize(width, height));
+        app.update(Msg::Facts(facts));
+        out::write(out, &render_text(&app, width, height))?;
+        out::write(
+            out,
+            "\nThis is one frame, for the output is no terminal. `stokehold get KIND` gives more.\n",
+        )?;
+        return Ok(Exit::Done);
+    }
+    block_on(async {
+        let session = session::open(&at.setup(false), at.target()).map_err(failure)?;
+        let end = ui::run(Ui {
+>>>>>>> report
             app,
             facts: session.facts.clone(),
             clock: session.clock.clone(),
             on_screen: session.on_screen.clone(),
+<<<<<<< HEAD
             mouse: false,
             end_after: flags.end_after,
             pictures: PathBuf::from("."),
@@ -211,21 +284,43 @@ fn depth(
         ColorChoice::Auto if !on_terminal || has("NO_COLOR").is_some() => ColorDepth::None,
         ColorChoice::Auto => able(),
     }
+=======
+            refresh: Arc::default(),
+            mouse: at.settings.mouse,
+            end_after: flags.end_after,
+            pictures: std::path::PathBuf::from("."),
+        })
+        .await
+        .map_err(|error| Failure::new(Exit::Failed, format!("the terminal: {error}")))?;
+        Ok(match end {
+            End::Quit | End::Gone => Exit::Done,
+            End::Interrupted => Exit::Interrupted,
+        })
+    })
+>>>>>>> report
 }
 
 /// Waits for the first complete fleet, or until a deadline with what is known then.
 pub(super) fn snapshot(at: &Situation) -> Result<Facts, Failure> {
+<<<<<<< HEAD
     log(at)?;
     let setup = at.setup(true);
     block_on(async {
         tokio::select! {
             facts = session::snapshot(&setup, at.target()) => facts,
             _ = tokio::signal::ctrl_c() => Err(Failure::quiet(Exit::Interrupted)),
+=======
+    block_on(async {
+        tokio::select! {
+            facts = session::snapshot(&at.setup(true), at.target(), PATIENCE) => facts.map_err(failure),
+            () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
+>>>>>>> report
         }
     })
 }
 
 /// Hands over the first complete fleet, and each later one, until `take` fails or the process is interrupted.
+<<<<<<< HEAD
 pub(super) fn follow(at: &Situation, take: &mut Take<'_>) -> Result<(), Failure> {
     log(at)?;
     block_on(async {
@@ -244,6 +339,31 @@ pub(super) fn follow(at: &Situation, take: &mut Take<'_>) -> Result<(), Failure>
         tokio::select! {
             ended = watching => ended,
             _ = tokio::signal::ctrl_c() => Err(Failure::quiet(Exit::Interrupted)),
+=======
+/// Two pictures are at least `refresh` apart.
+pub(super) fn follow(at: &Situation, take: &mut Take<'_>) -> Result<(), Failure> {
+    let refresh = at.settings.refresh.duration();
+    block_on(async {
+        let mut session = session::open(&at.setup(true), at.target()).map_err(failure)?;
+        let follow = async {
+            let mut complete = false;
+            loop {
+                session.facts.changed().await.map_err(|_| {
+                    Failure::new(Exit::Unreachable, "every source has ended; start again")
+                })?;
+                let facts = session.facts.borrow_and_update().clone();
+                let Some(facts) = facts else { continue };
+                complete |= facts.fleet.is_complete();
+                if complete {
+                    take(&facts)?;
+                    tokio::time::sleep(refresh).await;
+                }
+            }
+        };
+        tokio::select! {
+            end = follow => end,
+            () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
+>>>>>>> report
         }
     })
 }
@@ -253,15 +373,24 @@ pub(super) fn sim(
     fleet: &FleetFlags,
     serve: &ServeFlags,
     kubeconfig: Option<&Path>,
+<<<<<<< HEAD
 ) -> Result<(), Failure> {
     block_on(async {
         let options = sim::serve::Options {
+=======
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    block_on(async {
+        let world = world(fleet);
+        let options = sim::Options {
+>>>>>>> report
             listen: serve.listen,
             kubeconfig: kubeconfig.map(Path::to_path_buf),
             speed: fleet.speed,
             seed: fleet.seed,
             exporters: serve.exporters,
             prometheus: serve.prometheus,
+<<<<<<< HEAD
             ..sim::serve::Options::default()
         };
         let scene = Box::new(sim::world::World::new(world(fleet)));
@@ -346,4 +475,68 @@ mod tests {
         );
         assert_eq!(depth(ColorChoice::Auto, true, with(&[])), ColorDepth::None);
     }
+=======
+            ..sim::Options::default()
+        };
+        let scene = Box::new(sim::world::World::new(world));
+        let running = Server::start(options, scene, clock::shared())
+            .await
+            .map_err(|error| Failure::new(Exit::Failed, format!("{error:#}")))?;
+        let mut said = format!("ready {}\n", running.url);
+        let others = [
+            ("exporters", &running.exporters),
+            ("prometheus", &running.prometheus),
+        ];
+        for (what, url) in others {
+            if let Some(url) = url {
+                said.push_str(&format!("{what} {url}\n"));
+            }
+        }
+        out::write(out, &said)?;
+        running.until(ended()).await;
+        Ok(Exit::Done)
+    })
+}
+
+fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Failed, format!("cannot start: {error}")))?
+        .block_on(work)
+}
+
+/// Comes when the operator interrupts.
+async fn interrupted() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Comes when somebody ends the process, by whichever signal.
+async fn ended() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut term) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = term.recv() => {}
+                () = interrupted() => {}
+            }
+            return;
+        }
+    }
+    interrupted().await;
+}
+
+fn failure(of: session::Failure) -> Failure {
+    let exit = match &of {
+        session::Failure::Usage(_) => Exit::Usage,
+        session::Failure::Refused(_) => Exit::Refused,
+        session::Failure::Unreachable(_) => Exit::Unreachable,
+        session::Failure::Failed(_) => Exit::Failed,
+    };
+    Failure::new(exit, of.to_string())
+>>>>>>> report
 }
