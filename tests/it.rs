@@ -2,6 +2,7 @@
 
 mod catalog;
 mod checks;
+mod cli;
 #[path = "exporter.rs"]
 mod exporter;
 #[path = "exporter_text.rs"]
@@ -14,4 +15,5 @@ mod history;
 mod parts;
 mod simapi;
 mod simrecorded;
+mod source;
 mod tidy;

@@ -19,7 +19,8 @@ use crate::fleet::reading::Page;
 
 use super::serving::{ServingNews, ServingPod};
 use super::wire::Wire;
-use ask::{Direct, Endpoint, PodPage};
+pub use ask::Endpoint;
+use ask::{Direct, PodPage};
 use page::{NoPage, Why};
 use schedule::{Ended, Next, Schedule, Way};
 
