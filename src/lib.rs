@@ -1,7 +1,10 @@
 #![doc = include_str!("ARCHITECTURE.md")]
 
 pub mod base;
+pub mod cli;
+pub mod console;
 pub mod cluster;
+pub mod console;
 pub mod cost;
 pub mod exporter;
 pub mod fleet;

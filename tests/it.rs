@@ -1,5 +1,8 @@
 //! The one integration-test binary.
 
+mod cli;
+mod catalog;
+mod checks;
 #[path = "exporter.rs"]
 mod exporter;
 #[path = "exporter_text.rs"]
@@ -8,5 +11,9 @@ mod exporter_text;
 mod exporter_toml;
 #[path = "fuzz/exposition.rs"]
 mod fuzz_exposition;
+mod history;
+mod parts;
 mod simapi;
 mod simrecorded;
+mod source;
+mod tidy;

@@ -472,7 +472,7 @@ pub fn field(spec: &Spec, object: &Value, field: &str) -> Result<String, String>
         Resource::Jobs => {
             return Err(format!(
                 "field label {} not supported for Job",
-                super::selector::quoted(field)
+                super::names::quoted(field)
             ));
         }
         Resource::Nodes => return unsupported(),
@@ -480,7 +480,7 @@ pub fn field(spec: &Spec, object: &Value, field: &str) -> Result<String, String>
         _ => {
             return Err(format!(
                 "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
-                super::selector::quoted(field)
+                super::names::quoted(field)
             ));
         }
     };

@@ -51,6 +51,8 @@ pub struct Options {
     pub exporters: Option<SocketAddr>,
     /// Where the Prometheus API listens, over plain HTTP.
     pub prometheus: Option<SocketAddr>,
+    /// Whether the exporters' own labels win over their targets' in the Prometheus API.
+    pub honor_labels: bool,
     /// How many changes of each resource a watcher can resume across.
     pub retention: usize,
 }
@@ -64,6 +66,7 @@ impl Default for Options {
             seed: 1,
             exporters: None,
             prometheus: None,
+            honor_labels: false,
             retention: RETENTION,
         }
     }
@@ -247,6 +250,7 @@ impl Server {
                 async move { service.answer(request).await }
             },
         ));
+        let honor_labels = options.honor_labels;
         let mut plain = [None, None];
         for (at, address) in [options.exporters, options.prometheus]
             .into_iter()
@@ -261,7 +265,7 @@ impl Server {
                 async move {
                     match at {
                         0 => exporters::answer(&cluster, &request),
-                        _ => prometheus::answer(&cluster, request).await,
+                        _ => prometheus::answer(&cluster, request, honor_labels).await,
                     }
                 }
             }));

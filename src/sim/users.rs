@@ -392,7 +392,7 @@ fn place<'a>(ask: &Ask<'a>) -> &'a str {
 
 /// The sentence of a 403: who cannot do what, where.
 pub fn refused(who: &Identity, ask: &Ask<'_>) -> String {
-    use super::selector::quoted;
+    use super::names::quoted;
     let user = quoted(&who.name);
     match ask {
         Ask::Path { verb, path } => format!("User {user} cannot {verb} path {}", quoted(path)),

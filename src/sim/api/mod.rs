@@ -1,5 +1,6 @@
 //! The Kubernetes API of the simulated cluster: one service that answers requests over HTTPS and in process alike.
 
+pub mod defaults;
 pub mod discovery;
 pub mod eviction;
 pub mod log;
@@ -14,6 +15,7 @@ pub mod scale;
 pub mod status;
 pub mod validate;
 pub mod watch;
+pub mod wire;
 pub mod write;
 
 use std::collections::BTreeMap;

@@ -11,8 +11,9 @@ use crate::base::ObjectKey;
 use crate::sim::change::Resource;
 use crate::sim::cluster::{Cluster, Core};
 use crate::sim::json::{condition, int, list, name, text};
+use crate::sim::names::quoted;
 use crate::sim::resource::Spec;
-use crate::sim::selector::{Labels, quoted};
+use crate::sim::selector::Labels;
 use crate::sim::store::Listing;
 
 /// `[SCHEME:]NAME[:PORT]` taken apart; `None` when it is none of that.

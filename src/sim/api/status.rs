@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::sim::names::quoted;
 use crate::sim::resource::{Spec, qualified};
-use crate::sim::selector::quoted;
 use crate::sim::store::Expired;
 
 /// A failure as a `metav1.Status`, with its HTTP code.

@@ -6,13 +6,13 @@ use super::Asked;
 use super::request::Target;
 use super::status::{Cause, Refusal};
 use crate::sim::change::Resource;
-use crate::sim::json::{fault, flag, list, name, namespace, text};
+use crate::sim::json::{fault, flag, list, name, text};
+use crate::sim::names::{bad_key, bad_subdomain, bad_value, quoted};
 use crate::sim::resource::Spec;
-use crate::sim::selector::{bad_key, bad_subdomain, bad_value, quoted};
 
 const BODIES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
-/// The body as an object, from JSON or YAML.
+/// The body as an object, from JSON, YAML or protocol buffers.
 ///
 /// # Errors
 /// 415 on another content type, 400 when it does not parse or is no object.
@@ -30,9 +30,16 @@ pub fn body(asked: &Asked, expected: &str) -> Result<Value, Refusal> {
         "application/yaml" => {
             let text = std::str::from_utf8(&asked.body)
                 .map_err(|_| Refusal::bad_request("the body is not UTF-8"))?;
-            serde_saphyr::from_str(text).map_err(|error| {
+            serde_saphyr::from_str_with_options(
+                text,
+                serde_saphyr::options! { strict_booleans: true },
+            )
+            .map_err(|error| {
                 Refusal::bad_request(format!("error converting YAML to JSON: {error}"))
             })?
+        }
+        "application/vnd.kubernetes.protobuf" => {
+            super::wire::object(&asked.body).map_err(Refusal::bad_request)?
         }
         _ => return Err(Refusal::unsupported_media(BODIES)),
     };
@@ -428,11 +435,6 @@ pub fn grace(pod: &Value, asked: Option<u64>) -> u64 {
         .and_then(Value::as_u64)
         .unwrap_or(30);
     asked.unwrap_or(own)
-}
-
-/// True when both name the same object.
-pub fn same_object(one: &Value, other: &Value) -> bool {
-    name(one) == name(other) && namespace(one) == namespace(other)
 }
 
 #[cfg(test)]
