@@ -1,8 +1,8 @@
 //! The one integration-test binary.
 
-mod cli;
 mod catalog;
 mod checks;
+mod cli;
 #[path = "exporter.rs"]
 mod exporter;
 #[path = "exporter_text.rs"]
@@ -12,6 +12,7 @@ mod exporter_toml;
 #[path = "fuzz/exposition.rs"]
 mod fuzz_exposition;
 mod history;
+mod live;
 mod parts;
 mod simapi;
 mod simrecorded;

@@ -163,7 +163,12 @@ impl Watch {
     }
 
     /// Waits for a line that is looked for and gives it.
-    pub fn wait(&mut self, what: &str, patience: Duration, wanted: impl Fn(&Value) -> bool) -> Value {
+    pub fn wait(
+        &mut self,
+        what: &str,
+        patience: Duration,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Value {
         let end = Instant::now() + patience;
         loop {
             let left = end.saturating_duration_since(Instant::now());
@@ -180,7 +185,10 @@ impl Watch {
                     panic!("waited {patience:?} for {what} in vain; the last lines: {last:#?}")
                 }
                 Err(RecvTimeoutError::Disconnected) => {
-                    panic!("waiting for {what}, the program ended: {:?}", self.child.wait())
+                    panic!(
+                        "waiting for {what}, the program ended: {:?}",
+                        self.child.wait()
+                    )
                 }
             }
         }
@@ -189,7 +197,8 @@ impl Watch {
     /// Takes the lines that have come until now.
     pub fn drain(&mut self) {
         for line in self.lines.try_iter() {
-            self.seen.push(serde_json::from_str(&line).expect("an object a line"));
+            self.seen
+                .push(serde_json::from_str(&line).expect("an object a line"));
         }
     }
 
@@ -203,7 +212,10 @@ impl Watch {
                 return;
             }
             let left: Vec<_> = now.iter().filter(|object| !wanted(object)).collect();
-            assert!(Instant::now() < end, "waited {patience:?} for {what} in vain: {left:#?}");
+            assert!(
+                Instant::now() < end,
+                "waited {patience:?} for {what} in vain: {left:#?}"
+            );
             std::thread::sleep(Duration::from_millis(200));
         }
     }

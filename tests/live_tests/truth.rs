@@ -11,12 +11,18 @@ pub type Key = (String, String);
 
 /// The text at a pointer; empty without one.
 pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// The objects of a list at a pointer.
 pub fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
-    object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    object
+        .pointer(pointer)
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
 }
 
 /// Namespace and name of an object.
@@ -30,14 +36,21 @@ pub fn devices(resources: &Value) -> u64 {
     let counts = resources.as_object().into_iter().flatten();
     counts
         .filter(|(name, _)| name.starts_with("nvidia.com/"))
-        .map(|(_, count)| count.as_str().and_then(|c| c.parse::<u64>().ok()).expect("a count"))
+        .map(|(_, count)| {
+            count
+                .as_str()
+                .and_then(|c| c.parse::<u64>().ok())
+                .expect("a count")
+        })
         .sum()
 }
 
 /// How many devices, or parts of such, a pod spec asks for.
 pub fn asked(spec: &Value) -> u64 {
     let containers = list(spec, "/containers").iter();
-    containers.map(|container| devices(&container["resources"]["limits"])).sum()
+    containers
+        .map(|container| devices(&container["resources"]["limits"]))
+        .sum()
 }
 
 /// True when a condition of the object holds.
@@ -77,7 +90,10 @@ pub struct Truth {
 impl Truth {
     /// Asks for it.
     pub fn now() -> Self {
-        let nodes = items("nodes").into_iter().map(|node| (key(&node).1, node)).collect();
+        let nodes = items("nodes")
+            .into_iter()
+            .map(|node| (key(&node).1, node))
+            .collect();
         let exporters = list(&placement(), "/exporters")
             .iter()
             .map(|exporter| (text(exporter, "/node").to_owned(), exporter.clone()))
@@ -91,7 +107,10 @@ impl Truth {
 
     /// Pods on a node that are not over.
     pub fn pods_on(&self, node: &str) -> usize {
-        let on = self.pods.iter().filter(|pod| text(pod, "/spec/nodeName") == node);
+        let on = self
+            .pods
+            .iter()
+            .filter(|pod| text(pod, "/spec/nodeName") == node);
         on.filter(|pod| !is_over(pod)).count()
     }
 
@@ -106,7 +125,11 @@ impl Truth {
     /// Every job that asks for devices.
     pub fn jobs(&self) -> BTreeMap<Key, Job> {
         let mut jobs = BTreeMap::new();
-        for (kind, what) in [("Job", "jobs"), ("Deployment", "deployments"), ("StatefulSet", "statefulsets")] {
+        for (kind, what) in [
+            ("Job", "jobs"),
+            ("Deployment", "deployments"),
+            ("StatefulSet", "statefulsets"),
+        ] {
             for object in items(what) {
                 let each = asked(&object["spec"]["template"]["spec"]);
                 let count = match kind {
@@ -132,11 +155,17 @@ impl Truth {
 
     /// The pods that an object's selector selects.
     fn pods_of(&self, object: &Value) -> Vec<&Value> {
-        let labels = object["spec"]["selector"]["matchLabels"].as_object().expect("labels");
+        let labels = object["spec"]["selector"]["matchLabels"]
+            .as_object()
+            .expect("labels");
         self.pods
             .iter()
             .filter(|pod| key(pod).0 == key(object).0)
-            .filter(|pod| labels.iter().all(|(k, v)| pod["metadata"]["labels"].get(k) == Some(v)))
+            .filter(|pod| {
+                labels
+                    .iter()
+                    .all(|(k, v)| pod["metadata"]["labels"].get(k) == Some(v))
+            })
             .collect()
     }
 }
@@ -148,7 +177,12 @@ pub fn holders(device: &Value) -> Vec<Key> {
         .iter()
         .chain(slices)
         .filter(|owner| owner.is_object())
-        .map(|owner| (text(owner, "/namespace").to_owned(), text(owner, "/pod").to_owned()))
+        .map(|owner| {
+            (
+                text(owner, "/namespace").to_owned(),
+                text(owner, "/pod").to_owned(),
+            )
+        })
         .collect()
 }
 
@@ -158,8 +192,13 @@ fn is_over(pod: &Value) -> bool {
 
 fn job(kind: &'static str, object: &Value, requested: u64, pods: &[&Value]) -> Job {
     let live: Vec<&&Value> = pods.iter().filter(|pod| !is_over(pod)).collect();
-    let bound = live.iter().filter(|pod| !text(pod, "/spec/nodeName").is_empty());
-    let running = live.iter().filter(|pod| text(pod, "/status/phase") == "Running").count();
+    let bound = live
+        .iter()
+        .filter(|pod| !text(pod, "/spec/nodeName").is_empty());
+    let running = live
+        .iter()
+        .filter(|pod| text(pod, "/status/phase") == "Running")
+        .count();
     let gang = match text(object, "/spec/completionMode") {
         "Indexed" => object["spec"]["completions"].as_u64().expect("a count"),
         _ => 1,
@@ -190,5 +229,12 @@ fn job(kind: &'static str, object: &Value, requested: u64, pods: &[&Value]) -> J
         .filter_map(|status| status.pointer("/state/terminated/exitCode")?.as_i64())
         .filter(|code| *code != 0)
         .collect();
-    Job { kind, state, requested, allocated, reasons, exits }
+    Job {
+        kind,
+        state,
+        requested,
+        allocated,
+        reasons,
+        exits,
+    }
 }
