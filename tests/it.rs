@@ -12,6 +12,7 @@ mod exporter_toml;
 #[path = "fuzz/exposition.rs"]
 mod fuzz_exposition;
 mod history;
+mod live;
 mod parts;
 mod simapi;
 mod simrecorded;
