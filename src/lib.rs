@@ -1,8 +1,8 @@
 #![doc = include_str!("ARCHITECTURE.md")]
 
 pub mod base;
-pub mod console;
 pub mod cluster;
+pub mod console;
 pub mod cost;
 pub mod exporter;
 pub mod fleet;
