@@ -9,11 +9,17 @@ mod exporter;
 mod exporter_text;
 #[path = "exporter_toml.rs"]
 mod exporter_toml;
+#[path = "frames.rs"]
+mod frames;
+#[path = "frames_fleet.rs"]
+mod frames_fleet;
 #[path = "fuzz/exposition.rs"]
 mod fuzz_exposition;
 mod history;
 mod live;
 mod parts;
+#[path = "keys.rs"]
+mod keys;
 mod simapi;
 mod simrecorded;
 mod source;
