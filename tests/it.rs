@@ -16,10 +16,10 @@ mod frames_fleet;
 #[path = "fuzz/exposition.rs"]
 mod fuzz_exposition;
 mod history;
-mod live;
-mod parts;
 #[path = "keys.rs"]
 mod keys;
+mod live;
+mod parts;
 mod simapi;
 mod simrecorded;
 mod source;

@@ -1,18 +1,5 @@
 //! The doors from commands into the runtime: sessions, the console, the simulated fleet's server.
 
-<<<<<<< HEAD
-use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-use crate::base::{Exit, Failure, Name};
-use crate::console::{App, AppOptions, ColorDepth, Keymap, Msg, Theme, render_text};
-use crate::report::Facts;
-use crate::runtime::session::{self, Demo, Setup};
-use crate::runtime::{clock, telemetry, terminal, ui};
-use crate::settings::{ColorChoice, Rulebook, Settings};
-use crate::sim;
-=======
 use std::future::Future;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -26,7 +13,6 @@ use crate::runtime::ui::{End, Ui};
 use crate::runtime::{clock, telemetry, ui};
 use crate::settings::{Rulebook, Settings};
 use crate::sim::{self, Server};
->>>>>>> report
 use crate::source::kubeconfig::Choice;
 
 use super::flags::ConsoleFlags;
@@ -61,15 +47,7 @@ impl Situation {
     fn setup(&self, interactive: bool) -> Setup {
         Setup {
             settings: self.settings.clone(),
-<<<<<<< HEAD
             rulebook: self.rulebook.clone(),
-=======
-            catalog: Arc::clone(&self.rulebook.catalog),
-            prices: Arc::clone(&self.rulebook.prices),
-            thresholds: Arc::clone(&self.rulebook.thresholds),
-            dialects: Arc::clone(&self.rulebook.dialects),
-            namespace: None,
->>>>>>> report
             interactive,
         }
     }
@@ -85,8 +63,6 @@ impl Situation {
     }
 }
 
-<<<<<<< HEAD
-=======
 fn world(fleet: &FleetFlags) -> sim::world::Options {
     sim::world::Options {
         seed: fleet.seed,
@@ -96,17 +72,127 @@ fn world(fleet: &FleetFlags) -> sim::world::Options {
     }
 }
 
->>>>>>> report
 /// Takes facts as they come; an error ends the stream with it.
 pub type Take<'a> = dyn FnMut(&Facts) -> Result<(), Failure> + 'a;
 
-fn world(fleet: &FleetFlags) -> sim::world::Options {
-    sim::world::Options {
-        seed: fleet.seed,
-        nodes: fleet.nodes,
-        devices: fleet.devices,
-        at: fleet.at.unwrap_or_else(clock::now),
+/// Runs the console until the operator leaves. With an output that is no terminal, prints one frame.
+pub(super) fn console(
+    at: &Situation,
+    flags: &ConsoleFlags,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
+    let mut app = App::new(look::options(&at.settings, terminal)?);
+    telemetry::log_to(at.settings.log_file.as_deref())
+        .map_err(|error| Failure::new(Exit::Usage, format!("{error:#}")))?;
+    if !terminal {
+        let facts = snapshot(at)?;
+        let (width, height) = flags.size.unwrap_or(SIZE);
+        app.update(Msg::Resize(width, height));
+        app.update(Msg::Facts(facts));
+        out::write(out, &render_text(&app, width, height))?;
+        out::write(
+            out,
+            "\nOne frame, for this output is no terminal. More: `stokehold get KIND -o table|wide|json|yaml|csv`;\n\
+             another size: `--size WxH`.\n",
+        )?;
+        return Ok(Exit::Done);
     }
+    block_on(async {
+        let session = session::open(&at.setup(false), at.target())?;
+        let end = ui::run(Ui {
+            app,
+            facts: session.facts.clone(),
+            clock: session.clock.clone(),
+            on_screen: session.on_screen.clone(),
+            mouse: at.settings.mouse,
+            end_after: flags.end_after,
+            pictures: std::path::PathBuf::from("."),
+        })
+        .await
+        .map_err(|error| Failure::new(Exit::Failed, format!("the terminal: {error}")))?;
+        Ok(match end {
+            End::Quit | End::Gone => Exit::Done,
+            End::Interrupted => Exit::Interrupted,
+        })
+    })
+}
+
+/// Waits for the first complete fleet, or until a deadline with what is known then.
+pub(super) fn snapshot(at: &Situation) -> Result<Facts, Failure> {
+    let setup = at.setup(true);
+    block_on(async {
+        tokio::select! {
+            facts = session::snapshot(&setup, at.target()) => facts,
+            () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
+        }
+    })
+}
+
+/// Hands over the first complete fleet, and each later one, until `take` fails or the process is interrupted.
+/// Two pictures are at least `refresh` apart.
+pub(super) fn follow(at: &Situation, take: &mut Take<'_>) -> Result<(), Failure> {
+    let refresh = at.settings.refresh.duration();
+    block_on(async {
+        let mut session = session::open(&at.setup(true), at.target())?;
+        let follow = async {
+            take(&*session.first().await?)?;
+            loop {
+                tokio::time::sleep(refresh).await;
+                session.facts.changed().await.map_err(|_| {
+                    Failure::new(Exit::Unreachable, "every source has ended; start again")
+                })?;
+                let facts = session.facts.borrow_and_update().clone();
+                if let Some(facts) = facts {
+                    take(&facts)?;
+                }
+            }
+        };
+        tokio::select! {
+            end = follow => end,
+            () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
+        }
+    })
+}
+
+/// Serves the simulated fleet until it is told to end; writes a kubeconfig where one is asked for.
+pub(super) fn sim(
+    fleet: &FleetFlags,
+    serve: &ServeFlags,
+    kubeconfig: Option<&Path>,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    block_on(async {
+        let world = world(fleet);
+        let options = sim::Options {
+            listen: serve.listen,
+            kubeconfig: kubeconfig.map(Path::to_path_buf),
+            speed: fleet.speed,
+            seed: fleet.seed,
+            exporters: serve.exporters,
+            prometheus: serve.prometheus,
+            ..sim::Options::default()
+        };
+        let scene = Box::new(sim::world::World::new(world));
+        let running = Server::start(options, scene, clock::shared())
+            .await
+            .map_err(|error| Failure::new(Exit::Failed, format!("{error:#}")))?;
+        out::write(out, &format!("ready {}\n", running.url))?;
+        let others = [
+            ("exporters", &running.exporters),
+            ("prometheus", &running.prometheus),
+        ];
+        for (what, url) in others {
+            if let Some(url) = url {
+                eprintln!("{what} {url}");
+            }
+        }
+        if kubeconfig.is_none() {
+            eprintln!("no kubeconfig was asked for; kubectl needs one: --kubeconfig FILE");
+        }
+        running.until(ended()).await;
+        Ok(Exit::Done)
+    })
 }
 
 fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {

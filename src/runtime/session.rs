@@ -209,7 +209,9 @@ impl Session {
                 Ok(Err(_)) => break,
                 Err(_) => {}
             }
-            let Some(fleet) = latest.as_ref().map(|facts| &facts.fleet) else { continue };
+            let Some(fleet) = latest.as_ref().map(|facts| &facts.fleet) else {
+                continue;
+            };
             if !fleet.is_complete() {
                 continue;
             }

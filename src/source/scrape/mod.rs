@@ -137,7 +137,10 @@ impl Scraper {
         };
         let direct = Arc::new(Direct::default());
         self.add_endpoints(&mut state);
-        let found = state.targets.values().map(|known| Observation::Source(unread(known)));
+        let found = state
+            .targets
+            .values()
+            .map(|known| Observation::Source(unread(known)));
         if !state.targets.is_empty() && self.out.send(found.collect()).await.is_err() {
             return;
         }
@@ -485,7 +488,10 @@ fn forget(state: &mut State, key: &ObjectKey) -> Option<Observation> {
 fn unread(known: &Known) -> SourceHealth {
     SourceHealth {
         name: known.name.clone(),
-        kind: known.dialect.clone().unwrap_or_else(|| Name::new("unknown")),
+        kind: known
+            .dialect
+            .clone()
+            .unwrap_or_else(|| Name::new("unknown")),
         state: SourceState::Live,
         last_ok: None,
         patience: known.interval.saturating_mul(3),
