@@ -1,7 +1,9 @@
 #![doc = include_str!("ARCHITECTURE.md")]
 
 pub mod base;
+pub mod cli;
 pub mod cluster;
+pub mod console;
 pub mod cost;
 pub mod exporter;
 pub mod fleet;

@@ -1,5 +1,8 @@
 //! The one integration-test binary.
 
+mod catalog;
+mod checks;
+mod cli;
 #[path = "exporter.rs"]
 mod exporter;
 #[path = "exporter_text.rs"]
@@ -8,5 +11,9 @@ mod exporter_text;
 mod exporter_toml;
 #[path = "fuzz/exposition.rs"]
 mod fuzz_exposition;
+mod history;
+mod parts;
 mod simapi;
 mod simrecorded;
+mod source;
+mod tidy;

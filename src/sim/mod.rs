@@ -26,3 +26,4 @@ pub use cluster::{Clock, Cluster};
 pub use faults::Faults;
 pub use serve::{Options, Running, Server, embed};
 pub use users::User;
+pub mod world;

@@ -65,6 +65,12 @@ impl Trouble {
                 message: format!("an event of {} could not be read: {error}", table.plural()),
                 retry_after: None,
             },
+            // Any JSON object reads as a Status; one without a code is an event gone wrong.
+            watcher::Error::WatchFailed(kube::Error::Api(status)) if status.code == 0 => Self {
+                what: What::Garbled,
+                message: format!("an event of {} is of no known form", table.plural()),
+                retry_after: None,
+            },
             watcher::Error::WatchFailed(error) => Self::of_client(table, "watch", error),
             watcher::Error::WatchError(status) => Self::of_status(table, "watch", status),
             watcher::Error::NoResourceVersion => Self {
