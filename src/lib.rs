@@ -2,7 +2,6 @@
 
 pub mod base;
 pub mod cli;
-pub mod console;
 pub mod cluster;
 pub mod console;
 pub mod cost;
