@@ -140,6 +140,11 @@ impl Trouble {
             group => format!("{}.{group}", table.plural()),
         };
         let said = said(&status.message);
+        let narrower = if place.namespaced {
+            ", or give -n NAMESPACE"
+        } else {
+            ""
+        };
         let (what, message) = match status.code {
             401 => (
                 What::Unknown,
@@ -150,7 +155,7 @@ impl Trouble {
             403 => (
                 What::Forbidden,
                 format!(
-                    "403: may not {verb} {resource}{said}; ask for a role with the verbs list and watch on {resource} (config/kubernetes/viewer.yaml), or give -n NAMESPACE"
+                    "403: may not {verb} {resource}{said}; ask for a role with the verbs list and watch on {resource} (config/kubernetes/viewer.yaml){narrower}"
                 ),
             ),
             404 => (

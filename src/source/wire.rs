@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -158,6 +159,8 @@ impl Inner {
 /// The shared record of everything sent and answered.
 pub struct Wire {
     clock: Clock,
+    /// Grows when another server answers than before.
+    epoch: AtomicU64,
     inner: Mutex<Inner>,
     opened: watch::Sender<u64>,
 }
@@ -173,6 +176,7 @@ impl Wire {
     pub fn new(clock: Clock) -> Arc<Self> {
         Arc::new(Self {
             clock,
+            epoch: AtomicU64::new(0),
             inner: Mutex::new(Inner {
                 classes: BTreeMap::new(),
                 total: Calls::default(),
@@ -208,6 +212,16 @@ impl Wire {
     /// The server's clock minus this machine's, milliseconds.
     pub fn skew_ms(&self) -> Option<i64> {
         self.inner().skew_ms
+    }
+
+    /// Which server answers: another number means another server, whose revisions are not those of the last.
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::SeqCst)
+    }
+
+    /// Another server answers from now on.
+    pub(super) fn moved(&self) {
+        self.epoch.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Figures of one class.

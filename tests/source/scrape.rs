@@ -70,7 +70,7 @@ async fn row(bench: &mut Bench, name: &str) -> SourceHealth {
     let found = bench
         .until(
             name,
-            |one| matches!(one, Observation::Source(row) if &*row.name == name),
+            |one| matches!(one, Observation::Source(row) if &*row.name == name && row.state != SourceState::Stale),
         )
         .await;
     match found {
@@ -109,7 +109,11 @@ async fn a_page_comes_through_the_proxy_and_is_its_nodes() {
     assert_eq!(page.readings[0].signals.get(Signal::Util), Some(0.73));
     assert_eq!(page.readings[1].signals.get(Signal::Util), Some(0.0));
     let row = bench.told.iter().find_map(|one| match one {
-        Observation::Source(row) if row.name.starts_with("dcgm ") => Some(row.clone()),
+        Observation::Source(row)
+            if row.name.starts_with("dcgm ") && row.state != SourceState::Stale =>
+        {
+            Some(row.clone())
+        }
         _ => None,
     });
     let row = row.expect("a row comes with the page");
@@ -177,7 +181,7 @@ async fn what_exporters_do_wrong_is_said_with_its_mend() {
         let found = bench
             .until(
                 "row",
-                |one| matches!(one, Observation::Source(row) if row.name.starts_with("dcgm ")),
+                |one| matches!(one, Observation::Source(row) if row.name.starts_with("dcgm ") && row.state != SourceState::Stale),
             )
             .await;
         if let Observation::Source(row) = found {
@@ -186,6 +190,7 @@ async fn what_exporters_do_wrong_is_said_with_its_mend() {
         for one in std::mem::take(&mut bench.told) {
             if let Observation::Source(row) = one
                 && row.name.starts_with("dcgm ")
+                && row.state != SourceState::Stale
             {
                 rows.insert(row.name.rsplit('/').next().unwrap().to_owned(), row);
             }
@@ -411,6 +416,7 @@ async fn endpoints_of_the_settings_are_read_with_their_headers() {
         for one in std::mem::take(&mut bench.told) {
             if let Observation::Source(row) = one
                 && !row.name.starts_with("api")
+                && row.state != SourceState::Stale
             {
                 rows.insert(row.name.to_string(), row);
             }

@@ -258,7 +258,9 @@ async fn a_team_sees_its_namespace_and_is_told_what_it_may_not() {
     });
     let lost = lost.expect("nodes are refused");
     assert!(
-        lost.kind == LostKind::Rights && lost.message.contains("list nodes"),
+        lost.kind == LostKind::Rights
+            && lost.message.contains("list and watch on nodes")
+            && !lost.message.contains("-n NAMESPACE"),
         "{}",
         lost.message
     );

@@ -136,12 +136,8 @@ impl Scraper {
             refused: BTreeMap::new(),
         };
         let direct = Arc::new(Direct::default());
-        self.add_endpoints(&mut state);
-        let found = state
-            .targets
-            .values()
-            .map(|known| Observation::Source(unread(known)));
-        if !state.targets.is_empty() && self.out.send(found.collect()).await.is_err() {
+        let told = self.add_endpoints(&mut state);
+        if !told.is_empty() && self.out.send(told).await.is_err() {
             return;
         }
         let mut under_way: JoinSet<Outcome> = JoinSet::new();
@@ -195,7 +191,8 @@ impl Scraper {
         }
     }
 
-    fn add_endpoints(&self, state: &mut State) {
+    fn add_endpoints(&self, state: &mut State) -> Vec<Observation> {
+        let mut told = Vec::new();
         for endpoint in self.options.endpoints.clone() {
             state.last_id += 1;
             let id = state.last_id;
@@ -213,11 +210,13 @@ impl Scraper {
                 last_ok: None,
                 errors: 0,
             };
+            told.push(Observation::Source(waiting(&known)));
             state.targets.insert(id, known);
             state
                 .schedule
                 .add(id, node, UNKNOWN_INTERVAL, Way::Direct, self.wire.local());
         }
+        told
     }
 
     /// Takes in news of a pod; gives what is to be told in turn.
@@ -292,7 +291,7 @@ impl Scraper {
         state.by_pod.insert(pod.key.clone(), id);
         // Replaced under the same name: its row goes on instead of ending.
         gone.retain(|observation| !matches!(observation, Observation::SourceGone(name) if *name == known.name));
-        gone.push(Observation::Source(unread(&known)));
+        gone.push(Observation::Source(waiting(&known)));
         state.targets.insert(id, known);
         gone
     }
@@ -483,16 +482,15 @@ fn forget(state: &mut State, key: &ObjectKey) -> Option<Observation> {
     Some(Observation::SourceGone(known.name))
 }
 
-/// The target's row under `sources`.
-/// The row of a target that has just been found: whoever waits for a first look waits for it too.
-fn unread(known: &Known) -> SourceHealth {
+/// The row of a target that has not been asked yet.
+fn waiting(known: &Known) -> SourceHealth {
     SourceHealth {
         name: known.name.clone(),
         kind: known
             .dialect
             .clone()
-            .unwrap_or_else(|| Name::new("unknown")),
-        state: SourceState::Live,
+            .unwrap_or_else(|| Name::new("exporter")),
+        state: SourceState::Stale,
         last_ok: None,
         patience: known.interval.saturating_mul(3),
         latency_ms: None,
@@ -500,10 +498,11 @@ fn unread(known: &Known) -> SourceHealth {
         series_used: None,
         series_skipped: None,
         calls_per_minute: None,
-        message: String::from("not read yet"),
+        message: "not asked yet".to_owned(),
     }
 }
 
+/// The target's row under `sources`.
 fn row(
     known: &Known,
     latency_ms: u32,
