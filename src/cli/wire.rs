@@ -128,9 +128,10 @@ pub(super) fn console(
 
 /// Waits for the first complete fleet, or until a deadline with what is known then.
 pub(super) fn snapshot(at: &Situation) -> Result<Facts, Failure> {
+    let setup = at.setup(true);
     block_on(async {
         tokio::select! {
-            facts = session::snapshot(&at.setup(true), at.target(), PATIENCE) => facts.map_err(failure),
+            facts = session::snapshot(&setup, at.target(), PATIENCE) => facts.map_err(failure),
             () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
         }
     })
@@ -203,12 +204,16 @@ pub(super) fn sim(
 }
 
 fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    tokio::runtime::Builder::new_multi_thread()
+    let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
-        .map_err(|error| Failure::new(Exit::Failed, format!("cannot start: {error}")))?
-        .block_on(work)
+        .map_err(|error| Failure::new(Exit::Failed, format!("cannot start: {error}")))?;
+    let end = runtime.block_on(work);
+    // The process ends now. Taking the runtime down would pull timers from under tasks that still run, and
+    // these would say so on the screen.
+    std::mem::forget(runtime);
+    end
 }
 
 /// Comes when the operator interrupts.

@@ -163,7 +163,9 @@ fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Fai
         Some(one) => Namespaces::One(one.clone()),
         None => match setup.settings.scope.namespaces.as_slice() {
             [one] => Namespaces::One(one.clone()),
-            _ => Namespaces::All { otherwise: connection.namespace.clone() },
+            _ => Namespaces::All {
+                otherwise: connection.namespace.clone(),
+            },
         },
     };
     let (out, seen) = mpsc::channel(BACKLOG);
@@ -189,7 +191,14 @@ fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Fai
         out,
         on_screen: shown,
     });
-    Ok(Session { facts, clock, on_screen, context, _sources: sources, store })
+    Ok(Session {
+        facts,
+        clock,
+        on_screen,
+        context,
+        _sources: sources,
+        store,
+    })
 }
 
 fn embedded(demo: Demo, proxied: BTreeSet<String>) -> Result<Connection, Failure> {
@@ -215,7 +224,11 @@ fn scrape(settings: &Settings, demo: bool) -> ScrapeOptions {
             ScrapeMode::Proxy => Mode::Proxy,
             ScrapeMode::Direct => Mode::Direct,
         },
-        per_second: if demo { DEMO_PER_SECOND } else { settings.scrape.per_second.get() },
+        per_second: if demo {
+            DEMO_PER_SECOND
+        } else {
+            settings.scrape.per_second.get()
+        },
         in_flight: settings.scrape.in_flight.get() as usize,
         timeout: settings.scrape.timeout.duration(),
         endpoints: endpoints.collect(),
@@ -240,7 +253,9 @@ pub async fn snapshot(setup: &Setup, target: Target, patience: Duration) -> Resu
             Ok(Err(_)) => break,
             Err(_) => {}
         }
-        let Some(facts) = latest.as_ref() else { continue };
+        let Some(facts) = latest.as_ref() else {
+            continue;
+        };
         if !facts.fleet.is_complete() {
             if begun.elapsed() > patience.max(Duration::from_secs(60)) {
                 break;
@@ -252,7 +267,8 @@ pub async fn snapshot(setup: &Setup, target: Target, patience: Duration) -> Resu
             break;
         }
     }
-    let facts = latest.ok_or_else(|| Failure::Unreachable(String::from("no source has answered")))?;
+    let facts =
+        latest.ok_or_else(|| Failure::Unreachable(String::from("no source has answered")))?;
     let mut fleet = (*facts.fleet).clone();
     if nothing_known(&fleet) {
         return Err(why_nothing(&fleet));
@@ -270,7 +286,10 @@ pub async fn snapshot(setup: &Setup, target: Target, patience: Duration) -> Resu
         .collect();
     fleet.sources = still.into();
     fleet.revision = 1;
-    Ok(Facts { fleet: Arc::new(fleet), ..(*facts).clone() })
+    Ok(Facts {
+        fleet: Arc::new(fleet),
+        ..(*facts).clone()
+    })
 }
 
 /// True once no exporter is still to answer for the first time.
@@ -282,7 +301,10 @@ fn has_read_all(fleet: &Fleet) -> bool {
 }
 
 fn nothing_known(fleet: &Fleet) -> bool {
-    !fleet.known.values().any(|known| matches!(known, Known::Live))
+    !fleet
+        .known
+        .values()
+        .any(|known| matches!(known, Known::Live))
 }
 
 fn why_nothing(fleet: &Fleet) -> Failure {

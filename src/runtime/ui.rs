@@ -17,8 +17,8 @@ use crate::console::msg::Mouse;
 use crate::console::{App, Effect, KeyPress, Msg};
 use crate::report::Facts;
 
-use super::session::ServerClock;
 use super::pace::Pace;
+use super::session::ServerClock;
 use super::terminal::{self, Guard, Screen};
 
 /// Frames for new data are at least this far apart; a key does not wait.
@@ -111,7 +111,9 @@ async fn drive(ui: &mut Ui, screen: &mut Screen, signals: &mut Signals) -> io::R
             let elapsed = started.elapsed().as_millis() as u64;
             if urgent || pace.wait(elapsed).is_zero() {
                 let begun = Instant::now();
-                let Ok(next) = frame(ui, screen) else { return Ok(End::Gone) };
+                let Ok(next) = frame(ui, screen) else {
+                    return Ok(End::Gone);
+                };
                 pace.drawn(elapsed, begun.elapsed());
                 drawn_at = Some(begun);
                 (dirty, urgent) = (false, false);
