@@ -9,9 +9,16 @@ mod exporter;
 mod exporter_text;
 #[path = "exporter_toml.rs"]
 mod exporter_toml;
+#[path = "frames.rs"]
+mod frames;
+#[path = "frames_fleet.rs"]
+mod frames_fleet;
 #[path = "fuzz/exposition.rs"]
 mod fuzz_exposition;
 mod history;
+#[path = "keys.rs"]
+mod keys;
+mod live;
 mod parts;
 mod simapi;
 mod simrecorded;

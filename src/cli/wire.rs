@@ -3,7 +3,6 @@
 use std::future::Future;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::{Exit, Failure};
@@ -20,9 +19,6 @@ use super::flags::ConsoleFlags;
 use super::look;
 use super::out;
 use super::simulated::{FleetFlags, ServeFlags};
-
-/// How long one look waits for exporters that do not answer.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Size of a frame where the output is no terminal and none is given.
 const SIZE: (u16, u16) = (120, 40);
@@ -51,11 +47,7 @@ impl Situation {
     fn setup(&self, interactive: bool) -> Setup {
         Setup {
             settings: self.settings.clone(),
-            catalog: Arc::clone(&self.rulebook.catalog),
-            prices: Arc::clone(&self.rulebook.prices),
-            thresholds: Arc::clone(&self.rulebook.thresholds),
-            dialects: Arc::clone(&self.rulebook.dialects),
-            namespace: None,
+            rulebook: self.rulebook.clone(),
             interactive,
         }
     }
@@ -101,18 +93,18 @@ pub(super) fn console(
         out::write(out, &render_text(&app, width, height))?;
         out::write(
             out,
-            "\nThis is one frame, for the output is no terminal. `stokehold get KIND` gives more.\n",
+            "\nOne frame, for this output is no terminal. More: `stokehold get KIND -o table|wide|json|yaml|csv`;\n\
+             another size: `--size WxH`.\n",
         )?;
         return Ok(Exit::Done);
     }
     block_on(async {
-        let session = session::open(&at.setup(false), at.target()).map_err(failure)?;
+        let session = session::open(&at.setup(false), at.target())?;
         let end = ui::run(Ui {
             app,
             facts: session.facts.clone(),
             clock: session.clock.clone(),
             on_screen: session.on_screen.clone(),
-            refresh: Arc::default(),
             mouse: at.settings.mouse,
             end_after: flags.end_after,
             pictures: std::path::PathBuf::from("."),
@@ -131,7 +123,7 @@ pub(super) fn snapshot(at: &Situation) -> Result<Facts, Failure> {
     let setup = at.setup(true);
     block_on(async {
         tokio::select! {
-            facts = session::snapshot(&setup, at.target(), PATIENCE) => facts.map_err(failure),
+            facts = session::snapshot(&setup, at.target()) => facts,
             () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
         }
     })
@@ -142,19 +134,17 @@ pub(super) fn snapshot(at: &Situation) -> Result<Facts, Failure> {
 pub(super) fn follow(at: &Situation, take: &mut Take<'_>) -> Result<(), Failure> {
     let refresh = at.settings.refresh.duration();
     block_on(async {
-        let mut session = session::open(&at.setup(true), at.target()).map_err(failure)?;
+        let mut session = session::open(&at.setup(true), at.target())?;
         let follow = async {
-            let mut complete = false;
+            take(&*session.first().await?)?;
             loop {
+                tokio::time::sleep(refresh).await;
                 session.facts.changed().await.map_err(|_| {
                     Failure::new(Exit::Unreachable, "every source has ended; start again")
                 })?;
                 let facts = session.facts.borrow_and_update().clone();
-                let Some(facts) = facts else { continue };
-                complete |= facts.fleet.is_complete();
-                if complete {
+                if let Some(facts) = facts {
                     take(&facts)?;
-                    tokio::time::sleep(refresh).await;
                 }
             }
         };
@@ -187,17 +177,19 @@ pub(super) fn sim(
         let running = Server::start(options, scene, clock::shared())
             .await
             .map_err(|error| Failure::new(Exit::Failed, format!("{error:#}")))?;
-        let mut said = format!("ready {}\n", running.url);
+        out::write(out, &format!("ready {}\n", running.url))?;
         let others = [
             ("exporters", &running.exporters),
             ("prometheus", &running.prometheus),
         ];
         for (what, url) in others {
             if let Some(url) = url {
-                said.push_str(&format!("{what} {url}\n"));
+                eprintln!("{what} {url}");
             }
         }
-        out::write(out, &said)?;
+        if kubeconfig.is_none() {
+            eprintln!("no kubeconfig was asked for; kubectl needs one: --kubeconfig FILE");
+        }
         running.until(ended()).await;
         Ok(Exit::Done)
     })
@@ -237,14 +229,4 @@ async fn ended() {
         }
     }
     interrupted().await;
-}
-
-fn failure(of: session::Failure) -> Failure {
-    let exit = match &of {
-        session::Failure::Usage(_) => Exit::Usage,
-        session::Failure::Refused(_) => Exit::Refused,
-        session::Failure::Unreachable(_) => Exit::Unreachable,
-        session::Failure::Failed(_) => Exit::Failed,
-    };
-    Failure::new(exit, of.to_string())
 }

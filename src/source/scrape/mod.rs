@@ -137,6 +137,13 @@ impl Scraper {
         };
         let direct = Arc::new(Direct::default());
         self.add_endpoints(&mut state);
+        let found = state
+            .targets
+            .values()
+            .map(|known| Observation::Source(unread(known)));
+        if !state.targets.is_empty() && self.out.send(found.collect()).await.is_err() {
+            return;
+        }
         let mut under_way: JoinSet<Outcome> = JoinSet::new();
         let mut pods_told = true;
         let mut screen_told = true;
@@ -285,6 +292,7 @@ impl Scraper {
         state.by_pod.insert(pod.key.clone(), id);
         // Replaced under the same name: its row goes on instead of ending.
         gone.retain(|observation| !matches!(observation, Observation::SourceGone(name) if *name == known.name));
+        gone.push(Observation::Source(unread(&known)));
         state.targets.insert(id, known);
         gone
     }
@@ -476,6 +484,26 @@ fn forget(state: &mut State, key: &ObjectKey) -> Option<Observation> {
 }
 
 /// The target's row under `sources`.
+/// The row of a target that has just been found: whoever waits for a first look waits for it too.
+fn unread(known: &Known) -> SourceHealth {
+    SourceHealth {
+        name: known.name.clone(),
+        kind: known
+            .dialect
+            .clone()
+            .unwrap_or_else(|| Name::new("unknown")),
+        state: SourceState::Live,
+        last_ok: None,
+        patience: known.interval.saturating_mul(3),
+        latency_ms: None,
+        errors: 0,
+        series_used: None,
+        series_skipped: None,
+        calls_per_minute: None,
+        message: String::from("not read yet"),
+    }
+}
+
 fn row(
     known: &Known,
     latency_ms: u32,
