@@ -109,21 +109,11 @@ fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Fai
     if one_look {
         connection.wire.pin();
     }
-<<<<<<< HEAD
-    let namespaces = match &setup.namespace {
-        Some(one) => Namespaces::One(one.clone()),
-        None => match setup.settings.scope.namespaces.as_slice() {
-            [one] => Namespaces::One(one.clone()),
-            _ => Namespaces::All {
-                otherwise: connection.namespace.clone(),
-            },
-=======
     // Several namespaces are cut out of all of them where rows are made.
     let namespaces = match setup.settings.scope.namespaces.as_slice() {
         [one] => Namespaces::One(one.clone()),
         _ => Namespaces::All {
             otherwise: connection.namespace.clone(),
->>>>>>> main
         },
     };
     let (out, seen) = mpsc::channel(BACKLOG);
@@ -244,39 +234,8 @@ impl Session {
 ///
 /// # Errors
 /// When the kubeconfig cannot be used, or nothing at all could be listed.
-<<<<<<< HEAD
-pub async fn snapshot(setup: &Setup, target: Target, patience: Duration) -> Result<Facts, Failure> {
-    let mut session = open_as(setup, target, true)?;
-    let mut complete_since = None;
-    let mut latest: Option<Arc<Facts>> = None;
-    let begun = tokio::time::Instant::now();
-    loop {
-        // Facts come at least every few seconds, so that the patience is looked at.
-        match tokio::time::timeout(Duration::from_millis(200), session.facts.changed()).await {
-            Ok(Ok(())) => latest = session.facts.borrow_and_update().clone(),
-            Ok(Err(_)) => break,
-            Err(_) => {}
-        }
-        let Some(facts) = latest.as_ref() else {
-            continue;
-        };
-        if !facts.fleet.is_complete() {
-            if begun.elapsed() > patience.max(Duration::from_secs(60)) {
-                break;
-            }
-            continue;
-        }
-        let since = *complete_since.get_or_insert_with(tokio::time::Instant::now);
-        if nothing_known(&facts.fleet) || has_read_all(&facts.fleet) || since.elapsed() > patience {
-            break;
-        }
-    }
-    let facts =
-        latest.ok_or_else(|| Failure::Unreachable(String::from("no source has answered")))?;
-=======
 pub async fn snapshot(setup: &Setup, target: Target) -> Result<Facts, Failure> {
     let facts = open_as(setup, target, true)?.first().await?;
->>>>>>> main
     let mut fleet = (*facts.fleet).clone();
     // One look is no rate: a single answer's latency and half a minute's count would be noise.
     let still: Vec<_> = fleet
