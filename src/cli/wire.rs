@@ -3,7 +3,6 @@
 use std::future::Future;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
-use std::time::Duration;
 
 use crate::base::{Exit, Failure};
 use crate::console::{App, Msg, render_text};
