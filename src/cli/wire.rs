@@ -3,7 +3,6 @@
 use std::future::Future;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
-use std::time::Duration;
 
 use crate::base::{Exit, Failure};
 use crate::console::{App, Msg, render_text};
@@ -201,10 +200,11 @@ fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Fail
         .enable_all()
         .build()
         .map_err(|error| Failure::new(Exit::Failed, format!("cannot start: {error}")))?;
-    let done = runtime.block_on(work);
-    // What still waits for a server is not waited for.
-    runtime.shutdown_timeout(Duration::from_millis(100));
-    done
+    let end = runtime.block_on(work);
+    // The process ends now. Taking the runtime down would pull timers from under tasks that still run, and
+    // these would say so on the screen.
+    std::mem::forget(runtime);
+    end
 }
 
 /// Comes when the operator interrupts.
