@@ -260,6 +260,21 @@ impl World {
             let since = self.ago(minutes);
             self.begin_running(draft, since, None);
         }
+        for (namespace, name, user, pool, minutes) in [
+            ("nlp", "debug-mei", "mei", A100, 96),
+            ("vision", "shell-lena", "lena", L4, 27),
+        ] {
+            if self.has(pool, 8) {
+                let mut draft = Draft::new(namespace, name, Kind::Pod)
+                    .by(user)
+                    .on(pool, 1)
+                    .acts(Profile::Notebook, 0.35, 0.3)
+                    .shape(1, 1, 1);
+                draft.length = (minutes + 150) * 60_000;
+                let since = self.ago(minutes);
+                self.begin_running(draft, since, None);
+            }
+        }
         let slots = self.capacity(MIG) * 2 / 5;
         for at in 0..slots {
             let (namespace, _, people) = TEAMS[at as usize % 4];
