@@ -18,10 +18,8 @@ impl World {
         for name in SYSTEM {
             self.plain_object(
                 Resource::Namespaces,
-                "v1",
-                "Namespace",
-                "",
-                name,
+                ("v1", "Namespace"),
+                ("", name),
                 born,
                 json!({
                     "metadata": {"labels": {"kubernetes.io/metadata.name": name}},
@@ -33,10 +31,8 @@ impl World {
         for (name, team, _) in TEAMS {
             self.plain_object(
                 Resource::Namespaces,
-                "v1",
-                "Namespace",
-                "",
-                name,
+                ("v1", "Namespace"),
+                ("", name),
                 born,
                 json!({
                     "metadata": {"labels": {"kubernetes.io/metadata.name": name, "team": team}},
@@ -52,20 +48,18 @@ impl World {
         {
             self.plain_object(
                 Resource::ServiceAccounts,
-                "v1",
-                "ServiceAccount",
-                name,
-                "default",
+                ("v1", "ServiceAccount"),
+                (name, "default"),
                 born,
                 json!({}),
             );
-            self.plain_object(Resource::ConfigMaps, "v1", "ConfigMap", name, "kube-root-ca.crt", born, json!({
+            self.plain_object(Resource::ConfigMaps, ("v1", "ConfigMap"), (name, "kube-root-ca.crt"), born, json!({
                 "metadata": {"annotations": {"kubernetes.io/description": "Contains a CA bundle that can be used to verify the kube-apiserver."}},
                 "data": {"ca.crt": ""},
             }));
         }
         for (name, value, text) in CLASSES {
-            self.plain_object(Resource::PriorityClasses, "scheduling.k8s.io/v1", "PriorityClass", "", name, born, json!({
+            self.plain_object(Resource::PriorityClasses, ("scheduling.k8s.io/v1", "PriorityClass"), ("", name), born, json!({
                 "value": value, "description": text, "globalDefault": false, "preemptionPolicy": "PreemptLowerPriority",
             }));
         }
@@ -73,7 +67,7 @@ impl World {
             ("system-cluster-critical", 2_000_000_000),
             ("system-node-critical", 2_000_001_000),
         ] {
-            self.plain_object(Resource::PriorityClasses, "scheduling.k8s.io/v1", "PriorityClass", "", name, born, json!({
+            self.plain_object(Resource::PriorityClasses, ("scheduling.k8s.io/v1", "PriorityClass"), ("", name), born, json!({
                 "value": value, "globalDefault": false, "preemptionPolicy": "PreemptLowerPriority",
             }));
         }
@@ -94,15 +88,13 @@ impl World {
             }
             self.plain_object(
                 Resource::ResourceFlavors,
-                "kueue.x-k8s.io/v1beta1",
-                "ResourceFlavor",
-                "",
-                spec.flavor,
+                ("kueue.x-k8s.io/v1beta1", "ResourceFlavor"),
+                ("", spec.flavor),
                 self.queues.created,
                 body,
             );
         }
-        self.plain_object(Resource::Services, "v1", "Service", "default", "kubernetes", born, json!({
+        self.plain_object(Resource::Services, ("v1", "Service"), ("default", "kubernetes"), born, json!({
             "metadata": {"labels": {"component": "apiserver", "provider": "kubernetes"}},
             "spec": {
                 "clusterIP": "172.20.0.1", "clusterIPs": ["172.20.0.1"], "type": "ClusterIP", "sessionAffinity": "None",
@@ -114,17 +106,12 @@ impl World {
         self.exporters_begin(born);
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the seven words that every object has"
-    )]
+    /// Keeps an object without behaviour.
     fn plain_object(
         &mut self,
         resource: Resource,
-        api: &str,
-        kind: &str,
-        namespace: &str,
-        name: &str,
+        (api, kind): (&str, &str),
+        (namespace, name): (&str, &str),
         created: Moment,
         body: Value,
     ) {
@@ -146,7 +133,13 @@ impl World {
     }
 
     fn exporters_begin(&mut self, born: Moment) {
-        let sets: [(&str, &str, usize, &[(&str, &str)]); 3] = [
+        type Exporter = (
+            &'static str,
+            &'static str,
+            usize,
+            &'static [(&'static str, &'static str)],
+        );
+        let sets: [Exporter; 3] = [
             (
                 "gpu-operator",
                 "nvidia-dcgm-exporter",
@@ -197,14 +190,11 @@ impl World {
                 effect: Name::default(),
                 seconds: None,
             }];
+            // The TPU plugin's pods find their nodes by affinity.
             draft.selector = std::iter::once(match pool {
                 H100 => (
                     Name::new("nvidia.com/gpu.deploy.dcgm-exporter"),
                     Name::new("true"),
-                ),
-                V5P => (
-                    Name::new("cloud.google.com/gke-accelerator-count"),
-                    Name::default(),
                 ),
                 _ => (
                     Name::new("feature.node.kubernetes.io/amd-gpu"),

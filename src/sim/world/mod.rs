@@ -29,6 +29,7 @@ mod policies;
 mod render;
 mod requests;
 mod scheduler;
+mod services;
 mod stories;
 #[cfg(test)]
 mod tests;

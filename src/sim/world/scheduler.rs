@@ -219,11 +219,10 @@ impl World {
         } else {
             i64::MAX
         };
-        let by_units = if work.ask.count > 0 {
-            i64::from(self.room(node, work) / work.ask.count)
-        } else {
-            i64::MAX
-        };
+        let by_units = self
+            .room(node, work)
+            .checked_div(work.ask.count)
+            .map_or(i64::MAX, i64::from);
         by_cpu.min(by_memory).min(by_units).min(1000) as u32
     }
 

@@ -16,11 +16,6 @@ use super::{Happening, World, seconds};
 const FULL: [f64; 7] = [0.985, 0.765, 0.92, 1.0, 0.75, 0.38, 0.965];
 
 impl World {
-    /// Keeps an object without behaviour.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the seven words that every object has"
-    )]
     /// Draws the whole stationary state.
     pub(super) fn warm(&mut self) {
         self.plan_arrivals();
@@ -95,7 +90,11 @@ impl World {
         let replicas = draft.groups.clone();
         self.now = since;
         let id = self.begin(draft, since.minus(waited));
-        let quota = managed.then(|| self.has_quota(id)).unwrap_or(Some(None));
+        let quota = if managed {
+            self.has_quota(id)
+        } else {
+            Some(None)
+        };
         let placed = quota.and_then(|cell| {
             let mut wanted = Vec::new();
             for (group, (_, parallelism, completions)) in replicas.iter().enumerate() {
