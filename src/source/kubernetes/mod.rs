@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::{FutureExt, Stream, StreamExt};
 use kube::runtime::watcher::{self, Event};
-use kube::{Api, Client};
+use kube::{Api, Client, Resource};
 use tokio::sync::mpsc;
 
 use crate::base::{Moment, Names};
@@ -125,6 +125,10 @@ struct Follower<'s> {
     errors: u64,
     skipped: u64,
     narrowed: Option<String>,
+    widen_at: Option<Moment>,
+    /// All namespaces have been listed: a refusal now is a passing one.
+    wide_listed: bool,
+    awaits_return: bool,
     streams: bool,
     row_at: Option<Moment>,
 }
@@ -145,6 +149,9 @@ impl<'s> Follower<'s> {
             errors: 0,
             skipped: 0,
             narrowed: None,
+            widen_at: None,
+            wide_listed: false,
+            awaits_return: false,
             streams: true,
             row_at: None,
         }
@@ -248,6 +255,10 @@ impl<'s> Follower<'s> {
                 Ok(None) => return Ok(Exit::Restart(Duration::from_secs(1))),
                 Err(_) if !listing => {
                     self.row_when_due().await?;
+                    if self.may_widen(&Carried::<T>::url_path(&kind, None)).await {
+                        self.narrowed = None;
+                        return Ok(Exit::Restart(Duration::ZERO));
+                    }
                     continue;
                 }
                 Err(_) if streams => return Ok(Exit::PlainLists),
@@ -329,6 +340,7 @@ impl<'s> Follower<'s> {
             Event::InitDone => {
                 self.phase = Phase::Watching;
                 self.hollow = 0;
+                self.wide_listed |= self.narrowed.is_none();
                 self.lost = None;
                 self.row_at = None;
                 self.batch.push(Observation::End(self.table));
@@ -408,7 +420,7 @@ impl<'s> Follower<'s> {
             What::Missing if !table::place(self.table).group.is_empty() => {
                 return Ok(Some(Exit::Absent));
             }
-            What::Forbidden if wide => {
+            What::Forbidden if wide && !self.wide_listed => {
                 if let Namespaces::All { otherwise } = &self.shared.namespaces {
                     return Ok(Some(Exit::Narrow(otherwise.clone())));
                 }
