@@ -118,6 +118,7 @@ struct Follower<'s> {
     /// The trouble that was told of, until it is over.
     lost: Option<Lost>,
     failed_at: Option<Moment>,
+    met: Option<What>,
     attempt: u32,
     unreadable: u32,
     /// Lists that began since the last one that ended.
@@ -143,6 +144,7 @@ impl<'s> Follower<'s> {
             phase: Phase::New,
             lost: None,
             failed_at: None,
+            met: None,
             attempt: 0,
             unreadable: 0,
             hollow: 0,

@@ -45,6 +45,10 @@ impl Follower<'_> {
 
     /// Counts a failure, tells of it where it is time to, and says how long to wait.
     pub(super) async fn fail(&mut self, trouble: &Trouble) -> Result<Duration, Deaf> {
+        // Another trouble than the last is met afresh.
+        if self.met.replace(trouble.what) != Some(trouble.what) {
+            self.attempt = 0;
+        }
         let own = self.again();
         self.errors += 1;
         // A busy server mostly answers the second or third time: until then nothing is lost.
