@@ -10,7 +10,7 @@ use crate::base::{Exit, Failure};
 use crate::settings::{self, Layer, Text};
 
 use super::flags::Global;
-use super::{load, out};
+use super::{load, look, out};
 
 /// What to do with the settings.
 #[derive(Subcommand, Clone, PartialEq, Eq, Debug)]
@@ -75,6 +75,7 @@ fn validate(
     }
     let settings = settings::load(&inputs).map_err(load::faults)?;
     load::rulebook(&settings)?;
+    look::options(&settings, false)?;
     for (name, near) in
         settings::unknown_variables(inputs.variables.iter().map(|(name, _)| name.as_str()))
     {

@@ -5,6 +5,7 @@ mod exporter;
 pub mod flags;
 pub mod get;
 mod load;
+mod look;
 mod out;
 pub mod simulated;
 #[cfg(test)]
@@ -127,25 +128,25 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
         return Err(Failure::new(Exit::Usage, message));
     }
     match &cli.command {
-        None => wire::console(&cluster()?, &cli.console)?,
+        None => wire::console(&cluster()?, &cli.console, out),
         Some(Command::Demo { fleet, console }) => {
-            wire::console(&settle(Target::Demo(*fleet))?, console)?;
+            wire::console(&settle(Target::Demo(*fleet))?, console, out)
         }
         Some(Command::Sim { fleet, serve }) => {
-            wire::sim(fleet, serve, cli.global.kubeconfig.as_deref())?;
+            wire::sim(fleet, serve, cli.global.kubeconfig.as_deref(), out)
         }
-        Some(Command::Get(get)) => return get::run(&cluster()?, get, out, err),
+        Some(Command::Get(get)) => get::run(&cluster()?, get, out, err),
         Some(Command::Exporter(exporter)) => {
             let settings = load::settings(&cli.global)?;
             let rulebook = load::rulebook(&settings)?;
-            return exporter::run(exporter, &rulebook.dialects, out, err);
+            exporter::run(exporter, &rulebook.dialects, out, err)
         }
-        Some(Command::Config(config)) => return config::run(config, &cli.global, out, err),
+        Some(Command::Config(config)) => config::run(config, &cli.global, out, err),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "stokehold", &mut script);
             out::write(out, &String::from_utf8_lossy(&script))?;
+            Ok(Exit::Done)
         }
     }
-    Ok(Exit::Done)
 }

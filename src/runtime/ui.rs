@@ -17,8 +17,8 @@ use crate::console::msg::Mouse;
 use crate::console::{App, Effect, KeyPress, Msg};
 use crate::report::Facts;
 
-use super::session::ServerClock;
 use super::pace::Pace;
+use super::session::ServerClock;
 use super::terminal::{self, Guard, Screen};
 
 /// Frames for new data are at least this far apart; a key does not wait.
@@ -48,8 +48,6 @@ pub struct Ui {
     pub clock: ServerClock,
     /// Which nodes are on screen, for whoever reads them.
     pub on_screen: watch::Sender<std::collections::BTreeSet<Name>>,
-    /// Told when the operator asks for a fresh read.
-    pub refresh: Arc<tokio::sync::Notify>,
     /// Take mouse events; off by default, for they take the terminal's own selection away.
     pub mouse: bool,
     /// End after this time.
@@ -111,7 +109,9 @@ async fn drive(ui: &mut Ui, screen: &mut Screen, signals: &mut Signals) -> io::R
             let elapsed = started.elapsed().as_millis() as u64;
             if urgent || pace.wait(elapsed).is_zero() {
                 let begun = Instant::now();
-                let Ok(next) = frame(ui, screen) else { return Ok(End::Gone) };
+                let Ok(next) = frame(ui, screen) else {
+                    return Ok(End::Gone);
+                };
                 pace.drawn(elapsed, begun.elapsed());
                 drawn_at = Some(begun);
                 (dirty, urgent) = (false, false);
@@ -235,7 +235,11 @@ fn perform(
             let coded = base64::engine::general_purpose::STANDARD.encode(text);
             screen.send_aside(format!("\x1b]52;c;{coded}\x07").as_bytes());
         }
-        Effect::Refresh => ui.refresh.notify_waiters(),
+        Effect::Refresh => {
+            ui.app.update(Msg::Notice(String::from(
+                "sources are read at their own pace, never faster; ages show how old each is",
+            )));
+        }
         Effect::OnScreen(nodes) => {
             let nodes = nodes.into_iter().collect();
             ui.on_screen.send_if_modified(|shown| {

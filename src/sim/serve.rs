@@ -185,10 +185,9 @@ async fn keep_time(cluster: std::sync::Weak<Cluster>) {
             return;
         };
         // A step of a large world takes a while; it must not hold up those who serve.
-        if tokio::task::spawn_blocking(move || cluster.tick())
-            .await
-            .is_err()
-        {
+        let ticked = tokio::task::spawn_blocking(move || cluster.tick()).await;
+        if let Err(error) = ticked {
+            tracing::error!(%error, "the simulated world cannot go on; its clock stands still");
             return;
         }
     }
@@ -232,7 +231,12 @@ impl Server {
         let listener = bind(options.listen).await?;
         let address = listener.local_addr()?;
         let (acceptor, ca) = tls(address.ip()).context("cannot make the server's certificate")?;
-        let url = format!("https://{address}");
+        let mut reached = address;
+        if reached.ip().is_unspecified() {
+            // Listening everywhere is no address to connect to.
+            reached.set_ip(IpAddr::from([127, 0, 0, 1]));
+        }
+        let url = format!("https://{reached}");
         let kubeconfig = kubeconfig::render(&url, &ca, cluster.users());
         if let Some(path) = &options.kubeconfig {
             kubeconfig::write(path, &kubeconfig)

@@ -2,6 +2,7 @@
 
 mod evicting;
 mod faulting;
+mod hostile;
 mod reading;
 mod rights;
 mod scene;

@@ -8,6 +8,7 @@ mod pages;
 mod selector;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Method, Request, Response};
@@ -26,7 +27,11 @@ const LOOKBACK: i64 = 300_000;
 
 /// Answers a request. With `honor_labels` an exporter's own labels win over the target's; else a label that both
 /// have becomes `exported_LABEL`.
-pub async fn answer<B>(cluster: &Cluster, request: Request<B>, honor_labels: bool) -> Response<Body>
+pub async fn answer<B>(
+    cluster: &Arc<Cluster>,
+    request: Request<B>,
+    honor_labels: bool,
+) -> Response<Body>
 where
     B: hyper::body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
@@ -44,39 +49,57 @@ where
     }
     let query = Query::parse(&raw);
     let path = decoded(parts.uri.path(), false);
-    let served = match path.as_str() {
+    match path.as_str() {
         "/-/healthy" => return respond(200, "text/plain", "Prometheus Server is Healthy.\n"),
         "/-/ready" => return respond(200, "text/plain", "Prometheus Server is Ready.\n"),
+        _ => {}
+    }
+    // Reading a large fleet's pages takes a while; it must not hold up those who serve.
+    let cluster = cluster.clone();
+    let work = move || data(&cluster, &path, &query, honor_labels);
+    match tokio::task::spawn_blocking(work).await {
+        Ok(Some(Ok(data))) => {
+            let body = json!({"status": "success", "data": data});
+            respond(200, "application/json", body.to_string())
+        }
+        Ok(Some(Err(why))) => failed("bad_data", &why),
+        Ok(None) => respond(404, "text/plain; charset=utf-8", "404 page not found\n"),
+        Err(error) => failed("internal", &error.to_string()),
+    }
+}
+
+/// The data that a path answers; `None` when it answers nothing.
+fn data(
+    cluster: &Cluster,
+    path: &str,
+    query: &Query,
+    honor_labels: bool,
+) -> Option<Result<Value, String>> {
+    let served = match path {
         "/api/v1/status/buildinfo" => Ok(json!({
             "version": "3.7.0", "revision": "stokehold-simulated", "branch": "none", "buildUser": "stokehold",
             "buildDate": "20260701-00:00:00", "goVersion": "none",
         })),
-        "/api/v1/query" => instant(cluster, &query, honor_labels),
-        "/api/v1/query_range" => range(cluster, &query, honor_labels),
-        "/api/v1/series" => selected(cluster, &query, honor_labels, true)
+        "/api/v1/query" => instant(cluster, query, honor_labels),
+        "/api/v1/query_range" => range(cluster, query, honor_labels),
+        "/api/v1/series" => selected(cluster, query, honor_labels, true)
             .map(|series| series.iter().map(|s| json!(s.labels)).collect()),
-        "/api/v1/labels" => selected(cluster, &query, honor_labels, false).map(|series| {
+        "/api/v1/labels" => selected(cluster, query, honor_labels, false).map(|series| {
             let names: BTreeSet<&String> = series.iter().flat_map(|s| s.labels.keys()).collect();
             json!(names)
         }),
-        "/api/v1/metadata" => Ok(metadata(cluster, &query)),
+        "/api/v1/metadata" => Ok(metadata(cluster, query)),
         "/api/v1/targets" => Ok(targets(cluster)),
-        other => match label_of(other) {
-            Some(label) => selected(cluster, &query, honor_labels, false).map(|series| {
+        other => {
+            let label = label_of(other)?;
+            selected(cluster, query, honor_labels, false).map(|series| {
                 let values: BTreeSet<&String> =
                     series.iter().filter_map(|s| s.labels.get(label)).collect();
                 json!(values)
-            }),
-            None => return respond(404, "text/plain; charset=utf-8", "404 page not found\n"),
-        },
-    };
-    match served {
-        Ok(data) => {
-            let body = json!({"status": "success", "data": data});
-            respond(200, "application/json", body.to_string())
+            })
         }
-        Err(why) => failed("bad_data", &why),
-    }
+    };
+    Some(served)
 }
 
 fn failed(kind: &str, why: &str) -> Response<Body> {
