@@ -5,6 +5,7 @@
 
 mod carried;
 pub mod client;
+pub mod counted;
 pub mod gate;
 pub mod kubeconfig;
 pub mod kubernetes;
