@@ -1,5 +1,8 @@
 //! The one integration-test binary.
 
+mod catalog;
+mod checks;
+mod cli;
 #[path = "exporter.rs"]
 mod exporter;
 #[path = "exporter_text.rs"]
@@ -12,7 +15,13 @@ mod frames;
 mod frames_fleet;
 #[path = "fuzz/exposition.rs"]
 mod fuzz_exposition;
+mod history;
 #[path = "keys.rs"]
 mod keys;
+mod live;
+mod parts;
 mod simapi;
 mod simrecorded;
+mod source;
+mod tidy;
+mod readme;

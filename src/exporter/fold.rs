@@ -8,13 +8,12 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use crate::base::Name;
-use crate::fleet::reading::{Reading, Scope};
 use crate::fleet::signal::Signal;
 
 use super::dialect::{Derive, Dialect, How, Map, Scale, Sizes};
+use super::emit::{Folded, emit};
 use super::map::{Read, Report};
-use super::rate::Total;
-use super::rows::{Device, Place, Rows, fill};
+use super::rows::{Place, Rows};
 use super::spec::{Reduce, Rollup, ScopeSpec};
 
 /// No such place, pod, device or core.
@@ -36,13 +35,15 @@ pub(super) struct Contribution {
 
 /// A value at a place.
 #[derive(Debug, Clone, Copy)]
-struct Value {
-    number: f64,
-    by_size: bool,
-    total: bool,
+pub(super) struct Value {
+    pub number: f64,
+    /// Its unit is not settled yet.
+    pub by_size: bool,
+    /// A running total behind a signal that is a rate.
+    pub total: bool,
 }
 
-type Values = BTreeMap<Signal, Value>;
+pub(super) type Values = BTreeMap<Signal, Value>;
 
 /// Makes the readings of everything that the rows speak of.
 pub(super) fn fold(
@@ -95,7 +96,14 @@ pub(super) fn fold(
         derive(&dialect.derives, values);
     }
     report.devices = rows.devices.len();
-    emit(dialect, rows, &slices, &shared, &values, &copies, report)
+    let folded = Folded {
+        rows: &rows,
+        slices: &slices,
+        shared: &shared,
+        values: &values,
+        copies: &copies,
+    };
+    emit(dialect, &folded, report)
 }
 
 /// Where a page has `exported_` pod labels, its plain ones are the scrape target's own on every row.
@@ -451,139 +459,4 @@ fn derive(derives: &[Derive], values: &mut Values) {
             );
         }
     }
-}
-
-fn emit(
-    dialect: &Dialect,
-    rows: Rows<'_, '_>,
-    slices: &[Vec<usize>],
-    shared: &FxHashMap<u32, ()>,
-    values: &[Values],
-    copies: &BTreeMap<(u32, u32), Values>,
-    report: Report,
-) -> Read {
-    let mut read = Read {
-        report,
-        ..Read::default()
-    };
-    let mut pods: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
-    for (place, pod) in rows.holders.keys() {
-        pods.entry(*place).or_default().push(*pod);
-    }
-    let mut device_places = vec![0; rows.devices.len()];
-    for (at, place) in rows.places.iter().enumerate() {
-        match place {
-            Place::Node(host) if !values[at].is_empty() => {
-                let mut reading = Reading::new(dialect.name.clone(), Scope::Node);
-                reading.host = host.clone().or_else(|| rows.page.host.clone());
-                push(&mut read, reading, &values[at]);
-            }
-            Place::Device(device) => device_places[*device as usize] = at,
-            _ => {}
-        }
-    }
-    let mut order: Vec<usize> = (0..rows.devices.len()).collect();
-    order.sort_by_key(|at| {
-        let device = &rows.devices[*at];
-        (
-            device.host.clone(),
-            device.index.unwrap_or(u32::MAX),
-            device.uuid.clone(),
-        )
-    });
-    for at in order {
-        let device = fill(rows.devices[at].clone(), rows.page.clone());
-        let mut parts = slices[at].clone();
-        parts.sort_by_key(|part| slice_order(&rows.places[*part]));
-        for place in std::iter::once(device_places[at]).chain(parts) {
-            let slice = match &rows.places[place] {
-                Place::Slice { id, .. } => Some(id.clone()),
-                _ => None,
-            };
-            let number = place as u32;
-            let mut holders = pods.remove(&number).unwrap_or_default();
-            holders.sort_by_key(|pod| {
-                let pod = &rows.pods[*pod as usize];
-                (pod.key.clone(), pod.container.clone())
-            });
-            let scope = match slice {
-                Some(_) => Scope::Slice,
-                None => Scope::Device,
-            };
-            let mut reading = reading(dialect, scope, &device, slice);
-            let split = shared.contains_key(&number);
-            if let ([pod], false) = (&*holders, split) {
-                hold(&mut reading, &rows, *pod);
-            }
-            let mut copy = reading.clone();
-            push(&mut read, reading, &values[place]);
-            if !split {
-                continue;
-            }
-            copy.scope = Scope::PodCopy;
-            for pod in holders {
-                let mut copy = copy.clone();
-                hold(&mut copy, &rows, pod);
-                let nothing = Values::new();
-                push(
-                    &mut read,
-                    copy,
-                    copies.get(&(number, pod)).unwrap_or(&nothing),
-                );
-            }
-        }
-    }
-    read
-}
-
-/// Slices by their number, then by their name.
-fn slice_order(place: &Place) -> (u32, Option<Name>) {
-    match place {
-        Place::Slice { id, .. } => {
-            let number = id.rsplit('-').next().and_then(|text| text.parse().ok());
-            (number.unwrap_or(u32::MAX), Some(id.clone()))
-        }
-        _ => (0, None),
-    }
-}
-
-fn reading(dialect: &Dialect, scope: Scope, device: &Device, slice: Option<Name>) -> Reading {
-    Reading {
-        host: device.host.clone(),
-        index: device.index,
-        uuid: device.uuid.clone(),
-        serial: device.serial.clone(),
-        pci: device.pci.clone(),
-        model: device.model.clone(),
-        driver: device.driver.clone(),
-        slice,
-        ..Reading::new(dialect.name.clone(), scope)
-    }
-}
-
-fn hold(reading: &mut Reading, rows: &Rows<'_, '_>, pod: u32) {
-    let pod = &rows.pods[pod as usize];
-    reading.pod = Some(pod.key.clone());
-    reading.container = pod.container.clone();
-}
-
-/// Adds a reading with its values; totals go beside.
-fn push(read: &mut Read, mut reading: Reading, values: &Values) {
-    reading.signals = values
-        .iter()
-        .filter(|(_, value)| !value.total)
-        .map(|(signal, value)| (*signal, value.number))
-        .collect();
-    let at = read.readings.len();
-    read.totals.extend(
-        values
-            .iter()
-            .filter(|(_, value)| value.total)
-            .map(|(signal, value)| Total {
-                reading: at,
-                signal: *signal,
-                value: value.number,
-            }),
-    );
-    read.readings.push(reading);
 }

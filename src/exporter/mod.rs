@@ -6,6 +6,7 @@
 
 mod compile;
 pub mod dialect;
+mod emit;
 pub mod exposition;
 mod fold;
 mod labels;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::accelerator::Catalog;
 use super::node::Billing;
 use super::pool::PoolMode;
+use super::xid::XidTable;
 
 /// A pool that the settings describe.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -44,6 +45,8 @@ pub struct TeamRule {
 pub struct Policy {
     /// Known accelerators.
     pub catalog: Arc<Catalog>,
+    /// What XID codes mean for a device's health.
+    pub xids: Arc<XidTable>,
     /// Pools of the settings, first match wins; before any label.
     pub pools: Vec<PoolRule>,
     /// Node labels that name a pool, first present wins.
@@ -69,6 +72,7 @@ impl Default for Policy {
         let owned = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();
         Self {
             catalog: Arc::default(),
+            xids: Arc::new(XidTable::embedded()),
             pools: Vec::new(),
             pool_labels: owned(POOL_LABELS),
             rack_labels: owned(RACK_LABELS),

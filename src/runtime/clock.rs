@@ -1,7 +1,6 @@
 //! The only clock reads of the program. Everything else is handed the time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::SystemTime;
 
 use crate::base::Moment;
@@ -16,29 +15,6 @@ pub fn now() -> Moment {
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default();
     Moment::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
-}
-
-/// The server's clock as far as we know it: this machine's plus the skew that its answers showed. Ages on
-/// screen are taken against it, so that a laptop with a wrong clock shows right ages.
-#[derive(Clone, Default, Debug)]
-pub struct ServerClock {
-    skew_ms: Arc<AtomicI64>,
-}
-
-impl ServerClock {
-    /// The server's moment.
-    pub fn now(&self) -> Moment {
-        Moment::from_millis(
-            now()
-                .millis()
-                .saturating_add(self.skew_ms.load(Ordering::Relaxed)),
-        )
-    }
-
-    /// Takes note of what the server's answers showed, milliseconds ahead of this machine.
-    pub fn set_skew(&self, millis: i64) {
-        self.skew_ms.store(millis, Ordering::Relaxed);
-    }
 }
 
 /// This machine's clock as a value that async rooms are given.

@@ -16,7 +16,7 @@ use crate::fleet::thresholds::Thresholds;
 use crate::fleet::{Fleet, Ledger};
 use crate::report::Facts;
 
-use super::clock::ServerClock;
+use super::session::ServerClock;
 
 /// Facts are published at most once in this time.
 const SPACING: Duration = Duration::from_millis(100);
@@ -78,7 +78,8 @@ impl Store {
         let mut fleet = self.ledger.publish(at);
         if due(self.judged, at, JUDGING) {
             self.judged = Some(at);
-            self.findings = checks::run(&mut self.checks, &fleet, at, &self.rules.thresholds).into();
+            self.findings =
+                checks::run(&mut self.checks, &fleet, at, &self.rules.thresholds).into();
         }
         fleet.findings = Arc::clone(&self.findings);
         let burn = cost::burn(&fleet, &self.rules.prices);
@@ -117,7 +118,7 @@ pub async fn run(
     rules: Rules,
     clock: ServerClock,
     mut seen: mpsc::Receiver<Vec<Observation>>,
-    out: watch::Sender<Arc<Facts>>,
+    out: watch::Sender<Option<Arc<Facts>>>,
 ) {
     let mut store = Store::new(rules);
     let mut batches: Vec<Vec<Observation>> = Vec::new();
@@ -131,9 +132,6 @@ pub async fn run(
                     break;
                 }
                 for observation in batches.drain(..).flatten() {
-                    if let Observation::Skew(millis) = &observation {
-                        clock.set_skew(*millis);
-                    }
                     dirty |= store.apply(observation);
                 }
                 if last.elapsed() < SPACING {
@@ -145,7 +143,7 @@ pub async fn run(
         let facts = tokio::task::block_in_place(|| store.publish(clock.now()));
         dirty = false;
         last = Instant::now();
-        if out.send(Arc::new(facts)).is_err() {
+        if out.send(Some(Arc::new(facts))).is_err() {
             break;
         }
     }

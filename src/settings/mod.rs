@@ -7,6 +7,7 @@ mod check;
 mod load;
 mod number;
 mod origin;
+mod rulebook;
 mod show;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ pub use number::{
     Amount, ColorChoice, Mode, OneOrMany, Paid, Positive, Ratio, ScrapeMode, Span, Usd,
 };
 pub use origin::{Layer, Origin, Origins};
+pub use rulebook::{Rulebook, Texts};
 pub use show::{print, unknown_variables};
 pub use types::{
     Idle, Labels, OwnedDefaults, OwnedSettings, PoolPriceSettings, PoolSettings, PriceOverride,
@@ -46,6 +48,7 @@ impl Settings {
             idle_util_below: self.idle.util_below.get(),
             idle_power_factor: self.idle.power_factor.get(),
             idle_grace: self.idle.grace.duration(),
+            ..Policy::default()
         }
     }
 }

@@ -91,7 +91,9 @@ fn look(desk: &mut Desk<'_>) {
         let name = job_name(&job.id);
         let mut mean = means.remove(&name).unwrap_or_default();
         mean.add(desk.now, job.util, window);
-        let verdict = check(job, mean.get(window), desk.rule);
+        // While nothing is known of it, what its past says is a gap too.
+        let known = job.util.and(mean.get(window));
+        let verdict = check(job, known, desk.rule);
         let threshold = desk.rule.threshold;
         desk.report(&name, verdict, |util| {
             Draft::new(

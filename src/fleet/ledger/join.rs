@@ -136,7 +136,7 @@ fn device(
         DeviceKind::Other => "dev",
     };
     let signals = read.map(DeviceReadings::signals).unwrap_or_default();
-    let health = Health::Ok;
+    let health = crate::fleet::xid::health(&signals, &policy.xids);
     Device {
         id: device_id(names, node, word, index),
         index,
