@@ -504,8 +504,7 @@ fn a_row_that_comes_stands_below_and_one_that_goes_leaves_the_cursor_near() {
     let first = SMALL.fleet.nodes[0].name().to_string();
     let last = text
         .lines()
-        .filter(|line| line.contains("a100-shared-00") || line.contains("l4-serve-00"))
-        .next_back();
+        .rfind(|line| line.contains("a100-shared-00") || line.contains("l4-serve-00"));
     assert!(last.is_some_and(|line| line.contains(&first)), "{text}");
 }
 

@@ -15,7 +15,7 @@ use crate::fleet::history::{FleetSignal, Track};
 use crate::report::Facts;
 
 use super::devices::health_of;
-use super::glow::{Glows, Metric, Scale, together};
+use super::glow::{Glows, Metric, together};
 
 /// Every pool's devices as rows of cells.
 #[derive(Clone, Debug, Default)]
@@ -32,12 +32,11 @@ const LABEL: u16 = 16;
 
 impl Strip {
     /// As many lines as `height` allows, in cells across `width`.
-    pub fn of(facts: &Facts, width: u16, height: u16, paired: bool) -> Self {
+    pub fn of(facts: &Facts, glows: &Glows, width: u16, height: u16, paired: bool) -> Self {
         let width = width.saturating_sub(LABEL + 4);
         if width == 0 || height == 0 {
             return Self::default();
         }
-        let glows = Glows::of(facts, Metric::Util, Scale::Absolute);
         let fleet = &facts.fleet;
         let mut pools: Vec<(Name, Vec<Ember>)> = fleet
             .pools
