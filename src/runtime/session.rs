@@ -256,11 +256,13 @@ pub async fn snapshot(setup: &Setup, target: Target) -> Result<Facts, Failure> {
     })
 }
 
-/// True once no exporter is still to answer for the first time.
+/// True once no exporter is still to answer for the first time. (The API server's tables are complete by then, and
+/// one that it does not serve never answers.)
 fn has_read_all(fleet: &Fleet) -> bool {
     fleet
         .sources
         .iter()
+        .filter(|source| source.kind.as_str() != "kubernetes")
         .all(|source| source.last_ok.is_some() || source.state == SourceState::Lost)
 }
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderMap, RETRY_AFTER};
-use http::{Request, Response};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderMap, RETRY_AFTER, USER_AGENT};
+use http::{HeaderValue, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, Limited};
 use tokio::sync::watch;
@@ -65,6 +65,9 @@ impl Class {
 
 /// Seconds over which calls are counted.
 const WINDOW: usize = 60;
+
+/// Who asks, as servers write it down: a platform team can tell our load from others'.
+pub const AGENT: &str = concat!("stokehold/", env!("CARGO_PKG_VERSION"));
 
 /// How long the server may take until it begins to answer.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -459,7 +462,9 @@ where
         self.inner.poll_ready(context).map_err(Into::into)
     }
 
-    fn call(&mut self, request: Request<Q>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Q>) -> Self::Future {
+        let agent = HeaderValue::from_static(AGENT);
+        request.headers_mut().insert(USER_AGENT, agent);
         // The clone that was polled ready is the one to call.
         let fresh = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, fresh);
