@@ -24,3 +24,4 @@ mod simapi;
 mod simrecorded;
 mod source;
 mod tidy;
+mod readme;
