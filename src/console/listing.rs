@@ -19,6 +19,9 @@ use super::widget::{Align, Cell, Head, Value, Width};
 /// Where a row's object stands in the facts: its table's index, and a second one for what is within.
 pub type Row = (u32, u32);
 
+/// The sign and the colour of a row's state.
+type SignOf = fn(&Facts, Row) -> (&'static str, Role);
+
 /// One column: header, width, cell, sort key and filter in one place.
 #[derive(Clone, Copy)]
 pub struct Column {
@@ -29,7 +32,7 @@ pub struct Column {
     /// Its cell of a row.
     pub cell: for<'a> fn(&'a Facts, Row) -> Cell<'a>,
     /// The sign before its words; asked only for rows that are drawn.
-    pub sign: Option<fn(&Facts, Row) -> (&'static str, Role)>,
+    pub sign: Option<SignOf>,
     /// Where the past of a trend is found; asked only for rows that are drawn.
     pub trend: Option<fn(&Facts, Row) -> Option<Track>>,
     /// Shown only when more columns are asked for.
@@ -98,7 +101,7 @@ impl Column {
 
     /// With a sign before its words.
     #[must_use]
-    pub const fn sign(mut self, sign: fn(&Facts, Row) -> (&'static str, Role)) -> Self {
+    pub const fn sign(mut self, sign: SignOf) -> Self {
         self.sign = Some(sign);
         self
     }

@@ -19,7 +19,7 @@ use crate::report::Facts;
 
 use super::glow::{Glows, Metric, Scale};
 use super::sheet::Sheet;
-use super::strip::{Strip, window};
+use super::strip::{Past, Strip};
 use super::{Lens, Picked, Place, TABLE, Turn, View, ViewId, alerts, jobs, pools, sources};
 
 /// The fleet at a glance.
@@ -372,23 +372,12 @@ impl FleetView {
         };
         let inside = panel(brush, area, &title, &total);
         let mut y = inside.y;
-        if let Some(since) = since
-            && inside.height >= 7
+        if inside.height >= 7
+            && let Some(past) = Past::of(facts, &Track::Fleet(FleetSignal::Burn), inside.width)
         {
             let height = (inside.height / 3).clamp(2, 4);
-            let span = facts
-                .now
-                .since(since)
-                .max(crate::base::Age::from_seconds(60));
-            let points = usize::from(inside.width);
-            let values = window(facts, &Track::Fleet(FleetSignal::Burn), span, points);
-            let top = values.iter().flatten().copied().fold(0.0, f32::max);
-            chart(
-                brush,
-                Rect { height, ..inside },
-                &values,
-                top.max(f32::MIN_POSITIVE),
-            );
+            let top = past.top().max(f32::MIN_POSITIVE);
+            chart(brush, Rect { height, ..inside }, &past.values, top, 0.75);
             y += height + 1;
         }
         let Some(rows) = facts.burn.rows.get(&Scope::Team) else {
