@@ -61,6 +61,7 @@ struct Signals {
     hang_up: Signal,
     interrupt: Signal,
     stop: Signal,
+    resize: Signal,
 }
 
 impl Signals {
@@ -70,6 +71,7 @@ impl Signals {
             hang_up: signal(SignalKind::hangup())?,
             interrupt: signal(SignalKind::interrupt())?,
             stop: signal(SignalKind::from_raw(signal_hook::consts::SIGTSTP))?,
+            resize: signal(SignalKind::window_change())?,
         })
     }
 }
@@ -136,6 +138,10 @@ async fn drive(ui: &mut Ui, screen: &mut Screen, signals: &mut Signals) -> io::R
             _ = signals.interrupt.recv() => return Ok(End::Interrupted),
             _ = signals.hang_up.recv() => return Ok(End::Gone),
             _ = signals.stop.recv() => vec![Effect::Suspend],
+            _ = signals.resize.recv() => {
+                (dirty, urgent) = (true, true);
+                resize(ui, screen)?
+            }
             written = screen.ready() => match written {
                 Ok(()) => Vec::new(),
                 Err(_) => return Ok(End::Gone),
@@ -197,14 +203,17 @@ fn input(ui: &mut Ui, screen: &mut Screen, event: &Event) -> Vec<Effect> {
             }
         }
         Event::Paste(text) => effects.extend(ui.app.update(Msg::Paste(text.clone()))),
-        Event::Resize(width, height) => {
-            let (width, height) = ((*width).max(1), (*height).max(1));
-            screen.reset(Rect::new(0, 0, width, height));
-            effects.extend(ui.app.update(Msg::Resize(width, height)));
-        }
-        Event::FocusGained | Event::FocusLost => {}
+        // The signal tells: this event gets lost when a key comes with it.
+        Event::Resize(..) | Event::FocusGained | Event::FocusLost => {}
     }
     effects
+}
+
+/// Takes the terminal's new size; whatever it shows now is drawn over.
+fn resize(ui: &mut Ui, screen: &mut Screen) -> io::Result<Vec<Effect>> {
+    let area = size()?;
+    screen.reset(area);
+    Ok(ui.app.update(Msg::Resize(area.width, area.height)))
 }
 
 fn perform(
