@@ -1,5 +1,14 @@
-//! The engine-room console for GPU and TPU fleets on Kubernetes.
+#![doc = include_str!("ARCHITECTURE.md")]
 
 pub mod base;
+pub mod cli;
+pub mod cluster;
+pub mod console;
+pub mod cost;
+pub mod exporter;
 pub mod fleet;
+pub mod report;
+pub mod runtime;
+pub mod settings;
 pub mod sim;
+pub mod source;

@@ -138,17 +138,20 @@ impl fmt::Display for ObjectKey {
     }
 }
 
+/// True for a character that could rewrite the screen of whoever reads it: controls (C0, C1, DEL) and
+/// bidirectional overrides.
+pub fn is_hostile(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}' | '\u{feff}')
+}
+
 /// The text without control characters (C0, C1, DEL) and without bidirectional overrides, which could
 /// rewrite the screen of whoever reads a hostile object name or label.
 pub fn printable(text: &str) -> std::borrow::Cow<'_, str> {
-    let hostile = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}' | '\u{feff}')
-    };
-    if text.chars().any(hostile) {
+    if text.chars().any(is_hostile) {
         std::borrow::Cow::Owned(
             text.chars()
-                .map(|c| if hostile(c) { '\u{fffd}' } else { c })
+                .map(|c| if is_hostile(c) { '\u{fffd}' } else { c })
                 .collect(),
         )
     } else {

@@ -1,5 +1,26 @@
 //! The fleet model: what there is, who holds it, what it reads. The ledger is its only mutator.
 
+pub mod accelerator;
+pub mod checks;
+pub mod device;
+pub mod finding;
+#[expect(
+    clippy::module_inception,
+    reason = "the room is named for the type it exists for"
+)]
+pub mod fleet;
+pub mod history;
+pub mod job;
+pub mod judge;
+pub mod ledger;
+pub mod node;
 pub mod observe;
+pub mod policy;
+pub mod pool;
 pub mod reading;
 pub mod signal;
+pub mod thresholds;
+pub mod xid;
+
+pub use fleet::{Fleet, Known};
+pub use ledger::Ledger;

@@ -66,6 +66,8 @@ pub enum Observation {
     End(Table),
     /// The table's source failed; its rows stay, aged.
     Lost(Table, Lost),
+    /// The table's source answers again and has missed nothing: its rows are as good as live.
+    Back(Table),
     /// The table does not exist on this cluster (its API group is not served): known to be empty.
     Absent(Table),
     /// A node as it is now.
@@ -82,6 +84,8 @@ pub enum Observation {
     Page(Box<Page>),
     /// How a source fares.
     Source(SourceHealth),
+    /// The source of this name is no more (its exporter's pod has gone).
+    SourceGone(Name),
     /// The server's clock minus this machine's, in milliseconds.
     Skew(i64),
 }
@@ -164,7 +168,9 @@ pub struct Resources {
 impl Resources {
     /// All accelerators together, whatever their resource name.
     pub fn device_count(&self) -> u32 {
-        self.devices.iter().map(|(_, count)| *count).sum()
+        self.devices
+            .iter()
+            .fold(0, |sum, (_, count)| u32::saturating_add(sum, *count))
     }
 
     /// The count of one resource; `None` when it is not mentioned.
@@ -359,6 +365,8 @@ pub struct WorkloadSeen {
     pub per_pod: Resources,
     /// What all its pods ask for together.
     pub total: Resources,
+    /// Node selector of its largest pod set.
+    pub node_selector: Labels,
     /// Name of the priority class.
     pub priority_class: Option<Name>,
     /// Conditions.

@@ -1,0 +1,160 @@
+//! Metadata that every object has, and conditions that most have.
+
+use crate::base::{Moment, Name, Names, ObjectKey};
+use crate::fleet::observe::{Condition, Labels, OwnerRef};
+
+use super::partial::{Flag, List, Map, Text, partial};
+
+partial! {
+    /// `metadata`.
+    Meta {
+        /// Name.
+        name: Text = "name",
+        /// Namespace.
+        namespace: Text = "namespace",
+        /// Unique id.
+        uid: Text = "uid",
+        /// Version of this state of the object.
+        resource_version: Text = "resourceVersion",
+        /// Labels.
+        labels: Map<Text> = "labels",
+        /// Annotations.
+        annotations: Map<Text> = "annotations",
+        /// When it was made.
+        created: Text = "creationTimestamp",
+        /// When it was told to end.
+        deleted: Text = "deletionTimestamp",
+        /// Owners.
+        owners: List<Owner> = "ownerReferences",
+    }
+}
+
+partial! {
+    /// An entry of `metadata.ownerReferences`.
+    Owner {
+        /// Kind.
+        kind: Text = "kind",
+        /// Name.
+        name: Text = "name",
+        /// Unique id.
+        uid: Text = "uid",
+        /// True for the one that manages the object.
+        controller: Flag = "controller",
+    }
+}
+
+partial! {
+    /// An entry of `status.conditions`.
+    RawCondition {
+        /// Type.
+        kind: Text = "type",
+        /// `True`, `False` or `Unknown`.
+        status: Text = "status",
+        /// A word for programs.
+        reason: Text = "reason",
+        /// A sentence for people.
+        message: Text = "message",
+        /// When the status last changed.
+        since: Text = "lastTransitionTime",
+    }
+}
+
+/// Beginnings of the annotations that somebody downstream reads. All others are dropped: some hold
+/// whole manifests.
+const KNOWN_ANNOTATIONS: &[&str] = &[
+    "stokehold.dev/",
+    "kueue.x-k8s.io/",
+    "jobset.sigs.k8s.io/",
+    "leaderworkerset.sigs.k8s.io/",
+    "batch.kubernetes.io/job-completion-index",
+    "scheduling.k8s.io/group-name",
+    "gpu-fraction",
+    "gpu-memory",
+    "hami.io/",
+    "volcano.sh/vgpu",
+];
+
+impl Meta {
+    /// Namespace and name; `None` for an object without a name.
+    pub fn key(&self, names: &mut Names) -> Option<ObjectKey> {
+        let name = self.name.get()?;
+        Some(ObjectKey::new(
+            names.intern(&self.namespace),
+            names.intern(name),
+        ))
+    }
+
+    /// Every label.
+    pub fn labels(&self, names: &mut Names) -> Labels {
+        labels(&self.labels, names)
+    }
+
+    /// The annotations that we know how to read.
+    pub fn annotations(&self, names: &mut Names) -> Labels {
+        self.annotations
+            .iter()
+            .filter(|(key, _)| KNOWN_ANNOTATIONS.iter().any(|start| key.starts_with(start)))
+            .map(|(key, value)| (names.intern(key), names.intern(value)))
+            .collect()
+    }
+
+    /// The controller: the owner that manages the object.
+    pub fn owner(&self, names: &mut Names) -> Option<OwnerRef> {
+        let owner = self
+            .owners
+            .iter()
+            .find(|owner| owner.controller.is_set())
+            .filter(|owner| owner.name.get().is_some())?;
+        Some(OwnerRef {
+            kind: names.intern(&owner.kind),
+            name: names.intern(&owner.name),
+            uid: names.intern(&owner.uid),
+        })
+    }
+
+    /// When it was made; the epoch when the object does not say.
+    pub fn created(&self) -> Moment {
+        self.created.moment().unwrap_or_default()
+    }
+}
+
+/// A JSON object of texts as labels.
+pub fn labels(map: &Map<Text>, names: &mut Names) -> Labels {
+    map.iter()
+        .map(|(key, value)| (names.intern(key), names.intern(value)))
+        .collect()
+}
+
+/// Conditions that name their type.
+pub fn conditions(raw: &[RawCondition], names: &mut Names) -> Vec<Condition> {
+    raw.iter()
+        .filter(|condition| condition.kind.get().is_some())
+        .map(|condition| Condition {
+            kind: names.intern(&condition.kind),
+            status: condition.status(),
+            reason: names.intern(&condition.reason),
+            // Messages are rarely equal: a place in the interner would only be lost.
+            message: condition
+                .message
+                .get()
+                .map_or_else(|| names.intern(""), Name::new),
+            since: condition.since.moment(),
+        })
+        .collect()
+}
+
+impl RawCondition {
+    /// True, false, or `None` for unknown.
+    pub fn status(&self) -> Option<bool> {
+        match &*self.status {
+            "True" => Some(true),
+            "False" => Some(false),
+            _ => None,
+        }
+    }
+}
+
+/// The condition of this type.
+pub fn find<'a>(raw: &'a [RawCondition], kind: &str) -> Option<&'a RawCondition> {
+    raw.iter().find(|condition| &*condition.kind == kind)
+}

@@ -1,0 +1,112 @@
+//! Nodes and namespaces.
+
+use crate::base::Names;
+use crate::fleet::observe::{NodeSeen, Observation, Table, Taint};
+
+use super::Projected;
+use super::meta::{Meta, RawCondition, conditions};
+use super::partial::{Flag, List, Text, partial};
+use super::resources::{ResourceList, of_node};
+
+partial! {
+    /// A v1 Node.
+    NodeObject {
+        /// Metadata.
+        meta: Meta = "metadata",
+        /// Spec.
+        spec: NodeSpec = "spec",
+        /// Status.
+        status: NodeStatus = "status",
+    }
+}
+
+partial! {
+    /// `spec` of a node.
+    NodeSpec {
+        /// The cloud's id of the machine.
+        provider_id: Text = "providerID",
+        /// Cordoned.
+        unschedulable: Flag = "unschedulable",
+        /// Taints.
+        taints: List<RawTaint> = "taints",
+    }
+}
+
+partial! {
+    /// A taint.
+    RawTaint {
+        /// Key.
+        key: Text = "key",
+        /// Value.
+        value: Text = "value",
+        /// Effect.
+        effect: Text = "effect",
+        /// When it was added.
+        since: Text = "timeAdded",
+    }
+}
+
+partial! {
+    /// `status` of a node.
+    NodeStatus {
+        /// What the machine has.
+        capacity: ResourceList = "capacity",
+        /// What pods may ask for.
+        allocatable: ResourceList = "allocatable",
+        /// Conditions.
+        conditions: List<RawCondition> = "conditions",
+    }
+}
+
+impl Projected for NodeObject {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn project(&self, _: Table, names: &mut Names) -> Option<Observation> {
+        let key = self.meta.key(names)?;
+        Some(Observation::Node(Box::new(NodeSeen {
+            name: key.name,
+            uid: names.intern(&self.meta.uid),
+            labels: self.meta.labels(names),
+            annotations: self.meta.annotations(names),
+            provider_id: self.spec.provider_id.get().map(|id| names.intern(id)),
+            unschedulable: self.spec.unschedulable.is_set(),
+            taints: self
+                .spec
+                .taints
+                .iter()
+                .filter(|taint| taint.key.get().is_some())
+                .map(|taint| Taint {
+                    key: names.intern(&taint.key),
+                    value: names.intern(&taint.value),
+                    effect: names.intern(&taint.effect),
+                    since: taint.since.moment(),
+                })
+                .collect(),
+            conditions: conditions(&self.status.conditions, names),
+            capacity: of_node(&self.status.capacity, names),
+            allocatable: of_node(&self.status.allocatable, names),
+            created: self.meta.created(),
+        })))
+    }
+}
+
+partial! {
+    /// A v1 Namespace.
+    NamespaceObject {
+        /// Metadata.
+        meta: Meta = "metadata",
+    }
+}
+
+impl Projected for NamespaceObject {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn project(&self, _: Table, names: &mut Names) -> Option<Observation> {
+        let name = names.intern(self.meta.name.get()?);
+        Some(Observation::Namespace(name, self.meta.labels(names)))
+    }
+}

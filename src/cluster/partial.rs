@@ -1,0 +1,379 @@
+//! Lenient reading of JSON: a struct takes the fields it names, and a field that is not what it should
+//! be counts as not given. Only a break of JSON's own grammar is an error.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+
+/// Completes a visitor: whatever shape it does not handle itself is read past and gives the default.
+macro_rules! else_default {
+    (@scalar $($name:ident: $ty:ty),*) => {
+        $(fn $name<E: serde::de::Error>(self, _: $ty) -> Result<Self::Value, E> {
+            Ok(Default::default())
+        })*
+    };
+    (@bool) => { $crate::cluster::partial::else_default!(@scalar visit_bool: bool); };
+    (@numbers) => { $crate::cluster::partial::else_default!(@scalar visit_i64: i64, visit_u64: u64, visit_f64: f64); };
+    (@str) => { $crate::cluster::partial::else_default!(@scalar visit_str: &str); };
+    (@null) => {
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("any value")
+        }
+        fn visit_unit<E: serde::de::Error>(self) -> Result<Self::Value, E> {
+            Ok(Default::default())
+        }
+        fn visit_none<E: serde::de::Error>(self) -> Result<Self::Value, E> {
+            Ok(Default::default())
+        }
+        fn visit_some<D: serde::Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
+            from.deserialize_any(self)
+        }
+    };
+    (@seq) => {
+        fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+            while seq.next_element::<serde::de::IgnoredAny>()?.is_some() {}
+            Ok(Default::default())
+        }
+    };
+    (@map) => {
+        fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            while map.next_entry::<serde::de::IgnoredAny, serde::de::IgnoredAny>()?.is_some() {}
+            Ok(Default::default())
+        }
+    };
+}
+
+/// Declares a struct that takes only the named fields out of a JSON object, each leniently; the last of
+/// two equal keys wins, as in the API server's own decoder. Anything but an object gives the default.
+macro_rules! partial {
+    ($(#[$meta:meta])* $name:ident { $($(#[$field_meta:meta])* $field:ident: $ty:ty = $key:literal,)* }) => {
+        $(#[$meta])*
+        #[derive(Default, Clone, Debug)]
+        pub struct $name { $($(#[$field_meta])* pub $field: $ty,)* }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                struct Fields;
+                impl<'de> serde::de::Visitor<'de> for Fields {
+                    type Value = $name;
+                    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<$name, A::Error> {
+                        let mut out = $name::default();
+                        while let Some(key) = map.next_key::<$crate::cluster::partial::Key<'de>>()? {
+                            match key.as_str() {
+                                $($key => out.$field = map.next_value()?,)*
+                                _ => {
+                                    map.next_value::<serde::de::IgnoredAny>()?;
+                                }
+                            }
+                        }
+                        Ok(out)
+                    }
+                    $crate::cluster::partial::else_default!(@bool);
+                    $crate::cluster::partial::else_default!(@numbers);
+                    $crate::cluster::partial::else_default!(@str);
+                    $crate::cluster::partial::else_default!(@null);
+                    $crate::cluster::partial::else_default!(@seq);
+                }
+                from.deserialize_any(Fields)
+            }
+        }
+    };
+}
+
+pub(crate) use {else_default, partial};
+
+/// A key of a JSON object, borrowed from the input where it can be.
+pub struct Key<'a>(Cow<'a, str>);
+
+impl Key<'_> {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Key<'de> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl<'de> Visitor<'de> for Text {
+            type Value = Key<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a key")
+            }
+            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Key<'de>, E> {
+                Ok(Key(Cow::Borrowed(text)))
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Key<'de>, E> {
+                Ok(Key(Cow::Owned(text.to_owned())))
+            }
+        }
+        from.deserialize_str(Text)
+    }
+}
+
+/// A text; empty when it is not given (the API means the same by both).
+#[derive(Default, Clone, PartialEq, Eq, Debug)]
+pub struct Text(Box<str>);
+
+impl Text {
+    /// The text, `None` when empty.
+    pub fn get(&self) -> Option<&str> {
+        (!self.0.is_empty()).then_some(&*self.0)
+    }
+
+    /// The moment that it names in RFC 3339.
+    pub fn moment(&self) -> Option<crate::base::Moment> {
+        self.get().and_then(crate::base::Moment::parse)
+    }
+}
+
+impl std::ops::Deref for Text {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Text;
+            fn visit_str<E: Error>(self, text: &str) -> Result<Text, E> {
+                Ok(Text(text.into()))
+            }
+            else_default!(@bool);
+            else_default!(@numbers);
+            else_default!(@null);
+            else_default!(@seq);
+            else_default!(@map);
+        }
+        from.deserialize_any(Any)
+    }
+}
+
+/// A whole number, where one is given.
+#[derive(Default, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Whole(pub Option<i64>);
+
+impl Whole {
+    /// The number as a count: negative ones are none, larger ones than fit are the largest.
+    pub fn count(self) -> Option<u32> {
+        self.0
+            .map(|number| u32::try_from(number.max(0)).unwrap_or(u32::MAX))
+    }
+
+    /// The number where it fits.
+    pub fn small(self) -> Option<i32> {
+        self.0.and_then(|number| i32::try_from(number).ok())
+    }
+}
+
+impl<'de> Deserialize<'de> for Whole {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Whole;
+            fn visit_i64<E: Error>(self, number: i64) -> Result<Whole, E> {
+                Ok(Whole(Some(number)))
+            }
+            fn visit_u64<E: Error>(self, number: u64) -> Result<Whole, E> {
+                Ok(Whole(i64::try_from(number).ok()))
+            }
+            fn visit_f64<E: Error>(self, number: f64) -> Result<Whole, E> {
+                let exact = number.fract() == 0.0 && number.abs() < 9e15;
+                Ok(Whole(exact.then_some(number as i64)))
+            }
+            else_default!(@bool);
+            else_default!(@str);
+            else_default!(@null);
+            else_default!(@seq);
+            else_default!(@map);
+        }
+        from.deserialize_any(Any)
+    }
+}
+
+/// True or false, where one is given.
+#[derive(Default, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Flag(pub Option<bool>);
+
+impl Flag {
+    /// True when it is given and true.
+    pub fn is_set(self) -> bool {
+        self.0 == Some(true)
+    }
+}
+
+impl<'de> Deserialize<'de> for Flag {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Flag;
+            fn visit_bool<E: Error>(self, flag: bool) -> Result<Flag, E> {
+                Ok(Flag(Some(flag)))
+            }
+            else_default!(@numbers);
+            else_default!(@str);
+            else_default!(@null);
+            else_default!(@seq);
+            else_default!(@map);
+        }
+        from.deserialize_any(Any)
+    }
+}
+
+/// A Kubernetes quantity, in thousandths. Custom resources keep it as the user wrote it: text or number.
+#[derive(Default, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Quantity(pub Option<i64>);
+
+impl<'de> Deserialize<'de> for Quantity {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Quantity;
+            fn visit_str<E: Error>(self, text: &str) -> Result<Quantity, E> {
+                Ok(Quantity(crate::base::quantities::quantity_milli(text)))
+            }
+            fn visit_i64<E: Error>(self, number: i64) -> Result<Quantity, E> {
+                Ok(Quantity(number.checked_mul(1000)))
+            }
+            fn visit_u64<E: Error>(self, number: u64) -> Result<Quantity, E> {
+                Ok(Quantity(
+                    i64::try_from(number)
+                        .ok()
+                        .and_then(|number| number.checked_mul(1000)),
+                ))
+            }
+            fn visit_f64<E: Error>(self, number: f64) -> Result<Quantity, E> {
+                let milli = number * 1000.0;
+                Ok(Quantity(
+                    (milli.is_finite() && milli.abs() < 9e18).then(|| milli.ceil() as i64),
+                ))
+            }
+            else_default!(@bool);
+            else_default!(@null);
+            else_default!(@seq);
+            else_default!(@map);
+        }
+        from.deserialize_any(Any)
+    }
+}
+
+/// A list; empty when it is not given. Its elements read themselves leniently.
+#[derive(Clone, Debug)]
+pub struct List<T>(pub Vec<T>);
+
+impl<T> Default for List<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> std::ops::Deref for List<T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Any<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Any<T> {
+            type Value = List<T>;
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<List<T>, A::Error> {
+                let mut all = Vec::new();
+                while let Some(element) = seq.next_element()? {
+                    all.push(element);
+                }
+                Ok(List(all))
+            }
+            else_default!(@bool);
+            else_default!(@numbers);
+            else_default!(@str);
+            else_default!(@null);
+            else_default!(@map);
+        }
+        from.deserialize_any(Any(PhantomData))
+    }
+}
+
+/// An object with keys of the user's choice; empty when it is not given.
+#[derive(Clone, Debug)]
+pub struct Map<T>(pub Vec<(Box<str>, T)>);
+
+impl<T> Default for Map<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> Map<T> {
+    /// The last value of `key`.
+    pub fn get(&self, key: &str) -> Option<&T> {
+        self.0
+            .iter()
+            .rev()
+            .find(|(known, _)| &**known == key)
+            .map(|(_, value)| value)
+    }
+
+    /// Keys and values.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
+        self.0.iter().map(|(key, value)| (&**key, value))
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Map<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Any<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Any<T> {
+            type Value = Map<T>;
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Map<T>, A::Error> {
+                let mut all = Vec::new();
+                while let Some((key, value)) = map.next_entry::<Key<'de>, T>()? {
+                    all.push((Box::from(key.as_str()), value));
+                }
+                Ok(Map(all))
+            }
+            else_default!(@bool);
+            else_default!(@numbers);
+            else_default!(@str);
+            else_default!(@null);
+            else_default!(@seq);
+        }
+        from.deserialize_any(Any(PhantomData))
+    }
+}
+
+/// An object that may be missing, where it matters whether it is there.
+#[derive(Clone, Debug)]
+pub struct Maybe<T>(pub Option<T>);
+
+impl<T> Default for Maybe<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Maybe<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Any<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Any<T> {
+            type Value = Maybe<T>;
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Maybe<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(|value| Maybe(Some(value)))
+            }
+            else_default!(@bool);
+            else_default!(@numbers);
+            else_default!(@str);
+            else_default!(@null);
+            else_default!(@seq);
+        }
+        from.deserialize_any(Any(PhantomData))
+    }
+}

@@ -1,0 +1,358 @@
+//! Pods: what they ask for, where they run, why they wait or failed, which devices the API says they hold.
+
+use crate::base::{Moment, Name, Names};
+use crate::fleet::observe::{Claimed, Failure, Observation, Phase, PodSeen, Table};
+
+use super::Projected;
+use super::accelerators::counts_devices;
+use super::meta::{Meta, RawCondition, find, labels};
+use super::partial::{List, Map, Maybe, Text, Whole, partial};
+use super::resources::{Container, PodShape, of_pod};
+
+partial! {
+    /// A v1 Pod.
+    PodObject {
+        /// Metadata.
+        meta: Meta = "metadata",
+        /// Spec.
+        spec: PodSpec = "spec",
+        /// Status.
+        status: PodStatus = "status",
+    }
+}
+
+partial! {
+    /// `spec` of a pod.
+    PodSpec {
+        /// Node that it is bound to.
+        node: Text = "nodeName",
+        /// Resolved priority.
+        priority: Whole = "priority",
+        /// Node selector.
+        node_selector: Map<Text> = "nodeSelector",
+        /// Main containers.
+        containers: List<Container> = "containers",
+        /// Init containers and sidecars.
+        init_containers: List<Container> = "initContainers",
+        /// What the sandbox takes.
+        overhead: super::resources::ResourceList = "overhead",
+        /// Resources of the pod as a whole.
+        resources: super::resources::Asked = "resources",
+    }
+}
+
+partial! {
+    /// `status` of a pod.
+    PodStatus {
+        /// Phase.
+        phase: Text = "phase",
+        /// A word on why it is in that phase (`Evicted`).
+        reason: Text = "reason",
+        /// The same in a sentence.
+        message: Text = "message",
+        /// When the kubelet acknowledged it.
+        started: Text = "startTime",
+        /// Address.
+        ip: Text = "podIP",
+        /// Conditions.
+        conditions: List<RawCondition> = "conditions",
+        /// Main containers.
+        containers: List<ContainerStatus> = "containerStatuses",
+        /// Init containers and sidecars.
+        init_containers: List<ContainerStatus> = "initContainerStatuses",
+    }
+}
+
+partial! {
+    /// What became of a container.
+    ContainerStatus {
+        /// Times that it was restarted.
+        restarts: Whole = "restartCount",
+        /// State now.
+        state: ContainerState = "state",
+        /// State before the last restart.
+        last: ContainerState = "lastState",
+        /// Devices that it was given.
+        allocated: List<AllocatedResource> = "allocatedResourcesStatus",
+    }
+}
+
+partial! {
+    /// Exactly one of these is there.
+    ContainerState {
+        /// Not started.
+        waiting: Maybe<Waiting> = "waiting",
+        /// Running.
+        running: Maybe<Running> = "running",
+        /// Ended.
+        terminated: Maybe<Terminated> = "terminated",
+    }
+}
+
+partial! {
+    /// Why a container does not run.
+    Waiting {
+        /// A word for programs.
+        reason: Text = "reason",
+        /// A sentence for people.
+        message: Text = "message",
+    }
+}
+
+partial! {
+    /// A container that runs.
+    Running {
+        /// Since when.
+        started: Text = "startedAt",
+    }
+}
+
+partial! {
+    /// A container that ended.
+    Terminated {
+        /// Exit code.
+        exit_code: Whole = "exitCode",
+        /// `OOMKilled`, `Error`, `Completed`, ….
+        reason: Text = "reason",
+        /// What it left in its termination log.
+        message: Text = "message",
+        /// When it started.
+        started: Text = "startedAt",
+        /// When it ended.
+        finished: Text = "finishedAt",
+    }
+}
+
+partial! {
+    /// Devices of one resource that a container was given.
+    AllocatedResource {
+        /// Resource name, or `claim:NAME/REQUEST`.
+        name: Text = "name",
+        /// The devices.
+        resources: List<ResourceId> = "resources",
+    }
+}
+
+partial! {
+    /// One device.
+    ResourceId {
+        /// The device plugin's id, or `DRIVER/POOL/DEVICE`.
+        id: Text = "resourceID",
+    }
+}
+
+/// A pod's containers as a shape that [`of_pod`] understands.
+fn shape(spec: &PodSpec) -> PodShape {
+    PodShape {
+        containers: spec.containers.clone(),
+        init_containers: spec.init_containers.clone(),
+        overhead: spec.overhead.clone(),
+        resources: spec.resources.clone(),
+        ..PodShape::default()
+    }
+}
+
+/// Reasons of a container that waits in the ordinary course of things.
+const ORDINARY: &[&str] = &["", "ContainerCreating", "PodInitializing"];
+
+impl PodObject {
+    /// The pod as the fleet knows it. `serves` says whether somebody wants its labels although it asks
+    /// for no device: labels of all others are dropped. `None` for a pod without a name.
+    pub fn seen(&self, serves: bool, names: &mut Names) -> Option<PodSeen> {
+        let key = self.meta.key(names)?;
+        let status = &self.status;
+        let requests = of_pod(&shape(&self.spec), names);
+        let keeps_labels = serves || requests.device_count() > 0;
+        let placed = find(&status.conditions, "PodScheduled");
+        let phase = phase(&status.phase);
+        Some(PodSeen {
+            key,
+            uid: names.intern(&self.meta.uid),
+            node: self.spec.node.get().map(|node| names.intern(node)),
+            phase,
+            labels: if keeps_labels {
+                self.meta.labels(names)
+            } else {
+                Default::default()
+            },
+            annotations: self.meta.annotations(names),
+            owner: self.meta.owner(names),
+            requests,
+            priority: self.spec.priority.small().unwrap_or(0),
+            created: self.meta.created(),
+            scheduled: placed
+                .filter(|placed| placed.status() == Some(true))
+                .and_then(|placed| placed.since.moment()),
+            started: self.started(phase),
+            deleted: self.meta.deleted.moment(),
+            ready: find(&status.conditions, "Ready")
+                .is_some_and(|ready| ready.status() == Some(true)),
+            unschedulable: placed
+                .filter(|placed| placed.status() == Some(false))
+                .map(|placed| (names.intern(&placed.reason), names.intern(&placed.message))),
+            node_selector: labels(&self.spec.node_selector, names),
+            failure: self.failure(phase),
+            claimed: self.claimed(names),
+            ip: status.ip.get().map(|ip| names.intern(ip)),
+        })
+    }
+
+    /// When its main containers first ran, or (some nodes report no containers) were accepted.
+    fn started(&self, phase: Phase) -> Option<Moment> {
+        let ran = self.status.containers.iter().flat_map(|container| {
+            [&container.state, &container.last]
+                .into_iter()
+                .flat_map(|state| {
+                    let running = state
+                        .running
+                        .0
+                        .as_ref()
+                        .and_then(|running| running.started.moment());
+                    let ended = state
+                        .terminated
+                        .0
+                        .as_ref()
+                        .and_then(|ended| ended.started.moment());
+                    running.into_iter().chain(ended)
+                })
+        });
+        ran.min().or_else(|| {
+            (phase != Phase::Pending)
+                .then(|| self.status.started.moment())
+                .flatten()
+        })
+    }
+
+    /// Why it failed or restarts; `None` while nothing went wrong.
+    fn failure(&self, phase: Phase) -> Option<Failure> {
+        let status = &self.status;
+        let all = || {
+            status
+                .containers
+                .iter()
+                .chain(status.init_containers.iter())
+        };
+        let restarts = all()
+            .filter_map(|container| container.restarts.count())
+            .sum();
+        let ended = all()
+            .flat_map(|container| [&container.state, &container.last])
+            .filter_map(|state| state.terminated.0.as_ref())
+            .filter(|ended| ended.exit_code.0 != Some(0))
+            .max_by_key(|ended| ended.finished.moment());
+        let waiting = all()
+            .filter_map(|container| container.state.waiting.0.as_ref())
+            .find(|waiting| !ORDINARY.contains(&&*waiting.reason));
+        let disrupted = find(&status.conditions, "DisruptionTarget")
+            .filter(|condition| condition.status() == Some(true));
+        let last_eviction = disrupted
+            .and_then(|condition| condition.since.moment())
+            .or_else(|| {
+                let evicted = &*status.reason == "Evicted";
+                evicted.then(|| status.started.moment()).flatten()
+            });
+        let words = if let Some(reason) = status.reason.get() {
+            sentence(reason, &status.message)
+        } else if let Some(waiting) = waiting {
+            match ended.and_then(|ended| ended.reason.get()) {
+                // Why it crashes says more than how long the kubelet will wait.
+                Some(cause) => sentence(&waiting.reason, cause),
+                None => sentence(&waiting.reason, &waiting.message),
+            }
+        } else if let Some(ended) = ended {
+            sentence(ended.reason.get().unwrap_or("Error"), &ended.message)
+        } else if let Some(disrupted) = disrupted {
+            sentence(&disrupted.reason, &disrupted.message)
+        } else {
+            String::new()
+        };
+        let wrong = phase == Phase::Failed || !words.is_empty() || restarts > 0;
+        wrong.then(|| Failure {
+            exit_code: ended.and_then(|ended| ended.exit_code.small()),
+            message: Name::from(words),
+            restarts,
+            last_eviction,
+        })
+    }
+
+    /// Devices that the kubelet says its containers were given (feature ResourceHealthStatus).
+    fn claimed(&self, names: &mut Names) -> Vec<Claimed> {
+        let mut out = Vec::new();
+        let given = self
+            .status
+            .containers
+            .iter()
+            .chain(self.status.init_containers.iter());
+        for allocated in given.flat_map(|container| container.allocated.iter()) {
+            for device in allocated.resources.iter() {
+                let Some(id) = device.id.get() else { continue };
+                if counts_devices(&allocated.name) {
+                    out.push(Claimed::Id(names.intern(id)));
+                } else if allocated.name.starts_with("claim:") {
+                    let mut parts = id.splitn(3, '/');
+                    if let (Some(driver), Some(pool), Some(device)) =
+                        (parts.next(), parts.next(), parts.next())
+                    {
+                        out.push(Claimed::Claim(
+                            names.intern(driver),
+                            names.intern(pool),
+                            names.intern(device),
+                        ));
+                    }
+                }
+            }
+        }
+        out
+    }
+
+    /// The ports that its containers declare, with their names.
+    pub fn ports(&self) -> Vec<(Box<str>, u16)> {
+        self.spec
+            .containers
+            .iter()
+            .chain(self.spec.init_containers.iter())
+            .flat_map(|container| container.ports.iter())
+            .filter_map(|port| {
+                let number = u16::try_from(port.number.0?).ok()?;
+                Some((Box::from(&*port.name), number))
+            })
+            .collect()
+    }
+}
+
+impl Projected for PodObject {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn project(&self, _: Table, names: &mut Names) -> Option<Observation> {
+        self.seen(false, names)
+            .map(|seen| Observation::Pod(Box::new(seen)))
+    }
+}
+
+fn phase(text: &str) -> Phase {
+    match text {
+        "Running" => Phase::Running,
+        "Succeeded" => Phase::Succeeded,
+        "Failed" => Phase::Failed,
+        "Unknown" => Phase::Unknown,
+        _ => Phase::Pending,
+    }
+}
+
+/// A word and what there is to say about it, without a second line and of bounded length.
+fn sentence(word: &str, more: &str) -> String {
+    const LONGEST: usize = 240;
+    let more = more.trim().lines().next().unwrap_or("");
+    let mut out = if more.is_empty() {
+        word.to_owned()
+    } else {
+        format!("{word}: {more}")
+    };
+    if let Some((at, _)) = out.char_indices().nth(LONGEST) {
+        out.truncate(at);
+        out.push('…');
+    }
+    out
+}

@@ -1,0 +1,210 @@
+//! What nodes have and pods ask for, in CPU, memory and accelerators.
+
+use std::collections::BTreeMap;
+
+use crate::base::{Name, Names};
+use crate::fleet::observe::Resources;
+
+use super::accelerators::{SAME_SILICON, counts_devices};
+use super::partial::{List, Map, Quantity, Text, partial};
+
+/// A resource list as the API writes it.
+pub type ResourceList = Map<Quantity>;
+
+partial! {
+    /// `resources` of a container or pod.
+    Asked {
+        /// What is set aside.
+        requests: ResourceList = "requests",
+        /// What it may take.
+        limits: ResourceList = "limits",
+    }
+}
+
+partial! {
+    /// The part of a container that says what it asks for and serves.
+    Container {
+        /// Resources.
+        resources: Asked = "resources",
+        /// `Always` makes an init container a sidecar.
+        restart_policy: Text = "restartPolicy",
+        /// Ports.
+        ports: List<Port> = "ports",
+    }
+}
+
+partial! {
+    /// A port of a container.
+    Port {
+        /// Name.
+        name: Text = "name",
+        /// Number.
+        number: super::partial::Whole = "containerPort",
+    }
+}
+
+partial! {
+    /// The part of a pod's spec (or template) that says what it asks for.
+    PodShape {
+        /// Main containers.
+        containers: List<Container> = "containers",
+        /// Init containers and sidecars, in order.
+        init_containers: List<Container> = "initContainers",
+        /// What the sandbox itself takes.
+        overhead: ResourceList = "overhead",
+        /// Resources of the pod as a whole.
+        resources: Asked = "resources",
+        /// Name of its priority class.
+        priority_class: Text = "priorityClassName",
+        /// Node selector.
+        node_selector: Map<Text> = "nodeSelector",
+    }
+}
+
+partial! {
+    /// A pod template.
+    Template {
+        /// Its pod spec.
+        spec: PodShape = "spec",
+    }
+}
+
+/// Amounts in thousandths of each resource's unit.
+#[derive(Clone, Default, PartialEq, Debug)]
+struct Amounts(BTreeMap<Box<str>, i64>);
+
+impl Amounts {
+    /// What a container sets aside: its requests, and its limits where it requests nothing (the API
+    /// server fills that in for pods, but not in templates).
+    fn asked(asked: &Asked) -> Self {
+        let mut out = Self::default();
+        for (name, quantity) in asked.limits.iter().chain(asked.requests.iter()) {
+            if let Some(milli) = quantity.0 {
+                out.0.insert(name.into(), milli.max(0));
+            }
+        }
+        out
+    }
+
+    fn add(&mut self, other: &Self) {
+        for (name, milli) in &other.0 {
+            let sum = self.0.entry(name.clone()).or_default();
+            *sum = sum.saturating_add(*milli);
+        }
+    }
+
+    fn raise_to(&mut self, other: &Self) {
+        for (name, milli) in &other.0 {
+            let highest = self.0.entry(name.clone()).or_default();
+            *highest = (*highest).max(*milli);
+        }
+    }
+
+    fn into_resources(self, names: &mut Names) -> Resources {
+        let mut out = Resources::default();
+        let mut devices: Vec<(Name, u32)> = Vec::new();
+        for (name, milli) in &self.0 {
+            let whole = milli / 1000;
+            match &**name {
+                "cpu" => out.cpu_milli = *milli,
+                "memory" => out.memory_bytes = whole,
+                resource if counts_devices(resource) => devices.push((
+                    names.intern(resource),
+                    u32::try_from(whole.max(0)).unwrap_or(u32::MAX),
+                )),
+                _ => {}
+            }
+        }
+        out.devices = devices.into_boxed_slice();
+        out
+    }
+}
+
+/// What a node has, from `status.capacity` or `status.allocatable`. Of several resources that name the
+/// same silicon only the coarsest is kept, or a device would count twice.
+pub fn of_node(list: &ResourceList, names: &mut Names) -> Resources {
+    let mut amounts = Amounts::default();
+    for (name, quantity) in list.iter() {
+        if let Some(milli) = quantity.0 {
+            amounts.0.insert(name.into(), milli.max(0));
+        }
+    }
+    let mut coarsest = None;
+    for resource in SAME_SILICON {
+        match coarsest {
+            None => {
+                coarsest = amounts
+                    .0
+                    .get(*resource)
+                    .filter(|milli| **milli > 0)
+                    .map(|_| *resource)
+            }
+            Some(_) => {
+                amounts.0.remove(*resource);
+            }
+        }
+    }
+    amounts.into_resources(names)
+}
+
+/// What a pod of this shape asks for: the sum of its main containers and sidecars, or the most that an
+/// init container needs while it runs beside the sidecars started before it, plus the overhead.
+///
+/// Source: Kubernetes' documentation of init and sidecar containers (resource sharing within containers).
+pub fn of_pod(shape: &PodShape, names: &mut Names) -> Resources {
+    let mut sidecars = Amounts::default();
+    let mut start = Amounts::default();
+    for container in shape.init_containers.iter() {
+        let asked = Amounts::asked(&container.resources);
+        if &*container.restart_policy == "Always" {
+            sidecars.add(&asked);
+            start.raise_to(&sidecars);
+        } else {
+            let mut at_once = sidecars.clone();
+            at_once.add(&asked);
+            start.raise_to(&at_once);
+        }
+    }
+    let mut all = sidecars;
+    for container in shape.containers.iter() {
+        all.add(&Amounts::asked(&container.resources));
+    }
+    all.raise_to(&start);
+    // Resources of the pod as a whole replace what its containers add up to, name by name.
+    all.0.extend(Amounts::asked(&shape.resources).0);
+    let mut overhead = Amounts::default();
+    for (name, quantity) in shape.overhead.iter() {
+        overhead
+            .0
+            .insert(name.into(), quantity.0.unwrap_or(0).max(0));
+    }
+    all.add(&overhead);
+    all.into_resources(names)
+}
+
+/// `times` times `one`, at most what fits.
+pub fn times(one: &Resources, times: u32) -> Resources {
+    Resources {
+        cpu_milli: one.cpu_milli.saturating_mul(i64::from(times)),
+        memory_bytes: one.memory_bytes.saturating_mul(i64::from(times)),
+        devices: one
+            .devices
+            .iter()
+            .map(|(name, count)| (name.clone(), count.saturating_mul(times)))
+            .collect(),
+    }
+}
+
+/// Both together.
+pub fn plus(a: &Resources, b: &Resources) -> Resources {
+    let mut devices: BTreeMap<Name, u32> = BTreeMap::new();
+    for (name, count) in a.devices.iter().chain(b.devices.iter()) {
+        let sum = devices.entry(name.clone()).or_default();
+        *sum = sum.saturating_add(*count);
+    }
+    Resources {
+        cpu_milli: a.cpu_milli.saturating_add(b.cpu_milli),
+        memory_bytes: a.memory_bytes.saturating_add(b.memory_bytes),
+        devices: devices.into_iter().collect(),
+    }
+}

@@ -1,0 +1,93 @@
+//! ReplicaSets, Deployments, StatefulSets and DaemonSets: pods that stand on their own.
+
+use crate::base::Names;
+use crate::fleet::observe::{Observation, Table, WorkloadSeen};
+
+use super::meta::{Meta, RawCondition, conditions, labels};
+use super::partial::{List, Whole, partial};
+use super::resources::{PodShape, Template, of_pod, times};
+use super::{Projected, table};
+
+partial! {
+    /// An apps/v1 object with a pod template and a number of replicas.
+    ReplicatedObject {
+        /// Metadata.
+        meta: Meta = "metadata",
+        /// Spec.
+        spec: ReplicatedSpec = "spec",
+        /// Status.
+        status: ReplicatedStatus = "status",
+    }
+}
+
+partial! {
+    /// Its `spec`.
+    ReplicatedSpec {
+        /// Pods that it wants; one when it does not say.
+        replicas: Whole = "replicas",
+        /// The pods' template.
+        template: Template = "template",
+    }
+}
+
+partial! {
+    /// Its `status`.
+    ReplicatedStatus {
+        /// A DaemonSet's number of nodes.
+        desired: Whole = "desiredNumberScheduled",
+        /// Conditions.
+        conditions: List<RawCondition> = "conditions",
+    }
+}
+
+/// A workload of this key with nothing in it yet.
+pub(super) fn blank(
+    table: Table,
+    meta: &Meta,
+    raw: &[RawCondition],
+    shape: &PodShape,
+    names: &mut Names,
+) -> Option<WorkloadSeen> {
+    let key = meta.key(names)?;
+    Some(WorkloadSeen {
+        table,
+        kind: names.intern(table::place(table).kind),
+        key,
+        uid: names.intern(&meta.uid),
+        labels: meta.labels(names),
+        annotations: meta.annotations(names),
+        owner: meta.owner(names),
+        created: meta.created(),
+        suspended: false,
+        pods: 0,
+        gang_min: None,
+        per_pod: Default::default(),
+        total: Default::default(),
+        node_selector: labels(&shape.node_selector, names),
+        priority_class: shape.priority_class.get().map(|class| names.intern(class)),
+        conditions: conditions(raw, names),
+        deleted: meta.deleted.moment(),
+        started: None,
+        finished: None,
+        outcome: None,
+        failed_pods: 0,
+    })
+}
+
+impl Projected for ReplicatedObject {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn project(&self, table: Table, names: &mut Names) -> Option<Observation> {
+        let shape = &self.spec.template.spec;
+        let mut seen = blank(table, &self.meta, &self.status.conditions, shape, names)?;
+        seen.pods = match table {
+            Table::DaemonSets => self.status.desired.count().unwrap_or(0),
+            _ => self.spec.replicas.count().unwrap_or(1),
+        };
+        seen.per_pod = of_pod(shape, names);
+        seen.total = times(&seen.per_pod, seen.pods);
+        Some(Observation::Workload(Box::new(seen)))
+    }
+}

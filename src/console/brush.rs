@@ -1,0 +1,317 @@
+//! The brush: paints text and grounds by role into a buffer, clipped, and notes when an age next changes.
+
+use std::time::Duration;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
+
+use crate::base::Moment;
+
+use super::color::{ColorDepth, Rgb};
+use super::text;
+use super::theme::{HEAT_LEVELS, Role, Theme};
+
+/// What the screen can show and how it is painted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ink {
+    /// The theme.
+    pub theme: Theme,
+    /// Colours of the terminal.
+    pub depth: ColorDepth,
+    /// Only ASCII signs.
+    pub ascii: bool,
+}
+
+impl Ink {
+    /// True when two devices can share a cell, told apart by colour alone.
+    pub const fn half_blocks(&self) -> bool {
+        self.depth.shows_heat() && !self.ascii
+    }
+
+    fn reduced(&self, rgb: Rgb) -> Color {
+        match self.depth {
+            ColorDepth::True => rgb.color(),
+            ColorDepth::Ansi256 => Color::Indexed(rgb.to_256()),
+            ColorDepth::Ansi16 | ColorDepth::None => Color::Reset,
+        }
+    }
+
+    /// Words in this role.
+    pub fn fg(&self, role: Role) -> Style {
+        let style = match self.depth {
+            ColorDepth::True | ColorDepth::Ansi256 => {
+                Style::new().fg(self.reduced(self.theme.color(role)))
+            }
+            ColorDepth::Ansi16 => Style::new().fg(ansi16(role)),
+            ColorDepth::None => match role {
+                Role::Accent | Role::Crit | Role::Mark => Style::new().add_modifier(Modifier::BOLD),
+                Role::Muted | Role::Faint | Role::Border => {
+                    Style::new().add_modifier(Modifier::DIM)
+                }
+                _ => Style::new(),
+            },
+        };
+        match role {
+            Role::Title => style.add_modifier(Modifier::BOLD),
+            _ => style,
+        }
+    }
+
+    /// Bold words in this role.
+    pub fn bold(&self, role: Role) -> Style {
+        self.fg(role).add_modifier(Modifier::BOLD)
+    }
+
+    /// The ground in this role.
+    pub fn ground(&self, role: Role) -> Style {
+        match self.depth {
+            ColorDepth::True | ColorDepth::Ansi256 => {
+                Style::new().bg(self.reduced(self.theme.color(role)))
+            }
+            ColorDepth::Ansi16 | ColorDepth::None => match role {
+                Role::Selection | Role::Accent => Style::new().add_modifier(Modifier::REVERSED),
+                _ => Style::new(),
+            },
+        }
+    }
+
+    /// The open tab: the background on the accent.
+    pub fn tab(&self) -> Style {
+        match self.depth {
+            ColorDepth::True | ColorDepth::Ansi256 => Style::new()
+                .fg(self.reduced(self.theme.color(Role::Background)))
+                .bg(self.reduced(self.theme.color(Role::Accent)))
+                .add_modifier(Modifier::BOLD),
+            ColorDepth::Ansi16 | ColorDepth::None => {
+                Style::new().add_modifier(Modifier::REVERSED | Modifier::BOLD)
+            }
+        }
+    }
+
+    /// The colour of a heat level; a stale one is half sunk into the background.
+    pub fn heat(&self, level: usize, stale: bool) -> Color {
+        let level = level.min(HEAT_LEVELS - 1);
+        if self.depth == ColorDepth::Ansi16 {
+            return match level {
+                0..=2 => Color::DarkGray,
+                3..=6 => Color::Red,
+                7..=10 => Color::LightRed,
+                11..=13 => Color::Yellow,
+                _ => Color::LightYellow,
+            };
+        }
+        let full = self.theme.heat(level);
+        self.reduced(if stale {
+            full.toward(self.theme.color(Role::Background), 0.5)
+        } else {
+            full
+        })
+    }
+
+    /// The colour of a role for a cell that is all colour; stale ones are half sunk into the background.
+    pub fn fill(&self, role: Role, stale: bool) -> Color {
+        if self.depth == ColorDepth::Ansi16 {
+            return ansi16(role);
+        }
+        let full = self.theme.color(role);
+        self.reduced(if stale {
+            full.toward(self.theme.color(Role::Background), 0.5)
+        } else {
+            full
+        })
+    }
+}
+
+/// The 16 colours belong to the user's palette, so roles are mapped by meaning, not by nearness.
+const fn ansi16(role: Role) -> Color {
+    match role {
+        Role::Background | Role::Panel | Role::Selection | Role::Text | Role::Title => Color::Reset,
+        Role::Muted | Role::Faint | Role::Border => Color::DarkGray,
+        Role::Accent | Role::Warn => Color::Yellow,
+        Role::Ok => Color::Green,
+        Role::Crit => Color::LightRed,
+        Role::Info | Role::IdleMoney => Color::Cyan,
+        Role::Mark => Color::White,
+        Role::IdleDevice => Color::Blue,
+    }
+}
+
+/// Paints into a buffer.
+pub struct Brush<'a> {
+    /// The cells.
+    pub buf: &'a mut Buffer,
+    /// What they are painted with.
+    pub ink: &'a Ink,
+    /// The moment that ages count from.
+    pub now: Moment,
+    wake: Option<u64>,
+}
+
+impl<'a> Brush<'a> {
+    /// A brush on these cells.
+    pub fn new(buf: &'a mut Buffer, ink: &'a Ink, now: Moment) -> Self {
+        Self {
+            buf,
+            ink,
+            now,
+            wake: None,
+        }
+    }
+
+    /// Paints text in at most `max` cells from `x`, cut with an ellipsis. Returns the cells used.
+    pub fn text(&mut self, x: u16, y: u16, max: u16, words: &str, style: Style) -> u16 {
+        let area = self.buf.area;
+        if y < area.top() || y >= area.bottom() || x < area.left() || x >= area.right() {
+            return 0;
+        }
+        let room = max.min(area.right() - x);
+        let clean = text::clean(words, self.ink.ascii);
+        let shown = text::cut(&clean, usize::from(room), self.ink.ascii);
+        let (end, _) = self.buf.set_stringn(x, y, &shown, usize::from(room), style);
+        end - x
+    }
+
+    /// Paints text in this role.
+    pub fn say(&mut self, x: u16, y: u16, max: u16, words: &str, role: Role) -> u16 {
+        self.text(x, y, max, words, self.ink.fg(role))
+    }
+
+    /// Paints text so that it ends before column `right`, within `max` cells. Returns the cells used.
+    pub fn right(&mut self, right: u16, y: u16, max: u16, words: &str, style: Style) -> u16 {
+        let clean = text::clean(words, self.ink.ascii);
+        let shown = text::cut(&clean, usize::from(max), self.ink.ascii).into_owned();
+        let width = self.width(&shown);
+        self.text(right.saturating_sub(width), y, width, &shown, style)
+    }
+
+    /// Paints pieces of text one after the other. Returns the cells used.
+    pub fn pieces(&mut self, x: u16, y: u16, max: u16, pieces: &[(&str, Style)]) -> u16 {
+        let mut used = 0;
+        for (words, style) in pieces {
+            if used >= max {
+                break;
+            }
+            used += self.text(x + used, y, max - used, words, *style);
+        }
+        used
+    }
+
+    /// Cells that the text takes on this screen.
+    pub fn width(&self, words: &str) -> u16 {
+        let clean = text::clean(words, self.ink.ascii);
+        u16::try_from(text::width(&clean)).unwrap_or(u16::MAX)
+    }
+
+    /// Paints one sign in one cell, leaving what the style does not say.
+    pub fn sign(&mut self, x: u16, y: u16, sign: &str, style: Style) {
+        let clean = text::clean(sign, self.ink.ascii);
+        if let Some(cell) = self.buf.cell_mut((x, y)) {
+            cell.set_symbol(&clean).set_style(style);
+        }
+    }
+
+    /// Lays a ground under an area and keeps what is written there.
+    pub fn ground(&mut self, area: Rect, role: Role) {
+        let style = self.ink.ground(role);
+        self.buf.set_style(area.intersection(self.buf.area), style);
+    }
+
+    /// Empties an area and lays a ground.
+    pub fn clear(&mut self, area: Rect, role: Role) {
+        let area = area.intersection(self.buf.area);
+        let style = self.ink.ground(role).patch(self.ink.fg(Role::Text));
+        for y in area.top()..area.bottom() {
+            for x in area.left()..area.right() {
+                let cell = &mut self.buf[(x, y)];
+                cell.reset();
+                cell.set_style(style);
+            }
+        }
+    }
+
+    /// How long ago, live: by the second below a minute; above, all ages tick together on the full minute.
+    pub fn age(&mut self, since: Moment) -> String {
+        let exact = self.now.since(since);
+        if exact.millis() < 60_000 {
+            let from_future = since > self.now;
+            let left = if from_future {
+                u64::try_from(since.millis().saturating_sub(self.now.millis())).unwrap_or(1000)
+            } else {
+                1000 - exact.millis() % 1000
+            };
+            self.wake_in(left.max(1));
+            return exact.to_string();
+        }
+        let into_minute = self.now.millis().rem_euclid(60_000);
+        self.wake_in(60_000 - into_minute.unsigned_abs());
+        exact.to_string()
+    }
+
+    /// Asks for a frame after so many milliseconds at the latest.
+    pub fn wake_in(&mut self, millis: u64) {
+        self.wake = Some(self.wake.map_or(millis, |earlier| earlier.min(millis)));
+    }
+
+    /// When the picture next changes by itself.
+    pub fn wake(&self) -> Option<Duration> {
+        self.wake.map(Duration::from_millis)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ink() -> Ink {
+        Ink {
+            theme: Theme::ember(),
+            depth: ColorDepth::True,
+            ascii: false,
+        }
+    }
+
+    #[test]
+    fn painting_outside_is_clipped() {
+        let ink = ink();
+        let mut buf = Buffer::empty(Rect::new(0, 0, 5, 2));
+        let mut brush = Brush::new(&mut buf, &ink, Moment::default());
+        assert_eq!(brush.text(9, 0, 5, "x", Style::new()), 0);
+        assert_eq!(brush.text(0, 9, 5, "x", Style::new()), 0);
+        assert_eq!(brush.text(3, 0, 50, "abcdef", Style::new()), 2);
+        brush.sign(80, 80, "x", Style::new());
+        brush.clear(Rect::new(3, 1, 90, 90), Role::Panel);
+        assert_eq!(buf[(4, 0)].symbol(), "…");
+    }
+
+    #[test]
+    fn ages_tick_by_the_second_then_together_by_the_minute() {
+        let ink = ink();
+        let mut buf = Buffer::empty(Rect::new(0, 0, 5, 2));
+        let now = Moment::from_millis(600_000 + 20_500);
+        let mut brush = Brush::new(&mut buf, &ink, now);
+        assert_eq!(brush.age(now.minus(Duration::from_secs(3600))), "1h00m");
+        assert_eq!(brush.wake(), Some(Duration::from_millis(39_500)));
+        assert_eq!(brush.age(now.minus(Duration::from_millis(70_000))), "1m");
+        assert_eq!(brush.age(now.minus(Duration::from_millis(5_200))), "5s");
+        assert_eq!(brush.wake(), Some(Duration::from_millis(800)));
+    }
+
+    #[test]
+    fn without_colour_nothing_is_coloured() {
+        for depth in [ColorDepth::None, ColorDepth::Ansi16] {
+            let ink = Ink { depth, ..ink() };
+            for role in Role::ALL {
+                let style = ink.fg(*role).patch(ink.ground(*role));
+                let plain = |color: Option<Color>| matches!(color, None | Some(Color::Reset));
+                assert!(!matches!(
+                    style.fg,
+                    Some(Color::Rgb(..) | Color::Indexed(_))
+                ));
+                if depth == ColorDepth::None {
+                    assert!(plain(style.fg) && plain(style.bg));
+                }
+            }
+        }
+    }
+}

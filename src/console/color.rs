@@ -1,0 +1,150 @@
+//! Colours: parsing, contrast, and the reduction from true colour to what a terminal has.
+
+use ratatui::style::Color;
+
+/// How many colours the terminal shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ColorDepth {
+    /// 24 bits.
+    #[default]
+    True,
+    /// The 256 of xterm.
+    Ansi256,
+    /// The 16 that the user's own palette defines.
+    Ansi16,
+    /// None: `NO_COLOR`, or not a terminal.
+    None,
+}
+
+impl ColorDepth {
+    /// True when the heat ramp can be told by colour alone; below, digits stand in.
+    pub const fn shows_heat(self) -> bool {
+        matches!(self, Self::True | Self::Ansi256)
+    }
+}
+
+/// A colour of eight bits a channel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Rgb(pub u8, pub u8, pub u8);
+
+impl Rgb {
+    /// Parses `#rrggbb`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let hex = text.strip_prefix('#')?;
+        if hex.len() != 6 || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return None;
+        }
+        let channel = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).ok();
+        Some(Self(channel(0)?, channel(2)?, channel(4)?))
+    }
+
+    /// `#rrggbb`.
+    pub fn hex(self) -> String {
+        format!("#{:02x}{:02x}{:02x}", self.0, self.1, self.2)
+    }
+
+    /// Relative luminance, 0 to 1, as WCAG 2.2 defines it.
+    pub fn luminance(self) -> f64 {
+        let linear = |channel: u8| {
+            let share = f64::from(channel) / 255.0;
+            if share <= 0.04045 {
+                share / 12.92
+            } else {
+                ((share + 0.055) / 1.055).powf(2.4)
+            }
+        };
+        0.2126 * linear(self.0) + 0.7152 * linear(self.1) + 0.0722 * linear(self.2)
+    }
+
+    /// CIE lightness L*, 0 to 100: what the eye takes for even steps.
+    pub fn lightness(self) -> f64 {
+        let y = self.luminance();
+        if y <= 216.0 / 24389.0 {
+            y * 24389.0 / 27.0
+        } else {
+            y.cbrt() * 116.0 - 16.0
+        }
+    }
+
+    /// Contrast ratio, 1 to 21, as WCAG 2.2 defines it.
+    pub fn contrast(self, other: Self) -> f64 {
+        let (a, b) = (self.luminance(), other.luminance());
+        (a.max(b) + 0.05) / (a.min(b) + 0.05)
+    }
+
+    /// This colour moved towards another by `share`, 0 to 1.
+    #[must_use]
+    pub fn toward(self, other: Self, share: f64) -> Self {
+        let mix = |from: u8, to: u8| {
+            (f64::from(from) + (f64::from(to) - f64::from(from)) * share.clamp(0.0, 1.0)).round()
+                as u8
+        };
+        Self(
+            mix(self.0, other.0),
+            mix(self.1, other.1),
+            mix(self.2, other.2),
+        )
+    }
+
+    /// As ratatui's true colour.
+    pub const fn color(self) -> Color {
+        Color::Rgb(self.0, self.1, self.2)
+    }
+
+    /// The nearest of xterm's 6x6x6 cube and 24 greys, by index.
+    pub fn to_256(self) -> u8 {
+        const STEPS: [u8; 6] = [0, 95, 135, 175, 215, 255];
+        let near = |channel: u8| {
+            (0u8..6)
+                .min_by_key(|step| STEPS[usize::from(*step)].abs_diff(channel))
+                .unwrap_or(0)
+        };
+        let (r, g, b) = (near(self.0), near(self.1), near(self.2));
+        let cube = Self(
+            STEPS[usize::from(r)],
+            STEPS[usize::from(g)],
+            STEPS[usize::from(b)],
+        );
+        let mean = (u16::from(self.0) + u16::from(self.1) + u16::from(self.2)) / 3;
+        let grey_step = (mean.saturating_sub(3) / 10).min(23) as u8;
+        let grey_level = 8 + 10 * grey_step;
+        let grey = Self(grey_level, grey_level, grey_level);
+        if self.distance(grey) < self.distance(cube) {
+            232 + grey_step
+        } else {
+            16 + 36 * r + 6 * g + b
+        }
+    }
+
+    fn distance(self, other: Self) -> u32 {
+        let square = |a: u8, b: u8| u32::from(a.abs_diff(b)).pow(2);
+        square(self.0, other.0) + square(self.1, other.1) + square(self.2, other.2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_parse_or_are_refused() {
+        assert_eq!(Rgb::parse("#12110f"), Some(Rgb(18, 17, 15)));
+        for bad in ["12110f", "#12110", "#12110g", "#+1+1+1", ""] {
+            assert_eq!(Rgb::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn contrast_runs_from_1_to_21() {
+        assert!((Rgb(0, 0, 0).contrast(Rgb(255, 255, 255)) - 21.0).abs() < 1e-9);
+        assert!((Rgb(9, 9, 9).contrast(Rgb(9, 9, 9)) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn reduction_keeps_greys_grey_and_primaries_pure() {
+        assert_eq!(Rgb(255, 0, 0).to_256(), 196);
+        assert_eq!(Rgb(18, 18, 18).to_256(), 233);
+        assert_eq!(Rgb(255, 255, 255).to_256(), 231);
+        assert_eq!(Rgb(0, 0, 0).to_256(), 16);
+    }
+}

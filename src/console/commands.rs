@@ -1,0 +1,203 @@
+//! The one registry of commands: what keys can be bound to. Help, hints, palette and the README derive from it.
+
+use super::view::ViewId;
+
+/// Where a command can be given.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Context {
+    /// In every place, text fields included.
+    Anywhere,
+    /// In every view.
+    Global,
+    /// In views that are tables.
+    Table,
+    /// In the cost view, besides what tables have.
+    Cost,
+    /// On the heatmap.
+    Heatmap,
+    /// In help and facts.
+    Popup,
+    /// In the filter line and the palette.
+    Prompt,
+}
+
+impl Context {
+    /// Every context, in the order of the key file.
+    pub const ALL: &'static [Self] = &[
+        Self::Anywhere,
+        Self::Global,
+        Self::Table,
+        Self::Cost,
+        Self::Heatmap,
+        Self::Popup,
+        Self::Prompt,
+    ];
+
+    /// As the key file spells it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Anywhere => "anywhere",
+            Self::Global => "global",
+            Self::Table => "table",
+            Self::Cost => "cost",
+            Self::Heatmap => "heatmap",
+            Self::Popup => "popup",
+            Self::Prompt => "prompt",
+        }
+    }
+
+    /// As help heads its section.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Anywhere => "anywhere",
+            Self::Global => "in every view",
+            Self::Table => "in tables",
+            Self::Cost => "in cost",
+            Self::Heatmap => "on the heatmap",
+            Self::Popup => "in help and facts",
+            Self::Prompt => "while typing",
+        }
+    }
+}
+
+/// What a command is called, what it does and where it can be given.
+#[derive(Clone, Copy, Debug)]
+pub struct Spec {
+    /// The command.
+    pub command: Command,
+    /// As key files and the palette spell it.
+    pub name: &'static str,
+    /// One word for the hint line.
+    pub title: &'static str,
+    /// A phrase for help and the README.
+    pub doc: &'static str,
+    /// Where it can be given.
+    pub contexts: &'static [Context],
+    /// Its place in the hint line, 1 first; 0 is not hinted.
+    pub hint: u8,
+}
+
+macro_rules! commands {
+    ($($variant:ident $name:literal $title:literal [$($context:ident)*] $hint:literal $doc:literal;)*) => {
+        /// Everything that a key can do. None of it changes a cluster.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum Command { $(#[doc = $doc] $variant,)* }
+
+        /// Every command, in the order of help.
+        pub const COMMANDS: &[Spec] = &[
+            $(Spec {
+                command: Command::$variant,
+                name: $name,
+                title: $title,
+                doc: $doc,
+                contexts: &[$(Context::$context,)*],
+                hint: $hint,
+            },)*
+        ];
+    };
+}
+
+commands! {
+    ViewFleet "view-fleet" "fleet" [Global] 0 "the fleet in five seconds: pools, devices, waiting jobs, burn, findings";
+    ViewPools "view-pools" "pools" [Global] 0 "pools with size, fill, heat, power and money";
+    ViewDevices "view-devices" "devices" [Global] 0 "the heatmap of every device";
+    ViewJobs "view-jobs" "jobs" [Global] 0 "jobs with state, place, utilisation and money";
+    ViewNodes "view-nodes" "nodes" [Global] 0 "nodes with health, devices, power and money";
+    ViewCost "view-cost" "cost" [Global] 0 "burn by pool, queue, team, job and class";
+    ViewAlerts "view-alerts" "alerts" [Global] 0 "findings, worst first, with the repair";
+    ViewSources "view-sources" "sources" [Global] 0 "where the numbers come from and how old they are";
+    LastView "last-view" "last view" [Global] 0 "back to the view before this one";
+    Open "open" "open" [Global] 1 "open what is under the cursor";
+    Filter "filter" "filter" [Global] 5 "show only what matches: text, !text, -l label=x, util<20 held>2h, or, not, ( )";
+    Palette "palette" "command" [Global] 6 "type the name of a view, a command or a theme";
+    Help "help" "help" [Global] 7 "this list of keys";
+    Facts "facts" "facts" [Global] 4 "everything known of what is under the cursor";
+    Copy "copy" "copy" [Global Popup] 0 "copy the name of what is under the cursor";
+    Faults "faults" "faults" [Global] 8 "show only what is faulty, or everything again";
+    Freeze "freeze" "freeze" [Global] 0 "hold the picture still, or let it go on";
+    Refresh "refresh" "refresh" [Global] 0 "read the sources again, as far as politeness allows";
+    Back "back" "back" [Global] 9 "drop the filter, else go back up";
+    Leave "leave" "back" [Global] 0 "go back up; at the top, leave the console";
+    Up "up" "up" [Table Heatmap Popup] 0 "up";
+    Down "down" "down" [Table Heatmap Popup] 0 "down";
+    Left "left" "left" [Heatmap] 0 "left";
+    Right "right" "right" [Heatmap] 0 "right";
+    Top "top" "top" [Table Heatmap Popup] 0 "to the first";
+    Bottom "bottom" "bottom" [Table Heatmap Popup] 0 "to the last";
+    PageUp "page-up" "page up" [Table Heatmap Popup] 0 "a page up";
+    PageDown "page-down" "page down" [Table Heatmap Popup] 0 "a page down";
+    Sort "sort" "sort" [Table] 3 "sort by the next column, or settle the order again";
+    Order "order" "order" [Table Heatmap] 0 "turn the order round; on the heatmap by place or by value";
+    Wide "wide" "wide" [Table] 0 "more columns, or fewer";
+    Group "group" "group" [Cost Heatmap] 3 "group by something else";
+    Metric "metric" "metric" [Heatmap] 2 "show another metric";
+    Scale "scale" "scale" [Heatmap] 3 "absolute, relative, or distance from the median of the own gang";
+    ZoomOut "zoom-out" "zoom out" [Heatmap] 2 "from devices to nodes";
+    ZoomIn "zoom-in" "zoom in" [Heatmap] 2 "from nodes to devices, to one node";
+    Close "close" "close" [Popup Prompt] 1 "close it";
+    Accept "accept" "accept" [Prompt] 1 "take what is typed";
+    Next "next" "next" [Prompt] 2 "the next offer";
+    Previous "previous" "previous" [Prompt] 0 "the offer before";
+    Suspend "suspend" "suspend" [Anywhere] 0 "stop and give the shell back, until `fg`";
+    Redraw "redraw" "redraw" [Anywhere] 0 "paint the screen anew";
+    SavePicture "save-picture" "picture" [Anywhere] 0 "save the frame as a picture";
+    Quit "quit" "quit" [Anywhere] 0 "leave the console";
+}
+
+impl Command {
+    /// Its entry in the registry.
+    pub fn spec(self) -> &'static Spec {
+        COMMANDS
+            .iter()
+            .find(|spec| spec.command == self)
+            .expect("the registry and the enum are made by one list")
+    }
+
+    /// The command of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        COMMANDS
+            .iter()
+            .find(|spec| spec.name == name)
+            .map(|spec| spec.command)
+    }
+
+    /// The view that it opens, for the commands that open one.
+    pub const fn view(self) -> Option<ViewId> {
+        match self {
+            Self::ViewFleet => Some(ViewId::Fleet),
+            Self::ViewPools => Some(ViewId::Pools),
+            Self::ViewDevices => Some(ViewId::Devices),
+            Self::ViewJobs => Some(ViewId::Jobs),
+            Self::ViewNodes => Some(ViewId::Nodes),
+            Self::ViewCost => Some(ViewId::Cost),
+            Self::ViewAlerts => Some(ViewId::Alerts),
+            Self::ViewSources => Some(ViewId::Sources),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_found_again() {
+        for spec in COMMANDS {
+            assert_eq!(Command::from_name(spec.name), Some(spec.command));
+            assert!(!spec.contexts.is_empty(), "{}", spec.name);
+        }
+    }
+
+    #[test]
+    fn every_view_has_its_command() {
+        for view in ViewId::ALL {
+            assert!(
+                COMMANDS
+                    .iter()
+                    .any(|spec| spec.command.view() == Some(*view)),
+                "{view:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,449 @@
+//! The frame round every view: the header that answers at a glance, the tabs, the hints.
+
+use ratatui::layout::{Position, Rect};
+use ratatui::style::Style;
+
+use crate::base::quantities::grouped;
+use crate::fleet::Known;
+use crate::fleet::observe::{SourceState, Table};
+
+use super::app::App;
+use super::brush::Brush;
+use super::commands::Context;
+use super::overlay::Overlay;
+use super::text::percent;
+use super::theme::Role;
+use super::view::ViewId;
+
+/// Below this size nothing can be shown.
+const LEAST: (u16, u16) = (40, 10);
+
+/// The room of the view within the frame.
+pub fn body(area: Rect) -> Rect {
+    let air = u16::from(area.height >= 20);
+    let above = 2 + air;
+    let below = 1 + air;
+    Rect::new(
+        area.x,
+        area.y + above.min(area.height),
+        area.width,
+        area.height.saturating_sub(above + below),
+    )
+}
+
+/// Draws everything; returns where the cursor stands in what is typed.
+pub fn draw(app: &App, brush: &mut Brush<'_>, area: Rect) -> Option<Position> {
+    brush.clear(area, Role::Background);
+    if area.width < LEAST.0 || area.height < LEAST.1 {
+        draw_too_small(brush, area);
+        return None;
+    }
+    let line = |y: u16| Rect::new(area.x, y, area.width, 1);
+    draw_header(app, brush, line(area.y));
+    draw_tabs(app, brush, line(area.y + 1));
+    app.view().draw(&app.facts, brush, body(area));
+    draw_hints(app, brush, line(area.bottom() - 1));
+    app.overlay.draw(app, brush, area)
+}
+
+fn draw_too_small(brush: &mut Brush<'_>, area: Rect) {
+    let words = format!(
+        "{}x{} is too small: {}x{} is needed",
+        area.width, area.height, LEAST.0, LEAST.1
+    );
+    for (line, words) in super::text::wrap(&words, usize::from(area.width))
+        .iter()
+        .enumerate()
+    {
+        brush.say(area.x, area.y + line as u16, area.width, words, Role::Warn);
+    }
+}
+
+/// A piece of the header: what it says, and when it gives way (the highest first, 0 never).
+struct Piece {
+    words: Vec<(String, Style)>,
+    drop: u8,
+}
+
+fn width(brush: &Brush<'_>, piece: &Piece) -> u16 {
+    piece
+        .words
+        .iter()
+        .map(|(words, _)| brush.width(words))
+        .sum()
+}
+
+fn draw_header(app: &App, brush: &mut Brush<'_>, line: Rect) {
+    brush.ground(line, Role::Panel);
+    let wide = line.width >= 150;
+    let (muted, title) = (brush.ink.fg(Role::Muted), brush.ink.fg(Role::Title));
+    let accent = brush.ink.bold(Role::Accent);
+    let blue = brush.ink.bold(Role::IdleMoney);
+    let word = |long: &str, short: &str| {
+        let words = if wide { long } else { short };
+        (format!("{words} "), muted)
+    };
+    let counts = app.facts.fleet.device_counts();
+    let known = counts.total > 0 || app.facts.fleet.known(Table::Nodes).is_known();
+    let number = |count: i64| {
+        if known {
+            grouped(count)
+        } else {
+            String::from("–")
+        }
+    };
+    let context = super::text::cut(&app.facts.context, 28, app.ink.ascii).into_owned();
+    let mut left = vec![
+        Piece {
+            words: vec![(String::from("▲ stokehold ▸"), accent)],
+            drop: 7,
+        },
+        Piece {
+            words: vec![(context, brush.ink.fg(Role::Text))],
+            drop: 0,
+        },
+    ];
+    if wide || app.options.team.is_some() {
+        let team = app.options.team.as_ref().map_or("all", |team| team);
+        left.push(Piece {
+            words: vec![(String::from("team "), muted), (team.to_owned(), title)],
+            drop: 6,
+        });
+    }
+    left.push(Piece {
+        words: vec![
+            word("devices", "dev"),
+            (number(i64::from(counts.total)), title),
+        ],
+        drop: 2,
+    });
+    let alloc = if counts.total > 0 {
+        percent(f64::from(counts.allocated) / f64::from(counts.total))
+    } else {
+        String::from("–")
+    };
+    left.push(Piece {
+        words: vec![(String::from("alloc "), muted), (alloc, title)],
+        drop: 1,
+    });
+    let util = app.summary.util.map_or(String::from("–"), percent);
+    left.push(Piece {
+        words: vec![(String::from("util "), muted), (util, title)],
+        drop: 1,
+    });
+    let jobs_known =
+        app.facts.fleet.known(Table::Pods).is_known() || !app.facts.fleet.jobs.is_empty();
+    let waiting = |count: u64| {
+        if jobs_known {
+            grouped(count as i64)
+        } else {
+            String::from("–")
+        }
+    };
+    let mut words = vec![
+        (String::from(if wide { "waiting " } else { "wait " }), muted),
+        (waiting(app.summary.waiting_jobs), title),
+    ];
+    if wide {
+        let more = format!(" jobs · {} dev", waiting(app.summary.waiting_devices));
+        words.push((more, muted));
+    }
+    left.push(Piece { words, drop: 4 });
+    let burn = &app.facts.burn;
+    let priced = burn.devices > burn.unpriced;
+    let money = |rate: crate::base::Rate| {
+        if priced {
+            format!("${rate}/h")
+        } else {
+            String::from("–")
+        }
+    };
+    left.push(Piece {
+        words: vec![
+            (String::from(if wide { "burn " } else { "" }), muted),
+            (money(burn.total.burn), accent),
+        ],
+        drop: 0,
+    });
+    left.push(Piece {
+        words: vec![
+            (String::from("idle "), muted),
+            (money(burn.total.free + burn.total.idle_allocated), blue),
+        ],
+        drop: 3,
+    });
+    let mut right = right_side(app, brush, wide);
+    let gap = if wide { 3 } else { 2 };
+    keep_what_fits(brush, line.width, gap, &mut left, &mut right);
+    let mut x = line.x + 1;
+    for piece in &left {
+        if piece.drop == 7 {
+            // The name of the ship and where she is belong together.
+            x += brush.pieces(
+                x,
+                line.y,
+                line.width,
+                &[("▲ ", accent), ("stokehold", title), (" ▸ ", muted)],
+            );
+            continue;
+        }
+        for (words, style) in &piece.words {
+            x += brush.text(x, line.y, line.right().saturating_sub(x), words, *style);
+        }
+        x += gap;
+    }
+    let mut x = line
+        .right()
+        .saturating_sub(
+            right
+                .iter()
+                .map(|piece| width(brush, piece) + 2)
+                .sum::<u16>(),
+        )
+        .max(line.x);
+    for piece in &right {
+        x += 1;
+        for (words, style) in &piece.words {
+            x += brush.text(x, line.y, line.right().saturating_sub(x), words, *style);
+        }
+        x += 1;
+    }
+}
+
+/// Leaves out what has no room, the least important first.
+fn keep_what_fits(
+    brush: &Brush<'_>,
+    room: u16,
+    gap: u16,
+    left: &mut Vec<Piece>,
+    right: &mut Vec<Piece>,
+) {
+    let mut order: Vec<(u8, bool, usize, u16)> = Vec::new();
+    for (at, piece) in left.iter().enumerate() {
+        order.push((piece.drop, false, at, width(brush, piece) + gap));
+    }
+    for (at, piece) in right.iter().enumerate() {
+        order.push((piece.drop, true, at, width(brush, piece) + 2));
+    }
+    order.sort_unstable();
+    let mut used = 1;
+    let mut kept: Vec<(bool, usize)> = Vec::new();
+    for (drop, on_right, at, width) in order {
+        if drop == 0 || used + width <= room {
+            used += width;
+            kept.push((on_right, at));
+        }
+    }
+    for (on_right, pieces) in [(false, left), (true, right)] {
+        let mut at = 0;
+        pieces.retain(|_| {
+            at += 1;
+            kept.contains(&(on_right, at - 1))
+        });
+    }
+}
+
+/// Findings, read-only, and how fresh it all is.
+fn right_side(app: &App, brush: &Brush<'_>, wide: bool) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    if app.summary.crit > 0 || app.summary.warn > 0 {
+        let mut words = Vec::new();
+        if app.summary.crit > 0 {
+            words.push((format!("▲{}", app.summary.crit), brush.ink.bold(Role::Crit)));
+        }
+        if app.summary.warn > 0 {
+            let gap = if words.is_empty() { "" } else { " " };
+            let text = format!("{gap}●{}", app.summary.warn);
+            words.push((text, brush.ink.bold(Role::Warn)));
+        }
+        pieces.push(Piece { words, drop: 0 });
+    }
+    let read_only = if wide { "read-only" } else { "RO" };
+    pieces.push(Piece {
+        words: vec![(read_only.to_owned(), brush.ink.fg(Role::Muted))],
+        drop: 1,
+    });
+    let (words, role) = freshness(app);
+    pieces.push(Piece {
+        words: vec![(words, brush.ink.fg(role))],
+        drop: 0,
+    });
+    pieces
+}
+
+fn freshness(app: &App) -> (String, Role) {
+    let fleet = &app.facts.fleet;
+    if app.is_frozen() {
+        let clock = app.facts.now.clock();
+        return (format!("held {clock}"), Role::Info);
+    }
+    let lost = fleet
+        .known
+        .values()
+        .filter_map(|known| match known {
+            Known::Lost(lost) => Some(lost.since),
+            _ => None,
+        })
+        .min();
+    if let Some(since) = lost {
+        let age = app.facts.now.since(since);
+        return (format!("lost {age}"), Role::Crit);
+    }
+    if !fleet.is_complete() {
+        let ready = fleet
+            .known
+            .values()
+            .filter(|known| !matches!(known, Known::Waiting))
+            .count();
+        let words = format!("{ready} of {} sources", fleet.known.len());
+        return (words, Role::Warn);
+    }
+    let count = |state: SourceState| {
+        fleet
+            .sources
+            .iter()
+            .filter(|source| source.state == state)
+            .count()
+    };
+    match (count(SourceState::Lost), count(SourceState::Stale)) {
+        (0, 0) => (String::from("live"), Role::Ok),
+        (0, stale) => (format!("{stale} stale"), Role::Warn),
+        (lost, _) => (format!("{lost} lost"), Role::Warn),
+    }
+}
+
+/// Where each tab stands: its view, column and width.
+fn tab_places(app: &App, line: Rect) -> Vec<(ViewId, u16, u16)> {
+    let gap = if line.width >= 120 { 3 } else { 0 };
+    let whole: u16 = ViewId::ALL
+        .iter()
+        .map(|id| id.name().len() as u16 + 4 + gap)
+        .sum();
+    let short = whole > line.width;
+    let mut x = line.x + 1;
+    let mut places = Vec::new();
+    for id in ViewId::ALL {
+        let open = *id == app.view().id();
+        // On a narrow screen only the open tab has its name.
+        let width = if short && !open {
+            3
+        } else {
+            id.name().len() as u16 + 4
+        };
+        places.push((*id, x, width));
+        x += width + if short { 0 } else { gap };
+    }
+    places
+}
+
+/// The tab under a press of the mouse.
+pub fn tab_at(app: &App, area: Rect, x: u16, y: u16) -> Option<ViewId> {
+    if y != area.y + 1 || area.height < LEAST.1 {
+        return None;
+    }
+    let line = Rect::new(area.x, y, area.width, 1);
+    tab_places(app, line)
+        .into_iter()
+        .find(|(_, from, width)| (*from..from + width).contains(&x))
+        .map(|(id, ..)| id)
+}
+
+fn draw_tabs(app: &App, brush: &mut Brush<'_>, line: Rect) {
+    let mut end = line.x;
+    for (id, x, width) in tab_places(app, line) {
+        let open = id == app.view().id();
+        let name = if width > 3 { id.name() } else { "" };
+        let digit = id.digit().to_string();
+        if open {
+            let words = format!(" {digit} {name} ");
+            brush.text(x, line.y, width, &words, brush.ink.tab());
+        } else {
+            let digit_style = brush.ink.fg(Role::Faint);
+            let name_style = brush.ink.fg(Role::Muted);
+            brush.pieces(
+                x + 1,
+                line.y,
+                width - 1,
+                &[(&digit, digit_style), (" ", name_style), (name, name_style)],
+            );
+        }
+        end = x + width;
+    }
+    let mut right: Vec<(String, Role)> = Vec::new();
+    let trail = app.trail();
+    if !trail.is_empty() {
+        right.push((trail.join(" ▸ "), Role::Title));
+    }
+    if app.view().faults_only() {
+        right.push((String::from("faults only"), Role::Crit));
+    }
+    if !app.view().filter().is_empty() {
+        right.push((format!("/ {}", app.view().filter()), Role::Accent));
+    }
+    let mut edge = line.right().saturating_sub(1);
+    for (words, role) in right.iter().rev() {
+        let room = edge.saturating_sub(end + 2);
+        if room < 4 {
+            break;
+        }
+        let used = brush.right(edge, line.y, room, words, brush.ink.fg(*role));
+        edge = edge.saturating_sub(used + 3);
+    }
+}
+
+fn draw_hints(app: &App, brush: &mut Brush<'_>, line: Rect) {
+    brush.ground(line, Role::Panel);
+    let right = match app.notice() {
+        Some(notice) => (notice.to_owned(), Role::Info),
+        None => {
+            let (shown, total) = app.view().counts();
+            let words = if shown == total {
+                String::new()
+            } else {
+                format!("{} of {}", grouped(shown as i64), grouped(total as i64))
+            };
+            (words, Role::Muted)
+        }
+    };
+    let style = brush.ink.fg(right.1);
+    let room = line.width / 2;
+    let used = brush.right(
+        line.right().saturating_sub(1),
+        line.y,
+        room,
+        &right.0,
+        style,
+    );
+    let end = line.right().saturating_sub(used + 3);
+    let mut hints: Vec<(u8, String, &'static str)> = Vec::new();
+    let contexts: &[Context] = match &app.overlay {
+        Overlay::None => app.view().contexts(),
+        overlay => overlay.contexts().unwrap_or_default(),
+    };
+    for context in contexts {
+        for (spec, keys) in app.options.keys.listed(*context) {
+            if spec.hint == 0 || hints.iter().any(|(_, _, title)| *title == spec.title) {
+                continue;
+            }
+            if let Some(key) = keys.first() {
+                hints.push((spec.hint, key.to_string(), spec.title));
+            }
+        }
+    }
+    hints.sort_by_key(|(rank, ..)| *rank);
+    let mut x = line.x + 1;
+    let gap = if line.width >= 120 { 3 } else { 2 };
+    for (_, key, title) in &hints {
+        let width = brush.width(key) + 1 + brush.width(title);
+        if x + width > end {
+            break;
+        }
+        let (bold, muted) = (brush.ink.bold(Role::Accent), brush.ink.fg(Role::Muted));
+        x += brush.pieces(
+            x,
+            line.y,
+            width,
+            &[(key, bold), (" ", muted), (title, muted)],
+        ) + gap;
+    }
+}

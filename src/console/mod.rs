@@ -1,0 +1,27 @@
+//! The console: the screen's state machine and its views. Facts and keys in, effects and frames out; no clock, no
+//! I/O, no way to change a cluster.
+
+pub mod app;
+pub mod brush;
+pub mod color;
+pub mod commands;
+pub mod filter;
+mod filter_parse;
+pub mod frame;
+pub mod keys;
+pub mod listing;
+pub mod load;
+pub mod msg;
+pub mod overlay;
+pub mod picture;
+pub mod text;
+pub mod theme;
+pub mod view;
+pub mod widget;
+
+pub use app::{App, AppOptions, Drawn, render_text};
+pub use color::ColorDepth;
+pub use keys::Keymap;
+pub use load::LoadError;
+pub use msg::{Effect, Key, KeyPress, Msg};
+pub use theme::Theme;

@@ -1,0 +1,278 @@
+//! What comes into the console and what goes out of it: plain data on both sides.
+
+use std::fmt;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseEvent, MouseEventKind};
+
+use crate::base::{Moment, Name};
+use crate::report::Facts;
+
+/// A key without its modifiers. Shift is in the letter.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Key {
+    /// A character as typed, the space bar included.
+    Char(char),
+    /// Enter.
+    Enter,
+    /// Escape.
+    Esc,
+    /// Tab.
+    Tab,
+    /// Shift and tab.
+    BackTab,
+    /// Backspace.
+    Backspace,
+    /// Delete.
+    Delete,
+    /// Up.
+    Up,
+    /// Down.
+    Down,
+    /// Left.
+    Left,
+    /// Right.
+    Right,
+    /// Home.
+    Home,
+    /// End.
+    End,
+    /// Page up.
+    PageUp,
+    /// Page down.
+    PageDown,
+    /// A function key, from 1.
+    F(u8),
+}
+
+const NAMED: [(&str, Key); 16] = [
+    ("space", Key::Char(' ')),
+    ("enter", Key::Enter),
+    ("esc", Key::Esc),
+    ("tab", Key::Tab),
+    ("backtab", Key::BackTab),
+    ("backspace", Key::Backspace),
+    ("delete", Key::Delete),
+    ("up", Key::Up),
+    ("down", Key::Down),
+    ("left", Key::Left),
+    ("right", Key::Right),
+    ("home", Key::Home),
+    ("end", Key::End),
+    ("pageup", Key::PageUp),
+    ("pagedown", Key::PageDown),
+    ("plus", Key::Char('+')),
+];
+
+/// One key press.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct KeyPress {
+    /// The key.
+    pub key: Key,
+    /// With control.
+    pub ctrl: bool,
+    /// With alt.
+    pub alt: bool,
+}
+
+impl KeyPress {
+    /// A key alone.
+    pub const fn plain(key: Key) -> Self {
+        Self {
+            key,
+            ctrl: false,
+            alt: false,
+        }
+    }
+
+    /// A character alone.
+    pub const fn char(c: char) -> Self {
+        Self::plain(Key::Char(c))
+    }
+
+    /// A character with control.
+    pub const fn ctrl(c: char) -> Self {
+        Self {
+            key: Key::Char(c),
+            ctrl: true,
+            alt: false,
+        }
+    }
+
+    /// The press that crossterm saw; `None` for a release, a lone modifier and keys that have no name here.
+    pub fn from_crossterm(event: &KeyEvent) -> Option<Self> {
+        if event.kind == KeyEventKind::Release {
+            return None;
+        }
+        let key = match event.code {
+            KeyCode::Char(c) => Key::Char(c),
+            KeyCode::Enter => Key::Enter,
+            KeyCode::Esc => Key::Esc,
+            KeyCode::Tab => Key::Tab,
+            KeyCode::BackTab => Key::BackTab,
+            KeyCode::Backspace => Key::Backspace,
+            KeyCode::Delete => Key::Delete,
+            KeyCode::Up => Key::Up,
+            KeyCode::Down => Key::Down,
+            KeyCode::Left => Key::Left,
+            KeyCode::Right => Key::Right,
+            KeyCode::Home => Key::Home,
+            KeyCode::End => Key::End,
+            KeyCode::PageUp => Key::PageUp,
+            KeyCode::PageDown => Key::PageDown,
+            KeyCode::F(number) => Key::F(number),
+            _ => return None,
+        };
+        let ctrl = event.modifiers.contains(KeyModifiers::CONTROL);
+        // A terminal sends ctrl-\ and its neighbours as ctrl-4 to ctrl-7; ctrl with a letter has no case.
+        let key = match key {
+            Key::Char(c) if ctrl => Key::Char(c.to_ascii_lowercase()),
+            other => other,
+        };
+        Some(Self {
+            key,
+            ctrl,
+            alt: event.modifiers.contains(KeyModifiers::ALT),
+        })
+    }
+
+    /// Parses `j`, `ctrl-f`, `alt-x`, `pagedown`, `f5`, `space`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (mut rest, mut ctrl, mut alt) = (text, false, false);
+        loop {
+            if let Some(tail) = rest.strip_prefix("ctrl-").filter(|tail| !tail.is_empty()) {
+                (rest, ctrl) = (tail, true);
+            } else if let Some(tail) = rest.strip_prefix("alt-").filter(|tail| !tail.is_empty()) {
+                (rest, alt) = (tail, true);
+            } else {
+                break;
+            }
+        }
+        let mut chars = rest.chars();
+        let key = match (chars.next(), chars.next()) {
+            (Some(c), None) if !c.is_control() && !c.is_whitespace() => {
+                Key::Char(if ctrl { c.to_ascii_lowercase() } else { c })
+            }
+            _ => match NAMED.iter().find(|(name, _)| *name == rest) {
+                Some((_, key)) => *key,
+                None => {
+                    let number = rest.strip_prefix('f')?.parse().ok()?;
+                    (1..=24).contains(&number).then_some(Key::F(number))?
+                }
+            },
+        };
+        Some(Self { key, ctrl, alt })
+    }
+}
+
+impl fmt::Display for KeyPress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        if self.ctrl {
+            text.push_str("ctrl-");
+        }
+        if self.alt {
+            text.push_str("alt-");
+        }
+        match (NAMED.iter().find(|(_, key)| *key == self.key), self.key) {
+            (Some(("plus", _)), _) => text.push('+'),
+            (Some((name, _)), _) => text.push_str(name),
+            (None, Key::Char(c)) => text.push(c),
+            (None, Key::F(number)) => text.push_str(&format!("f{number}")),
+            (None, _) => {}
+        }
+        f.pad(&text)
+    }
+}
+
+/// What a mouse did, for those who allow one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mouse {
+    /// Pressed at column and line.
+    Press(u16, u16),
+    /// The wheel turned up.
+    WheelUp,
+    /// The wheel turned down.
+    WheelDown,
+}
+
+impl Mouse {
+    /// What crossterm saw, when it means something here.
+    pub fn from_crossterm(event: &MouseEvent) -> Option<Self> {
+        match event.kind {
+            MouseEventKind::Down(crossterm::event::MouseButton::Left) => {
+                Some(Self::Press(event.column, event.row))
+            }
+            MouseEventKind::ScrollUp => Some(Self::WheelUp),
+            MouseEventKind::ScrollDown => Some(Self::WheelDown),
+            _ => None,
+        }
+    }
+}
+
+/// What comes in.
+#[derive(Clone, Debug)]
+pub enum Msg {
+    /// A key was pressed.
+    Key(KeyPress),
+    /// The mouse did something.
+    Mouse(Mouse),
+    /// The terminal is now this wide and high.
+    Resize(u16, u16),
+    /// A new picture of the fleet. Only the latest matters.
+    Facts(Facts),
+    /// The time is now this, on the server's clock.
+    Tick(Moment),
+    /// Text was pasted: one piece, never taken for keys.
+    Paste(String),
+    /// The program is back in the foreground.
+    Resume,
+    /// Something to tell the operator, for a few seconds.
+    Notice(String),
+}
+
+/// What the runtime is asked to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// Leave.
+    Quit,
+    /// Give the terminal back and stop, as ctrl-z does.
+    Suspend,
+    /// Paint every cell anew: the terminal may show something else than we think.
+    Redraw,
+    /// Put this on the clipboard (OSC 52). Has no control characters.
+    Copy(String),
+    /// Read the sources again now, as far as politeness allows.
+    Refresh,
+    /// Nodes whose devices are on screen, in order; their readings come first.
+    OnScreen(Vec<Name>),
+    /// Write this SVG picture of the frame to a file and say where.
+    SavePicture(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_read_as_they_are_written() {
+        for text in [
+            "j", "G", "ctrl-f", "alt-x", "pagedown", "f5", "space", "/", "-", "ctrl-\\", "?", "+",
+            "f",
+        ] {
+            let press = KeyPress::parse(text).expect(text);
+            assert_eq!(press.to_string(), text);
+        }
+        assert_eq!(KeyPress::parse("ctrl-F"), KeyPress::parse("ctrl-f"));
+        for bad in ["", "ctrl-", "foo", "f0", "f99", "\u{1b}", "jj", " "] {
+            assert_eq!(KeyPress::parse(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_release_is_no_press() {
+        let mut event = KeyEvent::new(KeyCode::Char('J'), KeyModifiers::SHIFT);
+        assert_eq!(KeyPress::from_crossterm(&event), Some(KeyPress::char('J')));
+        event.kind = KeyEventKind::Release;
+        assert_eq!(KeyPress::from_crossterm(&event), None);
+    }
+}

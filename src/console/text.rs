@@ -1,0 +1,201 @@
+//! Text as cells: cleaned of what could rewrite a screen, measured, cut between graphemes, reduced to ASCII.
+
+use std::borrow::Cow;
+
+use ratatui::buffer::CellWidth;
+use unicode_segmentation::UnicodeSegmentation;
+
+use crate::base::name::printable;
+
+/// What stands where a value is not known.
+pub const UNKNOWN: &str = "–";
+
+/// The text as it may be painted: without control characters and, on an ASCII screen, without anything else
+/// than ASCII. Signs of ours have ASCII twins; other text falls back to `?`, one a cell.
+pub fn clean(text: &str, ascii: bool) -> Cow<'_, str> {
+    if text.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
+        return Cow::Borrowed(text);
+    }
+    let safe = printable(text);
+    if !ascii {
+        return safe;
+    }
+    let mut out = String::with_capacity(safe.len());
+    for grapheme in safe.graphemes(true) {
+        match twin(grapheme) {
+            Some(twin) => out.push_str(twin),
+            None if grapheme.is_ascii() => out.push_str(grapheme),
+            None => (0..width(grapheme)).for_each(|_| out.push('?')),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// The ASCII twin of a sign that the console itself uses.
+fn twin(sign: &str) -> Option<&'static str> {
+    Some(match sign {
+        "–" | "·" | "─" | "━" | "═" => "-",
+        "…" => "..",
+        "×" | "✗" => "x",
+        "°" => "C",
+        "●" => "*",
+        "◐" => "%",
+        "○" => "o",
+        "□" => "=",
+        "▲" => "!",
+        "▸" | "▶" | "→" => ">",
+        "▾" | "↓" => "v",
+        "↑" => "^",
+        "←" => "<",
+        "│" | "▏" | "▌" | "┃" => "|",
+        "╭" | "╮" | "╰" | "╯" | "┼" => "+",
+        "█" | "▆" | "■" | "▓" => "#",
+        "░" | "▒" => ".",
+        "✓" => "+",
+        "±" => "~",
+        "⌈" | "⌊" => "[",
+        "⌉" | "⌋" => "]",
+        _ => return None,
+    })
+}
+
+/// Cells that the text takes.
+pub fn width(text: &str) -> usize {
+    if text.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
+        return text.len();
+    }
+    text.graphemes(true)
+        .map(|grapheme| usize::from(grapheme.cell_width()))
+        .sum()
+}
+
+/// The text in at most `max` cells; what does not fit gives way to an ellipsis. Never splits a grapheme.
+pub fn cut(text: &str, max: usize, ascii: bool) -> Cow<'_, str> {
+    if width(text) <= max {
+        return Cow::Borrowed(text);
+    }
+    let dots = if ascii { ".." } else { "…" };
+    if max < width(dots) {
+        return Cow::Borrowed("");
+    }
+    let room = max - width(dots);
+    let (mut end, mut used) = (0, 0);
+    for (at, grapheme) in text.grapheme_indices(true) {
+        let cells = usize::from(grapheme.cell_width());
+        if used + cells > room {
+            break;
+        }
+        used += cells;
+        end = at + grapheme.len();
+    }
+    Cow::Owned(format!("{}{dots}", &text[..end]))
+}
+
+/// The text broken into lines of at most `max` cells, between words where there are any.
+pub fn wrap(text: &str, max: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    let max = max.max(1);
+    for word in text.split_whitespace() {
+        let mut word = word;
+        loop {
+            let gap = usize::from(!line.is_empty());
+            if width(&line) + gap + width(word) <= max {
+                if gap == 1 {
+                    line.push(' ');
+                }
+                line.push_str(word);
+                break;
+            }
+            if !line.is_empty() {
+                lines.push(std::mem::take(&mut line));
+                continue;
+            }
+            // A word longer than a line is broken where the line ends.
+            let (mut end, mut used) = (0, 0);
+            for (at, grapheme) in word.grapheme_indices(true) {
+                used += usize::from(grapheme.cell_width());
+                if used > max && end > 0 {
+                    break;
+                }
+                end = at + grapheme.len();
+                if used > max {
+                    break;
+                }
+            }
+            lines.push(word[..end].to_owned());
+            word = &word[end..];
+            if word.is_empty() {
+                break;
+            }
+        }
+    }
+    if !line.is_empty() || lines.is_empty() {
+        lines.push(line);
+    }
+    lines
+}
+
+/// A count and its noun: `1 job`, `3 jobs`.
+pub fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!(
+        "{} {noun}{plural}",
+        crate::base::quantities::grouped(i64::try_from(count).unwrap_or(i64::MAX))
+    )
+}
+
+/// A share as whole per cent; 99.6 % is not 100 %, and 0.2 % is not 0 %.
+pub fn percent(ratio: f64) -> String {
+    let whole = ratio * 100.0;
+    let rounded = whole.round();
+    let honest = if rounded >= 100.0 && whole < 100.0 {
+        99.0
+    } else if rounded <= 0.0 && whole > 0.0 {
+        1.0
+    } else {
+        rounded
+    };
+    format!("{honest:.0}%")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_cut_between_graphemes() {
+        assert_eq!(cut("llm-70b-sft", 20, false), "llm-70b-sft");
+        assert_eq!(cut("llm-70b-sft", 6, false), "llm-7…");
+        assert_eq!(cut("llm-70b-sft", 6, true), "llm-..");
+        assert_eq!(cut("日本語です", 6, false), "日本…");
+        assert_eq!(cut("e\u{301}e\u{301}e\u{301}", 2, false), "e\u{301}…");
+        assert_eq!(cut("abc", 0, false), "");
+        for max in 0..12 {
+            assert!(width(&cut("日本語 👩‍👩‍👧 text", max, false)) <= max);
+        }
+    }
+
+    #[test]
+    fn hostile_text_is_disarmed_and_ascii_is_ascii() {
+        assert!(!clean("a\u{1b}[2J", false).contains('\u{1b}'));
+        assert_eq!(clean("71° ▲", true), "71C !");
+        assert_eq!(clean("日本", true), "????");
+    }
+
+    #[test]
+    fn text_wraps_at_words_and_breaks_long_ones() {
+        assert_eq!(wrap("drain, then reboot", 8), ["drain,", "then", "reboot"]);
+        assert_eq!(wrap("abcdefgh", 3), ["abc", "def", "gh"]);
+        assert_eq!(wrap("日本語", 1), ["日", "本", "語"]);
+        assert_eq!(wrap("", 5), [""]);
+    }
+
+    #[test]
+    fn nearly_all_is_not_all() {
+        assert_eq!(percent(0.996), "99%");
+        assert_eq!(percent(1.0), "100%");
+        assert_eq!(percent(0.002), "1%");
+        assert_eq!(percent(0.0), "0%");
+    }
+}

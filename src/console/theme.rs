@@ -1,0 +1,372 @@
+//! Themes: a palette and what each role is painted with. Read from TOML, checked whole, reduced by rule.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::color::Rgb;
+use super::load::{LoadError, nearest};
+
+macro_rules! roles {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal;)*) => {
+        /// What a colour means. Nothing is painted but by a role.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[repr(u8)]
+        pub enum Role { $($(#[$doc])* $variant,)* }
+
+        impl Role {
+            /// Every role, in the order of the enum.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// As a theme file spells it.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+        }
+    };
+}
+
+roles! {
+    /// Behind everything.
+    Background = "background";
+    /// Behind the first and last line and inside popups; the empty part of a bar.
+    Panel = "panel";
+    /// Behind the selected row.
+    Selection = "selection";
+    /// Words and numbers.
+    Text = "text";
+    /// Names and what must be read first.
+    Title = "title";
+    /// Labels and second lines.
+    Muted = "muted";
+    /// Decoration that tells nothing by itself.
+    Faint = "faint";
+    /// Lines round panels.
+    Border = "border";
+    /// Keys, money, the open tab, bars.
+    Accent = "accent";
+    /// Well.
+    Ok = "ok";
+    /// Look at it.
+    Warn = "warn";
+    /// Act on it.
+    Crit = "crit";
+    /// Good to know.
+    Info = "info";
+    /// Brackets round the device under the cursor.
+    Mark = "mark";
+    /// A device that is held and does no work.
+    IdleDevice = "idle_device";
+    /// Money that buys no work.
+    IdleMoney = "idle_money";
+}
+
+/// Levels of the heat ramp.
+pub const HEAT_LEVELS: usize = 16;
+
+/// A theme: a colour for each role and the heat ramp.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Theme {
+    /// Its name, as `--theme` takes it.
+    pub name: String,
+    /// Light words on a dark ground.
+    pub dark: bool,
+    colors: [Rgb; Role::ALL.len()],
+    heat: [Rgb; HEAT_LEVELS],
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTheme {
+    name: String,
+    dark: Option<bool>,
+    inherits: Option<Spanned<String>>,
+    #[serde(default)]
+    palette: BTreeMap<String, Spanned<String>>,
+    #[serde(default)]
+    roles: BTreeMap<String, Spanned<toml::Value>>,
+}
+
+const BUILTIN: [(&str, &str); 3] = [
+    ("ember", include_str!("../../themes/ember.toml")),
+    ("daylight", include_str!("../../themes/daylight.toml")),
+    ("contrast", include_str!("../../themes/contrast.toml")),
+];
+
+/// How many themes may stand behind one another before it is called a circle.
+const DEEPEST: usize = 8;
+
+impl Theme {
+    /// Names of the themes that come with the program.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        BUILTIN.iter().map(|(name, _)| *name)
+    }
+
+    /// A theme that comes with the program.
+    pub fn builtin(name: &str) -> Result<Self, LoadError> {
+        match BUILTIN.iter().find(|(known, _)| *known == name) {
+            Some((known, text)) => Self::parse(&format!("themes/{known}.toml"), text, &|_| None),
+            None => Err(LoadError {
+                file: String::from("theme"),
+                line: None,
+                message: format!(
+                    "there is no theme `{name}`{}; there are {}",
+                    nearest(name, Self::names()),
+                    Self::names().collect::<Vec<_>>().join(", ")
+                ),
+            }),
+        }
+    }
+
+    /// The default look.
+    pub fn ember() -> Self {
+        Self::builtin("ember").expect("the theme that comes with the program is checked by a test")
+    }
+
+    /// Reads a theme file. `others` gives the text of a theme that it may inherit from besides the built-in
+    /// ones. Every role must be filled in by the file or by what it inherits.
+    pub fn parse(
+        file: &str,
+        text: &str,
+        others: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, LoadError> {
+        let mut draft = Draft::default();
+        draft.read(file, text, others, 0)?;
+        draft.finish(file)
+    }
+
+    /// The colour of a role.
+    pub const fn color(&self, role: Role) -> Rgb {
+        self.colors[role as usize]
+    }
+
+    /// The colour of a heat level; levels beyond the last are the last.
+    pub fn heat(&self, level: usize) -> Rgb {
+        self.heat[level.min(HEAT_LEVELS - 1)]
+    }
+}
+
+/// A theme while its file and those that it inherits from are read.
+#[derive(Default)]
+struct Draft {
+    name: String,
+    dark: Option<bool>,
+    palette: BTreeMap<String, Rgb>,
+    roles: BTreeMap<&'static str, Rgb>,
+    heat: Option<[Rgb; HEAT_LEVELS]>,
+}
+
+impl Draft {
+    fn read(
+        &mut self,
+        file: &str,
+        text: &str,
+        others: &dyn Fn(&str) -> Option<String>,
+        depth: usize,
+    ) -> Result<(), LoadError> {
+        let raw: RawTheme =
+            toml::from_str(text).map_err(|error| LoadError::toml(file, text, &error))?;
+        if let Some(parent) = &raw.inherits {
+            let name = parent.get_ref();
+            let wrong =
+                |message: String| Err(LoadError::at(file, text, Some(parent.span()), message));
+            if depth + 1 >= DEEPEST || *name == raw.name {
+                return wrong(format!("`inherits = \"{name}\"` goes round in a circle"));
+            }
+            let found = others(name).or_else(|| {
+                let known = BUILTIN.iter().find(|(known, _)| known == name);
+                known.map(|(_, text)| (*text).to_owned())
+            });
+            match found {
+                Some(found) => {
+                    self.read(&format!("themes/{name}.toml"), &found, others, depth + 1)?;
+                }
+                None => {
+                    return wrong(format!(
+                        "inherits from `{name}`, which is not there{}",
+                        nearest(name, Theme::names())
+                    ));
+                }
+            }
+        }
+        self.name = raw.name;
+        self.dark = raw.dark.or(self.dark);
+        for (name, color) in &raw.palette {
+            let parsed = Rgb::parse(color.get_ref()).ok_or_else(|| {
+                LoadError::at(
+                    file,
+                    text,
+                    Some(color.span()),
+                    format!(
+                        "palette colour `{name}` is `{}`, not of the form `#rrggbb`",
+                        color.get_ref()
+                    ),
+                )
+            })?;
+            self.palette.insert(name.clone(), parsed);
+        }
+        for (name, value) in &raw.roles {
+            self.role(name, value.get_ref())
+                .map_err(|message| LoadError::at(file, text, Some(value.span()), message))?;
+        }
+        Ok(())
+    }
+
+    fn role(&mut self, name: &str, value: &toml::Value) -> Result<(), String> {
+        if name == "heat" {
+            let steps = value
+                .as_array()
+                .filter(|steps| steps.len() == HEAT_LEVELS)
+                .ok_or_else(|| format!("`heat` must be a list of {HEAT_LEVELS} colours"))?;
+            let mut ramp = [Rgb::default(); HEAT_LEVELS];
+            for (slot, step) in ramp.iter_mut().zip(steps) {
+                *slot = self.resolve("heat", step)?;
+            }
+            self.heat = Some(ramp);
+            return Ok(());
+        }
+        let role = Role::ALL
+            .iter()
+            .find(|role| role.name() == name)
+            .ok_or_else(|| {
+                let known = Role::ALL.iter().map(|role| role.name()).chain(["heat"]);
+                format!("there is no role `{name}`{}", nearest(name, known))
+            })?;
+        let color = self.resolve(name, value)?;
+        self.roles.insert(role.name(), color);
+        Ok(())
+    }
+
+    fn resolve(&self, role: &str, value: &toml::Value) -> Result<Rgb, String> {
+        let text = value
+            .as_str()
+            .ok_or_else(|| format!("role `{role}` must be `#rrggbb` or a palette name"))?;
+        Rgb::parse(text)
+            .or_else(|| self.palette.get(text).copied())
+            .ok_or_else(|| {
+                format!(
+                    "role `{role}` names the colour `{text}`, which the palette does not have{}",
+                    nearest(text, self.palette.keys().map(String::as_str))
+                )
+            })
+    }
+
+    fn finish(self, file: &str) -> Result<Theme, LoadError> {
+        let missing = |what: &str| LoadError {
+            file: file.to_owned(),
+            line: None,
+            message: format!("role `{what}` has no colour; set it, or add `inherits = \"ember\"`"),
+        };
+        let mut colors = [Rgb::default(); Role::ALL.len()];
+        for (slot, role) in colors.iter_mut().zip(Role::ALL) {
+            *slot = *self
+                .roles
+                .get(role.name())
+                .ok_or_else(|| missing(role.name()))?;
+        }
+        let heat = self.heat.ok_or_else(|| missing("heat"))?;
+        let background = colors[Role::Background as usize];
+        Ok(Theme {
+            name: self.name,
+            dark: self.dark.unwrap_or(background.lightness() < 50.0),
+            colors,
+            heat,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> String {
+        Theme::parse("my.toml", text, &|_| None)
+            .expect_err("must be refused")
+            .to_string()
+    }
+
+    #[test]
+    fn every_builtin_theme_is_whole_and_readable() {
+        for name in Theme::names() {
+            let theme = Theme::builtin(name).expect(name);
+            assert_eq!(theme.name, name);
+            let grounds = [Role::Background, Role::Panel, Role::Selection];
+            for ground in grounds {
+                let on = |role: Role| theme.color(role).contrast(theme.color(ground));
+                for role in [
+                    Role::Text,
+                    Role::Title,
+                    Role::Accent,
+                    Role::Ok,
+                    Role::Warn,
+                    Role::Crit,
+                    Role::Info,
+                    Role::Mark,
+                    Role::IdleMoney,
+                ] {
+                    assert!(
+                        on(role) >= 4.5,
+                        "{name}: {role:?} on {ground:?} {}",
+                        on(role)
+                    );
+                }
+                assert!(on(Role::Muted) >= 3.0, "{name}: muted on {ground:?}");
+            }
+            // The open tab and a notice are written in the background colour on these.
+            for ground in [Role::Accent, Role::Crit] {
+                let ratio = theme.color(Role::Background).contrast(theme.color(ground));
+                assert!(ratio >= 4.5, "{name}: background on {ground:?} {ratio}");
+            }
+        }
+    }
+
+    #[test]
+    fn heat_rises_evenly_in_lightness() {
+        for name in Theme::names() {
+            let theme = Theme::builtin(name).expect(name);
+            let steps: Vec<f64> = (1..HEAT_LEVELS)
+                .map(|level| theme.heat(level).lightness() - theme.heat(level - 1).lightness())
+                .map(|step| if theme.dark { step } else { -step })
+                .collect();
+            for (level, step) in steps.iter().enumerate() {
+                assert!(
+                    *step > 0.4 && *step < 10.0,
+                    "{name}: step {level} is {step}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrong_theme_says_where_and_what_was_meant() {
+        assert_eq!(
+            error("name = \"x\"\ninherits = \"ember\"\n[roles]\nwarm = \"#ffffff\"\n"),
+            "my.toml:4: there is no role `warm`; did you mean `warn`?"
+        );
+        assert!(
+            error("name = \"x\"\n[roles]\ntext = \"#fff\"\n").contains("my.toml:3: role `text`")
+        );
+        assert!(error("name = \"x\"\n").contains("has no colour"));
+        assert!(error("name = \"x\"\ninherits = \"embr\"\n").contains("did you mean `ember`"));
+        assert!(error("name = \"x\"\ninherits = \"x\"\n").contains("circle"));
+        assert!(error("name = \"x\"\nroless = 1\n").contains("my.toml:2"));
+        assert!(error("name = \"x\"\n[roles]\nheat = [\"#000000\"]\n").contains("list of 16"));
+        let circle = Theme::parse("a.toml", "name = \"a\"\ninherits = \"b\"", &|_| {
+            Some(String::from("name = \"b\"\ninherits = \"a\""))
+        });
+        assert!(circle.expect_err("circle").message.contains("circle"));
+    }
+
+    #[test]
+    fn a_theme_inherits_what_it_does_not_say() {
+        let theme = Theme::parse(
+            "my.toml",
+            "name = \"x\"\ninherits = \"ember\"\n[roles]\naccent = \"moss\"\n",
+            &|_| None,
+        )
+        .expect("valid");
+        assert_eq!(theme.color(Role::Accent), Theme::ember().color(Role::Ok));
+        assert_eq!(theme.color(Role::Text), Theme::ember().color(Role::Text));
+    }
+}

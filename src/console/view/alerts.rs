@@ -1,0 +1,116 @@
+//! Alerts: findings, worst first, each with the repair that is suggested.
+
+use crate::base::Name;
+use crate::console::listing::{Column, Kind, Row, id_of};
+use crate::console::theme::Role;
+use crate::console::widget::{Cell, Value};
+use crate::fleet::finding::{Finding, Severity, Subject};
+use crate::report::Facts;
+
+use super::{Lens, Picked, Place, ViewId};
+
+/// The table of findings.
+pub static KIND: Kind = Kind {
+    columns: &[
+        Column::words("severity", "SEVERITY", 0, (8, 8), severity).sign(|facts, row| {
+            finding(facts, row).map_or(("–", Role::Muted), |finding| sign(finding.severity))
+        }),
+        Column::words("code", "CODE", 4, (8, 24), |facts, row| {
+            of(facts, row, |finding| Value::text(finding.code.as_str()))
+        }),
+        Column::words("kind", "KIND", 6, (6, 8), |facts, row| {
+            of(facts, row, |finding| Value::text(finding.subject.kind)).role(Role::Muted)
+        }),
+        Column::words("object", "OBJECT", 0, (12, 40), |facts, row| {
+            of(facts, row, |finding| Value::path(&finding.subject.key)).role(Role::Title)
+        }),
+        Column::number("since", "FOR", 1, 5, |facts, row| {
+            of(facts, row, |finding| Value::Since(finding.since))
+        }),
+        Column::words("message", "MESSAGE", 2, (16, 70), |facts, row| {
+            of(facts, row, |finding| Value::text(finding.message.as_str()))
+        }),
+        Column::words("repair", "REPAIR", 3, (12, 70), |facts, row| {
+            of(facts, row, |finding| Value::text(finding.repair.as_str())).role(Role::Warn)
+        }),
+    ],
+    collect: |facts, _| {
+        (0..facts.fleet.findings.len() as u32)
+            .map(|at| (at, 0))
+            .collect()
+    },
+    id: |facts, row| finding(facts, row).map_or(0, |finding| id_of(&finding.id)),
+    label: |_, _, _| None,
+    picked: |facts, row| finding(facts, row).map(|finding| Picked::Finding(finding.id.clone())),
+    open: |facts, row| {
+        let finding = finding(facts, row)?;
+        Some(
+            place(facts, &finding.subject)
+                .unwrap_or_else(|| Place::Facts(Picked::Finding(finding.id.clone()))),
+        )
+    },
+    faulty: |facts, row| {
+        finding(facts, row).is_some_and(|finding| finding.severity == Severity::Crit)
+    },
+    last: |_, _| false,
+    sort: None,
+    none: "nothing needs you",
+};
+
+fn finding(facts: &Facts, row: Row) -> Option<&Finding> {
+    facts.fleet.findings.get(row.0 as usize)
+}
+
+fn of<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Finding) -> Value<'a>) -> Cell<'a> {
+    match finding(facts, row) {
+        Some(finding) => Cell::new(make(finding)),
+        None => Cell::new(Value::Unknown),
+    }
+}
+
+/// A severity as a sign.
+pub const fn sign(severity: Severity) -> (&'static str, Role) {
+    match severity {
+        Severity::Crit => ("▲", Role::Crit),
+        Severity::Warn => ("●", Role::Warn),
+        Severity::Info => ("○", Role::Info),
+    }
+}
+
+fn severity(facts: &Facts, row: Row) -> Cell<'_> {
+    let Some(finding) = finding(facts, row) else {
+        return Cell::new(Value::Unknown);
+    };
+    let (_, role) = sign(finding.severity);
+    Cell::text(finding.severity.name()).role(role)
+}
+
+/// Where the object of a finding is shown.
+pub fn place(facts: &Facts, subject: &Subject) -> Option<Place> {
+    let name = &subject.key.name;
+    match subject.kind {
+        "Node" => Some(Place::Part(ViewId::Nodes, Lens::Node(name.clone()))),
+        "Pool" => Some(Place::Part(ViewId::Nodes, Lens::Pool(name.clone()))),
+        "Device" => device_of(facts, name).map(Place::Facts),
+        "Source" => Some(Place::Facts(Picked::Source(name.clone()))),
+        "Job" => facts
+            .fleet
+            .jobs
+            .iter()
+            .find(|job| job.id.key == subject.key)
+            .map(|job| Place::Part(ViewId::Jobs, Lens::Job(job.id.clone()))),
+        "Pod" => facts
+            .fleet
+            .pod(&subject.key)
+            .map(|pod| Place::Part(ViewId::Jobs, Lens::Job(pod.job.clone()))),
+        _ => None,
+    }
+}
+
+/// The device of this id, `NODE/gpu3`.
+pub fn device_of(facts: &Facts, id: &Name) -> Option<Picked> {
+    let (node, _) = id.rsplit_once('/')?;
+    let node = facts.fleet.node(node)?;
+    let device = node.devices.iter().find(|device| device.id == *id)?;
+    Some(Picked::Device(node.name().clone(), device.index))
+}

@@ -1,0 +1,253 @@
+//! Cost: what is burned an hour, by one scope at a time. The rows add up to the total, which stands above them.
+
+use ratatui::layout::Rect;
+
+use crate::base::{Name, Rate};
+use crate::console::brush::Brush;
+use crate::console::commands::{Command, Context};
+use crate::console::listing::{Column, Kind, Row, id_of};
+use crate::console::theme::Role;
+use crate::console::widget::{Cell, Value};
+use crate::cost::{CostRow, Scope};
+use crate::report::Facts;
+
+use super::pools::money;
+use super::sheet::Sheet;
+use super::{COST, Lens, Picked, Place, Turn, View, ViewId};
+
+/// The name of what no row of a scope holds.
+const UNATTRIBUTED: &str = "unattributed";
+
+/// The table of one scope.
+pub static KIND: Kind = Kind {
+    columns: &[
+        Column::words("name", "NAME", 0, (12, 40), name),
+        Column::number("devices", "DEVICES", 3, 7, |facts, row| {
+            of(facts, row, |row| Value::Count(i64::from(row.devices)))
+        }),
+        Column::graphic("share", "SHARE", 4, (4, 24), share),
+        Column::number("burn", "$/h", 0, 7, |facts, at| {
+            money(row(facts, at), |row| row.spend.burn).role(Role::Accent)
+        }),
+        Column::number("free", "FREE $/h", 1, 7, |facts, at| {
+            blue(money(row(facts, at), |row| row.spend.free))
+        }),
+        Column::number("idle", "HELD IDLE $/h", 1, 7, |facts, at| {
+            blue(money(row(facts, at), |row| row.spend.idle_allocated))
+        }),
+        Column::number("unpriced", "NO PRICE", 6, 4, |facts, row| {
+            of(facts, row, |row| Value::Count(i64::from(row.unpriced))).role(Role::Muted)
+        }),
+        Column::words("price", "PRICE FROM", 5, (8, 40), |facts, row| {
+            of(facts, row, |row| {
+                Value::known(row.price_source.as_deref(), Value::text)
+            })
+            .role(Role::Muted)
+        }),
+        Column::words("as-of", "AS OF", 7, (10, 10), |facts, row| {
+            of(facts, row, |row| {
+                Value::known(row.price_as_of.as_deref(), Value::text)
+            })
+            .role(Role::Muted)
+        }),
+    ],
+    collect: |facts, lens| {
+        let scope = scope_of(lens);
+        let rows = facts.burn.rows.get(&scope).map_or(0, Vec::len);
+        (0..rows as u32).map(|at| (scope as u32, at)).collect()
+    },
+    id: |facts, at| row(facts, at).map_or(0, |row| id_of((row.scope, &row.name))),
+    label: |_, _, _| None,
+    picked: |facts, at| row(facts, at).map(|row| Picked::Cost(row.scope, row.name.clone())),
+    open,
+    faulty: |facts, at| row(facts, at).is_some_and(|row| row.unpriced > 0),
+    last: |facts, at| row(facts, at).is_some_and(|row| row.name.as_str() == UNATTRIBUTED),
+    sort: Some((3, true)),
+    none: "nothing has a price yet",
+};
+
+/// Idle money in its colour, none of it muted.
+fn blue(cell: Cell<'_>) -> Cell<'_> {
+    let none = cell.value == Value::Money(Rate::ZERO);
+    cell.role(if none { Role::Muted } else { Role::IdleMoney })
+}
+
+const fn scope_of(lens: &Lens) -> Scope {
+    match lens {
+        Lens::Cost(scope) => *scope,
+        _ => Scope::Team,
+    }
+}
+
+fn row(facts: &Facts, row: Row) -> Option<&CostRow> {
+    let scope = Scope::ALL.get(row.0 as usize)?;
+    facts.burn.rows.get(scope)?.get(row.1 as usize)
+}
+
+fn of<'a>(facts: &'a Facts, at: Row, make: impl FnOnce(&'a CostRow) -> Value<'a>) -> Cell<'a> {
+    match row(facts, at) {
+        Some(row) => Cell::new(make(row)),
+        None => Cell::new(Value::Unknown),
+    }
+}
+
+fn name(facts: &Facts, at: Row) -> Cell<'_> {
+    let plain = row(facts, at).is_some_and(|row| row.name.as_str() == UNATTRIBUTED);
+    of(facts, at, |row| Value::text(row.name.as_str())).role(if plain {
+        Role::Muted
+    } else {
+        Role::Title
+    })
+}
+
+fn share(facts: &Facts, at: Row) -> Cell<'_> {
+    of(facts, at, |row| match facts.burn.total.burn.usd() {
+        total if total > 0.0 => Value::Bar(row.spend.burn.usd() / total),
+        _ => Value::Unknown,
+    })
+}
+
+fn open(facts: &Facts, at: Row) -> Option<Place> {
+    let row = row(facts, at)?;
+    if row.name.as_str() == UNATTRIBUTED {
+        return Some(Place::Facts(Picked::Cost(row.scope, row.name.clone())));
+    }
+    let name = row.name.clone();
+    Some(match row.scope {
+        Scope::Pool => Place::Part(ViewId::Nodes, Lens::Pool(name)),
+        Scope::Queue => Place::Part(ViewId::Jobs, Lens::Queue(name)),
+        Scope::Team => Place::Part(ViewId::Jobs, Lens::Team(name)),
+        Scope::Class => Place::Part(ViewId::Nodes, Lens::Class(name)),
+        Scope::Job => facts
+            .fleet
+            .jobs
+            .iter()
+            .find(|job| job.id.to_string() == name.as_str())
+            .map_or_else(
+                || Place::Facts(Picked::Cost(Scope::Job, name)),
+                |job| Place::Part(ViewId::Jobs, Lens::Job(job.id.clone())),
+            ),
+    })
+}
+
+/// Money by one scope, with the scopes to choose from and the total above.
+pub struct CostView {
+    sheet: Sheet,
+}
+
+/// Lines above the table: scopes, total, air.
+const ABOVE: u16 = 3;
+
+impl CostView {
+    /// Money by this scope.
+    pub fn new(scope: Scope) -> Self {
+        Self {
+            sheet: Sheet::new(ViewId::Cost, &KIND, Lens::Cost(scope)),
+        }
+    }
+
+    fn below(area: Rect) -> Rect {
+        let above = ABOVE.min(area.height);
+        Rect::new(area.x, area.y + above, area.width, area.height - above)
+    }
+}
+
+impl View for CostView {
+    fn id(&self) -> ViewId {
+        ViewId::Cost
+    }
+    fn trail(&self) -> String {
+        format!("by {}", scope_of(&self.sheet.listing.lens).name())
+    }
+    fn contexts(&self) -> &'static [Context] {
+        COST
+    }
+    fn refresh(&mut self, facts: &Facts, settle: bool) {
+        self.sheet.refresh(facts, settle);
+    }
+    fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> Turn {
+        if command == Command::Group {
+            let scope = scope_of(&self.sheet.listing.lens);
+            let at = Scope::ALL.iter().position(|known| *known == scope);
+            let next = Scope::ALL[(at.unwrap_or(0) + 1) % Scope::ALL.len()];
+            self.sheet.listing.set_lens(Lens::Cost(next), facts);
+            return Turn::Done;
+        }
+        self.sheet.obey(command, facts, Self::below(area))
+    }
+    fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool {
+        self.sheet.point(facts, x, y, Self::below(area))
+    }
+    fn set_filter(&mut self, words: &str, facts: &Facts) -> Result<(), String> {
+        self.sheet.set_filter(words, facts)
+    }
+    fn filter(&self) -> &str {
+        self.sheet.filter()
+    }
+    fn picked(&self, facts: &Facts) -> Option<Picked> {
+        self.sheet.picked(facts)
+    }
+    fn counts(&self) -> (usize, usize) {
+        self.sheet.counts()
+    }
+    fn is_unsettled(&self) -> bool {
+        self.sheet.is_unsettled()
+    }
+    fn faults_only(&self) -> bool {
+        self.sheet.faults_only()
+    }
+    fn on_screen(&self, _: &Facts, _: Rect) -> Vec<Name> {
+        Vec::new()
+    }
+
+    fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
+        let chosen = scope_of(&self.sheet.listing.lens);
+        let (muted, title) = (brush.ink.fg(Role::Muted), brush.ink.fg(Role::Title));
+        let mut pieces = vec![("burn an hour by  ", muted)];
+        for scope in Scope::ALL {
+            let style = if scope == chosen {
+                brush.ink.bold(Role::Accent)
+            } else {
+                muted
+            };
+            pieces.push((scope.name(), style));
+            pieces.push(("   ", muted));
+        }
+        let room = area.width.saturating_sub(2);
+        brush.pieces(area.x + 2, area.y, room, &pieces);
+        if area.height > 1 {
+            let burn = &facts.burn;
+            let total = format!("${}/h", burn.total.burn);
+            let free = format!("${}/h", burn.total.free);
+            let idle = format!("${}/h", burn.total.idle_allocated);
+            let devices = super::super::text::counted(u64::from(burn.devices), "device");
+            let unpriced = if burn.unpriced > 0 {
+                format!("   {} without a price", burn.unpriced)
+            } else {
+                String::new()
+            };
+            let (accent, blue) = (
+                brush.ink.bold(Role::Accent),
+                brush.ink.bold(Role::IdleMoney),
+            );
+            brush.pieces(
+                area.x + 2,
+                area.y + 1,
+                room,
+                &[
+                    ("total  ", muted),
+                    (&total, accent),
+                    ("   free ", muted),
+                    (&free, blue),
+                    ("   held idle ", muted),
+                    (&idle, blue),
+                    ("   ", muted),
+                    (&devices, title),
+                    (&unpriced, brush.ink.fg(Role::Warn)),
+                    ("   list prices, not a bill", muted),
+                ],
+            );
+        }
+        self.sheet.paint(facts, brush, Self::below(area), true);
+    }
+}

@@ -1,0 +1,155 @@
+//! One node or one job: what is known of it above, its devices below.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use crate::base::Name;
+use crate::console::brush::{Brush, Ink};
+use crate::console::color::ColorDepth;
+use crate::console::commands::{Command, Context};
+use crate::console::theme::{Role, Theme};
+use crate::console::widget::panel::panel;
+use crate::fleet::job::JobKey;
+use crate::report::Facts;
+
+use super::describe::{describe, draw_lines};
+use super::sheet::Sheet;
+use super::{Lens, Picked, TABLE, Turn, View, ViewId, devices};
+
+/// An object's facts over a table of its devices.
+pub struct Detail {
+    subject: Picked,
+    sheet: Sheet,
+    width: u16,
+    /// Lines that what is known takes at this width.
+    lines: u16,
+}
+
+impl Detail {
+    /// A node.
+    pub fn node(name: Name) -> Self {
+        Self {
+            subject: Picked::Node(name.clone()),
+            sheet: Sheet::new(ViewId::Nodes, &devices::KIND, Lens::Node(name)),
+            width: 120,
+            lines: 10,
+        }
+    }
+
+    /// A job.
+    pub fn job(id: JobKey) -> Self {
+        Self {
+            subject: Picked::Job(id.clone()),
+            sheet: Sheet::new(ViewId::Jobs, &devices::KIND, Lens::Job(id)),
+            width: 120,
+            lines: 10,
+        }
+    }
+
+    /// What is known takes the height that it was seen to need, up to three fifths; the table has the rest.
+    fn split(&self, area: Rect) -> (Rect, Rect) {
+        let above = self.lines.saturating_add(2).min(area.height * 3 / 5);
+        let air = u16::from(area.height > 20);
+        (
+            Rect::new(area.x, area.y, area.width, above),
+            Rect::new(
+                area.x,
+                area.y + above + air,
+                area.width,
+                area.height - above - air,
+            ),
+        )
+    }
+
+    fn measure(&mut self, facts: &Facts, width: u16) {
+        // What is measured is not shown: neither the moment nor the ink matters to the number of lines.
+        let ink = Ink {
+            theme: Theme::ember(),
+            depth: ColorDepth::None,
+            ascii: false,
+        };
+        let mut buf = Buffer::empty(Rect::new(0, 0, 1, 1));
+        let mut brush = Brush::new(&mut buf, &ink, facts.now);
+        self.width = width;
+        self.lines = match describe(facts, &self.subject, &mut brush) {
+            Some(sheet) => {
+                let none = Rect::new(0, 0, width.saturating_sub(4), 0);
+                draw_lines(&mut brush, none, &sheet.lines, 0) as u16
+            }
+            None => 1,
+        };
+    }
+}
+
+impl View for Detail {
+    fn id(&self) -> ViewId {
+        self.sheet.id()
+    }
+    fn trail(&self) -> String {
+        self.subject.name()
+    }
+    fn contexts(&self) -> &'static [Context] {
+        TABLE
+    }
+    fn fit(&mut self, facts: &Facts, area: Rect, _paired: bool) {
+        self.measure(facts, area.width);
+    }
+    fn refresh(&mut self, facts: &Facts, settle: bool) {
+        self.measure(facts, self.width);
+        self.sheet.refresh(facts, settle);
+    }
+    fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> Turn {
+        let (_, below) = self.split(area);
+        self.sheet.obey(command, facts, below)
+    }
+    fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool {
+        let (_, below) = self.split(area);
+        self.sheet.point(facts, x, y, below)
+    }
+    fn set_filter(&mut self, words: &str, facts: &Facts) -> Result<(), String> {
+        self.sheet.set_filter(words, facts)
+    }
+    fn filter(&self) -> &str {
+        self.sheet.filter()
+    }
+    fn picked(&self, facts: &Facts) -> Option<Picked> {
+        self.sheet
+            .picked(facts)
+            .or_else(|| Some(self.subject.clone()))
+    }
+    fn counts(&self) -> (usize, usize) {
+        self.sheet.counts()
+    }
+    fn is_unsettled(&self) -> bool {
+        self.sheet.is_unsettled()
+    }
+    fn faults_only(&self) -> bool {
+        self.sheet.faults_only()
+    }
+    fn on_screen(&self, facts: &Facts, area: Rect) -> Vec<Name> {
+        let (_, below) = self.split(area);
+        let (_, rows) = self.sheet.listing.window(Sheet::height(below));
+        let mut names: Vec<Name> = rows
+            .iter()
+            .filter_map(|row| facts.fleet.nodes.get(row.0 as usize))
+            .map(|node| node.name().clone())
+            .collect();
+        names.dedup();
+        names
+    }
+
+    fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
+        let (above, below) = self.split(area);
+        match describe(facts, &self.subject, brush) {
+            Some(sheet) => {
+                let inside = panel(brush, above, &sheet.title, &sheet.note);
+                draw_lines(brush, inside, &sheet.lines, 0);
+            }
+            None => {
+                let words = format!("{} has gone", self.subject.name());
+                brush.say(above.x + 2, above.y, above.width, &words, Role::Warn);
+            }
+        }
+        self.sheet.paint(facts, brush, below, true);
+    }
+}

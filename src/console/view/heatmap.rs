@@ -1,0 +1,434 @@
+//! The heatmap: every device a cell, grouped and zoomed; what is under the cursor beside it.
+
+use ratatui::layout::Rect;
+
+use crate::base::Name;
+use crate::console::brush::Brush;
+use crate::console::commands::{Command, Context};
+use crate::console::filter::Filter;
+use crate::console::listing::{Row, fields, matches};
+use crate::report::Facts;
+
+use super::glow::{Glows, Metric, Scale};
+use super::heatmap_draw::{TILE, split};
+use super::layout::{Grouping, Line, Map, NODE, Plan};
+use super::{HEATMAP, Lens, Picked, Place, Turn, View, ViewId, devices};
+
+/// What a cell is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Zoom {
+    Nodes,
+    Devices,
+    OneNode,
+}
+
+/// The heatmap's state.
+pub struct Heatmap {
+    lens: Lens,
+    pub(super) metric: Metric,
+    pub(super) grouping: Grouping,
+    pub(super) scale: Scale,
+    pub(super) by_value: bool,
+    /// `None` until the operator or the first fleet decides.
+    zoom: Option<Zoom>,
+    filter: Option<Filter>,
+    faults: bool,
+    width: u16,
+    height: u16,
+    pub(super) paired: bool,
+    pub(super) map: Map,
+    pub(super) glows: Glows,
+    /// Mean of the metric of each group, where known.
+    pub(super) means: Vec<Option<f64>>,
+    /// What the map was made of, while it shows everything by place.
+    made_of: Option<u64>,
+    shown: usize,
+    pub(super) total: usize,
+    pub(super) cursor: usize,
+    /// The device or node under the cursor, wherever it comes to stand.
+    chosen: Option<(Name, u32)>,
+    offset: usize,
+}
+
+impl Heatmap {
+    /// A heatmap of this part.
+    pub fn new(lens: Lens) -> Self {
+        Self {
+            lens,
+            metric: Metric::default(),
+            grouping: Grouping::default(),
+            scale: Scale::default(),
+            by_value: false,
+            zoom: None,
+            filter: None,
+            faults: false,
+            width: 76,
+            height: 20,
+            paired: true,
+            map: Map::default(),
+            glows: Glows::default(),
+            means: Vec::new(),
+            made_of: None,
+            shown: 0,
+            total: 0,
+            cursor: 0,
+            chosen: None,
+            offset: 0,
+        }
+    }
+
+    pub(super) fn zoom(&self) -> Zoom {
+        self.zoom.unwrap_or(Zoom::Devices)
+    }
+
+    fn make(&mut self, facts: &Facts) {
+        self.glows.update(facts, self.metric, self.scale);
+        let made_of = self.made_of(facts);
+        let by_place = self.filter.is_none() && !self.faults && !self.by_value;
+        if !by_place || self.made_of != Some(made_of) {
+            self.lay_out(facts);
+            self.made_of = by_place.then(|| self.made_of(facts));
+        }
+        self.means = self
+            .map
+            .groups
+            .iter()
+            .map(|group| {
+                let spots = &self.map.spots[group.spots.clone()];
+                let (sum, count) = spots.iter().fold((0.0, 0), |(sum, count), spot| {
+                    let (more, known) = self.glows.sum(spot.row.0, spot.row.1);
+                    (sum + more, count + known)
+                });
+                (count > 0).then(|| sum / f64::from(count))
+            })
+            .collect();
+        self.find_cursor(facts);
+    }
+
+    /// What the map of all devices by place depends on, as a number: while it stays, so does the map.
+    fn made_of(&self, facts: &Facts) -> u64 {
+        use std::hash::{Hash, Hasher};
+        let mut hasher = rustc_hash::FxHasher::default();
+        let zoom = self.zoom.map(|zoom| zoom as u8);
+        (zoom, self.grouping as u8, self.width, self.paired).hash(&mut hasher);
+        if self.zoom() == Zoom::OneNode {
+            self.chosen.as_ref().map(|(node, _)| node).hash(&mut hasher);
+        }
+        let holders = matches!(
+            self.grouping,
+            Grouping::Queue | Grouping::Job | Grouping::Team
+        ) || matches!(self.lens, Lens::Job(_) | Lens::Team(_) | Lens::Queue(_));
+        for node in facts.fleet.nodes.iter() {
+            (node.name(), &node.pool, &node.rack, node.devices.len()).hash(&mut hasher);
+            match self.grouping {
+                Grouping::Domain => node.clique.hash(&mut hasher),
+                Grouping::Zone => node.zone.hash(&mut hasher),
+                _ if holders => {
+                    for device in &node.devices {
+                        let pod = device
+                            .first_holder()
+                            .map(|(pod, _)| std::sync::Arc::as_ptr(pod));
+                        pod.hash(&mut hasher);
+                    }
+                }
+                _ => {}
+            }
+        }
+        hasher.finish()
+    }
+
+    fn lay_out(&mut self, facts: &Facts) {
+        self.total = facts
+            .fleet
+            .nodes
+            .iter()
+            .flat_map(|node| node.devices.iter().map(move |device| (node, device)))
+            .filter(|(node, device)| devices::holds(&self.lens, node, device))
+            .count();
+        if self.zoom.is_none() && self.total > 0 {
+            // A fleet of more than two screens begins as nodes.
+            let screen = usize::from(self.width) * usize::from(self.height.max(1)) * 2;
+            self.zoom = Some(if self.total > screen * 2 {
+                Zoom::Nodes
+            } else {
+                Zoom::Devices
+            });
+        }
+        let zoom = self.zoom();
+        let only = match (&self.chosen, zoom) {
+            (Some((node, _)), Zoom::OneNode) => Some(node.clone()),
+            _ => None,
+        };
+        let plan = Plan {
+            grouping: if zoom == Zoom::OneNode {
+                Grouping::Pool
+            } else {
+                self.grouping
+            },
+            width: self.width,
+            paired: self.paired && zoom != Zoom::OneNode,
+            by_node: zoom == Zoom::Nodes,
+        };
+        let (lens, filter, faults) = (&self.lens, self.filter.as_ref(), self.faults);
+        let glows = &self.glows;
+        let value = |row: Row| match glows.sum(row.0, row.1) {
+            (_, 0) => -1.0,
+            (sum, count) => sum / f64::from(count),
+        };
+        self.map = Map::make(
+            facts,
+            plan,
+            |node, device, row: Row| {
+                only.as_ref().is_none_or(|only| node.name() == only)
+                    && devices::holds(lens, node, device)
+                    && (!faults || (devices::KIND.faulty)(facts, row))
+                    && filter.is_none_or(|filter| matches(filter, &devices::KIND, facts, row))
+            },
+            self.by_value.then_some(&value as &dyn Fn(Row) -> f64),
+        );
+        self.shown = self.map.groups.iter().map(|group| group.devices).sum();
+    }
+
+    /// Puts the cursor back on what it stood on; where that has gone, it stays in its place.
+    fn find_cursor(&mut self, facts: &Facts) {
+        let place = self.chosen.as_ref().and_then(|(node, index)| {
+            let at = facts
+                .fleet
+                .nodes
+                .binary_search_by(|known| known.name().cmp(node))
+                .ok()?;
+            let within = facts.fleet.nodes[at]
+                .devices
+                .iter()
+                .position(|device| device.index == *index);
+            let spots = &self.map.spots;
+            let exact = within.and_then(|within| {
+                spots
+                    .iter()
+                    .position(|spot| spot.row == (at as u32, within as u32))
+            });
+            // After a zoom the node stands for the device, or its first device for the node.
+            exact.or_else(|| spots.iter().position(|spot| spot.row.0 == at as u32))
+        });
+        self.cursor = place
+            .unwrap_or(self.cursor)
+            .min(self.map.spots.len().saturating_sub(1));
+        self.choose(facts);
+    }
+
+    fn choose(&mut self, facts: &Facts) {
+        if let Some(spot) = self.map.spots.get(self.cursor)
+            && let Some(node) = facts.fleet.nodes.get(spot.row.0 as usize)
+        {
+            let index = match node.devices.get(spot.row.1 as usize) {
+                Some(device) => device.index,
+                None => match &self.chosen {
+                    Some((name, index)) if name == node.name() => *index,
+                    _ => 0,
+                },
+            };
+            self.chosen = Some((node.name().clone(), index));
+        }
+        self.offset = self.first();
+    }
+
+    /// The first line of the window: the cursor's line is in sight, with its group's head if that fits.
+    pub(super) fn first(&self) -> usize {
+        if self.zoom() == Zoom::OneNode {
+            return 0;
+        }
+        let height = usize::from(self.height.max(1));
+        let most = self.map.lines.len().saturating_sub(height);
+        let line = self.map.line_of(self.cursor).map_or(0, |(line, _)| line);
+        let least = (line + 1).saturating_sub(height);
+        let head = if line <= 1 { 0 } else { line };
+        self.offset.max(least).min(head).min(most)
+    }
+
+    fn moved(&mut self, facts: &Facts, command: Command) {
+        let page = isize::try_from(self.height.max(2)).unwrap_or(20);
+        let last = self.map.spots.len().saturating_sub(1);
+        let columns = usize::from((self.width / TILE.0).max(1));
+        let in_node = self.zoom() == Zoom::OneNode;
+        let cursor = self.cursor;
+        self.cursor = match command {
+            Command::Left if in_node => cursor.saturating_sub(1),
+            Command::Right if in_node => (cursor + 1).min(last),
+            Command::Up if in_node => cursor.checked_sub(columns).unwrap_or(cursor),
+            Command::Down if in_node => {
+                if cursor + columns <= last {
+                    cursor + columns
+                } else {
+                    cursor
+                }
+            }
+            Command::Left => self.map.horizontal(cursor, false),
+            Command::Right => self.map.horizontal(cursor, true),
+            Command::Up => self.map.vertical(cursor, -1),
+            Command::Down => self.map.vertical(cursor, 1),
+            Command::PageUp => self.map.vertical(cursor, -page),
+            Command::PageDown => self.map.vertical(cursor, page),
+            Command::Top => 0,
+            _ => last,
+        };
+        self.choose(facts);
+    }
+
+    fn visible(&self) -> &[Line] {
+        let from = self.first();
+        let to = (from + usize::from(self.height)).min(self.map.lines.len());
+        &self.map.lines[from..to]
+    }
+}
+
+fn next<T: Copy + PartialEq>(all: &[T], now: T) -> T {
+    let at = all.iter().position(|known| *known == now).unwrap_or(0);
+    all[(at + 1) % all.len()]
+}
+
+impl View for Heatmap {
+    fn id(&self) -> ViewId {
+        ViewId::Devices
+    }
+    fn trail(&self) -> String {
+        self.lens.title()
+    }
+    fn contexts(&self) -> &'static [Context] {
+        HEATMAP
+    }
+
+    fn fit(&mut self, facts: &Facts, area: Rect, paired: bool) {
+        let map = split(facts, area).map;
+        if (map.width, map.height, paired) != (self.width, self.height, self.paired) {
+            (self.width, self.height, self.paired) = (map.width, map.height, paired);
+            self.make(facts);
+        }
+    }
+
+    fn refresh(&mut self, facts: &Facts, _settle: bool) {
+        self.make(facts);
+    }
+
+    fn on(&mut self, command: Command, facts: &Facts, _area: Rect) -> Turn {
+        match command {
+            Command::Up
+            | Command::Down
+            | Command::Left
+            | Command::Right
+            | Command::Top
+            | Command::Bottom
+            | Command::PageUp
+            | Command::PageDown => {
+                self.moved(facts, command);
+                return Turn::Done;
+            }
+            Command::Open => {
+                return match (self.zoom(), self.picked(facts)) {
+                    (Zoom::Nodes, Some(Picked::Node(node))) => {
+                        Turn::Go(Place::Part(ViewId::Nodes, Lens::Node(node)))
+                    }
+                    (_, picked) => picked.map(Place::Facts).into(),
+                };
+            }
+            Command::Metric => self.metric = next(&Metric::ALL, self.metric),
+            Command::Group => self.grouping = next(&Grouping::ALL, self.grouping),
+            Command::Scale => self.scale = next(&Scale::ALL, self.scale),
+            Command::Order => self.by_value = !self.by_value,
+            Command::Faults => self.faults = !self.faults,
+            Command::ZoomIn => {
+                self.zoom = Some(match self.zoom() {
+                    Zoom::Nodes => Zoom::Devices,
+                    Zoom::Devices | Zoom::OneNode => Zoom::OneNode,
+                });
+            }
+            Command::ZoomOut => {
+                self.zoom = Some(match self.zoom() {
+                    Zoom::OneNode => Zoom::Devices,
+                    Zoom::Devices | Zoom::Nodes => Zoom::Nodes,
+                });
+            }
+            _ => return Turn::NotMine,
+        }
+        self.make(facts);
+        Turn::Done
+    }
+
+    fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool {
+        let map = split(facts, area).map;
+        if self.zoom() == Zoom::OneNode || x < map.x || y < map.y {
+            return false;
+        }
+        let line = self.first() + usize::from(y - map.y);
+        let Some(Line::Cells { top, bottom, .. }) = self.map.lines.get(line) else {
+            return false;
+        };
+        let hit = top
+            .clone()
+            .chain(bottom.clone())
+            .find(|spot| self.map.spots[*spot].x == x - map.x);
+        if let Some(spot) = hit {
+            self.cursor = spot;
+            self.choose(facts);
+        }
+        hit.is_some()
+    }
+
+    fn set_filter(&mut self, words: &str, facts: &Facts) -> Result<(), String> {
+        let filter = if words.trim().is_empty() {
+            None
+        } else {
+            Some(Filter::parse(words, &fields(&devices::KIND))?)
+        };
+        if filter != self.filter {
+            self.filter = filter;
+            self.make(facts);
+        }
+        Ok(())
+    }
+    fn filter(&self) -> &str {
+        self.filter.as_ref().map_or("", |filter| &filter.text)
+    }
+    fn picked(&self, facts: &Facts) -> Option<Picked> {
+        let spot = self.map.spots.get(self.cursor)?;
+        let node = facts.fleet.nodes.get(spot.row.0 as usize)?;
+        if spot.row.1 == NODE {
+            return Some(Picked::Node(node.name().clone()));
+        }
+        let device = node.devices.get(spot.row.1 as usize)?;
+        Some(Picked::Device(node.name().clone(), device.index))
+    }
+    fn counts(&self) -> (usize, usize) {
+        (self.shown, self.total)
+    }
+    fn is_unsettled(&self) -> bool {
+        false
+    }
+    fn faults_only(&self) -> bool {
+        self.faults
+    }
+
+    fn on_screen(&self, facts: &Facts, _area: Rect) -> Vec<Name> {
+        let mut nodes: Vec<u32> = Vec::new();
+        for line in self.visible() {
+            if let Line::Cells { top, bottom, .. } = line {
+                for spot in top.clone().chain(bottom.clone()) {
+                    let node = self.map.spots[spot].row.0;
+                    if nodes.last() != Some(&node) {
+                        nodes.push(node);
+                    }
+                }
+            }
+        }
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+            .iter()
+            .filter_map(|at| facts.fleet.nodes.get(*at as usize))
+            .map(|node| node.name().clone())
+            .collect()
+    }
+
+    fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
+        self.paint(facts, brush, area);
+    }
+}

@@ -1,0 +1,259 @@
+//! Jobs: what each asks for and holds, where it stands and why, what it costs.
+
+use crate::console::listing::{Column, Kind, Row, id_of};
+use crate::console::theme::Role;
+use crate::console::widget::{Cell, Value};
+use crate::fleet::job::{Job, JobState};
+use crate::report::Facts;
+
+use super::{Lens, Picked, Place, ViewId};
+
+/// The table of jobs.
+pub static KIND: Kind = Kind {
+    columns: &[
+        Column::words("job", "JOB", 0, (26, 44), name)
+            .sign(|facts, row| job(facts, row).map_or(("–", Role::Muted), |job| sign(job.state))),
+        Column::words("state", "STATE", 6, (8, 9), state),
+        Column::words("kind", "KIND", 10, (5, 14), |facts, row| {
+            of(facts, row, |job| Value::text(job.id.kind.as_str())).role(Role::Muted)
+        }),
+        Column::words("queue", "QUEUE", 8, (9, 16), |facts, row| {
+            of(facts, row, |job| {
+                Value::known(job.queue.as_deref(), Value::text)
+            })
+        }),
+        Column::words("team", "TEAM", 7, (8, 16), |facts, row| {
+            of(facts, row, |job| Value::text(job.team.as_str()))
+        }),
+        Column::number("devices", "DEV", 0, 3, devices),
+        Column::words("class", "CLASS", 5, (4, 12), |facts, row| {
+            of(facts, row, |job| {
+                Value::known(job.class.as_deref(), Value::text)
+            })
+        }),
+        Column::number("prio", "PRIO", 9, 4, |facts, row| {
+            of(facts, row, |job| {
+                Value::known(job.priority, |priority| Value::Count(i64::from(priority)))
+            })
+            .role(Role::Muted)
+        }),
+        Column::number("age", "WAIT/RUN", 1, 6, age),
+        Column::number("util", "UTIL", 4, 5, util),
+        Column::words("place", "REASON OR PLACE", 3, (15, 60), place),
+        Column::number("burn", "$/h", 2, 6, burn),
+        Column::number("cost", "$ SO FAR", 11, 6, cost).wide(),
+        Column::number("idle", "IDLE DEV", 12, 4, |facts, row| {
+            of(facts, row, |job| Value::Count(i64::from(job.idle_devices)))
+        })
+        .wide(),
+        Column::number("pods", "PODS", 13, 4, |facts, row| {
+            of(facts, row, |job| Value::Count(job.pods.len() as i64))
+        })
+        .wide(),
+        Column::number("restarts", "RESTARTS", 14, 4, |facts, row| {
+            of(facts, row, |job| {
+                Value::known(job.failure.as_ref(), |failure| {
+                    Value::Count(i64::from(failure.restarts))
+                })
+            })
+        })
+        .wide(),
+    ],
+    collect,
+    id: |facts, row| job(facts, row).map_or(0, |job| id_of(&job.id)),
+    label: |facts, row, key| {
+        let job = job(facts, row)?;
+        job.pods
+            .iter()
+            .find_map(|pod| pod.seen.labels.get(key))
+            .map(|value| value.to_string())
+    },
+    picked: |facts, row| job(facts, row).map(|job| Picked::Job(job.id.clone())),
+    open: |facts, row| {
+        job(facts, row).map(|job| Place::Part(ViewId::Jobs, Lens::Job(job.id.clone())))
+    },
+    faulty: |facts, row| {
+        job(facts, row).is_some_and(|job| job.state == JobState::Failed || job.failure.is_some())
+    },
+    last: |_, _| false,
+    sort: None,
+    none: "no job asks for an accelerator",
+};
+
+fn collect(facts: &Facts, lens: &Lens) -> Vec<Row> {
+    facts
+        .fleet
+        .jobs
+        .iter()
+        .enumerate()
+        .filter(|(_, job)| match lens {
+            Lens::Team(team) => job.team == *team,
+            Lens::Queue(queue) => job.queue.as_ref() == Some(queue),
+            Lens::Class(class) => job.class.as_ref() == Some(class),
+            Lens::Pool(pool) => job.pools.contains(pool),
+            _ => true,
+        })
+        .map(|(at, _)| (at as u32, 0))
+        .collect()
+}
+
+fn job(facts: &Facts, row: Row) -> Option<&Job> {
+    facts.fleet.jobs.get(row.0 as usize).map(|job| &**job)
+}
+
+fn of<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Job) -> Value<'a>) -> Cell<'a> {
+    match job(facts, row) {
+        Some(job) => Cell::new(make(job)),
+        None => Cell::new(Value::Unknown),
+    }
+}
+
+/// A job's state as a sign.
+pub const fn sign(state: JobState) -> (&'static str, Role) {
+    match state {
+        JobState::Waiting => ("○", Role::Warn),
+        JobState::Starting | JobState::Finishing => ("◐", Role::Info),
+        JobState::Running => ("●", Role::Ok),
+        JobState::Suspended => ("□", Role::Muted),
+        JobState::Failed => ("×", Role::Crit),
+        JobState::Done => ("✓", Role::Muted),
+    }
+}
+
+fn name(facts: &Facts, row: Row) -> Cell<'_> {
+    of(facts, row, |job| Value::path(&job.id.key)).role(Role::Title)
+}
+
+fn state(facts: &Facts, row: Row) -> Cell<'_> {
+    let role = match job(facts, row).map(|job| job.state) {
+        Some(JobState::Waiting) => Role::Warn,
+        Some(JobState::Failed) => Role::Crit,
+        _ => Role::Muted,
+    };
+    of(facts, row, |job| Value::text(job.state.name())).role(role)
+}
+
+fn devices(facts: &Facts, row: Row) -> Cell<'_> {
+    of(facts, row, |job| {
+        let (held, asked) = (
+            u64::from(job.devices_allocated),
+            u64::from(job.devices_requested),
+        );
+        // A job that holds what it asks for says it once; one that waits for all of it, too.
+        if held == asked || held == 0 {
+            Value::Count(asked as i64)
+        } else {
+            Value::Part(held, asked)
+        }
+    })
+}
+
+fn age(facts: &Facts, row: Row) -> Cell<'_> {
+    let Some(job) = job(facts, row) else {
+        return Cell::new(Value::Unknown);
+    };
+    let waits = matches!(job.state, JobState::Waiting | JobState::Suspended);
+    let since = if waits {
+        Some(job.waiting_since.unwrap_or(job.created))
+    } else {
+        job.started
+    };
+    let role = if job.state == JobState::Waiting {
+        Role::Warn
+    } else {
+        Role::Text
+    };
+    Cell::new(Value::known(since, Value::Since)).role(role)
+}
+
+fn util(facts: &Facts, row: Row) -> Cell<'_> {
+    let idle = job(facts, row)
+        .is_some_and(|job| job.idle_devices > 0 && job.idle_devices * 2 >= job.devices_allocated);
+    let cell = of(facts, row, |job| {
+        if job.devices_allocated == 0 {
+            return Value::Empty;
+        }
+        Value::known(job.util, Value::Ratio)
+    });
+    if idle {
+        cell.role(Role::IdleMoney).mark("▲")
+    } else {
+        cell
+    }
+}
+
+/// Why it waits or failed; else where it runs.
+pub fn where_or_why(job: &Job) -> String {
+    match job.state {
+        JobState::Waiting | JobState::Suspended => {
+            if job.reason.is_empty() {
+                job.reason_code.unwrap_or("–").to_owned()
+            } else {
+                job.reason.to_string()
+            }
+        }
+        JobState::Failed => job
+            .failure
+            .as_ref()
+            .map_or_else(|| job.reason.to_string(), why_failed),
+        _ => {
+            let mut nodes: Vec<&str> = job.places.iter().map(|place| place.node.as_str()).collect();
+            nodes.dedup();
+            match (nodes.as_slice(), &*job.pools) {
+                ([], []) => String::from("–"),
+                ([one], _) => (*one).to_owned(),
+                ([], pools) => pools.join(" "),
+                (many, []) => format!("{} nodes", many.len()),
+                (many, pools) => format!("{} · {} nodes", pools.join(" "), many.len()),
+            }
+        }
+    }
+}
+
+/// A failure in a few words.
+pub fn why_failed(failure: &crate::fleet::observe::Failure) -> String {
+    let mut words = Vec::new();
+    if !failure.message.is_empty() {
+        words.push(failure.message.to_string());
+    }
+    if let Some(code) = failure.exit_code {
+        words.push(format!("exit code {code}"));
+    }
+    if failure.restarts > 0 {
+        words.push(super::super::text::counted(
+            u64::from(failure.restarts),
+            "restart",
+        ));
+    }
+    if words.is_empty() {
+        String::from("failed")
+    } else {
+        words.join(", ")
+    }
+}
+
+fn place(facts: &Facts, row: Row) -> Cell<'_> {
+    let role = match job(facts, row).map(|job| job.state) {
+        Some(JobState::Failed) => Role::Crit,
+        Some(JobState::Waiting) => Role::Text,
+        _ => Role::Muted,
+    };
+    of(facts, row, |job| Value::text(where_or_why(job))).role(role)
+}
+
+fn burn(facts: &Facts, row: Row) -> Cell<'_> {
+    of(facts, row, |job| {
+        Value::known(facts.burn.jobs.get(&job.id), |(spend, _)| {
+            Value::Money(spend.burn)
+        })
+    })
+    .role(Role::Accent)
+}
+
+fn cost(facts: &Facts, row: Row) -> Cell<'_> {
+    of(facts, row, |job| {
+        Value::known(facts.burn.jobs.get(&job.id), |(_, so_far)| {
+            Value::Sum(*so_far)
+        })
+    })
+}

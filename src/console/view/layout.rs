@@ -1,0 +1,444 @@
+//! Where each device stands on the heatmap: groups under one another, racks beside one another, nodes as tiles.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::base::Name;
+use crate::console::listing::Row;
+use crate::console::widget::cell::natural;
+use crate::fleet::device::{Device, Pod};
+use crate::fleet::node::Node;
+use crate::report::Facts;
+
+/// What devices are grouped by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Grouping {
+    /// Pool, then rack.
+    #[default]
+    Pool,
+    /// Rack alone.
+    Rack,
+    /// NVLink domain or TPU slice.
+    Domain,
+    /// Queue.
+    Queue,
+    /// Job.
+    Job,
+    /// Team.
+    Team,
+    /// Zone.
+    Zone,
+}
+
+impl Grouping {
+    /// Every grouping, in the order of the key.
+    pub const ALL: [Self; 7] = [
+        Self::Pool,
+        Self::Rack,
+        Self::Domain,
+        Self::Queue,
+        Self::Job,
+        Self::Team,
+        Self::Zone,
+    ];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pool => "pool ▸ rack",
+            Self::Rack => "rack",
+            Self::Domain => "link domain",
+            Self::Queue => "queue",
+            Self::Job => "job",
+            Self::Team => "team",
+            Self::Zone => "zone",
+        }
+    }
+
+    /// True when all devices of a node are in one group.
+    const fn is_of_node(self) -> bool {
+        matches!(self, Self::Pool | Self::Rack | Self::Domain | Self::Zone)
+    }
+
+    /// The group of a device and the row of racks within it.
+    fn of(self, node: &Node, device: &Device) -> Key {
+        let or_none =
+            |name: Option<&Name>, none: &str| name.cloned().unwrap_or_else(|| Name::new(none));
+        let holder = device.first_holder().map(|(pod, _)| pod);
+        let group = match self {
+            Self::Pool => return (node.pool.clone(), node.rack.clone()),
+            Self::Rack => or_none(node.rack.as_ref(), "no rack known"),
+            Self::Domain => or_none(node.clique.as_ref(), "no domain known"),
+            Self::Zone => or_none(node.zone.as_ref(), "no zone known"),
+            Self::Queue => or_none(holder.and_then(|pod| pod.queue.as_ref()), "no queue"),
+            Self::Job => {
+                holder.map_or_else(|| Name::new("free"), |pod| Name::from(pod.job.to_string()))
+            }
+            Self::Team => or_none(holder.map(|pod| &pod.team), "free"),
+        };
+        (group, None)
+    }
+}
+
+/// A group, and a rack within it.
+type Key = (Name, Option<Name>);
+
+/// A cell's device, or a whole node where `row.1` is [`NODE`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Spot {
+    /// Column from the left of the map.
+    pub x: u16,
+    /// Node and device.
+    pub row: Row,
+}
+
+/// Stands for all devices of a node.
+pub const NODE: u32 = u32::MAX;
+
+/// One line of the map.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Line {
+    /// A group's name.
+    Head(usize),
+    /// Cells: ranges of spots above and below, and labels with their columns.
+    Cells {
+        /// Upper devices.
+        top: std::ops::Range<usize>,
+        /// Lower devices; empty where each has a cell of its own.
+        bottom: std::ops::Range<usize>,
+        /// Racks' names.
+        labels: Vec<(u16, Name)>,
+    },
+    /// Air.
+    Blank,
+}
+
+/// A group with what its head says.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Group {
+    /// Its name.
+    pub name: Name,
+    /// Its devices.
+    pub devices: usize,
+    /// Its cells.
+    pub spots: std::ops::Range<usize>,
+}
+
+/// The whole map; only a window of it is drawn.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Map {
+    /// Lines from the top.
+    pub lines: Vec<Line>,
+    /// Groups in order.
+    pub groups: Vec<Group>,
+    /// Every cell, by line, upper before lower, from the left.
+    pub spots: Vec<Spot>,
+}
+
+/// How the map is made.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Plan {
+    /// What devices are grouped by.
+    pub grouping: Grouping,
+    /// Cells across.
+    pub width: u16,
+    /// Two devices a cell.
+    pub paired: bool,
+    /// A cell is a node.
+    pub by_node: bool,
+}
+
+/// The devices of one node in one rack of a group.
+type Tile = Vec<Row>;
+type Racks = BTreeMap<Option<Name>, Vec<Tile>>;
+
+struct Gathered {
+    racks: Racks,
+    devices: usize,
+}
+
+impl Map {
+    /// Lays out the devices that `wanted` lets through; within a rack by `value` where there is one, most first, else
+    /// by place.
+    pub fn make(
+        facts: &Facts,
+        plan: Plan,
+        wanted: impl Fn(&Node, &Device, Row) -> bool,
+        value: Option<&dyn Fn(Row) -> f64>,
+    ) -> Self {
+        let mut gathered = gather(facts, plan, wanted);
+        let mut names: Vec<Name> = gathered.keys().cloned().collect();
+        names.sort_by(|a, b| natural(a, b));
+        let mut map = Self::default();
+        for name in names {
+            let Some(mut group) = gathered.remove(&name) else {
+                continue;
+            };
+            if let Some(value) = value {
+                sort_by_value(&mut group.racks, value);
+            }
+            if !map.lines.is_empty() {
+                map.lines.push(Line::Blank);
+            }
+            map.lines.push(Line::Head(map.groups.len()));
+            map.groups.push(Group {
+                name,
+                devices: group.devices,
+                spots: 0..0,
+            });
+            let from = map.spots.len();
+            map.band(plan, group.racks);
+            if let Some(group) = map.groups.last_mut() {
+                group.spots = from..map.spots.len();
+            }
+        }
+        map
+    }
+
+    /// Lays the racks of one group side by side, line under line.
+    fn band(&mut self, plan: Plan, racks: Racks) {
+        let tile = racks
+            .values()
+            .flatten()
+            .map(Vec::len)
+            .max()
+            .unwrap_or(1)
+            .clamp(1, usize::from(plan.width.max(1)));
+        // A tile of one or two cells needs no gap: it would be more air than map.
+        let gap = usize::from(tile > 2);
+        let label = racks
+            .keys()
+            .flatten()
+            .map(|rack| super::super::text::width(rack))
+            .max()
+            .map_or(0, |widest| widest.min(10) + 1);
+        let most_tiles = racks.values().map(Vec::len).max().unwrap_or(1);
+        let room = usize::from(plan.width).saturating_sub(label).max(1);
+        let fit = ((room + gap) / (tile + gap)).max(1);
+        let rows_a_line = if plan.paired { 2 } else { 1 };
+        let across = if most_tiles > fit * rows_a_line {
+            fit
+        } else {
+            most_tiles.div_ceil(rows_a_line).max(1)
+        };
+        let unit = label + across * (tile + gap) - gap;
+        let units = if racks.len() > 1 {
+            ((usize::from(plan.width) + 2) / (unit + 2)).max(1)
+        } else {
+            1
+        };
+        let mut order: Vec<(Option<Name>, Vec<Tile>)> = racks.into_iter().collect();
+        order.sort_by(|a, b| match (&a.0, &b.0) {
+            (Some(a), Some(b)) => natural(a, b),
+            (a, b) => b.is_some().cmp(&a.is_some()),
+        });
+        for side_by_side in order.chunks(units) {
+            let rows = side_by_side
+                .iter()
+                .map(|(_, tiles)| tiles_high(tiles, tile, across))
+                .max()
+                .unwrap_or(0);
+            for line in 0..rows.div_ceil(rows_a_line) {
+                let labels = if line == 0 {
+                    side_by_side
+                        .iter()
+                        .enumerate()
+                        .filter_map(|(at, (rack, _))| {
+                            Some(((at * (unit + 2)) as u16, rack.clone()?))
+                        })
+                        .collect()
+                } else {
+                    Vec::new()
+                };
+                let mut ranges = [0..0, 0..0];
+                for (half, range) in ranges.iter_mut().enumerate().take(rows_a_line) {
+                    let from = self.spots.len();
+                    let row = line * rows_a_line + half;
+                    for (at, (_, tiles)) in side_by_side.iter().enumerate() {
+                        let left = at * (unit + 2) + label;
+                        place(&mut self.spots, tiles, row, tile, gap, across, left);
+                    }
+                    *range = from..self.spots.len();
+                }
+                let [top, bottom] = ranges;
+                self.lines.push(Line::Cells {
+                    top,
+                    bottom,
+                    labels,
+                });
+            }
+        }
+    }
+
+    /// The line of a spot and whether it is the lower device.
+    pub fn line_of(&self, spot: usize) -> Option<(usize, bool)> {
+        // Lines hold rising ranges of spots, heads and air none: the first line that ends behind it is the one.
+        let at = self.lines.iter().position(|line| match line {
+            Line::Cells { top, bottom, .. } => top.contains(&spot) || bottom.contains(&spot),
+            _ => false,
+        })?;
+        match &self.lines[at] {
+            Line::Cells { bottom, .. } => Some((at, bottom.contains(&spot))),
+            _ => None,
+        }
+    }
+
+    /// Rows of devices from the top: each a range of spots.
+    fn rows(&self) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
+        self.lines
+            .iter()
+            .filter_map(|line| match line {
+                Line::Cells { top, bottom, .. } => Some([top.clone(), bottom.clone()]),
+                _ => None,
+            })
+            .flatten()
+            .filter(|range| !range.is_empty())
+    }
+
+    /// The spot `by` rows below (above when negative), as near in its column as there is one.
+    pub fn vertical(&self, spot: usize, by: isize) -> usize {
+        let rows: Vec<std::ops::Range<usize>> = self.rows().collect();
+        let Some(at) = rows.iter().position(|range| range.contains(&spot)) else {
+            return spot;
+        };
+        let target = at
+            .saturating_add_signed(by)
+            .min(rows.len().saturating_sub(1));
+        let x = self.spots[spot].x;
+        rows[target]
+            .clone()
+            .min_by_key(|candidate| self.spots[*candidate].x.abs_diff(x))
+            .unwrap_or(spot)
+    }
+
+    /// The next spot to the right or left in the same row; stays at its ends.
+    pub fn horizontal(&self, spot: usize, right: bool) -> usize {
+        let Some(range) = self.rows().find(|range| range.contains(&spot)) else {
+            return spot;
+        };
+        if right {
+            (spot + 1).min(range.end - 1)
+        } else {
+            spot.saturating_sub(1).max(range.start)
+        }
+    }
+}
+
+fn gather(
+    facts: &Facts,
+    plan: Plan,
+    wanted: impl Fn(&Node, &Device, Row) -> bool,
+) -> FxHashMap<Name, Gathered> {
+    let mut groups: FxHashMap<Name, Gathered> = FxHashMap::default();
+    for (at, node) in facts.fleet.nodes.iter().enumerate() {
+        // Devices side by side mostly belong together: the group is looked up once for each run of them.
+        let mut run: Tile = Vec::with_capacity(node.devices.len());
+        let mut last: Option<(Option<&Arc<Pod>>, Key)> = None;
+        for (within, device) in node.devices.iter().enumerate() {
+            let row = (at as u32, within as u32);
+            if !wanted(node, device, row) {
+                continue;
+            }
+            let holder = device.first_holder().map(|(pod, _)| pod);
+            let same = last.as_ref().is_some_and(|(before, _)| {
+                plan.grouping.is_of_node()
+                    || match (before, holder) {
+                        (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+                        (a, b) => a.is_none() && b.is_none(),
+                    }
+            });
+            if !same {
+                if let Some((_, key)) = last.take() {
+                    add(&mut groups, key, std::mem::take(&mut run), plan);
+                }
+                last = Some((holder, plan.grouping.of(node, device)));
+            }
+            run.push(row);
+        }
+        if let Some((_, key)) = last {
+            add(&mut groups, key, run, plan);
+        }
+    }
+    groups
+}
+
+/// Adds a run of devices of one node to its group.
+fn add(groups: &mut FxHashMap<Name, Gathered>, key: Key, run: Tile, plan: Plan) {
+    let group = groups.entry(key.0).or_insert_with(|| Gathered {
+        racks: Racks::new(),
+        devices: 0,
+    });
+    group.devices += run.len();
+    let tiles = match group.racks.get_mut(&key.1) {
+        Some(tiles) => tiles,
+        None => group.racks.entry(key.1).or_default(),
+    };
+    let node = run[0].0;
+    match tiles.last_mut().filter(|tile| tile[0].0 == node) {
+        Some(_) if plan.by_node => {}
+        Some(tile) => tile.extend(run),
+        None if plan.by_node => tiles.push(vec![(node, NODE)]),
+        None => tiles.push(run),
+    }
+}
+
+fn sort_by_value(racks: &mut Racks, value: &dyn Fn(Row) -> f64) {
+    for tiles in racks.values_mut() {
+        let sizes: Vec<usize> = tiles.iter().map(Vec::len).collect();
+        let mut keyed: Vec<(f64, Row)> = tiles
+            .drain(..)
+            .flatten()
+            .map(|row| (value(row), row))
+            .collect();
+        keyed.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let mut rest = keyed.into_iter().map(|(_, row)| row);
+        tiles.extend(
+            sizes
+                .into_iter()
+                .map(|size| rest.by_ref().take(size).collect::<Tile>()),
+        );
+    }
+}
+
+/// Rows of devices that these tiles take; a tile wider than the map goes on below itself.
+fn tiles_high(tiles: &[Tile], tile: usize, across: usize) -> usize {
+    let deep = tiles
+        .iter()
+        .map(|cells| cells.len().div_ceil(tile))
+        .max()
+        .unwrap_or(1);
+    tiles.len().div_ceil(across) * deep
+}
+
+/// Appends the spots of one row of one rack.
+fn place(
+    spots: &mut Vec<Spot>,
+    tiles: &[Tile],
+    row: usize,
+    tile: usize,
+    gap: usize,
+    across: usize,
+    left: usize,
+) {
+    let deep = tiles
+        .iter()
+        .map(|cells| cells.len().div_ceil(tile))
+        .max()
+        .unwrap_or(1);
+    let (tile_row, within) = (row / deep, row % deep);
+    for (column, cells) in tiles
+        .iter()
+        .skip(tile_row * across)
+        .take(across)
+        .enumerate()
+    {
+        for (at, cell) in cells.iter().skip(within * tile).take(tile).enumerate() {
+            spots.push(Spot {
+                x: u16::try_from(left + column * (tile + gap) + at).unwrap_or(u16::MAX),
+                row: *cell,
+            });
+        }
+    }
+}

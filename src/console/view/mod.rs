@@ -1,0 +1,225 @@
+//! The views: one file each. A view keeps its cursor, order and filter, and draws what the facts say.
+
+use ratatui::layout::Rect;
+
+use crate::base::{Name, ObjectKey};
+use crate::cost::Scope;
+use crate::fleet::job::JobKey;
+use crate::report::Facts;
+
+use super::brush::Brush;
+use super::commands::{Command, Context};
+
+pub mod alerts;
+pub mod cost;
+pub mod describe;
+pub mod detail;
+pub mod devices;
+pub mod fleet;
+pub mod glow;
+pub mod heatmap;
+mod heatmap_draw;
+pub mod jobs;
+pub mod layout;
+pub mod nodes;
+pub mod pools;
+pub mod sheet;
+pub mod sources;
+pub mod strip;
+
+macro_rules! views {
+    ($($variant:ident $name:literal $digit:literal;)*) => {
+        /// The views that a digit opens.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum ViewId { $(#[doc = concat!("`", $name, "`")] $variant,)* }
+
+        impl ViewId {
+            /// Every view, in the order of the tabs.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// Its name.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// The digit on its tab.
+            pub const fn digit(self) -> char {
+                match self { $(Self::$variant => $digit,)* }
+            }
+        }
+    };
+}
+
+views! {
+    Fleet "fleet" '1';
+    Pools "pools" '2';
+    Devices "devices" '3';
+    Jobs "jobs" '5';
+    Nodes "nodes" '6';
+    Cost "cost" '7';
+    Alerts "alerts" '8';
+    Sources "sources" '0';
+}
+
+/// Which part of everything a view shows.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Lens {
+    /// All of it.
+    #[default]
+    All,
+    /// What belongs to a pool.
+    Pool(Name),
+    /// What is on a node.
+    Node(Name),
+    /// What a job holds.
+    Job(JobKey),
+    /// What belongs to a team.
+    Team(Name),
+    /// What a queue holds or keeps waiting.
+    Queue(Name),
+    /// Devices of a class, or jobs that want it.
+    Class(Name),
+    /// Money by this scope.
+    Cost(Scope),
+}
+
+impl Lens {
+    /// As the trail names it; empty for everything.
+    pub fn title(&self) -> String {
+        match self {
+            Self::All | Self::Cost(_) => String::new(),
+            Self::Pool(name) => format!("pool {name}"),
+            Self::Node(name) => format!("node {name}"),
+            Self::Job(job) => format!("job {job}"),
+            Self::Team(name) => format!("team {name}"),
+            Self::Queue(name) => format!("queue {name}"),
+            Self::Class(name) => format!("class {name}"),
+        }
+    }
+}
+
+/// An object of the fleet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Picked {
+    /// A pool.
+    Pool(Name),
+    /// A node.
+    Node(Name),
+    /// A device: node and index.
+    Device(Name, u32),
+    /// A job.
+    Job(JobKey),
+    /// A pod.
+    Pod(ObjectKey),
+    /// A finding, by id.
+    Finding(Name),
+    /// A source.
+    Source(Name),
+    /// A row of money.
+    Cost(Scope, Name),
+}
+
+impl Picked {
+    /// Its name, as one would paste it into a command line.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Pool(name)
+            | Self::Node(name)
+            | Self::Finding(name)
+            | Self::Source(name)
+            | Self::Cost(_, name) => name.to_string(),
+            Self::Device(node, index) => format!("{node}/gpu{index}"),
+            Self::Job(job) => job.to_string(),
+            Self::Pod(pod) => pod.to_string(),
+        }
+    }
+}
+
+/// Where `open` leads.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// A view of a part.
+    Part(ViewId, Lens),
+    /// Everything known of an object, over the view.
+    Facts(Picked),
+}
+
+/// What a command came to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Turn {
+    /// Done.
+    Done,
+    /// Done, and now show this.
+    Go(Place),
+    /// Not a command of this view.
+    NotMine,
+}
+
+impl From<Option<Place>> for Turn {
+    fn from(place: Option<Place>) -> Self {
+        place.map_or(Self::Done, Self::Go)
+    }
+}
+
+/// A view: its own cursor, order and filter, and how it is drawn.
+pub trait View {
+    /// Whose tab is lit.
+    fn id(&self) -> ViewId;
+    /// What the trail says after the tab; empty at the top.
+    fn trail(&self) -> String;
+    /// Whose keys are heard, first served first.
+    fn contexts(&self) -> &'static [Context];
+    /// Takes the room that it will be drawn in; `paired` when two devices share a cell.
+    fn fit(&mut self, _facts: &Facts, _area: Rect, _paired: bool) {}
+    /// Takes new facts; `settle` lets rows change places.
+    fn refresh(&mut self, facts: &Facts, settle: bool);
+    /// Obeys a command.
+    fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> Turn;
+    /// Takes a press of the mouse at a place within `area`; true when something is there.
+    fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool;
+    /// Sets the filter; an error says what is wrong with it and leaves the old one.
+    fn set_filter(&mut self, words: &str, facts: &Facts) -> Result<(), String>;
+    /// The filter as typed.
+    fn filter(&self) -> &str;
+    /// What is under the cursor.
+    fn picked(&self, facts: &Facts) -> Option<Picked>;
+    /// Rows shown, and rows without filter.
+    fn counts(&self) -> (usize, usize);
+    /// True when the order is no longer that of the values.
+    fn is_unsettled(&self) -> bool;
+    /// True when only faults are shown.
+    fn faults_only(&self) -> bool;
+    /// Nodes whose devices are on screen.
+    fn on_screen(&self, facts: &Facts, area: Rect) -> Vec<Name>;
+    /// Draws it.
+    fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect);
+}
+
+/// Keys of table views.
+pub const TABLE: &[Context] = &[Context::Table, Context::Global, Context::Anywhere];
+/// Keys of the cost view.
+pub const COST: &[Context] = &[
+    Context::Cost,
+    Context::Table,
+    Context::Global,
+    Context::Anywhere,
+];
+/// Keys of the heatmap.
+pub const HEATMAP: &[Context] = &[Context::Heatmap, Context::Global, Context::Anywhere];
+
+/// Makes a view of a part; `Lens::All` makes the one behind the tab.
+pub fn open(id: ViewId, lens: Lens) -> Box<dyn View> {
+    match (id, lens) {
+        (ViewId::Fleet, _) => Box::new(fleet::FleetView::new()),
+        (ViewId::Devices, lens) => Box::new(heatmap::Heatmap::new(lens)),
+        (ViewId::Nodes, Lens::Node(node)) => Box::new(detail::Detail::node(node)),
+        (ViewId::Jobs, Lens::Job(job)) => Box::new(detail::Detail::job(job)),
+        (ViewId::Cost, Lens::Cost(scope)) => Box::new(cost::CostView::new(scope)),
+        (ViewId::Cost, _) => Box::new(cost::CostView::new(Scope::Team)),
+        (ViewId::Pools, lens) => Box::new(sheet::Sheet::new(id, &pools::KIND, lens)),
+        (ViewId::Jobs, lens) => Box::new(sheet::Sheet::new(id, &jobs::KIND, lens)),
+        (ViewId::Nodes, lens) => Box::new(sheet::Sheet::new(id, &nodes::KIND, lens)),
+        (ViewId::Alerts, lens) => Box::new(sheet::Sheet::new(id, &alerts::KIND, lens)),
+        (ViewId::Sources, lens) => Box::new(sheet::Sheet::new(id, &sources::KIND, lens)),
+    }
+}

@@ -1,0 +1,242 @@
+//! Nodes: health, place, devices, heat, power and money of each.
+
+use std::borrow::Cow;
+
+use crate::console::listing::{Column, Kind, Row, id_of};
+use crate::console::theme::Role;
+use crate::console::widget::{Cell, Value};
+use crate::fleet::Known;
+use crate::fleet::device::Device;
+use crate::fleet::node::Node;
+use crate::fleet::observe::Table;
+use crate::fleet::signal::Signal;
+use crate::report::Facts;
+
+use super::{Lens, Picked, Place, ViewId};
+
+/// The table of nodes.
+pub static KIND: Kind = Kind {
+    columns: &[
+        Column::words("node", "NODE", 0, (18, 40), name).sign(|facts, row| {
+            node(facts, row).map_or(("–", Role::Muted), |node| {
+                let (sign, role, _) = state_of(facts, node);
+                (sign, role)
+            })
+        }),
+        Column::words("state", "STATE", 2, (6, 18), state),
+        Column::words("pool", "POOL", 4, (12, 24), |facts, row| {
+            of(facts, row, |node| Value::text(node.pool.as_str()))
+        }),
+        Column::words("rack", "RACK", 6, (4, 14), |facts, row| {
+            of(facts, row, |node| {
+                Value::known(node.rack.as_deref(), Value::text)
+            })
+        }),
+        Column::words("zone", "ZONE", 9, (4, 16), |facts, row| {
+            of(facts, row, |node| {
+                Value::known(node.zone.as_deref(), Value::text)
+            })
+            .role(Role::Muted)
+        }),
+        Column::words("class", "CLASS", 5, (4, 14), class),
+        Column::number("devices", "HELD/DEV", 0, 5, held),
+        Column::graphic("alloc", "ALLOCATED", 7, (4, 8), allocated),
+        Column::number("util", "UTIL", 1, 4, util),
+        Column::number("mem", "MEM", 8, 4, memory),
+        Column::number("temp", "T MAX", 3, 5, temp),
+        Column::number("power", "kW", 8, 4, |facts, row| {
+            reading(facts, row, |node| {
+                Value::known(node.power_watts(), |watts| Value::Power(watts, None))
+            })
+        }),
+        Column::number("pods", "PODS", 10, 4, |facts, row| {
+            of(facts, row, |node| Value::Count(i64::from(node.pod_count))).role(Role::Muted)
+        }),
+        Column::number("burn", "$/h", 1, 5, |facts, row| {
+            of(facts, row, |node| {
+                Value::known(facts.burn.nodes.get(node.name()), |rate| {
+                    Value::Money(*rate)
+                })
+            })
+            .role(Role::Accent)
+        }),
+        Column::words("type", "TYPE", 11, (8, 20), |facts, row| {
+            of(facts, row, |node| {
+                Value::known(node.instance_type.as_deref(), Value::text)
+            })
+        })
+        .wide(),
+        Column::words("driver", "DRIVER", 12, (6, 14), |facts, row| {
+            of(facts, row, |node| {
+                Value::known(node.driver.as_deref(), Value::text)
+            })
+        })
+        .wide(),
+        Column::words("billing", "BILLING", 13, (8, 9), |facts, row| {
+            of(facts, row, |node| {
+                Value::known(node.billing, |billing| Value::text(billing.name()))
+            })
+        })
+        .wide(),
+        Column::number("age", "AGE", 14, 5, |facts, row| {
+            of(facts, row, |node| Value::Since(node.seen.created))
+        })
+        .wide(),
+    ],
+    collect,
+    id: |facts, row| node(facts, row).map_or(0, |node| id_of(node.name())),
+    label: |facts, row, key| {
+        let value = node(facts, row)?.seen.labels.get(key)?;
+        Some(value.to_string())
+    },
+    picked: |facts, row| node(facts, row).map(|node| Picked::Node(node.name().clone())),
+    open: |facts, row| {
+        node(facts, row).map(|node| Place::Part(ViewId::Nodes, Lens::Node(node.name().clone())))
+    },
+    faulty: |facts, row| {
+        node(facts, row).is_some_and(|node| {
+            node.ready != Some(true) || node.devices.iter().any(|device| device.health.is_fault())
+        })
+    },
+    last: |_, _| false,
+    sort: None,
+    none: "the cluster has no node",
+};
+
+/// Nodes that have or should have accelerators; all of them when none has.
+fn collect(facts: &Facts, lens: &Lens) -> Vec<Row> {
+    let inside = |node: &Node| match lens {
+        Lens::Pool(pool) => node.pool == *pool,
+        Lens::Class(class) => node.devices.iter().any(|device| device.class == *class),
+        _ => true,
+    };
+    let accelerated = |node: &Node| !node.devices.is_empty() || node.device_capacity > 0;
+    let any = facts.fleet.nodes.iter().any(|node| accelerated(node));
+    facts
+        .fleet
+        .nodes
+        .iter()
+        .enumerate()
+        .filter(|(_, node)| inside(node) && (!any || accelerated(node)))
+        .map(|(at, _)| (at as u32, 0))
+        .collect()
+}
+
+fn node(facts: &Facts, row: Row) -> Option<&Node> {
+    facts.fleet.nodes.get(row.0 as usize).map(|node| &**node)
+}
+
+fn of<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Node) -> Value<'a>) -> Cell<'a> {
+    match node(facts, row) {
+        Some(node) => Cell::new(make(node)),
+        None => Cell::new(Value::Unknown),
+    }
+}
+
+fn reading<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Node) -> Value<'a>) -> Cell<'a> {
+    let stale = node(facts, row).is_some_and(|node| {
+        !node.devices.is_empty() && node.devices.iter().all(|device| device.is_stale(facts.now))
+    });
+    of(facts, row, make).stale(stale)
+}
+
+/// A node's state as a sign and words: silent and not ready before faults before cordons.
+pub fn state_of(facts: &Facts, node: &Node) -> (&'static str, Role, Cow<'static, str>) {
+    let faults = node
+        .devices
+        .iter()
+        .filter(|device| device.health.is_fault())
+        .count();
+    match (node.ready, faults, &node.cordon) {
+        _ if matches!(facts.fleet.known(Table::Nodes), Known::Lost(_)) => {
+            ("–", Role::Muted, Cow::Borrowed("lost"))
+        }
+        (Some(false), ..) => ("▲", Role::Crit, Cow::Borrowed("not ready")),
+        (None, ..) => ("▲", Role::Crit, Cow::Borrowed("silent")),
+        (_, 1.., _) => (
+            "×",
+            Role::Crit,
+            Cow::Owned(super::super::text::counted(faults as u64, "fault")),
+        ),
+        (_, _, Some(_)) => ("◐", Role::Warn, Cow::Borrowed("cordoned")),
+        _ => ("●", Role::Ok, Cow::Borrowed("ready")),
+    }
+}
+
+fn name(facts: &Facts, row: Row) -> Cell<'_> {
+    of(facts, row, |node| Value::text(node.name().as_str())).role(Role::Title)
+}
+
+fn state(facts: &Facts, row: Row) -> Cell<'_> {
+    let Some(node) = node(facts, row) else {
+        return Cell::new(Value::Unknown);
+    };
+    let (_, role, words) = state_of(facts, node);
+    let role = if role == Role::Ok { Role::Muted } else { role };
+    Cell::text(words).role(role)
+}
+
+fn class(facts: &Facts, row: Row) -> Cell<'_> {
+    of(facts, row, |node| match node.devices.first() {
+        Some(device) => Value::text(device.class.as_str()),
+        None => Value::Unknown,
+    })
+}
+
+fn held(facts: &Facts, row: Row) -> Cell<'_> {
+    of(facts, row, |node| {
+        let held = node
+            .devices
+            .iter()
+            .filter(|device| device.is_allocated())
+            .count();
+        Value::Part(held as u64, node.devices.len() as u64)
+    })
+}
+
+fn allocated(facts: &Facts, row: Row) -> Cell<'_> {
+    of(facts, row, |node| {
+        let held = node
+            .devices
+            .iter()
+            .filter(|device| device.is_allocated())
+            .count();
+        match node.devices.len() {
+            0 => Value::Unknown,
+            all => Value::Bar(held as f64 / all as f64),
+        }
+    })
+}
+
+/// The mean of what is known of a node's devices.
+pub fn mean(node: &Node, of: impl Fn(&Device) -> Option<f64>) -> Option<f64> {
+    let (mut sum, mut count) = (0.0, 0u32);
+    for value in node.devices.iter().filter_map(of) {
+        sum += value;
+        count += 1;
+    }
+    (count > 0).then(|| sum / f64::from(count))
+}
+
+fn util(facts: &Facts, row: Row) -> Cell<'_> {
+    reading(facts, row, |node| {
+        Value::known(mean(node, Device::util), Value::Ratio)
+    })
+}
+
+fn memory(facts: &Facts, row: Row) -> Cell<'_> {
+    reading(facts, row, |node| {
+        Value::known(mean(node, Device::memory_ratio), Value::Ratio)
+    })
+}
+
+fn temp(facts: &Facts, row: Row) -> Cell<'_> {
+    reading(facts, row, |node| {
+        let hottest = node
+            .devices
+            .iter()
+            .filter_map(|device| device.signals.get(Signal::Temp))
+            .reduce(f64::max);
+        Value::known(hottest, Value::Celsius)
+    })
+}

@@ -1,0 +1,253 @@
+//! Pools: size, fill, heat, power and money of each.
+
+use crate::base::Rate;
+use crate::console::listing::{Column, Kind, Row, id_of};
+use crate::console::theme::Role;
+use crate::console::widget::{Cell, Value};
+use crate::cost::{CostRow, Scope};
+use crate::fleet::history::{FleetSignal, Track};
+use crate::fleet::pool::Pool;
+use crate::report::Facts;
+
+use super::{Lens, Picked, Place, ViewId};
+
+/// Idle money is marked from this share of a pool's burn on.
+const WASTE_FROM: f64 = 0.10;
+
+/// The table of pools.
+pub static KIND: Kind = Kind {
+    columns: &[
+        Column::words("pool", "POOL", 0, (15, 28), name)
+            .sign(|facts, row| pool(facts, row).map_or(("–", Role::Muted), sign)),
+        Column::words("class", "CLASS", 5, (8, 16), class),
+        Column::words("mode", "MODE", 10, (7, 7), mode),
+        Column::words("billing", "BILLING", 9, (8, 9), billing),
+        Column::number("free", "FREE/TOTAL", 0, 10, free),
+        Column::graphic("alloc", "ALLOCATED", 0, (4, 12), allocated),
+        Column::graphic("util", "UTIL 60m", 1, (4, 16), util).trend(util_track),
+        Column::number("mem", "MEM", 8, 4, memory),
+        Column::number("temp", "T MAX", 6, 5, temp),
+        Column::number("power", "kW/CAP", 7, 7, power),
+        Column::number("wait", "WAIT", 3, 5, waiting),
+        Column::number("burn", "$/h", 0, 6, burn),
+        Column::number("idle", "IDLE $/h", 2, 9, idle),
+        Column::number("nodes", "READY/NODES", 11, 7, nodes).wide(),
+        Column::number("cordoned", "CORDONED", 12, 4, cordoned).wide(),
+        Column::words("limits", "MIN..MAX", 13, (6, 12), limits).wide(),
+        Column::words("owner", "OWNER", 14, (6, 20), owner).wide(),
+        Column::number("unhealthy", "UNHEALTHY", 11, 4, unhealthy).wide(),
+    ],
+    collect,
+    id: |facts, row| pool(facts, row).map_or(0, |pool| id_of(&pool.name)),
+    label: |_, _, _| None,
+    picked: |facts, row| pool(facts, row).map(|pool| Picked::Pool(pool.name.clone())),
+    open: |facts, row| {
+        pool(facts, row).map(|pool| Place::Part(ViewId::Nodes, Lens::Pool(pool.name.clone())))
+    },
+    faulty: |facts, row| {
+        pool(facts, row)
+            .is_some_and(|pool| pool.devices.unhealthy > 0 || pool.nodes.ready < pool.nodes.total)
+    },
+    last: |_, _| false,
+    sort: None,
+    none: "no node has an accelerator",
+};
+
+fn collect(facts: &Facts, _: &Lens) -> Vec<Row> {
+    (0..facts.fleet.pools.len() as u32)
+        .map(|at| (at, 0))
+        .collect()
+}
+
+fn pool(facts: &Facts, row: Row) -> Option<&Pool> {
+    facts.fleet.pools.get(row.0 as usize)
+}
+
+fn cost(facts: &Facts, row: Row) -> Option<&CostRow> {
+    facts.burn.row(Scope::Pool, &pool(facts, row)?.name)
+}
+
+fn of<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Pool) -> Value<'a>) -> Cell<'a> {
+    match pool(facts, row) {
+        Some(pool) => Cell::new(make(pool)),
+        None => Cell::new(Value::Unknown),
+    }
+}
+
+/// A reading of a pool: dimmed when it is stale.
+fn reading<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Pool) -> Value<'a>) -> Cell<'a> {
+    let stale = pool(facts, row).is_some_and(|pool| pool.stale);
+    of(facts, row, make).stale(stale)
+}
+
+/// A pool's state as a sign: faults before missing nodes before emptiness.
+pub fn sign(pool: &Pool) -> (&'static str, Role) {
+    if pool.devices.unhealthy > 0 {
+        ("▲", Role::Crit)
+    } else if pool.nodes.ready < pool.nodes.total || pool.nodes.cordoned > 0 {
+        ("◐", Role::Warn)
+    } else if pool.devices.allocated * 2 < pool.devices.total {
+        ("○", Role::Muted)
+    } else {
+        ("●", Role::Ok)
+    }
+}
+
+fn name(facts: &Facts, row: Row) -> Cell<'_> {
+    of(facts, row, |pool| Value::text(pool.name.as_str())).role(Role::Title)
+}
+
+/// `H100 ×8`, or the first class and how many more.
+pub fn classes(pool: &Pool) -> String {
+    let Some(first) = pool.classes.first() else {
+        return String::from("–");
+    };
+    let per_node = first
+        .per_node
+        .map(|count| format!(" ×{count}"))
+        .unwrap_or_default();
+    let more = match pool.classes.len() {
+        1 => String::new(),
+        count => format!(" +{}", count - 1),
+    };
+    format!("{}{per_node}{more}", first.class)
+}
+
+fn class(facts: &Facts, row: Row) -> Cell<'_> {
+    of(facts, row, |pool| Value::text(classes(pool)))
+}
+
+fn mode(facts: &Facts, row: Row) -> Cell<'_> {
+    of(facts, row, |pool| {
+        Value::known(pool.mode, |mode| Value::text(mode.name()))
+    })
+    .role(Role::Muted)
+}
+
+fn billing(facts: &Facts, row: Row) -> Cell<'_> {
+    of(facts, row, |pool| {
+        if pool.billing_mixed {
+            return Value::text("mixed");
+        }
+        Value::known(pool.billing, |billing| Value::text(billing.name()))
+    })
+    .role(Role::Muted)
+}
+
+fn free(facts: &Facts, row: Row) -> Cell<'_> {
+    of(facts, row, |pool| {
+        Value::Part(u64::from(pool.devices.free), u64::from(pool.devices.total))
+    })
+}
+
+fn allocated(facts: &Facts, row: Row) -> Cell<'_> {
+    of(facts, row, |pool| match pool.devices.total {
+        0 => Value::Unknown,
+        total => Value::Bar(f64::from(pool.devices.allocated) / f64::from(total)),
+    })
+}
+
+fn util(facts: &Facts, row: Row) -> Cell<'_> {
+    reading(facts, row, |pool| Value::Trend(Vec::new(), pool.util))
+}
+
+fn util_track(facts: &Facts, row: Row) -> Option<Track> {
+    Some(Track::Pool(
+        pool(facts, row)?.name.clone(),
+        FleetSignal::Util,
+    ))
+}
+
+fn memory(facts: &Facts, row: Row) -> Cell<'_> {
+    reading(facts, row, |pool| Value::known(pool.mem_used, Value::Ratio))
+}
+
+fn temp(facts: &Facts, row: Row) -> Cell<'_> {
+    reading(facts, row, |pool| {
+        Value::known(pool.temp_max, Value::Celsius)
+    })
+}
+
+fn power(facts: &Facts, row: Row) -> Cell<'_> {
+    reading(facts, row, |pool| {
+        Value::known(pool.power_watts, |watts| {
+            Value::Power(watts, pool.power_limit_watts)
+        })
+    })
+}
+
+fn waiting(facts: &Facts, row: Row) -> Cell<'_> {
+    let cell = of(facts, row, |pool| {
+        Value::Count(i64::from(pool.waiting_devices))
+    });
+    let role = if cell.value == Value::Count(0) {
+        Role::Muted
+    } else {
+        Role::Warn
+    };
+    cell.role(role)
+}
+
+/// Money of a row; unknown when none of its devices has a price, marked when some have not.
+pub fn money(row: Option<&CostRow>, rate: impl FnOnce(&CostRow) -> Rate) -> Cell<'_> {
+    match row {
+        Some(row) if row.unpriced < row.devices || row.devices == 0 => {
+            Cell::new(Value::Money(rate(row))).mark(if row.unpriced > 0 { "+" } else { "" })
+        }
+        _ => Cell::new(Value::Unknown),
+    }
+}
+
+fn burn(facts: &Facts, row: Row) -> Cell<'_> {
+    money(cost(facts, row), |row| row.spend.burn).role(Role::Accent)
+}
+
+fn idle(facts: &Facts, row: Row) -> Cell<'_> {
+    let cell = money(cost(facts, row), |row| {
+        row.spend.free + row.spend.idle_allocated
+    });
+    let wasteful = cost(facts, row).is_some_and(|row| {
+        let idle = row.spend.free + row.spend.idle_allocated;
+        idle.usd() > row.spend.burn.usd() * WASTE_FROM
+    });
+    if wasteful {
+        cell.role(Role::IdleMoney).mark(" ▲")
+    } else {
+        let mark = if cell.mark.is_empty() { "  " } else { "+ " };
+        cell.role(Role::Muted).mark(mark)
+    }
+}
+
+fn nodes(facts: &Facts, row: Row) -> Cell<'_> {
+    of(facts, row, |pool| {
+        Value::Part(u64::from(pool.nodes.ready), u64::from(pool.nodes.total))
+    })
+}
+
+fn cordoned(facts: &Facts, row: Row) -> Cell<'_> {
+    of(facts, row, |pool| {
+        Value::Count(i64::from(pool.nodes.cordoned))
+    })
+}
+
+fn limits(facts: &Facts, row: Row) -> Cell<'_> {
+    of(facts, row, |pool| match (pool.nodes.min, pool.nodes.max) {
+        (None, None) => Value::Unknown,
+        (min, max) => {
+            let text = |end: Option<u32>| end.map_or(String::from("–"), |end| end.to_string());
+            Value::text(format!("{}..{}", text(min), text(max)))
+        }
+    })
+}
+
+fn owner(facts: &Facts, row: Row) -> Cell<'_> {
+    of(facts, row, |pool| {
+        Value::known(pool.owner.as_deref(), Value::text)
+    })
+}
+
+fn unhealthy(facts: &Facts, row: Row) -> Cell<'_> {
+    of(facts, row, |pool| {
+        Value::Count(i64::from(pool.devices.unhealthy))
+    })
+}

@@ -1,0 +1,241 @@
+//! A table view: a listing drawn as a table. Every view that is a table is this, with columns of its own.
+
+use ratatui::layout::Rect;
+
+use crate::base::{Moment, Name};
+use crate::console::brush::Brush;
+use crate::console::commands::{Command, Context};
+use crate::console::listing::{Kind, Listing, Row};
+use crate::console::text;
+use crate::console::theme::Role;
+use crate::console::widget::table::{Look, table};
+use crate::console::widget::{Cell, Head, Value};
+use crate::fleet::Known;
+use crate::fleet::observe::Table;
+use crate::report::Facts;
+
+use super::{Lens, Picked, TABLE, Turn, View, ViewId};
+
+/// Columns of a trend at most: a point a cell.
+const POINTS: usize = 24;
+/// How readily a column that was asked for gives way.
+const WIDE: u8 = 3;
+/// The span of a trend.
+pub const TREND_MINUTES: i64 = 60;
+
+/// A listing and how it is drawn.
+pub struct Sheet {
+    id: ViewId,
+    /// Rows, order and cursor.
+    pub listing: Listing,
+    wide: bool,
+}
+
+impl Sheet {
+    /// A sheet of this kind.
+    pub fn new(id: ViewId, kind: &'static Kind, lens: Lens) -> Self {
+        Self {
+            id,
+            listing: Listing::new(kind, lens),
+            wide: false,
+        }
+    }
+
+    /// Rows that fit under the header.
+    pub fn height(area: Rect) -> usize {
+        usize::from(area.height.saturating_sub(1))
+    }
+
+    /// Obeys a command of tables.
+    pub fn obey(&mut self, command: Command, facts: &Facts, area: Rect) -> Turn {
+        match command {
+            Command::Open => self
+                .listing
+                .current()
+                .and_then(|row| (self.listing.kind.open)(facts, row))
+                .into(),
+            Command::Wide => {
+                self.wide = !self.wide;
+                Turn::Done
+            }
+            _ if self
+                .listing
+                .on(command, facts, Self::height(area), self.wide) =>
+            {
+                Turn::Done
+            }
+            _ => Turn::NotMine,
+        }
+    }
+
+    /// Draws header and visible rows; `focus` shows the cursor.
+    pub fn paint(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect, focus: bool) {
+        let listing = &self.listing;
+        let shown: Vec<usize> = (0..listing.kind.columns.len())
+            .filter(|at| self.wide || !listing.kind.columns[*at].wide)
+            .collect();
+        let heads: Vec<Head> = shown
+            .iter()
+            .map(|at| {
+                let column = &listing.kind.columns[*at];
+                // What was asked for must not be the first to go where room is short.
+                let drop = if column.wide { WIDE } else { column.head.drop };
+                Head {
+                    drop,
+                    ..column.head
+                }
+            })
+            .collect();
+        let widest: Vec<u16> = shown
+            .iter()
+            .map(|at| listing.widest().get(*at).copied().unwrap_or(0))
+            .collect();
+        let (from, rows) = listing.window(Self::height(area));
+        let cells: Vec<Vec<Cell<'_>>> = rows
+            .iter()
+            .map(|row| shown.iter().map(|at| self.cell(facts, *at, *row)).collect())
+            .collect();
+        let look = Look {
+            selected: (focus && !rows.is_empty()).then(|| listing.cursor().saturating_sub(from)),
+            sorted: listing.sorted().and_then(|(column, falls)| {
+                let place = shown.iter().position(|at| *at == column)?;
+                Some((place, falls))
+            }),
+            unsettled: listing.is_unsettled(),
+        };
+        table(brush, area, &heads, &widest, &cells, look);
+        if rows.is_empty() && area.height > 2 {
+            self.say_why_empty(facts, brush, area);
+        }
+    }
+
+    fn cell<'a>(&self, facts: &'a Facts, at: usize, row: Row) -> Cell<'a> {
+        let column = &self.listing.kind.columns[at];
+        let mut cell = (column.cell)(facts, row);
+        cell.sign = column.sign.map(|sign| sign(facts, row));
+        if let (Value::Trend(values, _), Some(trend)) = (&mut cell.value, column.trend)
+            && let Some(track) = trend(facts, row)
+        {
+            *values = past(facts, &track, POINTS);
+        }
+        cell
+    }
+
+    fn say_why_empty(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
+        let (words, role) = if self.listing.total() > 0 {
+            let what = match (self.listing.filter(), self.listing.faults_only()) {
+                ("", _) => String::from("nothing is faulty"),
+                (filter, false) => format!("nothing matches {filter}"),
+                (filter, true) => format!("nothing faulty matches {filter}"),
+            };
+            (format!("{what}   esc shows everything"), Role::Muted)
+        } else {
+            nothing_known(facts, self.id)
+                .unwrap_or_else(|| (self.listing.kind.none.to_owned(), Role::Muted))
+        };
+        let width = area.width.saturating_sub(4);
+        for (line, words) in text::wrap(&words, usize::from(width)).iter().enumerate() {
+            let y = area.y + 2 + line as u16;
+            if y >= area.bottom() {
+                break;
+            }
+            brush.say(area.x + 2, y, width, words, role);
+        }
+    }
+}
+
+/// Why there may be no row: not read yet, or lost.
+fn nothing_known(facts: &Facts, id: ViewId) -> Option<(String, Role)> {
+    let tables: &[Table] = match id {
+        ViewId::Jobs => &[Table::Pods, Table::Jobs],
+        ViewId::Alerts | ViewId::Cost => &[Table::Nodes, Table::Pods],
+        ViewId::Sources => return None,
+        _ => &[Table::Nodes],
+    };
+    for table in tables {
+        match facts.fleet.known(*table) {
+            Known::Lost(lost) => {
+                return Some((
+                    format!("{} lost: {}", table.plural(), lost.message),
+                    Role::Crit,
+                ));
+            }
+            Known::Waiting => {
+                return Some((format!("reading {}…", table.plural()), Role::Muted));
+            }
+            Known::Live | Known::Absent => {}
+        }
+    }
+    None
+}
+
+/// The last hour of a track, oldest first, in whole steps, so that it moves only when a step is full.
+pub fn past(
+    facts: &Facts,
+    track: &crate::fleet::history::Track,
+    points: usize,
+) -> Vec<Option<f32>> {
+    let step = TREND_MINUTES * 60_000 / points.max(1) as i64;
+    let to = facts.now.millis().div_euclid(step) * step;
+    facts.history.window(
+        track,
+        Moment::from_millis(to - TREND_MINUTES * 60_000),
+        Moment::from_millis(to),
+        points,
+    )
+}
+
+impl View for Sheet {
+    fn id(&self) -> ViewId {
+        self.id
+    }
+    fn trail(&self) -> String {
+        self.listing.lens.title()
+    }
+    fn contexts(&self) -> &'static [Context] {
+        TABLE
+    }
+    fn refresh(&mut self, facts: &Facts, settle: bool) {
+        self.listing.refresh(facts, settle);
+    }
+    fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> Turn {
+        self.obey(command, facts, area)
+    }
+    fn point(&mut self, _: &Facts, _x: u16, y: u16, area: Rect) -> bool {
+        y > area.y
+            && self
+                .listing
+                .point(usize::from(y - area.y - 1), Self::height(area))
+    }
+    fn set_filter(&mut self, words: &str, facts: &Facts) -> Result<(), String> {
+        self.listing.set_filter(words, facts)
+    }
+    fn filter(&self) -> &str {
+        self.listing.filter()
+    }
+    fn picked(&self, facts: &Facts) -> Option<Picked> {
+        (self.listing.kind.picked)(facts, self.listing.current()?)
+    }
+    fn counts(&self) -> (usize, usize) {
+        (self.listing.rows().len(), self.listing.total())
+    }
+    fn is_unsettled(&self) -> bool {
+        self.listing.is_unsettled()
+    }
+    fn faults_only(&self) -> bool {
+        self.listing.faults_only()
+    }
+    fn on_screen(&self, facts: &Facts, area: Rect) -> Vec<Name> {
+        if self.id != ViewId::Nodes {
+            return Vec::new();
+        }
+        let (_, rows) = self.listing.window(Self::height(area));
+        rows.iter()
+            .filter_map(|row| facts.fleet.nodes.get(row.0 as usize))
+            .map(|node| node.name().clone())
+            .collect()
+    }
+    fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
+        self.paint(facts, brush, area, true);
+    }
+}

@@ -1,0 +1,111 @@
+//! Sources: where the numbers come from, how old they are, what was skipped, what we ask of the API server.
+
+use crate::console::listing::{Column, Kind, Row, id_of};
+use crate::console::theme::Role;
+use crate::console::widget::{Cell, Value};
+use crate::fleet::observe::{SourceHealth, SourceState};
+use crate::report::Facts;
+
+use super::{Picked, Place};
+
+/// The table of sources.
+pub static KIND: Kind = Kind {
+    columns: &[
+        Column::words("source", "SOURCE", 0, (14, 50), name).sign(|facts, row| {
+            source(facts, row).map_or(("–", Role::Muted), |source| {
+                let (sign, role, _) = state_of(source.state);
+                (sign, role)
+            })
+        }),
+        Column::words("kind", "KIND", 6, (6, 20), |facts, row| {
+            of(facts, row, |source| Value::text(source.kind.as_str())).role(Role::Muted)
+        }),
+        Column::words("state", "STATE", 0, (5, 5), state),
+        Column::number("age", "AGE", 1, 4, |facts, row| {
+            of(facts, row, |source| {
+                Value::known(source.last_ok, Value::Since)
+            })
+        }),
+        Column::number("latency", "LATENCY", 4, 7, |facts, row| {
+            of(facts, row, |source| {
+                Value::known(source.latency_ms, |millis| Value::Millis(u64::from(millis)))
+            })
+        }),
+        Column::number("errors", "ERRORS", 3, 4, errors),
+        Column::number("used", "USED", 5, 4, |facts, row| {
+            of(facts, row, |source| count(source.series_used))
+        }),
+        Column::number("skipped", "SKIPPED", 5, 4, |facts, row| {
+            of(facts, row, |source| count(source.series_skipped))
+        }),
+        Column::number("calls", "CALLS/MIN", 4, 5, |facts, row| {
+            of(facts, row, |source| count(source.calls_per_minute))
+        }),
+        Column::words("message", "MESSAGE", 1, (24, 90), |facts, row| {
+            of(facts, row, |source| Value::text(source.message.as_str())).role(Role::Warn)
+        }),
+    ],
+    collect: |facts, _| {
+        (0..facts.fleet.sources.len() as u32)
+            .map(|at| (at, 0))
+            .collect()
+    },
+    id: |facts, row| source(facts, row).map_or(0, |source| id_of(&source.name)),
+    label: |_, _, _| None,
+    picked: |facts, row| source(facts, row).map(|source| Picked::Source(source.name.clone())),
+    open: |facts, row| {
+        source(facts, row).map(|source| Place::Facts(Picked::Source(source.name.clone())))
+    },
+    faulty: |facts, row| source(facts, row).is_some_and(|source| source.state != SourceState::Live),
+    last: |_, _| false,
+    sort: None,
+    none: "no source has answered yet",
+};
+
+fn source(facts: &Facts, row: Row) -> Option<&SourceHealth> {
+    facts.fleet.sources.get(row.0 as usize)
+}
+
+fn of<'a>(
+    facts: &'a Facts,
+    row: Row,
+    make: impl FnOnce(&'a SourceHealth) -> Value<'a>,
+) -> Cell<'a> {
+    match source(facts, row) {
+        Some(source) => Cell::new(make(source)),
+        None => Cell::new(Value::Unknown),
+    }
+}
+
+fn count(count: Option<u32>) -> Value<'static> {
+    Value::known(count, |count| Value::Count(i64::from(count)))
+}
+
+/// A source's state as a sign and a word.
+pub const fn state_of(state: SourceState) -> (&'static str, Role, &'static str) {
+    match state {
+        SourceState::Live => ("●", Role::Ok, "live"),
+        SourceState::Stale => ("◐", Role::Warn, "stale"),
+        SourceState::Lost => ("▲", Role::Crit, "lost"),
+    }
+}
+
+fn name(facts: &Facts, row: Row) -> Cell<'_> {
+    of(facts, row, |source| Value::text(source.name.as_str())).role(Role::Title)
+}
+
+fn state(facts: &Facts, row: Row) -> Cell<'_> {
+    let Some(source) = source(facts, row) else {
+        return Cell::new(Value::Unknown);
+    };
+    let (_, role, word) = state_of(source.state);
+    Cell::text(word).role(role)
+}
+
+fn errors(facts: &Facts, row: Row) -> Cell<'_> {
+    let some = source(facts, row).is_some_and(|source| source.errors > 0);
+    of(facts, row, |source| {
+        Value::Count(i64::try_from(source.errors).unwrap_or(i64::MAX))
+    })
+    .role(if some { Role::Warn } else { Role::Muted })
+}

@@ -1,0 +1,320 @@
+//! A table's cell: a typed value that sorts, filters and becomes text only when it is painted.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use crate::base::quantities::{bytes, grouped};
+use crate::base::{Moment, ObjectKey, Rate};
+use crate::console::brush::Brush;
+use crate::console::text::{UNKNOWN, percent};
+use crate::console::theme::Role;
+
+/// What a cell holds. Unknown is a value of its own, never zero.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Value<'a> {
+    /// Not known.
+    Unknown,
+    /// Nothing to say here.
+    Empty,
+    /// Words.
+    Text(Cow<'a, str>),
+    /// A namespace (or nothing) and a name.
+    Path(&'a str, &'a str),
+    /// A whole number.
+    Count(i64),
+    /// A part of a whole.
+    Part(u64, u64),
+    /// A share, 0 to 1, as a number.
+    Ratio(f64),
+    /// A share, 0 to 1, as a bar and a number.
+    Bar(f64),
+    /// Shares over time with the last one as a number.
+    Trend(Vec<Option<f32>>, Option<f64>),
+    /// USD an hour.
+    Money(Rate),
+    /// USD in all, in micro-USD.
+    Sum(Rate),
+    /// A moment, shown as the time since.
+    Since(Moment),
+    /// Milliseconds.
+    Millis(u64),
+    /// Degrees Celsius.
+    Celsius(f64),
+    /// Watts, and the limit where known; shown in kilowatts.
+    Power(f64, Option<f64>),
+    /// Watts of one device.
+    Watts(f64),
+    /// Bytes in use, and in all where known.
+    Bytes(f64, Option<f64>),
+}
+
+impl<'a> Value<'a> {
+    /// Words, borrowed or owned.
+    pub fn text(words: impl Into<Cow<'a, str>>) -> Self {
+        Self::Text(words.into())
+    }
+
+    /// The key of a namespaced object.
+    pub fn path(key: &'a ObjectKey) -> Self {
+        Self::Path(&key.namespace, &key.name)
+    }
+
+    /// `make(value)`, or unknown.
+    pub fn known<T>(value: Option<T>, make: impl FnOnce(T) -> Self) -> Self {
+        value.map_or(Self::Unknown, make)
+    }
+
+    /// The number that it sorts and compares by. Ages count in seconds up to `now`.
+    pub fn number(&self, now: Moment) -> Option<f64> {
+        Some(match self {
+            Self::Unknown | Self::Empty | Self::Text(_) | Self::Path(..) => return None,
+            Self::Count(count) => *count as f64,
+            Self::Part(part, _) => *part as f64,
+            Self::Ratio(ratio) | Self::Bar(ratio) => *ratio,
+            Self::Trend(_, last) => (*last)?,
+            Self::Money(rate) | Self::Sum(rate) => rate.usd(),
+            Self::Since(at) => now.since(*at).millis() as f64 / 1000.0,
+            Self::Millis(millis) => *millis as f64,
+            Self::Celsius(degrees) => *degrees,
+            Self::Power(watts, _) | Self::Watts(watts) => *watts,
+            Self::Bytes(used, _) => *used,
+        })
+    }
+
+    /// The words, if it is words: a namespace or nothing, and the rest.
+    pub fn words(&self) -> Option<(&str, &str)> {
+        match self {
+            Self::Text(words) => Some(("", words)),
+            Self::Path(namespace, name) => Some((namespace, name)),
+            _ => None,
+        }
+    }
+
+    /// Orders two values of a column. Unknown comes last whichever way the column is turned.
+    pub fn compare(&self, other: &Self, now: Moment, descending: bool) -> Ordering {
+        let turn = |order: Ordering| if descending { order.reverse() } else { order };
+        match (self.words(), other.words()) {
+            (Some(a), Some(b)) => {
+                return turn(natural(a.0, b.0).then_with(|| natural(a.1, b.1)));
+            }
+            (Some(_), None) => return Ordering::Less,
+            (None, Some(_)) => return Ordering::Greater,
+            (None, None) => {}
+        }
+        match (self.number(now), other.number(now)) {
+            (Some(a), Some(b)) => turn(a.total_cmp(&b)),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => Ordering::Equal,
+        }
+    }
+}
+
+/// Orders words so that `node-2` comes before `node-10`.
+pub fn natural(a: &str, b: &str) -> Ordering {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let (mut i, mut j) = (0, 0);
+    while i < a.len() && j < b.len() {
+        if a[i].is_ascii_digit() && b[j].is_ascii_digit() {
+            let run = |text: &[u8], from: usize| {
+                let end = text[from..]
+                    .iter()
+                    .position(|byte| !byte.is_ascii_digit())
+                    .map_or(text.len(), |length| from + length);
+                let start = text[from..end]
+                    .iter()
+                    .position(|byte| *byte != b'0')
+                    .map_or(end, |zeros| from + zeros);
+                (start, end)
+            };
+            let ((a_from, a_to), (b_from, b_to)) = (run(a, i), run(b, j));
+            let order = (a_to - a_from)
+                .cmp(&(b_to - b_from))
+                .then_with(|| a[a_from..a_to].cmp(&b[b_from..b_to]));
+            if order != Ordering::Equal {
+                return order;
+            }
+            (i, j) = (a_to, b_to);
+        } else {
+            match a[i].cmp(&b[j]) {
+                Ordering::Equal => (i, j) = (i + 1, j + 1),
+                order => return order,
+            }
+        }
+    }
+    (a.len() - i).cmp(&(b.len() - j)).then_with(|| a.cmp(b))
+}
+
+/// A value and how it is shown.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Cell<'a> {
+    /// The value.
+    pub value: Value<'a>,
+    /// What it is painted as; text unless said otherwise.
+    pub role: Role,
+    /// Old: painted muted, whatever the role.
+    pub stale: bool,
+    /// A sign after the text: `~` for a join that is inferred, `▲` for waste.
+    pub mark: &'static str,
+    /// A sign before the text, with its role: the state.
+    pub sign: Option<(&'static str, Role)>,
+}
+
+impl<'a> Cell<'a> {
+    /// A plain cell.
+    pub const fn new(value: Value<'a>) -> Self {
+        Self {
+            value,
+            role: Role::Text,
+            stale: false,
+            mark: "",
+            sign: None,
+        }
+    }
+
+    /// Words.
+    pub fn text(words: impl Into<Cow<'a, str>>) -> Self {
+        Self::new(Value::text(words))
+    }
+
+    /// Words, or unknown.
+    pub fn maybe(words: Option<&'a str>) -> Self {
+        Self::new(Value::known(words, Value::text))
+    }
+
+    /// In this role.
+    #[must_use]
+    pub const fn role(mut self, role: Role) -> Self {
+        self.role = role;
+        self
+    }
+
+    /// Old, if so.
+    #[must_use]
+    pub const fn stale(mut self, stale: bool) -> Self {
+        self.stale = stale;
+        self
+    }
+
+    /// With a sign after it.
+    #[must_use]
+    pub const fn mark(mut self, mark: &'static str) -> Self {
+        self.mark = mark;
+        self
+    }
+
+    /// With a sign before it.
+    #[must_use]
+    pub const fn sign(mut self, sign: &'static str, role: Role) -> Self {
+        self.sign = Some((sign, role));
+        self
+    }
+
+    /// Its text without marks. Ages are live: the brush is told when they change.
+    pub fn words(&self, brush: &mut Brush<'_>) -> Cow<'_, str> {
+        Cow::Owned(match &self.value {
+            Value::Unknown => return Cow::Borrowed(UNKNOWN),
+            Value::Empty => return Cow::Borrowed(""),
+            Value::Text(words) => return Cow::Borrowed(words),
+            Value::Path("", name) => return Cow::Borrowed(name),
+            Value::Path(namespace, name) => format!("{namespace}/{name}"),
+            Value::Count(count) => grouped(*count),
+            Value::Part(part, whole) => {
+                format!("{}/{}", grouped(*part as i64), grouped(*whole as i64))
+            }
+            Value::Ratio(ratio) | Value::Bar(ratio) => percent(*ratio),
+            Value::Trend(_, Some(last)) => percent(*last),
+            Value::Trend(_, None) => return Cow::Borrowed(UNKNOWN),
+            Value::Money(rate) | Value::Sum(rate) => rate.to_string(),
+            Value::Since(at) => brush.age(*at),
+            Value::Millis(millis) => millis_text(*millis),
+            Value::Celsius(degrees) => format!("{degrees:.0}°"),
+            Value::Power(watts, limit) => match limit {
+                Some(limit) => format!("{}/{}", kilowatts(*watts), kilowatts(*limit)),
+                None => kilowatts(*watts),
+            },
+            Value::Watts(watts) => format!("{watts:.0} W"),
+            Value::Bytes(used, total) => match total {
+                Some(total) => bytes_of(*used, *total),
+                None => bytes(*used),
+            },
+        })
+    }
+}
+
+/// Kilowatts without their unit, which stands in the header.
+fn kilowatts(watts: f64) -> String {
+    let kilo = watts / 1000.0;
+    if kilo.abs() < 9.95 {
+        format!("{kilo:.1}")
+    } else {
+        grouped(kilo.round() as i64)
+    }
+}
+
+/// `71/80 GiB`: both in the unit of the whole.
+pub fn bytes_of(used: f64, total: f64) -> String {
+    let whole = bytes(total);
+    let Some((number, unit)) = whole.split_once(' ') else {
+        return whole;
+    };
+    let scale = match unit {
+        "KiB" => 1024f64,
+        "MiB" => 1024f64.powi(2),
+        "GiB" => 1024f64.powi(3),
+        "TiB" => 1024f64.powi(4),
+        "PiB" => 1024f64.powi(5),
+        _ => 1.0,
+    };
+    let part = used.max(0.0) / scale;
+    if part > 0.0 && part < 9.95 {
+        format!("{part:.1}/{number} {unit}")
+    } else {
+        format!("{part:.0}/{number} {unit}")
+    }
+}
+
+fn millis_text(millis: u64) -> String {
+    if millis < 10_000 {
+        format!("{} ms", grouped(millis as i64))
+    } else {
+        format!("{} s", grouped((millis / 1000) as i64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_order_as_people_count() {
+        let mut names = ["node-10", "node-2", "node-02", "a", "node-2b", "node-"];
+        names.sort_by(|a, b| natural(a, b));
+        assert_eq!(
+            names,
+            ["a", "node-", "node-02", "node-2", "node-2b", "node-10"]
+        );
+    }
+
+    #[test]
+    fn unknown_sorts_last_both_ways() {
+        let now = Moment::default();
+        let (known, unknown) = (Value::Ratio(0.0), Value::Unknown);
+        for descending in [false, true] {
+            assert_eq!(known.compare(&unknown, now, descending), Ordering::Less);
+        }
+        assert_eq!(
+            Value::Count(1).compare(&Value::Count(2), now, true),
+            Ordering::Greater
+        );
+    }
+
+    #[test]
+    fn memory_is_told_in_one_unit() {
+        let gib = 1024f64.powi(3);
+        assert_eq!(bytes_of(71.0 * gib, 80.0 * gib), "71/80 GiB");
+        assert_eq!(bytes_of(0.5 * gib, 80.0 * gib), "0.5/80 GiB");
+        assert_eq!(kilowatts(612_400.0), "612");
+        assert_eq!(kilowatts(9_400.0), "9.4");
+    }
+}

@@ -1,0 +1,152 @@
+//! A line of text that is being typed.
+
+use ratatui::layout::Position;
+use unicode_segmentation::UnicodeSegmentation;
+
+use crate::base::name::printable;
+use crate::console::brush::Brush;
+use crate::console::msg::{Key, KeyPress};
+use crate::console::text;
+use crate::console::theme::Role;
+
+/// Most characters that are taken: a paste of a whole file must not freeze the screen.
+const LONGEST: usize = 400;
+
+/// Text with a place in it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Field {
+    text: String,
+    /// Byte offset of the cursor, between graphemes.
+    at: usize,
+}
+
+impl Field {
+    /// A field with this text and the cursor at its end.
+    pub fn new(text: &str) -> Self {
+        Self {
+            text: text.to_owned(),
+            at: text.len(),
+        }
+    }
+
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Puts text in at the cursor: one line, without control characters.
+    pub fn insert(&mut self, words: &str) {
+        let line: String = printable(words)
+            .chars()
+            .filter(|c| *c != '\u{fffd}')
+            .take(LONGEST.saturating_sub(self.text.chars().count()))
+            .collect();
+        self.text.insert_str(self.at, &line);
+        self.at += line.len();
+    }
+
+    /// Takes a key; true when the text changed or the cursor moved.
+    pub fn key(&mut self, press: KeyPress) -> bool {
+        let before = (self.text.len(), self.at);
+        match (press.key, press.ctrl, press.alt) {
+            (Key::Char(c), false, false) => self.insert(c.encode_utf8(&mut [0; 4])),
+            (Key::Backspace, false, false) | (Key::Char('h'), true, false) => {
+                let from = self.left();
+                self.text.replace_range(from..self.at, "");
+                self.at = from;
+            }
+            (Key::Delete, ..) | (Key::Char('d'), true, false) => {
+                let to = self.right();
+                self.text.replace_range(self.at..to, "");
+            }
+            (Key::Left, ..) | (Key::Char('b'), true, false) => self.at = self.left(),
+            (Key::Right, ..) | (Key::Char('f'), true, false) => self.at = self.right(),
+            (Key::Home, ..) | (Key::Char('a'), true, false) => self.at = 0,
+            (Key::End, ..) | (Key::Char('e'), true, false) => self.at = self.text.len(),
+            (Key::Char('u'), true, false) => {
+                self.text.replace_range(..self.at, "");
+                self.at = 0;
+            }
+            (Key::Char('k'), true, false) => self.text.truncate(self.at),
+            (Key::Char('w'), true, false) | (Key::Backspace, ..) => {
+                let head = self.text[..self.at].trim_end();
+                let from = head.rfind(char::is_whitespace).map_or(0, |at| {
+                    at + head[at..].chars().next().map_or(1, char::len_utf8)
+                });
+                self.text.replace_range(from..self.at, "");
+                self.at = from;
+            }
+            _ => return false,
+        }
+        before != (self.text.len(), self.at)
+    }
+
+    fn left(&self) -> usize {
+        self.text[..self.at]
+            .grapheme_indices(true)
+            .next_back()
+            .map_or(0, |(at, _)| at)
+    }
+
+    fn right(&self) -> usize {
+        self.text[self.at..]
+            .graphemes(true)
+            .next()
+            .map_or(self.at, |grapheme| self.at + grapheme.len())
+    }
+
+    /// Paints the text so that the cursor is in sight; returns where the cursor stands.
+    pub fn draw(&self, brush: &mut Brush<'_>, x: u16, y: u16, width: u16) -> Position {
+        let before = text::width(&text::clean(&self.text[..self.at], brush.ink.ascii));
+        let room = usize::from(width.saturating_sub(1));
+        // What does not fit is left out at the front.
+        let (mut skip, mut shown) = (0, before);
+        for grapheme in self.text[..self.at].graphemes(true) {
+            if shown <= room {
+                break;
+            }
+            skip += grapheme.len();
+            shown -= text::width(&text::clean(grapheme, brush.ink.ascii));
+        }
+        brush.say(x, y, width, &self.text[skip..], Role::Title);
+        Position::new(x + u16::try_from(shown).unwrap_or(0).min(width), y)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(field: &mut Field, keys: &[KeyPress]) {
+        for key in keys {
+            field.key(*key);
+        }
+    }
+
+    #[test]
+    fn a_line_is_edited_as_in_a_shell() {
+        let mut field = Field::new("util<20 held>2h");
+        typed(&mut field, &[KeyPress::ctrl('w')]);
+        assert_eq!(field.text(), "util<20 ");
+        typed(&mut field, &[KeyPress::ctrl('a'), KeyPress::char('x')]);
+        assert_eq!(field.text(), "xutil<20 ");
+        typed(
+            &mut field,
+            &[KeyPress::plain(Key::Delete), KeyPress::ctrl('k')],
+        );
+        assert_eq!(field.text(), "x");
+        typed(&mut field, &[KeyPress::ctrl('u')]);
+        assert_eq!(field.text(), "");
+    }
+
+    #[test]
+    fn graphemes_go_whole_and_pastes_are_one_short_line() {
+        let mut field = Field::new("a👩‍👩‍👧");
+        field.key(KeyPress::plain(Key::Backspace));
+        assert_eq!(field.text(), "a");
+        field.insert("b\u{1b}[2J\nc");
+        assert_eq!(field.text(), "ab[2Jc");
+        field.insert(&"x".repeat(100_000));
+        assert_eq!(field.text().len(), LONGEST);
+    }
+}

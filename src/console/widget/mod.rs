@@ -1,0 +1,12 @@
+//! Drawing parts without knowledge of the fleet.
+
+pub mod bar;
+pub mod cell;
+pub mod field;
+pub mod heat;
+pub mod panel;
+pub mod spark;
+pub mod table;
+
+pub use cell::{Cell, Value};
+pub use table::{Align, Head, Width};

@@ -1,0 +1,68 @@
+//! Panels and popups: a rounded border with a title and a note.
+
+use ratatui::layout::Rect;
+
+use crate::console::brush::Brush;
+use crate::console::theme::Role;
+
+/// Paints the border and returns the area inside. The title stands left, the note right, in the border.
+pub fn panel(brush: &mut Brush<'_>, area: Rect, title: &str, note: &str) -> Rect {
+    framed(brush, area, title, note, Role::Border)
+}
+
+/// Empties the area, paints a border in the accent, and returns the area inside.
+pub fn popup(brush: &mut Brush<'_>, area: Rect, title: &str, note: &str) -> Rect {
+    brush.clear(area, Role::Panel);
+    framed(brush, area, title, note, Role::Accent)
+}
+
+fn framed(brush: &mut Brush<'_>, area: Rect, title: &str, note: &str, border: Role) -> Rect {
+    if area.width < 4 || area.height < 2 {
+        return Rect::new(area.x, area.y, 0, 0);
+    }
+    let style = brush.ink.fg(border);
+    let (left, right) = (area.x, area.right() - 1);
+    let (top, bottom) = (area.y, area.bottom() - 1);
+    for x in left + 1..right {
+        brush.sign(x, top, "─", style);
+        brush.sign(x, bottom, "─", style);
+    }
+    for y in top + 1..bottom {
+        brush.sign(left, y, "│", style);
+        brush.sign(right, y, "│", style);
+    }
+    for (x, y, corner) in [
+        (left, top, "╭"),
+        (right, top, "╮"),
+        (left, bottom, "╰"),
+        (right, bottom, "╯"),
+    ] {
+        brush.sign(x, y, corner, style);
+    }
+    let room = area.width.saturating_sub(6);
+    let mut used = 0;
+    if !title.is_empty() && room > 0 {
+        brush.sign(left + 2, top, " ", style);
+        used = brush.say(left + 3, top, room, title, Role::Title);
+        brush.sign(left + 3 + used, top, " ", style);
+    }
+    let note_width = brush.width(note);
+    if !note.is_empty() && used + note_width + 4 <= room {
+        let start = right - 2 - note_width;
+        brush.sign(start - 1, top, " ", style);
+        brush.say(start, top, note_width, note, Role::Muted);
+        brush.sign(right - 2, top, " ", style);
+    }
+    Rect::new(area.x + 2, area.y + 1, area.width - 4, area.height - 2)
+}
+
+/// A rectangle of at most this size in the middle of another.
+pub fn centred(area: Rect, width: u16, height: u16) -> Rect {
+    let (width, height) = (width.min(area.width), height.min(area.height));
+    Rect::new(
+        area.x + (area.width - width) / 2,
+        area.y + (area.height - height) / 2,
+        width,
+        height,
+    )
+}

@@ -1,0 +1,111 @@
+//! Sparks: values over time as columns coloured by heat. A gap stays a gap.
+
+use ratatui::layout::Rect;
+
+use crate::console::brush::Brush;
+use crate::console::theme::{HEAT_LEVELS, Role};
+
+const STEPS: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
+
+/// The heat level of a share, 0 to 15.
+pub fn level(ratio: f64) -> usize {
+    let last = HEAT_LEVELS - 1;
+    if ratio.is_nan() {
+        return 0;
+    }
+    ((ratio.clamp(0.0, 1.0) * HEAT_LEVELS as f64) as usize).min(last)
+}
+
+/// The digit that stands for a share where colour cannot: 0 to 9.
+pub fn digit(ratio: f64) -> &'static str {
+    const DIGITS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
+    if ratio.is_nan() {
+        return DIGITS[0];
+    }
+    DIGITS[((ratio.clamp(0.0, 1.0) * 10.0) as usize).min(9)]
+}
+
+/// Paints one line of shares, 0 to 1, one a cell.
+pub fn spark(brush: &mut Brush<'_>, x: u16, y: u16, values: &[Option<f32>], stale: bool) {
+    for (at, value) in values.iter().enumerate() {
+        let Ok(at) = u16::try_from(at) else { break };
+        match value {
+            Some(value) => {
+                let ratio = f64::from(*value);
+                let sign = if brush.ink.ascii {
+                    digit(ratio)
+                } else {
+                    STEPS[level(ratio) / 2]
+                };
+                let style = ratatui::style::Style::new().fg(brush.ink.heat(level(ratio), stale));
+                brush.sign(x + at, y, sign, style);
+            }
+            None => brush.sign(x + at, y, "·", brush.ink.fg(Role::Faint)),
+        }
+    }
+}
+
+/// Paints a chart as high as the area. The values are scaled to `top`; the heat is that of the share.
+pub fn chart(brush: &mut Brush<'_>, area: Rect, values: &[Option<f32>], top: f32) {
+    for (at, value) in values.iter().enumerate().take(usize::from(area.width)) {
+        let x = area.x + at as u16;
+        let Some(value) = value else {
+            let bottom = area.bottom().saturating_sub(1);
+            brush.sign(x, bottom, "·", brush.ink.fg(Role::Faint));
+            continue;
+        };
+        let share = if top > 0.0 {
+            f64::from(value / top).clamp(0.0, 1.0)
+        } else {
+            0.0
+        };
+        let eighths = (share * f64::from(area.height) * 8.0).round() as u16;
+        let style = ratatui::style::Style::new().fg(brush.ink.heat(level(share), false));
+        for line in 0..area.height {
+            let here = eighths.max(1).saturating_sub(line * 8).min(8);
+            if here == 0 {
+                break;
+            }
+            let y = area.bottom() - 1 - line;
+            let sign = if brush.ink.ascii {
+                "#"
+            } else {
+                STEPS[usize::from(here) - 1]
+            };
+            brush.sign(x, y, sign, style);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::buffer::Buffer;
+
+    use super::*;
+    use crate::base::Moment;
+    use crate::console::brush::Ink;
+    use crate::console::{ColorDepth, Theme};
+
+    #[test]
+    fn levels_cover_the_ramp() {
+        assert_eq!((level(0.0), level(0.5), level(1.0)), (0, 8, 15));
+        assert_eq!((level(-1.0), level(f64::NAN), level(9.0)), (0, 0, 15));
+        assert_eq!((digit(0.0), digit(0.99), digit(1.0)), ("0", "9", "9"));
+    }
+
+    #[test]
+    fn a_gap_is_not_a_zero() {
+        let ink = Ink {
+            theme: Theme::ember(),
+            depth: ColorDepth::True,
+            ascii: false,
+        };
+        let mut buf = Buffer::empty(Rect::new(0, 0, 3, 2));
+        let mut brush = Brush::new(&mut buf, &ink, Moment::default());
+        spark(&mut brush, 0, 0, &[Some(0.0), None, Some(1.0)], false);
+        chart(&mut brush, Rect::new(0, 1, 3, 1), &[Some(0.5), None], 1.0);
+        let line = |y: u16| (0..3).map(|x| buf[(x, y)].symbol()).collect::<String>();
+        assert_eq!(line(0), "▁·█");
+        assert_eq!(line(1), "▄· ");
+    }
+}

@@ -1,0 +1,311 @@
+//! A table: columns with a width policy and a priority, drawn only as far as the window goes. Numbers are never cut.
+
+use ratatui::layout::Rect;
+
+use crate::console::brush::Brush;
+use crate::console::text;
+use crate::console::theme::Role;
+
+use super::bar::bar;
+use super::cell::{Cell, Value};
+use super::spark::spark;
+
+/// On which side a column's cells stand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Align {
+    /// Words.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// How wide a column may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Width {
+    /// As wide as its widest cell, at least this: numbers.
+    Fit(u16),
+    /// As wide as its widest cell, between these; cut where there is less room.
+    Cut(u16, u16),
+    /// A graphic of this many cells, at least and at most, with a number beside it.
+    Graphic(u16, u16),
+}
+
+/// A column as the table sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Head {
+    /// Its title.
+    pub title: &'static str,
+    /// Side.
+    pub align: Align,
+    /// Width policy.
+    pub width: Width,
+    /// When room runs out the highest goes first; 0 never goes.
+    pub drop: u8,
+}
+
+/// Cells kept for the number beside a graphic: ` 100%`.
+const BESIDE: u16 = 5;
+/// The bar at the left edge.
+const EDGE: u16 = 2;
+
+/// What is drawn besides the cells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Look {
+    /// The selected row within the window.
+    pub selected: Option<usize>,
+    /// The sorted column, and whether it falls.
+    pub sorted: Option<(usize, bool)>,
+    /// The order is no longer that of the values.
+    pub unsettled: bool,
+}
+
+/// Draws header and rows. `widest` holds for each column the widest text beyond the window, so that columns keep
+/// their place while one scrolls; it may be shorter than `heads`.
+pub fn table(
+    brush: &mut Brush<'_>,
+    area: Rect,
+    heads: &[Head],
+    widest: &[u16],
+    rows: &[Vec<Cell<'_>>],
+    look: Look,
+) {
+    if area.width <= EDGE + 1 || area.height == 0 {
+        return;
+    }
+    let texts: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| row.iter().map(|cell| shown(brush, cell)).collect())
+        .collect();
+    let needs: Vec<u16> = (0..heads.len())
+        .map(|at| {
+            let visible = texts
+                .iter()
+                .filter_map(|row| row.get(at))
+                .map(|words| brush.width(words))
+                .max();
+            visible
+                .unwrap_or(0)
+                .max(widest.get(at).copied().unwrap_or(0))
+        })
+        .collect();
+    let gap = if area.width < 100 { 1 } else { 2 };
+    // A cell of air stays free at the right.
+    let layout = lay_out(brush, heads, &needs, area.width - EDGE - 1, gap);
+    for slot in &layout {
+        header(brush, area, &heads[slot.column], slot, look);
+    }
+    for (line, (row, words)) in rows.iter().zip(&texts).enumerate() {
+        let y = area.y + 1 + line as u16;
+        if y >= area.bottom() {
+            break;
+        }
+        if look.selected == Some(line) {
+            brush.ground(Rect::new(area.x, y, area.width, 1), Role::Selection);
+            brush.sign(area.x, y, "▌", brush.ink.fg(Role::Accent));
+        }
+        for slot in &layout {
+            if let (Some(cell), Some(words)) = (row.get(slot.column), words.get(slot.column)) {
+                paint(
+                    brush,
+                    area.x + EDGE + slot.x,
+                    y,
+                    slot.width,
+                    &heads[slot.column],
+                    cell,
+                    words,
+                );
+            }
+        }
+    }
+}
+
+fn shown(brush: &mut Brush<'_>, cell: &Cell<'_>) -> String {
+    let words = cell.words(brush);
+    let mut out = String::with_capacity(words.len() + 4);
+    if let Some((sign, _)) = cell.sign {
+        out.push_str(sign);
+        out.push(' ');
+    }
+    out.push_str(&words);
+    if !cell.mark.is_empty() {
+        out.push_str(cell.mark);
+    }
+    out
+}
+
+struct Slot {
+    column: usize,
+    x: u16,
+    width: u16,
+}
+
+/// Which columns are shown, where and how wide.
+fn lay_out(brush: &Brush<'_>, heads: &[Head], needs: &[u16], room: u16, gap: u16) -> Vec<Slot> {
+    let span = |at: usize| -> (u16, u16) {
+        let title = brush.width(heads[at].title);
+        match heads[at].width {
+            Width::Fit(least) => {
+                let width = needs[at].max(title).max(least);
+                (width, width)
+            }
+            Width::Cut(least, most) => {
+                let most = needs[at].clamp(title.min(most), most.max(title));
+                (least.max(title).min(most.max(title)), most.max(title))
+            }
+            Width::Graphic(least, most) => {
+                ((least + BESIDE).max(title), (most + BESIDE).max(title))
+            }
+        }
+    };
+    let mut kept: Vec<usize> = (0..heads.len()).collect();
+    let least = |kept: &[usize]| -> u16 {
+        let widths: u16 = kept
+            .iter()
+            .map(|at| span(*at).0)
+            .fold(0, u16::saturating_add);
+        widths.saturating_add(gap * (kept.len().saturating_sub(1)) as u16)
+    };
+    while kept.len() > 1 && least(&kept) > room {
+        let goes = kept
+            .iter()
+            .enumerate()
+            .filter(|(_, at)| heads[**at].drop > 0)
+            .max_by_key(|(place, at)| (heads[**at].drop, *place))
+            .map(|(place, _)| place);
+        match goes {
+            Some(place) => {
+                kept.remove(place);
+            }
+            None => {
+                kept.pop();
+            }
+        }
+    }
+    let mut spare = room.saturating_sub(least(&kept));
+    let mut widths: Vec<u16> = kept.iter().map(|at| span(*at).0).collect();
+    // Words first, the most important column first, then graphics: a whole name is worth more than a longer bar.
+    let mut order: Vec<usize> = (0..kept.len()).collect();
+    order.sort_by_key(|place| {
+        let head = &heads[kept[*place]];
+        (matches!(head.width, Width::Graphic(..)), head.drop)
+    });
+    for place in order {
+        let more = (span(kept[place]).1 - widths[place]).min(spare);
+        widths[place] += more;
+        spare -= more;
+    }
+    let mut x = 0;
+    let mut slots = Vec::with_capacity(kept.len());
+    for (place, column) in kept.into_iter().enumerate() {
+        let width = widths[place].min(room.saturating_sub(x));
+        slots.push(Slot { column, x, width });
+        x += widths[place] + gap;
+    }
+    slots
+}
+
+fn header(brush: &mut Brush<'_>, area: Rect, head: &Head, slot: &Slot, look: Look) {
+    let arrow = match look.sorted {
+        Some((column, falls)) if column == slot.column => match (falls, look.unsettled) {
+            (true, false) => "↓",
+            (false, false) => "↑",
+            (true, true) | (false, true) => "~",
+        },
+        _ => "",
+    };
+    let x = area.x + EDGE + slot.x;
+    let style = if arrow.is_empty() {
+        brush.ink.fg(Role::Muted)
+    } else {
+        brush.ink.fg(Role::Accent)
+    };
+    let width = brush.width(head.title);
+    let start = match head.align {
+        Align::Left => x,
+        Align::Right => x + slot.width.saturating_sub(width),
+    };
+    brush.text(start, area.y, slot.width, head.title, style);
+    // The arrow stands in the gap beside the title, so that no column is wider for it.
+    if !arrow.is_empty() {
+        let beside = match head.align {
+            Align::Left => start + width.min(slot.width),
+            Align::Right => start.saturating_sub(1),
+        };
+        brush.sign(beside, area.y, arrow, style);
+    }
+}
+
+fn paint(
+    brush: &mut Brush<'_>,
+    x: u16,
+    y: u16,
+    width: u16,
+    head: &Head,
+    cell: &Cell<'_>,
+    words: &str,
+) {
+    let role = match (&cell.value, cell.stale) {
+        (Value::Unknown, _) | (_, true) => Role::Muted,
+        _ => cell.role,
+    };
+    let style = brush.ink.fg(role);
+    let graphic = width.saturating_sub(BESIDE);
+    match &cell.value {
+        Value::Bar(ratio) if graphic > 0 => {
+            let role = if cell.stale {
+                Role::Muted
+            } else {
+                Role::Accent
+            };
+            bar(brush, x, y, graphic, *ratio, role);
+            brush.right(x + width, y, BESIDE, words, style);
+        }
+        Value::Trend(values, last) if graphic > 0 => {
+            let skip = values.len().saturating_sub(usize::from(graphic));
+            match last {
+                // Without a past the present stands alone.
+                Some(ratio) if values.iter().all(Option::is_none) => {
+                    let role = if cell.stale {
+                        Role::Muted
+                    } else {
+                        Role::Accent
+                    };
+                    bar(brush, x, y, graphic, *ratio, role);
+                }
+                _ => spark(brush, x, y, &values[skip..], cell.stale),
+            }
+            brush.right(x + width, y, BESIDE, words, style);
+        }
+        _ if head.align == Align::Right => {
+            brush.right(x + width, y, width, words, style);
+        }
+        _ => {
+            let mut at = x;
+            let mut left = width;
+            if let Some((sign, role)) = cell.sign {
+                let style = brush.ink.fg(role);
+                let used = brush.text(at, y, left, sign, style) + 1;
+                at += used;
+                left = left.saturating_sub(used);
+            }
+            let body = words
+                .strip_prefix(cell.sign.map_or("", |(sign, _)| sign))
+                .map_or(words, |tail| {
+                    if cell.sign.is_some() {
+                        tail.trim_start()
+                    } else {
+                        tail
+                    }
+                });
+            // A mark says how sure a name is: it stays when the name is cut.
+            let mark_width = brush.width(cell.mark);
+            let body = body.strip_suffix(cell.mark).unwrap_or(body);
+            let clean = text::clean(body, brush.ink.ascii).into_owned();
+            let used = brush.text(at, y, left.saturating_sub(mark_width), &clean, style);
+            if !cell.mark.is_empty() {
+                let style = brush.ink.fg(Role::Muted);
+                brush.text(at + used, y, mark_width, cell.mark, style);
+            }
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! What a device costs an hour: the operator's word first, then the price books, else unknown.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rustc_hash::FxBuildHasher;
+
+use crate::base::{Name, Rate};
+use crate::fleet::accelerator::Catalog;
+use crate::fleet::device::Device;
+use crate::fleet::node::{Billing, Node};
+
+use super::book::{BookRow, MARKET, PriceBook, Purchase};
+use super::burn::PriceGroup;
+
+type Map<K, V> = HashMap<K, V, FxBuildHasher>;
+
+/// The price of one device, with where it comes from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Price {
+    /// Money an hour.
+    pub rate: Rate,
+    /// Book and row, or the setting.
+    pub source: Name,
+    /// The date of the price; `None` for the operator's own.
+    pub as_of: Option<Name>,
+}
+
+/// What bought machines cost, per machine.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Owned {
+    /// Purchase price of a machine with its devices, USD.
+    pub capex_usd: f64,
+    /// Years over which it is written off.
+    pub years: f64,
+    /// Share of the price that it is worth afterwards, 0 to 1.
+    pub residual: f64,
+    /// Network, storage and spares as a share of the price.
+    pub overhead: f64,
+    /// Power drawn by a machine, kW.
+    pub kw: f64,
+    /// Power usage effectiveness of the building.
+    pub pue: f64,
+    /// USD for a kWh.
+    pub usd_per_kwh: f64,
+    /// Space and staff, USD an hour for a machine.
+    pub other_usd_per_hour: f64,
+}
+
+impl Owned {
+    /// USD an hour of one of a machine's devices:
+    /// `(capex (1 + overhead) (1 - residual) / (years 8760) + kw pue usd_per_kwh + other) / devices`.
+    pub fn usd_per_device_hour(&self, devices: u32) -> Option<f64> {
+        if devices == 0 || self.years <= 0.0 {
+            return None;
+        }
+        let written_off =
+            self.capex_usd * (1.0 + self.overhead) * (1.0 - self.residual) / (self.years * 8760.0);
+        let power = self.kw * self.pue * self.usd_per_kwh;
+        Some((written_off + power + self.other_usd_per_hour) / f64::from(devices))
+    }
+}
+
+/// What the operator says of a pool's price.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum PoolPrice {
+    /// USD an hour for a device.
+    Rate(Rate),
+    /// A factor on the list price.
+    Multiplier(f64),
+    /// Machines of one's own.
+    Owned(Owned),
+}
+
+/// What the operator says of a machine type or a class.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Override {
+    /// Machine type, or any.
+    pub instance: Option<String>,
+    /// Class, or any.
+    pub class: Option<String>,
+    /// Purchase, or any.
+    pub billing: Option<Billing>,
+    /// Money an hour for a device.
+    pub rate: Rate,
+}
+
+/// A book with its rows found by machine type and by class.
+#[derive(Clone, Debug)]
+struct Shelf {
+    provider: Name,
+    rows: Vec<BookRow>,
+    by_instance: Map<String, Vec<usize>>,
+    by_class: Map<String, Vec<usize>>,
+}
+
+impl Shelf {
+    fn new(book: PriceBook, catalog: &Catalog) -> Self {
+        let mut shelf = Self {
+            provider: Name::from(book.provider),
+            rows: book.prices,
+            by_instance: Map::default(),
+            by_class: Map::default(),
+        };
+        for (at, row) in shelf.rows.iter().enumerate() {
+            if row.usd_per_device_hour().is_none() {
+                continue;
+            }
+            if let Some(instance) = &row.instance {
+                let rows = shelf.by_instance.entry(instance.clone()).or_default();
+                rows.push(at);
+            }
+            let class = catalog
+                .find(&row.accelerator)
+                .or_else(|| catalog.of_class(&row.accelerator))
+                .map_or(row.accelerator.as_str(), |known| known.class.as_str());
+            let rows = shelf.by_class.entry(class.to_owned()).or_default();
+            rows.push(at);
+        }
+        shelf
+    }
+}
+
+/// Every price that is known, ready to be asked.
+#[derive(Clone, Debug, Default)]
+pub struct Prices {
+    shelves: Vec<Shelf>,
+    /// Provider by scheme of `spec.providerID`.
+    schemes: Map<String, usize>,
+    /// The provider of nodes that do not say.
+    provider: Option<usize>,
+    market: Option<usize>,
+    pools: Map<String, PoolPrice>,
+    overrides: Vec<Override>,
+}
+
+impl Prices {
+    /// Prices out of books, the first of a provider first. The catalogue tells which class a row is about.
+    pub fn new(books: Vec<PriceBook>, catalog: &Catalog) -> Self {
+        let mut prices = Self::default();
+        for book in books {
+            let at = prices.shelves.len();
+            for scheme in &book.schemes {
+                prices.schemes.entry(scheme.clone()).or_insert(at);
+            }
+            if book.provider == MARKET {
+                prices.market = prices.market.or(Some(at));
+            }
+            prices.shelves.push(Shelf::new(book, catalog));
+        }
+        prices
+    }
+
+    /// The names of the providers that have a book.
+    pub fn providers(&self) -> impl Iterator<Item = &str> {
+        self.shelves.iter().map(|shelf| shelf.provider.as_str())
+    }
+
+    /// These prices, with a provider for nodes that do not say whose they are. An unknown name changes nothing.
+    #[must_use]
+    pub fn with_provider(mut self, provider: &str) -> Self {
+        self.provider = self
+            .shelves
+            .iter()
+            .position(|shelf| shelf.provider.as_str() == provider);
+        self
+    }
+
+    /// These prices, with the operator's word on a pool.
+    #[must_use]
+    pub fn with_pool(mut self, pool: &str, price: PoolPrice) -> Self {
+        self.pools.insert(pool.to_owned(), price);
+        self
+    }
+
+    /// These prices, with the operator's word on a machine type or a class; the first that fits wins.
+    #[must_use]
+    pub fn with_override(mut self, rule: Override) -> Self {
+        self.overrides.push(rule);
+        self
+    }
+
+    /// The price of a device of `node`; `None` when nobody knows it.
+    pub fn price(&self, node: &Node, device: &Device) -> Option<Price> {
+        match self.pools.get(node.pool.as_str()) {
+            Some(PoolPrice::Rate(rate)) => Some(Price {
+                rate: *rate,
+                source: Name::from(format!("settings: rate of pool {}", node.pool)),
+                as_of: None,
+            }),
+            Some(PoolPrice::Owned(owned)) => {
+                let devices = node.devices.len() as u32;
+                let usd = owned.usd_per_device_hour(devices.max(1))?;
+                Some(Price {
+                    rate: Rate::from_usd(usd)?,
+                    source: Name::from(format!("settings: amortisation of pool {}", node.pool)),
+                    as_of: None,
+                })
+            }
+            Some(PoolPrice::Multiplier(factor)) => {
+                let list = self.listed(node, device)?;
+                Some(Price {
+                    rate: Rate::from_usd(list.rate.usd() * factor)?,
+                    source: Name::from(format!(
+                        "settings: {factor} of list, pool {}; {}",
+                        node.pool, list.source
+                    )),
+                    as_of: list.as_of,
+                })
+            }
+            None => self.listed(node, device),
+        }
+    }
+
+    /// The price by machine type and class: the operator's overrides, then the books.
+    fn listed(&self, node: &Node, device: &Device) -> Option<Price> {
+        let instance = node.instance_type.as_deref();
+        let billing = node.billing.unwrap_or(Billing::OnDemand);
+        if let Some(rule) = self.overrides.iter().find(|rule| {
+            rule.instance
+                .as_deref()
+                .is_none_or(|wanted| instance == Some(wanted))
+                && rule
+                    .class
+                    .as_deref()
+                    .is_none_or(|class| device.class.eq_ignore_ascii_case(class))
+                && rule.billing.is_none_or(|wanted| wanted == billing)
+        }) {
+            return Some(Price {
+                rate: rule.rate,
+                source: Name::new("settings: price override"),
+                as_of: None,
+            });
+        }
+        let shelf = self.shelf(node);
+        let shelves = shelf
+            .into_iter()
+            .chain(self.market)
+            .map(|at| &self.shelves[at]);
+        let wanted = match billing {
+            Billing::Spot => [Some(Purchase::Spot), Some(Purchase::OnDemand)],
+            Billing::OnDemand | Billing::Reserved | Billing::Owned => {
+                [Some(Purchase::OnDemand), None]
+            }
+        };
+        for shelf in shelves {
+            for purchase in wanted.into_iter().flatten() {
+                let by_instance = instance
+                    .and_then(|instance| shelf.by_instance.get(instance))
+                    .and_then(|rows| pick(shelf, rows, purchase, node));
+                let row = by_instance.or_else(|| {
+                    shelf
+                        .by_class
+                        .get(device.class.as_str())
+                        .and_then(|rows| pick(shelf, rows, purchase, node))
+                });
+                if let Some(row) = row {
+                    return priced(shelf, row, billing, by_instance.is_some(), node);
+                }
+            }
+        }
+        None
+    }
+
+    /// The book of a node: by its provider id, else the setting, else the only one that knows its machine type.
+    fn shelf(&self, node: &Node) -> Option<usize> {
+        let by_scheme = node
+            .seen
+            .provider_id
+            .as_deref()
+            .and_then(|id| id.split_once("://"))
+            .and_then(|(scheme, _)| self.schemes.get(scheme))
+            .copied();
+        by_scheme.or(self.provider).or_else(|| {
+            let instance = node.instance_type.as_deref()?;
+            self.shelves
+                .iter()
+                .position(|shelf| shelf.by_instance.contains_key(instance))
+        })
+    }
+}
+
+/// The row of this purchase that fits the node best: its region, then a price of devices alone (where rows of
+/// a class are looked at), then its number of devices. Of those that fit alike, the one in the middle, so that neither the cheapest nor the dearest shape speaks for a class.
+fn pick<'a>(
+    shelf: &'a Shelf,
+    rows: &[usize],
+    purchase: Purchase,
+    node: &Node,
+) -> Option<&'a BookRow> {
+    let fit = |row: &BookRow| {
+        let region = match (&row.region, &node.region) {
+            (Some(row), Some(node)) if row == node.as_str() => 2,
+            (None, _) => 1,
+            _ => 0,
+        };
+        (
+            region,
+            row.instance.is_none(),
+            row.devices == node.devices.len() as u32,
+        )
+    };
+    let mut rows: Vec<&BookRow> = rows
+        .iter()
+        .map(|at| &shelf.rows[*at])
+        .filter(|row| row.purchase == purchase)
+        .collect();
+    let best = rows.iter().map(|row| fit(row)).max()?;
+    rows.retain(|row| fit(row) == best);
+    rows.sort_by(|a, b| {
+        let usd = |row: &BookRow| row.usd_per_device_hour().unwrap_or(0.0);
+        usd(a).total_cmp(&usd(b))
+    });
+    rows.get((rows.len() - 1) / 2).copied()
+}
+
+fn priced(
+    shelf: &Shelf,
+    row: &BookRow,
+    billing: Billing,
+    by_instance: bool,
+    node: &Node,
+) -> Option<Price> {
+    let mut source = format!("{} ", shelf.provider);
+    match (&row.instance, by_instance) {
+        (Some(instance), true) => source.push_str(instance),
+        _ => source.push_str(&row.accelerator),
+    }
+    if let Some(region) = &row.region {
+        source.push(' ');
+        source.push_str(region);
+    }
+    source.push(' ');
+    source.push_str(row.purchase.name());
+    let mut remarks: Vec<&str> = Vec::new();
+    if !by_instance && node.instance_type.is_some() && shelf.provider.as_str() != MARKET {
+        remarks.push("by class, the machine type is not in the book");
+    }
+    match (billing, row.purchase) {
+        (Billing::Spot, Purchase::OnDemand) => remarks.push("no spot price known"),
+        (Billing::Reserved, _) => remarks.push("list price, no commitment known"),
+        (Billing::Owned, _) => remarks.push("list price, no amortisation known"),
+        _ => {}
+    }
+    remarks.extend(row.note.as_deref());
+    if !remarks.is_empty() {
+        source.push_str(" (");
+        source.push_str(&remarks.join("; "));
+        source.push(')');
+    }
+    Some(Price {
+        rate: Rate::from_usd(row.usd_per_device_hour()?)?,
+        source: Name::from(source),
+        as_of: Some(Name::new(&row.as_of)),
+    })
+}
+
+/// Remembers the prices of a fleet while it is gone through: nodes of one kind ask once.
+#[derive(Debug)]
+pub struct PriceList<'a> {
+    prices: &'a Prices,
+    known: Map<PriceKey, Option<Arc<Price>>>,
+}
+
+/// Everything that a price depends on.
+#[derive(PartialEq, Eq, Hash, Debug)]
+struct PriceKey {
+    pool: Name,
+    scheme: Option<Name>,
+    instance: Option<Name>,
+    region: Option<Name>,
+    billing: Option<Billing>,
+    devices: usize,
+    class: Name,
+}
+
+impl<'a> PriceList<'a> {
+    /// A list without entries.
+    pub fn new(prices: &'a Prices) -> Self {
+        Self {
+            prices,
+            known: Map::default(),
+        }
+    }
+
+    /// The price of a device of `node`.
+    pub fn price(&mut self, node: &Node, device: &Device) -> Option<Arc<Price>> {
+        let scheme = node.seen.provider_id.as_deref();
+        let key = PriceKey {
+            pool: node.pool.clone(),
+            scheme: scheme
+                .and_then(|id| id.split_once("://"))
+                .map(|(scheme, _)| Name::new(scheme)),
+            instance: node.instance_type.clone(),
+            region: node.region.clone(),
+            billing: node.billing,
+            devices: node.devices.len(),
+            class: device.class.clone(),
+        };
+        self.known
+            .entry(key)
+            .or_insert_with(|| self.prices.price(node, device).map(Arc::new))
+            .clone()
+    }
+
+    /// What was asked, in a stable order.
+    pub fn groups(self) -> Vec<PriceGroup> {
+        let mut groups: Vec<PriceGroup> = self
+            .known
+            .into_iter()
+            .map(|(key, price)| PriceGroup {
+                pool: key.pool,
+                class: key.class,
+                instance_type: key.instance,
+                region: key.region,
+                billing: key.billing,
+                price,
+            })
+            .collect();
+        groups.sort_by(|a, b| {
+            let key = |group: &PriceGroup| {
+                (
+                    group.pool.clone(),
+                    group.class.clone(),
+                    group.instance_type.clone(),
+                    group.region.clone(),
+                    group.billing,
+                    group.price.as_ref().map(|price| price.rate),
+                )
+            };
+            key(a).cmp(&key(b))
+        });
+        groups.dedup();
+        groups
+    }
+}

@@ -1,0 +1,376 @@
+//! Look-ups of prices, and the law that every scope adds up to the header.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use crate::base::{Name, Rate};
+use crate::fleet::accelerator::Catalog;
+use crate::fleet::device::Pod;
+use crate::fleet::node::{Billing, Node};
+
+use super::book::PriceBook;
+use super::burn;
+use super::burn::{Scope, Spend, UNATTRIBUTED};
+use super::prices::{Override, Owned, PoolPrice, Prices};
+use super::sample::{device, fleet, held, node, now, pod, signals, sliced};
+
+const BOOKS: [&str; 3] = [
+    r#"
+provider = "aws"
+schemes = ["aws"]
+prices = [
+  { instance = "big", accelerator = "H100", devices = 8, region = "us-east-1", purchase = "on-demand", usd_per_hour = 56.0, as_of = "2026-07-20" },
+  { instance = "big", accelerator = "H100", devices = 8, region = "eu-west-1", purchase = "on-demand", usd_per_hour = 64.0, as_of = "2026-07-20" },
+  { instance = "small", accelerator = "T4", devices = 1, purchase = "on-demand", usd_per_hour = 0.5, as_of = "2026-07-20" },
+  { instance = "wide", accelerator = "T4", devices = 4, purchase = "on-demand", usd_per_hour = 4.0, as_of = "2026-07-20" },
+  { instance = "broken", accelerator = "B200", devices = 1, purchase = "on-demand", usd_per_hour = 700.0, as_of = "2026-07-20" },
+]
+"#,
+    r#"
+provider = "gcp"
+schemes = ["gce"]
+prices = [
+  { accelerator = "H100", devices = 1, purchase = "on-demand", usd_per_hour = 11.0, as_of = "2026-08-03" },
+  { accelerator = "H100", devices = 1, purchase = "spot", usd_per_hour = 6.0, as_of = "2026-08-03" },
+]
+"#,
+    r#"
+provider = "market"
+prices = [
+  { accelerator = "H100", devices = 1, purchase = "on-demand", usd_per_hour = 4.0, as_of = "2026", note = "median of 8 providers" },
+  { accelerator = "H100", devices = 1, purchase = "spot", usd_per_hour = 1.5, as_of = "2026" },
+]
+"#,
+];
+
+fn prices() -> Prices {
+    let books = BOOKS.map(|text| PriceBook::parse(text, "test").expect("parses"));
+    Prices::new(books.to_vec(), &Catalog::default())
+}
+
+fn one(instance: Option<&str>, class: &str) -> Node {
+    node("n", "p", instance, vec![device("n", 0, class)])
+}
+
+/// USD, source and date of the node's first device.
+fn asked(prices: &Prices, node: &Node) -> Option<(f64, String, Option<String>)> {
+    prices.price(node, &node.devices[0]).map(|price| {
+        (
+            price.rate.usd(),
+            price.source.to_string(),
+            price.as_of.map(|date| date.to_string()),
+        )
+    })
+}
+
+fn usd(prices: &Prices, node: &Node) -> Option<f64> {
+    asked(prices, node).map(|(usd, ..)| usd)
+}
+
+fn with_provider(mut node: Node, id: &str) -> Node {
+    Arc::make_mut(&mut node.seen).provider_id = Some(Name::new(id));
+    node
+}
+
+#[test]
+fn the_machine_is_the_unit() {
+    let prices = prices();
+    assert_eq!(usd(&prices, &one(Some("small"), "T4")), Some(0.5));
+    assert_eq!(usd(&prices, &one(Some("wide"), "T4")), Some(1.0));
+    let mut far = one(Some("big"), "H100");
+    assert_eq!(usd(&prices, &far), Some(7.0));
+    far.region = Some(Name::new("eu-west-1"));
+    assert_eq!(
+        asked(&prices, &far),
+        Some((
+            8.0,
+            "aws big eu-west-1 on-demand".into(),
+            Some("2026-07-20".into())
+        ))
+    );
+}
+
+#[test]
+fn the_provider_comes_from_the_node_then_the_setting_then_the_machine_type_then_the_market() {
+    let node = one(None, "H100");
+    assert_eq!(usd(&prices(), &node), Some(4.0));
+    assert_eq!(usd(&prices().with_provider("gcp"), &node), Some(11.0));
+    let gce = with_provider(node.clone(), "gce://project/zone/n");
+    assert_eq!(usd(&prices().with_provider("aws"), &gce), Some(11.0));
+    assert_eq!(usd(&prices(), &with_provider(node, "kwok://n")), Some(4.0));
+    assert_eq!(usd(&prices(), &one(Some("big"), "H100")), Some(7.0));
+}
+
+#[test]
+fn unknown_prices_are_unknown_and_never_zero() {
+    let prices = prices();
+    assert_eq!(usd(&prices, &one(Some("broken"), "B200")), None);
+    assert_eq!(usd(&prices, &one(None, "TPU 7x")), None);
+    let burnt = burn(&fleet(vec![one(None, "TPU 7x")]), &prices);
+    assert_eq!((burnt.devices, burnt.unpriced), (1, 1));
+    assert_eq!(burnt.known(), None);
+    assert!(burnt.nodes.is_empty());
+    let row = burnt.row(Scope::Pool, "p").expect("has a row");
+    assert_eq!((row.known(), row.price_source.as_ref()), (None, None));
+}
+
+#[test]
+fn the_way_of_paying_is_said_when_the_book_does_not_know_it() {
+    let prices = prices();
+    let paid = |instance, class, billing| {
+        let mut node = one(instance, class);
+        node.billing = Some(billing);
+        asked(&prices, &node).map(|(usd, source, _)| (usd, source))
+    };
+    assert_eq!(
+        paid(None, "H100", Billing::Spot),
+        Some((1.5, "market H100 spot".into()))
+    );
+    assert_eq!(
+        paid(Some("small"), "T4", Billing::Spot),
+        Some((0.5, "aws small on-demand (no spot price known)".into()))
+    );
+    let (usd, source) = paid(Some("big"), "H100", Billing::Reserved).expect("listed");
+    assert_eq!(usd, 7.0);
+    assert!(
+        source.ends_with("(list price, no commitment known)"),
+        "{source}"
+    );
+    let (_, source) = paid(None, "H100", Billing::Owned).expect("listed");
+    assert!(
+        source.contains("no amortisation known; median of 8"),
+        "{source}"
+    );
+}
+
+#[test]
+fn the_operators_word_comes_first() {
+    let node = one(Some("big"), "H100");
+    let rate = Rate::from_usd(1.25).expect("fits");
+    let by_pool = |price| usd(&prices().with_pool("p", price), &node);
+    assert_eq!(by_pool(PoolPrice::Rate(rate)), Some(1.25));
+    assert_eq!(by_pool(PoolPrice::Multiplier(0.5)), Some(3.5));
+    let rule = |class: &str, billing| Override {
+        instance: None,
+        class: Some(class.into()),
+        billing,
+        rate,
+    };
+    let over = |rule| usd(&prices().with_override(rule), &node);
+    assert_eq!(over(rule("h100", None)), Some(1.25));
+    assert_eq!(over(rule("A100", None)), Some(7.0));
+    assert_eq!(over(rule("H100", Some(Billing::Spot))), Some(7.0));
+}
+
+#[test]
+fn owned_machines_are_written_off() {
+    let owned = Owned {
+        capex_usd: 320_000.0,
+        years: 4.0,
+        residual: 0.0,
+        overhead: 0.2,
+        kw: 10.2,
+        pue: 1.3,
+        usd_per_kwh: 0.09,
+        other_usd_per_hour: 0.0,
+    };
+    let usd = owned.usd_per_device_hour(8).expect("has devices");
+    assert!((usd - 1.52).abs() < 0.005, "{usd}");
+    assert_eq!(owned.usd_per_device_hour(0), None);
+    let eight = node(
+        "n",
+        "p",
+        None,
+        (0..8).map(|at| device("n", at, "X")).collect(),
+    );
+    let prices = prices().with_pool("p", PoolPrice::Owned(owned));
+    let whole = burn(&fleet(vec![eight]), &prices).total.burn.usd();
+    assert!((whole - 8.0 * usd).abs() < 1e-4, "{whole}");
+}
+
+#[test]
+fn free_and_idle_money_stand_apart() {
+    let busy = pod("nlp", "train-0", Some("research"), "nlp");
+    let mut lazy = held(device("n", 1, "H100"), &busy);
+    lazy.signals = signals(0.0);
+    let devices = vec![
+        held(device("n", 0, "H100"), &busy),
+        lazy,
+        device("n", 2, "H100"),
+    ];
+    let burnt = burn(&fleet(vec![node("n", "p", None, devices)]), &prices());
+    let four = Rate::from_usd(4.0).expect("fits");
+    assert_eq!(
+        burnt.total,
+        Spend {
+            burn: four.times(3),
+            free: four,
+            idle_allocated: four
+        }
+    );
+    let team = burnt.row(Scope::Team, "nlp").expect("has a row");
+    assert_eq!((team.devices, team.spend.burn), (2, four.times(2)));
+    let rest = burnt.row(Scope::Team, UNATTRIBUTED).expect("has a row");
+    assert_eq!((rest.devices, rest.spend.free), (1, four));
+    // Two devices at 4 USD for the hour since the pod was bound.
+    let (_, (spend, so_far)) = burnt.jobs.first_key_value().expect("one job");
+    assert_eq!((spend.burn, *so_far), (four.times(2), four.times(2)));
+    assert_eq!(
+        burnt.row(Scope::Job, "nlp/train").map(|row| row.devices),
+        Some(2)
+    );
+}
+
+#[test]
+fn slices_pay_by_their_size_and_the_device_counts_once() {
+    let (big, small) = (
+        pod("a", "big-0", None, "alpha"),
+        pod("b", "small-0", None, "beta"),
+    );
+    let mig = sliced(
+        device("n", 0, "H100"),
+        &[
+            ("4g.40gb-1", Some(&big)),
+            ("2g.20gb-3", Some(&small)),
+            ("1g.10gb-9", None),
+        ],
+    );
+    let burnt = burn(&fleet(vec![node("n", "p", None, vec![mig])]), &prices());
+    let of = |team: &str| {
+        let row = burnt.row(Scope::Team, team).expect("has a row");
+        (row.devices, row.spend.burn.micros())
+    };
+    assert_eq!(of("alpha"), (1, 2_285_714));
+    assert_eq!(of("beta"), (0, 1_142_857));
+    assert_eq!(of(UNATTRIBUTED), (0, 571_429));
+}
+
+#[test]
+fn a_share_of_an_unpriced_device_is_unknown() {
+    let (one, two) = (
+        pod("a", "x-0", None, "alpha"),
+        pod("b", "y-0", None, "beta"),
+    );
+    let shared = sliced(
+        device("n", 0, "mystery"),
+        &[("0", Some(&one)), ("1", Some(&two))],
+    );
+    let burnt = burn(&fleet(vec![node("n", "p", None, vec![shared])]), &prices());
+    for team in ["alpha", "beta"] {
+        assert_eq!(
+            burnt.row(Scope::Team, team).and_then(|row| row.known()),
+            None
+        );
+    }
+    assert!(burnt.jobs.is_empty());
+}
+
+#[test]
+fn two_kinds_of_one_name_stay_apart() {
+    let job = pod("a", "x-0", None, "alpha");
+    let mut other = (*job).clone();
+    other.job.kind = Name::new("JobSet");
+    let devices = vec![
+        held(device("n", 0, "H100"), &job),
+        held(device("n", 1, "H100"), &Arc::new(other)),
+    ];
+    let burnt = burn(&fleet(vec![node("n", "p", None, devices)]), &prices());
+    let names: Vec<&str> = burnt.rows[&Scope::Job]
+        .iter()
+        .map(|row| &*row.name)
+        .collect();
+    assert_eq!(names, ["a/x", "a/x (JobSet)"]);
+}
+
+/// Who holds a device: nobody, one of the pods, or slices held by some of them.
+#[derive(Clone, Debug)]
+enum Hold {
+    Nobody,
+    Whole(usize),
+    Slices(Vec<Option<usize>>, bool),
+}
+
+fn hold() -> impl Strategy<Value = Hold> {
+    prop_oneof![
+        Just(Hold::Nobody),
+        (0usize..6).prop_map(Hold::Whole),
+        (
+            prop::collection::vec(prop::option::of(0usize..6), 1..8),
+            any::<bool>()
+        )
+            .prop_map(|(holders, sized)| Hold::Slices(holders, sized)),
+    ]
+}
+
+fn pods() -> Vec<Arc<Pod>> {
+    (0..6)
+        .map(|at| {
+            let queue = (at % 3 > 0).then(|| format!("q{}", at % 3));
+            pod(
+                &format!("ns{}", at % 2),
+                &format!("job{}-0", at / 2),
+                queue.as_deref(),
+                &format!("team{}", at % 4),
+            )
+        })
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn every_scope_adds_up_to_the_header(
+        nodes in prop::collection::vec(
+            (0usize..3, 0usize..4, prop::collection::vec((0usize..3, hold(), any::<bool>()), 0..9)),
+            0..6,
+        ),
+    ) {
+        let pods = pods();
+        let nodes: Vec<Node> = nodes.into_iter().enumerate().map(|(at, (pool, instance, devices))| {
+            let name = format!("n{at}");
+            let devices = devices.into_iter().enumerate().map(|(index, (class, hold, idle))| {
+                let mut device = device(&name, index as u32, ["H100", "T4", "mystery"][class]);
+                if idle {
+                    device.signals = signals(0.0);
+                }
+                match hold {
+                    Hold::Nobody => device,
+                    Hold::Whole(by) => held(device, &pods[by]),
+                    Hold::Slices(holders, sized) => {
+                        let names: Vec<String> = (0..holders.len())
+                            .map(|at| if sized { format!("{}g.x-{at}", at % 4 + 1) } else { at.to_string() })
+                            .collect();
+                        let slices: Vec<(&str, Option<&Arc<Pod>>)> = names.iter().zip(&holders)
+                            .map(|(name, by)| (name.as_str(), by.map(|by| &pods[by])))
+                            .collect();
+                        sliced(device, &slices)
+                    }
+                }
+            }).collect();
+            let instance = [None, Some("big"), Some("small"), Some("wide")][instance];
+            node(&name, &format!("pool{pool}"), instance, devices)
+        }).collect();
+        let fleet = fleet(nodes);
+        // An odd rate, so that shares do not divide evenly.
+        let prices = prices().with_pool("pool1", PoolPrice::Rate(Rate::from_micros(1_000_003)));
+        let burnt = burn(&fleet, &prices);
+        prop_assert_eq!(fleet.devices().count(), burnt.devices as usize);
+        for scope in Scope::ALL {
+            let rows = &burnt.rows[&scope];
+            let mut sum = Spend::default();
+            for row in rows {
+                sum += row.spend;
+            }
+            prop_assert_eq!(sum, burnt.total, "{:?}", scope);
+            prop_assert_eq!(rows.iter().map(|row| row.devices).sum::<u32>(), burnt.devices);
+            prop_assert!(rows.iter().all(|row| row.spend.free + row.spend.idle_allocated <= row.spend.burn));
+        }
+        prop_assert_eq!(burnt.nodes.values().copied().sum::<Rate>(), burnt.total.burn);
+        let jobs: Rate = burnt.jobs.values().map(|(spend, _)| spend.burn).sum();
+        let rest = burnt.row(Scope::Job, UNATTRIBUTED).map_or(Rate::ZERO, |row| row.spend.burn);
+        prop_assert_eq!(jobs + rest, burnt.total.burn);
+        prop_assert_eq!(fleet.at, now());
+    }
+}

@@ -1,0 +1,162 @@
+//! The readings of a page, in order, out of what was folded at each place.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use crate::base::Name;
+use crate::fleet::reading::{Reading, Scope};
+
+use super::dialect::Dialect;
+use super::fold::Values;
+use super::map::{Read, Report};
+use super::rate::Total;
+use super::rows::{Device, Place, Rows, fill};
+
+/// What folding a page gave.
+pub(super) struct Folded<'f, 'd, 'n> {
+    pub rows: &'f Rows<'d, 'n>,
+    /// The places of each device's slices.
+    pub slices: &'f [Vec<usize>],
+    /// Places that several pods share.
+    pub shared: &'f FxHashMap<u32, ()>,
+    /// Values of each place.
+    pub values: &'f [Values],
+    /// Values of each pod's copy of a shared place.
+    pub copies: &'f BTreeMap<(u32, u32), Values>,
+}
+
+/// Nodes first, then each device with its slices, each with its pods' copies.
+pub(super) fn emit(dialect: &Dialect, folded: &Folded<'_, '_, '_>, report: Report) -> Read {
+    let Folded {
+        rows,
+        slices,
+        shared,
+        values,
+        copies,
+    } = *folded;
+    let mut read = Read {
+        report,
+        ..Read::default()
+    };
+    let mut pods: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
+    for (place, pod) in rows.holders.keys() {
+        pods.entry(*place).or_default().push(*pod);
+    }
+    let mut device_places = vec![0; rows.devices.len()];
+    for (at, place) in rows.places.iter().enumerate() {
+        match place {
+            Place::Node(host) if !values[at].is_empty() => {
+                let mut reading = Reading::new(dialect.name.clone(), Scope::Node);
+                reading.host = host.clone().or_else(|| rows.page.host.clone());
+                push(&mut read, reading, &values[at]);
+            }
+            Place::Device(device) => device_places[*device as usize] = at,
+            _ => {}
+        }
+    }
+    let mut order: Vec<usize> = (0..rows.devices.len()).collect();
+    order.sort_by_key(|at| {
+        let device = &rows.devices[*at];
+        (
+            device.host.clone(),
+            device.index.unwrap_or(u32::MAX),
+            device.uuid.clone(),
+        )
+    });
+    for at in order {
+        let device = fill(rows.devices[at].clone(), rows.page.clone());
+        let mut parts = slices[at].clone();
+        parts.sort_by_key(|part| slice_order(&rows.places[*part]));
+        for place in std::iter::once(device_places[at]).chain(parts) {
+            let slice = match &rows.places[place] {
+                Place::Slice { id, .. } => Some(id.clone()),
+                _ => None,
+            };
+            let number = place as u32;
+            let mut holders = pods.remove(&number).unwrap_or_default();
+            holders.sort_by_key(|pod| {
+                let pod = &rows.pods[*pod as usize];
+                (pod.key.clone(), pod.container.clone())
+            });
+            let scope = match slice {
+                Some(_) => Scope::Slice,
+                None => Scope::Device,
+            };
+            let mut reading = reading(dialect, scope, &device, slice);
+            let split = shared.contains_key(&number);
+            if let ([pod], false) = (&*holders, split) {
+                hold(&mut reading, rows, *pod);
+            }
+            let mut copy = reading.clone();
+            push(&mut read, reading, &values[place]);
+            if !split {
+                continue;
+            }
+            copy.scope = Scope::PodCopy;
+            for pod in holders {
+                let mut copy = copy.clone();
+                hold(&mut copy, rows, pod);
+                let nothing = Values::new();
+                push(
+                    &mut read,
+                    copy,
+                    copies.get(&(number, pod)).unwrap_or(&nothing),
+                );
+            }
+        }
+    }
+    read
+}
+
+/// Slices by their number, then by their name.
+fn slice_order(place: &Place) -> (u32, Option<Name>) {
+    match place {
+        Place::Slice { id, .. } => {
+            let number = id.rsplit('-').next().and_then(|text| text.parse().ok());
+            (number.unwrap_or(u32::MAX), Some(id.clone()))
+        }
+        _ => (0, None),
+    }
+}
+
+fn reading(dialect: &Dialect, scope: Scope, device: &Device, slice: Option<Name>) -> Reading {
+    Reading {
+        host: device.host.clone(),
+        index: device.index,
+        uuid: device.uuid.clone(),
+        serial: device.serial.clone(),
+        pci: device.pci.clone(),
+        model: device.model.clone(),
+        driver: device.driver.clone(),
+        slice,
+        ..Reading::new(dialect.name.clone(), scope)
+    }
+}
+
+fn hold(reading: &mut Reading, rows: &Rows<'_, '_>, pod: u32) {
+    let pod = &rows.pods[pod as usize];
+    reading.pod = Some(pod.key.clone());
+    reading.container = pod.container.clone();
+}
+
+/// Adds a reading with its values; totals go beside.
+fn push(read: &mut Read, mut reading: Reading, values: &Values) {
+    reading.signals = values
+        .iter()
+        .filter(|(_, value)| !value.total)
+        .map(|(signal, value)| (*signal, value.number))
+        .collect();
+    let at = read.readings.len();
+    read.totals.extend(
+        values
+            .iter()
+            .filter(|(_, value)| value.total)
+            .map(|(signal, value)| Total {
+                reading: at,
+                signal: *signal,
+                value: value.number,
+            }),
+    );
+    read.readings.push(reading);
+}

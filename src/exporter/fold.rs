@@ -1,0 +1,462 @@
+//! From many values to one reading for each node, device, slice and pod's copy.
+//!
+//! At a place each signal has candidates by rank; the first rank with a value wins, and its values are reduced as
+//! the dialect says. Copies of a shared device's rows are never added up.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use crate::base::Name;
+use crate::fleet::signal::Signal;
+
+use super::dialect::{Derive, Dialect, How, Map, Scale, Sizes};
+use super::emit::{Folded, emit};
+use super::map::{Read, Report};
+use super::rows::{Place, Rows};
+use super::spec::{Reduce, Rollup, ScopeSpec};
+
+/// No such place, pod, device or core.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// One value on its way into a reading.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Contribution {
+    pub place: u32,
+    pub map: u16,
+    pub rank: u16,
+    pub pod: u32,
+    pub core: u32,
+    /// What tells it from others that are reduced with it; of equals the last counts.
+    pub item: u64,
+    /// NaN when a later line took its place.
+    pub value: f64,
+}
+
+/// A value at a place.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Value {
+    pub number: f64,
+    /// Its unit is not settled yet.
+    pub by_size: bool,
+    /// A running total behind a signal that is a rate.
+    pub total: bool,
+}
+
+pub(super) type Values = BTreeMap<Signal, Value>;
+
+/// Makes the readings of everything that the rows speak of.
+pub(super) fn fold(
+    dialect: &Dialect,
+    mut rows: Rows<'_, '_>,
+    mut all: Vec<Contribution>,
+    mut report: Report,
+) -> Read {
+    all.retain(|one| !one.value.is_nan());
+    trust_exported(&mut rows, &mut all);
+    spread_cores(dialect, &mut rows, &mut all, &mut report);
+    let signal = |one: &Contribution| dialect.maps[usize::from(one.map)].signal;
+    all.sort_by_key(|one| (one.place, signal(one), one.rank));
+
+    let mut values: Vec<Values> = vec![Values::new(); rows.places.len()];
+    let mut copies: BTreeMap<(u32, u32), Values> = BTreeMap::new();
+    let shared = shared(&rows, &all);
+    for group in all.chunk_by(|a, b| (a.place, signal(a)) == (b.place, signal(b))) {
+        let place = group[0].place;
+        if let Some(value) = best(dialect, group, false) {
+            values[place as usize].insert(signal(&group[0]), value);
+        }
+        if !shared.contains_key(&place) {
+            continue;
+        }
+        let mut by_pod = group.to_vec();
+        by_pod.sort_by_key(|one| one.pod);
+        for own in by_pod.chunk_by(|a, b| a.pod == b.pod) {
+            if own[0].pod != NONE
+                && let Some(value) = best(dialect, own, true)
+            {
+                copies
+                    .entry((place, own[0].pod))
+                    .or_default()
+                    .insert(signal(&group[0]), value);
+            }
+        }
+    }
+    if let Some(sizes) = &dialect.sizes {
+        settle_sizes(sizes, &mut values, &mut copies);
+    }
+    spread_each(&rows, &mut values);
+    let slices = slices_of(&rows);
+    roll_up(dialect, &rows, &slices, &mut values);
+    for values in values.iter_mut().chain(copies.values_mut()) {
+        derive(&dialect.derives, values);
+    }
+    memory_of_profiles(dialect, &rows, &mut values);
+    for values in &mut values {
+        derive(&dialect.derives, values);
+    }
+    report.devices = rows.devices.len();
+    let folded = Folded {
+        rows: &rows,
+        slices: &slices,
+        shared: &shared,
+        values: &values,
+        copies: &copies,
+    };
+    emit(dialect, &folded, report)
+}
+
+/// Where a page has `exported_` pod labels, its plain ones are the scrape target's own on every row.
+fn trust_exported(rows: &mut Rows<'_, '_>, all: &mut [Contribution]) {
+    if !rows.pods.iter().any(|pod| pod.exported) {
+        return;
+    }
+    let pods = &rows.pods;
+    let false_one = |pod: u32| pods.get(pod as usize).is_some_and(|pod| !pod.exported);
+    for one in all {
+        if false_one(one.pod) {
+            one.pod = NONE;
+        }
+    }
+    let mut dropped = 0;
+    rows.holders.retain(|(_, pod), _| {
+        let keep = !false_one(*pod);
+        dropped += usize::from(!keep);
+        keep
+    });
+    rows.own_pod += dropped;
+}
+
+/// Gives each core's value to the device that the core belongs to.
+fn spread_cores(
+    dialect: &Dialect,
+    rows: &mut Rows<'_, '_>,
+    all: &mut [Contribution],
+    report: &mut Report,
+) {
+    let Some(rule) = &dialect.core else { return };
+    let per_device = rows.cores_per_device.or(rule.per_device);
+    let mut met = false;
+    for one in all.iter_mut().filter(|one| one.core != NONE) {
+        let Place::Cores(host) = &rows.places[one.place as usize] else {
+            continue;
+        };
+        met = true;
+        let host = host.clone();
+        let device = rows.device_at(&host, one.core / per_device.unwrap_or(1));
+        one.place = device.unwrap_or(one.place);
+    }
+    if met && per_device.is_none() {
+        report.messages.push(
+            "the page does not say how many cores a device has: each core counts as one".into(),
+        );
+    }
+}
+
+/// The places whose rows are copies, one for each pod.
+fn shared(rows: &Rows<'_, '_>, all: &[Contribution]) -> FxHashMap<u32, ()> {
+    let mut holders: FxHashMap<u32, usize> = FxHashMap::default();
+    let mut shared = FxHashMap::default();
+    for ((place, _), copy) in &rows.holders {
+        let count = holders.entry(*place).or_default();
+        *count += 1;
+        if *copy || *count > 1 {
+            shared.insert(*place, ());
+        }
+    }
+    // One metric with the device's own row beside a pod's: a shared device with one sharer.
+    for group in all.chunk_by(|a, b| (a.place, a.map, a.rank) == (b.place, b.map, b.rank)) {
+        let place = group[0].place;
+        if group.iter().any(|one| one.pod == NONE)
+            && group.iter().any(|one| one.pod != NONE)
+            && holders.contains_key(&place)
+        {
+            shared.insert(place, ());
+        }
+    }
+    shared
+}
+
+/// The value of the first rank that has one. `group` is of one place and signal, in the order of rank; `own` when
+/// it is one pod's rows.
+fn best(dialect: &Dialect, group: &[Contribution], own: bool) -> Option<Value> {
+    let mut ranks: Vec<&[Contribution]> = group.chunk_by(|a, b| a.rank == b.rank).collect();
+    ranks.sort_by_key(|rank| rank[0].rank);
+    ranks.into_iter().find_map(|rank| {
+        let map = &dialect.maps[usize::from(rank[0].map)];
+        if map.scope == ScopeSpec::Pod && !own {
+            return None;
+        }
+        Some(Value {
+            number: reduce_rank(map, rank)?,
+            by_size: map.scale == Scale::BySize,
+            total: map.total,
+        })
+    })
+}
+
+/// Reduces the values of one metric at one place.
+fn reduce_rank(map: &Map, rank: &[Contribution]) -> Option<f64> {
+    if let [only] = rank {
+        return Some(only.value);
+    }
+    // The device's own row says more than the copies that its sharers got.
+    let podless = rank.iter().any(|one| one.pod == NONE);
+    let mut parts: Vec<(u32, u32, u64, usize, f64)> = rank
+        .iter()
+        .enumerate()
+        .filter(|(_, one)| !podless || one.pod == NONE)
+        .map(|(at, one)| (one.core, one.pod, one.item, at, one.value))
+        .collect();
+    parts.sort_by_key(|part| (part.0, part.1, part.2, part.3));
+    let cores: Vec<f64> = parts
+        .chunk_by(|a, b| a.0 == b.0)
+        .filter_map(|core| {
+            // Sharers' copies repeat one value: the highest, never the sum.
+            core.chunk_by(|a, b| a.1 == b.1)
+                .filter_map(|pod| {
+                    let items = pod
+                        .chunk_by(|a, b| a.2 == b.2)
+                        .filter_map(|item| item.last())
+                        .map(|part| (part.3, part.4));
+                    reduce(map.reduce, items)
+                })
+                .reduce(f64::max)
+        })
+        .collect();
+    if cores.len() == 1 {
+        return cores.first().copied();
+    }
+    gather(map.rollup.unwrap_or(Rollup::Mean), &cores)
+}
+
+/// Reduces values that come with their order on the page.
+fn reduce(how: Reduce, items: impl Iterator<Item = (usize, f64)>) -> Option<f64> {
+    let items: Vec<(usize, f64)> = items.collect();
+    let numbers = items.iter().map(|(_, number)| *number);
+    match how {
+        Reduce::Last => items.iter().max_by_key(|(at, _)| *at).map(|(_, n)| *n),
+        Reduce::Max => numbers.reduce(f64::max),
+        Reduce::Min => numbers.reduce(f64::min),
+        Reduce::Sum => gather(Rollup::Sum, &numbers.collect::<Vec<_>>()),
+        Reduce::Mean => gather(Rollup::Mean, &numbers.collect::<Vec<_>>()),
+    }
+}
+
+fn gather(how: Rollup, numbers: &[f64]) -> Option<f64> {
+    if numbers.is_empty() {
+        return None;
+    }
+    let sum: f64 = numbers.iter().sum();
+    Some(match how {
+        Rollup::Sum | Rollup::Share => sum,
+        Rollup::Mean => sum / numbers.len() as f64,
+        Rollup::Max => numbers.iter().copied().fold(f64::MIN, f64::max),
+    })
+}
+
+/// Settles the unit of the page's memory sizes: the one under which they are sizes that exist.
+fn settle_sizes(sizes: &Sizes, values: &mut [Values], copies: &mut BTreeMap<(u32, u32), Values>) {
+    let raw = |values: &Values, signal| {
+        values
+            .get(&signal)
+            .filter(|value| value.by_size && value.number > 0.0)
+            .map(|value| value.number)
+    };
+    let totals: Vec<f64> = values
+        .iter()
+        .filter_map(|values| {
+            raw(values, Signal::MemTotal)
+                .or_else(|| Some(raw(values, Signal::MemUsed)? + raw(values, Signal::MemFree)?))
+        })
+        .collect();
+    let distance = |unit: f64| -> f64 {
+        totals
+            .iter()
+            .map(|total| {
+                sizes
+                    .known
+                    .iter()
+                    .map(|known| (total * unit / known).ln().abs())
+                    .fold(f64::MAX, f64::min)
+            })
+            .sum()
+    };
+    let mut unit = sizes.choices[0];
+    for choice in &sizes.choices[1..] {
+        if distance(*choice) < distance(unit) {
+            unit = *choice;
+        }
+    }
+    for values in values.iter_mut().chain(copies.values_mut()) {
+        for value in values.values_mut().filter(|value| value.by_size) {
+            value.number *= unit;
+        }
+    }
+}
+
+/// Gives what holds for every device of a host to each of them.
+fn spread_each(rows: &Rows<'_, '_>, values: &mut [Values]) {
+    let mut by_host: FxHashMap<&Option<Name>, Values> = FxHashMap::default();
+    for (place, values) in rows.places.iter().zip(values.iter_mut()) {
+        if let Place::Each(host) = place {
+            by_host.insert(host, std::mem::take(values));
+        }
+    }
+    if by_host.is_empty() {
+        return;
+    }
+    for (place, values) in rows.places.iter().zip(values) {
+        let Place::Device(device) = place else {
+            continue;
+        };
+        let Some(all) = by_host.get(&rows.devices[*device as usize].host) else {
+            continue;
+        };
+        for (signal, value) in all {
+            values.entry(*signal).or_insert(*value);
+        }
+    }
+}
+
+/// The places of each device's slices.
+fn slices_of(rows: &Rows<'_, '_>) -> Vec<Vec<usize>> {
+    let mut slices = vec![Vec::new(); rows.devices.len()];
+    for (at, place) in rows.places.iter().enumerate() {
+        if let Place::Slice { device, .. } = place {
+            slices[*device as usize].push(at);
+        }
+    }
+    slices
+}
+
+/// Gives devices what their slices add up to, where the device itself says nothing.
+fn roll_up(dialect: &Dialect, rows: &Rows<'_, '_>, slices: &[Vec<usize>], values: &mut [Values]) {
+    for map in &dialect.maps {
+        let (Some(how), ScopeSpec::Slice) = (map.rollup, map.scope) else {
+            continue;
+        };
+        for (at, place) in rows.places.iter().enumerate() {
+            let Place::Device(device) = place else {
+                continue;
+            };
+            let parts = &slices[*device as usize];
+            if parts.is_empty() || values[at].contains_key(&map.signal) {
+                continue;
+            }
+            let model = rows.devices[*device as usize].model.as_deref();
+            let numbers: Option<Vec<f64>> = parts
+                .iter()
+                .map(|part| {
+                    let value = values[*part].get(&map.signal).filter(|one| !one.total)?;
+                    let weight = match how {
+                        Rollup::Share => share(dialect, &rows.places[*part], model)?,
+                        _ => 1.0,
+                    };
+                    Some(value.number * weight)
+                })
+                .collect();
+            if let Some(number) = numbers.and_then(|numbers| gather(how, &numbers)) {
+                values[at].insert(
+                    map.signal,
+                    Value {
+                        number,
+                        by_size: false,
+                        total: false,
+                    },
+                );
+            }
+        }
+    }
+}
+
+/// The part of its device that a slice is, 0 to 1.
+fn share(dialect: &Dialect, place: &Place, model: Option<&str>) -> Option<f64> {
+    let Place::Slice {
+        profile: Some(profile),
+        ..
+    } = place
+    else {
+        return None;
+    };
+    let rule = dialect.slice.as_ref()?.share.as_ref()?;
+    let parts: f64 = rule
+        .regex
+        .captures(profile)?
+        .get(1)?
+        .as_str()
+        .parse()
+        .ok()?;
+    let words = |model: &str, word: &str| {
+        model
+            .split(|c: char| !c.is_ascii_alphanumeric())
+            .any(|part| part == word)
+    };
+    let of = model
+        .and_then(|model| rule.of_model.iter().find(|(word, _)| words(model, word)))
+        .map_or(rule.of, |(_, of)| *of);
+    (of > 0.0).then(|| (parts / of).min(1.0))
+}
+
+/// The memory of a slice out of its profile, where nothing measured it.
+fn memory_of_profiles(dialect: &Dialect, rows: &Rows<'_, '_>, values: &mut [Values]) {
+    let Some((regex, scale)) = dialect.slice.as_ref().and_then(|rule| rule.memory.as_ref()) else {
+        return;
+    };
+    for (place, values) in rows.places.iter().zip(values) {
+        let Place::Slice {
+            profile: Some(profile),
+            ..
+        } = place
+        else {
+            continue;
+        };
+        let amount: Option<f64> = regex
+            .captures(profile)
+            .and_then(|groups| groups.get(1)?.as_str().parse().ok());
+        if let Some(amount) = amount {
+            values.entry(Signal::MemTotal).or_insert(Value {
+                number: amount * scale,
+                by_size: false,
+                total: false,
+            });
+        }
+    }
+}
+
+/// Works out signals that others determine, where nothing measured them.
+fn derive(derives: &[Derive], values: &mut Values) {
+    for rule in derives {
+        if values.contains_key(&rule.to) {
+            continue;
+        }
+        let get = |signal: &Signal| {
+            values
+                .get(signal)
+                .filter(|value| !value.total)
+                .map(|value| value.number)
+        };
+        let sum = |signals: &[Signal]| signals.iter().map(get).sum::<Option<f64>>();
+        let number = match &rule.how {
+            How::Sum(signals) => sum(signals),
+            How::Minus(signals) => get(&signals[0])
+                .and_then(|first| Some(first - sum(&signals[1..])?))
+                .filter(|rest| *rest >= 0.0),
+            How::Ratio { of, to, at_least } => get(of).and_then(|of| {
+                let to = sum(to)?;
+                (to > 0.0 && to >= *at_least).then(|| of / to)
+            }),
+        };
+        let ratio = rule.to.name().ends_with("_ratio");
+        if let Some(number) = number.filter(|number| !ratio || (0.0..=1.05).contains(number)) {
+            values.insert(
+                rule.to,
+                Value {
+                    number: if ratio { number.min(1.0) } else { number },
+                    by_size: false,
+                    total: false,
+                },
+            );
+        }
+    }
+}

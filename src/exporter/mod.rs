@@ -1,0 +1,22 @@
+//! Exposition pages of exporters, and the dialects that turn them into canonical readings.
+//!
+//! The road of a page: [`exposition::scan`] finds its series, [`Dialects::detect`] names its dialect, and
+//! [`read`] turns each series into a value of a [`crate::fleet::signal::Signal`] at a node, device or slice.
+//! What an exporter means is said in `config/exporters/*.toml` and nowhere in code; `spec.rs` documents every key.
+
+mod compile;
+pub mod dialect;
+mod emit;
+pub mod exposition;
+mod fold;
+mod labels;
+mod line;
+pub mod map;
+pub mod rate;
+mod rows;
+mod spec;
+
+pub use dialect::{Dialect, Dialects, HostRule};
+pub use exposition::{Limits, Series, scan};
+pub use map::{Read, Report, Target, read};
+pub use rate::Rates;

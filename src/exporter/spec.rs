@@ -1,0 +1,568 @@
+//! The TOML form of a dialect, as `config/exporters/*.toml` spells it, and its errors with file and line.
+//!
+//! Every key is documented here; `dialect.rs` checks the values and compiles them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+
+use serde::Deserialize;
+use serde::de::{MapAccess, Visitor, value::MapAccessDeserializer};
+use toml::Spanned;
+
+/// A whole dialect file.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Spec {
+    /// Short name: `dcgm`.
+    pub name: Spanned<String>,
+    /// The exporter's own name.
+    pub title: String,
+    /// `nvidia`, `amd`, `google`, …; for people.
+    #[serde(default)]
+    pub vendor: String,
+    /// Where the exporter is described, and what is strange about it.
+    #[serde(default)]
+    pub docs: String,
+    /// How long the exporter keeps a value: never scrape faster.
+    pub interval: Spanned<String>,
+    /// How long a scrape may take.
+    pub timeout: Option<Spanned<String>>,
+    /// Which of two sources wins on one device: the higher.
+    #[serde(default)]
+    pub priority: i32,
+    /// Where the host's identity comes from.
+    #[serde(default)]
+    pub host: HostSpec,
+    /// Prefixes an operator may have put before every metric name.
+    #[serde(default)]
+    pub prefixes: Vec<String>,
+    /// Take any prefix that ends in `_`.
+    #[serde(default)]
+    pub any_prefix: bool,
+    /// How values of one signal at one place become one, where a mapping does not say.
+    #[serde(default)]
+    pub reduce: Reduce,
+    pub detect: DetectSpec,
+    #[serde(default)]
+    pub discovery: DiscoverySpec,
+    #[serde(default)]
+    pub missing: MissingSpec,
+    #[serde(default)]
+    pub rows: RowsSpec,
+    #[serde(default)]
+    pub device: FieldsSpec,
+    pub slice: Option<SliceSpec>,
+    pub core: Option<CoreSpec>,
+    #[serde(default)]
+    pub pod: PodSpec,
+    pub sizes: Option<SizesSpec>,
+    #[serde(default)]
+    pub join: Vec<JoinSpec>,
+    pub map: Vec<MapSpec>,
+    #[serde(default)]
+    pub derive: Vec<DeriveSpec>,
+}
+
+/// `host = …`.
+#[derive(Deserialize, Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum HostSpec {
+    /// The node of the scraped pod; labels are a hint.
+    #[default]
+    Target,
+    /// The host label.
+    Label,
+    /// The host label is an instance id: the tail of a node's `spec.providerID`.
+    ProviderId,
+}
+
+/// Proof that a page speaks this dialect.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DetectSpec {
+    /// Metric names, `*` for any text; one of them proves it.
+    pub names: Spanned<Vec<String>>,
+    /// Labels that one of those series must carry.
+    #[serde(default, rename = "where")]
+    pub filter: BTreeMap<String, Many>,
+    /// Labels that one of those series must have, whatever their value.
+    #[serde(default)]
+    pub present: Vec<String>,
+}
+
+/// How a cluster source finds the exporter.
+#[derive(Deserialize, Debug, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DiscoverySpec {
+    /// Pod labels, `key=value` joined by commas, `*` in a value for any text; any of them matches.
+    #[serde(default)]
+    pub selectors: Vec<Spanned<String>>,
+    /// Namespaces to look in; empty is all.
+    #[serde(default)]
+    pub namespaces: Vec<String>,
+    /// Ports in order of preference, used where the pod names none of `port_names`.
+    #[serde(default)]
+    pub ports: Vec<u16>,
+    /// Names of container ports in order of preference.
+    #[serde(default)]
+    pub port_names: Vec<String>,
+    /// Path of the page.
+    pub path: Option<String>,
+    /// `http` or `https`.
+    pub scheme: Option<Spanned<String>>,
+}
+
+/// Values that say "no value".
+#[derive(Deserialize, Debug, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MissingSpec {
+    /// Exact values.
+    #[serde(default)]
+    pub values: Vec<f64>,
+    /// Closed ranges.
+    #[serde(default)]
+    pub ranges: Vec<[f64; 2]>,
+    /// This and everything above.
+    pub above: Option<f64>,
+    /// Texts of identity labels that mean "not known".
+    #[serde(default)]
+    pub texts: Vec<String>,
+}
+
+/// Which rows count.
+#[derive(Deserialize, Debug, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RowsSpec {
+    /// Only rows with these labels.
+    #[serde(default)]
+    pub only: BTreeMap<String, Many>,
+    /// No row that has one of these labels: it speaks of something else.
+    #[serde(default)]
+    pub ignore_with: Vec<String>,
+}
+
+/// Labels that say which device a row is about; of each list the first that answers.
+#[derive(Deserialize, Debug, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FieldsSpec {
+    #[serde(default)]
+    pub host: Vec<Spanned<SourceSpec>>,
+    #[serde(default)]
+    pub index: Vec<Spanned<SourceSpec>>,
+    #[serde(default)]
+    pub uuid: Vec<Spanned<SourceSpec>>,
+    #[serde(default)]
+    pub serial: Vec<Spanned<SourceSpec>>,
+    #[serde(default)]
+    pub pci: Vec<Spanned<SourceSpec>>,
+    #[serde(default)]
+    pub model: Vec<Spanned<SourceSpec>>,
+    #[serde(default)]
+    pub driver: Vec<Spanned<SourceSpec>>,
+}
+
+/// Slices of a device: MIG instances, partitions.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SliceSpec {
+    /// The slice's number; a row without it is about the whole device.
+    pub id: Vec<Spanned<SourceSpec>>,
+    /// Its profile; the slice is then called `profile-id`.
+    #[serde(default)]
+    pub profile: Vec<Spanned<SourceSpec>>,
+    /// Rows with these labels are about the whole device all the same.
+    #[serde(default)]
+    pub unless: BTreeMap<String, Many>,
+    /// What tells the device of a slice, in order, where each slice has its own index: `serial`, `uuid`, `pci`, `index`.
+    #[serde(default)]
+    pub parent: Vec<Key>,
+    /// The slice's part of the device, out of its profile.
+    pub share: Option<ShareSpec>,
+    /// The slice's memory, out of its profile.
+    pub memory: Option<ProfileMemorySpec>,
+}
+
+/// What a device is known by.
+#[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Key {
+    Uuid,
+    Serial,
+    Pci,
+    Index,
+}
+
+/// `share = { regex, of, of_model }`.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ShareSpec {
+    /// Its first group is the number of parts that the slice has.
+    pub regex: Spanned<String>,
+    /// Parts of a device.
+    pub of: f64,
+    /// Parts of devices whose model contains the key as a word.
+    #[serde(default)]
+    pub of_model: BTreeMap<String, f64>,
+}
+
+/// `memory = { regex, scale }`.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ProfileMemorySpec {
+    /// Its first group is the amount.
+    pub regex: Spanned<String>,
+    /// Bytes of one.
+    pub scale: f64,
+}
+
+/// Cores of a device, where the exporter knows cores only.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CoreSpec {
+    /// The core's number on its host.
+    pub index: Vec<Spanned<SourceSpec>>,
+    /// Cores of a device, where no series says.
+    pub per_device: Option<u32>,
+    /// Metric whose label says how many cores a device has.
+    pub per_device_from: Option<String>,
+    /// That label.
+    pub per_device_label: Option<String>,
+}
+
+/// Who holds the device.
+#[derive(Deserialize, Debug, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PodSpec {
+    /// Sets of labels that belong together, in order of trust.
+    #[serde(default)]
+    pub labels: Vec<PodLabelsSpec>,
+    /// Pod names that are the exporter itself (`*` for any text).
+    #[serde(default)]
+    pub own_pods: Vec<String>,
+    /// Container names that are the exporter itself (`*` for any text).
+    #[serde(default)]
+    pub own_containers: Vec<String>,
+    /// Labels that mark a row as one pod's copy of a shared device.
+    #[serde(default)]
+    pub copy: Vec<String>,
+}
+
+/// One set of pod labels.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PodLabelsSpec {
+    pub pod: String,
+    pub namespace: String,
+    pub container: Option<String>,
+}
+
+/// Choice of a unit by which a memory size is a known one.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SizesSpec {
+    /// Known sizes of devices and slices in GiB.
+    pub known_gib: Spanned<Vec<f64>>,
+    /// Bytes of one unit, the first for want of evidence.
+    pub choices: Spanned<Vec<f64>>,
+}
+
+/// Identity out of an info metric.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub(super) struct JoinSpec {
+    /// Names of the info metric.
+    pub from: Spanned<Vec<String>>,
+    /// `device`: joined by the labels that name the device. `page`: says something of every row.
+    #[serde(default)]
+    pub on: JoinOn,
+    /// Labels of the info metric; a list left out is that of `[device]` (on = "device") or nothing (on = "page").
+    #[serde(default)]
+    pub labels: FieldsSpec,
+}
+
+/// `on = …`.
+#[derive(Deserialize, Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum JoinOn {
+    #[default]
+    Device,
+    Page,
+}
+
+/// One mapping: metric names to a canonical signal. Mappings of one signal are tried in the order of the file,
+/// names in the order of the list; the first that has a value at a place wins there.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MapSpec {
+    /// Canonical signal.
+    pub to: Spanned<String>,
+    /// Metric names.
+    pub from: Spanned<Vec<String>>,
+    /// The names are parts of one whole: they share a rank and are reduced together.
+    #[serde(default)]
+    pub together: bool,
+    /// Canonical units of one of theirs, or `"by-size"`.
+    pub scale: Option<Spanned<ScaleSpec>>,
+    /// What the value is, whatever the type line says.
+    pub kind: Option<Spanned<KindSpec>>,
+    /// What the value is about.
+    #[serde(default)]
+    pub scope: ScopeSpec,
+    /// Only rows with these labels.
+    #[serde(default, rename = "where")]
+    pub filter: BTreeMap<String, Many>,
+    /// Only rows without these labels.
+    #[serde(default)]
+    pub absent: Vec<String>,
+    /// Only rows that have these labels.
+    #[serde(default)]
+    pub present: Vec<String>,
+    /// Labels that `reduce` folds: of rows equal in all of them the last counts.
+    #[serde(default)]
+    pub over: Vec<String>,
+    /// How several values become one.
+    pub reduce: Option<Reduce>,
+    /// How values of slices or cores become the device's.
+    pub rollup: Option<Spanned<Rollup>>,
+    /// Zero is no value.
+    #[serde(default)]
+    pub zero_is_unknown: bool,
+    /// Raw values that are no value, beside those of `[missing]`.
+    #[serde(default)]
+    pub missing: Vec<f64>,
+    /// Raw values above this are no value.
+    pub ceiling: Option<f64>,
+    /// Ratios above 1 are 1 rather than a mistake.
+    #[serde(default)]
+    pub clamp: bool,
+    /// Raw value to canonical value; others are no value.
+    #[serde(default)]
+    pub values: BTreeMap<String, f64>,
+    /// The value is this label's, not the series'.
+    pub value_label: Option<String>,
+}
+
+/// A number or `"by-size"`.
+#[derive(Deserialize, Debug, Clone)]
+#[serde(untagged)]
+pub(super) enum ScaleSpec {
+    Number(f64),
+    Word(String),
+}
+
+/// `kind = …`.
+#[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum KindSpec {
+    /// A level.
+    Gauge,
+    /// A running total; of a signal that is a rate, the difference over time.
+    Counter,
+    /// A count within a window.
+    Window,
+    /// Already a rate.
+    Rate,
+}
+
+/// `scope = …`.
+#[derive(Deserialize, Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum ScopeSpec {
+    /// The device, on whichever row it stands: rows of slices repeat it.
+    #[default]
+    Device,
+    /// The device, on rows that name no slice.
+    Whole,
+    /// The slice that the row names, or the device where it names none.
+    Slice,
+    /// A core.
+    Core,
+    /// The node.
+    Node,
+    /// One pod's use of a device.
+    Pod,
+    /// Every device of the page.
+    Each,
+}
+
+/// `reduce = …`.
+#[derive(Deserialize, Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Reduce {
+    #[default]
+    Last,
+    Max,
+    Min,
+    Sum,
+    Mean,
+}
+
+/// `rollup = …`.
+#[derive(Deserialize, Debug, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Rollup {
+    Sum,
+    Mean,
+    Max,
+    /// Sum weighted by each slice's part of the device.
+    Share,
+}
+
+/// A signal out of others, where no mapping gave it. Exactly one of `sum`, `minus`, `ratio`.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DeriveSpec {
+    pub to: Spanned<String>,
+    /// All of these added.
+    #[serde(default)]
+    pub sum: Vec<Spanned<String>>,
+    /// The first less the others.
+    #[serde(default)]
+    pub minus: Vec<Spanned<String>>,
+    /// One signal over the sum of others.
+    pub ratio: Option<RatioSpec>,
+}
+
+/// `ratio = { of, to, at_least }`.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RatioSpec {
+    pub of: Spanned<String>,
+    pub to: Vec<Spanned<String>>,
+    /// No answer when the divisor is below this.
+    #[serde(default)]
+    pub at_least: f64,
+}
+
+/// One text or several.
+#[derive(Deserialize, Debug, Clone)]
+#[serde(untagged)]
+pub(super) enum Many {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Many {
+    pub fn to_vec(&self) -> Vec<String> {
+        match self {
+            Self::One(one) => vec![one.clone()],
+            Self::Several(all) => all.clone(),
+        }
+    }
+}
+
+/// A label, with what is done to its value: a plain text is the label's name.
+#[derive(Debug, Clone, Default)]
+pub(super) struct SourceSpec {
+    pub label: String,
+    pub regex: Option<String>,
+    pub strip: Option<String>,
+    pub prefix: Option<String>,
+    pub lower: bool,
+    pub filter: BTreeMap<String, Many>,
+}
+
+/// The long form of [`SourceSpec`].
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LongSource {
+    /// The label.
+    label: String,
+    /// The first group (or the whole match) is the value; no match is no value.
+    regex: Option<String>,
+    /// Taken off the front, where it stands there.
+    strip: Option<String>,
+    /// Put before, where it does not stand there yet.
+    prefix: Option<String>,
+    /// In lower case.
+    #[serde(default)]
+    lower: bool,
+    /// Only on rows with these labels.
+    #[serde(default, rename = "where")]
+    filter: BTreeMap<String, Many>,
+}
+
+impl<'de> Deserialize<'de> for SourceSpec {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = SourceSpec;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a label's name, or { label, regex, strip, prefix, lower, where }")
+            }
+            fn visit_str<E>(self, label: &str) -> Result<SourceSpec, E> {
+                Ok(SourceSpec {
+                    label: label.to_owned(),
+                    ..SourceSpec::default()
+                })
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SourceSpec, A::Error> {
+                let long = LongSource::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(SourceSpec {
+                    label: long.label,
+                    regex: long.regex,
+                    strip: long.strip,
+                    prefix: long.prefix,
+                    lower: long.lower,
+                    filter: long.filter,
+                })
+            }
+        }
+        from.deserialize_any(Either)
+    }
+}
+
+/// Errors of one file, each with its line.
+pub(super) struct Faults<'a> {
+    pub file: &'a str,
+    pub text: &'a str,
+    pub found: Vec<String>,
+}
+
+impl Faults<'_> {
+    /// Notes what is wrong at `span`.
+    pub fn at(&mut self, span: Range<usize>, what: impl fmt::Display) {
+        let line = 1 + self.text.as_bytes()[..span.start.min(self.text.len())]
+            .iter()
+            .filter(|byte| **byte == b'\n')
+            .count();
+        self.found.push(format!("{}:{line}: {what}", self.file));
+    }
+
+    /// Notes what is wrong with the file as a whole.
+    pub fn whole(&mut self, what: impl fmt::Display) {
+        self.found.push(format!("{}: {what}", self.file));
+    }
+}
+
+/// Reads a file; an error names the line and, for a misspelt word, the nearest valid one.
+pub(super) fn parse(faults: &mut Faults<'_>) -> Option<Spec> {
+    match toml::from_str::<Spec>(faults.text) {
+        Ok(spec) => Some(spec),
+        Err(error) => {
+            let message = error.message().replace('\n', " ");
+            let mut words = message.split('`').skip(1).step_by(2);
+            let hint = match (message.starts_with("unknown "), words.next()) {
+                (true, Some(wrong)) => nearest(wrong, words)
+                    .map(|near| format!("; did you mean `{near}`?"))
+                    .unwrap_or_default(),
+                _ => String::new(),
+            };
+            match error.span() {
+                Some(span) => faults.at(span, format!("{message}{hint}")),
+                None => faults.whole(format!("{message}{hint}")),
+            }
+            None
+        }
+    }
+}
+
+/// The word of `known` nearest to `wrong`, when any is near enough to be meant.
+pub(super) fn nearest<'k>(wrong: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+    known
+        .map(|word| (strsim::jaro_winkler(wrong, word), word))
+        .filter(|(likeness, _)| *likeness > 0.7)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, word)| word)
+}

@@ -1,0 +1,90 @@
+//! `busy-unallocated`: a device works, though no pod holds it: a process outside Kubernetes, or an attribution
+//! that is wrong. One finding a node.
+
+use crate::fleet::device::{Attribution, Device};
+use crate::fleet::node::Node;
+use crate::fleet::observe::Table;
+use crate::fleet::thresholds::Rule;
+
+use super::desk::{Desk, Draft, counted, subject};
+use super::{Check, Verdict, Walk};
+
+pub(super) const CHECK: Check = Check {
+    code: "busy-unallocated",
+    walk: Walk::Nodes(look),
+};
+
+fn look(desk: &mut Desk<'_>, node: &Node) {
+    if node.devices.is_empty() {
+        return;
+    }
+    if !desk.fleet.known(Table::Pods).is_known() {
+        desk.unknown(node.name());
+        return;
+    }
+    let now = desk.now;
+    let fresh = |device: &Device| {
+        (device.read_at.is_some() && !device.is_stale(now))
+            .then(|| device.util())
+            .flatten()
+    };
+    let verdict = check(node, fresh, desk.rule);
+    let threshold = desk.rule.threshold;
+    desk.report(node.name(), verdict, |count| {
+        let names: Vec<&str> = node
+            .devices
+            .iter()
+            .filter(|device| {
+                !device.is_allocated() && fresh(device).is_some_and(|util| util >= threshold)
+            })
+            .take(4)
+            .map(|device| device.id.rsplit('/').next().unwrap_or_default())
+            .collect();
+        Draft::new(
+            subject("Node", node.name()),
+            format!(
+                "{} ({}) at work, though no pod holds {}",
+                counted(count as usize, "device"),
+                names.join(", "),
+                if count == 1.0 { "it" } else { "them" }
+            ),
+            "look for processes outside Kubernetes on the node, or for pods that bypass the device plugin",
+        )
+        .value(count)
+        .threshold(threshold)
+    });
+}
+
+/// Firing with the number of devices. Where placements are known by counting only, a busy free device may
+/// just be the wrong guess, so only those count that are more than all that is held.
+fn check(node: &Node, util: impl Fn(&Device) -> Option<f64>, rule: &Rule) -> Verdict {
+    let guessed = node
+        .devices
+        .iter()
+        .any(|device| device.holders().any(|(_, how)| how == Attribution::Counted));
+    let (mut busy, mut warm, mut unknown, mut quiet_held) = (0u32, 0u32, 0u32, 0u32);
+    for device in &node.devices {
+        let util = util(device);
+        match (device.is_allocated(), util) {
+            (true, Some(util)) if util >= rule.threshold => {}
+            (true, _) => quiet_held += 1,
+            (false, None) => unknown += 1,
+            (false, Some(util)) if util >= rule.threshold => busy += 1,
+            (false, Some(util)) if util > rule.clear => warm += 1,
+            (false, Some(_)) => {}
+        }
+    }
+    if guessed {
+        busy = busy.saturating_sub(quiet_held);
+        warm = warm.saturating_sub(quiet_held);
+    }
+    if busy > 0 {
+        Verdict::Firing(f64::from(busy))
+    } else if unknown > 0 {
+        Verdict::Unknown
+    } else if warm > 0 {
+        Verdict::Held(f64::from(warm))
+    } else {
+        Verdict::Ok
+    }
+}

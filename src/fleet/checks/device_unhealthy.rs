@@ -1,0 +1,26 @@
+//! `device-unhealthy`: the exporter itself calls the device unhealthy.
+
+use crate::fleet::signal::Signal;
+
+use super::desk::{Desk, Draft, on_it, subject};
+use super::{Check, Input, Verdict, Walk};
+
+pub(super) const CHECK: Check = Check {
+    code: "device-unhealthy",
+    walk: Walk::Devices(look),
+};
+
+fn look(desk: &mut Desk<'_>, input: &Input<'_>) {
+    desk.report(&input.device.id, check(input), |_| {
+        Draft::new(
+            subject("Device", &input.device.id),
+            format!("its exporter calls it unhealthy; {}", on_it(input.device)),
+            "read its exporter's own page and the node's kernel log, then drain it",
+        )
+    });
+}
+
+/// Firing when the reading says so.
+pub(super) fn check(input: &Input<'_>) -> Verdict {
+    Verdict::when(input.flag(Signal::Health).map(|healthy| !healthy))
+}

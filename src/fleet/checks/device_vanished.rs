@@ -1,0 +1,64 @@
+//! `device-vanished`: a device was read, and now its exporter reports only the others of its node. The driver
+//! may have lost it before it could report an XID.
+
+use std::time::Duration;
+
+use crate::base::Age;
+
+use super::desk::{Desk, Draft, on_it, subject};
+use super::{Check, Input, Verdict, Walk};
+
+pub(super) const CHECK: Check = Check {
+    code: "device-vanished",
+    walk: Walk::Devices(look),
+};
+
+fn look(desk: &mut Desk<'_>, input: &Input<'_>) {
+    desk.report(&input.device.id, check(input), |seconds| {
+        Draft::new(
+            subject("Device", &input.device.id),
+            format!(
+                "gone from its exporter's page for {}, while the node's other devices are reported; {}",
+                Age::from_seconds(seconds as u64),
+                on_it(input.device)
+            ),
+            "look for XID 79 in the node's kernel log; drain, then power-cycle the node",
+        )
+        .value(seconds)
+    });
+}
+
+/// Firing with the seconds that it is behind the newest of the others.
+pub(super) fn check(input: &Input<'_>) -> Verdict {
+    let device = input.device;
+    let Some(read) = device.read_at else {
+        return Verdict::Ok;
+    };
+    let Some(newest) = (input.node.devices.iter())
+        .filter(|other| other.id != device.id)
+        .filter_map(|other| other.read_at)
+        .max()
+    else {
+        // It is alone: a silent exporter and a vanished device look the same.
+        return if input.fresh {
+            Verdict::Ok
+        } else {
+            Verdict::Unknown
+        };
+    };
+    let limit = device
+        .interval
+        .saturating_mul(5)
+        .checked_div(2)
+        .unwrap_or_default()
+        .max(Duration::from_secs(75));
+    let behind = newest.since(read);
+    if input.now.since(newest) > Age::from(limit.saturating_mul(2)) {
+        return Verdict::Unknown;
+    }
+    if behind > Age::from(limit) {
+        Verdict::Firing(behind.seconds() as f64)
+    } else {
+        Verdict::Ok
+    }
+}

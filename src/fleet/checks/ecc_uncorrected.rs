@@ -1,0 +1,73 @@
+//! `ecc-uncorrected`: uncorrectable memory errors that came while we looked. The counter's own height says little:
+//! it may be years old, and a driver reload sets it back.
+
+use crate::base::Age;
+use crate::fleet::signal::Signal;
+
+use super::desk::{Desk, Draft, Memory, counted, on_it, subject};
+use super::{Check, Input, Verdict, Walk};
+
+pub(super) const CHECK: Check = Check {
+    code: "ecc-uncorrected",
+    walk: Walk::Devices(look),
+};
+
+fn look(desk: &mut Desk<'_>, input: &Input<'_>) {
+    let id = &input.device.id;
+    let Some(count) = input.get(Signal::EccUncorrected) else {
+        desk.unknown(id);
+        return;
+    };
+    let known = desk.shelf.memory.get(id).copied();
+    let memory = check(known, count, input, Age::from(desk.rule.window));
+    if known.is_some() {
+        desk.shelf
+            .memory
+            .entry(id.clone())
+            .and_modify(|kept| *kept = memory);
+    } else {
+        desk.shelf.memory.insert(id.clone(), memory);
+    }
+    let verdict = Verdict::of(Some(memory.value - memory.base), desk.rule);
+    let threshold = desk.rule.threshold;
+    desk.report_since(id, verdict, Some(memory.changed), |errors| {
+        Draft::new(
+            subject("Device", id),
+            format!(
+                "{} since {}; {}",
+                counted(errors as usize, "uncorrectable memory error"),
+                memory.changed.clock(),
+                on_it(input.device)
+            ),
+            "restart the jobs that were on it, drain and reset the GPU; replace it if they go on",
+        )
+        .value(errors)
+        .threshold(threshold)
+    });
+}
+
+/// What is known of the counter after reading `count`: its base moves up when nothing new came for `window`,
+/// and down with a counter that was set back.
+fn check(known: Option<Memory>, count: f64, input: &Input<'_>, window: Age) -> Memory {
+    let fresh = Memory {
+        value: count,
+        base: count,
+        changed: input.now,
+        read: input.now,
+    };
+    let Some(known) = known.filter(|known| count >= known.value) else {
+        return fresh;
+    };
+    let begins = known.value == known.base && count > known.value;
+    let over = count == known.value && input.now.since(known.changed) > window;
+    Memory {
+        value: count,
+        base: if over { count } else { known.base },
+        changed: if begins || over {
+            input.now
+        } else {
+            known.changed
+        },
+        read: input.now,
+    }
+}

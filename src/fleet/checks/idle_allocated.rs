@@ -1,0 +1,80 @@
+//! `idle-allocated`: devices that a job holds, and that have done no work for long. One finding a job.
+
+use crate::base::Age;
+use crate::fleet::judge::is_idle;
+use crate::fleet::policy::Policy;
+
+use super::desk::{Desk, Draft, Tally, counted, job_name, job_subject};
+use super::{Check, Input, Verdict, Walk};
+
+pub(super) const CHECK: Check = Check {
+    code: "idle-allocated",
+    walk: Walk::Tally(count, finish),
+};
+
+fn count(desk: &mut Desk<'_>, input: &Input<'_>) {
+    let device = input.device;
+    let (Some(since), Some((pod, _))) = (device.idle_since, device.first_holder()) else {
+        return;
+    };
+    let verdict = check(input, Age::from(desk.rule.hold), &desk.fleet.policy);
+    if verdict == Verdict::Ok {
+        return;
+    }
+    let tally = desk
+        .tally
+        .entry(job_name(&pod.job))
+        .or_insert_with(|| Tally::new(Some(pod.job.clone()), &device.class));
+    if verdict == Verdict::Unknown {
+        tally.unknown += 1;
+    } else {
+        tally.count += 1;
+        tally.since = Some(tally.since.map_or(since, |oldest| oldest.min(since)));
+    }
+}
+
+/// Whether one device has been idle for longer than `hold`, and held for longer than the policy's grace.
+fn check(input: &Input<'_>, hold: Age, policy: &Policy) -> Verdict {
+    let Some(since) = input.device.idle_since else {
+        return Verdict::Ok;
+    };
+    if !input.fresh {
+        return Verdict::Unknown;
+    }
+    if !is_idle(input.device, input.now, policy) {
+        return Verdict::Ok;
+    }
+    Verdict::when(Some(input.now.since(since) >= hold))
+}
+
+fn finish(desk: &mut Desk<'_>) {
+    for (name, tally) in std::mem::take(&mut desk.tally) {
+        let Some(job) = tally.job else { continue };
+        let verdict = if tally.count > 0 {
+            Verdict::Firing(f64::from(tally.count))
+        } else {
+            Verdict::Unknown
+        };
+        let now = desk.now;
+        let held = desk.fleet.job(&job).map(|job| job.devices_allocated);
+        desk.report_since(&name, verdict, tally.since, |count| {
+            let of = match held {
+                Some(held) if f64::from(held) > count => format!(" of its {held}"),
+                _ => String::new(),
+            };
+            let devices = counted(count as usize, &format!("{} device", tally.class));
+            let since = tally.since.map(|since| now.since(since));
+            let span = match since.filter(|since| since.seconds() >= 60) {
+                Some(since) => format!("for {since}"),
+                None => String::from("now"),
+            };
+            Draft::new(
+                job_subject(&job),
+                format!("holds {devices}{of} without work {span}"),
+                "ask its team; end it or let it have fewer devices",
+            )
+            .detail(&job.kind)
+            .value(count)
+        });
+    }
+}

@@ -1,0 +1,169 @@
+//! `node-condition`: a node condition that speaks of accelerators or their network says that something is wrong.
+//! Node agents write these (of the cloud, of the vendor, of the node problem detector), each in its own words.
+
+use crate::fleet::node::Node;
+use crate::fleet::observe::{Condition, Table};
+
+use super::desk::{Desk, Draft, subject};
+use super::{Check, Verdict, Walk};
+use crate::base::Name;
+
+pub(super) const CHECK: Check = Check {
+    code: "node-condition",
+    walk: Walk::Nodes(look),
+};
+
+/// Words by which a condition is known to speak of accelerators.
+const TOPICS: &[&str] = &["gpu", "xid", "accelerat", "neuron", "nvlink", "infiniband"];
+/// Conditions of every node, which have other checks or none.
+const GENERAL: &[&str] = &[
+    "Ready",
+    "MemoryPressure",
+    "DiskPressure",
+    "PIDPressure",
+    "NetworkUnavailable",
+];
+/// Ends of condition types that are well when true.
+const GOOD_ENDS: &[&str] = &["ready", "healthy", "available", "operational", "ok"];
+/// Parts of a reason that say that all is well, whatever the status.
+const CALM: &[&str] = &[
+    "noerror",
+    "hasno",
+    "isready",
+    "ishealthy",
+    "noxid",
+    "nofault",
+];
+/// Parts of a reason that say that something is wrong.
+const ALARM: &[&str] = &[
+    "error",
+    "uncorrectable",
+    "fault",
+    "fail",
+    "xid",
+    "unhealthy",
+    "lost",
+    "degraded",
+    "down",
+];
+
+fn look(desk: &mut Desk<'_>, node: &Node) {
+    let known = desk.fleet.known(Table::Nodes).is_known();
+    for condition in &node.seen.conditions {
+        if !speaks(condition) {
+            continue;
+        }
+        let key = Name::from(format!("{} {}", node.name(), condition.kind));
+        let verdict = if known {
+            check(condition)
+        } else {
+            Verdict::Unknown
+        };
+        desk.report_since(&key, verdict, condition.since, |_| {
+            let why = if condition.message.is_empty() {
+                &condition.reason
+            } else {
+                &condition.message
+            };
+            Draft::new(
+                subject("Node", node.name()),
+                format!("condition {}: {why}", condition.kind),
+                "read the condition and the agent that sets it; cordon and drain before a reset",
+            )
+            .detail(&condition.kind)
+        });
+    }
+}
+
+fn lower(text: &str) -> String {
+    text.to_ascii_lowercase().replace(['_', '-', ' '], "")
+}
+
+/// True for a condition whose type or reason speaks of accelerators or their network.
+fn speaks(condition: &Condition) -> bool {
+    if GENERAL.contains(&condition.kind.as_str()) {
+        return false;
+    }
+    let text = lower(&format!("{} {}", condition.kind, condition.reason));
+    TOPICS.iter().any(|topic| text.contains(topic))
+}
+
+/// Whether a condition says that something is wrong. A type that names a good state is wrong when false, a
+/// type that names a problem when true; where the type does not tell, the reason does.
+fn check(condition: &Condition) -> Verdict {
+    let (kind, reason) = (lower(&condition.kind), lower(&condition.reason));
+    if CALM.iter().any(|word| reason.contains(word)) {
+        return Verdict::Ok;
+    }
+    let alarmed = ALARM.iter().any(|word| reason.contains(word));
+    Verdict::when(if GOOD_ENDS.iter().any(|end| kind.ends_with(end)) {
+        condition.status.map(|status| !status)
+    } else if kind.ends_with("health") {
+        condition.status.map(|_| alarmed)
+    } else {
+        condition.status
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn condition(kind: &str, status: Option<bool>, reason: &str) -> Condition {
+        Condition {
+            kind: kind.into(),
+            status,
+            reason: reason.into(),
+            message: "".into(),
+            since: None,
+        }
+    }
+
+    #[test]
+    fn each_agents_words_are_understood() {
+        for (kind, status, reason, fires) in [
+            (
+                "AcceleratedHardwareReady",
+                Some(false),
+                "NvidiaXID79Error",
+                Some(true),
+            ),
+            (
+                "AcceleratedHardwareReady",
+                Some(true),
+                "NvidiaAcceleratedHardwareIsReady",
+                Some(false),
+            ),
+            ("AcceleratedHardwareReady", None, "", None),
+            ("NeuronHealth", Some(false), "NeuronHasNoError", Some(false)),
+            (
+                "NeuronHealth",
+                Some(true),
+                "NeuronHasError_SRAM_UNCORRECTABLE",
+                Some(true),
+            ),
+            ("GpuXidProblem", Some(true), "XidFound", Some(true)),
+            ("GpuXidProblem", Some(false), "NoXid", Some(false)),
+            ("InfinibandLinkDown", Some(true), "PortDown", Some(true)),
+            ("InfinibandLinkDown", Some(false), "", Some(false)),
+        ] {
+            let seen = condition(kind, status, reason);
+            assert!(speaks(&seen), "{kind}");
+            assert_eq!(
+                check(&seen),
+                Verdict::when(fires),
+                "{kind} {status:?} {reason}"
+            );
+        }
+        assert!(!speaks(&condition(
+            "Ready",
+            Some(false),
+            "GpuDriverMissing"
+        )));
+        assert!(!speaks(&condition(
+            "KernelDeadlock",
+            Some(true),
+            "DockerHung"
+        )));
+    }
+}

@@ -1,0 +1,53 @@
+//! `node-not-ready`: a node with devices is not ready, or its kubelet is silent.
+
+use crate::base::Age;
+use crate::fleet::node::Node;
+use crate::fleet::observe::Table;
+
+use super::desk::{Desk, Draft, counted, subject};
+use super::{Check, Verdict, Walk};
+
+pub(super) const CHECK: Check = Check {
+    code: "node-not-ready",
+    walk: Walk::Nodes(look),
+};
+
+/// A node that is younger may still be starting.
+const YOUNG: Age = Age::from_seconds(600);
+
+fn look(desk: &mut Desk<'_>, node: &Node) {
+    if !desk.fleet.known(Table::Nodes).is_known() {
+        desk.unknown(node.name());
+        return;
+    }
+    let age = desk.now.since(node.seen.created);
+    let since = node.ready_since.map(|at| at.max(node.seen.created));
+    desk.report_since(node.name(), check(node, age), since, |devices| {
+        let state = if node.ready.is_none() {
+            "its kubelet is silent"
+        } else {
+            "not ready"
+        };
+        Draft::new(
+            subject("Node", node.name()),
+            format!(
+                "{state}: {} out, {} on it",
+                counted(devices as usize, "device"),
+                counted(node.pods.len(), "pod")
+            ),
+            "look at the node (kubelet, network, power); drain it if it does not come back",
+        )
+        .value(devices)
+    });
+}
+
+/// Firing with the number of devices.
+fn check(node: &Node, age: Age) -> Verdict {
+    let devices = u32::try_from(node.devices.len())
+        .unwrap_or(u32::MAX)
+        .max(node.device_capacity);
+    if devices == 0 || node.ready == Some(true) || age < YOUNG {
+        return Verdict::Ok;
+    }
+    Verdict::Firing(f64::from(devices))
+}

@@ -1,0 +1,87 @@
+//! `plugin-not-ready`: a node that should have devices offers none: the device plugin or the driver is not up.
+
+use crate::fleet::node::Node;
+use crate::fleet::observe::{Claimed, Table};
+
+use super::desk::{Desk, Draft, subject};
+use super::{Check, Verdict, Walk};
+
+pub(super) const CHECK: Check = Check {
+    code: "plugin-not-ready",
+    walk: Walk::Nodes(look),
+};
+
+/// Labels with which something other than the device plugin says that a node has devices.
+const PROMISES: &[&str] = &[
+    "nvidia.com/gpu.count",
+    "nvidia.com/gpu.present",
+    "cloud.google.com/gke-accelerator",
+    "cloud.google.com/gke-tpu-accelerator",
+    "karpenter.k8s.aws/instance-gpu-count",
+    "karpenter.k8s.aws/instance-accelerator-count",
+    "eks.amazonaws.com/instance-gpu-count",
+    "k8s.amazonaws.com/accelerator",
+    "kubernetes.azure.com/accelerator",
+    "karpenter.azure.com/sku-gpu-count",
+    "amd.com/gpu.product-name",
+    "beta.amd.com/gpu.product-name",
+    "feature.node.kubernetes.io/amd-gpu",
+    "gpu.nvidia.com/model",
+    "gpu.intel.com/product",
+    "habana.ai/product.name",
+];
+
+fn look(desk: &mut Desk<'_>, node: &Node) {
+    if !desk.fleet.known(Table::Nodes).is_known() {
+        desk.unknown(node.name());
+        return;
+    }
+    desk.report(node.name(), check(node), |_| {
+        let message = if node.device_capacity > 0 {
+            format!(
+                "none of its {} devices can be asked for",
+                node.device_capacity
+            )
+        } else {
+            let promise = promise(node).unwrap_or("its labels");
+            format!("{promise} promises devices, but it offers none")
+        };
+        Draft::new(
+            subject("Node", node.name()),
+            message,
+            "look at the device plugin's pod and the driver on the node",
+        )
+        .value(0.0)
+    });
+}
+
+/// A label of the node that promises devices.
+fn promise(node: &Node) -> Option<&'static str> {
+    PROMISES.iter().copied().find(|key| {
+        node.seen
+            .labels
+            .get(key)
+            .is_some_and(|value| !matches!(value.as_str(), "" | "0" | "false"))
+    })
+}
+
+/// Firing when a ready node offers no device, though it has or should have some. Nodes that are not ready
+/// have a finding of their own, and devices that are handed out by claims need no plugin.
+fn check(node: &Node) -> Verdict {
+    if node.ready != Some(true) || node.device_allocatable > 0 {
+        return Verdict::Ok;
+    }
+    let claimed = node.pods.iter().any(|pod| {
+        pod.seen
+            .claimed
+            .iter()
+            .any(|claimed| matches!(claimed, Claimed::Claim(..)))
+    });
+    let switched_off = node
+        .seen
+        .labels
+        .get("nvidia.com/gpu.deploy.device-plugin")
+        .is_some_and(|value| value.as_str() == "false");
+    let should = node.device_capacity > 0 || (promise(node).is_some() && !switched_off);
+    Verdict::when(Some(should && !claimed))
+}

@@ -1,0 +1,37 @@
+//! `power-brake`: the hardware power brake slows the device: a power supply or the rack asks for less.
+
+use crate::fleet::signal::Signal;
+
+use super::desk::{Desk, Draft, on_it, subject};
+use super::{Check, Input, Verdict, Walk};
+
+pub(super) const CHECK: Check = Check {
+    code: "power-brake",
+    walk: Walk::Devices(look),
+};
+
+fn look(desk: &mut Desk<'_>, input: &Input<'_>) {
+    desk.report(&input.device.id, check(input), |_| {
+        Draft::new(
+            subject("Device", &input.device.id),
+            format!(
+                "slowed by the hardware power brake; {}",
+                on_it(input.device)
+            ),
+            "check power supplies and feed of the node and its rack",
+        )
+        .group(
+            subject("Node", input.node.name()),
+            "devices are slowed by the hardware power brake",
+        )
+    });
+}
+
+/// Firing when the reading says so.
+pub(super) fn check(input: &Input<'_>) -> Verdict {
+    Verdict::when(
+        input
+            .bits(Signal::ThrottleReasons)
+            .map(|bits| bits & 0x80 != 0),
+    )
+}

@@ -1,0 +1,70 @@
+//! `rack-hot`: many devices of one rack are hot. That is one fact about cooling, not many about devices, so the
+//! devices' own findings are left out while it stands.
+
+use super::desk::{Desk, Draft, Tally, subject};
+use super::{Check, Input, Verdict, Walk, heat};
+
+pub(super) const CHECK: Check = Check {
+    code: "rack-hot",
+    walk: Walk::Tally(count, finish),
+};
+
+fn count(desk: &mut Desk<'_>, input: &Input<'_>) {
+    let Some(rack) = &input.node.rack else {
+        return;
+    };
+    let rule = desk.thresholds.rule("heat");
+    let heat = heat::heat(input, rule);
+    let verdict = heat::check(heat, rule);
+    if verdict == Verdict::Ok {
+        return;
+    }
+    let tally = desk
+        .tally
+        .entry(rack.clone())
+        .or_insert_with(|| Tally::new(None, &input.device.class));
+    match (verdict, heat) {
+        (Verdict::Firing(_), Some(heat)) => {
+            tally.count += 1;
+            tally.most = tally.most.max(heat.celsius.unwrap_or(f64::NEG_INFINITY));
+        }
+        (Verdict::Unknown, _) => tally.unknown += 1,
+        _ => {}
+    }
+}
+
+fn finish(desk: &mut Desk<'_>) {
+    for (rack, tally) in std::mem::take(&mut desk.tally) {
+        let verdict = check(&tally, desk.rule.threshold, desk.rule.clear);
+        let threshold = desk.rule.threshold;
+        desk.report(&rack, verdict, |count| {
+            let hottest = if tally.most.is_finite() {
+                format!(", the hottest has {:.0} °C", tally.most)
+            } else {
+                String::new()
+            };
+            Draft::new(
+                subject("Rack", &rack),
+                format!("{count:.0} devices at their temperature limit{hottest}"),
+                "check inlet temperature, fans and doors of the rack; move jobs off it if it lasts",
+            )
+            .value(count)
+            .threshold(threshold)
+        });
+    }
+}
+
+/// With devices of which nothing is known, the count has a lower and an upper bound.
+fn check(tally: &Tally, threshold: f64, clear: f64) -> Verdict {
+    let least = f64::from(tally.count);
+    let most = f64::from(tally.count + tally.unknown);
+    if least >= threshold {
+        Verdict::Firing(least)
+    } else if most <= clear {
+        Verdict::Ok
+    } else if least > clear {
+        Verdict::Held(least)
+    } else {
+        Verdict::Unknown
+    }
+}

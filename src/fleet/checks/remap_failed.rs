@@ -1,0 +1,29 @@
+//! `remap-failed`: a memory row could not be remapped, so the spare rows are used up.
+
+use crate::fleet::signal::Signal;
+
+use super::desk::{Desk, Draft, on_it, subject};
+use super::{Check, Input, Verdict, Walk};
+
+pub(super) const CHECK: Check = Check {
+    code: "remap-failed",
+    walk: Walk::Devices(look),
+};
+
+fn look(desk: &mut Desk<'_>, input: &Input<'_>) {
+    desk.report(&input.device.id, check(input), |_| {
+        Draft::new(
+            subject("Device", &input.device.id),
+            format!(
+                "a memory row could not be remapped: the spare rows are used up; {}",
+                on_it(input.device)
+            ),
+            "drain and replace the GPU",
+        )
+    });
+}
+
+/// Firing when the reading says so.
+pub(super) fn check(input: &Input<'_>) -> Verdict {
+    Verdict::when(input.flag(Signal::RemapFailed))
+}

@@ -1,0 +1,82 @@
+//! `source-lost`: a source fails. What it said before stays on screen, aged; it is never taken for empty.
+
+use crate::base::Name;
+use crate::fleet::finding::Severity;
+use crate::fleet::fleet::Known;
+use crate::fleet::observe::{LostKind, SourceHealth, SourceState, Table};
+
+use super::desk::{Desk, Draft, subject};
+use super::{Check, Verdict, Walk};
+
+pub(super) const CHECK: Check = Check {
+    code: "source-lost",
+    walk: Walk::Fleet(look),
+};
+
+fn look(desk: &mut Desk<'_>) {
+    let (fleet, now) = (desk.fleet, desk.now);
+    let severity = desk.rule.severity;
+    for source in fleet.sources.iter() {
+        desk.report(&source.name, check(source), |_| {
+            let silent = match source.last_ok {
+                Some(at) => format!("lost for {}", now.since(at)),
+                None => String::from("has never answered"),
+            };
+            let draft = Draft::new(
+                subject("Source", &source.name),
+                if source.message.is_empty() {
+                    silent
+                } else {
+                    format!("{silent}: {}", source.message)
+                },
+                "what it said before stays, dimmed and with its age; see the sources view",
+            );
+            if source.kind.as_str() == "kubernetes" {
+                draft.severity(api_severity(fleet.known(table_of(&source.name)), severity))
+            } else {
+                draft.group(subject("Source", &source.kind), "sources fail")
+            }
+        });
+    }
+    for (table, known) in fleet.known.iter() {
+        let Known::Lost(lost) = known else { continue };
+        let name = Name::from(format!("api {}", table.plural()));
+        if fleet.sources.iter().any(|source| source.name == name) {
+            continue;
+        }
+        desk.report_since(&name, Verdict::Firing(1.0), Some(lost.since), |_| {
+            Draft::new(
+                subject("Source", &name),
+                format!("lost for {}: {}", now.since(lost.since), lost.message),
+                "what it said before stays, dimmed and with its age; see the sources view",
+            )
+            .severity(api_severity(known, severity))
+        });
+    }
+}
+
+/// The table that a Kubernetes source lists, by its name `api nodes`.
+fn table_of(name: &str) -> Table {
+    Table::ALL
+        .iter()
+        .copied()
+        .find(|table| name.ends_with(table.plural()))
+        .unwrap_or(Table::Nodes)
+}
+
+/// Without the API the console is blind; without the right to a table it only sees less.
+fn api_severity(known: &Known, otherwise: Severity) -> Severity {
+    match known {
+        Known::Lost(lost) if lost.kind == LostKind::Rights => otherwise,
+        _ => Severity::Crit,
+    }
+}
+
+/// Firing when the source fails; a stale one cannot tell yet.
+fn check(source: &SourceHealth) -> Verdict {
+    match source.state {
+        SourceState::Lost => Verdict::Firing(1.0),
+        SourceState::Stale => Verdict::Unknown,
+        SourceState::Live => Verdict::Ok,
+    }
+}

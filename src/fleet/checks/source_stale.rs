@@ -1,0 +1,38 @@
+//! `source-stale`: a source has been silent for longer than it should; what it says ages.
+
+use crate::fleet::observe::{SourceHealth, SourceState};
+
+use super::desk::{Desk, Draft, subject};
+use super::{Check, Verdict, Walk};
+
+pub(super) const CHECK: Check = Check {
+    code: "source-stale",
+    walk: Walk::Fleet(look),
+};
+
+fn look(desk: &mut Desk<'_>) {
+    let (fleet, now) = (desk.fleet, desk.now);
+    for source in fleet.sources.iter() {
+        desk.report(&source.name, check(source), |_| {
+            let silent = match source.last_ok {
+                Some(at) => format!("silent for {}", now.since(at)),
+                None => String::from("has not answered yet"),
+            };
+            Draft::new(
+                subject("Source", &source.name),
+                silent,
+                "what it says is shown with its age; see the sources view for its last error",
+            )
+            .group(subject("Source", &source.kind), "sources are silent")
+        });
+    }
+}
+
+/// Firing when the source is stale. A lost one has a finding of its own; a new one has not been late yet.
+fn check(source: &SourceHealth) -> Verdict {
+    match (source.state, source.last_ok) {
+        (SourceState::Stale, Some(_)) => Verdict::Firing(1.0),
+        (SourceState::Stale, None) => Verdict::Unknown,
+        (SourceState::Live | SourceState::Lost, _) => Verdict::Ok,
+    }
+}

@@ -1,0 +1,123 @@
+//! `straggler`: one device of a gang does far less than the others, or runs at a far lower clock. The whole gang
+//! waits for it.
+
+use rustc_hash::FxHashMap;
+
+use crate::fleet::device::Device;
+use crate::fleet::job::{Job, JobKey, JobState};
+use crate::fleet::signal::Signal;
+use crate::fleet::thresholds::Rule;
+
+use super::desk::{Desk, Draft, subject};
+use super::{Check, Verdict, Walk};
+
+pub(super) const CHECK: Check = Check {
+    code: "straggler",
+    walk: Walk::Fleet(look),
+};
+
+/// A gang whose median is lower does not work now: it starts, saves, or waits as a whole.
+const BUSY: f64 = 0.5;
+/// When more than this share of a gang is behind, it is lopsided by design, not held up by one.
+const FEW: f64 = 0.25;
+
+/// One device of a gang.
+struct Member<'a> {
+    device: &'a Device,
+    util: Option<f64>,
+    clock: Option<f64>,
+}
+
+fn look(desk: &mut Desk<'_>) {
+    let (fleet, now, rule) = (desk.fleet, desk.now, desk.rule);
+    let mut gangs: FxHashMap<&JobKey, (&Job, Vec<Member<'_>>)> = fleet
+        .jobs
+        .iter()
+        .filter(|job| {
+            matches!(job.state, JobState::Running | JobState::Starting)
+                && job.gang.is_some_and(|gang| gang.min > 1)
+                && job.devices_allocated >= rule.devices
+        })
+        .map(|job| (&job.id, (&**job, Vec::new())))
+        .collect();
+    if gangs.is_empty() {
+        return;
+    }
+    for (_, device) in fleet.devices() {
+        let Some(pod) = device.holder.as_ref().filter(|_| device.slices.is_empty()) else {
+            continue;
+        };
+        let Some((_, members)) = gangs.get_mut(&pod.job) else {
+            continue;
+        };
+        let fresh = device.read_at.is_some() && !device.is_stale(now);
+        members.push(Member {
+            device,
+            util: fresh.then(|| device.util()).flatten(),
+            clock: fresh.then(|| device.signals.get(Signal::SmClock)).flatten(),
+        });
+    }
+    for (job, members) in gangs.into_values() {
+        judge(desk, job, &members, rule);
+    }
+}
+
+fn judge(desk: &mut Desk<'_>, job: &Job, members: &[Member<'_>], rule: &Rule) {
+    let util = median(members.iter().filter_map(|member| member.util));
+    let clock = median(members.iter().filter_map(|member| member.clock));
+    let known = members
+        .iter()
+        .filter(|member| member.util.is_some())
+        .count();
+    let enough = known >= rule.devices as usize && known * 2 > members.len();
+    let verdicts: Vec<Verdict> = members
+        .iter()
+        .map(|member| match (enough, util) {
+            (true, Some(util)) => check(member, util, clock, rule),
+            _ => Verdict::Unknown,
+        })
+        .collect();
+    let behind = verdicts
+        .iter()
+        .filter(|verdict| matches!(verdict, Verdict::Firing(_)))
+        .count();
+    if behind as f64 > FEW * members.len() as f64 {
+        return;
+    }
+    for (member, verdict) in members.iter().zip(verdicts) {
+        desk.report(&member.device.id, verdict, |share| {
+            Draft::new(
+                subject("Device", &member.device.id),
+                format!(
+                    "at {:.0} % of what the others of {} do; {} devices run at its pace",
+                    share * 100.0,
+                    job.id,
+                    members.len()
+                ),
+                "look for heat, throttling, PCIe or network errors on its node; move the pod if it lasts",
+            )
+            .value(share)
+            .threshold(rule.threshold)
+        });
+    }
+}
+
+/// Firing with the device's utilisation or clock, the lower, as a share of the gang's median.
+fn check(member: &Member<'_>, util: f64, clock: Option<f64>, rule: &Rule) -> Verdict {
+    if util < BUSY {
+        return Verdict::Ok;
+    }
+    let by_util = member.util.map(|own| own / util);
+    let by_clock = member
+        .clock
+        .zip(clock.filter(|clock| *clock > 0.0))
+        .map(|(own, clock)| own / clock);
+    Verdict::of(by_util.into_iter().chain(by_clock).reduce(f64::min), rule)
+}
+
+/// The middle value; `None` of nothing.
+fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut all: Vec<f64> = values.filter(|value| value.is_finite()).collect();
+    all.sort_by(f64::total_cmp);
+    all.get(all.len() / 2).copied()
+}

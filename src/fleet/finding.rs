@@ -1,0 +1,57 @@
+//! Findings: unhealthy or wasteful things, ranked, each with the repair that is suggested.
+
+use crate::base::{Moment, Name, ObjectKey};
+
+/// How bad it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Severity {
+    /// Acts on its own: somebody must look now.
+    Crit,
+    /// Will become worse or costs money.
+    Warn,
+    /// Good to know.
+    Info,
+}
+
+impl Severity {
+    /// As in the JSON contract.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Crit => "crit",
+            Self::Warn => "warn",
+            Self::Info => "info",
+        }
+    }
+}
+
+/// What a finding is about.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Subject {
+    /// `Device`, `Node`, `Pod`, `Job`, `Pool`, `Rack`, `Source`.
+    pub kind: &'static str,
+    /// Namespace (or empty) and name.
+    pub key: ObjectKey,
+}
+
+/// One finding.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Finding {
+    /// Stable for as long as it lasts: code and subject.
+    pub id: Name,
+    /// Severity.
+    pub severity: Severity,
+    /// `xid-79`, `idle-allocated`, ….
+    pub code: Name,
+    /// What it is about.
+    pub subject: Subject,
+    /// Since when it has been true.
+    pub since: Moment,
+    /// The measured value, where there is one.
+    pub value: Option<f64>,
+    /// The threshold that it passed, where there is one.
+    pub threshold: Option<f64>,
+    /// A sentence.
+    pub message: String,
+    /// What to do about it; may be empty.
+    pub repair: String,
+}

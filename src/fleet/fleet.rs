@@ -1,0 +1,153 @@
+//! The fleet: an immutable picture of everything at one revision, cheap to hand over.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::base::{Moment, Name, ObjectKey};
+
+use super::device::{Device, Pod};
+use super::finding::Finding;
+use super::job::{Job, JobKey};
+use super::node::Node;
+use super::observe::{Lost, SourceHealth, Table};
+use super::policy::Policy;
+use super::pool::{DeviceCounts, Pool};
+
+/// How much is known of a table.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Known {
+    /// Its first list has not come yet.
+    Waiting,
+    /// Listed and watched since then.
+    Live,
+    /// Was known; its source fails now. Its rows stay.
+    Lost(Lost),
+    /// Does not exist on this cluster: empty, and known to be.
+    Absent,
+}
+
+impl Known {
+    /// True when an empty table means that there is nothing.
+    pub const fn is_known(&self) -> bool {
+        matches!(self, Self::Live | Self::Absent)
+    }
+}
+
+/// Everything at one revision. Cloning costs a few reference counts.
+#[derive(Clone, Debug)]
+pub struct Fleet {
+    /// Grows by one with each published picture.
+    pub revision: u64,
+    /// The moment it shows, on the server's clock.
+    pub at: Moment,
+    /// Server clock minus this machine's, milliseconds, where known.
+    pub skew_ms: Option<i64>,
+    /// Every node, by name; those without accelerators have no devices.
+    pub nodes: Arc<[Arc<Node>]>,
+    /// Pools by name.
+    pub pools: Arc<[Pool]>,
+    /// Jobs that ask for devices, by namespace, name, kind.
+    pub jobs: Arc<[Arc<Job>]>,
+    /// Findings, worst first.
+    pub findings: Arc<[Finding]>,
+    /// Sources by name.
+    pub sources: Arc<[SourceHealth]>,
+    /// How much is known of each table.
+    pub known: Arc<BTreeMap<Table, Known>>,
+    /// The rules it was made with.
+    pub policy: Arc<Policy>,
+}
+
+impl Fleet {
+    /// A fleet of which nothing is known yet.
+    pub fn unknown(policy: Arc<Policy>) -> Self {
+        Self {
+            revision: 0,
+            at: Moment::default(),
+            skew_ms: None,
+            nodes: Arc::from([]),
+            pools: Arc::from([]),
+            jobs: Arc::from([]),
+            findings: Arc::from([]),
+            sources: Arc::from([]),
+            known: Arc::new(
+                Table::ALL
+                    .iter()
+                    .map(|table| (*table, Known::Waiting))
+                    .collect(),
+            ),
+            policy,
+        }
+    }
+
+    /// The node of this name.
+    pub fn node(&self, name: &str) -> Option<&Arc<Node>> {
+        self.nodes
+            .binary_search_by(|node| node.name().as_str().cmp(name))
+            .ok()
+            .map(|at| &self.nodes[at])
+    }
+
+    /// The job of this kind and key.
+    pub fn job(&self, id: &JobKey) -> Option<&Arc<Job>> {
+        self.jobs
+            .binary_search_by(|job| job.id.cmp(id))
+            .ok()
+            .map(|at| &self.jobs[at])
+    }
+
+    /// The pool of this name.
+    pub fn pool(&self, name: &str) -> Option<&Pool> {
+        self.pools
+            .binary_search_by(|pool| pool.name.as_str().cmp(name))
+            .ok()
+            .map(|at| &self.pools[at])
+    }
+
+    /// Every device with its node, in node and index order.
+    pub fn devices(&self) -> impl Iterator<Item = (&Arc<Node>, &Device)> {
+        self.nodes
+            .iter()
+            .flat_map(|node| node.devices.iter().map(move |device| (node, device)))
+    }
+
+    /// Counts over the whole fleet: the sum of the pools.
+    pub fn device_counts(&self) -> DeviceCounts {
+        let mut all = DeviceCounts::default();
+        for pool in self.pools.iter() {
+            all += pool.devices;
+        }
+        all
+    }
+
+    /// The pod of this key among those that hold or want devices.
+    pub fn pod(&self, key: &ObjectKey) -> Option<&Arc<Pod>> {
+        self.jobs
+            .iter()
+            .flat_map(|job| job.pods.iter())
+            .find(|pod| pod.key() == key)
+    }
+
+    /// How much is known of a table.
+    pub fn known(&self, table: Table) -> &Known {
+        self.known.get(&table).unwrap_or(&Known::Waiting)
+    }
+
+    /// True once every table has been listed, is absent, or has been lost.
+    pub fn is_complete(&self) -> bool {
+        self.known
+            .values()
+            .all(|known| !matches!(known, Known::Waiting))
+    }
+
+    /// True when this device is held and does no work: its last fresh reading is below the idle
+    /// threshold, its power (where known) is near idle, and it has been held for longer than the grace.
+    pub fn is_idle(&self, device: &Device) -> bool {
+        super::judge::is_idle(device, self.at, &self.policy)
+    }
+}
+
+/// The name under which nodes without any pool label are shown.
+pub fn unpooled() -> Name {
+    Name::new("(no pool)")
+}

@@ -1,0 +1,375 @@
+//! History beside the fleet: quantised frames for a few signals, with gaps kept as gaps.
+//!
+//! A frame holds one value of every device (or pool) at one step of a fixed grid of time, and never changes once
+//! it is made. So publishing a history copies no column: a clone is four reference counts, and a new frame copies
+//! the list of frames (a few hundred pointers) at most. A device costs 5 bytes a step, 600 bytes for its hour; the
+//! list of device ids is shared by all frames until devices come or go.
+
+mod ring;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::base::{Moment, Name};
+
+use super::device::Device;
+use super::fleet::Fleet;
+use super::observe::Table;
+use super::signal::Signal;
+use ring::{Chart, Frame, Ring, Roster};
+
+/// One step of a device's columns, milliseconds.
+const DEVICE_STEP: i64 = 30_000;
+/// Steps of a device's columns that are kept: an hour.
+const DEVICE_KEEP: i64 = 120;
+/// One step of the fleet's and the pools' columns, milliseconds.
+const FINE_STEP: i64 = 15_000;
+/// Steps of those that are kept: an hour.
+const FINE_KEEP: i64 = 240;
+/// One step of the long columns of fleet and pools, milliseconds.
+const COARSE_STEP: i64 = 300_000;
+/// Steps of those that are kept: a day.
+const COARSE_KEEP: i64 = 288;
+
+/// What a column is about.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Track {
+    /// The whole fleet.
+    Fleet(FleetSignal),
+    /// A pool.
+    Pool(Name, FleetSignal),
+    /// A device's utilisation, 0 to 1, by device id.
+    DeviceUtil(Name),
+    /// A device's memory in use as a share of all, by device id.
+    DeviceMemory(Name),
+    /// A device's temperature, degrees Celsius, by device id.
+    DeviceTemp(Name),
+    /// A device's power, watts, by device id.
+    DevicePower(Name),
+}
+
+/// What is kept of the fleet and of each pool.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum FleetSignal {
+    /// Mean utilisation, 0 to 1.
+    Util,
+    /// Devices held as a share of all, 0 to 1.
+    Allocated,
+    /// USD an hour.
+    Burn,
+    /// USD an hour of free and idle-allocated devices.
+    Idle,
+    /// Watts.
+    Power,
+}
+
+/// How many [`FleetSignal`]s there are.
+const SIGNALS: usize = 5;
+/// Largest error of a ratio that has been kept: half a step of 254.
+pub const RATIO_ERROR: f32 = 0.5 / 254.0;
+/// Largest error of a temperature or a power that has been kept, within -40 to 214 °C and 0 to 65 534 W.
+pub const WHOLE_ERROR: f32 = 0.5;
+
+/// The history up to now. Cloning costs a few reference counts.
+#[derive(Clone, Debug)]
+pub struct History {
+    devices: Ring<DeviceColumns>,
+    fine: Ring<FleetRows>,
+    coarse: Ring<FleetRows>,
+    open: Arc<Open>,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self {
+            devices: Ring::new(DEVICE_STEP, DEVICE_KEEP),
+            fine: Ring::new(FINE_STEP, FINE_KEEP),
+            coarse: Ring::new(COARSE_STEP, COARSE_KEEP),
+            open: Arc::default(),
+        }
+    }
+}
+
+/// Every device at one step. The largest number of a column is a gap.
+#[derive(Debug)]
+struct DeviceColumns {
+    util: Box<[u8]>,
+    memory: Box<[u8]>,
+    temp: Box<[u8]>,
+    power: Box<[u16]>,
+}
+
+/// The fleet (row 0) and every pool (from row 1) at one step; what is not a number is a gap.
+type FleetRows = Box<[[f32; SIGNALS]]>;
+
+/// The coarse step that is being filled: sums and counts by row; `None` is the fleet.
+#[derive(Clone, Debug, Default)]
+struct Open {
+    slot: i64,
+    rows: BTreeMap<Option<Name>, [(f64, u32); SIGNALS]>,
+}
+
+fn pack_ratio(value: Option<f64>) -> u8 {
+    match value.filter(|value| value.is_finite()) {
+        Some(value) => (value.clamp(0.0, 1.0) * 254.0).round() as u8,
+        None => u8::MAX,
+    }
+}
+
+fn unpack_ratio(packed: u8) -> Option<f32> {
+    (packed != u8::MAX).then(|| f32::from(packed) / 254.0)
+}
+
+fn pack_temp(value: Option<f64>) -> u8 {
+    match value.filter(|value| value.is_finite()) {
+        Some(value) => (value.clamp(-40.0, 214.0) + 40.0).round() as u8,
+        None => u8::MAX,
+    }
+}
+
+fn unpack_temp(packed: u8) -> Option<f32> {
+    (packed != u8::MAX).then(|| f32::from(packed) - 40.0)
+}
+
+fn pack_watts(value: Option<f64>) -> u16 {
+    match value.filter(|value| value.is_finite()) {
+        Some(value) => value.clamp(0.0, 65_534.0).round() as u16,
+        None => u16::MAX,
+    }
+}
+
+fn unpack_watts(packed: u16) -> Option<f32> {
+    (packed != u16::MAX).then(|| f32::from(packed))
+}
+
+impl History {
+    /// Takes what is due of the fleet at its own moment; nothing when its step has been taken already, so it may
+    /// be called as often as one likes. `money` gives USD an hour of burn and of idle (free and idle-allocated)
+    /// devices of a pool, or of the fleet for `None`; what is not finite is a gap.
+    pub fn record(&mut self, fleet: &Fleet, money: &dyn Fn(Option<&str>) -> (f64, f64)) {
+        if let Some(slot) = self.devices.due(fleet.at) {
+            let frame = device_frame(slot, fleet, self.devices.newest().map(|old| &old.roster));
+            self.devices.push(frame);
+        }
+        if let Some(slot) = self.fine.due(fleet.at) {
+            let old = self.fine.newest().map(|old| &old.roster);
+            let frame = fleet_frame(slot, fleet, old, money);
+            self.fold(fleet.at, &frame);
+            self.fine.push(frame);
+        }
+    }
+
+    /// Adds a fine frame to the coarse step that is open, after sealing that when a new one begins.
+    fn fold(&mut self, at: Moment, frame: &Frame<FleetRows>) {
+        let slot = self.coarse.slot(at);
+        if self.open.slot != slot {
+            let full = std::mem::take(Arc::make_mut(&mut self.open));
+            self.coarse.drop_after(slot);
+            // After the clock went back, the step may have its frame already, or lie in what is the future now.
+            let newest = self.coarse.newest().map(|newest| newest.slot);
+            let due = full.slot < slot && newest.is_none_or(|newest| newest < full.slot);
+            if !full.rows.is_empty() && due {
+                let old = self.coarse.newest().map(|old| &old.roster);
+                let sealed = full.seal(old);
+                self.coarse.push(sealed);
+            }
+        }
+        let open = Arc::make_mut(&mut self.open);
+        open.slot = slot;
+        let names = std::iter::once(None).chain(frame.roster.names.iter().cloned().map(Some));
+        for (name, values) in names.zip(frame.columns.iter()) {
+            let sums = open.rows.entry(name).or_default();
+            for (sum, value) in sums.iter_mut().zip(values) {
+                if value.is_finite() {
+                    sum.0 += f64::from(*value);
+                    sum.1 += 1;
+                }
+            }
+        }
+    }
+
+    /// `points` values between `from` and `to`, oldest first: means over equal spans of what was known;
+    /// `None` where nothing was. Never a value outside of what was measured in the span.
+    pub fn window(
+        &self,
+        track: &Track,
+        from: Moment,
+        to: Moment,
+        points: usize,
+    ) -> Vec<Option<f32>> {
+        let mut chart = Chart::new(from, to, points);
+        let mut device = |id: &Name, unpack: &dyn Fn(&DeviceColumns, usize) -> Option<f32>| {
+            let mut last: Option<(*const Roster, Option<usize>)> = None;
+            self.devices.draw(&mut chart, None, |frame| {
+                let roster = Arc::as_ptr(&frame.roster);
+                let row = match last {
+                    Some((known, row)) if known == roster => row,
+                    _ => frame.roster.row(id),
+                };
+                last = Some((roster, row));
+                unpack(&frame.columns, row?)
+            });
+        };
+        match track {
+            Track::DeviceUtil(id) => device(id, &|frame, row| unpack_ratio(frame.util[row])),
+            Track::DeviceMemory(id) => device(id, &|frame, row| unpack_ratio(frame.memory[row])),
+            Track::DeviceTemp(id) => device(id, &|frame, row| unpack_temp(frame.temp[row])),
+            Track::DevicePower(id) => device(id, &|frame, row| unpack_watts(frame.power[row])),
+            Track::Fleet(signal) => self.rows(&mut chart, None, *signal),
+            Track::Pool(name, signal) => self.rows(&mut chart, Some(name), *signal),
+        }
+        chart.finish()
+    }
+
+    /// Fine where there is fine, coarse before.
+    fn rows(&self, chart: &mut Chart, pool: Option<&Name>, signal: FleetSignal) {
+        let value = |frame: &Arc<Frame<FleetRows>>| {
+            let row = match pool {
+                None => 0,
+                Some(name) => frame.roster.row(name)? + 1,
+            };
+            frame.columns.get(row).map(|values| values[signal as usize])
+        };
+        self.coarse.draw(chart, self.fine.start(), value);
+        self.fine.draw(chart, None, value);
+    }
+
+    /// When the oldest value that is still held was taken.
+    pub fn since(&self) -> Option<Moment> {
+        [self.coarse.start(), self.fine.start(), self.devices.start()]
+            .into_iter()
+            .flatten()
+            .min()
+            .map(Moment::from_millis)
+    }
+
+    /// Bytes that the columns and the lists of names take, without the names' own texts, which the fleet shares.
+    pub fn heap_bytes(&self) -> usize {
+        let mut rosters: Vec<*const Roster> = Vec::new();
+        let mut bytes = 0;
+        let mut once = |roster: &Arc<Roster>| {
+            if rosters.contains(&Arc::as_ptr(roster)) {
+                return 0;
+            }
+            rosters.push(Arc::as_ptr(roster));
+            roster.heap_bytes()
+        };
+        for frame in self.devices.iter() {
+            let columns = &frame.columns;
+            bytes += columns.util.len() + columns.memory.len() + columns.temp.len();
+            bytes += size_of_val(&*columns.power);
+            bytes += size_of::<Frame<DeviceColumns>>() + once(&frame.roster);
+        }
+        for frame in self.fine.iter().chain(self.coarse.iter()) {
+            bytes += size_of_val(&*frame.columns);
+            bytes += size_of::<Frame<FleetRows>>() + once(&frame.roster);
+        }
+        bytes
+    }
+}
+
+impl Open {
+    fn seal(self, old: Option<&Arc<Roster>>) -> Frame<FleetRows> {
+        let means = |sums: &[(f64, u32); SIGNALS]| {
+            sums.map(|(sum, count)| match count {
+                0 => f32::NAN,
+                _ => (sum / f64::from(count)) as f32,
+            })
+        };
+        let pools = || self.rows.keys().flatten();
+        let columns = std::iter::once(None)
+            .chain(pools().map(Some))
+            .map(|name| match self.rows.get(&name.cloned()) {
+                Some(sums) => means(sums),
+                None => [f32::NAN; SIGNALS],
+            })
+            .collect();
+        Frame {
+            slot: self.slot,
+            roster: Roster::of(old, pools),
+            columns,
+        }
+    }
+}
+
+fn device_frame(slot: i64, fleet: &Fleet, old: Option<&Arc<Roster>>) -> Frame<DeviceColumns> {
+    let roster = Roster::of(old, || fleet.devices().map(|(_, device)| &device.id));
+    let count = roster.names.len();
+    let (mut util, mut memory) = (Vec::with_capacity(count), Vec::with_capacity(count));
+    let (mut temp, mut power) = (Vec::with_capacity(count), Vec::with_capacity(count));
+    for (_, device) in fleet.devices() {
+        let fresh = is_fresh(device, fleet.at);
+        let known = |value: Option<f64>| value.filter(|_| fresh);
+        util.push(pack_ratio(known(device.util())));
+        memory.push(pack_ratio(known(device.memory_ratio())));
+        temp.push(pack_temp(known(device.signals.get(Signal::Temp))));
+        power.push(pack_watts(known(device.signals.get(Signal::Power))));
+    }
+    Frame {
+        slot,
+        roster,
+        columns: DeviceColumns {
+            util: util.into(),
+            memory: memory.into(),
+            temp: temp.into(),
+            power: power.into(),
+        },
+    }
+}
+
+fn is_fresh(device: &Device, now: Moment) -> bool {
+    device.read_at.is_some() && !device.is_stale(now)
+}
+
+fn fleet_frame(
+    slot: i64,
+    fleet: &Fleet,
+    old: Option<&Arc<Roster>>,
+    money: &dyn Fn(Option<&str>) -> (f64, f64),
+) -> Frame<FleetRows> {
+    // While a list fails, what it counted last is not what is.
+    let counted = fleet.known(Table::Nodes).is_known() && fleet.known(Table::Pods).is_known();
+    let row = |util: Option<f64>, held: u32, total: u32, power: Option<f64>, pool: Option<&str>| {
+        let mut row = [f32::NAN; SIGNALS];
+        row[FleetSignal::Util as usize] = util.map_or(f32::NAN, |util| util as f32);
+        row[FleetSignal::Power as usize] = power.map_or(f32::NAN, |watts| watts as f32);
+        if counted {
+            let (burn, idle) = money(pool);
+            row[FleetSignal::Burn as usize] = burn as f32;
+            row[FleetSignal::Idle as usize] = idle as f32;
+            if total > 0 {
+                row[FleetSignal::Allocated as usize] = (f64::from(held) / f64::from(total)) as f32;
+            }
+        }
+        row
+    };
+    let (mut sum, mut known) = (0.0, 0u32);
+    for (_, device) in fleet.devices() {
+        if let Some(util) = device.util().filter(|_| is_fresh(device, fleet.at)) {
+            sum += util;
+            known += 1;
+        }
+    }
+    let util = (known > 0).then(|| sum / f64::from(known));
+    let powers = || fleet.pools.iter().filter_map(|pool| pool.power_watts);
+    let power = powers().next().map(|_| powers().sum());
+    let all = fleet.device_counts();
+    let whole = row(util, all.allocated, all.total, power, None);
+    let pools = fleet.pools.iter().map(|pool| {
+        let counts = &pool.devices;
+        let name = Some(pool.name.as_str());
+        row(
+            pool.util,
+            counts.allocated,
+            counts.total,
+            pool.power_watts,
+            name,
+        )
+    });
+    let columns = std::iter::once(whole).chain(pools).collect();
+    Frame {
+        slot,
+        roster: Roster::of(old, || fleet.pools.iter().map(|pool| &pool.name)),
+        columns,
+    }
+}

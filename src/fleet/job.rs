@@ -1,0 +1,150 @@
+//! Jobs: what a team submitted, whatever kind of object it is, with its gang, its pods and its state.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::base::{Moment, Name, ObjectKey};
+
+use super::device::{Pod, TeamSource};
+use super::observe::{Failure, Labels, OwnerRef, Resources};
+
+/// Kind, namespace and name of a job. Orders by namespace, name, kind.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct JobKey {
+    /// Namespace and name.
+    pub key: ObjectKey,
+    /// Kind, `JobSet` say.
+    pub kind: Name,
+}
+
+impl fmt::Display for JobKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.key, f)
+    }
+}
+
+/// Where a job stands.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum JobState {
+    /// None of its pods has a node, and it wants one.
+    Waiting,
+    /// Some pods have a node, but not all that it needs to work.
+    Starting,
+    /// All that it needs run.
+    Running,
+    /// Held by somebody.
+    Suspended,
+    /// Told to end; its pods still hold devices.
+    Finishing,
+    /// Ended badly.
+    Failed,
+    /// Ended well.
+    Done,
+}
+
+impl JobState {
+    /// As in the JSON contract.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::Suspended => "suspended",
+            Self::Finishing => "finishing",
+            Self::Failed => "failed",
+            Self::Done => "done",
+        }
+    }
+}
+
+/// Pods that run together or not at all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Gang {
+    /// Pods that it wants.
+    pub size: u32,
+    /// Pods without which it does nothing.
+    pub min: u32,
+}
+
+/// A device, or a slice of one, that a job holds.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Place {
+    /// Node.
+    pub node: Name,
+    /// Index of the device on its node.
+    pub device: u32,
+    /// Slice, for a part of a device.
+    pub slice: Option<Name>,
+}
+
+/// A job.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Job {
+    /// Kind, namespace and name.
+    pub id: JobKey,
+    /// Unique id, where the API gave one.
+    pub uid: Name,
+    /// Owner chain from the pods upward, the job itself last: `Job clip-l-w-0`, `JobSet clip-l`.
+    pub chain: Box<[OwnerRef]>,
+    /// Queue.
+    pub queue: Option<Name>,
+    /// Team.
+    pub team: Name,
+    /// Which rule named the team.
+    pub team_source: TeamSource,
+    /// Priority of its pods.
+    pub priority: Option<i32>,
+    /// State.
+    pub state: JobState,
+    /// Devices (or slices) that it asks for in all.
+    pub devices_requested: u32,
+    /// Devices (or slices) that its pods hold.
+    pub devices_allocated: u32,
+    /// Class of the devices it holds or asks for, where known.
+    pub class: Option<Name>,
+    /// Pools it runs in, sorted.
+    pub pools: Box<[Name]>,
+    /// Its gang.
+    pub gang: Option<Gang>,
+    /// When it was made.
+    pub created: Moment,
+    /// Since when it has waited, when it waits.
+    pub waiting_since: Option<Moment>,
+    /// When it first ran.
+    pub started: Option<Moment>,
+    /// When it ended.
+    pub finished: Option<Moment>,
+    /// A word for why it waits: `unschedulable`, `suspended`, `quota`, `gated`, `no-pods`, ….
+    pub reason_code: Option<&'static str>,
+    /// The same in a sentence.
+    pub reason: Name,
+    /// Why it failed or restarts.
+    pub failure: Option<Failure>,
+    /// Its pods, by name; those that are over are left out unless it failed.
+    pub pods: Box<[Arc<Pod>]>,
+    /// What it holds, in order.
+    pub places: Box<[Place]>,
+    /// Mean utilisation of its devices that are known and fresh, 0 to 1.
+    pub util: Option<f64>,
+    /// Its devices that do no work.
+    pub idle_devices: u32,
+    /// What one pod of it asks for and where it may go, while it has no pods to tell.
+    pub wish: Option<Arc<(Resources, Labels)>>,
+}
+
+impl Job {
+    /// Namespace.
+    pub fn namespace(&self) -> &Name {
+        &self.id.key.namespace
+    }
+
+    /// Name.
+    pub fn name(&self) -> &Name {
+        &self.id.key.name
+    }
+
+    /// True while it still wants or holds something.
+    pub fn is_live(&self) -> bool {
+        !matches!(self.state, JobState::Done | JobState::Failed)
+    }
+}

@@ -1,0 +1,428 @@
+//! The join: a node's labels, capacity, readings and pods become its devices, each with its holder.
+//!
+//! Placement is decided in order of how sure it is: an exporter's pod label (while that pod is bound to
+//! the node and not over), an id that the API gives, and last the count of what is left, in index order.
+
+use std::sync::Arc;
+
+use crate::base::{Moment, Name, Names, ObjectKey};
+use crate::fleet::accelerator::DeviceKind;
+use crate::fleet::device::{Attribution, Device, Health, Pod, Slice};
+use crate::fleet::judge;
+use crate::fleet::node::Node;
+use crate::fleet::observe::{Claimed, NodeSeen};
+use crate::fleet::policy::Policy;
+use crate::fleet::signal::Signals;
+
+use super::facts;
+use super::offer::{Offer, instances_per_device, kind_of, mig_profile, offer};
+use super::readings::{DeviceReadings, NodeReadings, device_id};
+use super::wants::Wants;
+
+/// Builds a node's picture.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "one call joins everything that is known of one node"
+)]
+pub(super) fn build(
+    seen: Arc<NodeSeen>,
+    pods: Vec<Arc<Pod>>,
+    pod_count: u32,
+    readings: &mut NodeReadings,
+    old: Option<&Node>,
+    policy: &Policy,
+    names: &mut Names,
+    at: Moment,
+) -> Node {
+    let offer = offer(&seen, readings, &pods);
+    let product = facts::product(&seen).cloned();
+    let mut devices: Vec<Device> = Vec::new();
+    if let Some(offer) = &offer {
+        for index in 0..offer.devices {
+            let read = readings.devices.get(&index);
+            devices.push(device(
+                index,
+                offer,
+                read,
+                product.as_ref(),
+                &seen.name,
+                policy,
+                names,
+            ));
+        }
+        place(&mut devices, offer, &pods, readings, names, at);
+    }
+    for device in &mut devices {
+        // Idleness is a stretch: it begins when a held device is first seen doing nothing, and a gap in
+        // the readings neither begins nor ends it.
+        let known = readings.devices.get_mut(&device.index);
+        let before = known.as_ref().and_then(|known| known.idle_since);
+        device.idle_since = match (device.is_allocated(), judge::does_nothing(device, policy)) {
+            (false, _) | (true, Some(false)) => None,
+            (true, Some(true)) => before.or(device.read_at),
+            (true, None) => before,
+        };
+        if let Some(known) = known {
+            known.idle_since = device.idle_since;
+        }
+    }
+    let class = devices.first().map(|device| device.class.clone());
+    let (ready, ready_since) = facts::ready(&seen);
+    let label = |key: &str| seen.labels.get(key).cloned();
+    let driver = facts::driver(&seen, names)
+        .or_else(|| {
+            readings
+                .devices
+                .values()
+                .find_map(|device| device.driver.clone())
+        })
+        .or_else(|| old.and_then(|old| old.driver.clone()));
+    Node {
+        pool: facts::pool(&seen, class.as_ref(), policy, names),
+        ready,
+        ready_since,
+        cordon: facts::cordon(&seen),
+        billing: facts::billing(&seen, policy),
+        instance_type: label("node.kubernetes.io/instance-type")
+            .or_else(|| label("beta.kubernetes.io/instance-type")),
+        zone: label("topology.kubernetes.io/zone")
+            .or_else(|| label("failure-domain.beta.kubernetes.io/zone")),
+        region: label("topology.kubernetes.io/region")
+            .or_else(|| label("failure-domain.beta.kubernetes.io/region")),
+        rack: seen
+            .labels
+            .first(policy.rack_labels.iter().map(String::as_str))
+            .cloned(),
+        topology: facts::topology(&seen, names),
+        clique: facts::clique(&seen),
+        driver,
+        devices: devices.into_boxed_slice(),
+        device_capacity: seen.capacity.device_count(),
+        device_allocatable: seen.allocatable.device_count(),
+        pod_count,
+        pods: pods.into_boxed_slice(),
+        seen,
+    }
+}
+
+fn device(
+    index: u32,
+    offer: &Offer,
+    read: Option<&DeviceReadings>,
+    product: Option<&Name>,
+    node: &Name,
+    policy: &Policy,
+    names: &mut Names,
+) -> Device {
+    // The device's own word first: labels describe mixed nodes wrongly.
+    let model = read
+        .and_then(|read| read.model.clone())
+        .or_else(|| product.cloned())
+        .unwrap_or_default();
+    let known = policy
+        .catalog
+        .find(&model)
+        .or_else(|| product.and_then(|product| policy.catalog.find(product)));
+    let vendor = known.map_or(offer.vendor, |known| known.vendor);
+    let kind = known.map_or_else(|| kind_of(vendor, &offer.resource), |known| known.kind);
+    let class = match known {
+        Some(known) => known.class.clone(),
+        None if model.is_empty() => names.intern("unknown"),
+        None => model.clone(),
+    };
+    let word = match kind {
+        DeviceKind::Gpu => "gpu",
+        DeviceKind::Tpu => "tpu",
+        DeviceKind::Other => "dev",
+    };
+    let signals = read.map(DeviceReadings::signals).unwrap_or_default();
+    let health = crate::fleet::xid::health(&signals, &policy.xids);
+    Device {
+        id: device_id(names, node, word, index),
+        index,
+        uuid: read.and_then(|read| read.uuid.clone()),
+        serial: read.and_then(|read| read.serial.clone()),
+        pci: read.and_then(|read| read.pci.clone()),
+        vendor,
+        kind,
+        model,
+        class,
+        resource: offer.resource.clone(),
+        holder: None,
+        attribution: Attribution::None,
+        health: if read.is_none() {
+            Health::Unknown
+        } else {
+            health
+        },
+        signals,
+        read_at: read.and_then(DeviceReadings::read_at),
+        interval: read.map_or(std::time::Duration::from_secs(30), DeviceReadings::interval),
+        idle_since: None,
+        slices: slices_of(read),
+    }
+}
+
+fn slices_of(read: Option<&DeviceReadings>) -> Box<[Slice]> {
+    read.map(|read| {
+        read.slices
+            .iter()
+            .map(|(name, slice)| Slice {
+                name: name.clone(),
+                resource: None,
+                holder: None,
+                attribution: Attribution::None,
+                signals: slice.signals(),
+            })
+            .collect()
+    })
+    .unwrap_or_default()
+}
+
+fn place(
+    devices: &mut [Device],
+    offer: &Offer,
+    pods: &[Arc<Pod>],
+    readings: &NodeReadings,
+    names: &mut Names,
+    at: Moment,
+) {
+    let mut wants = Wants::of(pods);
+    cut(devices, offer, &wants, readings, names, at);
+    let is_slice = |resource: &str| {
+        mig_profile(resource).is_some()
+            || offer
+                .slices
+                .iter()
+                .any(|(name, _)| name.as_str() == resource)
+    };
+    let is_whole = |resource: &str| !is_slice(resource);
+    // First whom the exporters name.
+    for device in devices.iter_mut() {
+        let Some(read) = readings.devices.get(&device.index) else {
+            continue;
+        };
+        for slice in &mut device.slices {
+            let named = read.slices.get(&slice.name).and_then(|slice| slice.pod(at));
+            if let Some(pod) = named.and_then(|key| wants.take(key, |r| fits_slice(r, &slice.name)))
+            {
+                slice.holder = Some(pod);
+                slice.attribution = Attribution::Exporter;
+            }
+        }
+        if device.slices.is_empty() {
+            if let Some(pod) = read.pod(at).and_then(|key| wants.take(key, is_whole)) {
+                device.holder = Some(pod);
+                device.attribution = Attribution::Exporter;
+            }
+        } else if offer.replicas > 1 {
+            let named: Vec<&ObjectKey> = read.sharers(at).chain(read.pod(at)).collect();
+            for key in named {
+                let held = device
+                    .slices
+                    .iter()
+                    .any(|slice| slice.holder.as_ref().is_some_and(|pod| pod.key() == key));
+                let Some(free) = device
+                    .slices
+                    .iter_mut()
+                    .find(|slice| slice.holder.is_none())
+                else {
+                    break;
+                };
+                if !held && let Some(pod) = wants.take(key, is_whole) {
+                    free.holder = Some(pod);
+                    free.attribution = Attribution::Exporter;
+                }
+            }
+        }
+    }
+    // Then whom the API names.
+    for pod in pods {
+        for claimed in &pod.seen.claimed {
+            let id = match claimed {
+                Claimed::Id(id) => id,
+                Claimed::Claim(_, _, device) => device,
+            };
+            give(devices, id, pod, &mut wants, is_whole);
+        }
+    }
+    // Last by counting, in index order: the number is right, the device is a guess.
+    for device in devices.iter_mut() {
+        if device.slices.is_empty() {
+            if device.holder.is_none()
+                && let Some(pod) = wants.next(is_whole)
+            {
+                device.holder = Some(pod);
+                device.attribution = Attribution::Counted;
+            }
+            continue;
+        }
+        for slice in &mut device.slices {
+            if slice.holder.is_some() {
+                continue;
+            }
+            let shared = offer.replicas > 1;
+            let next = wants.next(|r| {
+                if shared {
+                    is_whole(r)
+                } else {
+                    fits_slice(r, &slice.name) || is_single(offer, r)
+                }
+            });
+            if let Some(pod) = next {
+                slice.holder = Some(pod);
+                slice.attribution = Attribution::Counted;
+            }
+        }
+    }
+}
+
+/// Under the single MIG strategy the plain resource asks for an instance.
+fn is_single(offer: &Offer, resource: &str) -> bool {
+    offer
+        .slices
+        .iter()
+        .any(|(name, _)| name.as_str() == resource && mig_profile(name).is_none())
+}
+
+/// `nvidia.com/mig-1g.10gb` asks for the slice `1g.10gb-7`.
+fn fits_slice(resource: &str, slice: &str) -> bool {
+    mig_profile(resource).is_some_and(|profile| {
+        slice
+            .strip_prefix(profile)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    })
+}
+
+/// Gives the device of this id (`GPU-…`, `GPU-…::2`, `nvidia3`, `gpu-3`) to the pod.
+fn give(
+    devices: &mut [Device],
+    id: &str,
+    pod: &Arc<Pod>,
+    wants: &mut Wants<'_>,
+    is_whole: impl Fn(&str) -> bool + Copy,
+) {
+    let plain = id.split("::").next().unwrap_or(id);
+    let device = devices.iter_mut().find(|device| {
+        device.uuid.as_deref() == Some(plain)
+            || plain
+                .strip_prefix("nvidia")
+                .or_else(|| plain.strip_prefix("gpu-"))
+                .and_then(|number| number.parse::<u32>().ok())
+                == Some(device.index)
+    });
+    let Some(device) = device else { return };
+    if device
+        .holders()
+        .any(|(holder, _)| holder.key() == pod.key())
+    {
+        return;
+    }
+    if device.slices.is_empty() && device.holder.is_none() {
+        device.holder = wants.take(pod.key(), is_whole);
+        device.attribution = Attribution::Claim;
+    } else if let Some(free) = device
+        .slices
+        .iter_mut()
+        .find(|slice| slice.holder.is_none())
+    {
+        free.holder = wants.take(pod.key(), is_whole);
+        free.attribution = Attribution::Claim;
+    }
+}
+
+/// Cuts devices into the slices that nobody reads: shares of time-sliced devices, and MIG instances that
+/// the node offers but no exporter shows.
+fn cut(
+    devices: &mut [Device],
+    offer: &Offer,
+    wants: &Wants<'_>,
+    readings: &NodeReadings,
+    names: &mut Names,
+    _at: Moment,
+) {
+    let empty = |name: Name, resource: Name| Slice {
+        name,
+        resource: Some(resource),
+        holder: None,
+        attribution: Attribution::None,
+        signals: Signals::default(),
+    };
+    if offer.replicas > 1 {
+        for device in devices.iter_mut().filter(|device| device.slices.is_empty()) {
+            device.slices = (0..offer.replicas)
+                .map(|share| {
+                    empty(
+                        names.intern(&format!("share-{share}")),
+                        offer.resource.clone(),
+                    )
+                })
+                .collect();
+        }
+        return;
+    }
+    for (resource, count) in &offer.slices {
+        let profile =
+            mig_profile(resource).map_or_else(|| single_profile(devices), ToOwned::to_owned);
+        for slice in devices
+            .iter_mut()
+            .flat_map(|device| device.slices.iter_mut())
+        {
+            if slice.name.starts_with(profile.as_str()) {
+                slice.resource = Some(resource.clone());
+            }
+        }
+        let shown = devices
+            .iter()
+            .flat_map(|device| device.slices.iter())
+            .filter(|slice| slice.resource.as_ref() == Some(resource))
+            .count();
+        let missing = count.saturating_sub(u32::try_from(shown).unwrap_or(u32::MAX));
+        // Whole devices that pods ask for stay whole; the last ones are taken to be cut.
+        let per_device = instances_per_device(&profile);
+        let whole = wants.left(&offer.resource) as usize;
+        let whole = if mig_profile(resource).is_none() {
+            0
+        } else {
+            whole
+        };
+        let mut left = missing;
+        for device in devices.iter_mut().skip(whole) {
+            if left == 0 {
+                break;
+            }
+            let unread = readings
+                .devices
+                .get(&device.index)
+                .is_none_or(|read| read.slices.is_empty());
+            let room =
+                per_device.saturating_sub(u32::try_from(device.slices.len()).unwrap_or(u32::MAX));
+            if !unread || room == 0 {
+                continue;
+            }
+            let take = room.min(left);
+            left -= take;
+            let first = device.slices.len();
+            let mut slices = std::mem::take(&mut device.slices).into_vec();
+            slices.extend((0..take as usize).map(|at| {
+                empty(
+                    names.intern(&format!("{profile}-{}", first + at)),
+                    resource.clone(),
+                )
+            }));
+            device.slices = slices.into_boxed_slice();
+        }
+    }
+}
+
+fn single_profile(devices: &[Device]) -> String {
+    devices
+        .iter()
+        .find_map(|device| {
+            device
+                .model
+                .rsplit_once("-MIG-")
+                .map(|(_, profile)| profile.to_owned())
+        })
+        .unwrap_or_else(|| String::from("slice"))
+}

@@ -1,0 +1,115 @@
+//! Laws of the ledger: order does not matter, counts add up, and nothing is left behind.
+
+use proptest::prelude::*;
+
+use super::support::*;
+use super::*;
+use crate::fleet::observe::Table;
+
+/// Everything a fleet shows, as text, without its revision.
+fn digest(fleet: &Fleet) -> String {
+    format!("{:#?}\n{:#?}\n{:#?}", fleet.nodes, fleet.pools, fleet.jobs)
+}
+
+fn busy_fleet() -> Vec<Observation> {
+    let mut all = Vec::new();
+    for (at, name) in ["a", "b", "c"].iter().enumerate() {
+        all.push(node(
+            name,
+            &[("nvidia.com/gpu", 4)],
+            &[("nodepool", if at == 2 { "y" } else { "x" })],
+        ));
+    }
+    all.push(Observation::Namespace(
+        Name::new("ns"),
+        labels(&[("team", "t")]),
+    ));
+    let mut set = workload(Table::JobSets, "JobSet", "big", 2, 2, None);
+    set.gang_min = Some(2);
+    all.push(Observation::Workload(Box::new(set)));
+    for part in 0..2 {
+        let job = workload(
+            Table::Jobs,
+            "Job",
+            &format!("big-{part}"),
+            1,
+            2,
+            Some(owner_ref("JobSet", "big")),
+        );
+        all.push(Observation::Workload(Box::new(job)));
+        all.push(owned(
+            &format!("big-{part}-0"),
+            Some(["a", "b"][part]),
+            2,
+            "Job",
+            &format!("big-{part}"),
+        ));
+    }
+    all.push(pod("lone", Some("a"), &[("nvidia.com/gpu", 1)]));
+    all.push(pod("waits", None, &[("nvidia.com/gpu", 4)]));
+    for name in ["a", "b", "c"] {
+        let rows = (0..4)
+            .map(|i| reading(i, 0.2, (name == "a" && i == 3).then_some("lone")))
+            .collect();
+        all.push(page(name, NOW, rows));
+    }
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// The order in which sources speak, and publishing in between, change nothing of the end.
+    #[test]
+    fn order_and_pauses_do_not_matter(
+        order in Just((0..busy_fleet().len()).collect::<Vec<_>>()).prop_shuffle(),
+        pause in 0usize..14,
+    ) {
+        let all = busy_fleet();
+        let expected = digest(&fold(all.clone()).publish(NOW));
+        let mut ledger = Ledger::new(Arc::new(Policy::default()));
+        for (at, which) in order.iter().enumerate() {
+            if at == pause {
+                ledger.publish(NOW);
+            }
+            ledger.apply(all[*which].clone());
+        }
+        prop_assert_eq!(digest(&ledger.publish(NOW)), expected);
+    }
+
+    /// Whatever comes and goes: counts add up, no device is held twice, no pod holds more than it asked
+    /// for by counting, and an emptied ledger is empty.
+    #[test]
+    fn counts_always_add_up(steps in prop::collection::vec((0u8..8, 0u8..6, 0u8..3), 0..60)) {
+        let mut ledger = Ledger::new(Arc::new(Policy::default()));
+        for (what, which, on) in steps {
+            let name = format!("p{which}");
+            let host = ["a", "b", "c"][on as usize];
+            ledger.apply(match what {
+                0 | 1 => pod(&name, Some(host), &[("nvidia.com/gpu", u32::from(which % 3))]),
+                2 => pod(&name, None, &[("nvidia.com/gpu", u32::from(which))]),
+                3 => Observation::Gone(Table::Pods, ObjectKey::new("ns", name.as_str())),
+                4 => node(host, &[("nvidia.com/gpu", u32::from(which))], &[]),
+                5 => Observation::Gone(Table::Nodes, ObjectKey::new("", host)),
+                6 => page(host, NOW, vec![reading(u32::from(which), 0.0, Some(&name))]),
+                _ => owned(&name, Some(host), 1, "Job", "j"),
+            });
+            let fleet = ledger.publish(NOW);
+            let counts = fleet.device_counts();
+            prop_assert_eq!(counts.total, counts.allocated + counts.free);
+            prop_assert_eq!(counts.total as usize, fleet.devices().count());
+            prop_assert!(counts.idle_allocated <= counts.allocated);
+            for job in fleet.jobs.iter() {
+                let named = job.places.len() as u32;
+                prop_assert!(named <= job.devices_allocated.max(named.min(1) * 6));
+            }
+        }
+        for table in [Table::Pods, Table::Nodes] {
+            ledger.apply(Observation::Begin(table));
+            ledger.apply(Observation::End(table));
+        }
+        let fleet = ledger.publish(NOW);
+        prop_assert!(fleet.nodes.is_empty() && fleet.jobs.is_empty() && fleet.pools.is_empty());
+        prop_assert!(ledger.nodes.is_empty() && ledger.job_pods.is_empty() && ledger.pods_by_owner.is_empty());
+    }
+}

@@ -1,0 +1,497 @@
+//! The ledger: folds observations, and is the only thing that changes a fleet.
+//!
+//! It keeps the last facts of every source and rebuilds only what an observation touched. Rules:
+//!
+//! 1. A relist deletes nothing until it is complete; a lost source deletes nothing at all.
+//! 2. What Kubernetes says of a pod wins over what an exporter says of it.
+//! 3. A device's readings stay when its page fails; they grow old and say so.
+
+mod facts;
+mod jobs;
+mod join;
+mod offer;
+mod owners;
+mod pools;
+mod readings;
+mod wants;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::base::{Moment, Name, Names, ObjectKey};
+
+use super::device::Pod;
+use super::fleet::{Fleet, Known};
+use super::job::{Job, JobKey};
+use super::node::Node;
+use super::observe::{
+    Labels, NodeSeen, Observation, PodSeen, SourceHealth, SourceState, Table, WorkloadSeen,
+};
+use super::policy::Policy;
+use super::pool::Pool;
+use super::reading::Page;
+use readings::NodeReadings;
+
+/// One node's facts and what hangs on it.
+#[derive(Default)]
+struct NodeState {
+    /// Absent while only pods or readings speak of the node.
+    seen: Option<Arc<NodeSeen>>,
+    /// Every pod bound to it, over or not.
+    pods: BTreeSet<ObjectKey>,
+    readings: NodeReadings,
+    built: Option<Arc<Node>>,
+}
+
+/// Folds observations into fleets.
+pub struct Ledger {
+    policy: Arc<Policy>,
+    names: Names,
+    nodes: BTreeMap<Name, NodeState>,
+    pods: FxHashMap<ObjectKey, Arc<PodSeen>>,
+    /// Pods that ask for devices, with their joins.
+    joined: FxHashMap<ObjectKey, Arc<Pod>>,
+    workloads: FxHashMap<(Table, ObjectKey), Arc<WorkloadSeen>>,
+    /// The same by unique id, for owner chains.
+    by_uid: FxHashMap<Name, (Table, ObjectKey)>,
+    pods_by_owner: FxHashMap<Name, BTreeSet<ObjectKey>>,
+    workloads_by_owner: FxHashMap<Name, BTreeSet<(Table, ObjectKey)>>,
+    namespaces: BTreeMap<Name, Labels>,
+    /// Members of each job: workloads of its chain and pods.
+    job_pods: FxHashMap<JobKey, BTreeSet<ObjectKey>>,
+    job_workloads: FxHashMap<JobKey, BTreeSet<(Table, ObjectKey)>>,
+    job_of_workload: FxHashMap<(Table, ObjectKey), JobKey>,
+    jobs: BTreeMap<JobKey, Arc<Job>>,
+    known: BTreeMap<Table, Known>,
+    sweeps: FxHashMap<Table, FxHashSet<ObjectKey>>,
+    sources: BTreeMap<Name, SourceHealth>,
+    /// Pages whose host is not a known node yet, by the host's own name for itself.
+    homeless: BTreeMap<Name, Page>,
+    skew_ms: Option<i64>,
+    dirty_nodes: BTreeSet<Name>,
+    dirty_jobs: BTreeSet<JobKey>,
+    changed: Changed,
+    revision: u64,
+    last: Option<Fleet>,
+}
+
+/// Which published parts are out of date.
+#[derive(Clone, Copy, Default)]
+struct Changed {
+    nodes: bool,
+    jobs: bool,
+    known: bool,
+    sources: bool,
+}
+
+impl Ledger {
+    /// An empty ledger that judges by `policy`.
+    pub fn new(policy: Arc<Policy>) -> Self {
+        Self {
+            policy,
+            names: Names::default(),
+            nodes: BTreeMap::new(),
+            pods: FxHashMap::default(),
+            joined: FxHashMap::default(),
+            workloads: FxHashMap::default(),
+            by_uid: FxHashMap::default(),
+            pods_by_owner: FxHashMap::default(),
+            workloads_by_owner: FxHashMap::default(),
+            namespaces: BTreeMap::new(),
+            job_pods: FxHashMap::default(),
+            job_workloads: FxHashMap::default(),
+            job_of_workload: FxHashMap::default(),
+            jobs: BTreeMap::new(),
+            known: Table::ALL
+                .iter()
+                .map(|table| (*table, Known::Waiting))
+                .collect(),
+            sweeps: FxHashMap::default(),
+            sources: BTreeMap::new(),
+            homeless: BTreeMap::new(),
+            skew_ms: None,
+            dirty_nodes: BTreeSet::new(),
+            dirty_jobs: BTreeSet::new(),
+            changed: Changed::default(),
+            revision: 0,
+            last: None,
+        }
+    }
+
+    /// Folds one observation; true when something visible may have changed.
+    pub fn apply(&mut self, observation: Observation) -> bool {
+        match observation {
+            Observation::Begin(table) => {
+                self.sweeps.insert(table, FxHashSet::default());
+                return false;
+            }
+            Observation::End(table) => self.finish_list(table),
+            Observation::Lost(table, lost) => {
+                self.sweeps.remove(&table);
+                if self.known.get(&table) == Some(&Known::Lost(lost.clone())) {
+                    return false;
+                }
+                self.known.insert(table, Known::Lost(lost));
+                self.changed.known = true;
+            }
+            Observation::Back(table) => self.set_known(table, Known::Live),
+            Observation::Absent(table) => {
+                self.sweeps.remove(&table);
+                self.clear(table);
+                self.set_known(table, Known::Absent);
+            }
+            Observation::Node(node) => self.see_node(*node),
+            Observation::Pod(pod) => self.see_pod(*pod),
+            Observation::Workload(workload) => self.see_workload(*workload),
+            Observation::Namespace(name, labels) => self.see_namespace(name, labels),
+            Observation::Gone(table, key) => self.forget(table, &key),
+            Observation::Page(page) => self.read_page(*page),
+            Observation::Source(health) => {
+                if self.sources.get(&health.name) == Some(&health) {
+                    return false;
+                }
+                self.sources.insert(health.name.clone(), health);
+                self.changed.sources = true;
+            }
+            Observation::SourceGone(name) => self.forget_source(&name),
+            Observation::Skew(millis) => {
+                if self.skew_ms == Some(millis) {
+                    return false;
+                }
+                self.skew_ms = Some(millis);
+            }
+        }
+        true
+    }
+
+    /// Forgets a source that was told to stop (an exporter pod that has gone).
+    pub fn forget_source(&mut self, name: &str) {
+        self.changed.sources |= self.sources.remove(name).is_some();
+    }
+
+    /// The fleet as of `at` (on the server's clock). Rebuilds what changed since the last call.
+    pub fn publish(&mut self, at: Moment) -> Fleet {
+        self.rebuild_nodes(at);
+        self.rebuild_jobs(at);
+        let stale = self.age_sources(at);
+        let old = self.last.take();
+        let parts = old.unwrap_or_else(|| {
+            self.changed = Changed {
+                nodes: true,
+                jobs: true,
+                known: true,
+                sources: true,
+            };
+            Fleet::unknown(Arc::clone(&self.policy))
+        });
+        let nodes = if self.changed.nodes {
+            self.nodes
+                .values()
+                .filter_map(|state| state.built.clone())
+                .collect()
+        } else {
+            parts.nodes
+        };
+        let jobs: Arc<[Arc<Job>]> = if self.changed.jobs {
+            self.jobs.values().cloned().collect()
+        } else {
+            parts.jobs
+        };
+        let lost_nodes = matches!(self.known.get(&Table::Nodes), Some(Known::Lost(_)));
+        let pools: Arc<[Pool]> = pools::build(&nodes, &jobs, &self.policy, at, lost_nodes).into();
+        self.revision += 1;
+        let fleet = Fleet {
+            revision: self.revision,
+            at,
+            skew_ms: self.skew_ms,
+            nodes,
+            pools,
+            jobs,
+            findings: parts.findings,
+            sources: if self.changed.sources || stale {
+                self.sources.values().cloned().collect()
+            } else {
+                parts.sources
+            },
+            known: if self.changed.known {
+                Arc::new(self.known.clone())
+            } else {
+                parts.known
+            },
+            policy: Arc::clone(&self.policy),
+        };
+        self.changed = Changed::default();
+        self.last = Some(fleet.clone());
+        fleet
+    }
+
+    /// Marks sources that have been silent for longer than their patience; true when one changed.
+    fn age_sources(&mut self, at: Moment) -> bool {
+        let mut aged = false;
+        for source in self.sources.values_mut() {
+            let silent = source
+                .last_ok
+                .is_some_and(|last| at.since(last) > source.patience.into());
+            if silent && source.state == SourceState::Live {
+                source.state = SourceState::Stale;
+                aged = true;
+            }
+        }
+        aged
+    }
+
+    fn set_known(&mut self, table: Table, known: Known) {
+        if self.known.get(&table) != Some(&known) {
+            self.known.insert(table, known);
+            self.changed.known = true;
+        }
+    }
+
+    fn mention(&mut self, table: Table, key: &ObjectKey) {
+        if let Some(sweep) = self.sweeps.get_mut(&table) {
+            sweep.insert(key.clone());
+        }
+    }
+
+    fn keys_of(&self, table: Table) -> Vec<ObjectKey> {
+        let cluster = |name: &Name| ObjectKey {
+            namespace: Name::default(),
+            name: name.clone(),
+        };
+        match table {
+            Table::Nodes => self
+                .nodes
+                .iter()
+                .filter(|(_, state)| state.seen.is_some())
+                .map(|(name, _)| cluster(name))
+                .collect(),
+            Table::Pods => self.pods.keys().cloned().collect(),
+            Table::Namespaces => self.namespaces.keys().map(cluster).collect(),
+            _ => self
+                .workloads
+                .keys()
+                .filter(|(of, _)| *of == table)
+                .map(|(_, key)| key.clone())
+                .collect(),
+        }
+    }
+
+    fn finish_list(&mut self, table: Table) {
+        if let Some(mentioned) = self.sweeps.remove(&table) {
+            for key in self.keys_of(table) {
+                if !mentioned.contains(&key) {
+                    self.forget(table, &key);
+                }
+            }
+        }
+        self.set_known(table, Known::Live);
+    }
+
+    fn clear(&mut self, table: Table) {
+        for key in self.keys_of(table) {
+            self.forget(table, &key);
+        }
+    }
+
+    fn see_node(&mut self, node: NodeSeen) {
+        let name = node.name.clone();
+        self.mention(
+            Table::Nodes,
+            &ObjectKey {
+                namespace: Name::default(),
+                name: name.clone(),
+            },
+        );
+        let state = self.nodes.entry(name.clone()).or_default();
+        let reborn = state.seen.as_ref().is_some_and(|old| old.uid != node.uid);
+        if reborn {
+            state.readings = NodeReadings::default();
+        }
+        state.seen = Some(Arc::new(node));
+        self.dirty_nodes.insert(name);
+        self.house_the_homeless();
+    }
+
+    fn see_pod(&mut self, pod: PodSeen) {
+        self.mention(Table::Pods, &pod.key);
+        let key = pod.key.clone();
+        let old = self.pods.get(&key).cloned();
+        if let Some(old) = &old {
+            if **old == pod {
+                return;
+            }
+            if old.node != pod.node {
+                self.unbind(&key, old);
+            }
+            if old.owner != pod.owner {
+                self.unlink_pod(&key, old);
+            }
+        }
+        if let Some(node) = &pod.node {
+            self.nodes
+                .entry(node.clone())
+                .or_default()
+                .pods
+                .insert(key.clone());
+            self.dirty_nodes.insert(node.clone());
+        }
+        if let Some(owner) = &pod.owner {
+            self.pods_by_owner
+                .entry(owner.uid.clone())
+                .or_default()
+                .insert(key.clone());
+        }
+        self.pods.insert(key.clone(), Arc::new(pod));
+        self.rejoin_pod(&key);
+    }
+
+    fn see_workload(&mut self, workload: WorkloadSeen) {
+        let id = (workload.table, workload.key.clone());
+        self.mention(workload.table, &workload.key);
+        if let Some(old) = self.workloads.get(&id).cloned() {
+            if *old == workload {
+                return;
+            }
+            if old.uid != workload.uid || old.owner != workload.owner {
+                self.unlink_workload(&id, &old);
+            }
+        }
+        self.by_uid.insert(workload.uid.clone(), id.clone());
+        if let Some(owner) = &workload.owner {
+            self.workloads_by_owner
+                .entry(owner.uid.clone())
+                .or_default()
+                .insert(id.clone());
+        }
+        self.workloads.insert(id.clone(), Arc::new(workload));
+        self.rejoin_workload(&id);
+    }
+
+    fn see_namespace(&mut self, name: Name, labels: Labels) {
+        self.mention(
+            Table::Namespaces,
+            &ObjectKey {
+                namespace: Name::default(),
+                name: name.clone(),
+            },
+        );
+        if self.namespaces.get(&name) == Some(&labels) {
+            return;
+        }
+        self.namespaces.insert(name.clone(), labels);
+        self.rejoin_namespace(&name);
+    }
+
+    fn forget(&mut self, table: Table, key: &ObjectKey) {
+        match table {
+            Table::Nodes => {
+                if let Some(state) = self.nodes.get_mut(&key.name) {
+                    state.seen = None;
+                    state.readings = NodeReadings::default();
+                    if state.pods.is_empty() {
+                        self.nodes.remove(&key.name);
+                    } else {
+                        self.dirty_nodes.insert(key.name.clone());
+                    }
+                    self.changed.nodes = true;
+                }
+            }
+            Table::Pods => {
+                if let Some(old) = self.pods.remove(key) {
+                    self.unbind(key, &old);
+                    self.unlink_pod(key, &old);
+                    self.drop_join(key);
+                }
+            }
+            Table::Namespaces => {
+                if self.namespaces.remove(&key.name).is_some() {
+                    self.rejoin_namespace(&key.name);
+                }
+            }
+            _ => {
+                let id = (table, key.clone());
+                if let Some(old) = self.workloads.remove(&id) {
+                    self.by_uid.remove(&old.uid);
+                    self.unlink_workload(&id, &old);
+                    self.drop_workload(&id, &old);
+                }
+            }
+        }
+    }
+
+    fn unbind(&mut self, key: &ObjectKey, old: &PodSeen) {
+        let Some(node) = &old.node else { return };
+        if let Some(state) = self.nodes.get_mut(node) {
+            state.pods.remove(key);
+            if state.pods.is_empty() && state.seen.is_none() {
+                self.nodes.remove(node);
+                self.changed.nodes = true;
+            } else {
+                self.dirty_nodes.insert(node.clone());
+            }
+        }
+    }
+
+    fn rebuild_nodes(&mut self, at: Moment) {
+        for name in std::mem::take(&mut self.dirty_nodes) {
+            let Some(state) = self.nodes.get_mut(&name) else {
+                continue;
+            };
+            let Some(seen) = state.seen.clone() else {
+                state.built = None;
+                self.changed.nodes = true;
+                continue;
+            };
+            let mut bound: Vec<Arc<Pod>> = Vec::new();
+            let mut pod_count = 0;
+            for key in &state.pods {
+                if self.pods.get(key).is_none_or(|pod| pod.phase.is_over()) {
+                    continue;
+                }
+                pod_count += 1;
+                if let Some(pod) = self.joined.get(key).filter(|pod| pod.holds_devices()) {
+                    bound.push(Arc::clone(pod));
+                }
+            }
+            let node = join::build(
+                seen,
+                bound,
+                pod_count,
+                &mut state.readings,
+                state.built.as_deref(),
+                &self.policy,
+                &mut self.names,
+                at,
+            );
+            // A job's places and utilisation hang on its devices, those of the old picture included.
+            let old = state.built.replace(Arc::new(node));
+            for pod in old
+                .iter()
+                .chain(state.built.iter())
+                .flat_map(|node| node.pods.iter())
+            {
+                self.dirty_jobs.insert(pod.job.clone());
+            }
+            self.changed.nodes = true;
+        }
+    }
+
+    fn rebuild_jobs(&mut self, at: Moment) {
+        for id in std::mem::take(&mut self.dirty_jobs) {
+            self.changed.jobs = true;
+            match jobs::build(self, &id, at) {
+                Some(job) => self.jobs.insert(id, Arc::new(job)),
+                None => self.jobs.remove(&id),
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod laws;
+#[cfg(test)]
+mod support;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,266 @@
+//! Pools out of nodes: counts, means and what waits for them. Each device counts in one pool.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::base::{Moment, Name};
+use crate::fleet::job::{Job, JobState};
+use crate::fleet::judge;
+use crate::fleet::node::{Billing, Node};
+use crate::fleet::observe::{Labels, Resources};
+use crate::fleet::policy::Policy;
+use crate::fleet::pool::{ClassCount, DeviceCounts, NodeCounts, Pool, PoolMode};
+use crate::fleet::signal::Signal;
+
+use super::jobs::could_serve;
+
+/// Labels that only an autoscaler writes.
+const AUTOSCALED: &[&str] = &["karpenter.sh/nodepool", "karpenter.sh/provisioner-name"];
+
+/// Labels of managed node groups, which may or may not be scaled: they leave the mode unknown.
+const MANAGED: &[&str] = &[
+    "cloud.google.com/gke-nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "kubernetes.azure.com/agentpool",
+    "agentpool",
+];
+
+/// Every pool that has devices, by name.
+pub(super) fn build(
+    nodes: &[Arc<Node>],
+    jobs: &[Arc<Job>],
+    policy: &Policy,
+    at: Moment,
+    nodes_lost: bool,
+) -> Vec<Pool> {
+    let mut members: BTreeMap<&Name, Vec<&Node>> = BTreeMap::new();
+    for node in nodes.iter().filter(|node| !node.devices.is_empty()) {
+        members.entry(&node.pool).or_default().push(node);
+    }
+    let waiting = waiting(&members, jobs);
+    members
+        .iter()
+        .map(|(name, nodes)| {
+            let mut pool = pool(name, nodes, policy, at);
+            pool.waiting_devices = waiting.get(*name).copied().unwrap_or(0);
+            pool.stale |= nodes_lost;
+            pool
+        })
+        .collect()
+}
+
+fn pool(name: &Name, nodes: &[&Node], policy: &Policy, at: Moment) -> Pool {
+    let mut counts = NodeCounts::default();
+    let mut devices = DeviceCounts::default();
+    let mut means = Means::default();
+    let mut billings: BTreeSet<Option<Billing>> = BTreeSet::new();
+    let mut stale = false;
+    for node in nodes {
+        counts.total += 1;
+        counts.ready += u32::from(node.ready == Some(true));
+        counts.cordoned += u32::from(node.cordon.is_some());
+        billings.insert(node.billing);
+        for device in &node.devices {
+            let held = device.is_allocated();
+            devices.total += 1;
+            devices.allocated += u32::from(held);
+            devices.free += u32::from(!held);
+            devices.unhealthy += u32::from(device.health.is_fault() || node.ready != Some(true));
+            devices.idle_allocated += u32::from(judge::is_idle(device, at, policy));
+            stale |= device.is_stale(at);
+            means.take(device, policy, at);
+        }
+    }
+    let first = nodes.first().map(|node| &node.seen.labels);
+    let rule = first.and_then(|labels| policy.pool_rule(labels));
+    counts.min = rule.and_then(|rule| rule.min);
+    counts.max = rule.and_then(|rule| rule.max);
+    Pool {
+        name: name.clone(),
+        mode: rule
+            .and_then(|rule| rule.mode)
+            .or_else(|| first.and_then(mode)),
+        billing: if billings.len() == 1 {
+            billings.first().copied().flatten()
+        } else {
+            None
+        },
+        billing_mixed: billings.len() > 1,
+        owner: rule
+            .and_then(|rule| rule.owner.as_deref().map(Name::new))
+            .or_else(|| first.and_then(|labels| labels.get("stokehold.dev/owner").cloned())),
+        classes: classes(nodes),
+        nodes: counts,
+        devices,
+        util: means.util.mean(),
+        mem_used: (means.memory_total > 0.0).then(|| means.memory_used / means.memory_total),
+        temp_max: means.temp_max,
+        power_watts: means.power,
+        power_limit_watts: means.power_limit,
+        waiting_devices: 0,
+        stale,
+    }
+}
+
+/// Scaled where an autoscaler's label says so, fixed where no managed group owns the nodes.
+fn mode(labels: &Labels) -> Option<PoolMode> {
+    match labels.get("stokehold.dev/pool-mode").map(Name::as_str) {
+        Some("static") => return Some(PoolMode::Static),
+        Some("dynamic") => return Some(PoolMode::Dynamic),
+        _ => {}
+    }
+    if labels.first(AUTOSCALED.iter().copied()).is_some() {
+        return Some(PoolMode::Dynamic);
+    }
+    labels
+        .first(MANAGED.iter().copied())
+        .is_none()
+        .then_some(PoolMode::Static)
+}
+
+fn classes(nodes: &[&Node]) -> Box<[ClassCount]> {
+    let mut classes: BTreeMap<&Name, (ClassCount, BTreeSet<u32>)> = BTreeMap::new();
+    for node in nodes {
+        let mut here: BTreeMap<&Name, u32> = BTreeMap::new();
+        for device in &node.devices {
+            *here.entry(&device.class).or_default() += 1;
+            let fresh = || ClassCount {
+                class: device.class.clone(),
+                vendor: device.vendor,
+                kind: device.kind,
+                devices: 0,
+                per_node: None,
+            };
+            classes
+                .entry(&device.class)
+                .or_insert_with(|| (fresh(), BTreeSet::new()))
+                .0
+                .devices += 1;
+        }
+        for (class, count) in here {
+            if let Some((_, sizes)) = classes.get_mut(class) {
+                sizes.insert(count);
+            }
+        }
+    }
+    let mut all: Vec<ClassCount> = classes
+        .into_values()
+        .map(|(mut class, sizes)| {
+            class.per_node = if sizes.len() == 1 {
+                sizes.first().copied()
+            } else {
+                None
+            };
+            class
+        })
+        .collect();
+    all.sort_by(|a, b| {
+        b.devices
+            .cmp(&a.devices)
+            .then_with(|| a.class.cmp(&b.class))
+    });
+    all.into_boxed_slice()
+}
+
+#[derive(Default)]
+struct Mean {
+    sum: f64,
+    count: u32,
+}
+
+impl Mean {
+    fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum / f64::from(self.count))
+    }
+}
+
+#[derive(Default)]
+struct Means {
+    util: Mean,
+    memory_used: f64,
+    memory_total: f64,
+    temp_max: Option<f64>,
+    power: Option<f64>,
+    power_limit: Option<f64>,
+}
+
+impl Means {
+    fn take(&mut self, device: &crate::fleet::device::Device, policy: &Policy, at: Moment) {
+        if device.is_stale(at) {
+            return;
+        }
+        if let Some(util) = device.util() {
+            self.util.sum += util;
+            self.util.count += 1;
+        }
+        if let (Some(used), Some(total)) = device.memory() {
+            self.memory_used += used;
+            self.memory_total += total;
+        }
+        if let Some(temp) = device.signals.get(Signal::Temp) {
+            self.temp_max = Some(self.temp_max.map_or(temp, |max| max.max(temp)));
+        }
+        if let Some(power) = device.signals.get(Signal::Power) {
+            *self.power.get_or_insert(0.0) += power;
+            let model = || {
+                policy
+                    .catalog
+                    .of_class(&device.class)
+                    .and_then(|model| model.tdp_watts)
+            };
+            if let Some(limit) = device.signals.get(Signal::PowerLimit).or_else(model) {
+                *self.power_limit.get_or_insert(0.0) += limit;
+            }
+        }
+    }
+}
+
+/// A selector and the resources asked for: jobs that wish the same go to the same pool.
+type Wish = (Vec<(Name, Name)>, Vec<Name>);
+
+/// Devices that waiting jobs want, each given to one pool: the largest that could serve the job.
+fn waiting(members: &BTreeMap<&Name, Vec<&Node>>, jobs: &[Arc<Job>]) -> BTreeMap<Name, u32> {
+    let mut by_size: Vec<(&Name, &Vec<&Node>)> =
+        members.iter().map(|(name, nodes)| (*name, nodes)).collect();
+    by_size.sort_by_key(|(name, nodes)| (std::cmp::Reverse(nodes.len()), *name));
+    let mut found: BTreeMap<Wish, Option<Name>> = BTreeMap::new();
+    let mut waiting: BTreeMap<Name, u32> = BTreeMap::new();
+    for job in jobs.iter().filter(|job| job.state == JobState::Waiting) {
+        let missing = job.devices_requested.saturating_sub(job.devices_allocated);
+        let Some((request, selector)) = wish(job) else {
+            continue;
+        };
+        let key = (
+            selector
+                .iter()
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect(),
+            request
+                .devices
+                .iter()
+                .map(|(name, _)| name.clone())
+                .collect(),
+        );
+        let pool = found.entry(key).or_insert_with(|| {
+            by_size
+                .iter()
+                .find(|(_, nodes)| {
+                    nodes
+                        .iter()
+                        .any(|node| could_serve(&node.seen, request, selector))
+                })
+                .map(|(name, _)| (*name).clone())
+        });
+        if let Some(pool) = pool {
+            *waiting.entry(pool.clone()).or_default() += missing;
+        }
+    }
+    waiting
+}
+
+fn wish(job: &Job) -> Option<(&Resources, &Labels)> {
+    if let Some(pod) = job.pods.iter().find(|pod| pod.seen.node.is_none()) {
+        return Some((&pod.seen.requests, &pod.seen.node_selector));
+    }
+    job.wish.as_ref().map(|wish| (&wish.0, &wish.1))
+}

@@ -1,0 +1,347 @@
+//! The last readings of one node's devices, by device and by dialect, held over flicker.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::base::{Age, Moment, Name, Names, ObjectKey};
+use crate::fleet::observe::NodeSeen;
+use crate::fleet::reading::{Page, Reading, Scope};
+use crate::fleet::signal::Signals;
+
+use super::Ledger;
+
+/// More hosts than this that are no node are mistakes or malice.
+const MOST_HOMELESS: usize = 4096;
+
+/// What one dialect last said of a device or slice.
+struct Said {
+    dialect: Name,
+    at: Moment,
+    interval: Duration,
+    signals: Signals,
+}
+
+/// A pod that an exporter named, and when it last did.
+#[derive(Clone)]
+pub(super) struct Named {
+    pub(super) pod: ObjectKey,
+    at: Moment,
+    interval: Duration,
+}
+
+impl Named {
+    /// Exporters drop labels between scrapes now and then: a name holds for two of their intervals.
+    fn holds(&self, now: Moment) -> bool {
+        now.since(self.at) <= Age::from(self.interval.saturating_mul(2))
+    }
+}
+
+/// The last readings of one slice.
+#[derive(Default)]
+pub(super) struct SliceReadings {
+    said: Vec<Said>,
+    named: Option<Named>,
+}
+
+/// The last readings of one device.
+#[derive(Default)]
+pub(super) struct DeviceReadings {
+    pub(super) uuid: Option<Name>,
+    pub(super) serial: Option<Name>,
+    pub(super) pci: Option<Name>,
+    pub(super) model: Option<Name>,
+    pub(super) driver: Option<Name>,
+    pub(super) slices: BTreeMap<Name, SliceReadings>,
+    pub(super) idle_since: Option<Moment>,
+    said: Vec<Said>,
+    named: Option<Named>,
+    /// Pods of a time-shared device, each named by a row of its own.
+    sharers: Vec<Named>,
+}
+
+fn say(said: &mut Vec<Said>, dialect: &Name, at: Moment, interval: Duration, signals: &Signals) {
+    match said.iter_mut().find(|said| said.dialect == *dialect) {
+        Some(known) => {
+            known.at = at;
+            known.interval = interval;
+            known.signals = signals.clone();
+        }
+        None => said.push(Said {
+            dialect: dialect.clone(),
+            at,
+            interval,
+            signals: signals.clone(),
+        }),
+    }
+}
+
+/// One value a signal: the dialect that says most first, the others where it is silent.
+fn merged(said: &[Said]) -> Signals {
+    let mut order: Vec<&Said> = said.iter().collect();
+    order.sort_by(|a, b| {
+        b.signals
+            .len()
+            .cmp(&a.signals.len())
+            .then(a.dialect.cmp(&b.dialect))
+    });
+    order.iter().fold(Signals::default(), |all, said| {
+        if all.is_empty() {
+            said.signals.clone()
+        } else {
+            all.or(&said.signals)
+        }
+    })
+}
+
+impl SliceReadings {
+    pub(super) fn signals(&self) -> Signals {
+        merged(&self.said)
+    }
+
+    pub(super) fn pod(&self, now: Moment) -> Option<&ObjectKey> {
+        self.named
+            .as_ref()
+            .filter(|named| named.holds(now))
+            .map(|named| &named.pod)
+    }
+}
+
+impl DeviceReadings {
+    pub(super) fn signals(&self) -> Signals {
+        merged(&self.said)
+    }
+
+    pub(super) fn read_at(&self) -> Option<Moment> {
+        let slices = self.slices.values().flat_map(|slice| &slice.said);
+        self.said.iter().chain(slices).map(|said| said.at).max()
+    }
+
+    pub(super) fn interval(&self) -> Duration {
+        let slices = self.slices.values().flat_map(|slice| &slice.said);
+        self.said
+            .iter()
+            .chain(slices)
+            .map(|said| said.interval)
+            .max()
+            .unwrap_or(Duration::from_secs(30))
+    }
+
+    pub(super) fn pod(&self, now: Moment) -> Option<&ObjectKey> {
+        self.named
+            .as_ref()
+            .filter(|named| named.holds(now))
+            .map(|named| &named.pod)
+    }
+
+    pub(super) fn sharers(&self, now: Moment) -> impl Iterator<Item = &ObjectKey> {
+        self.sharers
+            .iter()
+            .filter(move |named| named.holds(now))
+            .map(|named| &named.pod)
+    }
+
+    fn identify(&mut self, reading: &Reading) {
+        for (known, said) in [
+            (&mut self.uuid, &reading.uuid),
+            (&mut self.serial, &reading.serial),
+            (&mut self.pci, &reading.pci),
+            (&mut self.model, &reading.model),
+            (&mut self.driver, &reading.driver),
+        ] {
+            if said.is_some() {
+                known.clone_from(said);
+            }
+        }
+    }
+}
+
+/// The last readings of one node.
+#[derive(Default)]
+pub(super) struct NodeReadings {
+    /// By device index.
+    pub(super) devices: BTreeMap<u32, DeviceReadings>,
+    /// What exporters say of the node as a whole.
+    pub(super) node: Vec<(Name, Signals)>,
+}
+
+impl NodeReadings {
+    /// The slot of a reading: the device of its uuid, else of its index, else a new one.
+    fn slot(&self, reading: &Reading) -> u32 {
+        let same_uuid = reading.uuid.as_ref().and_then(|uuid| {
+            self.devices
+                .iter()
+                .find(|(_, device)| device.uuid.as_ref() == Some(uuid))
+                .map(|(slot, _)| *slot)
+        });
+        match (reading.index, same_uuid) {
+            (Some(index), _) => index,
+            (None, Some(slot)) => slot,
+            (None, None) => self.devices.keys().next_back().map_or(0, |last| last + 1),
+        }
+    }
+
+    /// Takes one page's readings in. Devices that the page does not mention keep what they had.
+    pub(super) fn take(&mut self, at: Moment, interval: Duration, readings: &[Reading]) {
+        // Sorted, so that devices without an index get the same slots on every run.
+        let mut readings: Vec<&Reading> = readings.iter().collect();
+        readings.sort_by(|a, b| (a.index, &a.uuid, a.scope).cmp(&(b.index, &b.uuid, b.scope)));
+        for reading in readings {
+            if reading.scope == Scope::Node {
+                self.node.retain(|(dialect, _)| *dialect != reading.dialect);
+                self.node
+                    .push((reading.dialect.clone(), reading.signals.clone()));
+                continue;
+            }
+            let slot = self.slot(reading);
+            let device = self.devices.entry(slot).or_default();
+            // Another board in the same slot: nothing that was said of the old one holds.
+            if let (Some(old), Some(new)) = (&device.uuid, &reading.uuid)
+                && old != new
+            {
+                *device = DeviceReadings::default();
+            }
+            device.identify(reading);
+            let named = reading.pod.clone().map(|pod| Named { pod, at, interval });
+            match (reading.scope, &reading.slice) {
+                (Scope::Slice, Some(slice)) => {
+                    let slice = device.slices.entry(slice.clone()).or_default();
+                    say(
+                        &mut slice.said,
+                        &reading.dialect,
+                        at,
+                        interval,
+                        &reading.signals,
+                    );
+                    if named.is_some() {
+                        slice.named = named;
+                    }
+                }
+                (Scope::PodCopy, _) => {
+                    if let Some(named) = named {
+                        device
+                            .sharers
+                            .retain(|known| known.pod != named.pod && known.holds(at));
+                        device.sharers.push(named);
+                    }
+                }
+                _ => {
+                    say(
+                        &mut device.said,
+                        &reading.dialect,
+                        at,
+                        interval,
+                        &reading.signals,
+                    );
+                    if named.is_some() {
+                        device.named = named;
+                    }
+                }
+            }
+        }
+        // A repartitioned device no longer has the slices it had.
+        for device in self.devices.values_mut() {
+            device.slices.retain(|_, slice| {
+                slice
+                    .said
+                    .iter()
+                    .any(|said| at.since(said.at) <= Age::from(said.interval.saturating_mul(10)))
+            });
+        }
+    }
+}
+
+impl Ledger {
+    pub(super) fn read_page(&mut self, page: Page) {
+        if let Some(node) = page.node.clone() {
+            if self
+                .nodes
+                .get(&node)
+                .is_some_and(|state| state.seen.is_some())
+            {
+                self.take_page(&node, &page);
+            } else {
+                self.keep_homeless(node, page);
+            }
+            return;
+        }
+        // No pod tells the node: the rows' own hosts do, as far as they can be matched.
+        let mut by_host: BTreeMap<Option<Name>, Vec<Reading>> = BTreeMap::new();
+        for reading in page.readings {
+            by_host
+                .entry(reading.host.clone())
+                .or_default()
+                .push(reading);
+        }
+        for (host, readings) in by_host {
+            let part = Page {
+                node: None,
+                at: page.at,
+                interval: page.interval,
+                readings,
+            };
+            let Some(host) = host else { continue };
+            match self.node_of_host(&host) {
+                Some(node) => self.take_page(&node, &part),
+                None => self.keep_homeless(host, part),
+            }
+        }
+    }
+
+    /// Keeps the last page of a host that is no node yet. Bounded, for a page can name any host it likes.
+    fn keep_homeless(&mut self, host: Name, page: Page) {
+        if self.homeless.len() < MOST_HOMELESS || self.homeless.contains_key(&host) {
+            self.homeless.insert(host, page);
+        }
+    }
+
+    pub(super) fn house_the_homeless(&mut self) {
+        for host in self.homeless.keys().cloned().collect::<Vec<_>>() {
+            if let Some(node) = self.node_of_host(&host)
+                && let Some(page) = self.homeless.remove(&host)
+            {
+                self.take_page(&node, &page);
+            }
+        }
+    }
+
+    fn take_page(&mut self, node: &Name, page: &Page) {
+        let state = self.nodes.entry(node.clone()).or_default();
+        state.readings.take(page.at, page.interval, &page.readings);
+        self.dirty_nodes.insert(node.clone());
+    }
+
+    /// The node that calls itself `host`: by name, by the first part of its name, or by the tail of its
+    /// provider id (`aws:///us-east-1c/i-0abc`).
+    fn node_of_host(&self, host: &Name) -> Option<Name> {
+        if self
+            .nodes
+            .get(host)
+            .is_some_and(|state| state.seen.is_some())
+        {
+            return Some(host.clone());
+        }
+        let seen = self.nodes.values().filter_map(|state| state.seen.as_ref());
+        let mut found = seen
+            .filter(|node| is_called(node, host))
+            .map(|node| node.name.clone());
+        match (found.next(), found.next()) {
+            (Some(only), None) => Some(only),
+            _ => None,
+        }
+    }
+}
+
+fn is_called(node: &NodeSeen, host: &str) -> bool {
+    let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+    let by_provider = node
+        .provider_id
+        .as_ref()
+        .and_then(|id| id.rsplit('/').next())
+        .is_some_and(|tail| tail == host);
+    by_provider || short(&node.name) == short(host)
+}
+
+/// Interns the id of a device: `NODE/gpu3`.
+pub(super) fn device_id(names: &mut Names, node: &str, kind: &str, index: u32) -> Name {
+    names.intern(&format!("{node}/{kind}{index}"))
+}

@@ -1,0 +1,113 @@
+//! Nodes as the fleet shows them: facts, pool, devices and the pods on them.
+
+use std::sync::Arc;
+
+use crate::base::{Moment, Name};
+
+use super::device::{Device, Pod};
+use super::observe::NodeSeen;
+
+/// Who cordoned a node, when and why, as far as anything says so.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Cordon {
+    /// Who.
+    pub by: Option<Name>,
+    /// When.
+    pub at: Option<Moment>,
+    /// Why.
+    pub reason: Option<Name>,
+}
+
+/// How a node's hours are paid.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Billing {
+    /// By the hour, as long as it lives.
+    OnDemand,
+    /// Cheap, and taken back at will.
+    Spot,
+    /// Committed.
+    Reserved,
+    /// Bought.
+    Owned,
+}
+
+impl Billing {
+    /// As in the JSON contract.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OnDemand => "on-demand",
+            Self::Spot => "spot",
+            Self::Reserved => "reserved",
+            Self::Owned => "owned",
+        }
+    }
+
+    /// The billing of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "on-demand" => Some(Self::OnDemand),
+            "spot" => Some(Self::Spot),
+            "reserved" => Some(Self::Reserved),
+            "owned" => Some(Self::Owned),
+            _ => None,
+        }
+    }
+}
+
+/// A node.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Node {
+    /// As last seen.
+    pub seen: Arc<NodeSeen>,
+    /// The pool it belongs to.
+    pub pool: Name,
+    /// Ready; `None` when its kubelet is silent.
+    pub ready: Option<bool>,
+    /// Since when it has been in that state.
+    pub ready_since: Option<Moment>,
+    /// Its cordon, if any.
+    pub cordon: Option<Cordon>,
+    /// How its hours are paid, where anything says so.
+    pub billing: Option<Billing>,
+    /// Machine type.
+    pub instance_type: Option<Name>,
+    /// Zone.
+    pub zone: Option<Name>,
+    /// Region.
+    pub region: Option<Name>,
+    /// Rack, or the closest topology level that stands for one.
+    pub rack: Option<Name>,
+    /// Topology levels from wide to narrow: (level, value).
+    pub topology: Box<[(Name, Name)]>,
+    /// Scale-up domain (NVLink clique, TPU slice).
+    pub clique: Option<Name>,
+    /// Driver version, from a label or the exporter.
+    pub driver: Option<Name>,
+    /// Its devices by index.
+    pub devices: Box<[Device]>,
+    /// Devices that it says it has, and that pods may ask for (by count of its accelerator resources).
+    pub device_capacity: u32,
+    /// See `device_capacity`.
+    pub device_allocatable: u32,
+    /// Pods on it that are not over.
+    pub pod_count: u32,
+    /// Pods on it that hold devices.
+    pub pods: Box<[Arc<Pod>]>,
+}
+
+impl Node {
+    /// Name.
+    pub fn name(&self) -> &Name {
+        &self.seen.name
+    }
+
+    /// Power drawn by its devices, watts; `None` when no device says.
+    pub fn power_watts(&self) -> Option<f64> {
+        let known: Vec<f64> = self
+            .devices
+            .iter()
+            .filter_map(|device| device.signals.get(super::signal::Signal::Power))
+            .collect();
+        (!known.is_empty()).then(|| known.iter().sum())
+    }
+}

@@ -1,0 +1,123 @@
+//! The rules that turn raw labels into pools, teams, queues and judgements. Plain data out of the settings.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::accelerator::Catalog;
+use super::node::Billing;
+use super::pool::PoolMode;
+use super::xid::XidTable;
+
+/// A pool that the settings describe.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct PoolRule {
+    /// Its name.
+    pub name: String,
+    /// Labels that a node must all have; an empty value means present.
+    pub labels: Vec<(String, String)>,
+    /// Static or dynamic.
+    pub mode: Option<PoolMode>,
+    /// How its hours are paid.
+    pub billing: Option<Billing>,
+    /// The team that owns it.
+    pub owner: Option<String>,
+    /// Smallest number of nodes.
+    pub min: Option<u32>,
+    /// Largest number of nodes.
+    pub max: Option<u32>,
+}
+
+/// A team that the settings describe.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct TeamRule {
+    /// Its name.
+    pub name: String,
+    /// Namespaces; `*` at the end stands for any tail.
+    pub namespaces: Vec<String>,
+    /// Queues.
+    pub queues: Vec<String>,
+    /// Labels of the workload or pod that must all match.
+    pub labels: Vec<(String, String)>,
+}
+
+/// Everything that the ledger needs to know besides what it observes.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// Known accelerators.
+    pub catalog: Arc<Catalog>,
+    /// What XID codes mean for a device's health.
+    pub xids: Arc<XidTable>,
+    /// Pools of the settings, first match wins; before any label.
+    pub pools: Vec<PoolRule>,
+    /// Node labels that name a pool, first present wins.
+    pub pool_labels: Vec<String>,
+    /// Node labels that name a rack, first present wins.
+    pub rack_labels: Vec<String>,
+    /// Teams of the settings, first match wins.
+    pub teams: Vec<TeamRule>,
+    /// Labels of a workload, pod or namespace that name its team, first present wins.
+    pub team_labels: Vec<String>,
+    /// Labels of a workload or pod that name its queue, first present wins.
+    pub queue_labels: Vec<String>,
+    /// Utilisation below which a held device does no work, 0 to 1.
+    pub idle_util_below: f64,
+    /// How many times its model's idle power a device may draw and still do no work.
+    pub idle_power_factor: f64,
+    /// How long a device must have been held before it can count as idle.
+    pub idle_grace: Duration,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        let owned = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();
+        Self {
+            catalog: Arc::default(),
+            xids: Arc::new(XidTable::embedded()),
+            pools: Vec::new(),
+            pool_labels: owned(POOL_LABELS),
+            rack_labels: owned(RACK_LABELS),
+            teams: Vec::new(),
+            team_labels: owned(&["stokehold.dev/team", "team", "app.kubernetes.io/part-of"]),
+            queue_labels: owned(&[
+                "stokehold.dev/queue",
+                "kueue.x-k8s.io/queue-name",
+                "kai.scheduler/queue",
+                "volcano.sh/queue-name",
+            ]),
+            idle_util_below: 0.01,
+            idle_power_factor: 1.5,
+            idle_grace: Duration::from_secs(15 * 60),
+        }
+    }
+}
+
+/// Node labels that name a pool, as the providers write them.
+pub const POOL_LABELS: &[&str] = &[
+    "stokehold.dev/pool",
+    "karpenter.sh/nodepool",
+    "cloud.google.com/gke-nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "kubernetes.azure.com/agentpool",
+    "agentpool",
+    "oke.oraclecloud.com/pool.name",
+    "doks.digitalocean.com/node-pool",
+    "k8s.scaleway.com/pool-name",
+    "vks.vmware.com/nodepool",
+    "run.ai/simulated-gpu-node-pool",
+    "node-pool",
+    "nodepool",
+];
+
+/// Node labels that stand for a rack, closest level first.
+pub const RACK_LABELS: &[&str] = &[
+    "stokehold.dev/rack",
+    "topology.kubernetes.io/rack",
+    "cloud.provider.com/topology-rack",
+    "accelerator.topograph.run/domain",
+    "network.topology.nvidia.com/leaf",
+    "topology.k8s.aws/network-node-layer-3",
+    "cloud.google.com/gce-topology-subblock",
+    "oci.oraclecloud.com/host.internal_rack_id",
+    "oci.oraclecloud.com/host.rack_id",
+    "rack",
+];

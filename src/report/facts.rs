@@ -1,0 +1,23 @@
+//! Everything that a view or an output may look at, at one moment.
+
+use std::sync::Arc;
+
+use crate::base::{Moment, Name};
+use crate::cost::Burn;
+use crate::fleet::Fleet;
+use crate::fleet::history::History;
+
+/// A picture of everything, handed over as a few reference counts.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// Name of the kubeconfig context, or `demo`.
+    pub context: Name,
+    /// The fleet.
+    pub fleet: Arc<Fleet>,
+    /// Its money.
+    pub burn: Arc<Burn>,
+    /// Its past.
+    pub history: Arc<History>,
+    /// The moment of drawing, on the server's clock: ages count from here.
+    pub now: Moment,
+}

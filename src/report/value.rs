@@ -1,0 +1,171 @@
+//! A document whose fields keep their order, as between JSON and the other outputs.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use crate::base::name::is_hostile;
+
+/// A JSON value with its fields in order.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Value {
+    /// Unknown.
+    Null,
+    /// True or false.
+    Bool(bool),
+    /// A whole number below zero.
+    Int(i64),
+    /// A whole number.
+    Uint(u64),
+    /// A number.
+    Float(f64),
+    /// A text.
+    Text(String),
+    /// A list.
+    List(Vec<Self>),
+    /// Fields.
+    Map(Vec<(String, Self)>),
+}
+
+impl Value {
+    /// The value that a row's JSON stands for.
+    pub fn of(json: &str) -> Self {
+        serde_json::from_str(json).expect("rows are serialised by us")
+    }
+
+    /// The value without characters that could rewrite a screen; line breaks and tabs stay.
+    #[must_use]
+    pub fn printable(self) -> Self {
+        match self {
+            Self::Text(text) => Self::Text(clean(&text)),
+            Self::List(items) => Self::List(items.into_iter().map(Self::printable).collect()),
+            Self::Map(fields) => Self::Map(
+                fields
+                    .into_iter()
+                    .map(|(key, value)| (clean(&key), value.printable()))
+                    .collect(),
+            ),
+            plain => plain,
+        }
+    }
+
+    /// The value without these fields, at any depth.
+    #[must_use]
+    pub fn without(self, names: &[&str]) -> Self {
+        match self {
+            Self::List(items) => {
+                Self::List(items.into_iter().map(|item| item.without(names)).collect())
+            }
+            Self::Map(fields) => Self::Map(
+                fields
+                    .into_iter()
+                    .filter(|(key, _)| !names.contains(&key.as_str()))
+                    .map(|(key, value)| (key, value.without(names)))
+                    .collect(),
+            ),
+            plain => plain,
+        }
+    }
+
+    /// The value at a dotted path; `None` when there is none or it is null.
+    pub fn at(&self, path: &str) -> Option<&Self> {
+        let found = path.split('.').try_fold(self, |value, part| match value {
+            Self::Map(fields) => fields
+                .iter()
+                .find(|(key, _)| key == part)
+                .map(|(_, value)| value),
+            _ => None,
+        })?;
+        (*found != Self::Null).then_some(found)
+    }
+
+    /// The value as one cell of a sheet: empty when unknown, JSON when it is a list or has fields.
+    pub fn flat(&self) -> String {
+        match self {
+            Self::Null => String::new(),
+            Self::Bool(value) => value.to_string(),
+            Self::Int(value) => value.to_string(),
+            Self::Uint(value) => value.to_string(),
+            Self::Float(value) => value.to_string(),
+            Self::Text(text) => clean(text),
+            nested => serde_json::to_string(nested).expect("has text keys and finite numbers"),
+        }
+    }
+}
+
+fn clean(text: &str) -> String {
+    text.chars()
+        .map(|c| match c {
+            '\n' | '\t' => c,
+            c if is_hostile(c) => '\u{fffd}',
+            c => c,
+        })
+        .collect()
+}
+
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Null => out.serialize_unit(),
+            Self::Bool(value) => out.serialize_bool(*value),
+            Self::Int(value) => out.serialize_i64(*value),
+            Self::Uint(value) => out.serialize_u64(*value),
+            Self::Float(value) => out.serialize_f64(*value),
+            Self::Text(text) => out.serialize_str(text),
+            Self::List(items) => out.collect_seq(items),
+            Self::Map(fields) => {
+                let mut map = out.serialize_map(Some(fields.len()))?;
+                for (key, value) in fields {
+                    map.serialize_entry(key, value)?;
+                }
+                map.end()
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Value;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON value")
+            }
+            fn visit_unit<E>(self) -> Result<Value, E> {
+                Ok(Value::Null)
+            }
+            fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+                Ok(Value::Bool(value))
+            }
+            fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+                Ok(Value::Int(value))
+            }
+            fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+                Ok(Value::Uint(value))
+            }
+            fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+                Ok(Value::Float(value))
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+                Ok(Value::Text(text.to_owned()))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+                let mut list = Vec::new();
+                while let Some(item) = items.next_element()? {
+                    list.push(item);
+                }
+                Ok(Value::List(list))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
+                let mut map = Vec::new();
+                while let Some(field) = fields.next_entry()? {
+                    map.push(field);
+                }
+                Ok(Value::Map(map))
+            }
+        }
+        from.deserialize_any(Any)
+    }
+}

@@ -1,0 +1,9 @@
+//! The shell around the pure rooms: the composition root, the two loops, the terminal and the clock.
+
+pub mod clock;
+pub mod pace;
+pub mod session;
+pub mod store;
+pub mod telemetry;
+pub mod terminal;
+pub mod ui;

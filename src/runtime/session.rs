@@ -1,0 +1,304 @@
+//! The composition root: settings and a target become running sources, a store, and a stream of facts.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+use crate::base::{Exit, Failure, Moment, Name};
+use crate::fleet::observe::{LostKind, SourceState, Table};
+use crate::fleet::{Fleet, Known};
+use crate::report::Facts;
+use crate::settings::{Rulebook, ScrapeMode, Settings};
+use crate::sim;
+use crate::source::client::{Connection, client_for, connect};
+use crate::source::kubeconfig::Choice;
+use crate::source::kubernetes::Namespaces;
+use crate::source::scrape::{Endpoint, Mode, ScrapeOptions};
+use crate::source::wire::Wire;
+use crate::source::{self, Sources, StartOptions, proxied_paths};
+
+use super::clock;
+use super::store::{self, Rules};
+
+/// Batches of observations that may wait for the store; a source that fills them waits.
+const BACKLOG: usize = 256;
+
+/// The simulated cluster lives in this process: nobody's API server is loaded by reading it quickly.
+const DEMO_PER_SECOND: f64 = 2000.0;
+
+/// The simulated fleet to start in this process.
+#[derive(Clone, Debug)]
+pub struct Demo {
+    /// What the world is made of.
+    pub world: sim::world::Options,
+    /// Virtual seconds a real second; 0 stands still.
+    pub speed: f64,
+}
+
+/// What to look at.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// A cluster of the kubeconfig.
+    Cluster(Choice),
+    /// The embedded simulated one.
+    Demo(Demo),
+}
+
+/// Everything that a session needs, read and checked.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Settings.
+    pub settings: Settings,
+    /// Rules, thresholds, prices and dialects.
+    pub rulebook: Rulebook,
+    /// Credential plugins may use the terminal: for commands without a screen.
+    pub interactive: bool,
+}
+
+/// A running session. Dropped, everything that it started ends.
+pub struct Session {
+    /// The latest facts; `None` until the first.
+    pub facts: watch::Receiver<Option<Arc<Facts>>>,
+    /// The server's clock.
+    pub clock: ServerClock,
+    /// Which nodes are on screen: their exporters are read first.
+    pub on_screen: watch::Sender<BTreeSet<Name>>,
+    /// Name of the context.
+    pub context: Name,
+    /// The server's address, for messages.
+    server: String,
+    _sources: Sources,
+    store: JoinHandle<()>,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.store.abort();
+    }
+}
+
+/// The server's clock: this machine's, corrected by what the server's answers show. Ages are taken against
+/// it, so that a laptop with a wrong clock shows right ages.
+#[derive(Clone)]
+pub struct ServerClock(Arc<Wire>);
+
+impl ServerClock {
+    /// The server's moment.
+    pub fn now(&self) -> Moment {
+        self.0.now()
+    }
+}
+
+/// Starts everything. Must be called within a tokio runtime. Returns at once; nothing has been sent yet.
+///
+/// # Errors
+/// When the kubeconfig cannot be used.
+pub fn open(setup: &Setup, target: Target) -> Result<Session, Failure> {
+    open_as(setup, target, false)
+}
+
+fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Failure> {
+    let proxied = proxied_paths(&setup.rulebook.dialects);
+    let demo = matches!(target, Target::Demo(_));
+    let connection = match target {
+        Target::Cluster(choice) => connect(choice, clock::shared(), proxied, setup.interactive)
+            .map_err(|fault| Failure::new(Exit::Usage, fault.to_string()))?,
+        Target::Demo(demo) => embedded(demo, proxied)?,
+    };
+    if one_look {
+        connection.wire.pin();
+    }
+    // Several namespaces are cut out of all of them where rows are made.
+    let namespaces = match setup.settings.scope.namespaces.as_slice() {
+        [one] => Namespaces::One(one.clone()),
+        _ => Namespaces::All {
+            otherwise: connection.namespace.clone(),
+        },
+    };
+    let (out, seen) = mpsc::channel(BACKLOG);
+    let (on_screen, shown) = watch::channel(BTreeSet::new());
+    let (publish, facts) = watch::channel(None);
+    let context = connection.context.clone();
+    let server = connection.server.clone();
+    let clock = ServerClock(Arc::clone(&connection.wire));
+    let mut policy = (*setup.rulebook.policy).clone();
+    policy.xids = Arc::new(setup.rulebook.thresholds.xid.clone());
+    let rules = Rules {
+        context: context.clone(),
+        policy: Arc::new(policy),
+        thresholds: Arc::clone(&setup.rulebook.thresholds),
+        prices: Arc::clone(&setup.rulebook.prices),
+    };
+    let store = tokio::spawn(store::run(rules, clock.clone(), seen, publish));
+    let sources = source::start(StartOptions {
+        connection,
+        namespaces,
+        tables: Table::ALL.to_vec(),
+        dialects: Arc::clone(&setup.rulebook.dialects),
+        scrape: Some(scrape(&setup.settings, demo)),
+        out,
+        on_screen: shown,
+    });
+    Ok(Session {
+        facts,
+        clock,
+        on_screen,
+        context,
+        server,
+        _sources: sources,
+        store,
+    })
+}
+
+fn embedded(demo: Demo, proxied: BTreeSet<String>) -> Result<Connection, Failure> {
+    let seed = demo.world.seed;
+    let world = sim::world::World::new(demo.world);
+    let service =
+        sim::serve::embed(Box::new(world), clock::shared(), demo.speed, seed).map_err(|error| {
+            Failure::new(
+                Exit::Failed,
+                format!("cannot start the simulated fleet: {error:#}"),
+            )
+        })?;
+    Ok(client_for(service, "demo", clock::shared(), proxied))
+}
+
+fn scrape(settings: &Settings, demo: bool) -> ScrapeOptions {
+    let endpoints = settings.scrape.target.iter().map(|target| Endpoint {
+        name: target.name.clone(),
+        url: target.url.clone(),
+        node: target.node.clone(),
+        headers: target.headers.clone(),
+        bearer_file: target.bearer_file.clone(),
+        ca_file: target.ca_file.clone(),
+    });
+    ScrapeOptions {
+        mode: match settings.scrape.mode {
+            ScrapeMode::Auto => Mode::Auto,
+            ScrapeMode::Proxy => Mode::Proxy,
+            ScrapeMode::Direct => Mode::Direct,
+        },
+        per_second: if demo {
+            DEMO_PER_SECOND
+        } else {
+            settings.scrape.per_second.get()
+        },
+        in_flight: settings.scrape.in_flight.get() as usize,
+        timeout: settings.scrape.timeout.duration(),
+        endpoints: endpoints.collect(),
+    }
+}
+
+/// How long a first look waits for exporters. What has not answered by then is unknown.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long after the tables are complete the exporters among their pods have been found.
+const SETTLE: Duration = Duration::from_millis(400);
+
+impl Session {
+    /// Waits until every table and every exporter has answered or failed, and gives the facts of that moment.
+    ///
+    /// # Errors
+    /// When nothing at all could be listed: refused, or not reachable.
+    pub async fn first(&mut self) -> Result<Arc<Facts>, Failure> {
+        let begun = tokio::time::Instant::now();
+        let mut latest: Option<Arc<Facts>> = None;
+        let mut complete_at = None;
+        while begun.elapsed() < PATIENCE {
+            match tokio::time::timeout(Duration::from_millis(200), self.facts.changed()).await {
+                Ok(Ok(())) => latest = self.facts.borrow_and_update().clone(),
+                Ok(Err(_)) => break,
+                Err(_) => {}
+            }
+            let Some(fleet) = latest.as_ref().map(|facts| &facts.fleet) else {
+                continue;
+            };
+            if !fleet.is_complete() {
+                continue;
+            }
+            // Exporters are found among the pods a moment after the pods are listed.
+            let complete_at = *complete_at.get_or_insert_with(tokio::time::Instant::now);
+            let settled = complete_at.elapsed() >= SETTLE;
+            if nothing_known(fleet) || (settled && has_read_all(fleet)) {
+                break;
+            }
+        }
+        match latest {
+            Some(facts) if nothing_known(&facts.fleet) => {
+                Err(why_nothing(&facts.fleet, &self.server))
+            }
+            Some(facts) => Ok(facts),
+            None => Err(Failure::new(Exit::Unreachable, "no source has answered")),
+        }
+    }
+}
+
+/// One look at everything, on the server's own clock.
+///
+/// # Errors
+/// When the kubeconfig cannot be used, or nothing at all could be listed.
+pub async fn snapshot(setup: &Setup, target: Target) -> Result<Facts, Failure> {
+    let facts = open_as(setup, target, true)?.first().await?;
+    let mut fleet = (*facts.fleet).clone();
+    // One look is no rate: a single answer's latency and half a minute's count would be noise.
+    let still: Vec<_> = fleet
+        .sources
+        .iter()
+        .map(|source| {
+            let mut source = source.clone();
+            source.latency_ms = None;
+            source.calls_per_minute = None;
+            source
+        })
+        .collect();
+    fleet.sources = still.into();
+    fleet.revision = 1;
+    Ok(Facts {
+        fleet: Arc::new(fleet),
+        ..(*facts).clone()
+    })
+}
+
+/// True once no exporter is still to answer for the first time. (The API server's tables are complete by then, and
+/// one that it does not serve never answers.)
+fn has_read_all(fleet: &Fleet) -> bool {
+    fleet
+        .sources
+        .iter()
+        .filter(|source| source.kind.as_str() != "kubernetes")
+        .all(|source| source.last_ok.is_some() || source.state == SourceState::Lost)
+}
+
+fn nothing_known(fleet: &Fleet) -> bool {
+    !fleet
+        .known
+        .values()
+        .any(|known| matches!(known, Known::Live))
+}
+
+/// Why nothing at all could be listed: by whom it is not answered, or every right that is missing.
+fn why_nothing(fleet: &Fleet, server: &str) -> Failure {
+    let lost = |kind: LostKind| {
+        fleet.known.values().filter_map(move |known| match known {
+            Known::Lost(lost) if lost.kind == kind => Some(lost.message.as_str()),
+            _ => None,
+        })
+    };
+    let at = if server.is_empty() {
+        String::new()
+    } else {
+        format!("{}: ", server.trim_end_matches('/'))
+    };
+    if let Some(message) = lost(LostKind::Unreachable).next() {
+        return Failure::new(Exit::Unreachable, format!("{at}{message}"));
+    }
+    let refused: Vec<&str> = lost(LostKind::Rights).collect();
+    if refused.is_empty() {
+        let message = format!("{at}the API server has not answered in time");
+        return Failure::new(Exit::Unreachable, message);
+    }
+    Failure::new(Exit::Refused, refused.join("\n"))
+}

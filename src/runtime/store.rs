@@ -1,0 +1,150 @@
+//! The store loop: the one owner of the ledger. Observations come in, facts go out, at most ten a second.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
+
+use crate::base::{Moment, Name};
+use crate::cost::{self, Burn, Prices};
+use crate::fleet::checks;
+use crate::fleet::history::History;
+use crate::fleet::observe::Observation;
+use crate::fleet::policy::Policy;
+use crate::fleet::thresholds::Thresholds;
+use crate::fleet::{Fleet, Ledger};
+use crate::report::Facts;
+
+use super::session::ServerClock;
+
+/// Facts are published at most once in this time.
+const SPACING: Duration = Duration::from_millis(100);
+
+/// With no observation at all, facts are published this often: sources and readings grow stale.
+const TICK: Duration = Duration::from_secs(5);
+
+/// Findings are judged at most once in this time, on the server's clock.
+const JUDGING: Duration = Duration::from_secs(2);
+
+/// History takes a sample at most once in this time, on the server's clock.
+const SAMPLING: Duration = Duration::from_secs(15);
+
+/// Everything that the store judges by.
+#[derive(Clone)]
+pub struct Rules {
+    /// Name of the context, for the frame.
+    pub context: Name,
+    /// Pools, teams, idleness.
+    pub policy: Arc<Policy>,
+    /// When a finding fires and clears.
+    pub thresholds: Arc<Thresholds>,
+    /// Prices.
+    pub prices: Arc<Prices>,
+}
+
+/// The ledger with what is derived beside it.
+pub struct Store {
+    rules: Rules,
+    ledger: Ledger,
+    judged: Option<Moment>,
+    sampled: Option<Moment>,
+    checks: checks::State,
+    findings: Arc<[crate::fleet::finding::Finding]>,
+    history: History,
+}
+
+impl Store {
+    /// An empty store.
+    pub fn new(rules: Rules) -> Self {
+        Self {
+            ledger: Ledger::new(Arc::clone(&rules.policy)),
+            rules,
+            judged: None,
+            sampled: None,
+            checks: checks::State::default(),
+            findings: Arc::from([]),
+            history: History::default(),
+        }
+    }
+
+    /// Folds one observation; true when something visible may have changed.
+    pub fn apply(&mut self, observation: Observation) -> bool {
+        self.ledger.apply(observation)
+    }
+
+    /// The facts as of `at`.
+    pub fn publish(&mut self, at: Moment) -> Facts {
+        let mut fleet = self.ledger.publish(at);
+        if due(self.judged, at, JUDGING) {
+            self.judged = Some(at);
+            self.findings =
+                checks::run(&mut self.checks, &fleet, at, &self.rules.thresholds).into();
+        }
+        fleet.findings = Arc::clone(&self.findings);
+        let burn = cost::burn(&fleet, &self.rules.prices);
+        if fleet.is_complete() && due(self.sampled, at, SAMPLING) {
+            self.sampled = Some(at);
+            self.sample(&fleet, &burn, at);
+        }
+        Facts {
+            context: self.rules.context.clone(),
+            fleet: Arc::new(fleet),
+            burn: Arc::new(burn),
+            history: Arc::new(self.history.clone()),
+            now: at,
+        }
+    }
+
+    fn sample(&mut self, fleet: &Fleet, burn: &Burn, _at: Moment) {
+        self.history.record(fleet, &|pool| {
+            let spend = match pool {
+                None => Some(burn.total),
+                Some(pool) => burn.row(cost::Scope::Pool, pool).map(|row| row.spend),
+            };
+            let spend = spend.unwrap_or_default();
+            (spend.burn.usd(), (spend.free + spend.idle_allocated).usd())
+        });
+    }
+}
+
+/// True at first, after `spacing`, and when the clock went back.
+fn due(last: Option<Moment>, at: Moment, spacing: Duration) -> bool {
+    last.is_none_or(|last| at < last || at.since(last) >= spacing.into())
+}
+
+/// Runs until every source has gone or nobody looks any more.
+pub async fn run(
+    rules: Rules,
+    clock: ServerClock,
+    mut seen: mpsc::Receiver<Vec<Observation>>,
+    out: watch::Sender<Option<Arc<Facts>>>,
+) {
+    let mut store = Store::new(rules);
+    let mut batches: Vec<Vec<Observation>> = Vec::new();
+    let mut dirty = false;
+    let mut last = Instant::now();
+    loop {
+        let next = if dirty { last + SPACING } else { last + TICK };
+        tokio::select! {
+            count = seen.recv_many(&mut batches, 64) => {
+                if count == 0 {
+                    break;
+                }
+                for observation in batches.drain(..).flatten() {
+                    dirty |= store.apply(observation);
+                }
+                if last.elapsed() < SPACING {
+                    continue;
+                }
+            }
+            () = sleep_until(next) => {}
+        }
+        let facts = tokio::task::block_in_place(|| store.publish(clock.now()));
+        dirty = false;
+        last = Instant::now();
+        if out.send(Some(Arc::new(facts))).is_err() {
+            break;
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! The terminal: taken, drawn on by a thread of its own, and given back as it was on every way out.
+
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc as threads;
+use std::time::Duration;
+
+use crossterm::{cursor, event, execute, terminal};
+use ratatui::backend::{Backend, CrosstermBackend};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use tokio::sync::mpsc;
+
+/// True while the terminal is ours, so that whoever leaves first restores it, once.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+const BEGIN_UPDATE: &[u8] = b"\x1b[?2026h";
+const END_UPDATE: &[u8] = b"\x1b[?2026l";
+
+/// How long a terminal that does not read is waited for on the way out.
+const PATIENCE: Duration = Duration::from_millis(700);
+
+/// Takes the terminal: raw mode, alternate screen, no cursor, bracketed paste.
+///
+/// # Errors
+/// When standard input or output is not a terminal, or it refuses.
+pub fn take(mouse: bool) -> io::Result<()> {
+    terminal::enable_raw_mode()?;
+    TAKEN.store(true, Ordering::SeqCst);
+    execute!(
+        io::stdout(),
+        terminal::EnterAlternateScreen,
+        cursor::Hide,
+        event::EnableBracketedPaste
+    )?;
+    if mouse {
+        execute!(io::stdout(), event::EnableMouseCapture)?;
+    }
+    Ok(())
+}
+
+/// Gives the terminal back. Safe to call at any time and from anywhere; only the first call acts. A
+/// terminal that does not read (a dropped or stopped link) is not waited for longer than a moment.
+pub fn give_back() {
+    if !TAKEN.swap(false, Ordering::SeqCst) {
+        return;
+    }
+    // The line discipline first: it needs no reader at the other end.
+    let _ = terminal::disable_raw_mode();
+    let (done, waits) = threads::channel();
+    std::thread::spawn(move || {
+        let _ = execute!(
+            io::stdout(),
+            event::DisableMouseCapture,
+            event::DisableBracketedPaste,
+            terminal::LeaveAlternateScreen,
+            cursor::Show
+        );
+        let _ = done.send(());
+    });
+    let _ = waits.recv_timeout(PATIENCE);
+}
+
+/// From now on a panic gives the terminal back before it is reported.
+pub fn restore_on_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        give_back();
+        tracing::error!("{panic}");
+        report(panic);
+    }));
+}
+
+/// Gives the terminal back when dropped.
+#[derive(Debug)]
+pub struct Guard(());
+
+impl Guard {
+    /// Takes the terminal until the guard is dropped.
+    ///
+    /// # Errors
+    /// As [`take`].
+    pub fn take(mouse: bool) -> io::Result<Self> {
+        restore_on_panic();
+        if let Err(error) = take(mouse) {
+            give_back();
+            return Err(error);
+        }
+        Ok(Self(()))
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+/// The screen as the terminal shows it. Only what differs is written, by a thread of its own, one frame at
+/// a time: a terminal that reads slowly delays frames, never keys, and no backlog builds up.
+#[derive(Debug)]
+pub struct Screen {
+    shown: Buffer,
+    /// Nothing is known of what the terminal shows: the next frame is written whole.
+    fresh: bool,
+    writer: threads::SyncSender<Vec<u8>>,
+    ready: mpsc::Receiver<io::Result<()>>,
+    busy: bool,
+    /// Bytes that are no part of the picture (a copy to the clipboard) and leave with the next frame.
+    aside: Vec<u8>,
+}
+
+impl Screen {
+    /// A screen of this size that writes to `out`.
+    pub fn new(size: Rect, mut out: impl Write + Send + 'static) -> Self {
+        let (writer, frames) = threads::sync_channel::<Vec<u8>>(1);
+        let (done, ready) = mpsc::channel(1);
+        std::thread::spawn(move || {
+            for frame in frames {
+                let written = out.write_all(&frame).and_then(|()| out.flush());
+                let failed = written.is_err();
+                if done.blocking_send(written).is_err() || failed {
+                    break;
+                }
+            }
+        });
+        Self {
+            shown: Buffer::empty(size),
+            fresh: true,
+            writer,
+            ready,
+            busy: false,
+            aside: Vec::new(),
+        }
+    }
+
+    /// True when the last frame has left and the next can be drawn.
+    pub const fn is_ready(&self) -> bool {
+        !self.busy
+    }
+
+    /// Waits until the last frame has left. Pends for ever while none is on its way.
+    ///
+    /// # Errors
+    /// When the terminal has gone.
+    pub async fn ready(&mut self) -> io::Result<()> {
+        if !self.busy {
+            std::future::pending::<()>().await;
+        }
+        let written = self.ready.recv().await;
+        self.busy = false;
+        written.unwrap_or_else(|| {
+            Err(io::Error::new(
+                io::ErrorKind::BrokenPipe,
+                "the terminal has gone",
+            ))
+        })
+    }
+
+    /// Forgets what the terminal shows, and takes its new size: the next frame is written whole.
+    pub fn reset(&mut self, size: Rect) {
+        self.shown = Buffer::empty(size);
+        self.fresh = true;
+    }
+
+    /// Sends `bytes` along with the next frame, whether or not that changes anything.
+    pub fn send_aside(&mut self, bytes: &[u8]) {
+        self.aside.extend_from_slice(bytes);
+    }
+
+    /// The size that is drawn to.
+    pub const fn area(&self) -> Rect {
+        self.shown.area
+    }
+
+    /// Writes what differs from the last frame; not a byte when nothing does.
+    ///
+    /// # Errors
+    /// When the frame cannot be encoded.
+    pub fn draw(&mut self, frame: Buffer) -> io::Result<usize> {
+        let mut bytes = std::mem::take(&mut self.aside);
+        let aside = !bytes.is_empty();
+        if self.fresh {
+            bytes.extend_from_slice(b"\x1b[0m\x1b[H\x1b[2J");
+        }
+        {
+            let mut encoder = CrosstermBackend::new(&mut bytes);
+            encoder.draw(self.shown.diff(&frame).into_iter())?;
+        }
+        let changed = aside || self.fresh || self.shown != frame;
+        self.shown = frame;
+        if !changed {
+            return Ok(0);
+        }
+        self.fresh = false;
+        let mut whole = Vec::with_capacity(bytes.len() + 16);
+        whole.extend_from_slice(BEGIN_UPDATE);
+        whole.extend_from_slice(&bytes);
+        whole.extend_from_slice(END_UPDATE);
+        let length = whole.len();
+        if self.writer.try_send(whole).is_err() {
+            return Err(io::Error::new(
+                io::ErrorKind::BrokenPipe,
+                "the terminal has gone",
+            ));
+        }
+        self.busy = true;
+        Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ratatui::style::Style;
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Clone, Default)]
+    struct Sink(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0
+                .lock()
+                .expect("not poisoned")
+                .extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn frame(text: &str) -> Buffer {
+        let mut frame = Buffer::empty(Rect::new(0, 0, 20, 2));
+        frame.set_string(0, 0, text, Style::default());
+        frame
+    }
+
+    #[tokio::test]
+    async fn an_unchanged_frame_writes_not_a_byte() {
+        let sink = Sink::default();
+        let mut screen = Screen::new(Rect::new(0, 0, 20, 2), sink.clone());
+        assert!(screen.draw(frame("hello")).expect("drawn") > 0);
+        screen.ready().await.expect("written");
+        assert_eq!(screen.draw(frame("hello")).expect("drawn"), 0);
+        let changed = screen.draw(frame("hellO")).expect("drawn");
+        assert!(changed > 0 && changed < 60, "{changed}");
+        screen.ready().await.expect("written");
+        let text = String::from_utf8(sink.0.lock().expect("not poisoned").clone()).expect("text");
+        assert!(text.contains("hello") && text.ends_with("\x1b[?2026l"));
+    }
+
+    #[tokio::test]
+    async fn a_terminal_that_has_gone_is_an_error_not_a_hang() {
+        struct Gone;
+        impl Write for Gone {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::Error::from_raw_os_error(5))
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let mut screen = Screen::new(Rect::new(0, 0, 20, 2), Gone);
+        screen.draw(frame("x")).expect("handed over");
+        assert!(screen.ready().await.is_err());
+    }
+}

@@ -1,0 +1,264 @@
+//! The UI loop: the one owner of the screen. Input is drawn at once, data is paced, silence draws nothing.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossterm::event::{Event, EventStream};
+use futures::StreamExt;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use crate::base::Name;
+use crate::console::msg::Mouse;
+use crate::console::{App, Effect, KeyPress, Msg};
+use crate::report::Facts;
+
+use super::pace::Pace;
+use super::session::ServerClock;
+use super::terminal::{self, Guard, Screen};
+
+/// Frames for new data are at least this far apart; a key does not wait.
+const FRAME: Duration = Duration::from_millis(100);
+
+/// A picture that changes by itself is drawn again after this time at the soonest.
+const SOONEST: Duration = Duration::from_millis(200);
+
+/// Why the console ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// The operator left, or the time that `--for` gave was over.
+    Quit,
+    /// Ctrl-c outside, SIGINT, SIGTERM.
+    Interrupted,
+    /// The terminal has gone.
+    Gone,
+}
+
+/// What the loop is given.
+pub struct Ui {
+    /// The screen's state machine.
+    pub app: App,
+    /// The latest facts; `None` until the first.
+    pub facts: watch::Receiver<Option<Arc<Facts>>>,
+    /// The server's clock.
+    pub clock: ServerClock,
+    /// Which nodes are on screen, for whoever reads them.
+    pub on_screen: watch::Sender<std::collections::BTreeSet<Name>>,
+    /// Take mouse events; off by default, for they take the terminal's own selection away.
+    pub mouse: bool,
+    /// End after this time.
+    pub end_after: Option<Duration>,
+    /// Where pictures are written.
+    pub pictures: std::path::PathBuf,
+}
+
+struct Signals {
+    term: Signal,
+    hang_up: Signal,
+    interrupt: Signal,
+    stop: Signal,
+}
+
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        Ok(Self {
+            term: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            stop: signal(SignalKind::from_raw(signal_hook::consts::SIGTSTP))?,
+        })
+    }
+}
+
+/// Runs the console on the terminal until it ends. The terminal is given back on every way out.
+///
+/// # Errors
+/// When standard input or output is not a terminal.
+pub async fn run(mut ui: Ui) -> io::Result<End> {
+    let mut signals = Signals::listen()?;
+    let guard = Guard::take(ui.mouse)?;
+    let mut screen = Screen::new(size()?, io::stdout());
+    let area = screen.area();
+    ui.app.update(Msg::Resize(area.width, area.height));
+    ui.app.update(Msg::Tick(ui.clock.now()));
+    let end = drive(&mut ui, &mut screen, &mut signals).await;
+    drop(guard);
+    end
+}
+
+fn size() -> io::Result<Rect> {
+    let (width, height) = crossterm::terminal::size()?;
+    Ok(Rect::new(0, 0, width.max(1), height.max(1)))
+}
+
+async fn drive(ui: &mut Ui, screen: &mut Screen, signals: &mut Signals) -> io::Result<End> {
+    let mut events = EventStream::new();
+    let started = Instant::now();
+    let deadline = ui.end_after.map(|after| started + after);
+    let mut pace = Pace::new(FRAME);
+    let mut drawn_at: Option<Instant> = None;
+    // The first frame goes out before anything has answered.
+    let (mut dirty, mut urgent) = (true, true);
+    let mut wake = None;
+    loop {
+        if dirty && screen.is_ready() {
+            let elapsed = started.elapsed().as_millis() as u64;
+            if urgent || pace.wait(elapsed).is_zero() {
+                let begun = Instant::now();
+                let Ok(next) = frame(ui, screen) else {
+                    return Ok(End::Gone);
+                };
+                pace.drawn(elapsed, begun.elapsed());
+                drawn_at = Some(begun);
+                (dirty, urgent) = (false, false);
+                wake = next.map(|after| begun + after.max(SOONEST));
+            }
+        }
+        let due = dirty.then(|| {
+            let wait = pace.wait(started.elapsed().as_millis() as u64);
+            drawn_at.map_or_else(Instant::now, |_| Instant::now() + wait)
+        });
+        let ready = screen.is_ready();
+        let effects = tokio::select! {
+            biased;
+            event = events.next() => match event {
+                Some(Ok(event)) => {
+                    (dirty, urgent) = (true, true);
+                    input(ui, screen, &event)
+                }
+                Some(Err(_)) | None => return Ok(End::Gone),
+            },
+            _ = signals.term.recv() => return Ok(End::Interrupted),
+            _ = signals.interrupt.recv() => return Ok(End::Interrupted),
+            _ = signals.hang_up.recv() => return Ok(End::Gone),
+            _ = signals.stop.recv() => vec![Effect::Suspend],
+            written = screen.ready() => match written {
+                Ok(()) => Vec::new(),
+                Err(_) => return Ok(End::Gone),
+            },
+            changed = ui.facts.changed() => {
+                if changed.is_err() {
+                    // The store has ended: what is on screen stays, and the clock shows its age.
+                    std::future::pending::<()>().await;
+                }
+                let latest = ui.facts.borrow_and_update().clone();
+                dirty = true;
+                latest.map_or_else(Vec::new, |facts| ui.app.update(Msg::Facts((*facts).clone())))
+            }
+            () = until(due.filter(|_| ready)) => Vec::new(),
+            () = until(wake) => {
+                wake = None;
+                dirty = true;
+                ui.app.update(Msg::Tick(ui.clock.now()))
+            }
+            () = until(deadline) => return Ok(End::Quit),
+        };
+        for effect in effects {
+            if let Some(end) = perform(ui, screen, &mut events, effect)? {
+                return Ok(end);
+            }
+            dirty = true;
+        }
+    }
+}
+
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Draws a frame; says when the picture next changes by itself.
+fn frame(ui: &Ui, screen: &mut Screen) -> io::Result<Option<Duration>> {
+    let area = screen.area();
+    let mut buffer = Buffer::empty(area);
+    let drawn = ui.app.draw(area, &mut buffer);
+    screen.draw(buffer)?;
+    Ok(drawn.wake_after)
+}
+
+fn input(ui: &mut Ui, screen: &mut Screen, event: &Event) -> Vec<Effect> {
+    // Ages count from now, whatever else the key does.
+    let mut effects = ui.app.update(Msg::Tick(ui.clock.now()));
+    match event {
+        Event::Key(key) => {
+            if let Some(press) = KeyPress::from_crossterm(key) {
+                effects.extend(ui.app.update(Msg::Key(press)));
+            }
+        }
+        Event::Mouse(mouse) => {
+            if let Some(mouse) = Mouse::from_crossterm(mouse) {
+                effects.extend(ui.app.update(Msg::Mouse(mouse)));
+            }
+        }
+        Event::Paste(text) => effects.extend(ui.app.update(Msg::Paste(text.clone()))),
+        Event::Resize(width, height) => {
+            let (width, height) = ((*width).max(1), (*height).max(1));
+            screen.reset(Rect::new(0, 0, width, height));
+            effects.extend(ui.app.update(Msg::Resize(width, height)));
+        }
+        Event::FocusGained | Event::FocusLost => {}
+    }
+    effects
+}
+
+fn perform(
+    ui: &mut Ui,
+    screen: &mut Screen,
+    events: &mut EventStream,
+    effect: Effect,
+) -> io::Result<Option<End>> {
+    match effect {
+        Effect::Quit => return Ok(Some(End::Quit)),
+        Effect::Suspend => {
+            terminal::give_back();
+            // Stops the whole process here; it goes on when somebody continues it.
+            let _ = signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP);
+            if terminal::take(ui.mouse).is_err() {
+                return Ok(Some(End::Gone));
+            }
+            *events = EventStream::new();
+            let area = size()?;
+            screen.reset(area);
+            ui.app.update(Msg::Resize(area.width, area.height));
+            ui.app.update(Msg::Resume);
+            ui.app.update(Msg::Tick(ui.clock.now()));
+        }
+        Effect::Redraw => screen.reset(size()?),
+        Effect::Copy(text) => {
+            use base64::Engine;
+            let coded = base64::engine::general_purpose::STANDARD.encode(text);
+            screen.send_aside(format!("\x1b]52;c;{coded}\x07").as_bytes());
+        }
+        Effect::Refresh => {
+            ui.app.update(Msg::Notice(String::from(
+                "sources are read at their own pace, never faster; ages show how old each is",
+            )));
+        }
+        Effect::OnScreen(nodes) => {
+            let nodes = nodes.into_iter().collect();
+            ui.on_screen.send_if_modified(|shown| {
+                let differs = *shown != nodes;
+                if differs {
+                    *shown = nodes;
+                }
+                differs
+            });
+        }
+        Effect::SavePicture(svg) => {
+            let stamp = ui.clock.now().rfc3339().replace(':', "");
+            let path = ui.pictures.join(format!("stokehold-{stamp}.svg"));
+            let said = match std::fs::write(&path, svg) {
+                Ok(()) => format!("picture saved as {}", path.display()),
+                Err(error) => format!("cannot write {}: {error}", path.display()),
+            };
+            ui.app.update(Msg::Notice(said));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,157 @@
+//! What can only be judged once all layers are merged: paths, and values that contradict each other.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::base::document::{Fault, unknown};
+use crate::cost::{PriceBook, Prices};
+use crate::fleet::accelerator::Catalog;
+
+use super::origin::Layer;
+use super::types::{RawSettings, Settings};
+
+impl RawSettings {
+    /// The first context whose section holds sections of contexts again.
+    pub(super) fn nested_context(&self) -> Option<&str> {
+        self.context
+            .iter()
+            .find(|(_, section)| !section.context.is_empty())
+            .map(|(name, _)| name.as_str())
+    }
+}
+
+impl Settings {
+    /// A fault of a key, at the place that set it.
+    pub fn fault(&self, key: &str, message: impl Into<String>) -> Fault {
+        match self.origins.of(key) {
+            Some(origin) => Fault::new(origin.place.clone(), key, message).at_line(origin.line),
+            None => Fault::new("settings", key, message),
+        }
+    }
+
+    /// Makes paths whole: `~/` is the home directory, a relative path starts from the file it is written in.
+    pub(super) fn resolve(&mut self, home: Option<&Path>) {
+        let base = |key: &str| {
+            self.origins
+                .of(key)
+                .filter(|origin| !matches!(origin.layer, Layer::Environment | Layer::Flag))
+                .and_then(|origin| Path::new(&origin.place).parent())
+                .map(Path::to_path_buf)
+        };
+        let bases = [
+            base("log_file"),
+            base("alerts_file"),
+            base("keys_file"),
+            base("themes_dir"),
+            base("exporters_dir"),
+            base("accelerators_file"),
+        ];
+        let (books, targets) = (base("prices.files"), base("scrape.target"));
+        let whole = |path: &mut PathBuf, base: &Option<PathBuf>| {
+            if let (Ok(rest), Some(home)) = (path.strip_prefix("~"), home) {
+                *path = home.join(rest);
+            } else if let Some(base) = base {
+                *path = base.join(&*path);
+            }
+        };
+        let single = [
+            &mut self.log_file,
+            &mut self.alerts_file,
+            &mut self.keys_file,
+            &mut self.themes_dir,
+            &mut self.exporters_dir,
+            &mut self.accelerators_file,
+        ];
+        for (path, base) in single.into_iter().zip(&bases) {
+            if let Some(path) = path {
+                whole(path, base);
+            }
+        }
+        for path in &mut self.prices.files {
+            whole(path, &books);
+        }
+        for target in &mut self.scrape.target {
+            for path in [&mut target.bearer_file, &mut target.ca_file]
+                .into_iter()
+                .flatten()
+            {
+                whole(path, &targets);
+            }
+        }
+    }
+
+    /// Values that cannot all be meant.
+    pub(super) fn contradictions(&self) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        let mut blame = |key: &str, message: String| faults.push(self.fault(key, message));
+        for (key, span) in [
+            ("refresh", self.refresh),
+            ("scrape.timeout", self.scrape.timeout),
+        ] {
+            if span.duration().is_zero() {
+                blame(key, "must be longer than 0s".to_owned());
+            }
+        }
+        let mut seen = BTreeSet::new();
+        for pool in &self.pool {
+            if !seen.insert(&pool.name) {
+                blame("pool", format!("two pools are named `{}`", pool.name));
+            }
+            if let (Some(min), Some(max)) = (pool.min, pool.max)
+                && min > max
+            {
+                blame(
+                    "pool",
+                    format!("pool `{}`: min {min} is above max {max}", pool.name),
+                );
+            }
+        }
+        let mut seen = BTreeSet::new();
+        for target in &self.scrape.target {
+            if !seen.insert(&target.name) {
+                blame(
+                    "scrape.target",
+                    format!("two targets are named `{}`", target.name),
+                );
+            }
+            if !target.url.starts_with("http://") && !target.url.starts_with("https://") {
+                let message = "url must start with http:// or https://";
+                blame(
+                    "scrape.target",
+                    format!("target `{}`: {message}", target.name),
+                );
+            }
+        }
+        for rule in &self.prices.overrides {
+            if rule.instance.is_none() && rule.class.is_none() {
+                let message = "an override needs an instance, a class, or both";
+                blame("prices.override", message.to_owned());
+            }
+        }
+        faults
+    }
+
+    /// Every price that is known: the operator's own `books` first, then those that come with the program. A
+    /// provider without a book is refused with the nearest one.
+    pub fn prices(&self, books: Vec<PriceBook>, catalog: &Catalog) -> Result<Prices, Fault> {
+        let books = books.into_iter().chain(PriceBook::embedded()).collect();
+        let mut prices = Prices::new(books, catalog);
+        if let Some(provider) = self.prices.provider.as_deref() {
+            let known: Vec<&str> = prices.providers().collect();
+            if !known.contains(&provider) {
+                let message = unknown("provider", provider, &known);
+                return Err(self.fault("prices.provider", message));
+            }
+            prices = prices.with_provider(provider);
+        }
+        for rule in &self.prices.overrides {
+            prices = prices.with_override(rule.rule());
+        }
+        for pool in &self.pool {
+            if let Some(price) = &pool.price {
+                prices = prices.with_pool(&pool.name, price.of(&self.prices.owned));
+            }
+        }
+        Ok(prices)
+    }
+}

@@ -1,0 +1,191 @@
+//! Values that settings are made of, each checked while its document is parsed, so that a mistake has a line.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::de::{Deserializer, Error, Visitor};
+use serde::{Deserialize, Serialize};
+
+use crate::base::Rate;
+use crate::base::time::parse_span;
+use crate::fleet::node::Billing;
+use crate::fleet::pool::PoolMode;
+
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $valid:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+        pub struct $name(f64);
+
+        impl $name {
+            /// The number.
+            pub const fn get(self) -> f64 {
+                self.0
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                let value = f64::deserialize(from)?;
+                let valid: fn(f64) -> bool = $valid;
+                if valid(value) {
+                    Ok(Self(value))
+                } else {
+                    Err(D::Error::custom(format_args!(concat!("{} is not ", $what), value)))
+                }
+            }
+        }
+    };
+}
+
+number! {
+    /// A share, 0 to 1.
+    Ratio, "a ratio from 0 to 1", |value| (0.0..=1.0).contains(&value)
+}
+number! {
+    /// A number above 0.
+    Positive, "a number above 0", |value| value > 0.0 && value.is_finite()
+}
+number! {
+    /// A number that is not below 0.
+    Amount, "a number from 0", |value| value >= 0.0 && value.is_finite()
+}
+number! {
+    /// USD an hour, above 0: what costs nothing is not known to cost nothing.
+    Usd, "a sum above 0 USD an hour", |value| Rate::from_usd(value).is_some_and(|rate| rate > Rate::ZERO)
+}
+
+impl Usd {
+    /// As a rate.
+    pub fn rate(self) -> Rate {
+        Rate::from_usd(self.0).unwrap_or_default()
+    }
+}
+
+/// A span of time: `"15m"`, `"1h30m"`, or a number of seconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Span(Duration);
+
+impl Span {
+    /// As a duration.
+    pub const fn duration(self) -> Duration {
+        self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct SpanVisitor;
+        impl Visitor<'_> for SpanVisitor {
+            type Value = Span;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a span of time such as \"90s\", \"15m\" or \"1h30m\"")
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Span, E> {
+                parse_span(text).map(Span).ok_or_else(|| {
+                    E::custom(format_args!(
+                        "`{text}` is not a span of time such as \"90s\", \"15m\" or \"1h30m\""
+                    ))
+                })
+            }
+            fn visit_i64<E: Error>(self, seconds: i64) -> Result<Span, E> {
+                u64::try_from(seconds)
+                    .map(|seconds| Span(Duration::from_secs(seconds)))
+                    .map_err(|_| E::custom("a span of time cannot be negative"))
+            }
+        }
+        from.deserialize_any(SpanVisitor)
+    }
+}
+
+/// One text, or a list of them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct OneOrMany(pub Vec<String>);
+
+impl<'de> Deserialize<'de> for OneOrMany {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct ListVisitor;
+        impl<'de> Visitor<'de> for ListVisitor {
+            type Value = OneOrMany;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text or a list of texts")
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<OneOrMany, E> {
+                Ok(OneOrMany(vec![text.to_owned()]))
+            }
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(
+                self,
+                mut items: A,
+            ) -> Result<OneOrMany, A::Error> {
+                let mut all = Vec::new();
+                while let Some(item) = items.next_element()? {
+                    all.push(item);
+                }
+                Ok(OneOrMany(all))
+            }
+        }
+        from.deserialize_any(ListVisitor)
+    }
+}
+
+/// Which colours to use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum ColorChoice {
+    /// What the terminal can do, none under NO_COLOR.
+    Auto,
+    /// What the terminal can do, whatever NO_COLOR says and even into a pipe.
+    Always,
+    /// None.
+    Never,
+    /// Sixteen.
+    #[serde(rename = "16")]
+    #[value(name = "16")]
+    Ansi16,
+    /// Two hundred and fifty-six.
+    #[serde(rename = "256")]
+    #[value(name = "256")]
+    Ansi256,
+    /// All of them.
+    True,
+}
+
+/// Road to the exporters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ScrapeMode {
+    /// Through the API server where that is allowed, else directly.
+    Auto,
+    /// Through the API server's pod proxy.
+    Proxy,
+    /// At the pods' own addresses.
+    Direct,
+}
+
+/// A pool's mode as the settings spell it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mode(pub PoolMode);
+
+impl<'de> Deserialize<'de> for Mode {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        match text.as_str() {
+            "static" => Ok(Self(PoolMode::Static)),
+            "dynamic" => Ok(Self(PoolMode::Dynamic)),
+            _ => Err(D::Error::unknown_variant(&text, &["static", "dynamic"])),
+        }
+    }
+}
+
+/// A way of paying as the settings spell it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Paid(pub Billing);
+
+impl<'de> Deserialize<'de> for Paid {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        Billing::from_name(&text).map(Self).ok_or_else(|| {
+            D::Error::unknown_variant(&text, &["on-demand", "spot", "reserved", "owned"])
+        })
+    }
+}

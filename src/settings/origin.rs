@@ -1,0 +1,64 @@
+//! Where a value came from.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A layer of settings, in the order in which they win.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Layer {
+    /// What comes with the program.
+    Default,
+    /// The machine's file.
+    Machine,
+    /// The user's file.
+    User,
+    /// The section of a context in the machine's file.
+    MachineContext,
+    /// The section of a context in the user's file.
+    UserContext,
+    /// An environment variable.
+    Environment,
+    /// A flag.
+    Flag,
+}
+
+/// Where one value came from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Origin {
+    /// Which layer.
+    pub layer: Layer,
+    /// The file, variable or flag.
+    pub place: String,
+    /// The line in a file, from 1.
+    pub line: Option<usize>,
+}
+
+/// `default`, `/etc/stokehold/stokehold.toml:12`, `STOKEHOLD_THEME`, `--theme`.
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.layer, self.line) {
+            (Layer::Default, _) => f.write_str("default"),
+            (_, Some(line)) => write!(f, "{}:{line}", self.place),
+            (_, None) => f.write_str(&self.place),
+        }
+    }
+}
+
+/// The merged values by dotted key, each with its origin.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Origins(pub(super) BTreeMap<Vec<String>, (toml::Value, Origin)>);
+
+impl Origins {
+    /// Where the value of a dotted key (`idle.grace`) came from; `None` when nothing sets it.
+    pub fn of(&self, key: &str) -> Option<&Origin> {
+        let path: Vec<String> = key.split('.').map(str::to_owned).collect();
+        self.0.get(&path).map(|(_, origin)| origin)
+    }
+
+    /// Every value that is set, with its path and origin, in key order.
+    pub fn iter(&self) -> impl Iterator<Item = (&[String], &toml::Value, &Origin)> {
+        self.0
+            .iter()
+            .map(|(path, (value, origin))| (path.as_slice(), value, origin))
+    }
+}

@@ -1,0 +1,71 @@
+//! The settings in words: every value with its origin.
+
+use toml::Value;
+
+use crate::base::document::{nearest, quoted};
+
+use super::load::{WITHOUT_DEFAULT, keys, variable_of_key};
+use super::types::Settings;
+
+/// Every value as a line of TOML with its origin behind it. Values of headers are secrets and stay hidden.
+pub fn print(settings: &Settings) -> String {
+    let mut lines: Vec<(String, String)> = settings
+        .origins
+        .iter()
+        .map(|(path, value, origin)| {
+            let key: Vec<String> = path.iter().map(|part| quoted(part)).collect();
+            let line = format!("{} = {}", key.join("."), hidden(path, value));
+            (line, origin.to_string())
+        })
+        .collect();
+    for key in WITHOUT_DEFAULT {
+        if settings.origins.of(key).is_none() {
+            lines.push((format!("#{key} ="), "not set".to_owned()));
+        }
+    }
+    lines.sort_by(|(a, _), (b, _)| a.trim_start_matches('#').cmp(b.trim_start_matches('#')));
+    // Origins stand in one column, but for lines that are too long for it.
+    let width = lines
+        .iter()
+        .map(|(line, _)| line.chars().count())
+        .filter(|width| *width <= 60)
+        .max()
+        .unwrap_or(0);
+    let mut out = String::new();
+    for (line, origin) in lines {
+        out.push_str(&format!("{line:width$}  # {origin}\n"));
+    }
+    out
+}
+
+fn hidden(path: &[String], value: &Value) -> Value {
+    let mut value = value.clone();
+    if path.join(".") == "scrape.target"
+        && let Value::Array(targets) = &mut value
+    {
+        for headers in targets
+            .iter_mut()
+            .filter_map(|target| target.get_mut("headers"))
+        {
+            if let Value::Table(headers) = headers {
+                for (_, secret) in headers.iter_mut() {
+                    *secret = Value::String("(hidden)".to_owned());
+                }
+            }
+        }
+    }
+    value
+}
+
+/// Variables that look like settings of ours but are none, each with the nearest one that is.
+pub fn unknown_variables<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<(String, String)> {
+    let known: Vec<String> = keys().iter().map(|key| variable_of_key(key)).collect();
+    names
+        .into_iter()
+        .filter(|name| name.starts_with("STOKEHOLD_") && !known.iter().any(|key| key == name))
+        .filter_map(|name| {
+            let near = nearest(name, known.iter().map(String::as_str))?;
+            Some((name.to_owned(), near.to_owned()))
+        })
+        .collect()
+}

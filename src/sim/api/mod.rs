@@ -1,0 +1,483 @@
+//! The Kubernetes API of the simulated cluster: one service that answers requests over HTTPS and in process alike.
+
+pub mod defaults;
+pub mod discovery;
+pub mod eviction;
+pub mod log;
+pub mod openapi;
+pub mod patch;
+pub mod present;
+pub mod proxy;
+pub mod read;
+pub mod request;
+pub mod review;
+pub mod scale;
+pub mod status;
+pub mod validate;
+pub mod watch;
+pub mod wire;
+pub mod write;
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, header};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+
+use self::present::Manner;
+use self::request::{Query, Target};
+use self::status::Refusal;
+use super::cluster::Cluster;
+use super::faults::{Faults, Verdict};
+use super::resource::{Spec, groups};
+use super::users::{Ask, Identity, User, refused};
+
+/// Any error of a body.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+/// The body of an answer: whole, or a stream that makes each chunk when it is asked for it.
+pub type Body = UnsyncBoxBody<Bytes, BoxError>;
+/// An answer or a refusal.
+pub type Answer = Result<Response<Body>, Refusal>;
+
+/// The largest request body that is read, in bytes: what the real server allows.
+const BODY_LIMIT: usize = 3 * 1024 * 1024;
+/// Where faults are read and set.
+pub const FAULTS_PATH: &str = "/sim/faults";
+
+/// One request, read whole and taken apart.
+pub struct Asked {
+    /// Method.
+    pub method: Method,
+    /// Path, not decoded.
+    pub path: String,
+    /// Query.
+    pub query: Query,
+    /// Headers.
+    pub headers: HeaderMap,
+    /// Body.
+    pub body: Bytes,
+    /// Who asks.
+    pub who: Identity,
+}
+
+impl Asked {
+    /// The text of a header; empty when absent.
+    pub fn header(&self, name: header::HeaderName) -> &str {
+        self.headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or("")
+    }
+
+    /// How the answer is to be written.
+    ///
+    /// # Errors
+    /// 406 when nothing that the client accepts can be made.
+    pub fn manner(&self) -> Result<Manner, Refusal> {
+        Manner::negotiate(
+            self.header(header::ACCEPT),
+            &self.query,
+            self.header(header::USER_AGENT),
+        )
+    }
+
+    /// True when nothing is to be written: `dryRun=All` in the query.
+    ///
+    /// # Errors
+    /// 422 on any other value.
+    pub fn dry_run(&self) -> Result<bool, Refusal> {
+        let options = match self.method {
+            Method::POST => "CreateOptions",
+            Method::PUT => "UpdateOptions",
+            Method::PATCH => "PatchOptions",
+            _ => "DeleteOptions",
+        };
+        validate::dry_run(options, self.query.all("dryRun"))
+    }
+}
+
+/// A whole body.
+pub fn full(bytes: impl Into<Bytes>) -> Body {
+    Full::new(bytes.into())
+        .map_err(|never: Infallible| match never {})
+        .boxed_unsync()
+}
+
+/// An answer of this code and content type with a whole body.
+pub fn respond(code: u16, content_type: &str, body: impl Into<Bytes>) -> Response<Body> {
+    Response::builder()
+        .status(code)
+        .header(header::CONTENT_TYPE, content_type)
+        .header(header::CACHE_CONTROL, "no-cache, private")
+        .body(full(body))
+        .expect("codes and types of our own are valid")
+}
+
+/// A JSON document.
+pub fn json(code: u16, value: &serde_json::Value) -> Response<Body> {
+    respond(code, "application/json", value.to_string())
+}
+
+/// The path leads nowhere: the real server's plain 404.
+pub fn nowhere() -> Response<Body> {
+    respond(404, "text/plain; charset=utf-8", "404 page not found\n")
+}
+
+/// The API as a tower service. Clones share the cluster.
+#[derive(Clone)]
+pub struct Service {
+    cluster: Arc<Cluster>,
+    user: Option<User>,
+}
+
+impl Service {
+    /// The API of this cluster. A request must carry a bearer token.
+    pub fn new(cluster: Arc<Cluster>) -> Self {
+        Self {
+            cluster,
+            user: None,
+        }
+    }
+
+    /// The same service, where a request without a token is this user's. For clients in process.
+    #[must_use]
+    pub fn signed(mut self, user: User) -> Self {
+        self.user = Some(user);
+        self
+    }
+
+    /// The cluster behind it.
+    pub fn cluster(&self) -> &Arc<Cluster> {
+        &self.cluster
+    }
+
+    /// Answers one request; every failure is an answer too.
+    pub async fn answer<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: hyper::body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let (parts, body) = request.into_parts();
+        let delay = self.cluster.faults().latency();
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
+        }
+        let mut asked = Asked {
+            method: parts.method,
+            path: parts.uri.path().to_owned(),
+            query: Query::parse(parts.uri.query().unwrap_or("")),
+            headers: parts.headers,
+            body: Bytes::new(),
+            who: Identity::of(User::Nobody),
+        };
+        let answer = match self.enter(&mut asked).await {
+            Ok(Some(early)) => Ok(early),
+            Ok(None) => match Limited::new(body, BODY_LIMIT).collect().await {
+                Ok(collected) => {
+                    asked.body = collected.to_bytes();
+                    self.dispatch(&asked).await
+                }
+                Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => {
+                    Err(Refusal::too_large(BODY_LIMIT))
+                }
+                Err(error) => Err(Refusal::bad_request(format!(
+                    "the body cannot be read: {error}"
+                ))),
+            },
+            Err(refusal) => Err(refusal),
+        };
+        let mut response = answer.unwrap_or_else(|refusal| {
+            let mut response = json(refusal.code, &refusal.body());
+            if let Some(seconds) = refusal.retry_seconds() {
+                response
+                    .headers_mut()
+                    .insert(header::RETRY_AFTER, seconds.into());
+            }
+            response
+        });
+        let date = http_date(self.cluster.now());
+        if let Ok(date) = date.parse() {
+            response.headers_mut().insert(header::DATE, date);
+        }
+        response
+    }
+
+    /// Faults and authentication: an answer already, or on to the work.
+    async fn enter(&self, asked: &mut Asked) -> Result<Option<Response<Body>>, Refusal> {
+        if asked.path != FAULTS_PATH {
+            match self.cluster.judge() {
+                Verdict::Serve => {}
+                Verdict::TooMany(seconds) => return Err(Refusal::too_many(seconds)),
+                Verdict::ServerError => {
+                    return Err(Refusal::internal("a fault that was asked for"));
+                }
+                Verdict::Expired => return Err(Refusal::unauthorized()),
+                Verdict::Html => {
+                    let page = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>\n";
+                    return Ok(Some(respond(502, "text/html", page)));
+                }
+                Verdict::Silent => self.cluster.heard_again().await,
+            }
+        }
+        asked.who = self.authenticate(&asked.headers)?;
+        Ok(None)
+    }
+
+    fn authenticate(&self, headers: &HeaderMap) -> Result<Identity, Refusal> {
+        let users = self.cluster.users();
+        let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok());
+        let who = match (text("authorization"), self.user) {
+            (Some(value), _) => {
+                let (scheme, token) = value.split_once(' ').unwrap_or((value, ""));
+                if !scheme.eq_ignore_ascii_case("bearer") {
+                    return Err(Refusal::unauthorized());
+                }
+                users
+                    .authenticate(token.trim())
+                    .ok_or_else(Refusal::unauthorized)?
+            }
+            (None, Some(user)) => Identity::of(user),
+            (None, None) => return Err(Refusal::unauthorized()),
+        };
+        let groups: Vec<String> = headers
+            .get_all("impersonate-group")
+            .iter()
+            .filter_map(|v| v.to_str().ok())
+            .map(str::to_owned)
+            .collect();
+        let Some(name) = text("impersonate-user") else {
+            if groups.is_empty() {
+                return Ok(who);
+            }
+            return Err(Refusal::internal(
+                "requested impersonation without impersonating a user",
+            ));
+        };
+        let mut wanted = vec![("users", name.to_owned())];
+        wanted.extend(groups.iter().map(|group| ("groups", group.clone())));
+        for (plural, name) in wanted {
+            let ask = Ask::Resource {
+                verb: "impersonate",
+                group: "",
+                plural,
+                subresource: "",
+                namespace: "",
+                name: &name,
+            };
+            if !users.may(&who, &ask) {
+                return Err(Refusal::forbidden("", plural, &name, &refused(&who, &ask)));
+            }
+        }
+        let mut groups = groups;
+        if !groups.iter().any(|g| g == "system:authenticated") {
+            groups.push("system:authenticated".to_owned());
+        }
+        Ok(Identity {
+            name: name.to_owned(),
+            groups,
+            uid: text("impersonate-uid").unwrap_or("").to_owned(),
+        })
+    }
+
+    async fn dispatch(&self, asked: &Asked) -> Answer {
+        let Some(target) = Target::parse(&asked.path) else {
+            return self.path(asked);
+        };
+        let mut target = target;
+        let verb = self.verb(asked, &mut target);
+        let ask = target.ask(verb);
+        if !self.cluster.users().may(&asked.who, &ask) {
+            let why = refused(&asked.who, &ask);
+            return Err(Refusal::forbidden(
+                &target.group,
+                &target.plural,
+                &target.name,
+                &why,
+            ));
+        }
+        if let Some(answer) = review::serve(&self.cluster, asked, &target) {
+            return answer;
+        }
+        let Some(spec) = target.spec() else {
+            let known = target.group.is_empty() || groups().iter().any(|(g, _)| *g == target.group);
+            return if known {
+                Err(Refusal::no_resource())
+            } else {
+                Ok(nowhere())
+            };
+        };
+        if matches!(verb, "list" | "watch") && self.cluster.faults().breaks(spec.plural) {
+            return Err(Refusal::internal("a fault that was asked for"));
+        }
+        self.resource(asked, &target, spec, verb).await
+    }
+
+    /// The verb of a request on a resource. A list or watch of one name is a request on that name.
+    fn verb(&self, asked: &Asked, target: &mut Target) -> &'static str {
+        match asked.method {
+            Method::GET | Method::HEAD => {
+                let watching = target.watch || asked.query.flag("watch");
+                let named = !target.name.is_empty();
+                if (watching && target.subresource.is_empty()) || !named {
+                    let fields = asked.query.get("fieldSelector").unwrap_or("");
+                    if let Ok(fields) = super::selector::Fields::parse(fields)
+                        && let Some(name) = fields.exact("metadata.name")
+                    {
+                        target.name = name.to_owned();
+                    }
+                    if watching { "watch" } else { "list" }
+                } else {
+                    "get"
+                }
+            }
+            Method::POST => "create",
+            Method::PUT => "update",
+            Method::PATCH => "patch",
+            Method::DELETE if target.name.is_empty() => "deletecollection",
+            Method::DELETE => "delete",
+            _ => "",
+        }
+    }
+
+    async fn resource(
+        &self,
+        asked: &Asked,
+        target: &Target,
+        spec: &'static Spec,
+        verb: &str,
+    ) -> Answer {
+        let cluster = &self.cluster;
+        // A namespaced resource by name needs its namespace; a cluster-scoped one has none.
+        let astray = match spec.namespaced {
+            true => target.namespace.is_empty() && !matches!(verb, "list" | "watch" | "create"),
+            false => !target.namespace.is_empty(),
+        };
+        if astray {
+            return Err(Refusal::no_resource());
+        }
+        if matches!(verb, "update" | "patch") && target.name.is_empty() {
+            return Err(Refusal::method_not_allowed());
+        }
+        if target.subresource.is_empty() {
+            return match verb {
+                "get" => read::get(cluster, asked, target, spec),
+                "list" => read::list(cluster, asked, target, spec),
+                "watch" => watch::serve(cluster, asked, target, spec),
+                "create" if target.name.is_empty() => write::create(cluster, asked, target, spec),
+                "update" => write::update(cluster, asked, target, spec),
+                "patch" => write::patch(cluster, asked, target, spec),
+                "delete" => write::delete(cluster, asked, target, spec),
+                "deletecollection" if spec.verbs().contains(&"deletecollection") => {
+                    write::delete_collection(cluster, asked, target, spec)
+                }
+                _ => Err(Refusal::method_not_allowed()),
+            };
+        }
+        if !spec.subresources.contains(&target.subresource.as_str()) {
+            return Err(Refusal::no_resource());
+        }
+        match (target.subresource.as_str(), verb) {
+            ("status", "get") => read::get(cluster, asked, target, spec),
+            ("status", "update") => write::update(cluster, asked, target, spec),
+            ("status", "patch") => write::patch(cluster, asked, target, spec),
+            ("scale", "get" | "update" | "patch") => scale::serve(cluster, asked, target, spec),
+            ("eviction", "create") => eviction::create(cluster, asked, target),
+            ("log", "get") => log::serve(cluster, asked, target),
+            ("proxy", "get") => proxy::serve(cluster, asked, target, spec),
+            ("status" | "scale" | "eviction" | "log", _) => Err(Refusal::method_not_allowed()),
+            (subresource, _) => Err(Refusal::new(
+                501,
+                "NotImplemented",
+                format!(
+                    "the simulated cluster runs no containers, so {}/{subresource} does nothing in it",
+                    spec.plural
+                ),
+            )),
+        }
+    }
+
+    fn path(&self, asked: &Asked) -> Answer {
+        let verb = asked.method.as_str().to_lowercase();
+        let ask = Ask::Path {
+            verb: if verb == "head" { "get" } else { &verb },
+            path: &asked.path,
+        };
+        if !self.cluster.users().may(&asked.who, &ask) {
+            return Err(Refusal::forbidden("", "", "", &refused(&asked.who, &ask)));
+        }
+        match asked.path.as_str() {
+            FAULTS_PATH => self.set_faults(asked),
+            "/healthz" | "/livez" | "/readyz" if asked.method == Method::GET => Ok(health(asked)),
+            path => {
+                let found = discovery::serve(path, asked).or_else(|| openapi::serve(path, asked));
+                match found {
+                    Some(_) if asked.method != Method::GET && asked.method != Method::HEAD => {
+                        Err(Refusal::method_not_allowed())
+                    }
+                    found => Ok(found.unwrap_or_else(nowhere)),
+                }
+            }
+        }
+    }
+
+    fn set_faults(&self, asked: &Asked) -> Answer {
+        let query: BTreeMap<String, String> = asked.query.pairs().iter().cloned().collect();
+        let next = match asked.method {
+            Method::DELETE => Faults::default(),
+            Method::PUT => serde_json::from_slice(&asked.body)
+                .map_err(|error| Refusal::bad_request(format!("these are no faults: {error}")))?,
+            Method::POST => self
+                .cluster
+                .faults()
+                .with(&query)
+                .map_err(Refusal::bad_request)?,
+            _ => self.cluster.faults(),
+        };
+        let body = serde_json::to_value(&next).unwrap_or_default();
+        self.cluster.set_faults(next);
+        Ok(json(200, &body))
+    }
+}
+
+fn health(asked: &Asked) -> Response<Body> {
+    let name = asked.path.trim_start_matches('/');
+    let body = if asked.query.pairs().iter().any(|(key, _)| key == "verbose") {
+        format!("[+]ping ok\n[+]log ok\n[+]world ok\n{name} check passed\n")
+    } else {
+        "ok".to_owned()
+    };
+    respond(200, "text/plain; charset=utf-8", body)
+}
+
+/// A moment as HTTP headers write it.
+fn http_date(now: crate::base::Moment) -> String {
+    match jiff::Timestamp::from_millisecond(now.millis()) {
+        Ok(stamp) => stamp.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string(),
+        Err(_) => String::new(),
+    }
+}
+
+impl<B> tower::Service<Request<B>> for Service
+where
+    B: hyper::body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let service = self.clone();
+        Box::pin(async move { Ok(service.answer(request).await) })
+    }
+}

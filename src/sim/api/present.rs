@@ -1,0 +1,376 @@
+//! How objects are written: as themselves, as tables, as their metadata only; JSON or YAML.
+
+use bytes::Bytes;
+use http::Response;
+use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+use serde_json::{Map, Value, json};
+
+use super::request::Query;
+use super::status::Refusal;
+use super::{Body, respond};
+use crate::base::Moment;
+use crate::sim::resource::Spec;
+use crate::sim::table::{cells, columns, conditions};
+
+/// What the client wants to see of an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// The object.
+    Object,
+    /// A table row.
+    Table,
+    /// Its metadata.
+    Partial,
+    /// The metadata of each object of a list.
+    PartialList,
+}
+
+/// What a table row carries of its object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Include {
+    Nothing,
+    Metadata,
+    Object,
+}
+
+/// How an answer is written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Manner {
+    /// What is seen of an object.
+    pub shape: Shape,
+    /// The version of `meta.k8s.io` for tables and metadata.
+    version: &'static str,
+    include: Include,
+    yaml: bool,
+    pretty: bool,
+}
+
+const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+
+impl Manner {
+    /// Reads an Accept header: the first clause of the highest quality that can be made.
+    ///
+    /// # Errors
+    /// 406 when there is none, 400 when `includeObject` is none of its values.
+    pub fn negotiate(accept: &str, query: &Query, agent: &str) -> Result<Self, Refusal> {
+        let include = match query.get("includeObject") {
+            None | Some("Metadata") => Include::Metadata,
+            Some("None") => Include::Nothing,
+            Some("Object") => Include::Object,
+            Some(other) => {
+                return Err(Refusal::bad_request(format!(
+                    "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be 'Metadata', 'Object', 'None', or empty"
+                )));
+            }
+        };
+        let human = ["curl", "Wget", "Mozilla/5.0"]
+            .iter()
+            .any(|a| agent.starts_with(a));
+        let pretty = match query.get("pretty") {
+            Some(value) => matches!(value, "true" | "1"),
+            None => human,
+        };
+        let plain = Self {
+            shape: Shape::Object,
+            version: "v1",
+            include,
+            yaml: false,
+            pretty,
+        };
+        let mut clauses: Vec<(f64, Self)> = Vec::new();
+        let mut protobuf = false;
+        for clause in accept.split(',').filter(|c| !c.trim().is_empty()) {
+            let mut parts = clause.split(';').map(str::trim);
+            let kind = parts.next().unwrap_or("");
+            let (mut quality, mut manner) = (1.0, plain.clone());
+            let (mut shape, mut group, mut version) = ("", "", "");
+            for part in parts {
+                match part.split_once('=') {
+                    Some(("q", q)) => quality = q.parse().unwrap_or(0.0),
+                    Some(("as", value)) => shape = value,
+                    Some(("g", value)) => group = value,
+                    Some(("v", value)) => version = value,
+                    Some(("pretty", "1")) => manner.pretty = true,
+                    _ => {}
+                }
+            }
+            match kind {
+                "application/json" | "*/*" | "application/*" => {}
+                "application/yaml" => manner.yaml = true,
+                "application/vnd.kubernetes.protobuf" => {
+                    // Asked for alone, it is answered in JSON, which every Kubernetes client reads too.
+                    protobuf = true;
+                    continue;
+                }
+                _ => continue,
+            }
+            if !shape.is_empty() {
+                manner.version = match (group, version) {
+                    ("meta.k8s.io", "v1") => "v1",
+                    ("meta.k8s.io", "v1beta1") => "v1beta1",
+                    _ => continue,
+                };
+                manner.shape = match shape {
+                    "Table" => Shape::Table,
+                    "PartialObjectMetadata" => Shape::Partial,
+                    "PartialObjectMetadataList" => Shape::PartialList,
+                    _ => continue,
+                };
+            }
+            clauses.push((quality, manner));
+        }
+        // A stable sort: among equals the first counts.
+        clauses.sort_by(|a, b| b.0.total_cmp(&a.0));
+        match clauses.into_iter().next() {
+            Some((_, manner)) => Ok(manner),
+            None if accept.trim().is_empty() || protobuf => Ok(plain),
+            None => Err(Refusal::not_acceptable(ACCEPTED)),
+        }
+    }
+
+    /// The content type of an answer.
+    pub fn content_type(&self) -> &'static str {
+        if self.yaml {
+            "application/yaml"
+        } else {
+            "application/json"
+        }
+    }
+
+    fn write(&self, value: &impl Serialize) -> Result<Bytes, Refusal> {
+        let failed = |error: &dyn std::fmt::Display| {
+            Refusal::internal(&format!("the answer cannot be written: {error}"))
+        };
+        let bytes = if self.yaml {
+            let text = serde_saphyr::to_string(value).map_err(|e| failed(&e))?;
+            text.into_bytes()
+        } else if self.pretty {
+            serde_json::to_vec_pretty(value).map_err(|e| failed(&e))?
+        } else {
+            serde_json::to_vec(value).map_err(|e| failed(&e))?
+        };
+        Ok(Bytes::from(bytes))
+    }
+
+    fn partial(&self, object: &Value) -> Value {
+        json!({
+            "kind": "PartialObjectMetadata",
+            "apiVersion": format!("meta.k8s.io/{}", self.version),
+            "metadata": object.get("metadata").cloned().unwrap_or_default(),
+        })
+    }
+
+    fn row(&self, spec: &Spec, object: &Value, now: Moment) -> Value {
+        let mut row = Map::new();
+        row.insert("cells".into(), cells(spec.resource, object, now).into());
+        if let Some(conditions) = conditions(spec.resource, object) {
+            row.insert("conditions".into(), conditions);
+        }
+        let object = match self.include {
+            Include::Nothing => Value::Null,
+            Include::Metadata => self.partial(object),
+            Include::Object => object.clone(),
+        };
+        row.insert("object".into(), object);
+        Value::Object(row)
+    }
+
+    fn table<'a>(
+        &self,
+        spec: &Spec,
+        objects: impl Iterator<Item = &'a Value>,
+        metadata: Value,
+        headers: bool,
+        now: Moment,
+    ) -> Value {
+        let columns = match headers {
+            true => columns(spec.resource)
+                .iter()
+                .map(|c| c.definition())
+                .collect(),
+            false => Value::Null,
+        };
+        json!({
+            "kind": "Table",
+            "apiVersion": format!("meta.k8s.io/{}", self.version),
+            "metadata": metadata,
+            "columnDefinitions": columns,
+            "rows": objects.map(|object| self.row(spec, object, now)).collect::<Vec<_>>(),
+        })
+    }
+
+    /// One object as it is shown, on its own or in a watch event. `headers` asks for a table's columns.
+    pub fn shown(&self, spec: &Spec, object: &Value, headers: bool, now: Moment) -> Value {
+        match self.shape {
+            Shape::Object => object.clone(),
+            Shape::Partial | Shape::PartialList => self.partial(object),
+            Shape::Table => {
+                let version = object.pointer("/metadata/resourceVersion");
+                let metadata = json!({"resourceVersion": version.cloned().unwrap_or_default()});
+                self.table(spec, std::iter::once(object), metadata, headers, now)
+            }
+        }
+    }
+
+    /// An answer with one object.
+    ///
+    /// # Errors
+    /// 500 when it cannot be written.
+    pub fn object(&self, code: u16, spec: &Spec, object: &Value, now: Moment) -> super::Answer {
+        let bytes = match self.shape {
+            Shape::Object => self.write(object)?,
+            Shape::PartialList => {
+                return Err(Refusal::not_of_that_shape(format!(
+                    "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
+                    go_type(spec, "")
+                )));
+            }
+            _ => self.write(&self.shown(spec, object, true, now))?,
+        };
+        Ok(self.answer(code, bytes))
+    }
+
+    /// An answer with a document that has no other shape.
+    ///
+    /// # Errors
+    /// 500 when it cannot be written.
+    pub fn document(&self, code: u16, value: &Value) -> super::Answer {
+        Ok(self.answer(code, self.write(value)?))
+    }
+
+    fn answer(&self, code: u16, bytes: Bytes) -> Response<Body> {
+        respond(code, self.content_type(), bytes)
+    }
+
+    /// An answer with a list.
+    ///
+    /// # Errors
+    /// 500 when it cannot be written.
+    pub fn list<V: AsRef<Value>>(
+        &self,
+        spec: &Spec,
+        items: &[V],
+        metadata: Value,
+        now: Moment,
+    ) -> super::Answer {
+        let objects = items.iter().map(AsRef::as_ref);
+        let mut metadata = metadata;
+        if spec.custom && self.shape == Shape::Object && metadata.get("continue").is_none() {
+            // The lists of custom kinds say that there is no next page.
+            metadata["continue"] = "".into();
+        }
+        let bytes = match self.shape {
+            Shape::Table => self.write(&self.table(spec, objects, metadata, true, now))?,
+            Shape::Partial => {
+                return Err(Refusal::not_of_that_shape(format!(
+                    "you requested PartialObjectMetadata, but the requested object is a list ({})",
+                    go_type(spec, "List")
+                )));
+            }
+            Shape::PartialList => self.write(&json!({
+                "kind": "PartialObjectMetadataList",
+                "apiVersion": format!("meta.k8s.io/{}", self.version),
+                "metadata": metadata,
+                "items": objects.map(|object| self.partial(object)).collect::<Vec<_>>(),
+            }))?,
+            Shape::Object => self.write(&List {
+                kind: format!("{}List", spec.kind),
+                version: spec.api_version(),
+                metadata,
+                items,
+                // The real server leaves kind and version out of the items of its own types.
+                bare: !spec.custom,
+            })?,
+        };
+        Ok(self.answer(200, bytes))
+    }
+}
+
+/// The type of the real server that holds an object or a list, as its messages show it.
+fn go_type(spec: &Spec, list: &str) -> String {
+    if spec.custom {
+        format!("*unstructured.Unstructured{list}")
+    } else {
+        format!("*{}.{}{list}", spec.package(), spec.kind)
+    }
+}
+
+/// A list of objects, written without copying them.
+struct List<'a, V> {
+    kind: String,
+    version: String,
+    metadata: Value,
+    items: &'a [V],
+    bare: bool,
+}
+
+impl<V: AsRef<Value>> Serialize for List<'_, V> {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        let mut map = out.serialize_map(Some(4))?;
+        map.serialize_entry("kind", &self.kind)?;
+        map.serialize_entry("apiVersion", &self.version)?;
+        map.serialize_entry("metadata", &self.metadata)?;
+        map.serialize_entry("items", &Items(self.items, self.bare))?;
+        map.end()
+    }
+}
+
+struct Items<'a, V>(&'a [V], bool);
+
+impl<V: AsRef<Value>> Serialize for Items<'_, V> {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        let mut list = out.serialize_seq(Some(self.0.len()))?;
+        for item in self.0 {
+            list.serialize_element(&Item(item.as_ref(), self.1))?;
+        }
+        list.end()
+    }
+}
+
+struct Item<'a>(&'a Value, bool);
+
+impl Serialize for Item<'_> {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        let (Some(fields), true) = (self.0.as_object(), self.1) else {
+            return self.0.serialize(out);
+        };
+        let mut map = out.serialize_map(None)?;
+        for (key, value) in fields {
+            if key != "kind" && key != "apiVersion" {
+                map.serialize_entry(key, value)?;
+            }
+        }
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manner(accept: &str) -> Result<Manner, Refusal> {
+        Manner::negotiate(accept, &Query::default(), "kubectl")
+    }
+
+    #[test]
+    fn the_first_shape_that_can_be_made_is_taken() {
+        let kubectl = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
+        let taken = manner(kubectl).expect("acceptable");
+        assert_eq!((taken.shape, taken.version), (Shape::Table, "v1"));
+        let partial = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+        assert_eq!(
+            manner(partial).expect("acceptable").shape,
+            Shape::PartialList
+        );
+        let fallback = "application/json;as=Table;v=v9;g=meta.k8s.io, application/json";
+        assert_eq!(manner(fallback).expect("acceptable").shape, Shape::Object);
+        assert_eq!(manner("").expect("acceptable").shape, Shape::Object);
+        assert!(manner("application/vnd.kubernetes.protobuf").is_ok());
+        assert!(
+            manner("application/json;q=0.5, application/yaml")
+                .expect("acceptable")
+                .yaml
+        );
+        assert_eq!(manner("image/png").unwrap_err().code, 406);
+    }
+}

@@ -1,0 +1,268 @@
+//! Get and list, with selectors, pages and revisions.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Value, json};
+
+use super::request::{Query, Target};
+use super::status::Refusal;
+use super::{Answer, Asked};
+use crate::sim::cluster::Cluster;
+use crate::sim::json::{fault, name};
+use crate::sim::resource::{Spec, field};
+use crate::sim::selector::{Fields, Labels};
+use crate::sim::store::Listing;
+
+/// What a list or watch lets through.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    labels: Labels,
+    fields: Fields,
+    name: String,
+}
+
+impl Filter {
+    /// Reads `labelSelector` and `fieldSelector`.
+    ///
+    /// # Errors
+    /// 400 on a selector that does not parse or a field that the resource cannot be selected by.
+    pub fn read(query: &Query, target: &Target, spec: &Spec) -> Result<Self, Refusal> {
+        let labels = Labels::parse(query.get("labelSelector").unwrap_or(""))
+            .map_err(Refusal::bad_request)?;
+        let fields = Fields::parse(query.get("fieldSelector").unwrap_or(""))
+            .map_err(Refusal::bad_request)?;
+        for (name, _, _) in fields.terms() {
+            field(spec, &Value::Null, name).map_err(Refusal::bad_request)?;
+        }
+        Ok(Self {
+            labels,
+            fields,
+            name: target.name.clone(),
+        })
+    }
+
+    /// True when it lets everything through.
+    pub fn is_empty(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty() && self.name.is_empty()
+    }
+
+    /// True when it lets this object through.
+    pub fn keeps(&self, spec: &Spec, object: &Value) -> bool {
+        (self.name.is_empty() || self.name == name(object))
+            && self.labels.matches(object)
+            && self.fields.terms().iter().all(|(name, equal, value)| {
+                field(spec, object, name).is_ok_and(|found| (found == *value) == *equal)
+            })
+    }
+}
+
+/// The revision that a query names: `None` for "whatever is newest".
+///
+/// # Errors
+/// Says what is wrong when it is no revision.
+pub fn revision(query: &Query) -> Result<Option<u64>, String> {
+    match query.get("resourceVersion") {
+        None => Ok(None),
+        Some(text) => text.parse().map(Some).map_err(|_| {
+            format!(
+                "resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"
+            )
+        }),
+    }
+}
+
+/// `GET` of one object.
+///
+/// # Errors
+/// 404 when there is none, 406 when it cannot be shown as asked.
+pub fn get(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, spec: &Spec) -> Answer {
+    let manner = asked.manner()?;
+    let object = cluster
+        .get(spec.resource, &target.namespace, &target.name)
+        .ok_or_else(|| Refusal::not_found(spec, &target.name))?;
+    manner.object(200, spec, &object, cluster.now())
+}
+
+/// A continue token: the revision of the list (-1: whatever is newest) and the last key that was given.
+struct Cursor {
+    revision: i64,
+    after: String,
+}
+
+impl Cursor {
+    fn write(&self) -> String {
+        let body = json!({"v": "meta.k8s.io/v1", "rv": self.revision, "start": format!("{}\u{0}", self.after)});
+        URL_SAFE_NO_PAD.encode(body.to_string())
+    }
+
+    fn read(text: &str) -> Result<Self, Refusal> {
+        let bad = |why: &str| {
+            Refusal::bad_request(format!(
+                "invalid continue token: continue key is not valid: {why}"
+            ))
+        };
+        let bytes = URL_SAFE_NO_PAD
+            .decode(text.trim_end_matches('='))
+            .map_err(|e| bad(&e.to_string()))?;
+        let body: Value =
+            serde_json::from_slice(&bytes).map_err(|error| bad(&fault(&bytes, &error)))?;
+        if body.get("v").and_then(Value::as_str) != Some("meta.k8s.io/v1") {
+            return Err(bad("server does not recognize this encoded version"));
+        }
+        let revision = body
+            .get("rv")
+            .and_then(Value::as_i64)
+            .filter(|rv| *rv == -1 || *rv > 0);
+        let start = body
+            .get("start")
+            .and_then(Value::as_str)
+            .filter(|s| !s.is_empty());
+        match (revision, start) {
+            (Some(revision), Some(start)) => Ok(Self {
+                revision,
+                after: start.trim_end_matches('\u{0}').to_owned(),
+            }),
+            (None, _) => Err(bad("incorrect encoded start resourceVersion")),
+            (_, None) => Err(bad("encoded start key empty or invalid")),
+        }
+    }
+}
+
+/// `GET` of a list.
+///
+/// # Errors
+/// 400 on malformed parameters, 410 when the revision is no longer kept, 504 when it does not exist yet.
+pub fn list(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, spec: &Spec) -> Answer {
+    let manner = asked.manner()?;
+    let query = &asked.query;
+    let filter = Filter::read(query, target, spec)?;
+    let limit = match query.get("limit") {
+        None => None,
+        Some(text) => {
+            let limit: i64 = text.parse().map_err(|_| {
+                Refusal::bad_request(format!(
+                    "strconv.ParseInt: parsing \"{text}\": invalid syntax"
+                ))
+            })?;
+            usize::try_from(limit).ok().filter(|limit| *limit > 0)
+        }
+    };
+    if query.get("sendInitialEvents").is_some() {
+        let why = "Forbidden: sendInitialEvents is forbidden for list";
+        return Err(Refusal::list_options("sendInitialEvents", why));
+    }
+    let asked_revision = revision(query)
+        .map_err(|why| Refusal::bad_request(format!("invalid resource version: {why}")))?;
+    let matching = query.get("resourceVersionMatch");
+    let cursor = query.get("continue").map(Cursor::read).transpose()?;
+    check_options(asked_revision, matching, cursor.is_some())?;
+    let core = cluster.core();
+    let newest = core.store.revision();
+    let at = match (&cursor, asked_revision) {
+        (Some(cursor), _) => u64::try_from(cursor.revision).ok(),
+        (None, Some(revision)) if revision > newest => {
+            return Err(Refusal::too_large_version(revision, newest));
+        }
+        // A page at a revision without a rule for it is of exactly that revision, as on the real server.
+        (None, Some(revision))
+            if revision > 0
+                && (matching == Some("Exact") || (matching.is_none() && limit.is_some())) =>
+        {
+            Some(revision)
+        }
+        _ => None,
+    };
+    let what = Listing {
+        namespace: Some(target.namespace.as_str()).filter(|n| !n.is_empty()),
+        at,
+        after: cursor.as_ref().map(|c| c.after.as_str()),
+        // "Any version will do" is answered from the real server's memory, whole.
+        limit: limit.filter(|_| asked_revision != Some(0)),
+    };
+    let page = core
+        .store
+        .list(spec.resource, &what, &|object| filter.keeps(spec, object));
+    let now = core.scene.now();
+    drop(core);
+    let page = page.map_err(|_| match &cursor {
+        Some(cursor) => Refusal::continue_expired(
+            Cursor {
+                revision: -1,
+                after: cursor.after.clone(),
+            }
+            .write(),
+        ),
+        None => Refusal::list_expired(),
+    })?;
+    let mut metadata = json!({"resourceVersion": page.revision.to_string()});
+    if let Some(after) = page.next {
+        let revision = i64::try_from(page.revision).unwrap_or(i64::MAX);
+        metadata["continue"] = Cursor { revision, after }.write().into();
+        if filter.is_empty() {
+            metadata["remainingItemCount"] = page.remaining.into();
+        }
+    }
+    manner.list(spec, &page.items, metadata, now)
+}
+
+fn check_options(
+    revision: Option<u64>,
+    matching: Option<&str>,
+    continued: bool,
+) -> Result<(), Refusal> {
+    let invalid = |field: &str, what: &str| Err(Refusal::list_options(field, what));
+    let Some(matching) = matching else {
+        if continued && revision.is_some_and(|r| r > 0) {
+            return Err(Refusal::bad_request(
+                "specifying resource version is not allowed when using continue",
+            ));
+        }
+        return Ok(());
+    };
+    if continued {
+        return invalid(
+            "resourceVersionMatch",
+            "Forbidden: resourceVersionMatch is forbidden when continue is provided",
+        );
+    }
+    if revision.is_none() {
+        return invalid(
+            "resourceVersionMatch",
+            "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
+        );
+    }
+    match matching {
+        "NotOlderThan" => Ok(()),
+        "Exact" if revision == Some(0) => invalid(
+            "resourceVersionMatch",
+            "Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+        ),
+        "Exact" => Ok(()),
+        other => invalid(
+            "resourceVersionMatch",
+            &format!(
+                "Unsupported value: \"{other}\": supported values: \"Exact\", \"NotOlderThan\", \"\""
+            ),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cursors_read_back_and_hostile_ones_are_refused() {
+        let cursor = Cursor {
+            revision: 7,
+            after: "a/b".into(),
+        };
+        let read = Cursor::read(&cursor.write()).expect("our own");
+        assert_eq!((read.revision, read.after.as_str()), (7, "a/b"));
+        for bad in ["", "!!", "eyJ2IjoiMSJ9", "bnVsbA"] {
+            assert_eq!(Cursor::read(bad).err().map(|r| r.code), Some(400), "{bad}");
+        }
+    }
+}

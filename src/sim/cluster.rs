@@ -1,0 +1,261 @@
+//! The running simulated cluster: a world, the store of its objects, its users, its faults and its clock.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::change::{Change, Request, Resource, Scene};
+use super::faults::{Faults, Verdict};
+use super::json::{name, namespace};
+use super::store::Store;
+use super::users::Users;
+use crate::base::{Moment, ObjectKey};
+
+/// The real clock, handed in from outside: nothing in this room reads one.
+pub type Clock = Arc<dyn Fn() -> Moment + Send + Sync>;
+
+/// What changes: the world and the store, behind one lock that is never held across an await.
+pub struct Core {
+    /// The objects.
+    pub store: Store,
+    /// The world that they come from.
+    pub scene: Box<dyn Scene>,
+    /// How many objects clients have created; their uids and generated names follow from it.
+    serial: u64,
+    seed: u64,
+}
+
+/// A simulated cluster. Shared by every service, watcher and server.
+pub struct Cluster {
+    core: Mutex<Core>,
+    /// Counts batches of changes and ticks of the clock: whoever waits for news waits here.
+    beat: watch::Sender<u64>,
+    faults: watch::Sender<Faults>,
+    closed: watch::Sender<bool>,
+    users: Users,
+    clock: Clock,
+    /// The real and the virtual moment at which the cluster started.
+    origin: (Moment, Moment),
+    speed: f64,
+    /// How often a watch that asked for bookmarks gets one, in milliseconds.
+    bookmarks: AtomicU64,
+}
+
+impl Core {
+    /// Hands a request to the world and stores what it says changed. Should the world say nothing of the object
+    /// itself, the request is taken at its word.
+    pub fn carry_out(&mut self, request: Request) {
+        let (resource, key, fallback) = match &request {
+            Request::Write(resource, object) => {
+                let key = ObjectKey::new(namespace(object), name(object));
+                (*resource, key, Change::Put(*resource, object.clone()))
+            }
+            Request::Delete(resource, key, _) => (
+                *resource,
+                key.clone(),
+                Change::Remove(*resource, key.clone()),
+            ),
+        };
+        let mut changes = self.scene.request(request);
+        let told = changes.iter().any(|change| match change {
+            Change::Put(r, object) => {
+                *r == resource && name(object) == &*key.name && namespace(object) == &*key.namespace
+            }
+            Change::Remove(r, k) => *r == resource && *k == key,
+        });
+        if !told {
+            changes.insert(0, fallback);
+        }
+        self.store.apply(changes);
+    }
+
+    /// A number that no earlier object of a client had; the same in every run with one seed.
+    pub fn next_serial(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial
+    }
+
+    /// The uid of the client's object with this serial.
+    pub fn uid(&self, serial: u64) -> String {
+        // Two rounds of a mixing function give 128 bits that look like a version 4 uuid.
+        let mix = |mut x: u64| {
+            x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            x ^ (x >> 31)
+        };
+        let high = mix(self
+            .seed
+            .wrapping_add(serial.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        let low = mix(high ^ serial.rotate_left(32));
+        format!(
+            "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
+            high >> 32,
+            (high >> 16) & 0xffff,
+            high & 0xfff,
+            0x8000 | (low >> 48) & 0x3fff,
+            low & 0xffff_ffff_ffff
+        )
+    }
+}
+
+impl Cluster {
+    /// Starts a cluster on a world: its first objects are stored, its clock begins to run at `speed` virtual
+    /// seconds a second (0 stands still). The world's present becomes the clock's origin.
+    pub fn start(
+        mut scene: Box<dyn Scene>,
+        users: impl FnOnce(&Store) -> Users,
+        clock: Clock,
+        speed: f64,
+        seed: u64,
+        retention: usize,
+    ) -> Arc<Self> {
+        let mut store = Store::new(retention);
+        store.apply(scene.start());
+        // Nobody can have seen what was before the start.
+        store.forget();
+        let users = users(&store);
+        let origin = (clock(), scene.now());
+        Arc::new(Self {
+            core: Mutex::new(Core {
+                store,
+                scene,
+                serial: 0,
+                seed,
+            }),
+            beat: watch::Sender::new(0),
+            faults: watch::Sender::new(Faults::default()),
+            closed: watch::Sender::new(false),
+            users,
+            clock,
+            origin,
+            speed,
+            bookmarks: AtomicU64::new(60_000),
+        })
+    }
+
+    /// The world and the store, locked.
+    pub fn core(&self) -> MutexGuard<'_, Core> {
+        // A panic while the lock was held has been reported already; what is stored is still whole objects.
+        self.core
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// The virtual clock.
+    pub fn now(&self) -> Moment {
+        self.core().scene.now()
+    }
+
+    /// How often a watch that asked for bookmarks gets one: each minute, as on a real server, unless set.
+    pub fn bookmark_every(&self) -> Duration {
+        Duration::from_millis(self.bookmarks.load(Ordering::Relaxed).max(1))
+    }
+
+    /// Sets how often watches that begin from now on get bookmarks.
+    pub fn set_bookmark_every(&self, every: Duration) {
+        let millis = u64::try_from(every.as_millis()).unwrap_or(u64::MAX);
+        self.bookmarks.store(millis, Ordering::Relaxed);
+    }
+
+    /// The users and their rights.
+    pub fn users(&self) -> &Users {
+        &self.users
+    }
+
+    /// Brings the world to where the real clock says it should be, and tells whoever waits.
+    pub fn tick(&self) {
+        let (real, begun) = self.origin;
+        let passed = (self.clock)().since(real).millis() as f64 * self.speed;
+        if passed >= 1.0 {
+            self.advance(begun.plus(Duration::from_millis(passed as u64)));
+        }
+    }
+
+    /// Moves the virtual clock to `to` (never back), and tells whoever waits.
+    pub fn advance(&self, to: Moment) {
+        {
+            let mut core = self.core();
+            if to <= core.scene.now() {
+                return;
+            }
+            let changes = core.scene.advance(to);
+            core.store.apply(changes);
+        }
+        self.announce();
+    }
+
+    /// Tells whoever waits that something may have changed.
+    pub fn announce(&self) {
+        self.beat.send_modify(|beat| *beat += 1);
+    }
+
+    /// Signals each batch of changes and each tick.
+    pub fn beats(&self) -> watch::Receiver<u64> {
+        self.beat.subscribe()
+    }
+
+    /// The faults that are set.
+    pub fn faults(&self) -> Faults {
+        self.faults.borrow().clone()
+    }
+
+    /// Sets the faults.
+    pub fn set_faults(&self, faults: Faults) {
+        self.faults.send_replace(faults);
+    }
+
+    /// Signals each change of the faults.
+    pub fn fault_changes(&self) -> watch::Receiver<Faults> {
+        self.faults.subscribe()
+    }
+
+    /// What to do with the next request.
+    pub fn judge(&self) -> Verdict {
+        let mut verdict = Verdict::Serve;
+        // Counting down is nobody's news.
+        self.faults.send_if_modified(|faults| {
+            verdict = faults.judge();
+            false
+        });
+        verdict
+    }
+
+    /// True when the next watch from a revision must answer 410.
+    pub fn judge_watch(&self) -> bool {
+        let mut expired = false;
+        self.faults.send_if_modified(|faults| {
+            expired = faults.judge_watch();
+            false
+        });
+        expired
+    }
+
+    /// Waits until the server is no longer silent.
+    pub async fn heard_again(&self) {
+        // The sender lives as long as the cluster, so waiting ends with the fault.
+        let _ = self
+            .faults
+            .subscribe()
+            .wait_for(|faults| !faults.silent)
+            .await;
+    }
+
+    /// Ends every watch and every follower.
+    pub fn close(&self) {
+        self.closed.send_replace(true);
+        self.announce();
+    }
+
+    /// Turns true when the cluster closes.
+    pub fn closing(&self) -> watch::Receiver<bool> {
+        self.closed.subscribe()
+    }
+
+    /// An object, when there is one.
+    pub fn get(&self, resource: Resource, namespace: &str, name: &str) -> Option<Arc<Value>> {
+        self.core().store.get(resource, namespace, name)
+    }
+}

@@ -1,0 +1,175 @@
+//! Faults on request: what a test or an operator makes the simulated API server do wrong.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Everything that may go wrong at once. The default is a server in good health.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct Faults {
+    /// Added to every answer, in milliseconds.
+    pub latency_ms: u64,
+    /// The next so many watches from a revision answer 410 at once.
+    pub expired_watches: u32,
+    /// The next so many requests answer 429.
+    pub too_many: u32,
+    /// `Retry-After` of those 429, in seconds.
+    pub retry_after_seconds: u32,
+    /// The next so many requests answer 500.
+    pub server_errors: u32,
+    /// The next so many requests answer a page of HTML with code 502, as a broken proxy would.
+    pub html: u32,
+    /// Every token is refused (401) until this is taken back.
+    pub tokens_expired: bool,
+    /// Requests get no answer until this is taken back; running watches fall silent.
+    pub silent: bool,
+    /// Plural names of resources whose lists and watches answer 500.
+    pub broken: Vec<String>,
+    /// Raised by one: every running watch ends.
+    pub watch_drops: u64,
+}
+
+/// What to do with one request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Serve it.
+    Serve,
+    /// Answer 429 with this `Retry-After` in seconds.
+    TooMany(u32),
+    /// Answer 500.
+    ServerError,
+    /// Answer HTML.
+    Html,
+    /// Answer 401.
+    Expired,
+    /// Do not answer.
+    Silent,
+}
+
+impl Faults {
+    /// The delay before an answer.
+    pub fn latency(&self) -> Duration {
+        Duration::from_millis(self.latency_ms)
+    }
+
+    /// What to do with the next request; counts down what is limited in number.
+    pub fn judge(&mut self) -> Verdict {
+        let taken = |count: &mut u32| {
+            let any = *count > 0;
+            *count = count.saturating_sub(1);
+            any
+        };
+        if self.silent {
+            Verdict::Silent
+        } else if self.tokens_expired {
+            Verdict::Expired
+        } else if taken(&mut self.html) {
+            Verdict::Html
+        } else if taken(&mut self.server_errors) {
+            Verdict::ServerError
+        } else if taken(&mut self.too_many) {
+            Verdict::TooMany(self.retry_after_seconds)
+        } else {
+            Verdict::Serve
+        }
+    }
+
+    /// True when the next watch from a revision must answer 410; counts down.
+    pub fn judge_watch(&mut self) -> bool {
+        let any = self.expired_watches > 0;
+        self.expired_watches = self.expired_watches.saturating_sub(1);
+        any
+    }
+
+    /// True when lists and watches of this plural name fail.
+    pub fn breaks(&self, plural: &str) -> bool {
+        self.broken.iter().any(|broken| broken == plural)
+    }
+
+    /// Reads the query `latencyMs=50&silent=true&broken=nodes,pods` on top of what is set.
+    ///
+    /// # Errors
+    /// Names the parameter that is unknown or has a wrong value.
+    pub fn with(&self, query: &BTreeMap<String, String>) -> Result<Self, String> {
+        let mut next = self.clone();
+        for (key, value) in query {
+            let bad = |_| format!("fault {key:?} has the value {value:?}, which is no number");
+            let truth = || {
+                value
+                    .parse::<bool>()
+                    .map_err(|_| format!("fault {key:?} is true or false, not {value:?}"))
+            };
+            match key.as_str() {
+                "latencyMs" => next.latency_ms = value.parse().map_err(bad)?,
+                "expiredWatches" => next.expired_watches = value.parse().map_err(bad)?,
+                "tooMany" => next.too_many = value.parse().map_err(bad)?,
+                "retryAfterSeconds" => next.retry_after_seconds = value.parse().map_err(bad)?,
+                "serverErrors" => next.server_errors = value.parse().map_err(bad)?,
+                "html" => next.html = value.parse().map_err(bad)?,
+                "tokensExpired" => next.tokens_expired = truth()?,
+                "silent" => next.silent = truth()?,
+                "broken" => {
+                    next.broken = value
+                        .split(',')
+                        .filter(|name| !name.is_empty())
+                        .map(str::to_owned)
+                        .collect();
+                }
+                "dropWatches" => {
+                    if truth()? {
+                        next.watch_drops += 1;
+                    }
+                }
+                _ => {
+                    return Err(format!(
+                        "there is no fault {key:?}; there are latencyMs, expiredWatches, tooMany, retryAfterSeconds, serverErrors, html, tokensExpired, silent, broken, dropWatches"
+                    ));
+                }
+            }
+        }
+        Ok(next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limited_faults_run_out() {
+        let mut faults = Faults {
+            too_many: 1,
+            retry_after_seconds: 3,
+            html: 1,
+            expired_watches: 1,
+            ..Faults::default()
+        };
+        assert_eq!(faults.judge(), Verdict::Html);
+        assert_eq!(faults.judge(), Verdict::TooMany(3));
+        assert_eq!(faults.judge(), Verdict::Serve);
+        assert!(faults.judge_watch() && !faults.judge_watch());
+    }
+
+    #[test]
+    fn faults_are_set_by_query() {
+        let query = |text: &str| {
+            text.split('&')
+                .filter_map(|pair| pair.split_once('='))
+                .map(|(k, v)| (k.to_owned(), v.to_owned()))
+                .collect()
+        };
+        let set = Faults::default()
+            .with(&query("latencyMs=50&broken=nodes,pods&dropWatches=true"))
+            .expect("valid");
+        assert_eq!((set.latency_ms, set.watch_drops), (50, 1));
+        assert!(set.breaks("pods") && !set.breaks("jobs"));
+        assert!(
+            set.with(&query("latency=5"))
+                .unwrap_err()
+                .contains("latencyMs")
+        );
+        assert!(set.with(&query("silent=maybe")).is_err());
+    }
+}

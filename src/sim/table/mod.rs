@@ -1,0 +1,178 @@
+//! Tables: the columns that the API server prints for each resource, and the cells of one object.
+//!
+//! Column names, types, priorities and the rules for cells follow
+//! `k8s.io/kubernetes/pkg/printers/internalversion` and, for custom resources, the printer columns of their
+//! definitions. Ages are taken against the server's clock.
+
+mod core;
+mod custom;
+mod workload;
+
+use serde_json::{Value, json};
+
+use super::change::Resource;
+use super::human::since;
+use super::json::{list, text};
+use super::selector::Labels;
+use crate::base::Moment;
+
+/// One column: name, type, format, priority (1: only in wide output), description.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Column {
+    /// Header.
+    pub name: &'static str,
+    /// `string`, `integer`, `boolean` or `date`.
+    pub kind: &'static str,
+    /// `name` for the column that names the object.
+    pub format: &'static str,
+    /// 0 is always shown, 1 only in wide output.
+    pub priority: u8,
+    /// What it shows.
+    pub description: &'static str,
+}
+
+const fn column(name: &'static str, description: &'static str) -> Column {
+    Column {
+        name,
+        kind: "string",
+        format: "",
+        priority: 0,
+        description,
+    }
+}
+
+impl Column {
+    const fn typed(mut self, kind: &'static str) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    const fn wide(mut self) -> Self {
+        self.priority = 1;
+        self
+    }
+
+    const fn named(mut self) -> Self {
+        self.format = "name";
+        self
+    }
+
+    /// The definition as it stands in a `meta.k8s.io/v1` Table.
+    pub fn definition(&self) -> Value {
+        json!({
+            "name": self.name, "type": self.kind, "format": self.format,
+            "description": self.description, "priority": self.priority,
+        })
+    }
+}
+
+const NAME: Column = column("Name", "Name of the object, unique within its namespace.").named();
+const AGE: Column = column("Age", "Time since the object was created.");
+const CONTAINERS: Column = column("Containers", "Names of the template's containers.").wide();
+const IMAGES: Column = column("Images", "Images of the template's containers.").wide();
+const SELECTOR: Column = column("Selector", "Label selector of its pods.").wide();
+
+/// The columns of a resource.
+pub fn columns(resource: Resource) -> &'static [Column] {
+    match resource {
+        Resource::Nodes => core::NODES,
+        Resource::Pods => core::PODS,
+        Resource::Namespaces => core::NAMESPACES,
+        Resource::Events => core::EVENTS,
+        Resource::ConfigMaps => core::CONFIG_MAPS,
+        Resource::Services => core::SERVICES,
+        Resource::ServiceAccounts => core::SERVICE_ACCOUNTS,
+        Resource::PriorityClasses => core::PRIORITY_CLASSES,
+        Resource::Leases => core::LEASES,
+        Resource::Deployments => workload::DEPLOYMENTS,
+        Resource::ReplicaSets => workload::REPLICA_SETS,
+        Resource::StatefulSets => workload::STATEFUL_SETS,
+        Resource::DaemonSets => workload::DAEMON_SETS,
+        Resource::Jobs => workload::JOBS,
+        Resource::PodDisruptionBudgets => workload::BUDGETS,
+        Resource::JobSets => custom::JOB_SETS,
+        Resource::ClusterQueues => custom::CLUSTER_QUEUES,
+        Resource::LocalQueues => custom::LOCAL_QUEUES,
+        Resource::ResourceFlavors => custom::RESOURCE_FLAVORS,
+        Resource::Workloads => custom::WORKLOADS,
+    }
+}
+
+/// The cells of one object, one for each column.
+pub fn cells(resource: Resource, object: &Value, now: Moment) -> Vec<Value> {
+    match resource {
+        Resource::Nodes => core::node(object, now),
+        Resource::Pods => core::pod(object, now),
+        Resource::Namespaces => core::namespace(object, now),
+        Resource::Events => core::event(object, now),
+        Resource::ConfigMaps => core::config_map(object, now),
+        Resource::Services => core::service(object, now),
+        Resource::ServiceAccounts => core::service_account(object, now),
+        Resource::PriorityClasses => core::priority_class(object, now),
+        Resource::Leases => core::lease(object, now),
+        Resource::Deployments => workload::deployment(object, now),
+        Resource::ReplicaSets => workload::replica_set(object, now),
+        Resource::StatefulSets => workload::stateful_set(object, now),
+        Resource::DaemonSets => workload::daemon_set(object, now),
+        Resource::Jobs => workload::job(object, now),
+        Resource::PodDisruptionBudgets => workload::budget(object, now),
+        Resource::JobSets => custom::job_set(object, now),
+        Resource::ClusterQueues => custom::cluster_queue(object),
+        Resource::LocalQueues => custom::local_queue(object),
+        Resource::ResourceFlavors => custom::resource_flavor(object, now),
+        Resource::Workloads => custom::workload(object, now),
+    }
+}
+
+/// The row's conditions: a pod that is done says so.
+pub fn conditions(resource: Resource, object: &Value) -> Option<Value> {
+    let done = |reason: &str, message: &str| {
+        Some(json!([{"type": "Completed", "status": "True", "reason": reason, "message": message}]))
+    };
+    match (resource, text(object, "/status/phase")) {
+        (Resource::Pods, "Succeeded") => done("Succeeded", "The pod has completed successfully."),
+        (Resource::Pods, "Failed") => done("Failed", "The pod failed."),
+        _ => None,
+    }
+}
+
+fn age(object: &Value, now: Moment) -> Value {
+    since(now, text(object, "/metadata/creationTimestamp")).into()
+}
+
+fn or<'a>(text: &'a str, otherwise: &'a str) -> &'a str {
+    if text.is_empty() { otherwise } else { text }
+}
+
+/// `NAME,...` and `IMAGE,...` of a template's containers.
+fn containers(object: &Value) -> [Value; 2] {
+    let all = list(object, "/spec/template/spec/containers");
+    ["/name", "/image"].map(|field| {
+        let texts: Vec<&str> = all.iter().map(|c| text(c, field)).collect();
+        texts.join(",").into()
+    })
+}
+
+/// The selector as most tables print it: `<none>` when there is none or it matches all.
+fn selector(object: &Value) -> String {
+    let shown = match object.pointer("/spec/selector") {
+        Some(selector) => match Labels::of_object(selector) {
+            Some(labels) => labels.show(),
+            None => return "<error>".into(),
+        },
+        None => String::new(),
+    };
+    or(&shown, "<none>").to_owned()
+}
+
+/// A map of labels as tables print it: `a=b,c=d`, `<none>` when empty.
+fn labels(map: Option<&Value>) -> String {
+    let mut pairs: Vec<String> = map
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or("")))
+        .collect();
+    pairs.sort();
+    or(&pairs.join(","), "<none>").to_owned()
+}

@@ -1,0 +1,478 @@
+//! The users of the simulated cluster, their tokens, and what each may do.
+
+use std::collections::BTreeMap;
+
+/// A user with a context in the kubeconfig.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum User {
+    /// May do everything.
+    Admin,
+    /// May read everything, cluster-wide, pod logs and proxies included.
+    Viewer,
+    /// May read in the namespaces of one team only: no cluster-wide list, no nodes, no proxy.
+    Team,
+    /// Is known, and may do nothing but look around in discovery and ask what it may do.
+    Nobody,
+}
+
+impl User {
+    /// Every user, in the order of the kubeconfig's contexts.
+    pub const ALL: [Self; 4] = [Self::Admin, Self::Viewer, Self::Team, Self::Nobody];
+
+    /// The user's name, which is also the name of its context.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Admin => "sim-admin",
+            Self::Viewer => "sim-viewer",
+            Self::Team => "sim-team",
+            Self::Nobody => "sim-nobody",
+        }
+    }
+}
+
+/// Who is asking, as authenticated or impersonated.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Identity {
+    /// User name.
+    pub name: String,
+    /// Groups, in order.
+    pub groups: Vec<String>,
+    /// Uid; empty when none is known.
+    pub uid: String,
+}
+
+impl Identity {
+    /// The identity of one of the cluster's own users.
+    pub fn of(user: User) -> Self {
+        let mut groups = Vec::new();
+        if user == User::Admin {
+            groups.push("system:masters".to_owned());
+        }
+        groups.push("system:authenticated".to_owned());
+        Self {
+            name: user.name().to_owned(),
+            groups,
+            uid: String::new(),
+        }
+    }
+
+    fn is(&self, user: User) -> bool {
+        self.name == user.name()
+    }
+}
+
+/// What is asked for, as the authorizer sees it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Ask<'a> {
+    /// Something on a resource.
+    Resource {
+        /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`, ...
+        verb: &'a str,
+        /// API group; empty for the core group.
+        group: &'a str,
+        /// Plural name.
+        plural: &'a str,
+        /// Subresource; empty for the main resource.
+        subresource: &'a str,
+        /// Namespace; empty for the cluster scope.
+        namespace: &'a str,
+        /// Name; empty for all.
+        name: &'a str,
+    },
+    /// A path outside of the resources.
+    Path {
+        /// `get`, `post`, ...
+        verb: &'a str,
+        /// The path.
+        path: &'a str,
+    },
+}
+
+/// One rule of a role.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rule {
+    /// Verbs; `*` is any.
+    pub verbs: &'static [&'static str],
+    /// API groups; `*` is any.
+    pub groups: &'static [&'static str],
+    /// `PLURAL` or `PLURAL/SUBRESOURCE`; `*` is any.
+    pub resources: &'static [&'static str],
+    /// Paths, with `*` at the end for everything below; only where the other lists are empty.
+    pub paths: &'static [&'static str],
+}
+
+const READ: &[&str] = &["get", "list", "watch"];
+
+const EVERYTHING: &[Rule] = &[
+    Rule {
+        verbs: &["*"],
+        groups: &["*"],
+        resources: &["*"],
+        paths: &[],
+    },
+    Rule {
+        verbs: &["*"],
+        groups: &[],
+        resources: &[],
+        paths: &["*"],
+    },
+];
+
+/// What every authenticated user may do.
+const BASIC: &[Rule] = &[
+    Rule {
+        verbs: &["create"],
+        groups: &["authorization.k8s.io"],
+        resources: &["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
+        paths: &[],
+    },
+    Rule {
+        verbs: &["create"],
+        groups: &["authentication.k8s.io"],
+        resources: &["selfsubjectreviews"],
+        paths: &[],
+    },
+    Rule {
+        verbs: &["get"],
+        groups: &[],
+        resources: &[],
+        paths: &[
+            "/api",
+            "/api/*",
+            "/apis",
+            "/apis/*",
+            "/healthz",
+            "/livez",
+            "/openapi",
+            "/openapi/*",
+            "/readyz",
+            "/version",
+            "/version/",
+        ],
+    },
+];
+
+/// What even those may do who are nobody yet.
+const PUBLIC: &[Rule] = &[Rule {
+    verbs: &["get"],
+    groups: &[],
+    resources: &[],
+    paths: &["/healthz", "/livez", "/readyz", "/version", "/version/"],
+}];
+
+const VIEW: &[Rule] = &[
+    Rule {
+        verbs: READ,
+        groups: &[""],
+        resources: &[
+            "configmaps",
+            "events",
+            "namespaces",
+            "namespaces/status",
+            "nodes",
+            "nodes/status",
+            "pods",
+            "pods/log",
+            "pods/status",
+            "serviceaccounts",
+            "services",
+            "services/status",
+        ],
+        paths: &[],
+    },
+    Rule {
+        verbs: &["get"],
+        groups: &[""],
+        resources: &["pods/proxy", "services/proxy"],
+        paths: &[],
+    },
+    Rule {
+        verbs: READ,
+        groups: &[
+            "apps",
+            "batch",
+            "coordination.k8s.io",
+            "jobset.x-k8s.io",
+            "kueue.x-k8s.io",
+            "policy",
+            "scheduling.k8s.io",
+        ],
+        resources: &["*"],
+        paths: &[],
+    },
+];
+
+const TEAM: &[Rule] = &[
+    Rule {
+        verbs: READ,
+        groups: &[""],
+        resources: &[
+            "configmaps",
+            "events",
+            "pods",
+            "pods/log",
+            "pods/status",
+            "serviceaccounts",
+            "services",
+        ],
+        paths: &[],
+    },
+    Rule {
+        verbs: &["get"],
+        groups: &[""],
+        resources: &["namespaces"],
+        paths: &[],
+    },
+    Rule {
+        verbs: READ,
+        groups: &[
+            "apps",
+            "batch",
+            "coordination.k8s.io",
+            "jobset.x-k8s.io",
+            "policy",
+        ],
+        resources: &["*"],
+        paths: &[],
+    },
+    Rule {
+        verbs: READ,
+        groups: &["kueue.x-k8s.io"],
+        resources: &[
+            "localqueues",
+            "localqueues/status",
+            "workloads",
+            "workloads/status",
+        ],
+        paths: &[],
+    },
+];
+
+impl Rule {
+    fn allows(&self, ask: &Ask<'_>) -> bool {
+        let has = |list: &[&str], word: &str| list.iter().any(|l| *l == "*" || *l == word);
+        match ask {
+            Ask::Resource {
+                verb,
+                group,
+                plural,
+                subresource,
+                ..
+            } => {
+                let full;
+                let resource = if subresource.is_empty() {
+                    *plural
+                } else {
+                    full = format!("{plural}/{subresource}");
+                    &full
+                };
+                has(self.verbs, verb) && has(self.groups, group) && has(self.resources, resource)
+            }
+            Ask::Path { verb, path } => {
+                has(self.verbs, verb)
+                    && self.paths.iter().any(|p| match p.strip_suffix('*') {
+                        Some(stem) => path.starts_with(stem),
+                        None => p == path,
+                    })
+            }
+        }
+    }
+}
+
+/// The users' tokens, and the namespaces that the team's user may read.
+#[derive(Clone, Debug)]
+pub struct Users {
+    tokens: BTreeMap<String, User>,
+    team_namespaces: Vec<String>,
+}
+
+impl Users {
+    /// The four users with these tokens (in the order of [`User::ALL`]) and the team's namespaces.
+    pub fn new(tokens: [String; 4], team_namespaces: Vec<String>) -> Self {
+        Self {
+            tokens: tokens.into_iter().zip(User::ALL).collect(),
+            team_namespaces,
+        }
+    }
+
+    /// The token of a user.
+    pub fn token(&self, user: User) -> &str {
+        self.tokens
+            .iter()
+            .find(|(_, owner)| **owner == user)
+            .map(|(token, _)| token.as_str())
+            .expect("every user has a token")
+    }
+
+    /// Whose token this is.
+    pub fn authenticate(&self, token: &str) -> Option<Identity> {
+        self.tokens.get(token).map(|user| Identity::of(*user))
+    }
+
+    /// The namespaces that `sim-team` may read.
+    pub fn team_namespaces(&self) -> &[String] {
+        &self.team_namespaces
+    }
+
+    /// The rules that hold for someone in a namespace (empty: at the cluster scope).
+    pub fn rules(&self, who: &Identity, namespace: &str) -> Vec<Rule> {
+        let bound = self.bound(who, namespace);
+        bound
+            .into_iter()
+            .flat_map(|(_, rules)| rules.iter().copied())
+            .collect()
+    }
+
+    /// The same, each role's rules under the binding that gives it; the administrators' rules need none.
+    fn bound(&self, who: &Identity, namespace: &str) -> Vec<(Option<String>, &'static [Rule])> {
+        let mut bound: Vec<(Option<String>, &'static [Rule])> = Vec::new();
+        let in_group = |group: &str| who.groups.iter().any(|g| g == group);
+        if in_group("system:masters") {
+            bound.push((None, EVERYTHING));
+        }
+        if in_group("system:authenticated") {
+            let role = |role: &str| {
+                let to = "to Group \"system:authenticated\"";
+                Some(format!(
+                    "ClusterRoleBinding \"{role}\" of ClusterRole \"{role}\" {to}"
+                ))
+            };
+            bound.push((role("system:basic-user"), BASIC));
+            bound.push((role("system:public-info-viewer"), PUBLIC));
+        }
+        let user = &who.name;
+        if who.is(User::Viewer) {
+            let binding = format!(
+                "ClusterRoleBinding \"{user}\" of ClusterRole \"{user}\" to User \"{user}\""
+            );
+            bound.push((Some(binding), VIEW));
+        }
+        let own = self.team_namespaces.iter().any(|n| n == namespace);
+        if who.is(User::Team) && own {
+            let binding = format!(
+                "RoleBinding \"{user}/{namespace}\" of ClusterRole \"view\" to User \"{user}\""
+            );
+            bound.push((Some(binding), TEAM));
+        }
+        bound
+    }
+
+    /// True when the user may do this.
+    pub fn may(&self, who: &Identity, ask: &Ask<'_>) -> bool {
+        self.rules(who, place(ask))
+            .iter()
+            .any(|rule| rule.allows(ask))
+    }
+
+    /// The binding by which the user may do this; `None` when it may not, or needs none.
+    pub fn binding(&self, who: &Identity, ask: &Ask<'_>) -> Option<String> {
+        let bound = self.bound(who, place(ask));
+        let (binding, _) = bound
+            .into_iter()
+            .find(|(_, rules)| rules.iter().any(|rule| rule.allows(ask)))?;
+        binding
+    }
+}
+
+/// The namespace whose rights count.
+fn place<'a>(ask: &Ask<'a>) -> &'a str {
+    match ask {
+        // One namespace by name is read with the rights in it.
+        Ask::Resource {
+            namespace: "",
+            plural: "namespaces",
+            group: "",
+            name,
+            ..
+        } => name,
+        Ask::Resource { namespace, .. } => namespace,
+        Ask::Path { .. } => "",
+    }
+}
+
+/// The sentence of a 403: who cannot do what, where.
+pub fn refused(who: &Identity, ask: &Ask<'_>) -> String {
+    use super::names::quoted;
+    let user = quoted(&who.name);
+    match ask {
+        Ask::Path { verb, path } => format!("User {user} cannot {verb} path {}", quoted(path)),
+        Ask::Resource {
+            verb,
+            group,
+            plural,
+            subresource,
+            namespace,
+            ..
+        } => {
+            let resource = if subresource.is_empty() {
+                (*plural).to_owned()
+            } else {
+                format!("{plural}/{subresource}")
+            };
+            let place = if namespace.is_empty() {
+                "at the cluster scope".to_owned()
+            } else {
+                format!("in the namespace {}", quoted(namespace))
+            };
+            format!(
+                "User {user} cannot {verb} resource {} in API group {} {place}",
+                quoted(&resource),
+                quoted(group)
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask<'a>(verb: &'a str, resource: &'a str, namespace: &'a str) -> Ask<'a> {
+        let (plural, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+        Ask::Resource {
+            verb,
+            group: "",
+            plural,
+            subresource,
+            namespace,
+            name: "",
+        }
+    }
+
+    #[test]
+    fn each_user_may_what_its_context_says() {
+        let tokens = ["a", "v", "t", "n"].map(str::to_owned);
+        let users = Users::new(tokens, vec!["nlp".into(), "vision".into()]);
+        let may = |token: &str, verb, resource, namespace| {
+            let who = users.authenticate(token).expect("known");
+            users.may(&who, &ask(verb, resource, namespace))
+        };
+        assert!(may("a", "delete", "nodes", "") && may("a", "get", "pods/proxy", "x"));
+        assert!(may("v", "list", "pods", "") && may("v", "get", "pods/proxy", "x"));
+        assert!(!may("v", "delete", "pods", "x") && !may("v", "create", "pods/eviction", "x"));
+        assert!(may("t", "list", "pods", "nlp") && may("t", "get", "pods/log", "vision"));
+        assert!(!may("t", "list", "pods", "") && !may("t", "list", "pods", "other"));
+        assert!(!may("t", "list", "nodes", "") && !may("t", "get", "pods/proxy", "nlp"));
+        assert!(!may("n", "list", "pods", "nlp"));
+        assert!(users.authenticate("x").is_none());
+        let nobody = users.authenticate("n").expect("known");
+        assert!(users.may(
+            &nobody,
+            &Ask::Path {
+                verb: "get",
+                path: "/apis/apps/v1"
+            }
+        ));
+        assert!(!users.may(
+            &nobody,
+            &Ask::Path {
+                verb: "get",
+                path: "/metrics"
+            }
+        ));
+        assert_eq!(
+            refused(&nobody, &ask("list", "pods", "")),
+            "User \"sim-nobody\" cannot list resource \"pods\" in API group \"\" at the cluster scope"
+        );
+    }
+}

@@ -1,0 +1,103 @@
+//! The reading client: every request goes through the read gate and is counted, whatever answers it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use kube::Client;
+use kube::client::Body;
+use tower::{BoxError, Layer, Service};
+
+use crate::base::Name;
+
+use super::counted::Counted;
+use super::gate::ReadGate;
+use super::kubeconfig::{Choice, ConfigFault, resolve};
+use super::login::Login;
+use super::wire::{Clock, Wire};
+
+/// A way to a cluster, for reading.
+#[derive(Clone)]
+pub struct Connection {
+    /// The client; reads only.
+    pub client: Client,
+    /// What goes over it.
+    pub wire: Arc<Wire>,
+    /// Name of the kubeconfig context, or what stands for one.
+    pub context: Name,
+    /// The context's namespace.
+    pub namespace: String,
+    /// The server's address, for messages; empty for a server in this process.
+    pub server: String,
+}
+
+/// Connects to the cluster of `choice`. Nothing is sent and no plugin runs until the first request.
+/// `proxied` are the paths that the gate lets through to pods and services ([`super::gate::is_read`]).
+/// With `interactive`, a credential plugin may use the terminal: only for commands without a screen.
+///
+/// # Errors
+/// What is wrong with the kubeconfig, naming file, context and the mend.
+pub fn connect(
+    choice: Choice,
+    clock: Clock,
+    proxied: impl IntoIterator<Item = String>,
+    interactive: bool,
+) -> Result<Connection, ConfigFault> {
+    let resolved = resolve(&choice)?;
+    let context = Name::from(resolved.context.clone());
+    let namespace = resolved.namespace.clone();
+    let server = resolved.config.cluster_url.to_string();
+    let wire = Wire::new(clock);
+    let login = Login::new(choice, resolved, interactive, Arc::clone(&wire));
+    let client = gated(login, &namespace, &wire, proxied);
+    Ok(Connection {
+        client,
+        wire,
+        context,
+        namespace,
+        server,
+    })
+}
+
+/// A connection to a service in this process (the simulated cluster): the same gate, the same counts.
+pub fn client_for<S, B>(
+    service: S,
+    context: &str,
+    clock: Clock,
+    proxied: impl IntoIterator<Item = String>,
+) -> Connection
+where
+    S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send,
+    B: hyper::body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    let wire = Wire::new(clock);
+    let client = gated(service, "default", &wire, proxied);
+    Connection {
+        client,
+        wire,
+        context: Name::new(context),
+        namespace: "default".to_owned(),
+        server: String::new(),
+    }
+}
+
+fn gated<S, B>(
+    service: S,
+    namespace: &str,
+    wire: &Arc<Wire>,
+    proxied: impl IntoIterator<Item = String>,
+) -> Client
+where
+    S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send,
+    B: hyper::body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    let counted = Counted::new(Arc::clone(wire)).layer(service);
+    let service = ReadGate::new(proxied).layer(counted);
+    Client::new(service, namespace)
+}

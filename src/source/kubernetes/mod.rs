@@ -1,0 +1,493 @@
+//! The API server's tables: one task a table lists and watches it, projects each object at once and keeps none.
+
+mod telling;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::{FutureExt, Stream, StreamExt};
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client, Resource};
+use tokio::sync::mpsc;
+
+use crate::base::{Moment, Names};
+use crate::cluster::job::{JobObject, JobSetObject};
+use crate::cluster::node::{NamespaceObject, NodeObject};
+use crate::cluster::pod::PodObject;
+use crate::cluster::workload::ReplicatedObject;
+use crate::cluster::{Projected, table};
+use crate::fleet::observe::{Lost, Observation, Table};
+
+use super::carried::{Carried, resource};
+use super::server::{Api as ServerApi, Served};
+use super::serving::Serving;
+use super::trouble::{Trouble, What};
+use super::wire::{Class, Wire};
+use telling::ROW_EVERY;
+
+/// Observations are handed over in batches of at most this many.
+const BATCH: usize = 256;
+
+/// Objects a page of a list.
+const PAGE: u32 = 500;
+
+/// A watch is renewed after this many seconds; a silent one is noticed as late as that.
+const WATCH_SECONDS: u32 = 180;
+
+/// A list that gives nothing for this long is stuck.
+const LIST_PATIENCE: Duration = Duration::from_secs(75);
+
+/// Events in a row that cannot be read before the whole answer counts as nonsense.
+const NONSENSE: u32 = 20;
+
+/// Which namespaces to look into.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Namespaces {
+    /// All of them; where that is refused, this one.
+    All {
+        /// The context's namespace.
+        otherwise: String,
+    },
+    /// This one.
+    One(String),
+}
+
+/// What every table's task shares.
+pub(super) struct Shared {
+    pub client: Client,
+    pub wire: Arc<Wire>,
+    pub server: Arc<ServerApi>,
+    pub namespaces: Namespaces,
+    pub names: Arc<Mutex<Names>>,
+    pub out: mpsc::Sender<Vec<Observation>>,
+    /// Whoever wants to know of pods that serve readings.
+    pub serving: Option<Serving>,
+}
+
+/// Lists and watches `table` until it is dropped or nobody listens.
+pub(super) async fn follow(shared: Arc<Shared>, table: Table) {
+    let out = match table {
+        Table::Nodes => Follower::new(&shared, table).run::<NodeObject>().await,
+        Table::Pods => Follower::new(&shared, table).run::<PodObject>().await,
+        Table::Namespaces => Follower::new(&shared, table).run::<NamespaceObject>().await,
+        Table::Jobs => Follower::new(&shared, table).run::<JobObject>().await,
+        Table::JobSets => Follower::new(&shared, table).run::<JobSetObject>().await,
+        Table::ReplicaSets | Table::Deployments | Table::StatefulSets | Table::DaemonSets => {
+            Follower::new(&shared, table)
+                .run::<ReplicatedObject>()
+                .await
+        }
+    };
+    if out.is_err() {
+        tracing::debug!(table = table.plural(), "nobody listens any more");
+    }
+}
+
+/// Nobody listens: the task ends.
+struct Deaf;
+
+/// Why a watcher was given up.
+enum Exit {
+    /// To start over, after a wait.
+    Restart(Duration),
+    /// The table is not served.
+    Absent,
+    /// All namespaces are refused: only this one.
+    Narrow(String),
+    /// The server does not stream lists.
+    PlainLists,
+}
+
+/// How far a table's source has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Nothing has been listed yet.
+    New,
+    /// A list is under way.
+    Listing,
+    /// Listed, and watched since.
+    Watching,
+}
+
+struct Follower<'s> {
+    shared: &'s Shared,
+    table: Table,
+    class: Class,
+    batch: Vec<Observation>,
+    phase: Phase,
+    /// The trouble that was told of, until it is over.
+    lost: Option<Lost>,
+    failed_at: Option<Moment>,
+    met: Option<What>,
+    attempt: u32,
+    unreadable: u32,
+    /// Lists that began since the last one that ended.
+    hollow: u32,
+    errors: u64,
+    skipped: u64,
+    narrowed: Option<String>,
+    widen_at: Option<Moment>,
+    /// All namespaces have been listed: a refusal now is a passing one.
+    wide_listed: bool,
+    awaits_return: bool,
+    streams: bool,
+    row_at: Option<Moment>,
+}
+
+impl<'s> Follower<'s> {
+    fn new(shared: &'s Shared, table: Table) -> Self {
+        Self {
+            shared,
+            table,
+            class: Class::Table(table),
+            batch: Vec::new(),
+            phase: Phase::New,
+            lost: None,
+            failed_at: None,
+            met: None,
+            attempt: 0,
+            unreadable: 0,
+            hollow: 0,
+            errors: 0,
+            skipped: 0,
+            narrowed: None,
+            widen_at: None,
+            wide_listed: false,
+            awaits_return: false,
+            streams: true,
+            row_at: None,
+        }
+    }
+
+    async fn run<T: Projected + Watched>(mut self) -> Result<(), Deaf> {
+        loop {
+            let place = table::place(self.table);
+            let version = if place.version.is_empty() {
+                match self.shared.server.version_of(place.group, self.table).await {
+                    Ok(Served::In(version)) => version,
+                    Ok(Served::Not) => {
+                        self.absent().await?;
+                        continue;
+                    }
+                    Err(trouble) => {
+                        let wait = self.fail(&trouble).await?;
+                        self.pause(wait).await?;
+                        continue;
+                    }
+                }
+            } else {
+                place.version.to_owned()
+            };
+            match self.watch::<T>(&version).await? {
+                Exit::Restart(wait) => self.pause(wait).await?,
+                Exit::Absent => self.absent().await?,
+                Exit::Narrow(namespace) => self.narrowed = Some(namespace),
+                Exit::PlainLists => self.streams = false,
+            }
+        }
+    }
+
+    /// Runs one watcher for as long as it is of use.
+    async fn watch<T: Projected + Watched>(&mut self, version: &str) -> Result<Exit, Deaf> {
+        let kind = resource(self.table, version);
+        let client = self.shared.client.clone();
+        let namespaced = table::place(self.table).namespaced;
+        let namespace = match (&self.narrowed, &self.shared.namespaces) {
+            _ if !namespaced => None,
+            (Some(only), _) => Some(only.clone()),
+            (None, Namespaces::One(only)) => Some(only.clone()),
+            (None, Namespaces::All { .. }) => None,
+        };
+        let api: Api<Carried<T>> = match &namespace {
+            Some(namespace) => Api::namespaced_with(client, namespace, &kind),
+            None => Api::all_with(client, &kind),
+        };
+        let mut config = watcher::Config::default()
+            .page_size(PAGE)
+            .timeout(WATCH_SECONDS);
+        let streams = self.streams && self.shared.server.streams_lists().await;
+        if streams {
+            config = config.streaming_lists();
+        }
+        self.phase = if self.phase == Phase::New {
+            Phase::New
+        } else {
+            Phase::Listing
+        };
+        let mut events = std::pin::pin!(watcher::watcher(api, config));
+        let mut asked_at = self.shared.wire.local();
+        let mut begun = false;
+        let epoch = self.shared.wire.epoch();
+        loop {
+            let listing = self.phase != Phase::Watching;
+            // A stream of a list that never ends its list is from a server that ignores the request for one.
+            let patience = if !listing {
+                ROW_EVERY
+            } else if streams && begun {
+                Duration::from_secs(10)
+            } else {
+                LIST_PATIENCE
+            };
+            let resumed = async {
+                match self.lost {
+                    Some(_) if !listing => {
+                        self.shared.wire.watch_opened(self.class, asked_at).await
+                    }
+                    _ => std::future::pending().await,
+                }
+            };
+            let event = tokio::select! {
+                event = tokio::time::timeout(patience, events.next()) => event,
+                () = resumed => {
+                    if self.shared.wire.epoch() == epoch {
+                        self.back();
+                        self.flush().await?;
+                        continue;
+                    }
+                    return Ok(Exit::Restart(Duration::ZERO));
+                }
+                () = self.shared.out.closed() => return Err(Deaf),
+            };
+            if self.shared.wire.epoch() != epoch {
+                // Another server: what it says from our revision on is about other things.
+                return Ok(Exit::Restart(Duration::ZERO));
+            }
+            let event = match event {
+                Ok(Some(event)) => event,
+                Ok(None) => return Ok(Exit::Restart(Duration::from_secs(1))),
+                Err(_) if !listing => {
+                    self.row_when_due().await?;
+                    if self.may_widen(&Carried::<T>::url_path(&kind, None)).await {
+                        self.narrowed = None;
+                        return Ok(Exit::Restart(Duration::ZERO));
+                    }
+                    continue;
+                }
+                Err(_) if streams => return Ok(Exit::PlainLists),
+                Err(_) => {
+                    let stuck = Trouble::unreachable(format!(
+                        "the list of {} has stopped half-way; it is started again",
+                        self.table.plural()
+                    ));
+                    let wait = self.fail(&stuck).await?;
+                    return Ok(Exit::Restart(wait));
+                }
+            };
+            match event {
+                Ok(Event::Init) => {
+                    begun = true;
+                    self.take::<T>(Event::Init);
+                    self.hollow += 1;
+                    // Lists that begin again and again and never end.
+                    if self.hollow > 3 {
+                        self.hollow = 0;
+                        if streams {
+                            return Ok(Exit::PlainLists);
+                        }
+                        let cut = Trouble::unreachable(format!(
+                            "the list of {} is cut off again and again; is something between us and the API server closing connections?",
+                            self.table.plural()
+                        ));
+                        let wait = self.fail(&cut).await?;
+                        return Ok(Exit::Restart(wait));
+                    }
+                }
+                Ok(event) => self.take(event),
+                Err(error) => {
+                    if let Some(exit) = self
+                        .meet(&error, streams, namespace.is_none() && namespaced)
+                        .await?
+                    {
+                        return Ok(exit);
+                    }
+                    asked_at = self.shared.wire.local();
+                    continue;
+                }
+            }
+            // What is there already goes into the same batch; errors wait for their turn.
+            while self.batch.len() < BATCH {
+                match ready(&mut events) {
+                    Some(Ok(event)) => self.take(event),
+                    Some(Err(error)) => {
+                        self.flush().await?;
+                        if let Some(exit) = self
+                            .meet(&error, streams, namespace.is_none() && namespaced)
+                            .await?
+                        {
+                            return Ok(exit);
+                        }
+                        asked_at = self.shared.wire.local();
+                    }
+                    None => break,
+                }
+            }
+            self.flush().await?;
+            self.row_when_due().await?;
+        }
+    }
+
+    /// Turns one event into observations.
+    fn take<T: Projected + Watched>(&mut self, event: Event<Carried<T>>) {
+        self.unreadable = 0;
+        match event {
+            Event::Init => {
+                self.phase = Phase::Listing;
+                self.batch.push(Observation::Begin(self.table));
+                if let Some(serving) = &self.shared.serving
+                    && self.table == Table::Pods
+                {
+                    serving.begin();
+                }
+            }
+            Event::InitDone => {
+                self.phase = Phase::Watching;
+                self.hollow = 0;
+                self.wide_listed |= self.narrowed.is_none();
+                self.lost = None;
+                self.row_at = None;
+                self.batch.push(Observation::End(self.table));
+                if let Some(serving) = &self.shared.serving
+                    && self.table == Table::Pods
+                {
+                    serving.end();
+                }
+                // Names of what has gone since the last list are of no more use.
+                self.names().prune();
+            }
+            Event::Apply(carried) | Event::InitApply(carried) => {
+                let seen = {
+                    let mut names = self.names();
+                    carried
+                        .object
+                        .watched(self.table, self.shared.serving.as_ref(), &mut names)
+                };
+                match seen {
+                    Some(observation) => self.batch.push(observation),
+                    None => self.skipped += 1,
+                }
+            }
+            Event::Delete(carried) => {
+                let key = carried.object.meta().key(&mut self.names());
+                match key {
+                    Some(key) => {
+                        if let Some(serving) = &self.shared.serving
+                            && self.table == Table::Pods
+                        {
+                            serving.gone(&key);
+                        }
+                        self.batch.push(Observation::Gone(self.table, key));
+                    }
+                    None => self.skipped += 1,
+                }
+            }
+        }
+    }
+
+    fn names(&self) -> std::sync::MutexGuard<'s, Names> {
+        self.shared
+            .names
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Meets an error: waits where the same watcher can go on, or says why it cannot.
+    async fn meet(
+        &mut self,
+        error: &watcher::Error,
+        streams: bool,
+        wide: bool,
+    ) -> Result<Option<Exit>, Deaf> {
+        let trouble = Trouble::of_watcher(self.table, error);
+        match trouble.what {
+            // The server forgot where we were, which it may: the list that follows is no failure.
+            What::Expired => {
+                let wait = self.again();
+                self.pause(wait).await?;
+                return Ok(None);
+            }
+            What::Garbled => {
+                self.errors += 1;
+                self.skipped += 1;
+                self.unreadable += 1;
+                if self.unreadable < NONSENSE {
+                    // Only an event without a version makes the watcher list anew.
+                    if matches!(error, watcher::Error::NoResourceVersion) {
+                        let wait = self.again();
+                        self.pause(wait).await?;
+                    }
+                    return Ok(None);
+                }
+            }
+            What::Misunderstood if streams => return Ok(Some(Exit::PlainLists)),
+            What::Missing if !table::place(self.table).group.is_empty() => {
+                return Ok(Some(Exit::Absent));
+            }
+            What::Forbidden if wide && !self.wide_listed => {
+                if let Namespaces::All { otherwise } = &self.shared.namespaces {
+                    return Ok(Some(Exit::Narrow(otherwise.clone())));
+                }
+            }
+            _ => {}
+        }
+        let wait = self.fail(&trouble).await?;
+        // A watcher that the server does not understand, or that reads nonsense, would go on for ever.
+        let hopeless = matches!(
+            trouble.what,
+            What::Misunderstood | What::Garbled | What::Missing
+        );
+        if hopeless {
+            return Ok(Some(Exit::Restart(wait)));
+        }
+        self.pause(wait).await?;
+        Ok(None)
+    }
+}
+
+/// What is there without waiting; `None` also at the end, which the next wait will find.
+fn ready<S: Stream + Unpin>(events: &mut S) -> Option<S::Item> {
+    events.next().now_or_never().flatten()
+}
+
+/// A partial object on its way into a batch.
+trait Watched: Projected {
+    fn watched(
+        &self,
+        table: Table,
+        serving: Option<&Serving>,
+        names: &mut Names,
+    ) -> Option<Observation>;
+}
+
+macro_rules! watched {
+    ($($object:ty),*) => {
+        $(impl Watched for $object {
+            fn watched(&self, table: Table, _: Option<&Serving>, names: &mut Names) -> Option<Observation> {
+                self.project(table, names)
+            }
+        })*
+    };
+}
+
+watched!(
+    NodeObject,
+    NamespaceObject,
+    JobObject,
+    JobSetObject,
+    ReplicatedObject
+);
+
+impl Watched for PodObject {
+    fn watched(
+        &self,
+        _: Table,
+        serving: Option<&Serving>,
+        names: &mut Names,
+    ) -> Option<Observation> {
+        let serves = serving.is_some_and(|serving| serving.wants(self));
+        let seen = self.seen(serves, names)?;
+        if let Some(serving) = serving {
+            serving.seen(serves, &seen, self);
+        }
+        Some(Observation::Pod(Box::new(seen)))
+    }
+}

@@ -1,0 +1,227 @@
+//! What a table's task tells: losses, recoveries, its row under `sources`.
+
+use std::time::Duration;
+
+use crate::base::Name;
+use crate::fleet::observe::{Lost, Observation, SourceHealth, SourceState};
+
+use super::{Deaf, Follower, Phase};
+use crate::source::pace::backoff;
+use crate::source::trouble::{Trouble, What};
+
+/// A table whose watch has sent nothing for this long, not even a bookmark, is stale.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+/// A health row goes out at least this often.
+pub(super) const ROW_EVERY: Duration = Duration::from_secs(10);
+
+/// A table that is not served is looked for again after this time.
+const ABSENT_EVERY: Duration = Duration::from_secs(120);
+
+/// A table that is refused is asked for again after this time.
+const REFUSED_EVERY: Duration = Duration::from_secs(60);
+
+/// A failure this long ago is forgiven: the next one waits shortly again.
+const FORGIVEN: Duration = Duration::from_secs(60);
+
+/// Where only one namespace may be seen, all of them are tried again after this time.
+const WIDEN_EVERY: Duration = Duration::from_secs(300);
+
+impl Follower<'_> {
+    /// How long to wait before the next try: longer with each that comes soon after the last.
+    pub(super) fn again(&mut self) -> Duration {
+        let now = self.shared.wire.local();
+        let forgiven = self
+            .failed_at
+            .is_none_or(|at| now.since(at) > FORGIVEN.into());
+        if forgiven && self.lost.is_none() {
+            self.attempt = 0;
+        }
+        self.hollow = 0;
+        self.failed_at = Some(now);
+        self.attempt = self.attempt.saturating_add(1);
+        backoff(self.attempt, (self.table, now.millis()))
+    }
+
+    /// Counts a failure, tells of it where it is time to, and says how long to wait.
+    pub(super) async fn fail(&mut self, trouble: &Trouble) -> Result<Duration, Deaf> {
+        // Another trouble than the last is met afresh.
+        if self.met.replace(trouble.what) != Some(trouble.what) {
+            self.attempt = 0;
+        }
+        let own = self.again();
+        self.errors += 1;
+        // A busy server mostly answers the second or third time: until then nothing is lost.
+        let told = trouble.what != What::Busy || self.attempt > 2;
+        if told {
+            let since = self
+                .lost
+                .as_ref()
+                .map_or_else(|| self.shared.wire.now(), |lost| lost.since);
+            let mut message = trouble.message.clone();
+            if let Some(only) = &self.narrowed {
+                message = format!("{message} (in namespace {only}, as all namespaces are refused)");
+            }
+            let lost = Lost {
+                kind: trouble.what.lost(),
+                since,
+                message,
+            };
+            if self.lost.as_ref() != Some(&lost) {
+                tracing::warn!(table = self.table.plural(), message = %lost.message, "lost");
+                self.lost = Some(lost.clone());
+                self.batch.push(Observation::Lost(self.table, lost));
+            }
+        }
+        self.row();
+        self.flush().await?;
+        let asked = self
+            .shared
+            .wire
+            .asked_to_wait(self.class)
+            .into_iter()
+            .chain(trouble.retry_after)
+            .max();
+        self.awaits_return = trouble.what == What::Unreachable;
+        let own = match trouble.what {
+            // A server that has just started refuses everybody until it has read its roles.
+            What::Forbidden if self.attempt > 5 => REFUSED_EVERY,
+            _ => own,
+        };
+        Ok(asked.map_or(own, |asked| asked.max(own)))
+    }
+
+    /// The watch goes on from where it broke off: nothing was missed.
+    pub(super) fn back(&mut self) {
+        self.lost = None;
+        self.batch.push(Observation::Back(self.table));
+        self.row();
+    }
+
+    pub(super) async fn absent(&mut self) -> Result<(), Deaf> {
+        self.lost = None;
+        self.phase = Phase::New;
+        self.batch.push(Observation::Absent(self.table));
+        self.row_with(
+            SourceState::Live,
+            "not served by this cluster; looked for again now and then".to_owned(),
+        );
+        // That it is not there is an answer too.
+        let now = self.shared.wire.now();
+        if let Some(Observation::Source(row)) = self.batch.last_mut() {
+            row.last_ok = Some(now);
+        }
+        self.flush().await?;
+        self.pause(ABSENT_EVERY).await
+    }
+
+    /// Waits; after no answer at all only until the server answers anybody again. Ends early when nobody listens.
+    pub(super) async fn pause(&mut self, wait: Duration) -> Result<(), Deaf> {
+        let awaits = std::mem::take(&mut self.awaits_return);
+        let returned = async {
+            match awaits {
+                true => self.shared.wire.returned().await,
+                false => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = tokio::time::sleep(wait) => return Ok(()),
+            () = returned => {}
+            () = self.shared.out.closed() => return Err(Deaf),
+        }
+        // Not all at once, and afresh: what comes now is another trouble.
+        self.attempt = 0;
+        let now = self.shared.wire.local().millis();
+        tokio::time::sleep(backoff(2, (self.table, now))).await;
+        Ok(())
+    }
+
+    pub(super) async fn flush(&mut self) -> Result<(), Deaf> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        let batch = std::mem::take(&mut self.batch);
+        self.shared.out.send(batch).await.map_err(|_| Deaf)
+    }
+
+    pub(super) async fn row_when_due(&mut self) -> Result<(), Deaf> {
+        let now = self.shared.wire.local();
+        if self
+            .row_at
+            .is_none_or(|at| now.since(at) >= ROW_EVERY.into())
+        {
+            self.row();
+            self.flush().await?;
+        }
+        Ok(())
+    }
+
+    /// Once in a while, where only one namespace is shown: may we see all of them by now?
+    pub(super) async fn may_widen(&mut self, all: &str) -> bool {
+        let now = self.shared.wire.local();
+        let due = self.narrowed.is_some() && self.widen_at.is_none_or(|at| now >= at);
+        if !due {
+            return false;
+        }
+        let first = self.widen_at.is_none();
+        self.widen_at = Some(now.plus(WIDEN_EVERY));
+        if first {
+            return false;
+        }
+        let Ok(request) = http::Request::get(format!("{all}?limit=1")).body(Vec::new()) else {
+            return false;
+        };
+        let asked = self.shared.client.request_text(request);
+        matches!(
+            tokio::time::timeout(Duration::from_secs(10), asked).await,
+            Ok(Ok(_))
+        )
+    }
+
+    /// The table's row under `sources`.
+    pub(super) fn row(&mut self) {
+        match self.lost.clone() {
+            Some(lost) => self.row_with(SourceState::Lost, lost.message),
+            None => {
+                let mut words = Vec::new();
+                if let Some(only) = &self.narrowed {
+                    words.push(format!(
+                        "only namespace {only}: listing {} in all namespaces is refused; ask for a cluster-wide role (config/kubernetes/viewer.yaml) or choose with -n",
+                        self.table.plural()
+                    ));
+                }
+                if self.skipped > 0 {
+                    words.push(format!(
+                        "{} objects could not be read and were passed over",
+                        self.skipped
+                    ));
+                }
+                let listed = self.phase == Phase::Watching;
+                let state = if listed {
+                    SourceState::Live
+                } else {
+                    SourceState::Stale
+                };
+                self.row_with(state, words.join("; "));
+            }
+        }
+    }
+
+    pub(super) fn row_with(&mut self, state: SourceState, message: String) {
+        self.row_at = Some(self.shared.wire.local());
+        let figures = self.shared.wire.figures(self.class);
+        self.batch.push(Observation::Source(SourceHealth {
+            name: Name::from(format!("api {}", self.table.plural())),
+            kind: Name::new("kubernetes"),
+            state,
+            last_ok: figures.last_ok,
+            patience: PATIENCE,
+            latency_ms: figures.latency_ms,
+            errors: self.errors,
+            series_used: None,
+            series_skipped: None,
+            calls_per_minute: Some(figures.calls_per_minute),
+            message,
+        }));
+    }
+}

@@ -1,0 +1,325 @@
+//! The client that carries our credentials, and renews them before they end, when the server refuses them, and
+//! when the kubeconfig has changed under a server that no longer answers.
+
+use std::fmt;
+use std::hash::Hasher;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use base64::Engine;
+use futures::future::BoxFuture;
+use http::header::AUTHORIZATION;
+use http::{HeaderValue, Request, Response, StatusCode};
+use kube::Client;
+use kube::client::Body;
+use tokio::sync::Mutex;
+use tower::{BoxError, Service};
+
+use crate::base::Moment;
+
+use super::kubeconfig::{Choice, Resolved, flat, resolve};
+use super::plugin::{self, Credential};
+use super::wire::Wire;
+
+/// We have no credential that the server could accept; says why and what mends it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LoginFailed(pub String);
+
+impl fmt::Display for LoginFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for LoginFailed {}
+
+/// Renewals are tried no more often than this.
+const SPACING: Duration = Duration::from_secs(10);
+
+/// A token read from a file is read again after this time.
+const FILE_LIFE: Duration = Duration::from_secs(60);
+
+/// A credential is renewed this long before its end, or after three quarters of a shorter life.
+const MARGIN: Duration = Duration::from_secs(60);
+
+/// A client that logs in by itself. Clones share one login.
+#[derive(Clone)]
+pub struct Login {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    choice: Choice,
+    interactive: bool,
+    wire: Arc<Wire>,
+    state: Mutex<State>,
+}
+
+struct State {
+    resolved: Resolved,
+    /// Contents of the files behind `resolved`.
+    fingerprint: u64,
+    client: Option<Client>,
+    token: Option<HeaderValue>,
+    /// When to renew.
+    renew_at: Option<Moment>,
+    tried: Option<Moment>,
+    generation: u64,
+}
+
+/// What one request is sent with.
+struct Ready {
+    client: Client,
+    token: Option<HeaderValue>,
+    generation: u64,
+}
+
+impl Login {
+    /// A login that has not happened yet: the first request makes it. With `interactive`, a plugin may use the
+    /// terminal; never while a screen is up.
+    pub fn new(choice: Choice, resolved: Resolved, interactive: bool, wire: Arc<Wire>) -> Self {
+        let fingerprint = fingerprint(&resolved);
+        Self {
+            shared: Arc::new(Shared {
+                choice,
+                interactive,
+                wire,
+                state: Mutex::new(State {
+                    resolved,
+                    fingerprint,
+                    client: None,
+                    token: None,
+                    renew_at: None,
+                    tried: None,
+                    generation: 0,
+                }),
+            }),
+        }
+    }
+}
+
+impl Shared {
+    async fn ready(&self) -> Result<Ready, LoginFailed> {
+        let mut state = self.state.lock().await;
+        let now = self.wire.local();
+        let due = state.renew_at.is_some_and(|at| now >= at);
+        match state.client.clone() {
+            None => self.log_in(&mut state, now).await?,
+            // A credential that still serves is not given up because its renewal failed once.
+            Some(_) if due && self.may_try(&mut state, now) => {
+                if let Err(failed) = self.log_in(&mut state, now).await {
+                    tracing::warn!(%failed, "renewing credentials");
+                }
+            }
+            Some(_) => {}
+        }
+        let Some(client) = state.client.clone() else {
+            return Err(LoginFailed("there is no client".to_owned()));
+        };
+        Ok(Ready {
+            client,
+            token: state.token.clone(),
+            generation: state.generation,
+        })
+    }
+
+    fn may_try(&self, state: &mut State, now: Moment) -> bool {
+        let soon = state
+            .tried
+            .is_some_and(|tried| now.since(tried) < SPACING.into());
+        if !soon {
+            state.tried = Some(now);
+        }
+        !soon
+    }
+
+    /// Obtains a credential and, where the connection depends on it, builds the client anew.
+    async fn log_in(&self, state: &mut State, now: Moment) -> Result<(), LoginFailed> {
+        let resolved = &state.resolved;
+        let credential = if let Some(exec) = &resolved.exec {
+            plugin::run(exec, self.interactive).await?
+        } else if let Some(file) = &resolved.token_file {
+            let text = std::fs::read_to_string(file).map_err(|error| {
+                LoginFailed(format!(
+                    "the token file {} cannot be read ({error}); check tokenFile in the kubeconfig",
+                    file.display()
+                ))
+            })?;
+            Credential {
+                token: Some(text.trim().to_owned()),
+                identity: None,
+                expires: Some(now.plus(FILE_LIFE + MARGIN)),
+            }
+        } else {
+            Credential::default()
+        };
+        let mut config = resolved.config.clone();
+        let has_identity = credential.identity.is_some();
+        if let Some((certificate, key)) = credential.identity {
+            let encode = |pem: String| base64::engine::general_purpose::STANDARD.encode(pem);
+            config.auth_info.client_certificate_data = Some(encode(certificate));
+            config.auth_info.client_key_data = Some(encode(key).into());
+        }
+        if state.client.is_none() || has_identity {
+            // Several crypto providers may be linked in: name the one to use. A second call is refused, rightly.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+            let client = Client::try_from(config).map_err(|error| {
+                LoginFailed(format!(
+                    "no client for context \"{}\": {}",
+                    state.resolved.context,
+                    flat(&error)
+                ))
+            })?;
+            state.client = Some(client);
+        }
+        state.token = match credential.token {
+            None => None,
+            Some(token) => {
+                let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
+                    LoginFailed(
+                        "the token has characters that no header may have; log in again".to_owned(),
+                    )
+                })?;
+                value.set_sensitive(true);
+                Some(value)
+            }
+        };
+        state.renew_at = credential.expires.map(|expires| {
+            let quarter = Duration::from_millis(expires.since(now).millis() / 4);
+            expires.minus(MARGIN.min(quarter))
+        });
+        state.generation += 1;
+        Ok(())
+    }
+
+    /// After a 401: reads everything again. True when the request is worth repeating.
+    async fn renew(&self, used: u64) -> Result<bool, LoginFailed> {
+        let mut state = self.state.lock().await;
+        if state.generation != used {
+            return Ok(true);
+        }
+        let now = self.wire.local();
+        if !self.may_try(&mut state, now) {
+            return Ok(false);
+        }
+        let changed = self.reread(&mut state);
+        let asks = state.resolved.exec.is_some() || state.resolved.token_file.is_some();
+        if !changed && !asks {
+            return Ok(false);
+        }
+        let before = state.token.clone();
+        self.log_in(&mut state, now).await?;
+        Ok(changed || state.token != before || state.resolved.exec.is_some())
+    }
+
+    /// After no answer: a kubeconfig that has changed leads to another server. True when it has.
+    async fn moved(&self, used: u64) -> Result<bool, LoginFailed> {
+        let mut state = self.state.lock().await;
+        if state.generation != used {
+            return Ok(true);
+        }
+        let now = self.wire.local();
+        if !self.reread(&mut state) {
+            return Ok(false);
+        }
+        state.tried = Some(now);
+        self.log_in(&mut state, now).await?;
+        Ok(true)
+    }
+
+    /// Resolves the kubeconfig again when its files have changed. True when they have, and still make sense.
+    fn reread(&self, state: &mut State) -> bool {
+        if fingerprint(&state.resolved) == state.fingerprint {
+            return false;
+        }
+        let mut choice = self.choice.clone();
+        // The screen says which context it shows: `kubectl config use-context` elsewhere does not move it.
+        if !state.resolved.files.is_empty() {
+            choice.context = Some(state.resolved.context.clone());
+        }
+        match resolve(&choice) {
+            Ok(resolved) => {
+                let (old, new) = (&state.resolved.config, &resolved.config);
+                if old.cluster_url != new.cluster_url || old.root_cert != new.root_cert {
+                    self.wire.moved();
+                }
+                state.fingerprint = fingerprint(&resolved);
+                state.resolved = resolved;
+                state.client = None;
+                true
+            }
+            Err(fault) => {
+                tracing::warn!(%fault, "the kubeconfig has changed and no longer leads anywhere");
+                false
+            }
+        }
+    }
+}
+
+/// A digest of what the kubeconfig and the files it names contain.
+fn fingerprint(resolved: &Resolved) -> u64 {
+    let auth = &resolved.config.auth_info;
+    let named = [&auth.client_certificate, &auth.client_key]
+        .into_iter()
+        .flatten()
+        .map(std::path::PathBuf::from);
+    let mut hasher = rustc_hash::FxHasher::default();
+    for file in resolved.files.iter().cloned().chain(named) {
+        hasher.write(&std::fs::read(file).unwrap_or_default());
+    }
+    hasher.finish()
+}
+
+impl Service<Request<Body>> for Login {
+    type Response = Response<Body>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<Body>, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move {
+            let ready = shared.ready().await?;
+            let again = copy(&request);
+            let answer = send(&ready, request).await;
+            let Some(again) = again else {
+                return answer.map_err(Into::into);
+            };
+            let refused = answer
+                .as_ref()
+                .is_ok_and(|answer| answer.status() == StatusCode::UNAUTHORIZED);
+            let repeat = if refused {
+                shared.renew(ready.generation).await?
+            } else if answer.is_err() {
+                shared.moved(ready.generation).await?
+            } else {
+                false
+            };
+            if !repeat {
+                return answer.map_err(Into::into);
+            }
+            let ready = shared.ready().await?;
+            send(&ready, again).await.map_err(Into::into)
+        })
+    }
+}
+
+/// The same request once more, where its body can be had twice.
+fn copy(request: &Request<Body>) -> Option<Request<Body>> {
+    let mut again = Request::new(request.body().try_clone()?);
+    *again.method_mut() = request.method().clone();
+    *again.uri_mut() = request.uri().clone();
+    *again.headers_mut() = request.headers().clone();
+    Some(again)
+}
+
+async fn send(ready: &Ready, mut request: Request<Body>) -> Result<Response<Body>, kube::Error> {
+    if let Some(token) = &ready.token {
+        request.headers_mut().insert(AUTHORIZATION, token.clone());
+    }
+    ready.client.send(request).await
+}

@@ -1,0 +1,115 @@
+//! Everything that brings observations in: the API server's tables and the exporters' pages.
+//!
+//! [`start`] runs one task a table, one for the exporters and one that watches over the connection; all end when
+//! what it gives is dropped. Nothing here decides anything: whatever is seen, lost or refused is told.
+
+mod carried;
+pub mod client;
+pub mod counted;
+pub mod gate;
+pub mod kubeconfig;
+pub mod kubernetes;
+pub mod login;
+mod no_proxy;
+mod pace;
+pub mod plugin;
+mod pulse;
+pub mod scrape;
+pub mod server;
+pub mod serving;
+pub mod trouble;
+pub mod wire;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use crate::base::{Name, Names};
+use crate::exporter::Dialects;
+use crate::fleet::observe::{Observation, Table};
+
+use client::Connection;
+use kubernetes::Namespaces;
+use scrape::{ScrapeOptions, Scraper};
+
+/// What to observe, and whom to tell.
+pub struct StartOptions {
+    /// The way to the cluster.
+    pub connection: Connection,
+    /// Which namespaces.
+    pub namespaces: Namespaces,
+    /// Which tables; the others stay unknown.
+    pub tables: Vec<Table>,
+    /// What exporters' pages mean.
+    pub dialects: Arc<Dialects>,
+    /// How exporters are read; `None` reads none.
+    pub scrape: Option<ScrapeOptions>,
+    /// Where observations go, in batches.
+    pub out: mpsc::Sender<Vec<Observation>>,
+    /// The nodes on screen: their exporters are read first.
+    pub on_screen: watch::Receiver<BTreeSet<Name>>,
+}
+
+/// The running sources. Dropped, they all end.
+#[derive(Debug)]
+pub struct Sources {
+    _tasks: JoinSet<()>,
+}
+
+/// The paths that the read gate must let through for these dialects, and for Prometheus behind a service.
+pub fn proxied_paths(dialects: &Dialects) -> BTreeSet<String> {
+    let prometheus = [
+        "/api/v1/query",
+        "/api/v1/query_range",
+        "/api/v1/status/buildinfo",
+    ];
+    dialects
+        .iter()
+        .map(|dialect| dialect.discovery.path.clone())
+        .chain(prometheus.map(str::to_owned))
+        .collect()
+}
+
+/// Starts every source. Must be called within a tokio runtime.
+pub fn start(options: StartOptions) -> Sources {
+    let Connection { client, wire, .. } = options.connection;
+    let names = Arc::new(Mutex::new(Names::default()));
+    let mut tasks = JoinSet::new();
+    let mut serving = None;
+    if let Some(scrape) = options.scrape {
+        let (tell, news) = mpsc::unbounded_channel();
+        serving = Some(serving::Serving::new(Arc::clone(&options.dialects), tell));
+        let scraper = Scraper {
+            client: client.clone(),
+            wire: Arc::clone(&wire),
+            dialects: options.dialects,
+            names: Arc::clone(&names),
+            options: scrape,
+            out: options.out.clone(),
+            news,
+            on_screen: options.on_screen,
+        };
+        tasks.spawn(scraper.run());
+    }
+    let server = Arc::new(server::Api::new(client.clone()));
+    tasks.spawn(pulse::run(
+        Arc::clone(&wire),
+        Arc::clone(&server),
+        options.out.clone(),
+    ));
+    let shared = Arc::new(kubernetes::Shared {
+        client,
+        wire,
+        server,
+        namespaces: options.namespaces,
+        names,
+        out: options.out,
+        serving,
+    });
+    for table in options.tables {
+        tasks.spawn(kubernetes::follow(Arc::clone(&shared), table));
+    }
+    Sources { _tasks: tasks }
+}

@@ -1,0 +1,95 @@
+//! The connection as a whole: is the server there, how fast, what does its clock say, how much do we ask of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::base::Name;
+use crate::fleet::observe::{Observation, SourceHealth, SourceState};
+
+use super::server::Api;
+use super::trouble::Trouble;
+use super::wire::{Class, Wire};
+
+/// The server is asked for its version this often.
+const EVERY: Duration = Duration::from_secs(30);
+
+/// A server that does not answer is asked this often: the others wait for it to return.
+const WHEN_LOST: Duration = Duration::from_secs(4);
+
+/// The clock and the counts are looked at this often.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// How long the server may take for its version.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A skew that moves by more than this is told anew, milliseconds.
+const MOVED: i64 = 1000;
+
+/// Runs until nobody listens or it is dropped.
+pub(super) async fn run(wire: Arc<Wire>, server: Arc<Api>, out: mpsc::Sender<Vec<Observation>>) {
+    let mut told: Option<i64> = None;
+    let mut errors = 0;
+    let mut asked = None;
+    let mut every = EVERY;
+    loop {
+        let now = wire.local();
+        let mut batch = Vec::new();
+        if asked.is_none_or(|at| now.since(at) >= every.into()) {
+            asked = Some(now);
+            let (state, message) = match tokio::time::timeout(PATIENCE, server.version()).await {
+                Ok(Ok(version)) => (SourceState::Live, version.name().to_owned()),
+                Ok(Err(error)) => (SourceState::Lost, words(&error)),
+                Err(_) => (
+                    SourceState::Lost,
+                    format!(
+                        "the API server does not answer within {} s",
+                        PATIENCE.as_secs()
+                    ),
+                ),
+            };
+            errors += u64::from(state == SourceState::Lost);
+            every = if state == SourceState::Lost {
+                WHEN_LOST
+            } else {
+                EVERY
+            };
+            let figures = wire.figures(Class::Server);
+            batch.push(Observation::Source(SourceHealth {
+                name: Name::new("api"),
+                kind: Name::new("kubernetes"),
+                state,
+                last_ok: figures.last_ok,
+                patience: EVERY * 3,
+                latency_ms: figures.latency_ms,
+                errors,
+                series_used: None,
+                series_skipped: None,
+                calls_per_minute: Some(wire.calls_per_minute()),
+                message,
+            }));
+        }
+        if let Some(skew) = wire.skew_ms()
+            && told.is_none_or(|told| (told - skew).abs() > MOVED)
+        {
+            told = Some(skew);
+            batch.insert(0, Observation::Skew(skew));
+        }
+        if !batch.is_empty() && out.send(batch).await.is_err() {
+            return;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(LOOK) => {}
+            () = out.closed() => return,
+        }
+    }
+}
+
+fn words(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => format!("{}: the API server does not say its version ({})", status.code, super::trouble::clipped(&status.message)),
+        kube::Error::SerdeError(_) => "the answer to GET /version is not what a Kubernetes API sends; check the server's address in the kubeconfig".to_owned(),
+        other => Trouble::of_transport(other).message,
+    }
+}

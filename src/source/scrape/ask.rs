@@ -1,0 +1,272 @@
+//! How a page is asked for: through the API server's pod proxy, or at an address.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use http::header::{AUTHORIZATION, HeaderMap};
+use http::{HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
+use http_body_util::BodyExt;
+use kube::Client;
+use kube::client::Body;
+
+use crate::base::ObjectKey;
+use crate::source::trouble::Trouble;
+
+use super::page::{Asked, NoPage, Why, beginning, gathered, headers, refusal, unpacked};
+
+/// An exporter that no pod of the cluster serves, as the settings name it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Endpoint {
+    /// Its name under `sources`.
+    pub name: String,
+    /// Address of its page.
+    pub url: String,
+    /// The node that the page is about, where the page does not say.
+    pub node: Option<String>,
+    /// Headers to send.
+    pub headers: BTreeMap<String, String>,
+    /// File that holds a bearer token; read at each request, for tokens change.
+    pub bearer_file: Option<PathBuf>,
+    /// File that holds the CA of its certificate.
+    pub ca_file: Option<PathBuf>,
+}
+
+/// A page's place behind the API server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PodPage {
+    /// The pod.
+    pub pod: ObjectKey,
+    /// Its address.
+    pub ip: Option<String>,
+    /// Port.
+    pub port: u16,
+    /// `http` or `https`.
+    pub scheme: String,
+    /// Path from `/`.
+    pub path: String,
+}
+
+impl PodPage {
+    /// The path through the API server's proxy.
+    pub fn proxy_path(&self) -> String {
+        let scheme = if self.scheme == "https" { "https:" } else { "" };
+        format!(
+            "/api/v1/namespaces/{}/pods/{scheme}{}:{}/proxy{}",
+            self.pod.namespace, self.pod.name, self.port, self.path
+        )
+    }
+
+    /// The address of the page itself; `None` while the pod has none.
+    pub fn direct_url(&self) -> Option<String> {
+        let ip = self.ip.as_deref()?;
+        let host = if ip.contains(':') {
+            format!("[{ip}]")
+        } else {
+            ip.to_owned()
+        };
+        Some(format!(
+            "{}://{host}:{}{}",
+            self.scheme, self.port, self.path
+        ))
+    }
+}
+
+/// Asks for the page of a pod through the API server.
+///
+/// # Errors
+/// Why there is no page.
+pub async fn through_proxy(
+    client: &Client,
+    page: &PodPage,
+    limit: Duration,
+) -> Result<Vec<u8>, NoPage> {
+    let uri: Uri = page
+        .proxy_path()
+        .parse()
+        .map_err(|_| NoPage::failed("the pod's name makes no address"))?;
+    let mut request = Request::new(Body::empty());
+    *request.method_mut() = Method::GET;
+    *request.uri_mut() = uri;
+    *request.headers_mut() = headers();
+    within(limit, async {
+        let answer = client
+            .send(request)
+            .await
+            .map_err(|error| NoPage::failed(Trouble::of_transport(&error).message))?;
+        let (parts, body) = answer.into_parts();
+        let body = body
+            .into_data_stream()
+            .map(|part| part.map_err(|error| error.to_string()));
+        read(parts.status, &parts.headers, body, Asked::ThroughProxy).await
+    })
+    .await
+}
+
+/// Clients for pages outside the API server, one for each way to trust.
+#[derive(Debug)]
+pub struct Direct {
+    /// For pods: certificates of pods are rarely signed by anybody; nothing secret is sent to them.
+    pods: Result<reqwest::Client, String>,
+    /// For endpoints without a CA of their own.
+    endpoints: Result<reqwest::Client, String>,
+}
+
+impl Default for Direct {
+    fn default() -> Self {
+        // Several crypto providers may be linked in: name the one to use. A second call is refused, rightly.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let pods = base().no_proxy().tls_danger_accept_invalid_certs(true);
+        Self {
+            pods: pods.build().map_err(|error| error.to_string()),
+            endpoints: base().build().map_err(|error| error.to_string()),
+        }
+    }
+}
+
+fn base() -> reqwest::ClientBuilder {
+    reqwest::Client::builder()
+        .user_agent(crate::source::counted::AGENT)
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(Duration::from_secs(5))
+        .pool_max_idle_per_host(1)
+        .user_agent(concat!("stokehold/", env!("CARGO_PKG_VERSION")))
+}
+
+impl Direct {
+    /// Asks for the page of a pod at its address.
+    ///
+    /// # Errors
+    /// Why there is no page.
+    pub async fn pod(&self, page: &PodPage, limit: Duration) -> Result<Vec<u8>, NoPage> {
+        let url = page
+            .direct_url()
+            .ok_or_else(|| NoPage::failed("the pod has no address yet"))?;
+        let client = self.pods.as_ref().map_err(NoPage::failed)?;
+        fetch(client, &url, headers(), limit).await
+    }
+
+    /// Asks for the page of an endpoint.
+    ///
+    /// # Errors
+    /// Why there is no page, or what is wrong with the settings of the endpoint.
+    pub async fn endpoint(&self, endpoint: &Endpoint, limit: Duration) -> Result<Vec<u8>, NoPage> {
+        let mut asked = headers();
+        for (name, value) in &endpoint.headers {
+            let header = HeaderName::try_from(name.as_str())
+                .ok()
+                .zip(HeaderValue::try_from(value.as_str()).ok());
+            let (name, value) = header.ok_or_else(|| {
+                NoPage::failed(format!(
+                    "\"{name}\" is no header that can be sent; correct [[scrape.target]] {}",
+                    endpoint.name
+                ))
+            })?;
+            asked.insert(name, value);
+        }
+        if let Some(file) = &endpoint.bearer_file {
+            let read = |words: String| {
+                NoPage::failed(format!("the bearer_file {} {words}", file.display()))
+            };
+            let token = tokio::fs::read_to_string(file)
+                .await
+                .map_err(|error| read(format!("cannot be read ({error})")))?;
+            let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim()))
+                .map_err(|_| read("does not hold a token".to_owned()))?;
+            value.set_sensitive(true);
+            asked.insert(AUTHORIZATION, value);
+        }
+        let own;
+        let client = match &endpoint.ca_file {
+            None => self.endpoints.as_ref().map_err(NoPage::failed)?,
+            Some(file) => {
+                let wrong = |words: String| {
+                    NoPage::failed(format!("the ca_file {} {words}", file.display()))
+                };
+                let pem = tokio::fs::read(file)
+                    .await
+                    .map_err(|error| wrong(format!("cannot be read ({error})")))?;
+                let certificates = reqwest::Certificate::from_pem_bundle(&pem)
+                    .map_err(|_| wrong("holds no certificate in PEM".to_owned()))?;
+                own = base()
+                    .tls_certs_only(certificates)
+                    .build()
+                    .map_err(|error| wrong(format!("cannot be used ({error})")))?;
+                &own
+            }
+        };
+        fetch(client, &endpoint.url, asked, limit).await
+    }
+}
+
+async fn fetch(
+    client: &reqwest::Client,
+    url: &str,
+    asked: HeaderMap,
+    limit: Duration,
+) -> Result<Vec<u8>, NoPage> {
+    within(limit, async {
+        let answer = client
+            .get(url)
+            .headers(asked)
+            .send()
+            .await
+            .map_err(|error| {
+                // The address may hold a password: it stays out of messages.
+                NoPage::failed(unreachable(&error.without_url()))
+            })?;
+        let (status, headers) = (answer.status(), answer.headers().clone());
+        let body = answer
+            .bytes_stream()
+            .map(|part| part.map_err(|error| error.without_url().to_string()));
+        read(status, &headers, body, Asked::Directly).await
+    })
+    .await
+}
+
+fn unreachable(error: &reqwest::Error) -> String {
+    let text = crate::source::kubeconfig::flat(error);
+    let lower = text.to_ascii_lowercase();
+    let words = if error.is_builder() {
+        "the address is not one that can be asked; correct it"
+    } else if lower.contains("refused") {
+        "nothing listens there; check address and port, and whether the exporter runs"
+    } else if lower.contains("certificate") || lower.contains("tls") || lower.contains("handshake")
+    {
+        "no TLS connection; give the ca_file of its certificate, or check http against https"
+    } else if lower.contains("dns") || lower.contains("lookup") {
+        "the name does not resolve; check the address"
+    } else {
+        "it cannot be reached from here; check the address, the network, and network policies"
+    };
+    format!("{words} ({})", crate::source::trouble::clipped(&text))
+}
+
+async fn read(
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: impl futures::Stream<Item = Result<Bytes, String>>,
+    asked: Asked,
+) -> Result<Vec<u8>, NoPage> {
+    if !status.is_success() {
+        return Err(refusal(status, asked, headers, &beginning(body).await));
+    }
+    unpacked(headers, gathered(body).await?)
+}
+
+async fn within(
+    limit: Duration,
+    page: impl Future<Output = Result<Vec<u8>, NoPage>>,
+) -> Result<Vec<u8>, NoPage> {
+    tokio::time::timeout(limit, page).await.unwrap_or_else(|_| {
+        Err(NoPage {
+            why: Why::Failed,
+            message: format!(
+                "no answer within {} s; it hangs, or a firewall drops what we send",
+                limit.as_secs()
+            ),
+        })
+    })
+}

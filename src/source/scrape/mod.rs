@@ -1,0 +1,582 @@
+//! Exporters' pages: found by the pods that serve them, asked for politely, read in their dialect.
+
+pub mod ask;
+pub mod page;
+pub mod schedule;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use kube::Client;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use crate::base::{Moment, Name, Names, ObjectKey};
+use crate::exporter::{Dialects, Rates, Read, Report, Target, read};
+use crate::fleet::observe::{Observation, SourceHealth, SourceState};
+use crate::fleet::reading::Page;
+
+use super::serving::{ServingNews, ServingPod};
+use super::wire::Wire;
+pub use ask::Endpoint;
+use ask::{Direct, PodPage};
+use page::{NoPage, Why};
+use schedule::{Ended, Next, Schedule, Way};
+
+/// How exporters in pods are read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Mode {
+    /// Through the API server.
+    Proxy,
+    /// At their pods' addresses.
+    Direct,
+    /// Through the API server, or at their addresses where that is refused.
+    #[default]
+    Auto,
+}
+
+/// How exporters are read.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ScrapeOptions {
+    /// Which way.
+    pub mode: Mode,
+    /// Most requests a second through the API server's proxy.
+    pub per_second: f64,
+    /// Most requests under way at one time.
+    pub in_flight: usize,
+    /// How long one page may take at most; a dialect may be stricter.
+    pub timeout: Duration,
+    /// Exporters that no pod of the cluster serves.
+    pub endpoints: Vec<Endpoint>,
+}
+
+impl Default for ScrapeOptions {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Auto,
+            per_second: 20.0,
+            in_flight: 16,
+            timeout: Duration::from_secs(10),
+            endpoints: Vec::new(),
+        }
+    }
+}
+
+/// A page that nobody's dialect is known for yet is asked for this often.
+const UNKNOWN_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Where the proxy is refused, it is tried again after this time.
+const RETRY_PROXY: Duration = Duration::from_secs(600);
+
+/// Pages above this size are read on a thread of their own.
+const LARGE: usize = 256 << 10;
+
+/// What the scraper is made of.
+pub(super) struct Scraper {
+    pub client: Client,
+    pub wire: Arc<Wire>,
+    pub dialects: Arc<Dialects>,
+    pub names: Arc<Mutex<Names>>,
+    pub options: ScrapeOptions,
+    pub out: mpsc::Sender<Vec<Observation>>,
+    pub news: mpsc::UnboundedReceiver<ServingNews>,
+    pub on_screen: watch::Receiver<BTreeSet<Name>>,
+}
+
+/// Where a page is.
+#[derive(Clone, Debug)]
+enum Spot {
+    Pod(PodPage),
+    Endpoint(Arc<Endpoint>),
+}
+
+/// A target and what is known of it.
+struct Known {
+    name: Name,
+    dialect: Option<Name>,
+    pod: Option<ServingPod>,
+    node: Option<Name>,
+    spot: Spot,
+    interval: Duration,
+    timeout: Duration,
+    rates: Rates,
+    asked: VecDeque<Moment>,
+    last_ok: Option<Moment>,
+    errors: u64,
+}
+
+/// What came of one request.
+struct Outcome {
+    id: u64,
+    way: Way,
+    latency_ms: u32,
+    page: Result<(Read, Rates, Moment), NoPage>,
+}
+
+struct State {
+    schedule: Schedule,
+    targets: BTreeMap<u64, Known>,
+    by_pod: BTreeMap<ObjectKey, u64>,
+    listed: Option<BTreeSet<ObjectKey>>,
+    last_id: u64,
+    /// Namespaces in which the proxy is refused to us, since when and in which words.
+    refused: BTreeMap<Name, (Moment, String)>,
+}
+
+impl Scraper {
+    /// Scrapes until nobody listens or it is dropped.
+    pub(super) async fn run(mut self) {
+        let mut state = State {
+            schedule: Schedule::new(self.options.per_second, self.options.in_flight),
+            targets: BTreeMap::new(),
+            by_pod: BTreeMap::new(),
+            listed: None,
+            last_id: 0,
+            refused: BTreeMap::new(),
+        };
+        let direct = Arc::new(Direct::default());
+        let told = self.add_endpoints(&mut state);
+        if !told.is_empty() && self.out.send(told).await.is_err() {
+            return;
+        }
+        let mut under_way: JoinSet<Outcome> = JoinSet::new();
+        let mut pods_told = true;
+        let mut screen_told = true;
+        loop {
+            let wake = loop {
+                match state.schedule.next(self.wire.local()) {
+                    Next::Ask(id) => self.start(&mut state, id, &direct, &mut under_way),
+                    Next::Wait(until) => break Some(until),
+                    Next::Rest => break None,
+                }
+            };
+            let nap = async {
+                match wake {
+                    Some(until) => {
+                        let left = until.since(self.wire.local()).millis();
+                        tokio::time::sleep(Duration::from_millis(left.max(1))).await;
+                    }
+                    None => std::future::pending().await,
+                }
+            };
+            let gone = tokio::select! {
+                news = self.news.recv(), if pods_told => match news {
+                    Some(news) => self.hear(&mut state, news),
+                    None => { pods_told = false; Vec::new() }
+                },
+                changed = self.on_screen.changed(), if screen_told => {
+                    match changed {
+                        Ok(()) => {
+                            let nodes: Vec<Name> = self.on_screen.borrow_and_update().iter().cloned().collect();
+                            state.schedule.look_at(nodes);
+                        }
+                        Err(_) => screen_told = false,
+                    }
+                    Vec::new()
+                }
+                Some(ended) = under_way.join_next(), if !under_way.is_empty() => match ended {
+                    Ok(outcome) => self.end(&mut state, outcome),
+                    Err(error) => {
+                        tracing::error!(%error, "a scrape ended without an outcome");
+                        Vec::new()
+                    }
+                },
+                () = nap => Vec::new(),
+                () = self.out.closed() => return,
+            };
+            if !gone.is_empty() && self.out.send(gone).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn add_endpoints(&self, state: &mut State) -> Vec<Observation> {
+        let mut told = Vec::new();
+        for endpoint in self.options.endpoints.clone() {
+            state.last_id += 1;
+            let id = state.last_id;
+            let node = endpoint.node.as_deref().map(Name::new);
+            let known = Known {
+                name: Name::from(endpoint.name.clone()),
+                dialect: None,
+                pod: None,
+                node: node.clone(),
+                spot: Spot::Endpoint(Arc::new(endpoint)),
+                interval: UNKNOWN_INTERVAL,
+                timeout: self.options.timeout,
+                rates: Rates::default(),
+                asked: VecDeque::new(),
+                last_ok: None,
+                errors: 0,
+            };
+            told.push(Observation::Source(waiting(&known)));
+            state.targets.insert(id, known);
+            state
+                .schedule
+                .add(id, node, UNKNOWN_INTERVAL, Way::Direct, self.wire.local());
+        }
+        told
+    }
+
+    /// Takes in news of a pod; gives what is to be told in turn.
+    fn hear(&self, state: &mut State, news: ServingNews) -> Vec<Observation> {
+        match news {
+            ServingNews::Begin => state.listed = Some(BTreeSet::new()),
+            ServingNews::End => {
+                if let Some(listed) = state.listed.take() {
+                    let gone: Vec<ObjectKey> = state
+                        .by_pod
+                        .keys()
+                        .filter(|key| !listed.contains(*key))
+                        .cloned()
+                        .collect();
+                    return gone.iter().filter_map(|key| forget(state, key)).collect();
+                }
+            }
+            ServingNews::Gone(key) => return forget(state, &key).into_iter().collect(),
+            ServingNews::Seen(pod) => {
+                if let Some(listed) = &mut state.listed {
+                    listed.insert(pod.key.clone());
+                }
+                return self.see(state, pod);
+            }
+        }
+        Vec::new()
+    }
+
+    fn see(&self, state: &mut State, pod: ServingPod) -> Vec<Observation> {
+        let mut gone = Vec::new();
+        if let Some(id) = state.by_pod.get(&pod.key) {
+            let known = state.targets.get(id).and_then(|known| known.pod.as_ref());
+            if known == Some(&pod) {
+                return gone;
+            }
+            // Another incarnation, port or address: what was known of the old one does not hold.
+            gone.extend(forget(state, &pod.key));
+        }
+        let Some(dialect) = self.dialects.get(&pod.dialect) else {
+            return gone;
+        };
+        state.last_id += 1;
+        let id = state.last_id;
+        let spot = Spot::Pod(PodPage {
+            pod: pod.key.clone(),
+            ip: pod.ip.as_deref().map(str::to_owned),
+            port: pod.port,
+            scheme: dialect.discovery.scheme.clone(),
+            path: dialect.discovery.path.clone(),
+        });
+        let known = Known {
+            name: Name::from(format!("{} {}", dialect.name, pod.key)),
+            dialect: Some(dialect.name.clone()),
+            node: pod.node.clone(),
+            spot,
+            interval: dialect.interval,
+            timeout: dialect.timeout.min(self.options.timeout),
+            rates: Rates::default(),
+            asked: VecDeque::new(),
+            last_ok: None,
+            errors: 0,
+            pod: Some(pod.clone()),
+        };
+        let way = self.way(state, &pod.key.namespace, self.wire.local());
+        state.schedule.add(
+            id,
+            pod.node.clone(),
+            dialect.interval,
+            way,
+            self.wire.local(),
+        );
+        state.by_pod.insert(pod.key.clone(), id);
+        // Replaced under the same name: its row goes on instead of ending.
+        gone.retain(|observation| !matches!(observation, Observation::SourceGone(name) if *name == known.name));
+        gone.push(Observation::Source(waiting(&known)));
+        state.targets.insert(id, known);
+        gone
+    }
+
+    /// The way to the pods of a namespace at this time.
+    fn way(&self, state: &State, namespace: &Name, now: Moment) -> Way {
+        match self.options.mode {
+            Mode::Proxy => Way::Proxy,
+            Mode::Direct => Way::Direct,
+            Mode::Auto => {
+                let lately = state
+                    .refused
+                    .get(namespace)
+                    .is_some_and(|(since, _)| now.since(*since) < RETRY_PROXY.into());
+                if lately { Way::Direct } else { Way::Proxy }
+            }
+        }
+    }
+
+    fn start(
+        &self,
+        state: &mut State,
+        id: u64,
+        direct: &Arc<Direct>,
+        under_way: &mut JoinSet<Outcome>,
+    ) {
+        let sent = self.wire.local();
+        let way = match state.targets.get(&id).map(|known| &known.spot) {
+            Some(Spot::Pod(page)) => self.way(state, &page.pod.namespace, sent),
+            _ => Way::Direct,
+        };
+        let Some(known) = state.targets.get_mut(&id) else {
+            state.schedule.ended(id, Ended::Badly, sent);
+            return;
+        };
+        known.asked.push_back(sent);
+        let (client, wire, direct) = (
+            self.client.clone(),
+            Arc::clone(&self.wire),
+            Arc::clone(direct),
+        );
+        let (dialects, names) = (Arc::clone(&self.dialects), Arc::clone(&self.names));
+        let (spot, timeout, rates) = (known.spot.clone(), known.timeout, known.rates.clone());
+        let (dialect, node) = (known.dialect.clone(), known.node.clone());
+        let pod = known.pod.as_ref().map(|pod| pod.key.clone());
+        under_way.spawn(async move {
+            let body = match &spot {
+                Spot::Pod(page) if way == Way::Proxy => {
+                    ask::through_proxy(&client, page, timeout).await
+                }
+                Spot::Pod(page) => direct.pod(page, timeout).await,
+                Spot::Endpoint(endpoint) => direct.endpoint(endpoint, timeout).await,
+            };
+            let latency_ms = u32::try_from(wire.local().since(sent).millis()).unwrap_or(u32::MAX);
+            let at = wire.now();
+            let page = match body {
+                Ok(body) => {
+                    let job = Job {
+                        dialects,
+                        body,
+                        dialect,
+                        pod,
+                        node,
+                        names,
+                        rates,
+                        at,
+                    };
+                    job.read().await
+                }
+                Err(no) => Err(no),
+            };
+            Outcome {
+                id,
+                way,
+                latency_ms,
+                page,
+            }
+        });
+    }
+
+    fn end(&self, state: &mut State, outcome: Outcome) -> Vec<Observation> {
+        let now = self.wire.local();
+        let namespace = state
+            .targets
+            .get(&outcome.id)
+            .and_then(|known| known.pod.as_ref())
+            .map(|pod| pod.key.namespace.clone());
+        let mut how = match &outcome.page {
+            Ok(_) => Ended::Well,
+            Err(no) => match no.why {
+                Why::Throttled(wait) => Ended::Throttled(wait),
+                _ => Ended::Badly,
+            },
+        };
+        if let (Some(namespace), Way::Proxy) = (&namespace, outcome.way) {
+            match &outcome.page {
+                Ok(_) => drop(state.refused.remove(namespace)),
+                Err(no) if no.why == Why::Refused => {
+                    state
+                        .refused
+                        .insert(namespace.clone(), (now, no.message.clone()));
+                    if self.options.mode == Mode::Auto {
+                        how = Ended::Elsewhere;
+                    }
+                }
+                Err(_) => {}
+            }
+        }
+        state.schedule.ended(outcome.id, how, now);
+        if let Some(namespace) = &namespace {
+            let way = self.way(state, namespace, now);
+            state.schedule.send_by(outcome.id, way);
+        }
+        let round = state.schedule.round();
+        let through_proxy = namespace
+            .and_then(|namespace| state.refused.get(&namespace))
+            .map(|(_, words)| words.clone());
+        let Some(known) = state.targets.get_mut(&outcome.id) else {
+            return Vec::new();
+        };
+        let minute_ago = now.minus(Duration::from_secs(60));
+        while known.asked.front().is_some_and(|at| *at < minute_ago) {
+            known.asked.pop_front();
+        }
+        let mut told = Vec::new();
+        let (report, message) = match outcome.page {
+            Ok((read, rates, at)) => {
+                known.rates = rates;
+                known.last_ok = Some(at);
+                if let Some(dialect) = read
+                    .report
+                    .dialect
+                    .as_ref()
+                    .and_then(|name| self.dialects.get(name))
+                {
+                    known.dialect = Some(dialect.name.clone());
+                    if known.interval != dialect.interval {
+                        known.interval = dialect.interval;
+                        state.schedule.add(
+                            outcome.id,
+                            known.node.clone(),
+                            dialect.interval,
+                            Way::Direct,
+                            now,
+                        );
+                    }
+                }
+                let message = read.report.messages.join("; ");
+                if !read.readings.is_empty() {
+                    told.push(Observation::Page(Box::new(Page {
+                        node: known.node.clone(),
+                        at,
+                        interval: known.interval,
+                        readings: read.readings,
+                    })));
+                }
+                (Some(read.report), message)
+            }
+            Err(no) => {
+                known.errors += 1;
+                let message = match (through_proxy, outcome.way) {
+                    (Some(words), Way::Direct)
+                        if known.pod.is_some() && self.options.mode == Mode::Auto =>
+                    {
+                        format!("{}; and through the API server: {words}", no.message)
+                    }
+                    _ => no.message,
+                };
+                (None, message)
+            }
+        };
+        told.push(Observation::Source(row(
+            known,
+            outcome.latency_ms,
+            report.as_ref(),
+            message,
+            round,
+        )));
+        told
+    }
+}
+
+/// Forgets the target of a pod; gives the end of its row.
+fn forget(state: &mut State, key: &ObjectKey) -> Option<Observation> {
+    let id = state.by_pod.remove(key)?;
+    state.schedule.remove(id);
+    let known = state.targets.remove(&id)?;
+    Some(Observation::SourceGone(known.name))
+}
+
+/// The row of a target that has not been asked yet.
+fn waiting(known: &Known) -> SourceHealth {
+    SourceHealth {
+        name: known.name.clone(),
+        kind: known
+            .dialect
+            .clone()
+            .unwrap_or_else(|| Name::new("exporter")),
+        state: SourceState::Stale,
+        last_ok: None,
+        patience: known.interval.saturating_mul(3),
+        latency_ms: None,
+        errors: 0,
+        series_used: None,
+        series_skipped: None,
+        calls_per_minute: None,
+        message: "not asked yet".to_owned(),
+    }
+}
+
+/// The target's row under `sources`.
+fn row(
+    known: &Known,
+    latency_ms: u32,
+    report: Option<&Report>,
+    message: String,
+    round: Duration,
+) -> SourceHealth {
+    let understood = report.is_some_and(|report| report.dialect.is_some() || report.starting);
+    let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    SourceHealth {
+        name: known.name.clone(),
+        kind: known
+            .dialect
+            .clone()
+            .unwrap_or_else(|| Name::new("exporter")),
+        state: if understood {
+            SourceState::Live
+        } else {
+            SourceState::Lost
+        },
+        last_ok: known.last_ok,
+        // Two turns may be missed; a fleet larger than the budget takes longer for each.
+        patience: known
+            .interval
+            .max(round)
+            .saturating_mul(3)
+            .max(Duration::from_secs(90)),
+        latency_ms: Some(latency_ms),
+        errors: known.errors,
+        series_used: report.map(|report| count(report.series_used)),
+        series_skipped: report.map(|report| count(report.series_skipped + report.bad_lines)),
+        calls_per_minute: Some(count(known.asked.len())),
+        message,
+    }
+}
+
+/// A page and what it is read with.
+struct Job {
+    dialects: Arc<Dialects>,
+    body: Vec<u8>,
+    dialect: Option<Name>,
+    pod: Option<ObjectKey>,
+    node: Option<Name>,
+    names: Arc<Mutex<Names>>,
+    rates: Rates,
+    at: Moment,
+}
+
+impl Job {
+    fn done(mut self) -> (Read, Rates, Moment) {
+        let target = Target {
+            pod: self.pod,
+            node: self.node,
+            dialect: self.dialect.as_deref(),
+        };
+        let mut out = {
+            let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+            read(&self.dialects, &self.body, &target, &mut names)
+        };
+        self.rates.fill(self.at, &mut out);
+        (out, self.rates, self.at)
+    }
+
+    /// Reads the page; a large one on a thread where it holds up no other.
+    async fn read(self) -> Result<(Read, Rates, Moment), NoPage> {
+        if self.body.len() < LARGE {
+            return Ok(self.done());
+        }
+        tokio::task::spawn_blocking(move || self.done())
+            .await
+            .map_err(|_| {
+                NoPage::failed(
+                    "the page could not be read: a fault of this program, please report it",
+                )
+            })
+    }
+}

@@ -1,0 +1,363 @@
+//! One page over HTTP: asked for, bounded, unpacked, or refused in words that name the mend.
+
+use std::io::Read;
+use std::time::Duration;
+
+use bytes::Bytes;
+use flate2::read::MultiGzDecoder;
+use futures::{Stream, StreamExt};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
+use http::{HeaderValue, StatusCode};
+
+use crate::source::trouble::clipped;
+use crate::source::wire::retry_after;
+
+/// The largest page, unpacked. A page of 64 devices with a hundred metrics each takes 2 MiB.
+pub const LARGEST: usize = 16 << 20;
+
+/// The forms that are understood, the plainest first.
+pub const ACCEPTED: &str =
+    "text/plain;version=0.0.4;q=1,application/openmetrics-text;version=1.0.0;q=0.8,*/*;q=0.1";
+
+/// Why there is no page.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NoPage {
+    /// Sort of failure.
+    pub why: Why,
+    /// What failed and the mend.
+    pub message: String,
+}
+
+/// Sorts of failure that are met differently.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Why {
+    /// 429, with the wait that was asked for.
+    Throttled(Option<Duration>),
+    /// 401 or 403.
+    Refused,
+    /// Anything else.
+    Failed,
+}
+
+impl NoPage {
+    /// A failure of no special sort.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self {
+            why: Why::Failed,
+            message: message.into(),
+        }
+    }
+}
+
+/// The headers of a request for a page.
+pub fn headers() -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(ACCEPT, HeaderValue::from_static(ACCEPTED));
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+    headers
+}
+
+/// Where a page was asked for, which decides what a status means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Asked {
+    /// Through the API server.
+    ThroughProxy,
+    /// At the exporter itself.
+    Directly,
+}
+
+/// The mend of a status that is not success; `body` is the beginning of what came with it.
+pub fn refusal(status: StatusCode, asked: Asked, headers: &HeaderMap, body: &[u8]) -> NoPage {
+    let proxied = asked == Asked::ThroughProxy;
+    let said = said(body);
+    let code = status.as_u16();
+    let (why, words) = match (code, proxied) {
+        (401, true) => (
+            Why::Refused,
+            "the API server does not accept our credentials; log in again",
+        ),
+        (403, true) => (
+            Why::Refused,
+            "reading exporters through the API server is not allowed; ask for the verb get on pods/proxy (config/kubernetes/viewer.yaml), or set scrape.mode = \"direct\"",
+        ),
+        (401, false) => (
+            Why::Refused,
+            "the exporter wants credentials; give a bearer_file or headers for it under [[scrape.target]]",
+        ),
+        (403, false) => (
+            Why::Refused,
+            "the exporter does not let us read; check its access rules and our credentials for it",
+        ),
+        (404, true) => (
+            Why::Failed,
+            "the pod has gone, or serves no such path; check port and path of the dialect",
+        ),
+        (404, false) => (
+            Why::Failed,
+            "the exporter serves no such path; check the path",
+        ),
+        (429, _) => (
+            Why::Throttled(retry_after(headers)),
+            "throttled; we ask half as often for a while",
+        ),
+        (500, _) => (Why::Failed, "the exporter failed; its log says why"),
+        (502..=504, true) => (
+            Why::Failed,
+            "the API server cannot reach the exporter's pod; check that it listens on that port, and network policies",
+        ),
+        (502..=504, false) => (Why::Failed, "the exporter is not ready; its log says why"),
+        (300..=399, _) => (
+            Why::Failed,
+            "the exporter redirects elsewhere, which is not followed; give the final address",
+        ),
+        _ => (
+            Why::Failed,
+            "the exporter answers with an error; its log may say why",
+        ),
+    };
+    NoPage {
+        why,
+        message: format!("{code}: {words}{said}"),
+    }
+}
+
+/// What came with an error, in brackets: a Kubernetes Status says it in `message`, others in plain text.
+fn said(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let text = text.trim();
+    let message = serde_json::from_str::<serde_json::Value>(text)
+        .ok()
+        .and_then(|value| Some(value.get("message")?.as_str()?.to_owned()));
+    let words = message.unwrap_or_else(|| {
+        if text.starts_with(['<', '{']) {
+            String::new()
+        } else {
+            text.to_owned()
+        }
+    });
+    if words.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", clipped(&words))
+    }
+}
+
+/// Reads a body to its end, up to [`LARGEST`] bytes.
+///
+/// # Errors
+/// It is larger, or breaks off.
+pub async fn gathered<E: std::fmt::Display>(
+    body: impl Stream<Item = Result<Bytes, E>>,
+) -> Result<Vec<u8>, NoPage> {
+    let mut body = std::pin::pin!(body);
+    let mut out = Vec::new();
+    while let Some(part) = body.next().await {
+        let part = part.map_err(|error| {
+            NoPage::failed(format!(
+                "the page broke off: {}",
+                clipped(&error.to_string())
+            ))
+        })?;
+        if out.len() + part.len() > LARGEST {
+            return Err(too_large());
+        }
+        out.extend_from_slice(&part);
+    }
+    Ok(out)
+}
+
+/// The beginning of a body that explains an error.
+pub async fn beginning<E>(body: impl Stream<Item = Result<Bytes, E>>) -> Vec<u8> {
+    const ENOUGH: usize = 4096;
+    let mut body = std::pin::pin!(body);
+    let mut out = Vec::new();
+    while let Some(Ok(part)) = body.next().await {
+        out.extend_from_slice(&part[..part.len().min(ENOUGH - out.len())]);
+        if out.len() >= ENOUGH {
+            break;
+        }
+    }
+    out
+}
+
+/// The page as text bytes: unpacked where it is gzip, whether its headers say so or not.
+///
+/// # Errors
+/// It unpacks to more than [`LARGEST`], is damaged, is packed in another way, or is HTML.
+pub fn unpacked(headers: &HeaderMap, body: Vec<u8>) -> Result<Vec<u8>, NoPage> {
+    let encoding = headers
+        .get(CONTENT_ENCODING)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or("")
+        .trim()
+        .to_ascii_lowercase();
+    let packed = body.starts_with(&[0x1f, 0x8b]);
+    let plain = if packed {
+        let mut out = Vec::new();
+        let limit = u64::try_from(LARGEST).unwrap_or(u64::MAX) + 1;
+        MultiGzDecoder::new(&*body)
+            .take(limit)
+            .read_to_end(&mut out)
+            .map_err(|error| NoPage::failed(format!("the page is damaged gzip ({error}); is something between us and the exporter changing it?")))?;
+        if out.len() > LARGEST {
+            return Err(too_large());
+        }
+        out
+    } else if matches!(&*encoding, "" | "identity" | "gzip" | "x-gzip") {
+        body
+    } else {
+        return Err(NoPage::failed(format!(
+            "the page is packed as {}, which was not asked for; check the exporter",
+            clipped(&encoding)
+        )));
+    };
+    let html = headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(|kind| kind.to_ascii_lowercase().contains("html"));
+    let markup = plain.trim_ascii_start().first() == Some(&b'<');
+    if html && markup {
+        return Err(NoPage::failed(
+            "this is HTML, not metrics; check port and path (the page is mostly at /metrics)",
+        ));
+    }
+    Ok(plain)
+}
+
+fn too_large() -> NoPage {
+    NoPage::failed(format!(
+        "the page is larger than {} MiB and was not read; is it an exporter's?",
+        LARGEST >> 20
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        out.write_all(bytes).expect("memory takes it");
+        out.finish().expect("memory takes it")
+    }
+
+    #[test]
+    fn gzip_is_unpacked_and_bombs_are_refused() {
+        let none = HeaderMap::new();
+        assert_eq!(unpacked(&none, b"a 1\n".to_vec()), Ok(b"a 1\n".to_vec()));
+        assert_eq!(unpacked(&none, gzip(b"a 1\n")), Ok(b"a 1\n".to_vec()));
+        let mut two = gzip(b"a 1\n");
+        two.extend(gzip(b"b 2\n"));
+        assert_eq!(unpacked(&none, two), Ok(b"a 1\nb 2\n".to_vec()));
+        let bomb = gzip(&vec![b' '; LARGEST + 1]);
+        assert!(bomb.len() < 100_000);
+        assert!(
+            unpacked(&none, bomb)
+                .expect_err("too large")
+                .message
+                .contains("larger than 16 MiB")
+        );
+        let mut cut = gzip(&vec![b'x'; 100_000]);
+        cut.truncate(cut.len() / 2);
+        assert!(
+            unpacked(&none, cut)
+                .expect_err("damaged")
+                .message
+                .contains("damaged gzip")
+        );
+        let mut brotli = HeaderMap::new();
+        brotli.insert(CONTENT_ENCODING, HeaderValue::from_static("br"));
+        assert!(
+            unpacked(&brotli, b"??".to_vec())
+                .expect_err("unknown")
+                .message
+                .contains("br")
+        );
+    }
+
+    #[test]
+    fn html_is_named_as_such() {
+        let mut headers = HeaderMap::new();
+        headers.insert(
+            CONTENT_TYPE,
+            HeaderValue::from_static("text/html; charset=utf-8"),
+        );
+        let no = unpacked(&headers, b"\n<html>".to_vec()).expect_err("HTML");
+        assert!(no.message.contains("HTML"), "{}", no.message);
+        assert!(
+            unpacked(&headers, b"a 1\n".to_vec()).is_ok(),
+            "some exporters mislabel their page"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_body_without_end_is_cut() {
+        let endless = futures::stream::repeat_with(|| {
+            Ok::<_, std::io::Error>(Bytes::from_static(&[b'x'; 65_536]))
+        });
+        assert!(
+            gathered(endless)
+                .await
+                .expect_err("too large")
+                .message
+                .contains("larger")
+        );
+        let broken = futures::stream::iter([
+            Ok(Bytes::from_static(b"a")),
+            Err(std::io::Error::other("reset")),
+        ]);
+        assert!(
+            gathered(broken)
+                .await
+                .expect_err("broken")
+                .message
+                .contains("broke off: reset")
+        );
+    }
+
+    #[test]
+    fn every_status_names_its_mend() {
+        let status = br#"{"kind":"Status","message":"pods \"d\" is forbidden","code":403}"#;
+        let no = refusal(
+            StatusCode::FORBIDDEN,
+            Asked::ThroughProxy,
+            &HeaderMap::new(),
+            status,
+        );
+        assert_eq!(no.why, Why::Refused);
+        assert!(
+            no.message.contains("pods/proxy") && no.message.contains("is forbidden"),
+            "{}",
+            no.message
+        );
+        let no = refusal(
+            StatusCode::SERVICE_UNAVAILABLE,
+            Asked::ThroughProxy,
+            &HeaderMap::new(),
+            b"<html>no</html>",
+        );
+        assert!(
+            no.message.contains("cannot reach") && !no.message.contains('<'),
+            "{}",
+            no.message
+        );
+        let mut headers = HeaderMap::new();
+        headers.insert(http::header::RETRY_AFTER, HeaderValue::from_static("9"));
+        let no = refusal(
+            StatusCode::TOO_MANY_REQUESTS,
+            Asked::Directly,
+            &headers,
+            b"",
+        );
+        assert_eq!(no.why, Why::Throttled(Some(Duration::from_secs(9))));
+        for code in [401, 404, 500, 301, 418] {
+            let status = StatusCode::from_u16(code).expect("a status");
+            for asked in [Asked::ThroughProxy, Asked::Directly] {
+                let no = refusal(status, asked, &HeaderMap::new(), b"");
+                assert!(no.message.starts_with(&code.to_string()) && no.message.len() > 20);
+            }
+        }
+    }
+}

@@ -1,0 +1,541 @@
+//! Which exporter is asked next, and when: a machine without a clock or a socket.
+//!
+//! No target is asked sooner than its exporter has new values; requests through the API server's proxy keep a
+//! distance of a fixed share of a second, whoever they are for; targets on screen go first, but never alone; a
+//! target that fails is asked less and less often; and targets that have not proven themselves can take up no
+//! more than half the places, so that hung ones hold nobody up.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::Hasher;
+use std::time::Duration;
+
+use crate::base::{Moment, Name};
+
+/// Longest wait for a target that fails.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// A server that throttles gets half the requests for this long.
+const PENANCE: Duration = Duration::from_secs(120);
+
+/// How far the rate is halved at most: to a sixteenth.
+const LOWEST: u32 = 4;
+
+/// One in this many requests goes to a target off screen, when one is due.
+const FAIR: u64 = 4;
+
+/// Which way a target is asked.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Way {
+    /// Through the API server: within the budget.
+    Proxy,
+    /// At its own address.
+    Direct,
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// With a page.
+    Well,
+    /// Without one.
+    Badly,
+    /// Refused where it was asked: another way is open.
+    Elsewhere,
+    /// With 429; the server may have said for how long.
+    Throttled(Option<Duration>),
+}
+
+/// What to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Next {
+    /// Ask this target now.
+    Ask(u64),
+    /// Nothing to do before this moment.
+    Wait(Moment),
+    /// Nothing to do until something ends or changes.
+    Rest,
+}
+
+/// Where a target stands in the queue.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Rank {
+    near: bool,
+    way: Way,
+    proven: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Target {
+    node: Option<Name>,
+    interval: Duration,
+    /// The target's own place within its interval.
+    phase: Duration,
+    spread: bool,
+    due: Moment,
+    asked: Option<Moment>,
+    failures: u32,
+    rank: Rank,
+    running: bool,
+}
+
+/// The queue of all targets.
+#[derive(Debug)]
+pub struct Schedule {
+    targets: BTreeMap<u64, Target>,
+    queues: BTreeMap<Rank, BTreeSet<(Moment, u64)>>,
+    near: BTreeSet<Name>,
+    spacing: Duration,
+    slot: Moment,
+    halved: u32,
+    penance: Moment,
+    held: Moment,
+    /// Requests under way, and whether the target was proven when it was asked.
+    under_way: BTreeMap<u64, bool>,
+    places: usize,
+    asked: u64,
+}
+
+impl Schedule {
+    /// An empty queue that sends at most `per_second` requests a second through the proxy (at least one in ten
+    /// seconds) and has at most `places` under way.
+    pub fn new(per_second: f64, places: usize) -> Self {
+        let per_second = if per_second.is_finite() {
+            per_second.clamp(0.1, 1000.0)
+        } else {
+            20.0
+        };
+        Self {
+            targets: BTreeMap::new(),
+            queues: BTreeMap::new(),
+            near: BTreeSet::new(),
+            // Whole milliseconds, rounded up: never faster than asked for.
+            spacing: Duration::from_millis((1000.0 / per_second).ceil() as u64),
+            slot: Moment::from_millis(i64::MIN),
+            halved: 0,
+            penance: Moment::from_millis(i64::MIN),
+            held: Moment::from_millis(i64::MIN),
+            under_way: BTreeMap::new(),
+            places: places.max(1),
+            asked: 0,
+        }
+    }
+
+    /// Adds a target, to be asked as soon as there is room. One of the same id keeps its history.
+    pub fn add(&mut self, id: u64, node: Option<Name>, interval: Duration, way: Way, now: Moment) {
+        let near = node.as_ref().is_some_and(|node| self.near.contains(node));
+        if let Some(known) = self.targets.get_mut(&id) {
+            known.node = node;
+            known.interval = interval;
+            self.rerank(id, |rank| {
+                rank.near = near;
+                rank.way = way;
+            });
+            return;
+        }
+        let mut hasher = rustc_hash::FxHasher::default();
+        hasher.write_u64(id);
+        let share = (hasher.finish() >> 40) as f64 / f64::from(1u32 << 24);
+        let rank = Rank {
+            near,
+            way,
+            proven: false,
+        };
+        self.targets.insert(
+            id,
+            Target {
+                node,
+                interval,
+                phase: interval.mul_f64(share),
+                spread: false,
+                due: now,
+                asked: None,
+                failures: 0,
+                rank,
+                running: false,
+            },
+        );
+        self.queues.entry(rank).or_default().insert((now, id));
+    }
+
+    /// Forgets a target. A request under way still counts until it ends.
+    pub fn remove(&mut self, id: u64) {
+        if let Some(target) = self.targets.remove(&id) {
+            self.dequeue(target.rank, target.due, id);
+        }
+    }
+
+    /// Tells which nodes are on screen.
+    pub fn look_at(&mut self, nodes: impl IntoIterator<Item = Name>) {
+        self.near = nodes.into_iter().collect();
+        let moved: Vec<(u64, bool)> = self
+            .targets
+            .iter()
+            .map(|(id, target)| {
+                let near = target
+                    .node
+                    .as_ref()
+                    .is_some_and(|node| self.near.contains(node));
+                (*id, target.rank.near, near)
+            })
+            .filter(|(_, was, is)| was != is)
+            .map(|(id, _, is)| (id, is))
+            .collect();
+        for (id, near) in moved {
+            self.rerank(id, |rank| rank.near = near);
+        }
+    }
+
+    /// Sends a target another way from now on.
+    pub fn send_by(&mut self, id: u64, way: Way) {
+        self.rerank(id, |rank| rank.way = way);
+    }
+
+    /// How many targets there are.
+    pub fn len(&self) -> usize {
+        self.targets.len()
+    }
+
+    /// True when there is none.
+    pub fn is_empty(&self) -> bool {
+        self.targets.is_empty()
+    }
+
+    /// How long it takes to ask every target once through the proxy.
+    pub fn round(&self) -> Duration {
+        let proxied = self
+            .targets
+            .values()
+            .filter(|target| target.rank.way == Way::Proxy)
+            .count();
+        self.distance()
+            .saturating_mul(u32::try_from(proxied).unwrap_or(u32::MAX))
+    }
+
+    fn distance(&self) -> Duration {
+        self.spacing.saturating_mul(1 << self.halved)
+    }
+
+    fn rerank(&mut self, id: u64, change: impl FnOnce(&mut Rank)) {
+        let Some(target) = self.targets.get_mut(&id) else {
+            return;
+        };
+        let old = target.rank;
+        change(&mut target.rank);
+        let (new, due, running) = (target.rank, target.due, target.running);
+        if old != new && !running {
+            self.dequeue(old, due, id);
+            self.queues.entry(new).or_default().insert((due, id));
+        }
+    }
+
+    fn dequeue(&mut self, rank: Rank, due: Moment, id: u64) {
+        if let Some(queue) = self.queues.get_mut(&rank) {
+            queue.remove(&(due, id));
+        }
+    }
+
+    /// What to do at `now`. A target that it names counts as asked.
+    pub fn next(&mut self, now: Moment) -> Next {
+        if now >= self.penance && self.halved > 0 {
+            self.halved -= 1;
+            self.penance = now.plus(PENANCE);
+        }
+        if self.under_way.len() >= self.places {
+            return Next::Rest;
+        }
+        let unproven = self.under_way.values().filter(|proven| !**proven).count();
+        let room = unproven < self.places.div_ceil(2);
+        let open = self.slot.max(self.held);
+        let mut wake: Option<Moment> = None;
+        let mut best: Option<(bool, Moment, u64, Rank)> = None;
+        let off_screen = self.asked % FAIR == FAIR - 1;
+        for (rank, queue) in &self.queues {
+            let Some((due, id)) = queue.first() else {
+                continue;
+            };
+            if !rank.proven && !room {
+                continue;
+            }
+            let at = match rank.way {
+                Way::Proxy => (*due).max(open),
+                Way::Direct => *due,
+            };
+            if at > now {
+                wake = Some(wake.map_or(at, |known| known.min(at)));
+                continue;
+            }
+            let behind = rank.near == off_screen;
+            let candidate = (behind, *due, *id, *rank);
+            if best
+                .as_ref()
+                .is_none_or(|known| (candidate.0, candidate.1) < (known.0, known.1))
+            {
+                best = Some(candidate);
+            }
+        }
+        let Some((_, due, id, rank)) = best else {
+            return wake.map_or(Next::Rest, Next::Wait);
+        };
+        self.dequeue(rank, due, id);
+        if let Some(target) = self.targets.get_mut(&id) {
+            target.running = true;
+            target.asked = Some(now);
+        }
+        if rank.way == Way::Proxy {
+            self.slot = now.plus(self.distance());
+        }
+        self.under_way.insert(id, rank.proven);
+        self.asked += 1;
+        Next::Ask(id)
+    }
+
+    /// Takes note that a request has ended.
+    pub fn ended(&mut self, id: u64, how: Ended, now: Moment) {
+        self.under_way.remove(&id);
+        if let Ended::Throttled(wait) = how {
+            self.held = self
+                .held
+                .max(now.plus(wait.unwrap_or(Duration::from_secs(5))));
+            self.halved = (self.halved + 1).min(LOWEST);
+            self.penance = now.plus(PENANCE);
+        }
+        let Some(target) = self.targets.get_mut(&id) else {
+            return;
+        };
+        let asked = target.asked.unwrap_or(now);
+        let wait = match how {
+            Ended::Well => {
+                target.failures = 0;
+                target.rank.proven = true;
+                // Once, so that targets found together do not stay together.
+                let first = !std::mem::replace(&mut target.spread, true);
+                target.interval + if first { target.phase } else { Duration::ZERO }
+            }
+            Ended::Badly => {
+                target.failures = target.failures.saturating_add(1);
+                target.rank.proven = false;
+                target
+                    .interval
+                    .saturating_mul(1 << target.failures.min(10))
+                    .min(LONGEST.max(target.interval))
+            }
+            Ended::Throttled(_) => target.interval,
+            Ended::Elsewhere => Duration::ZERO,
+        };
+        target.running = false;
+        target.due = asked.plus(wait);
+        let (rank, due) = (target.rank, target.due);
+        self.queues.entry(rank).or_default().insert((due, id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const INTERVAL: Duration = Duration::from_secs(30);
+
+    fn at(millis: i64) -> Moment {
+        Moment::from_millis(millis)
+    }
+
+    /// Runs the machine for `span` ms; each target ends after what `life` says. Returns (moment, id) of each request.
+    fn drive(
+        schedule: &mut Schedule,
+        from: i64,
+        span: i64,
+        life: impl Fn(u64) -> (i64, Ended),
+    ) -> Vec<(i64, u64)> {
+        let mut asked = Vec::new();
+        let mut ends: BTreeSet<(i64, u64)> = BTreeSet::new();
+        let mut now = from;
+        while now < from + span {
+            while let Some((when, id)) = ends.first().copied().filter(|(when, _)| *when <= now) {
+                ends.pop_first();
+                schedule.ended(id, life(id).1, at(when));
+            }
+            let end = ends.first().map_or(from + span, |(when, _)| *when);
+            match schedule.next(at(now)) {
+                Next::Ask(id) => {
+                    asked.push((now, id));
+                    ends.insert((now + life(id).0, id));
+                }
+                Next::Wait(until) => now = until.millis().min(end).max(now + 1),
+                Next::Rest => now = end.max(now + 1),
+            }
+        }
+        // Whatever is under way ends before the next drive.
+        for (when, id) in ends {
+            schedule.ended(id, life(id).1, at(when));
+        }
+        asked
+    }
+
+    fn full(targets: u64, per_second: f64, places: usize) -> Schedule {
+        let mut schedule = Schedule::new(per_second, places);
+        for id in 0..targets {
+            schedule.add(
+                id,
+                Some(Name::from(format!("n{id}"))),
+                INTERVAL,
+                Way::Proxy,
+                at(0),
+            );
+        }
+        schedule
+    }
+
+    fn most_in_a_second(asked: &[(i64, u64)]) -> usize {
+        asked
+            .iter()
+            .map(|(start, _)| {
+                asked
+                    .iter()
+                    .filter(|(at, _)| (*start..start + 1000).contains(at))
+                    .count()
+            })
+            .max()
+            .unwrap_or(0)
+    }
+
+    #[test]
+    fn the_budget_is_kept_and_used() {
+        let mut schedule = full(2000, 20.0, 32);
+        let asked = drive(&mut schedule, 0, 60_000, |_| (40, Ended::Well));
+        assert!(most_in_a_second(&asked) <= 20);
+        assert_eq!(asked.len(), 1200, "all of the budget is used");
+        let round: BTreeSet<u64> = asked.iter().map(|(_, id)| *id).collect();
+        assert_eq!(round.len(), 1200, "nobody is asked twice while others wait");
+    }
+
+    #[test]
+    fn no_target_is_asked_within_its_interval() {
+        let mut schedule = full(50, 20.0, 32);
+        let asked = drive(&mut schedule, 0, 300_000, |_| (20, Ended::Well));
+        let mut last: BTreeMap<u64, i64> = BTreeMap::new();
+        for (when, id) in &asked {
+            if let Some(before) = last.insert(*id, *when) {
+                assert!(when - before >= 30_000, "{id} after {} ms", when - before);
+            }
+        }
+        assert!(asked.len() >= 50 * 9, "{}", asked.len());
+        // In the steady state they are spread over the interval, not in one burst.
+        let late: Vec<(i64, u64)> = asked
+            .iter()
+            .copied()
+            .filter(|(when, _)| *when > 120_000)
+            .collect();
+        assert!(most_in_a_second(&late) < 10, "{}", most_in_a_second(&late));
+    }
+
+    #[test]
+    fn a_failing_target_is_asked_less_and_less() {
+        let mut schedule = full(1, 20.0, 4);
+        let asked = drive(&mut schedule, 0, 3_600_000, |_| (20, Ended::Badly));
+        let gaps: Vec<i64> = asked.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
+        assert_eq!(gaps[..4], [60_000, 120_000, 240_000, 480_000]);
+        assert!(gaps[4..].iter().all(|gap| *gap == 600_000), "{gaps:?}");
+    }
+
+    #[test]
+    fn hung_targets_hold_nobody_up() {
+        let mut schedule = full(100, 20.0, 8);
+        // Three in four never answer; each takes the whole timeout of 10 s.
+        let life = |id: u64| {
+            if id.is_multiple_of(4) {
+                (50, Ended::Well)
+            } else {
+                (10_000, Ended::Badly)
+            }
+        };
+        drive(&mut schedule, 0, 600_000, life);
+        let asked = drive(&mut schedule, 600_000, 300_000, life);
+        for id in (0..100).step_by(4) {
+            let times = asked.iter().filter(|(_, asked)| *asked == id).count();
+            assert!(times >= 9, "{id} was asked {times} times in ten intervals");
+        }
+    }
+
+    #[test]
+    fn what_is_on_screen_goes_first_but_not_alone() {
+        let mut schedule = full(4000, 20.0, 32);
+        schedule.look_at((3000..3500).map(|id| Name::from(format!("n{id}"))));
+        let asked = drive(&mut schedule, 0, 20_000, |_| (20, Ended::Well));
+        let near = asked
+            .iter()
+            .filter(|(_, id)| (3000..3500).contains(id))
+            .count();
+        assert_eq!((asked.len(), near), (400, 300));
+        schedule.look_at([]);
+        let after = drive(&mut schedule, 20_000, 5_000, |_| (20, Ended::Well));
+        assert!(
+            after.iter().all(|(_, id)| *id < 3000),
+            "the oldest come first again"
+        );
+    }
+
+    #[test]
+    fn throttling_is_obeyed_and_halves_the_rate() {
+        let mut schedule = full(4000, 20.0, 32);
+        let first = schedule.next(at(0));
+        let Next::Ask(id) = first else {
+            panic!("{first:?}")
+        };
+        schedule.ended(id, Ended::Throttled(Some(Duration::from_secs(7))), at(10));
+        assert_eq!(schedule.next(at(20)), Next::Wait(at(7010)));
+        let asked = drive(&mut schedule, 7010, 60_000, |_| (20, Ended::Well));
+        assert!(
+            most_in_a_second(&asked) <= 10,
+            "{}",
+            most_in_a_second(&asked)
+        );
+        let later = drive(&mut schedule, 300_000, 10_000, |_| (20, Ended::Well));
+        assert_eq!(most_in_a_second(&later), 20, "forgiven after a while");
+    }
+
+    #[test]
+    fn direct_targets_need_no_budget() {
+        let mut schedule = full(10, 1.0, 32);
+        for id in 100..110 {
+            schedule.add(id, None, INTERVAL, Way::Direct, at(0));
+        }
+        let asked = drive(&mut schedule, 0, 2000, |_| (20, Ended::Well));
+        assert_eq!(asked.iter().filter(|(_, id)| *id >= 100).count(), 10);
+        assert_eq!(asked.iter().filter(|(_, id)| *id < 100).count(), 2);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+        #[test]
+        fn whatever_happens_the_laws_hold(
+            targets in 1u64..60,
+            per_second in 1u32..40,
+            places in 1usize..20,
+            lives in prop::collection::vec((1i64..12_000, 0u8..4), 1..8),
+        ) {
+            let mut schedule = full(targets, f64::from(per_second), places);
+            let asked = drive(&mut schedule, 0, 120_000, |id| {
+                let (life, how) = lives[usize::try_from(id).unwrap_or(0) % lives.len()];
+                let how = match how {
+                    0 => Ended::Badly,
+                    1 => Ended::Throttled(None),
+                    _ => Ended::Well,
+                };
+                (life, how)
+            });
+            prop_assert!(most_in_a_second(&asked) <= per_second as usize);
+            let mut last: BTreeMap<u64, i64> = BTreeMap::new();
+            for (when, id) in &asked {
+                if let Some(before) = last.insert(*id, *when) {
+                    prop_assert!(when - before >= 30_000);
+                }
+            }
+            prop_assert!(!asked.is_empty());
+        }
+    }
+}

@@ -1,0 +1,3 @@
+module stokehold.dev/live/exposition
+
+go 1.26.0

@@ -1,0 +1,40 @@
+# What the scripts of this folder share. Sourced, never run.
+
+LIVE_HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+LIVE_CACHE=${STOKEHOLD_LIVE_CACHE:-$HOME/.cache/stokehold-live}
+LIVE_DIR=${STOKEHOLD_LIVE_DIR:-$LIVE_CACHE/run}
+LIVE_PROGRAMS=(etcd kwok kube-apiserver kube-controller-manager kube-scheduler kubectl exposition)
+
+say() { printf 'live: %s\n' "$*" >&2; }
+die() { say "$*"; exit 1; }
+
+# The name of a network namespace must be short and is shared by the whole
+# machine: one for each state folder.
+live_namespace() { printf 'stokehold-%s\n' "$(printf '%s' "$LIVE_DIR" | sha256sum | cut -c1-8)"; }
+
+# The folder that holds a program's binary: it changes with whatever goes into it.
+live_bin() {
+  local program=$1 sum
+  sum=$(cd "$LIVE_HERE/$program" && find . -type f ! -name '*_test.go' | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c1-16)
+  printf '%s/%s/bin/%s\n' "$LIVE_CACHE" "$sum" "$program"
+}
+
+# need COMMAND PACKAGE: install what is missing, without questions.
+need() {
+  command -v "$1" >/dev/null && return 0
+  say "installing $2"
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get install -y -qq "$2" >/dev/null 2>&1 || { apt-get update -qq && apt-get install -y -qq "$2" >/dev/null; }
+  command -v "$1" >/dev/null || die "$1 is missing and the package $2 did not bring it"
+}
+
+# The address of the API server, the kubelets' server and every node.
+LIVE_ADDRESS=10.255.0.1
+
+live_is_up() {
+  [ -e "$LIVE_DIR/ready" ] && [ -e "/run/netns/$(live_namespace)" ] || return 1
+  local file
+  for file in "$LIVE_DIR"/pids/*; do
+    kill -0 "$(cat "$file")" 2>/dev/null || return 1
+  done
+}
