@@ -2,7 +2,7 @@
 
 use rand::RngExt;
 
-use crate::base::{Moment, Name};
+use crate::base::{Moment, Name, ObjectKey};
 
 use super::arrivals::draw;
 use super::catalog::{A100, H100, L4, MI300X, MIG, POOLS, V5P, V6E};
@@ -222,6 +222,7 @@ impl World {
                 self.after(next, Happening::Checkpoint(id, epoch));
             }
         }
+        let mut recent: Vec<(Moment, ObjectKey, u64, Name)> = Vec::new();
         for pod_id in pods {
             let word = mix(u64::from(pod_id), 0xa6e);
             let Some(pod) = self.pods.get_mut(&pod_id) else {
@@ -249,6 +250,12 @@ impl World {
                 }
             });
             pod.phase = Phase::Running;
+            if at.since(began).seconds() < 3600
+                && let Some(node) = pod.node
+            {
+                let (key, uid) = (pod.key.clone(), pod.uid);
+                recent.push((began, key, uid, self.nodes[node].name.clone()));
+            }
             let started = pod.started.unwrap_or(at);
             if serves && unit(mix(word, 8)) < 0.02 && at.since(started).seconds() > 900 {
                 // It has been out of memory before.
@@ -276,6 +283,14 @@ impl World {
                 };
                 self.after(left, Happening::PodEnds(pod_id, ending));
             }
+        }
+        // What the API server would still remember of it.
+        for (began, key, uid, node) in recent {
+            let now = std::mem::replace(&mut self.now, began);
+            let message = format!("Successfully assigned {key} to {node}");
+            let about = ("Pod", &*key.name, uid);
+            self.event(&key.namespace, about, "Normal", "Scheduled", message);
+            self.now = now;
         }
     }
 

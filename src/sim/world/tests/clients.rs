@@ -483,3 +483,105 @@ fn a_stopped_queue_is_drained_and_a_deleted_node_is_cleared() {
     );
     laws(&cluster.world, &cluster.store);
 }
+
+/// A cluster queue of a cohort with four L4, and its local queue in `nlp`.
+fn queue(name: &str) -> [Value; 2] {
+    [
+        json!({
+            "apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "ClusterQueue", "metadata": {"name": name},
+            "spec": {
+                "cohort": "pair", "namespaceSelector": {}, "preemption": {"reclaimWithinCohort": "Any"},
+                "resourceGroups": [{"coveredResources": ["nvidia.com/gpu"], "flavors": [
+                    {"name": "l4", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": "4"}]},
+                ]}],
+            },
+        }),
+        json!({
+            "apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "LocalQueue", "metadata": {"name": name, "namespace": "nlp"},
+            "spec": {"clusterQueue": name},
+        }),
+    ]
+}
+
+fn queued_job(name: &str, queue: &str, pods: u32) -> Value {
+    json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {"name": name, "namespace": "nlp", "labels": {"kueue.x-k8s.io/queue-name": queue}},
+        "spec": {"suspend": true, "parallelism": pods, "completions": pods, "template": {"spec": {
+            "restartPolicy": "Never",
+            "containers": [{"name": "main", "image": "busybox", "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
+        }}},
+    })
+}
+
+#[test]
+fn an_owner_reclaims_what_its_cohort_borrowed() {
+    let mut cluster = Cluster::new();
+    for name in ["left", "right"] {
+        let [cluster_queue, local] = queue(name);
+        cluster.ask(Request::Write(Resource::ClusterQueues, cluster_queue));
+        cluster.ask(Request::Write(Resource::LocalQueues, local));
+    }
+    let suspended = |cluster: &Cluster, name: &str| {
+        cluster.get(Resource::Jobs, "nlp", name).expect("the job")["spec"]["suspend"].clone()
+    };
+    cluster.ask(Request::Write(Resource::Jobs, queued_job("own", "left", 4)));
+    cluster.wait(5);
+    cluster.ask(Request::Write(
+        Resource::Jobs,
+        queued_job("lent", "left", 3),
+    ));
+    cluster.wait(5);
+    assert_eq!(
+        (suspended(&cluster, "own"), suspended(&cluster, "lent")),
+        (json!(false), json!(false))
+    );
+    let status = |cluster: &Cluster| {
+        cluster
+            .get(Resource::ClusterQueues, "", "left")
+            .expect("the queue")["status"]
+            .clone()
+    };
+    assert_eq!(
+        status(&cluster)["flavorsUsage"][0]["resources"][0]["borrowed"],
+        "3"
+    );
+    // More than the cohort has left, and beyond its own nominal: it waits.
+    cluster.ask(Request::Write(
+        Resource::Jobs,
+        queued_job("greedy", "left", 2),
+    ));
+    cluster.wait(5);
+    assert_eq!(suspended(&cluster, "greedy"), json!(true));
+    // The other queue wants its own back: the newest borrower goes, and does not come straight back.
+    cluster.ask(Request::Write(
+        Resource::Jobs,
+        queued_job("owner", "right", 4),
+    ));
+    cluster.wait(30);
+    assert_eq!(suspended(&cluster, "owner"), json!(false));
+    assert_eq!(suspended(&cluster, "lent"), json!(true));
+    assert_eq!(suspended(&cluster, "own"), json!(false));
+    let evicted = cluster
+        .store
+        .iter()
+        .find(|((kind, key), _)| *kind == Resource::Workloads && key.name.starts_with("job-lent-"))
+        .map(|(_, object)| object["status"]["conditions"].clone())
+        .expect("its workload");
+    let reasons: Vec<&str> = evicted
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|row| row["status"] == "True")
+        .filter_map(|row| row["reason"].as_str())
+        .collect();
+    assert!(
+        reasons.contains(&"Preempted") && reasons.contains(&"InCohortReclamation"),
+        "{reasons:?}"
+    );
+    assert_eq!(
+        status(&cluster)["flavorsUsage"][0]["resources"][0]["borrowed"],
+        "0"
+    );
+    laws(&cluster.world, &cluster.store);
+}
