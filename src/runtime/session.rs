@@ -129,8 +129,14 @@ fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Fai
     let rules = Rules {
         context: context.clone(),
         policy: Arc::new(policy),
-        thresholds: Arc::clone(&setup.rulebook.thresholds),
+        // One look has no past: what must last to fire fires at once.
+        thresholds: if one_look {
+            Arc::new(setup.rulebook.thresholds.at_once())
+        } else {
+            Arc::clone(&setup.rulebook.thresholds)
+        },
         prices: Arc::clone(&setup.rulebook.prices),
+        one_look,
     };
     let store = tokio::spawn(store::run(rules, clock.clone(), seen, publish));
     let sources = source::start(StartOptions {
