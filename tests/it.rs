@@ -22,6 +22,8 @@ mod frames;
 mod frames_fleet;
 #[path = "fuzz/exposition.rs"]
 mod fuzz_exposition;
+#[path = "fuzz/watch.rs"]
+mod fuzz_watch;
 mod history;
 #[path = "keys.rs"]
 mod keys;
