@@ -130,7 +130,7 @@ async fn drive(ui: &mut Ui, screen: &mut Screen, signals: &mut Signals) -> io::R
             event = events.next() => match event {
                 Some(Ok(event)) => {
                     (dirty, urgent) = (true, true);
-                    input(ui, screen, &event)
+                    input(ui, &event)
                 }
                 Some(Err(_)) | None => return Ok(End::Gone),
             },
@@ -188,7 +188,7 @@ fn frame(ui: &Ui, screen: &mut Screen) -> io::Result<Option<Duration>> {
     Ok(drawn.wake_after)
 }
 
-fn input(ui: &mut Ui, screen: &mut Screen, event: &Event) -> Vec<Effect> {
+fn input(ui: &mut Ui, event: &Event) -> Vec<Effect> {
     // Ages count from now, whatever else the key does.
     let mut effects = ui.app.update(Msg::Tick(ui.clock.now()));
     match event {
