@@ -273,7 +273,8 @@ async fn a_team_sees_its_namespace_and_is_told_what_it_may_not() {
 
 #[tokio::test]
 async fn every_fault_passes_and_nothing_is_lost() {
-    let faults: [(&str, fn(&mut Faults)); 5] = [
+    type Fault = fn(&mut Faults);
+    let faults: [(&str, Fault); 5] = [
         ("drop", |_| {}),
         ("expired", |faults| faults.expired_watches = 1),
         ("429", |faults| {
