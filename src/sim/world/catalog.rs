@@ -427,3 +427,23 @@ pub(super) fn team_of(namespace: &str) -> &str {
         .find(|team| team.0 == namespace)
         .map_or(namespace, |team| team.1)
 }
+
+impl PoolSpec {
+    /// What an operator adds by hand, where a provider's labels do not tell: the pool that people speak of (a
+    /// slice is a node pool of its own to GKE), whether it is scaled, and how it is paid.
+    pub fn operator_labels(&self) -> [(&'static str, &'static str); 3] {
+        let (mode, billing) = match self.origin {
+            Origin::NodeGroup => ("static", "reserved"),
+            Origin::Karpenter(capacity) => ("dynamic", capacity),
+            Origin::Gke("spot") => ("dynamic", "spot"),
+            Origin::Gke(_) => ("static", "reserved"),
+            Origin::Metal if self.mig => ("static", "owned"),
+            Origin::Metal => ("dynamic", "owned"),
+        };
+        [
+            ("stokehold.dev/pool", self.name),
+            ("stokehold.dev/pool-mode", mode),
+            ("stokehold.dev/billing", billing),
+        ]
+    }
+}

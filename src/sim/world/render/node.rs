@@ -389,24 +389,7 @@ fn base_labels(node: &Node) -> Labels {
             ],
         ),
     }
-    // What an operator adds by hand, where a provider's labels do not tell: the pool that people speak of (a slice is
-    // a node pool of its own to GKE), whether it is scaled, and how it is paid.
-    let (mode, billing) = match spec.origin {
-        Origin::NodeGroup => ("static", "reserved"),
-        Origin::Karpenter(capacity) => ("dynamic", capacity),
-        Origin::Gke("spot") => ("dynamic", "spot"),
-        Origin::Gke(_) => ("static", "reserved"),
-        Origin::Metal if spec.mig => ("static", "owned"),
-        Origin::Metal => ("dynamic", "owned"),
-    };
-    put(
-        &mut labels,
-        &[
-            ("stokehold.dev/pool", spec.name),
-            ("stokehold.dev/pool-mode", mode),
-            ("stokehold.dev/billing", billing),
-        ],
-    );
+    put(&mut labels, &spec.operator_labels());
     match spec.vendor {
         Vendor::Nvidia => gpu_labels(&mut labels, node),
         Vendor::Amd => put(
