@@ -1,9 +1,10 @@
 #![doc = include_str!("ARCHITECTURE.md")]
 
 pub mod base;
-pub mod console;
 pub mod cluster;
+pub mod console;
 pub mod cost;
+pub mod engine;
 pub mod exporter;
 pub mod fleet;
 pub mod report;

@@ -2,8 +2,6 @@
 
 mod catalog;
 mod checks;
-mod history;
-mod parts;
 #[path = "exporter.rs"]
 mod exporter;
 #[path = "exporter_text.rs"]
@@ -12,5 +10,7 @@ mod exporter_text;
 mod exporter_toml;
 #[path = "fuzz/exposition.rs"]
 mod fuzz_exposition;
+mod history;
+mod parts;
 mod simapi;
 mod simrecorded;

@@ -45,12 +45,7 @@ impl Sheet {
     }
 
     /// Obeys a command of tables.
-    pub fn obey(
-        &mut self,
-        command: Command,
-        facts: &Facts,
-        area: Rect,
-    ) -> Turn {
+    pub fn obey(&mut self, command: Command, facts: &Facts, area: Rect) -> Turn {
         match command {
             Command::Open => self
                 .listing
