@@ -1,6 +1,7 @@
 #![doc = include_str!("ARCHITECTURE.md")]
 
 pub mod base;
+pub mod cli;
 pub mod cluster;
 pub mod console;
 pub mod cost;

@@ -207,6 +207,7 @@ fn job(pod: &Arc<Pod>, node: &str) -> Job {
         devices_requested: 8,
         devices_allocated: 8,
         class: Some(Name::from("H100")),
+        wish: None,
         pools: Box::from([Name::from("h100")]),
         gang: Some(Gang { size: 2, min: 2 }),
         created: pod.seen.created,

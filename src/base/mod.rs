@@ -1,11 +1,13 @@
 //! Words that every room shares: moments, amounts, money, names. Holds no fleet and does no I/O.
 
 pub mod document;
+pub mod failure;
 pub mod money;
 pub mod name;
 pub mod quantities;
 pub mod time;
 
+pub use failure::{Exit, Failure};
 pub use money::Rate;
 pub use name::{Name, Names, ObjectKey};
 pub use time::{Age, Moment};

@@ -336,9 +336,14 @@ impl App {
         }
         self.tab = id;
         self.stack.clear();
+        // A team sees its own jobs and devices; what is shared stays whole.
+        let lens = match (&self.options.team, id) {
+            (Some(team), ViewId::Jobs | ViewId::Devices) => Lens::Team(team.clone()),
+            _ => Lens::All,
+        };
         let slot = &mut self.tabs[place(id)];
         if slot.is_none() {
-            *slot = Some(view::open(id, Lens::All));
+            *slot = Some(view::open(id, lens));
         }
         self.enter();
     }
@@ -523,7 +528,8 @@ impl App {
                 } else {
                     let body = self.body();
                     if body.contains(Position::new(x, y)) {
-                        self.view_mut().point(x, y, body);
+                        let facts = self.facts.clone();
+                        self.view_mut().point(&facts, x, y, body);
                     }
                 }
                 return;

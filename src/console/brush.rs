@@ -6,7 +6,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
-use crate::base::{Age, Moment};
+use crate::base::Moment;
 
 use super::color::{ColorDepth, Rgb};
 use super::text;
@@ -230,7 +230,7 @@ impl<'a> Brush<'a> {
         }
     }
 
-    /// How long ago, live: seconds below a minute, then whole minutes that all tick together.
+    /// How long ago, live: by the second below a minute; above, all ages tick together on the full minute.
     pub fn age(&mut self, since: Moment) -> String {
         let exact = self.now.since(since);
         if exact.millis() < 60_000 {
@@ -245,8 +245,7 @@ impl<'a> Brush<'a> {
         }
         let into_minute = self.now.millis().rem_euclid(60_000);
         self.wake_in(60_000 - into_minute.unsigned_abs());
-        let minute = Moment::from_millis(self.now.millis() - into_minute);
-        minute.since(since).max(Age::from_seconds(60)).to_string()
+        exact.to_string()
     }
 
     /// Asks for a frame after so many milliseconds at the latest.

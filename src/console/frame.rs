@@ -92,18 +92,17 @@ fn draw_header(app: &App, brush: &mut Brush<'_>, line: Rect) {
             String::from("–")
         }
     };
-    let mut left = vec![Piece {
-        words: vec![
-            (String::from("▲ "), accent),
-            (String::from("stokehold"), title),
-            (String::from(" ▸ "), muted),
-            (
-                super::text::cut(&app.facts.context, 28, app.ink.ascii).into_owned(),
-                brush.ink.fg(Role::Text),
-            ),
-        ],
-        drop: 0,
-    }];
+    let context = super::text::cut(&app.facts.context, 28, app.ink.ascii).into_owned();
+    let mut left = vec![
+        Piece {
+            words: vec![(String::from("▲ stokehold ▸"), accent)],
+            drop: 7,
+        },
+        Piece {
+            words: vec![(context, brush.ink.fg(Role::Text))],
+            drop: 0,
+        },
+    ];
     if wide || app.options.team.is_some() {
         let team = app.options.team.as_ref().map_or("all", |team| team);
         left.push(Piece {
@@ -173,36 +172,21 @@ fn draw_header(app: &App, brush: &mut Brush<'_>, line: Rect) {
         ],
         drop: 3,
     });
-    let right = right_side(app, brush, wide);
+    let mut right = right_side(app, brush, wide);
     let gap = if wide { 3 } else { 2 };
-    let right_width = |brush: &Brush<'_>, right: &[Piece]| -> u16 {
-        right.iter().map(|piece| width(brush, piece) + 2).sum()
-    };
-    let mut right = right;
-    loop {
-        let need: u16 = left.iter().map(|piece| width(brush, piece) + gap).sum();
-        if need + right_width(brush, &right) < line.width {
-            break;
-        }
-        let worst = |pieces: &[Piece]| {
-            pieces
-                .iter()
-                .enumerate()
-                .map(|(at, piece)| (piece.drop, at))
-                .max()
-        };
-        match (worst(&left), worst(&right)) {
-            (Some((drop, at)), other) if drop > 0 && other.is_none_or(|(o, _)| o <= drop) => {
-                left.remove(at);
-            }
-            (_, Some((drop, at))) if drop > 0 => {
-                right.remove(at);
-            }
-            _ => break,
-        }
-    }
+    keep_what_fits(brush, line.width, gap, &mut left, &mut right);
     let mut x = line.x + 1;
     for piece in &left {
+        if piece.drop == 7 {
+            // The name of the ship and where she is belong together.
+            x += brush.pieces(
+                x,
+                line.y,
+                line.width,
+                &[("▲ ", accent), ("stokehold", title), (" ▸ ", muted)],
+            );
+            continue;
+        }
         for (words, style) in &piece.words {
             x += brush.text(x, line.y, line.right().saturating_sub(x), words, *style);
         }
@@ -210,7 +194,12 @@ fn draw_header(app: &App, brush: &mut Brush<'_>, line: Rect) {
     }
     let mut x = line
         .right()
-        .saturating_sub(right_width(brush, &right))
+        .saturating_sub(
+            right
+                .iter()
+                .map(|piece| width(brush, piece) + 2)
+                .sum::<u16>(),
+        )
         .max(line.x);
     for piece in &right {
         x += 1;
@@ -218,6 +207,39 @@ fn draw_header(app: &App, brush: &mut Brush<'_>, line: Rect) {
             x += brush.text(x, line.y, line.right().saturating_sub(x), words, *style);
         }
         x += 1;
+    }
+}
+
+/// Leaves out what has no room, the least important first.
+fn keep_what_fits(
+    brush: &Brush<'_>,
+    room: u16,
+    gap: u16,
+    left: &mut Vec<Piece>,
+    right: &mut Vec<Piece>,
+) {
+    let mut order: Vec<(u8, bool, usize, u16)> = Vec::new();
+    for (at, piece) in left.iter().enumerate() {
+        order.push((piece.drop, false, at, width(brush, piece) + gap));
+    }
+    for (at, piece) in right.iter().enumerate() {
+        order.push((piece.drop, true, at, width(brush, piece) + 2));
+    }
+    order.sort_unstable();
+    let mut used = 1;
+    let mut kept: Vec<(bool, usize)> = Vec::new();
+    for (drop, on_right, at, width) in order {
+        if drop == 0 || used + width <= room {
+            used += width;
+            kept.push((on_right, at));
+        }
+    }
+    for (on_right, pieces) in [(false, left), (true, right)] {
+        let mut at = 0;
+        pieces.retain(|_| {
+            at += 1;
+            kept.contains(&(on_right, at - 1))
+        });
     }
 }
 
@@ -239,7 +261,7 @@ fn right_side(app: &App, brush: &Brush<'_>, wide: bool) -> Vec<Piece> {
     let read_only = if wide { "read-only" } else { "RO" };
     pieces.push(Piece {
         words: vec![(read_only.to_owned(), brush.ink.fg(Role::Muted))],
-        drop: 5,
+        drop: 1,
     });
     let (words, role) = freshness(app);
     pieces.push(Piece {
@@ -292,7 +314,7 @@ fn freshness(app: &App) -> (String, Role) {
 
 /// Where each tab stands: its view, column and width.
 fn tab_places(app: &App, line: Rect) -> Vec<(ViewId, u16, u16)> {
-    let gap = if line.width >= 120 { 3 } else { 1 };
+    let gap = if line.width >= 120 { 3 } else { 0 };
     let whole: u16 = ViewId::ALL
         .iter()
         .map(|id| id.name().len() as u16 + 4 + gap)

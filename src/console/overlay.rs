@@ -310,14 +310,12 @@ fn draw_facts(app: &App, brush: &mut Brush<'_>, area: Rect, picked: &Picked, ski
         return;
     };
     let width = 84.min(area.width);
-    let height = sheet.lines.len() as u16 + 8;
-    let frame = centred(area, width, height.min(area.height));
+    let none = Rect::new(0, 0, width.saturating_sub(4), 0);
+    let lines = draw_lines(brush, none, &sheet.lines, 0);
+    let height = u16::try_from(lines + 2).unwrap_or(u16::MAX);
+    let frame = centred(area, width, height);
     let inside = popup(brush, frame, &sheet.title, &sheet.note);
-    // What can be scrolled is known once it has been laid out.
-    let most = {
-        let off = Rect::new(inside.x, inside.y, inside.width, 0);
-        draw_lines(brush, off, &sheet.lines, 0).saturating_sub(usize::from(inside.height))
-    };
+    let most = lines.saturating_sub(usize::from(inside.height));
     draw_lines(brush, inside, &sheet.lines, skip.min(most));
     if most > 0 && frame.height > 0 {
         let y = frame.bottom() - 1;

@@ -28,56 +28,69 @@ pub fn svg(buf: &Buffer, theme: &Theme) -> String {
         ground.hex()
     );
     for y in 0..buf.area.height {
-        let mut run: Option<(u16, Rgb, u16)> = None;
-        let mut words: Option<Words> = None;
-        for x in 0..buf.area.width {
-            let cell = &buf[(buf.area.x + x, buf.area.y + y)];
-            let (fg, bg) = colors(cell.fg, cell.bg, cell.modifier, theme);
-            match &mut run {
-                Some((_, color, length)) if *color == bg => *length += 1,
-                _ => {
-                    flush_ground(&mut out, run.take(), y, ground);
-                    run = Some((x, bg, 1));
-                }
-            }
-            let sign = cell.symbol();
-            let bold = cell.modifier.contains(Modifier::BOLD);
-            if let Some(shape) = shape(sign) {
-                flush_ground(&mut out, run.take(), y, ground);
-                flush_words(&mut out, words.take(), y);
-                let _ = writeln!(
-                    out,
-                    "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\"/>",
-                    f64::from(x) * CELL.0 + shape.0 * CELL.0,
-                    f64::from(y) * CELL.1 + shape.1 * CELL.1,
-                    shape.2 * CELL.0,
-                    shape.3 * CELL.1,
-                    fg.hex()
-                );
-            } else if sign == " " || sign.is_empty() {
-                flush_words(&mut out, words.take(), y);
-            } else {
-                let plain = sign.is_ascii();
-                match &mut words {
-                    Some(words) if plain && words.same(fg, bold) => words.text.push_str(sign),
-                    _ => {
-                        flush_words(&mut out, words.take(), y);
-                        words = Some(Words {
-                            x,
-                            fg,
-                            bold,
-                            plain,
-                            text: sign.to_owned(),
-                        });
-                    }
-                }
-            }
-        }
-        flush_ground(&mut out, run, y, ground);
-        flush_words(&mut out, words, y);
+        grounds(&mut out, buf, y, theme);
+        signs(&mut out, buf, y, theme);
     }
     out.push_str("</svg>\n");
     out
+}
+
+/// One line's grounds, as runs of one colour.
+fn grounds(out: &mut String, buf: &Buffer, y: u16, theme: &Theme) {
+    let ground = theme.color(Role::Background);
+    let mut run: Option<(u16, Rgb, u16)> = None;
+    for x in 0..buf.area.width {
+        let cell = &buf[(buf.area.x + x, buf.area.y + y)];
+        let (_, bg) = colors(cell.fg, cell.bg, cell.modifier, theme);
+        match &mut run {
+            Some((_, color, length)) if *color == bg => *length += 1,
+            _ => {
+                flush_ground(out, run.take(), y, ground);
+                run = Some((x, bg, 1));
+            }
+        }
+    }
+    flush_ground(out, run, y, ground);
+}
+
+/// One line's blocks and words.
+fn signs(out: &mut String, buf: &Buffer, y: u16, theme: &Theme) {
+    let mut words: Option<Words> = None;
+    for x in 0..buf.area.width {
+        let cell = &buf[(buf.area.x + x, buf.area.y + y)];
+        let (fg, _) = colors(cell.fg, cell.bg, cell.modifier, theme);
+        let sign = cell.symbol();
+        let bold = cell.modifier.contains(Modifier::BOLD);
+        if let Some((left, top, width, height)) = shape(sign) {
+            flush_words(out, words.take(), y);
+            let _ = writeln!(
+                out,
+                "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\" shape-rendering=\"crispEdges\"/>",
+                (f64::from(x) + left) * CELL.0,
+                (f64::from(y) + top) * CELL.1,
+                width * CELL.0,
+                height * CELL.1,
+                fg.hex()
+            );
+        } else if sign == " " || sign.is_empty() {
+            flush_words(out, words.take(), y);
+        } else {
+            match &mut words {
+                Some(words) if sign.is_ascii() && words.same(fg, bold) => words.text.push_str(sign),
+                _ => {
+                    flush_words(out, words.take(), y);
+                    words = Some(Words {
+                        x,
+                        fg,
+                        bold,
+                        plain: sign.is_ascii(),
+                        text: sign.to_owned(),
+                    });
+                }
+            }
+        }
+    }
+    flush_words(out, words, y);
 }
 
 struct Words {

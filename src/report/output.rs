@@ -350,6 +350,11 @@ fn escaped(json: String) -> String {
     out
 }
 
+/// A value as indented JSON with a line break at its end, safe to print.
+pub fn safe_json<T: Serialize>(value: &T) -> String {
+    json(value, true) + "\n"
+}
+
 /// Everything that a query finds, as text.
 pub fn render(facts: &Facts, query: &Query, format: Format) -> Result<String, NotFound> {
     let sheet = sheet(facts, query, format, true)?;

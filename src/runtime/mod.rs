@@ -2,6 +2,8 @@
 
 pub mod clock;
 pub mod pace;
+pub mod session;
 pub mod store;
 pub mod telemetry;
 pub mod terminal;
+pub mod ui;

@@ -1,22 +1,17 @@
 //! The composition root: settings and a target become running sources, a store, and a stream of facts.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::base::{Moment, Name};
-use crate::cost::Prices;
-use crate::exporter::Dialects;
-use crate::fleet::accelerator::Catalog;
+use crate::base::{Exit, Failure, Moment, Name};
 use crate::fleet::observe::{LostKind, SourceState, Table};
-use crate::fleet::thresholds::Thresholds;
 use crate::fleet::{Fleet, Known};
 use crate::report::Facts;
-use crate::settings::{ScrapeMode, Settings};
+use crate::settings::{Rulebook, ScrapeMode, Settings};
 use crate::sim;
 use crate::source::client::{Connection, client_for, connect};
 use crate::source::kubeconfig::Choice;
@@ -33,43 +28,6 @@ const BACKLOG: usize = 256;
 
 /// The simulated cluster lives in this process: nobody's API server is loaded by reading it quickly.
 const DEMO_PER_SECOND: f64 = 2000.0;
-
-/// What went wrong, with the exit code that the contract gives it.
-#[derive(Debug)]
-pub enum Failure {
-    /// Settings, flags or files: exit code 2.
-    Usage(String),
-    /// Rights: exit code 3.
-    Refused(String),
-    /// Nobody answers: exit code 4.
-    Unreachable(String),
-    /// Anything else: exit code 1.
-    Failed(String),
-}
-
-impl Failure {
-    /// The exit code of the contract.
-    pub const fn code(&self) -> u8 {
-        match self {
-            Self::Failed(_) => 1,
-            Self::Usage(_) => 2,
-            Self::Refused(_) => 3,
-            Self::Unreachable(_) => 4,
-        }
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Usage(why) | Self::Refused(why) | Self::Unreachable(why) | Self::Failed(why) => {
-                f.write_str(why)
-            }
-        }
-    }
-}
-
-impl std::error::Error for Failure {}
 
 /// The simulated fleet to start in this process.
 #[derive(Clone, Debug)]
@@ -90,20 +48,12 @@ pub enum Target {
 }
 
 /// Everything that a session needs, read and checked.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Setup {
     /// Settings.
     pub settings: Settings,
-    /// Known accelerators.
-    pub catalog: Arc<Catalog>,
-    /// Prices.
-    pub prices: Arc<Prices>,
-    /// When findings fire.
-    pub thresholds: Arc<Thresholds>,
-    /// What exporters' pages mean.
-    pub dialects: Arc<Dialects>,
-    /// Only this namespace (`-n`); `None` is all.
-    pub namespace: Option<String>,
+    /// Rules, thresholds, prices and dialects.
+    pub rulebook: Rulebook,
     /// Credential plugins may use the terminal: for commands without a screen.
     pub interactive: bool,
 }
@@ -149,21 +99,21 @@ pub fn open(setup: &Setup, target: Target) -> Result<Session, Failure> {
 }
 
 fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Failure> {
-    let proxied = proxied_paths(&setup.dialects);
+    let proxied = proxied_paths(&setup.rulebook.dialects);
     let demo = matches!(target, Target::Demo(_));
     let connection = match target {
         Target::Cluster(choice) => connect(choice, clock::shared(), proxied, setup.interactive)
-            .map_err(|fault| Failure::Usage(fault.to_string()))?,
+            .map_err(|fault| Failure::new(Exit::Usage, fault.to_string()))?,
         Target::Demo(demo) => embedded(demo, proxied)?,
     };
     if one_look {
         connection.wire.pin();
     }
-    let namespaces = match &setup.namespace {
-        Some(one) => Namespaces::One(one.clone()),
-        None => match setup.settings.scope.namespaces.as_slice() {
-            [one] => Namespaces::One(one.clone()),
-            _ => Namespaces::All { otherwise: connection.namespace.clone() },
+    // Several namespaces are cut out of all of them where rows are made.
+    let namespaces = match setup.settings.scope.namespaces.as_slice() {
+        [one] => Namespaces::One(one.clone()),
+        _ => Namespaces::All {
+            otherwise: connection.namespace.clone(),
         },
     };
     let (out, seen) = mpsc::channel(BACKLOG);
@@ -171,32 +121,44 @@ fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Fai
     let (publish, facts) = watch::channel(None);
     let context = connection.context.clone();
     let clock = ServerClock(Arc::clone(&connection.wire));
-    let mut policy = setup.settings.policy(Arc::clone(&setup.catalog));
-    policy.xids = Arc::new(setup.thresholds.xid.clone());
+    let mut policy = (*setup.rulebook.policy).clone();
+    policy.xids = Arc::new(setup.rulebook.thresholds.xid.clone());
     let rules = Rules {
         context: context.clone(),
         policy: Arc::new(policy),
-        thresholds: Arc::clone(&setup.thresholds),
-        prices: Arc::clone(&setup.prices),
+        thresholds: Arc::clone(&setup.rulebook.thresholds),
+        prices: Arc::clone(&setup.rulebook.prices),
     };
     let store = tokio::spawn(store::run(rules, clock.clone(), seen, publish));
     let sources = source::start(StartOptions {
         connection,
         namespaces,
         tables: Table::ALL.to_vec(),
-        dialects: Arc::clone(&setup.dialects),
+        dialects: Arc::clone(&setup.rulebook.dialects),
         scrape: Some(scrape(&setup.settings, demo)),
         out,
         on_screen: shown,
     });
-    Ok(Session { facts, clock, on_screen, context, _sources: sources, store })
+    Ok(Session {
+        facts,
+        clock,
+        on_screen,
+        context,
+        _sources: sources,
+        store,
+    })
 }
 
 fn embedded(demo: Demo, proxied: BTreeSet<String>) -> Result<Connection, Failure> {
     let seed = demo.world.seed;
     let world = sim::world::World::new(demo.world);
-    let service = sim::serve::embed(Box::new(world), clock::shared(), demo.speed, seed)
-        .map_err(|error| Failure::Failed(format!("cannot start the simulated fleet: {error:#}")))?;
+    let service =
+        sim::serve::embed(Box::new(world), clock::shared(), demo.speed, seed).map_err(|error| {
+            Failure::new(
+                Exit::Failed,
+                format!("cannot start the simulated fleet: {error:#}"),
+            )
+        })?;
     Ok(client_for(service, "demo", clock::shared(), proxied))
 }
 
@@ -215,48 +177,66 @@ fn scrape(settings: &Settings, demo: bool) -> ScrapeOptions {
             ScrapeMode::Proxy => Mode::Proxy,
             ScrapeMode::Direct => Mode::Direct,
         },
-        per_second: if demo { DEMO_PER_SECOND } else { settings.scrape.per_second.get() },
+        per_second: if demo {
+            DEMO_PER_SECOND
+        } else {
+            settings.scrape.per_second.get()
+        },
         in_flight: settings.scrape.in_flight.get() as usize,
         timeout: settings.scrape.timeout.duration(),
         endpoints: endpoints.collect(),
     }
 }
 
-/// One look: waits until every table and every exporter has answered or failed, and gives the facts of that
-/// moment, on the server's own clock. `patience` bounds the wait for exporters; what has not answered by
-/// then is unknown.
+/// How long a first look waits for exporters. What has not answered by then is unknown.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long after the tables are complete the exporters among their pods have been found.
+const SETTLE: Duration = Duration::from_millis(400);
+
+impl Session {
+    /// Waits until every table and every exporter has answered or failed, and gives the facts of that moment.
+    ///
+    /// # Errors
+    /// When nothing at all could be listed: refused, or not reachable.
+    pub async fn first(&mut self) -> Result<Arc<Facts>, Failure> {
+        let begun = tokio::time::Instant::now();
+        let mut latest: Option<Arc<Facts>> = None;
+        let mut complete_at = None;
+        while begun.elapsed() < PATIENCE {
+            match tokio::time::timeout(Duration::from_millis(200), self.facts.changed()).await {
+                Ok(Ok(())) => latest = self.facts.borrow_and_update().clone(),
+                Ok(Err(_)) => break,
+                Err(_) => {}
+            }
+            let Some(fleet) = latest.as_ref().map(|facts| &facts.fleet) else {
+                continue;
+            };
+            if !fleet.is_complete() {
+                continue;
+            }
+            // Exporters are found among the pods a moment after the pods are listed.
+            let complete_at = *complete_at.get_or_insert_with(tokio::time::Instant::now);
+            let settled = complete_at.elapsed() >= SETTLE;
+            if nothing_known(fleet) || (settled && has_read_all(fleet)) {
+                break;
+            }
+        }
+        match latest {
+            Some(facts) if nothing_known(&facts.fleet) => Err(why_nothing(&facts.fleet)),
+            Some(facts) => Ok(facts),
+            None => Err(Failure::new(Exit::Unreachable, "no source has answered")),
+        }
+    }
+}
+
+/// One look at everything, on the server's own clock.
 ///
 /// # Errors
 /// When the kubeconfig cannot be used, or nothing at all could be listed.
-pub async fn snapshot(setup: &Setup, target: Target, patience: Duration) -> Result<Facts, Failure> {
-    let mut session = open_as(setup, target, true)?;
-    let mut complete_since = None;
-    let mut latest: Option<Arc<Facts>> = None;
-    let begun = tokio::time::Instant::now();
-    loop {
-        // Facts come at least every few seconds, so that the patience is looked at.
-        match tokio::time::timeout(Duration::from_millis(200), session.facts.changed()).await {
-            Ok(Ok(())) => latest = session.facts.borrow_and_update().clone(),
-            Ok(Err(_)) => break,
-            Err(_) => {}
-        }
-        let Some(facts) = latest.as_ref() else { continue };
-        if !facts.fleet.is_complete() {
-            if begun.elapsed() > patience.max(Duration::from_secs(60)) {
-                break;
-            }
-            continue;
-        }
-        let since = *complete_since.get_or_insert_with(tokio::time::Instant::now);
-        if nothing_known(&facts.fleet) || has_read_all(&facts.fleet) || since.elapsed() > patience {
-            break;
-        }
-    }
-    let facts = latest.ok_or_else(|| Failure::Unreachable(String::from("no source has answered")))?;
+pub async fn snapshot(setup: &Setup, target: Target) -> Result<Facts, Failure> {
+    let facts = open_as(setup, target, true)?.first().await?;
     let mut fleet = (*facts.fleet).clone();
-    if nothing_known(&fleet) {
-        return Err(why_nothing(&fleet));
-    }
     // One look is no rate: a single answer's latency and half a minute's count would be noise.
     let still: Vec<_> = fleet
         .sources
@@ -270,7 +250,10 @@ pub async fn snapshot(setup: &Setup, target: Target, patience: Duration) -> Resu
         .collect();
     fleet.sources = still.into();
     fleet.revision = 1;
-    Ok(Facts { fleet: Arc::new(fleet), ..(*facts).clone() })
+    Ok(Facts {
+        fleet: Arc::new(fleet),
+        ..(*facts).clone()
+    })
 }
 
 /// True once no exporter is still to answer for the first time.
@@ -282,7 +265,10 @@ fn has_read_all(fleet: &Fleet) -> bool {
 }
 
 fn nothing_known(fleet: &Fleet) -> bool {
-    !fleet.known.values().any(|known| matches!(known, Known::Live))
+    !fleet
+        .known
+        .values()
+        .any(|known| matches!(known, Known::Live))
 }
 
 fn why_nothing(fleet: &Fleet) -> Failure {
@@ -296,8 +282,10 @@ fn why_nothing(fleet: &Fleet) -> Failure {
         .collect();
     lost.sort_by_key(|lost| lost.kind == LostKind::Rights);
     match lost.first() {
-        Some(lost) if lost.kind == LostKind::Rights => Failure::Refused(lost.message.clone()),
-        Some(lost) => Failure::Unreachable(lost.message.clone()),
-        None => Failure::Unreachable(String::from("the API server has not answered in time")),
+        Some(lost) if lost.kind == LostKind::Rights => {
+            Failure::new(Exit::Refused, lost.message.as_str())
+        }
+        Some(lost) => Failure::new(Exit::Unreachable, lost.message.as_str()),
+        None => Failure::new(Exit::Unreachable, "the API server has not answered in time"),
     }
 }

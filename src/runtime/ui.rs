@@ -13,15 +13,19 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use crate::base::Name;
-use crate::console::{App, Effect, KeyPress, Mouse, Msg};
+use crate::console::msg::Mouse;
+use crate::console::{App, Effect, KeyPress, Msg};
 use crate::report::Facts;
 
-use super::session::ServerClock;
 use super::pace::Pace;
+use super::session::ServerClock;
 use super::terminal::{self, Guard, Screen};
 
 /// Frames for new data are at least this far apart; a key does not wait.
 const FRAME: Duration = Duration::from_millis(100);
+
+/// A picture that changes by itself is drawn again after this time at the soonest.
+const SOONEST: Duration = Duration::from_millis(200);
 
 /// Why the console ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,8 +48,6 @@ pub struct Ui {
     pub clock: ServerClock,
     /// Which nodes are on screen, for whoever reads them.
     pub on_screen: watch::Sender<std::collections::BTreeSet<Name>>,
-    /// Told when the operator asks for a fresh read.
-    pub refresh: Arc<tokio::sync::Notify>,
     /// Take mouse events; off by default, for they take the terminal's own selection away.
     pub mouse: bool,
     /// End after this time.
@@ -101,25 +103,26 @@ async fn drive(ui: &mut Ui, screen: &mut Screen, signals: &mut Signals) -> io::R
     let mut drawn_at: Option<Instant> = None;
     // The first frame goes out before anything has answered.
     let (mut dirty, mut urgent) = (true, true);
-    let mut wake = ui.app.next_wake().map(|after| Instant::now() + after);
+    let mut wake = None;
     loop {
         if dirty && screen.is_ready() {
             let elapsed = started.elapsed().as_millis() as u64;
             if urgent || pace.wait(elapsed).is_zero() {
                 let begun = Instant::now();
-                if frame(ui, screen).is_err() {
+                let Ok(next) = frame(ui, screen) else {
                     return Ok(End::Gone);
-                }
+                };
                 pace.drawn(elapsed, begun.elapsed());
                 drawn_at = Some(begun);
                 (dirty, urgent) = (false, false);
-                wake = ui.app.next_wake().map(|after| Instant::now() + after);
+                wake = next.map(|after| begun + after.max(SOONEST));
             }
         }
         let due = dirty.then(|| {
             let wait = pace.wait(started.elapsed().as_millis() as u64);
             drawn_at.map_or_else(Instant::now, |_| Instant::now() + wait)
         });
+        let ready = screen.is_ready();
         let effects = tokio::select! {
             biased;
             event = events.next() => match event {
@@ -146,7 +149,7 @@ async fn drive(ui: &mut Ui, screen: &mut Screen, signals: &mut Signals) -> io::R
                 dirty = true;
                 latest.map_or_else(Vec::new, |facts| ui.app.update(Msg::Facts((*facts).clone())))
             }
-            () = until(due.filter(|_| screen.is_ready())) => Vec::new(),
+            () = until(due.filter(|_| ready)) => Vec::new(),
             () = until(wake) => {
                 wake = None;
                 dirty = true;
@@ -170,11 +173,13 @@ async fn until(moment: Option<Instant>) {
     }
 }
 
-fn frame(ui: &Ui, screen: &mut Screen) -> io::Result<usize> {
+/// Draws a frame; says when the picture next changes by itself.
+fn frame(ui: &Ui, screen: &mut Screen) -> io::Result<Option<Duration>> {
     let area = screen.area();
     let mut buffer = Buffer::empty(area);
-    ui.app.draw(area, &mut buffer);
-    screen.draw(buffer)
+    let drawn = ui.app.draw(area, &mut buffer);
+    screen.draw(buffer)?;
+    Ok(drawn.wake_after)
 }
 
 fn input(ui: &mut Ui, screen: &mut Screen, event: &Event) -> Vec<Effect> {
@@ -230,7 +235,11 @@ fn perform(
             let coded = base64::engine::general_purpose::STANDARD.encode(text);
             screen.send_aside(format!("\x1b]52;c;{coded}\x07").as_bytes());
         }
-        Effect::Refresh => ui.refresh.notify_waiters(),
+        Effect::Refresh => {
+            ui.app.update(Msg::Notice(String::from(
+                "sources are read at their own pace, never faster; ages show how old each is",
+            )));
+        }
         Effect::OnScreen(nodes) => {
             let nodes = nodes.into_iter().collect();
             ui.on_screen.send_if_modified(|shown| {

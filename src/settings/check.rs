@@ -43,6 +43,8 @@ impl Settings {
             base("alerts_file"),
             base("keys_file"),
             base("themes_dir"),
+            base("exporters_dir"),
+            base("accelerators_file"),
         ];
         let (books, targets) = (base("prices.files"), base("scrape.target"));
         let whole = |path: &mut PathBuf, base: &Option<PathBuf>| {
@@ -57,6 +59,8 @@ impl Settings {
             &mut self.alerts_file,
             &mut self.keys_file,
             &mut self.themes_dir,
+            &mut self.exporters_dir,
+            &mut self.accelerators_file,
         ];
         for (path, base) in single.into_iter().zip(&bases) {
             if let Some(path) = path {

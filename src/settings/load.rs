@@ -17,6 +17,8 @@ pub(super) const WITHOUT_DEFAULT: &[&str] = &[
     "alerts_file",
     "keys_file",
     "themes_dir",
+    "exporters_dir",
+    "accelerators_file",
     "scope.team",
     "prices.provider",
 ];

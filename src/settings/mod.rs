@@ -7,6 +7,7 @@ mod check;
 mod load;
 mod number;
 mod origin;
+mod rulebook;
 mod show;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ pub use number::{
     Amount, ColorChoice, Mode, OneOrMany, Paid, Positive, Ratio, ScrapeMode, Span, Usd,
 };
 pub use origin::{Layer, Origin, Origins};
+pub use rulebook::{Rulebook, Texts};
 pub use show::{print, unknown_variables};
 pub use types::{
     Idle, Labels, OwnedDefaults, OwnedSettings, PoolPriceSettings, PoolSettings, PriceOverride,

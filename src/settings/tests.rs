@@ -311,3 +311,113 @@ fn printing_names_origins_and_hides_secrets() {
         [("STOKEHOLD_THEM".to_owned(), "STOKEHOLD_THEME".to_owned())]
     );
 }
+
+/// Every row of every book is about a class that the catalogue knows, or it could never price a device.
+#[test]
+fn books_and_catalogue_speak_of_the_same_classes() {
+    let catalog = Catalog::embedded();
+    for book in PriceBook::embedded() {
+        for row in &book.prices {
+            assert!(
+                catalog.find(&row.accelerator).is_some(),
+                "{}: {}",
+                book.provider,
+                row.accelerator
+            );
+        }
+    }
+}
+
+#[test]
+fn real_machines_have_real_prices() {
+    use crate::cost::sample::{device, node};
+    let settings = load(&Inputs::default()).expect("defaults are whole");
+    let book = Rulebook::new(&settings, &Texts::default()).expect("defaults are whole");
+    let price = |product: &str, instance: Option<&str>, provider: Option<&str>, count: u32| {
+        let class = Catalog::embedded()
+            .find(product)
+            .expect("is known")
+            .class
+            .clone();
+        let devices = (0..count).map(|at| device("n", at, &class)).collect();
+        let mut node = node("n", "p", instance, devices);
+        if let Some(id) = provider {
+            Arc::make_mut(&mut node.seen).provider_id = Some(id.into());
+        }
+        let price = book.prices.price(&node, &node.devices[0]);
+        price.map(|price| (price.rate.usd(), price.source.to_string()))
+    };
+    let usd = |found: Option<(f64, String)>| found.map(|(usd, _)| usd);
+    let h100 = "NVIDIA-H100-80GB-HBM3";
+    assert_eq!(
+        usd(price(
+            h100,
+            Some("p5.48xlarge"),
+            Some("aws:///us-east-1b/i-0"),
+            8
+        )),
+        Some(6.88)
+    );
+    assert_eq!(usd(price(h100, Some("p5.48xlarge"), None, 8)), Some(6.88));
+    assert_eq!(
+        usd(price(
+            h100,
+            Some("Standard_ND96isr_H100_v5"),
+            Some("azure:///x"),
+            8
+        )),
+        Some(12.29)
+    );
+    assert_eq!(
+        usd(price(h100, Some("a3-highgpu-8g"), Some("gce://p/z/n"), 8)),
+        Some(11.06125)
+    );
+    assert_eq!(
+        usd(price(
+            "tpu-v5p-slice",
+            Some("ct5p-hightpu-4t"),
+            Some("gce://p/z/n"),
+            4
+        )),
+        Some(4.2)
+    );
+    assert_eq!(usd(price("tpu-v6e-slice", None, None, 8)), Some(2.7));
+    let (_, source) = price(h100, None, None, 8).expect("the market knows");
+    assert!(
+        source.starts_with("market H100-80GB on-demand (median of 8 providers"),
+        "{source}"
+    );
+    let (usd_l4, source) =
+        price("NVIDIA-L4", Some("g6.12xlarge"), Some("aws:///z/i-0"), 4).expect("by class");
+    assert!(
+        source.contains("by class, the machine type is not in the book"),
+        "{source}"
+    );
+    assert!((0.8..1.7).contains(&usd_l4), "{usd_l4}");
+    assert_eq!(price("tpu7x", None, Some("gce://p/z/n"), 4), None);
+}
+
+#[test]
+fn texts_at_fault_are_named_together() {
+    let settings = load(&Inputs::default()).expect("defaults are whole");
+    let pair = |path: &str, text: &str| (path.to_owned(), text.to_owned());
+    let texts = Texts {
+        accelerators: Some(pair("acc.toml", "[[accelerator]]\nklass = 1\n")),
+        alerts: Some(pair("alerts.toml", "[no-such-check]\nenabled = false\n")),
+        books: vec![pair("book.toml", "\nprovidr = 1\n")],
+        dialects: vec![pair("mine.toml", "nmae = 1\n")],
+    };
+    let faults = Rulebook::new(&settings, &texts).expect_err("is wrong");
+    let said: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    for start in [
+        "acc.toml:2: ",
+        "alerts.toml:1: ",
+        "book.toml:2: providr: unknown key",
+        "mine.toml",
+    ] {
+        assert!(
+            said.iter().any(|line| line.starts_with(start)),
+            "{start}: {said:#?}"
+        );
+    }
+}

@@ -44,6 +44,8 @@ section! {
         color: ColorChoice,
         /// How often the console redraws what has changed.
         refresh: Span,
+        /// Take mouse events.
+        mouse: bool,
         /// Whether writing to clusters is allowed.
         write: bool,
         /// Where to log; nowhere when absent.
@@ -54,6 +56,10 @@ section! {
         keys_file: Option<PathBuf>,
         /// Themes of the user's own.
         themes_dir: Option<PathBuf>,
+        /// Exporter dialects of the user's own.
+        exporters_dir: Option<PathBuf>,
+        /// Accelerators of the user's own.
+        accelerators_file: Option<PathBuf>,
         /// What to show.
         scope: Scope = RawScope,
         /// Labels that carry meaning.

@@ -1,5 +1,6 @@
 //! The running simulated cluster: a world, the store of its objects, its users, its faults and its clock.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -39,6 +40,8 @@ pub struct Cluster {
     /// The real and the virtual moment at which the cluster started.
     origin: (Moment, Moment),
     speed: f64,
+    /// How often a watch that asked for bookmarks gets one, in milliseconds.
+    bookmarks: AtomicU64,
 }
 
 impl Core {
@@ -129,6 +132,7 @@ impl Cluster {
             clock,
             origin,
             speed,
+            bookmarks: AtomicU64::new(60_000),
         })
     }
 
@@ -143,6 +147,17 @@ impl Cluster {
     /// The virtual clock.
     pub fn now(&self) -> Moment {
         self.core().scene.now()
+    }
+
+    /// How often a watch that asked for bookmarks gets one: each minute, as on a real server, unless set.
+    pub fn bookmark_every(&self) -> Duration {
+        Duration::from_millis(self.bookmarks.load(Ordering::Relaxed).max(1))
+    }
+
+    /// Sets how often watches that begin from now on get bookmarks.
+    pub fn set_bookmark_every(&self, every: Duration) {
+        let millis = u64::try_from(every.as_millis()).unwrap_or(u64::MAX);
+        self.bookmarks.store(millis, Ordering::Relaxed);
     }
 
     /// The users and their rights.

@@ -63,3 +63,24 @@ pub(crate) fn map_mut<'a>(
     }
     slot.as_object_mut().expect("made an object just above")
 }
+
+/// What the real server's decoder says of JSON that does not parse.
+pub fn fault(bytes: &[u8], error: &serde_json::Error) -> String {
+    if error.is_eof() {
+        return "unexpected end of JSON input".to_owned();
+    }
+    let line = bytes
+        .split(|b| *b == b'\n')
+        .nth(error.line().saturating_sub(1));
+    let found = line.and_then(|line| line.get(error.column().saturating_sub(1)));
+    match found {
+        Some(byte) if byte.is_ascii_graphic() || *byte == b' ' => {
+            format!(
+                "invalid character '{}' looking for beginning of value",
+                char::from(*byte)
+            )
+        }
+        Some(byte) => format!("invalid character '\\u{byte:04x}' looking for beginning of value"),
+        None => error.to_string(),
+    }
+}

@@ -99,9 +99,29 @@ impl Spec {
         qualified(self.group, self.kind)
     }
 
-    /// The verbs of the main resource, sorted.
+    /// The name of the real server's Go package that holds the kind, as its messages show it.
+    pub fn package(&self) -> &'static str {
+        match self.group {
+            _ if self.custom => "unstructured",
+            "" => "core",
+            group => group.split('.').next().unwrap_or(group),
+        }
+    }
+
+    /// The verbs of the main resource, in the order of the real server's discovery.
     pub fn verbs(&self) -> &'static [&'static str] {
-        if self.resource == Resource::Namespaces {
+        if self.custom {
+            &[
+                "delete",
+                "deletecollection",
+                "get",
+                "list",
+                "patch",
+                "create",
+                "update",
+                "watch",
+            ]
+        } else if self.resource == Resource::Namespaces {
             &[
                 "create", "delete", "get", "list", "patch", "update", "watch",
             ]
@@ -452,7 +472,7 @@ pub fn field(spec: &Spec, object: &Value, field: &str) -> Result<String, String>
         Resource::Jobs => {
             return Err(format!(
                 "field label {} not supported for Job",
-                super::selector::quoted(field)
+                super::names::quoted(field)
             ));
         }
         Resource::Nodes => return unsupported(),
@@ -460,7 +480,7 @@ pub fn field(spec: &Spec, object: &Value, field: &str) -> Result<String, String>
         _ => {
             return Err(format!(
                 "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
-                super::selector::quoted(field)
+                super::names::quoted(field)
             ));
         }
     };

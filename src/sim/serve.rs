@@ -51,6 +51,8 @@ pub struct Options {
     pub exporters: Option<SocketAddr>,
     /// Where the Prometheus API listens, over plain HTTP.
     pub prometheus: Option<SocketAddr>,
+    /// Whether the exporters' own labels win over their targets' in the Prometheus API.
+    pub honor_labels: bool,
     /// How many changes of each resource a watcher can resume across.
     pub retention: usize,
 }
@@ -64,6 +66,7 @@ impl Default for Options {
             seed: 1,
             exporters: None,
             prometheus: None,
+            honor_labels: false,
             retention: RETENTION,
         }
     }
@@ -182,10 +185,9 @@ async fn keep_time(cluster: std::sync::Weak<Cluster>) {
             return;
         };
         // A step of a large world takes a while; it must not hold up those who serve.
-        if tokio::task::spawn_blocking(move || cluster.tick())
-            .await
-            .is_err()
-        {
+        let ticked = tokio::task::spawn_blocking(move || cluster.tick()).await;
+        if let Err(error) = ticked {
+            tracing::error!(%error, "the simulated world cannot go on; its clock stands still");
             return;
         }
     }
@@ -229,7 +231,12 @@ impl Server {
         let listener = bind(options.listen).await?;
         let address = listener.local_addr()?;
         let (acceptor, ca) = tls(address.ip()).context("cannot make the server's certificate")?;
-        let url = format!("https://{address}");
+        let mut reached = address;
+        if reached.ip().is_unspecified() {
+            // Listening everywhere is no address to connect to.
+            reached.set_ip(IpAddr::from([127, 0, 0, 1]));
+        }
+        let url = format!("https://{reached}");
         let kubeconfig = kubeconfig::render(&url, &ca, cluster.users());
         if let Some(path) = &options.kubeconfig {
             kubeconfig::write(path, &kubeconfig)
@@ -247,6 +254,7 @@ impl Server {
                 async move { service.answer(request).await }
             },
         ));
+        let honor_labels = options.honor_labels;
         let mut plain = [None, None];
         for (at, address) in [options.exporters, options.prometheus]
             .into_iter()
@@ -261,7 +269,7 @@ impl Server {
                 async move {
                     match at {
                         0 => exporters::answer(&cluster, &request),
-                        _ => prometheus::answer(&cluster, request).await,
+                        _ => prometheus::answer(&cluster, request, honor_labels).await,
                     }
                 }
             }));

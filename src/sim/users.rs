@@ -152,6 +152,14 @@ const BASIC: &[Rule] = &[
     },
 ];
 
+/// What even those may do who are nobody yet.
+const PUBLIC: &[Rule] = &[Rule {
+    verbs: &["get"],
+    groups: &[],
+    resources: &[],
+    paths: &["/healthz", "/livez", "/readyz", "/version", "/version/"],
+}];
+
 const VIEW: &[Rule] = &[
     Rule {
         verbs: READ,
@@ -308,47 +316,83 @@ impl Users {
 
     /// The rules that hold for someone in a namespace (empty: at the cluster scope).
     pub fn rules(&self, who: &Identity, namespace: &str) -> Vec<Rule> {
-        let mut rules = Vec::new();
+        let bound = self.bound(who, namespace);
+        bound
+            .into_iter()
+            .flat_map(|(_, rules)| rules.iter().copied())
+            .collect()
+    }
+
+    /// The same, each role's rules under the binding that gives it; the administrators' rules need none.
+    fn bound(&self, who: &Identity, namespace: &str) -> Vec<(Option<String>, &'static [Rule])> {
+        let mut bound: Vec<(Option<String>, &'static [Rule])> = Vec::new();
         let in_group = |group: &str| who.groups.iter().any(|g| g == group);
         if in_group("system:masters") {
-            rules.extend(EVERYTHING);
+            bound.push((None, EVERYTHING));
         }
         if in_group("system:authenticated") {
-            rules.extend(BASIC);
+            let role = |role: &str| {
+                let to = "to Group \"system:authenticated\"";
+                Some(format!(
+                    "ClusterRoleBinding \"{role}\" of ClusterRole \"{role}\" {to}"
+                ))
+            };
+            bound.push((role("system:basic-user"), BASIC));
+            bound.push((role("system:public-info-viewer"), PUBLIC));
         }
+        let user = &who.name;
         if who.is(User::Viewer) {
-            rules.extend(VIEW);
+            let binding = format!(
+                "ClusterRoleBinding \"{user}\" of ClusterRole \"{user}\" to User \"{user}\""
+            );
+            bound.push((Some(binding), VIEW));
         }
         let own = self.team_namespaces.iter().any(|n| n == namespace);
         if who.is(User::Team) && own {
-            rules.extend(TEAM);
+            let binding = format!(
+                "RoleBinding \"{user}/{namespace}\" of ClusterRole \"view\" to User \"{user}\""
+            );
+            bound.push((Some(binding), TEAM));
         }
-        rules
+        bound
     }
 
     /// True when the user may do this.
     pub fn may(&self, who: &Identity, ask: &Ask<'_>) -> bool {
-        let namespace = match ask {
-            // One namespace by name is read with the rights in it.
-            Ask::Resource {
-                namespace: "",
-                plural: "namespaces",
-                group: "",
-                name,
-                ..
-            } => name,
-            Ask::Resource { namespace, .. } => namespace,
-            Ask::Path { .. } => "",
-        };
-        self.rules(who, namespace)
+        self.rules(who, place(ask))
             .iter()
             .any(|rule| rule.allows(ask))
+    }
+
+    /// The binding by which the user may do this; `None` when it may not, or needs none.
+    pub fn binding(&self, who: &Identity, ask: &Ask<'_>) -> Option<String> {
+        let bound = self.bound(who, place(ask));
+        let (binding, _) = bound
+            .into_iter()
+            .find(|(_, rules)| rules.iter().any(|rule| rule.allows(ask)))?;
+        binding
+    }
+}
+
+/// The namespace whose rights count.
+fn place<'a>(ask: &Ask<'a>) -> &'a str {
+    match ask {
+        // One namespace by name is read with the rights in it.
+        Ask::Resource {
+            namespace: "",
+            plural: "namespaces",
+            group: "",
+            name,
+            ..
+        } => name,
+        Ask::Resource { namespace, .. } => namespace,
+        Ask::Path { .. } => "",
     }
 }
 
 /// The sentence of a 403: who cannot do what, where.
 pub fn refused(who: &Identity, ask: &Ask<'_>) -> String {
-    use super::selector::quoted;
+    use super::names::quoted;
     let user = quoted(&who.name);
     match ask {
         Ask::Path { verb, path } => format!("User {user} cannot {verb} path {}", quoted(path)),

@@ -46,8 +46,9 @@ pub fn connect(
     let context = Name::from(resolved.context.clone());
     let namespace = resolved.namespace.clone();
     let server = resolved.config.cluster_url.to_string();
-    let login = Login::new(choice, resolved, interactive, Arc::clone(&clock));
-    let (client, wire) = gated(login, &namespace, clock, proxied);
+    let wire = Wire::new(clock);
+    let login = Login::new(choice, resolved, interactive, Arc::clone(&wire));
+    let client = gated(login, &namespace, &wire, proxied);
     Ok(Connection {
         client,
         wire,
@@ -71,7 +72,8 @@ where
     B: hyper::body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    let (client, wire) = gated(service, "default", clock, proxied);
+    let wire = Wire::new(clock);
+    let client = gated(service, "default", &wire, proxied);
     Connection {
         client,
         wire,
@@ -84,9 +86,9 @@ where
 fn gated<S, B>(
     service: S,
     namespace: &str,
-    clock: Clock,
+    wire: &Arc<Wire>,
     proxied: impl IntoIterator<Item = String>,
-) -> (Client, Arc<Wire>)
+) -> Client
 where
     S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
     S::Error: Into<BoxError>,
@@ -94,8 +96,7 @@ where
     B: hyper::body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    let wire = Wire::new(clock);
-    let counted = Counted::new(Arc::clone(&wire)).layer(service);
+    let counted = Counted::new(Arc::clone(wire)).layer(service);
     let service = ReadGate::new(proxied).layer(counted);
-    (Client::new(service, namespace), wire)
+    Client::new(service, namespace)
 }

@@ -20,7 +20,7 @@ use crate::base::Moment;
 
 use super::kubeconfig::{Choice, Resolved, flat, resolve};
 use super::plugin::{self, Credential};
-use super::wire::Clock;
+use super::wire::Wire;
 
 /// We have no credential that the server could accept; says why and what mends it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -52,7 +52,7 @@ pub struct Login {
 struct Shared {
     choice: Choice,
     interactive: bool,
-    clock: Clock,
+    wire: Arc<Wire>,
     state: Mutex<State>,
 }
 
@@ -78,13 +78,13 @@ struct Ready {
 impl Login {
     /// A login that has not happened yet: the first request makes it. With `interactive`, a plugin may use the
     /// terminal; never while a screen is up.
-    pub fn new(choice: Choice, resolved: Resolved, interactive: bool, clock: Clock) -> Self {
+    pub fn new(choice: Choice, resolved: Resolved, interactive: bool, wire: Arc<Wire>) -> Self {
         let fingerprint = fingerprint(&resolved);
         Self {
             shared: Arc::new(Shared {
                 choice,
                 interactive,
-                clock,
+                wire,
                 state: Mutex::new(State {
                     resolved,
                     fingerprint,
@@ -102,7 +102,7 @@ impl Login {
 impl Shared {
     async fn ready(&self) -> Result<Ready, LoginFailed> {
         let mut state = self.state.lock().await;
-        let now = (self.clock)();
+        let now = self.wire.local();
         let due = state.renew_at.is_some_and(|at| now >= at);
         match state.client.clone() {
             None => self.log_in(&mut state, now).await?,
@@ -199,7 +199,7 @@ impl Shared {
         if state.generation != used {
             return Ok(true);
         }
-        let now = (self.clock)();
+        let now = self.wire.local();
         if !self.may_try(&mut state, now) {
             return Ok(false);
         }
@@ -219,7 +219,7 @@ impl Shared {
         if state.generation != used {
             return Ok(true);
         }
-        let now = (self.clock)();
+        let now = self.wire.local();
         if !self.reread(&mut state) {
             return Ok(false);
         }
@@ -240,6 +240,10 @@ impl Shared {
         }
         match resolve(&choice) {
             Ok(resolved) => {
+                let (old, new) = (&state.resolved.config, &resolved.config);
+                if old.cluster_url != new.cluster_url || old.root_cert != new.root_cert {
+                    self.wire.moved();
+                }
                 state.fingerprint = fingerprint(&resolved);
                 state.resolved = resolved;
                 state.client = None;

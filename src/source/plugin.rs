@@ -1,12 +1,14 @@
 //! Credential plugins (`exec` in a kubeconfig): run apart from the terminal, read, and told of in words.
 
 use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kube::config::{ExecConfig, ExecInteractiveMode};
 use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
+use tokio::task::JoinHandle;
 
 use crate::base::Moment;
 
@@ -20,7 +22,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const HUMAN_PATIENCE: Duration = Duration::from_secs(300);
 
 /// More than this no credential is.
-const LARGEST: u64 = 1 << 20;
+const LARGEST: usize = 1 << 20;
+
+/// How long the rest of what a plugin said may take after it has ended.
+const LATE: Duration = Duration::from_millis(500);
 
 /// What a plugin gave.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -88,18 +93,10 @@ pub async fn run(exec: &ExecConfig, interactive: bool) -> Result<Credential, Log
     } else {
         PATIENCE
     };
+    let (out, err) = (Heard::of(out), Heard::of(err));
     let heard = async {
-        // A helper that it leaves behind may hold its pipes open: wait for the plugin, not for them.
-        let (out, err) = (tokio::spawn(gathered(out)), tokio::spawn(gathered(err)));
         let status = child.wait().await;
-        let late = Duration::from_secs(2);
-        let out = tokio::time::timeout(late, out)
-            .await
-            .map(Result::unwrap_or_default);
-        let err = tokio::time::timeout(late, err)
-            .await
-            .map(Result::unwrap_or_default);
-        status.map(|status| (status, out.unwrap_or_default(), err.unwrap_or_default()))
+        status.map(|status| (status, out, err))
     };
     let (status, out, err) = tokio::time::timeout(limit, heard)
         .await
@@ -110,6 +107,7 @@ pub async fn run(exec: &ExecConfig, interactive: bool) -> Result<Credential, Log
             ))
         })?
         .map_err(|error| fail(format!("cannot be waited for ({error})")))?;
+    let (out, err) = (out.all().await, err.all().await);
     if !status.success() {
         let said = String::from_utf8_lossy(&err);
         let last = said
@@ -185,11 +183,35 @@ fn started(
     run.spawn()
 }
 
-async fn gathered(pipe: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    if let Some(pipe) = pipe {
-        // What came before an error is all there is.
-        let _ = pipe.take(LARGEST).read_to_end(&mut bytes).await;
+/// What comes out of a pipe, read on a task of its own.
+struct Heard {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
+}
+
+impl Heard {
+    fn of(pipe: Option<impl AsyncRead + Unpin + Send + 'static>) -> Self {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let into = Arc::clone(&bytes);
+        let reader = tokio::spawn(async move {
+            let Some(mut pipe) = pipe else { return };
+            let mut part = [0; 4096];
+            while let Ok(read @ 1..) = pipe.read(&mut part).await {
+                let mut bytes = into.lock().unwrap_or_else(PoisonError::into_inner);
+                // What goes beyond is read all the same, or the plugin would wait for ever.
+                let room = LARGEST.saturating_sub(bytes.len());
+                bytes.extend_from_slice(&part[..read.min(room)]);
+            }
+        });
+        Self { bytes, reader }
     }
-    bytes
+
+    /// Everything up to the pipe's end. A helper that the plugin left behind may hold it open: what has come a
+    /// moment after the plugin ended is then all there is.
+    async fn all(mut self) -> Vec<u8> {
+        if tokio::time::timeout(LATE, &mut self.reader).await.is_err() {
+            self.reader.abort();
+        }
+        std::mem::take(&mut *self.bytes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }

@@ -37,11 +37,7 @@ pub(super) async fn run(wire: Arc<Wire>, server: Arc<Api>, out: mpsc::Sender<Vec
             let (state, message) = match tokio::time::timeout(PATIENCE, server.version()).await {
                 Ok(Ok(version)) => (
                     SourceState::Live,
-                    format!(
-                        "{}; {} requests a minute in all",
-                        version.name(),
-                        wire.calls_per_minute()
-                    ),
+                    version.name().to_owned(),
                 ),
                 Ok(Err(error)) => (SourceState::Lost, words(&error)),
                 Err(_) => (

@@ -65,6 +65,12 @@ impl Trouble {
                 message: format!("an event of {} could not be read: {error}", table.plural()),
                 retry_after: None,
             },
+            // Any JSON object reads as a Status; one without a code is an event gone wrong.
+            watcher::Error::WatchFailed(kube::Error::Api(status)) if status.code == 0 => Self {
+                what: What::Garbled,
+                message: format!("an event of {} is of no known form", table.plural()),
+                retry_after: None,
+            },
             watcher::Error::WatchFailed(error) => Self::of_client(table, "watch", error),
             watcher::Error::WatchError(status) => Self::of_status(table, "watch", status),
             watcher::Error::NoResourceVersion => Self {
@@ -134,6 +140,11 @@ impl Trouble {
             group => format!("{}.{group}", table.plural()),
         };
         let said = said(&status.message);
+        let narrower = if place.namespaced {
+            ", or give -n NAMESPACE"
+        } else {
+            ""
+        };
         let (what, message) = match status.code {
             401 => (
                 What::Unknown,
@@ -144,7 +155,7 @@ impl Trouble {
             403 => (
                 What::Forbidden,
                 format!(
-                    "403: may not {verb} {resource}{said}; ask for a role with the verbs list and watch on {resource} (config/kubernetes/viewer.yaml), or give -n NAMESPACE"
+                    "403: may not {verb} {resource}{said}; ask for a role with the verbs list and watch on {resource} (config/kubernetes/viewer.yaml){narrower}"
                 ),
             ),
             404 => (

@@ -3,16 +3,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::header::{CONTENT_TYPE, DATE, HeaderMap, RETRY_AFTER};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderMap, RETRY_AFTER};
 use http::{Request, Response};
-use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, Limited};
 use tokio::sync::watch;
 use tower::{BoxError, Layer, Service};
 
@@ -141,11 +142,25 @@ struct Inner {
     classes: BTreeMap<Class, ClassState>,
     total: Calls,
     skew_ms: Option<i64>,
+    /// The latest Date of any answer.
+    date: Option<Moment>,
+    pinned: bool,
+}
+
+impl Inner {
+    fn server(&self, local: Moment) -> Moment {
+        match self.date {
+            Some(date) if self.pinned => date,
+            _ => Moment::from_millis(local.millis().saturating_add(self.skew_ms.unwrap_or(0))),
+        }
+    }
 }
 
 /// The shared record of everything sent and answered.
 pub struct Wire {
     clock: Clock,
+    /// Grows when another server answers than before.
+    epoch: AtomicU64,
     inner: Mutex<Inner>,
     opened: watch::Sender<u64>,
 }
@@ -161,10 +176,13 @@ impl Wire {
     pub fn new(clock: Clock) -> Arc<Self> {
         Arc::new(Self {
             clock,
+            epoch: AtomicU64::new(0),
             inner: Mutex::new(Inner {
                 classes: BTreeMap::new(),
                 total: Calls::default(),
                 skew_ms: None,
+                date: None,
+                pinned: false,
             }),
             opened: watch::Sender::new(0),
         })
@@ -181,13 +199,29 @@ impl Wire {
 
     /// The server's clock, as far as it is known.
     pub fn now(&self) -> Moment {
-        let skew = self.skew_ms().unwrap_or(0);
-        Moment::from_millis(self.local().millis().saturating_add(skew))
+        let local = self.local();
+        self.inner().server(local)
+    }
+
+    /// From now on the server's clock is what its latest answer says and stands still between answers: for
+    /// one look, whose ages are then the server's own to the second.
+    pub fn pin(&self) {
+        self.inner().pinned = true;
     }
 
     /// The server's clock minus this machine's, milliseconds.
     pub fn skew_ms(&self) -> Option<i64> {
         self.inner().skew_ms
+    }
+
+    /// Which server answers: another number means another server, whose revisions are not those of the last.
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::SeqCst)
+    }
+
+    /// Another server answers from now on.
+    pub(super) fn moved(&self) {
+        self.epoch.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Figures of one class.
@@ -270,14 +304,15 @@ impl Wire {
             .and_then(|date| http_date(date.to_str().ok()?))
         {
             note_skew(&mut inner.skew_ms, sent, now, date);
+            inner.date = inner.date.max(Some(date));
         }
-        let skew = inner.skew_ms.unwrap_or(0);
+        let server = inner.server(now);
         let state = inner.classes.entry(class).or_default();
         state.latency_ms = Some(u32::try_from(took).unwrap_or(u32::MAX));
         let status = answer.status();
         if status.is_success() {
             state.retry_at = None;
-            state.last_ok = Some(Moment::from_millis(now.millis().saturating_add(skew)));
+            state.last_ok = Some(server);
             if watches {
                 state.watch_opened = Some(now);
             }
@@ -446,7 +481,10 @@ where
                 .map_err(|_| BoxError::from(Silent))?
                 .map_err(Into::into)?;
             wire.after(class, watches, sent, &answer);
-            if class != Class::Proxy && answer.status().is_success() {
+            if class != Class::Proxy {
+                if !answer.status().is_success() {
+                    return Ok(explained(answer).await);
+                }
                 refuse_pages(answer.headers())?;
             }
             let arrived = Arc::clone(&wire);
@@ -460,6 +498,37 @@ where
             }))
         })
     }
+}
+
+/// More of an error than this explains nothing.
+const LARGEST_ERROR: usize = 64 << 10;
+
+/// An error whose body is a Status with the answer's own code, whatever was sent: what stands between us and the
+/// API server answers in forms of its own.
+async fn explained<B>(answer: Response<B>) -> Response<NotedBody>
+where
+    B: hyper::body::Body<Data = Bytes> + Send + 'static,
+{
+    let (mut parts, body) = answer.into_parts();
+    let body = tokio::time::timeout(
+        Duration::from_secs(10),
+        Limited::new(Box::pin(body).map_err(|_| "broken off"), LARGEST_ERROR).collect(),
+    )
+    .await
+    .ok()
+    .and_then(Result::ok)
+    .map(|body| body.to_bytes())
+    .unwrap_or_default();
+    let mut status = serde_json::from_slice::<serde_json::Value>(&body)
+        .ok()
+        .filter(|value| value.get("kind").is_some_and(|kind| kind == "Status"))
+        .unwrap_or_else(
+            || serde_json::json!({"kind": "Status", "message": String::from_utf8_lossy(&body)}),
+        );
+    status["code"] = parts.status.as_u16().into();
+    parts.headers.remove(CONTENT_LENGTH);
+    let text = Full::new(Bytes::from(status.to_string()));
+    Response::from_parts(parts, text.map_err(|never| match never {}).boxed_unsync())
 }
 
 /// A login page or a proxy's greeting comes with status 200 and HTML.

@@ -50,6 +50,10 @@ const STAND_IN: &str = "another custom kind stands in for the recorded one, with
 const SCHEMAS: &str = "the simulated cluster keeps no schemas, so it takes unknown fields and custom kinds as they come";
 const APPLY: &str = "server-side apply keeps books of who owns which field; nothing that works on the simulated cluster applies";
 
+const CUSTOM: &str = "the recorded cluster has neither JobSet nor Kueue";
+const BOOKMARK: &str =
+    "a bookmark is its revision: the empty fields that Go writes beside it are left out";
+
 const EXCUSES: &[Excuse] = &[
     other(
         "discovery/api",
@@ -102,6 +106,16 @@ const EXCUSES: &[Excuse] = &[
         "discovery/openapi-v3",
         "/body/paths/*",
         "only groups with resources that kubectl explains or checks have a document",
+    ),
+    other(
+        "discovery/openapi-v3",
+        "/body/paths/apis/jobset.x-k8s.io/v1alpha2",
+        CUSTOM,
+    ),
+    other(
+        "discovery/openapi-v3",
+        "/body/paths/apis/kueue.x-k8s.io/v1beta1",
+        CUSTOM,
     ),
     unserved(
         "aggregated/api",
@@ -193,6 +207,16 @@ const EXCUSES: &[Excuse] = &[
     other("custom/invalid", "*", SCHEMAS),
     other("writes/unknown-field-strict", "*", SCHEMAS),
     other("writes/apply*", "*", APPLY),
+    absent(
+        "watch/streamed-list*",
+        "/body[BOOKMARK]/object/spec",
+        BOOKMARK,
+    ),
+    absent(
+        "watch/streamed-list*",
+        "/body[BOOKMARK]/object/status",
+        BOOKMARK,
+    ),
     other(
         "reviews/rules-live-viewer",
         "/body/status/resourceRules*",

@@ -10,9 +10,12 @@ const HASH: &str = "bd9b9b484";
 /// The suffix that stands for every recorded one of a pod.
 const SUFFIX: &str = "x7k2p";
 
+/// What is put in place of a pattern, unless a character of this kind follows.
+type Rule<P> = (P, &'static str, fn(char) -> bool);
+
 /// Puts placeholders into texts.
 pub struct Normal {
-    rules: Vec<(Regex, &'static str, fn(char) -> bool)>,
+    rules: Vec<Rule<Regex>>,
     rbac: Regex,
     event: Regex,
 }
@@ -23,7 +26,7 @@ impl Normal {
         let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
         let number = |c: char| c.is_ascii_digit() || c == '/';
         let digit = |c: char| c.is_ascii_digit();
-        let rules: [(&str, &str, fn(char) -> bool); 13] = [
+        let rules: [Rule<&str>; 13] = [
             ("sim-(admin|viewer|team|nobody)", "live-$1", never),
             (
                 "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",

@@ -2,7 +2,7 @@
 
 use ratatui::layout::Rect;
 
-use crate::base::Name;
+use crate::base::{Name, Rate};
 use crate::console::brush::Brush;
 use crate::console::commands::{Command, Context};
 use crate::console::listing::{Column, Kind, Row, id_of};
@@ -30,10 +30,10 @@ pub static KIND: Kind = Kind {
             money(row(facts, at), |row| row.spend.burn).role(Role::Accent)
         }),
         Column::number("free", "FREE $/h", 1, 7, |facts, at| {
-            money(row(facts, at), |row| row.spend.free).role(Role::IdleMoney)
+            blue(money(row(facts, at), |row| row.spend.free))
         }),
         Column::number("idle", "HELD IDLE $/h", 1, 7, |facts, at| {
-            money(row(facts, at), |row| row.spend.idle_allocated).role(Role::IdleMoney)
+            blue(money(row(facts, at), |row| row.spend.idle_allocated))
         }),
         Column::number("unpriced", "NO PRICE", 6, 4, |facts, row| {
             of(facts, row, |row| Value::Count(i64::from(row.unpriced))).role(Role::Muted)
@@ -65,6 +65,12 @@ pub static KIND: Kind = Kind {
     sort: Some((3, true)),
     none: "nothing has a price yet",
 };
+
+/// Idle money in its colour, none of it muted.
+fn blue(cell: Cell<'_>) -> Cell<'_> {
+    let none = cell.value == Value::Money(Rate::ZERO);
+    cell.role(if none { Role::Muted } else { Role::IdleMoney })
+}
 
 const fn scope_of(lens: &Lens) -> Scope {
     match lens {
@@ -169,8 +175,8 @@ impl View for CostView {
         }
         self.sheet.obey(command, facts, Self::below(area))
     }
-    fn point(&mut self, x: u16, y: u16, area: Rect) -> bool {
-        self.sheet.point(x, y, Self::below(area))
+    fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool {
+        self.sheet.point(facts, x, y, Self::below(area))
     }
     fn set_filter(&mut self, words: &str, facts: &Facts) -> Result<(), String> {
         self.sheet.set_filter(words, facts)

@@ -304,7 +304,7 @@ fn holders(sheet: &mut Sheet, facts: &Facts, device: &Device, brush: &mut Brush<
     let mut words = pod.job.key.name.to_string();
     if let Some(job) = job {
         let class = job.class.as_ref().map_or("", |class| class.as_str());
-        words.push_str(&format!("   {} {class}", job.devices_allocated));
+        words.push_str(&format!(" · {} {class}", job.devices_allocated));
         if job.idle_devices > 0 {
             words.push_str(&format!(", {} idle", job.idle_devices));
         }
@@ -442,7 +442,7 @@ fn of_job(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Brush<'_>) {
     sheet.known("queue", job.queue.as_ref());
     sheet.words(
         "team",
-        format!("{}   by {}", job.team, job.team_source.name()),
+        format!("{} · by {}", job.team, job.team_source.name()),
         Role::Text,
     );
     sheet.known("priority", job.priority);
@@ -465,7 +465,7 @@ fn of_job(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Brush<'_>) {
     if let Some((spend, so_far)) = facts.burn.jobs.get(&job.id) {
         sheet.words(
             "cost",
-            format!("${}/h   ${so_far} so far", spend.burn),
+            format!("${}/h · ${so_far} so far", spend.burn),
             Role::Accent,
         );
     }

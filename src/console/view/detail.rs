@@ -1,11 +1,13 @@
 //! One node or one job: what is known of it above, its devices below.
 
+use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::base::Name;
-use crate::console::brush::Brush;
+use crate::console::brush::{Brush, Ink};
+use crate::console::color::ColorDepth;
 use crate::console::commands::{Command, Context};
-use crate::console::theme::Role;
+use crate::console::theme::{Role, Theme};
 use crate::console::widget::panel::panel;
 use crate::fleet::job::JobKey;
 use crate::report::Facts;
@@ -18,6 +20,9 @@ use super::{Lens, Picked, TABLE, Turn, View, ViewId, devices};
 pub struct Detail {
     subject: Picked,
     sheet: Sheet,
+    width: u16,
+    /// Lines that what is known takes at this width.
+    lines: u16,
 }
 
 impl Detail {
@@ -26,6 +31,8 @@ impl Detail {
         Self {
             subject: Picked::Node(name.clone()),
             sheet: Sheet::new(ViewId::Nodes, &devices::KIND, Lens::Node(name)),
+            width: 120,
+            lines: 10,
         }
     }
 
@@ -34,21 +41,43 @@ impl Detail {
         Self {
             subject: Picked::Job(id.clone()),
             sheet: Sheet::new(ViewId::Jobs, &devices::KIND, Lens::Job(id)),
+            width: 120,
+            lines: 10,
         }
     }
 
-    /// The table keeps a third of the height, and no more than it has rows.
+    /// What is known takes the height that it was seen to need, up to three fifths; the table has the rest.
     fn split(&self, area: Rect) -> (Rect, Rect) {
-        let rows = u16::try_from(self.sheet.listing.rows().len()).unwrap_or(u16::MAX);
-        let table = rows
-            .saturating_add(2)
-            .clamp(4, (area.height / 2).max(4))
-            .min(area.height);
-        let above = area.height - table;
+        let above = self.lines.saturating_add(2).min(area.height * 3 / 5);
+        let air = u16::from(area.height > 20);
         (
             Rect::new(area.x, area.y, area.width, above),
-            Rect::new(area.x, area.y + above, area.width, table),
+            Rect::new(
+                area.x,
+                area.y + above + air,
+                area.width,
+                area.height - above - air,
+            ),
         )
+    }
+
+    fn measure(&mut self, facts: &Facts, width: u16) {
+        // What is measured is not shown: neither the moment nor the ink matters to the number of lines.
+        let ink = Ink {
+            theme: Theme::ember(),
+            depth: ColorDepth::None,
+            ascii: false,
+        };
+        let mut buf = Buffer::empty(Rect::new(0, 0, 1, 1));
+        let mut brush = Brush::new(&mut buf, &ink, facts.now);
+        self.width = width;
+        self.lines = match describe(facts, &self.subject, &mut brush) {
+            Some(sheet) => {
+                let none = Rect::new(0, 0, width.saturating_sub(4), 0);
+                draw_lines(&mut brush, none, &sheet.lines, 0) as u16
+            }
+            None => 1,
+        };
     }
 }
 
@@ -62,16 +91,20 @@ impl View for Detail {
     fn contexts(&self) -> &'static [Context] {
         TABLE
     }
+    fn fit(&mut self, facts: &Facts, area: Rect, _paired: bool) {
+        self.measure(facts, area.width);
+    }
     fn refresh(&mut self, facts: &Facts, settle: bool) {
+        self.measure(facts, self.width);
         self.sheet.refresh(facts, settle);
     }
     fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> Turn {
         let (_, below) = self.split(area);
         self.sheet.obey(command, facts, below)
     }
-    fn point(&mut self, x: u16, y: u16, area: Rect) -> bool {
+    fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool {
         let (_, below) = self.split(area);
-        self.sheet.point(x, y, below)
+        self.sheet.point(facts, x, y, below)
     }
     fn set_filter(&mut self, words: &str, facts: &Facts) -> Result<(), String> {
         self.sheet.set_filter(words, facts)

@@ -14,20 +14,20 @@ use super::{Lens, Picked, Place};
 /// The table of devices.
 pub static KIND: Kind = Kind {
     columns: &[
-        Column::words("device", "DEVICE", 0, (8, 30), name),
+        Column::words("device", "DEVICE", 0, (18, 36), name),
         Column::words("class", "CLASS", 4, (4, 14), |facts, row| {
             of(facts, row, |_, device| Value::text(device.class.as_str()))
         }),
-        Column::words("health", "HEALTH", 3, (6, 24), health),
-        Column::words("pod", "POD", 1, (10, 40), pod),
-        Column::words("job", "JOB", 6, (6, 24), |facts, row| {
+        Column::words("health", "HEALTH", 3, (7, 26), health),
+        Column::words("pod", "POD", 1, (18, 44), pod),
+        Column::words("job", "JOB", 9, (10, 24), |facts, row| {
             of(facts, row, |_, device| {
                 Value::known(device.first_holder(), |(pod, _)| {
                     Value::text(pod.job.key.name.as_str())
                 })
             })
         }),
-        Column::words("queue", "QUEUE", 8, (6, 16), |facts, row| {
+        Column::words("queue", "QUEUE", 10, (8, 16), |facts, row| {
             of(facts, row, |_, device| {
                 Value::known(
                     device
@@ -37,7 +37,7 @@ pub static KIND: Kind = Kind {
                 )
             })
         }),
-        Column::words("team", "TEAM", 5, (6, 16), |facts, row| {
+        Column::words("team", "TEAM", 6, (8, 16), |facts, row| {
             of(facts, row, |_, device| {
                 Value::known(device.first_holder(), |(pod, _)| {
                     Value::text(pod.team.as_str())

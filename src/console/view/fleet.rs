@@ -14,7 +14,7 @@ use crate::cost::Scope;
 use crate::fleet::finding::Severity;
 use crate::fleet::history::{FleetSignal, Track};
 use crate::fleet::job::JobState;
-use crate::fleet::observe::SourceState;
+use crate::fleet::observe::{SourceHealth, SourceState};
 use crate::report::Facts;
 
 use super::sheet::Sheet;
@@ -31,6 +31,8 @@ pub struct FleetView {
     teams: Vec<u32>,
     /// Findings that need somebody.
     needs: usize,
+    /// Sources that have something to say.
+    troubled: u16,
     size: (u16, u16),
     paired: bool,
 }
@@ -54,6 +56,7 @@ impl FleetView {
             waiting: Vec::new(),
             teams: Vec::new(),
             needs: 0,
+            troubled: 0,
             size: (80, 20),
             paired: true,
         }
@@ -72,8 +75,12 @@ impl FleetView {
         if rest < 12 {
             return 0;
         }
-        let others = if rest >= 28 { 12 + 7 } else { 9 };
-        rest.saturating_sub(others + 2).min(12)
+        let others = match rest {
+            28.. => 11 + 3 + self.troubled.min(3),
+            18..28 => 10,
+            _ => 9,
+        };
+        rest.saturating_sub(others + 2).min(14)
     }
 
     fn split(&self, area: Rect) -> Split {
@@ -96,7 +103,11 @@ impl FleetView {
             take(1);
         }
         let left = area.bottom() - strip.bottom();
-        let sources = if left >= 20 { 7 } else { 0 };
+        let sources = if left >= 16 {
+            3 + self.troubled.min(3)
+        } else {
+            0
+        };
         let room = area
             .bottom()
             .saturating_sub(strip.bottom() + u16::from(area.height >= 16));
@@ -105,8 +116,8 @@ impl FleetView {
         Split {
             table: Rect::new(area.x, area.y, area.width, table),
             strip,
-            panels,
-            sources,
+            panels: inset(panels),
+            sources: inset(sources),
         }
     }
 
@@ -114,6 +125,12 @@ impl FleetView {
         let (width, height) = self.size;
         self.strip = Strip::of(facts, width, self.strip_room(height), self.paired);
     }
+}
+
+/// A cell of air at both sides.
+fn inset(area: Rect) -> Rect {
+    let air = u16::from(area.width > 60);
+    Rect::new(area.x + air, area.y, area.width - 2 * air, area.height)
 }
 
 impl Default for FleetView {
@@ -163,6 +180,8 @@ impl View for FleetView {
             .iter()
             .filter(|finding| finding.severity != Severity::Info)
             .count();
+        let troubled = facts.fleet.sources.iter().filter(|source| speaks(source));
+        self.troubled = u16::try_from(troubled.count()).unwrap_or(u16::MAX);
         self.restrip(facts);
     }
 
@@ -176,9 +195,9 @@ impl View for FleetView {
             other => other,
         }
     }
-    fn point(&mut self, x: u16, y: u16, area: Rect) -> bool {
+    fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool {
         let table = self.split(area).table;
-        y < table.bottom() && self.sheet.point(x, y, table)
+        y < table.bottom() && self.sheet.point(facts, x, y, table)
     }
     fn set_filter(&mut self, words: &str, facts: &Facts) -> Result<(), String> {
         self.sheet.set_filter(words, facts)
@@ -293,12 +312,21 @@ impl FleetView {
             let Some(job) = facts.fleet.jobs.get(*index as usize) else {
                 continue;
             };
+            let compact = inside.height < 6;
             let age = brush.age(job.waiting_since.unwrap_or(job.created));
             let class = job.class.as_ref().map_or("", |class| class.as_str());
             let wants = format!("{} {class}", job.devices_requested);
             let facts_width = 7 + brush.width(&wants).max(9) + 2;
             let name_room = inside.width.saturating_sub(facts_width);
-            brush.say(inside.x, y, name_room, &job.id.to_string(), Role::Title);
+            let name = job.id.to_string();
+            if compact {
+                let (bold, muted) = (brush.ink.fg(Role::Title), brush.ink.fg(Role::Muted));
+                let reason = jobs::where_or_why(job);
+                let words = [(&*name, bold), ("  ", muted), (&*reason, muted)];
+                brush.pieces(inside.x, y, name_room, &words);
+            } else {
+                brush.say(inside.x, y, name_room, &name, Role::Title);
+            }
             let accent = brush.ink.fg(Role::Warn);
             brush.right(inside.right(), y, 7, &age, accent);
             let text = brush.ink.fg(Role::Text);
@@ -310,7 +338,7 @@ impl FleetView {
                 text,
             );
             y += 1;
-            if y < inside.bottom() && left > 2 {
+            if !compact && y < inside.bottom() && left > 2 {
                 let reason = jobs::where_or_why(job);
                 brush.say(
                     inside.x + 2,
@@ -356,7 +384,8 @@ impl FleetView {
             brush.say(inside.x, y, inside.width, "no price yet", Role::Muted);
             return;
         };
-        let whole = facts.burn.total.burn.usd();
+        let largest = self.teams.first().and_then(|at| rows.get(*at as usize));
+        let whole = largest.map_or(0.0, |row| row.spend.burn.usd());
         let name_width = (inside.width / 3).min(16);
         let foot = u16::from(inside.height > 3);
         let last = inside.bottom().saturating_sub(foot);
@@ -439,8 +468,15 @@ impl FleetView {
             let age = brush.age(finding.since);
             let room = inside.width.saturating_sub(2 + 8);
             let object = finding.subject.key.to_string();
-            brush.say(inside.x + 2, y, room, &object, Role::Title);
             brush.right(inside.right(), y, 7, &age, brush.ink.fg(Role::Muted));
+            if inside.height < 6 {
+                let (bold, text) = (brush.ink.fg(Role::Title), brush.ink.fg(Role::Text));
+                let words = [(&*object, bold), ("  ", text), (&*finding.message, text)];
+                brush.pieces(inside.x + 2, y, room, &words);
+                y += 1;
+                continue;
+            }
+            brush.say(inside.x + 2, y, room, &object, Role::Title);
             y += 1;
             for (words, role) in [
                 (&finding.message, Role::Text),
@@ -463,6 +499,11 @@ fn empty_words(facts: &Facts, words: &str) -> String {
     } else {
         String::from("not known yet")
     }
+}
+
+/// True for a source that is not well or has something to say.
+fn speaks(source: &SourceHealth) -> bool {
+    source.state != SourceState::Live || !source.message.is_empty()
 }
 
 /// Sources by kind: how many answer, and what is wrong with the first that does not.
@@ -510,9 +551,7 @@ fn draw_sources(facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
             ],
         );
     }
-    let troubled = all
-        .iter()
-        .filter(|source| source.state != SourceState::Live || !source.message.is_empty());
+    let troubled = all.iter().filter(|source| speaks(source));
     for (line, source) in troubled.enumerate() {
         let y = inside.y + 1 + line as u16;
         if y >= inside.bottom() {

@@ -347,8 +347,24 @@ impl View for Heatmap {
         Turn::Done
     }
 
-    fn point(&mut self, _x: u16, _y: u16, _area: Rect) -> bool {
-        false
+    fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool {
+        let map = split(facts, area).map;
+        if self.zoom() == Zoom::OneNode || x < map.x || y < map.y {
+            return false;
+        }
+        let line = self.first() + usize::from(y - map.y);
+        let Some(Line::Cells { top, bottom, .. }) = self.map.lines.get(line) else {
+            return false;
+        };
+        let hit = top
+            .clone()
+            .chain(bottom.clone())
+            .find(|spot| self.map.spots[*spot].x == x - map.x);
+        if let Some(spot) = hit {
+            self.cursor = spot;
+            self.choose(facts);
+        }
+        hit.is_some()
     }
 
     fn set_filter(&mut self, words: &str, facts: &Facts) -> Result<(), String> {
@@ -585,7 +601,9 @@ impl Heatmap {
         let Some(group) = self.map.groups.get(group) else {
             return;
         };
-        let mut words = format!("  {}", counted(group.devices as u64, "device"));
+        let names = self.map.groups.iter().map(|group| brush.width(&group.name));
+        let column = names.max().unwrap_or(0).min(area.width / 3);
+        let mut words = format!("{:>14}", counted(group.devices as u64, "device"));
         if let Some(mean) = group.mean {
             // The ramp's scale of temperature is not what one reads on a thermometer.
             let mean = if self.metric == Metric::Temp {
@@ -595,8 +613,8 @@ impl Heatmap {
             };
             words.push_str(&format!("   mean {mean}"));
         }
-        let used = brush.say(area.x, y, area.width / 2, &group.name, Role::Title);
-        brush.say(area.x + used, y, area.width - used, &words, Role::Muted);
+        brush.say(area.x, y, column, &group.name, Role::Title);
+        brush.say(area.x + column, y, area.width - column, &words, Role::Muted);
     }
 
     fn ember(&self, spot: usize) -> Option<(u16, Ember)> {
@@ -687,7 +705,10 @@ impl Heatmap {
             return;
         };
         if let Some(sheet) = describe(facts, &picked, brush) {
-            let inside = panel(brush, area, &sheet.title, &sheet.note);
+            let none = Rect::new(0, 0, area.width - 4, 0);
+            let lines = draw_lines(brush, none, &sheet.lines, 0) as u16;
+            let height = area.height.min(lines.saturating_add(2));
+            let inside = panel(brush, Rect { height, ..area }, &sheet.title, &sheet.note);
             draw_lines(brush, inside, &sheet.lines, 0);
         }
     }

@@ -11,21 +11,21 @@ use super::{Lens, Picked, Place, ViewId};
 /// The table of jobs.
 pub static KIND: Kind = Kind {
     columns: &[
-        Column::words("job", "JOB", 0, (14, 40), name),
-        Column::words("state", "STATE", 3, (8, 9), state),
+        Column::words("job", "JOB", 0, (26, 44), name),
+        Column::words("state", "STATE", 6, (8, 9), state),
         Column::words("kind", "KIND", 10, (5, 14), |facts, row| {
             of(facts, row, |job| Value::text(job.id.kind.as_str())).role(Role::Muted)
         }),
-        Column::words("queue", "QUEUE", 8, (6, 16), |facts, row| {
+        Column::words("queue", "QUEUE", 8, (9, 16), |facts, row| {
             of(facts, row, |job| {
                 Value::known(job.queue.as_deref(), Value::text)
             })
         }),
-        Column::words("team", "TEAM", 7, (6, 16), |facts, row| {
+        Column::words("team", "TEAM", 7, (8, 16), |facts, row| {
             of(facts, row, |job| Value::text(job.team.as_str()))
         }),
         Column::number("devices", "DEV", 0, 3, devices),
-        Column::words("class", "CLASS", 4, (4, 12), |facts, row| {
+        Column::words("class", "CLASS", 5, (4, 12), |facts, row| {
             of(facts, row, |job| {
                 Value::known(job.class.as_deref(), Value::text)
             })
@@ -37,8 +37,8 @@ pub static KIND: Kind = Kind {
             .role(Role::Muted)
         }),
         Column::number("age", "WAIT/RUN", 1, 6, age),
-        Column::number("util", "UTIL", 2, 5, util),
-        Column::words("place", "REASON OR PLACE", 5, (15, 60), place),
+        Column::number("util", "UTIL", 4, 5, util),
+        Column::words("place", "REASON OR PLACE", 3, (15, 60), place),
         Column::number("burn", "$/h", 2, 6, burn),
         Column::number("cost", "$ SO FAR", 11, 6, cost).wide(),
         Column::number("idle", "IDLE DEV", 12, 4, |facts, row| {
@@ -113,7 +113,7 @@ pub const fn sign(state: JobState) -> (&'static str, Role) {
         JobState::Waiting => ("○", Role::Warn),
         JobState::Starting | JobState::Finishing => ("◐", Role::Info),
         JobState::Running => ("●", Role::Ok),
-        JobState::Suspended => ("○", Role::Muted),
+        JobState::Suspended => ("□", Role::Muted),
         JobState::Failed => ("×", Role::Crit),
         JobState::Done => ("✓", Role::Muted),
     }

@@ -215,7 +215,7 @@ impl Map {
         } else {
             most_tiles.div_ceil(rows_a_line).max(1)
         };
-        let unit = label + across * (tile + gap);
+        let unit = label + across * (tile + gap) - gap;
         let units = if racks.len() > 1 {
             ((usize::from(plan.width) + 2) / (unit + 2)).max(1)
         } else {

@@ -175,7 +175,7 @@ pub trait View {
     /// Obeys a command.
     fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> Turn;
     /// Takes a press of the mouse at a place within `area`; true when something is there.
-    fn point(&mut self, x: u16, y: u16, area: Rect) -> bool;
+    fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool;
     /// Sets the filter; an error says what is wrong with it and leaves the old one.
     fn set_filter(&mut self, words: &str, facts: &Facts) -> Result<(), String>;
     /// The filter as typed.

@@ -15,9 +15,9 @@ use super::{Lens, Picked, Place, ViewId};
 /// The table of nodes.
 pub static KIND: Kind = Kind {
     columns: &[
-        Column::words("node", "NODE", 0, (10, 36), name),
+        Column::words("node", "NODE", 0, (18, 40), name),
         Column::words("state", "STATE", 2, (6, 18), state),
-        Column::words("pool", "POOL", 4, (6, 24), |facts, row| {
+        Column::words("pool", "POOL", 4, (12, 24), |facts, row| {
             of(facts, row, |node| Value::text(node.pool.as_str()))
         }),
         Column::words("rack", "RACK", 6, (4, 14), |facts, row| {

@@ -17,13 +17,13 @@ const WASTE_FROM: f64 = 0.10;
 /// The table of pools.
 pub static KIND: Kind = Kind {
     columns: &[
-        Column::words("pool", "POOL", 0, (8, 28), name),
-        Column::words("class", "CLASS", 4, (6, 16), class),
+        Column::words("pool", "POOL", 0, (15, 28), name),
+        Column::words("class", "CLASS", 5, (8, 16), class),
         Column::words("mode", "MODE", 10, (7, 7), mode),
         Column::words("billing", "BILLING", 9, (8, 9), billing),
         Column::number("free", "FREE/TOTAL", 0, 10, free),
         Column::graphic("alloc", "ALLOCATED", 0, (4, 12), allocated),
-        Column::graphic("util", "UTILISATION 60m", 1, (4, 16), util).trend(util_track),
+        Column::graphic("util", "UTIL 60m", 1, (4, 16), util).trend(util_track),
         Column::number("mem", "MEM", 8, 4, memory),
         Column::number("temp", "T MAX", 6, 5, temp),
         Column::number("power", "kW/CAP", 7, 7, power),

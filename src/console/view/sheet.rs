@@ -18,6 +18,8 @@ use super::{Lens, Picked, TABLE, Turn, View, ViewId};
 
 /// Columns of a trend at most: a point a cell.
 const POINTS: usize = 24;
+/// How readily a column that was asked for gives way.
+const WIDE: u8 = 3;
 /// The span of a trend.
 pub const TREND_MINUTES: i64 = 60;
 
@@ -74,7 +76,15 @@ impl Sheet {
             .collect();
         let heads: Vec<Head> = shown
             .iter()
-            .map(|at| listing.kind.columns[*at].head)
+            .map(|at| {
+                let column = &listing.kind.columns[*at];
+                // What was asked for must not be the first to go where room is short.
+                let drop = if column.wide { WIDE } else { column.head.drop };
+                Head {
+                    drop,
+                    ..column.head
+                }
+            })
             .collect();
         let widest: Vec<u16> = shown
             .iter()
@@ -190,7 +200,7 @@ impl View for Sheet {
     fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> Turn {
         self.obey(command, facts, area)
     }
-    fn point(&mut self, _x: u16, y: u16, area: Rect) -> bool {
+    fn point(&mut self, _: &Facts, _x: u16, y: u16, area: Rect) -> bool {
         y > area.y
             && self
                 .listing

@@ -36,7 +36,7 @@ pub static KIND: Kind = Kind {
         Column::number("calls", "CALLS/MIN", 4, 5, |facts, row| {
             of(facts, row, |source| count(source.calls_per_minute))
         }),
-        Column::words("message", "MESSAGE", 2, (10, 90), |facts, row| {
+        Column::words("message", "MESSAGE", 1, (24, 90), |facts, row| {
             of(facts, row, |source| Value::text(source.message.as_str())).role(Role::Warn)
         }),
     ],

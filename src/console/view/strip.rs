@@ -6,6 +6,7 @@ use crate::base::{Age, Moment, Name};
 use crate::console::brush::Brush;
 use crate::console::text::{counted, percent};
 use crate::console::theme::Role;
+use crate::console::widget::bar::bar;
 use crate::console::widget::heat::{Ember, pair, single};
 use crate::console::widget::panel::panel;
 use crate::console::widget::spark::{chart, spark};
@@ -54,8 +55,11 @@ impl Strip {
             }
         }
         pools.retain(|(_, embers)| !embers.is_empty());
-        // The largest pools, when there are more than lines.
+        // A strip of a few of many pools would mislead: from six lines on it shows the largest, below it shows all.
         if pools.len() > usize::from(height) {
+            if height < 6 {
+                return Self::default();
+            }
             pools.sort_by_key(|(_, embers)| std::cmp::Reverse(embers.len()));
             pools.truncate(usize::from(height));
             pools.sort_by(|a, b| a.0.cmp(&b.0));
@@ -256,7 +260,14 @@ pub fn device_tile(
     if area.height > 2 {
         let track = Track::DeviceUtil(device.id.clone());
         let past = super::sheet::past(facts, &track, usize::from(room));
-        spark(brush, x, area.y + 2, &past, stale);
+        match device.util() {
+            // Without a past the present stands alone.
+            Some(util) if past.iter().all(Option::is_none) => {
+                let role = if stale { Role::Muted } else { Role::Accent };
+                bar(brush, x, area.y + 2, room, util, role);
+            }
+            _ => spark(brush, x, area.y + 2, &past, stale),
+        }
     }
     if area.height > 3 {
         let holder = device.first_holder().map_or_else(

@@ -16,7 +16,7 @@ pub fn bar(brush: &mut Brush<'_>, x: u16, y: u16, width: u16, ratio: f64, role: 
     let full_style = brush.ink.fg(role);
     let empty_style = brush
         .ink
-        .fg(if blocks { Role::Selection } else { Role::Faint });
+        .fg(if blocks { Role::Border } else { Role::Faint });
     for at in 0..width {
         if at < cells {
             brush.sign(x + at, y, full, full_style);

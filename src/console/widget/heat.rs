@@ -39,7 +39,7 @@ impl Ember {
         match self.glow {
             Glow::Heat(level) => brush.ink.heat(usize::from(level), self.stale),
             Glow::Idle => brush.ink.fill(Role::IdleDevice, self.stale),
-            Glow::Free => brush.ink.fill(Role::Selection, false),
+            Glow::Free => brush.ink.fill(Role::Panel, false),
             Glow::Fault => brush.ink.fill(Role::Crit, false),
             Glow::Unknown => brush.ink.fill(Role::Faint, false),
         }

@@ -69,7 +69,7 @@ pub fn table(
     rows: &[Vec<Cell<'_>>],
     look: Look,
 ) {
-    if area.width <= EDGE || area.height == 0 {
+    if area.width <= EDGE + 1 || area.height == 0 {
         return;
     }
     let texts: Vec<Vec<String>> = rows
@@ -89,7 +89,8 @@ pub fn table(
         })
         .collect();
     let gap = if area.width < 100 { 1 } else { 2 };
-    let layout = lay_out(brush, heads, &needs, area.width - EDGE, gap);
+    // A cell of air stays free at the right.
+    let layout = lay_out(brush, heads, &needs, area.width - EDGE - 1, gap);
     for slot in &layout {
         header(brush, area, &heads[slot.column], slot, look);
     }
@@ -182,15 +183,16 @@ fn lay_out(brush: &Brush<'_>, heads: &[Head], needs: &[u16], room: u16, gap: u16
     }
     let mut spare = room.saturating_sub(least(&kept));
     let mut widths: Vec<u16> = kept.iter().map(|at| span(*at).0).collect();
-    // Words first, left to right, then graphics: a whole name is worth more than a longer bar.
-    for graphic in [false, true] {
-        for (place, at) in kept.iter().enumerate() {
-            if matches!(heads[*at].width, Width::Graphic(..)) == graphic {
-                let more = (span(*at).1 - widths[place]).min(spare);
-                widths[place] += more;
-                spare -= more;
-            }
-        }
+    // Words first, the most important column first, then graphics: a whole name is worth more than a longer bar.
+    let mut order: Vec<usize> = (0..kept.len()).collect();
+    order.sort_by_key(|place| {
+        let head = &heads[kept[*place]];
+        (matches!(head.width, Width::Graphic(..)), head.drop)
+    });
+    for place in order {
+        let more = (span(kept[place]).1 - widths[place]).min(spare);
+        widths[place] += more;
+        spare -= more;
     }
     let mut x = 0;
     let mut slots = Vec::with_capacity(kept.len());
@@ -258,9 +260,20 @@ fn paint(
             bar(brush, x, y, graphic, *ratio, role);
             brush.right(x + width, y, BESIDE, words, style);
         }
-        Value::Trend(values, _) if graphic > 0 => {
+        Value::Trend(values, last) if graphic > 0 => {
             let skip = values.len().saturating_sub(usize::from(graphic));
-            spark(brush, x, y, &values[skip..], cell.stale);
+            match last {
+                // Without a past the present stands alone.
+                Some(ratio) if values.iter().all(Option::is_none) => {
+                    let role = if cell.stale {
+                        Role::Muted
+                    } else {
+                        Role::Accent
+                    };
+                    bar(brush, x, y, graphic, *ratio, role);
+                }
+                _ => spark(brush, x, y, &values[skip..], cell.stale),
+            }
             brush.right(x + width, y, BESIDE, words, style);
         }
         _ if head.align == Align::Right => {

@@ -197,7 +197,8 @@ impl Draft {
 
 /// One check's place during one run.
 pub(super) struct Desk<'a> {
-    code: &'static str,
+    /// The check.
+    pub(super) code: &'static str,
     /// Its rule.
     pub(super) rule: &'a Rule,
     /// All rules.

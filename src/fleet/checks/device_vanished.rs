@@ -40,7 +40,7 @@ pub(super) fn check(input: &Input<'_>) -> Verdict {
         .max()
     else {
         // It is alone: a silent exporter and a vanished device look the same.
-        return if input.signals.is_some() {
+        return if input.fresh {
             Verdict::Ok
         } else {
             Verdict::Unknown

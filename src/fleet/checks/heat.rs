@@ -78,13 +78,8 @@ pub(super) fn heat(input: &Input<'_>, rule: &Rule) -> Option<Heat> {
         .filter(|limit| *limit > 40.0)
         .map(|limit| (limit - rule.approach, "its own slowdown temperature"));
     let model = || {
-        input
-            .fleet
-            .policy
-            .catalog
-            .of_class(&input.device.class)
-            .and_then(|model| model.slowdown_celsius)
-            .map(|limit| (limit - rule.approach, "its model's slowdown temperature"))
+        let limit = input.model?.slowdown_celsius?;
+        Some((limit - rule.approach, "its model's slowdown temperature"))
     };
     let (limit, source) = own
         .or_else(model)

@@ -36,7 +36,7 @@ fn check(input: &Input<'_>, hold: Age) -> Verdict {
     let Some(since) = input.device.idle_since else {
         return Verdict::Ok;
     };
-    if input.signals.is_none() {
+    if !input.fresh {
         return Verdict::Unknown;
     }
     Verdict::when(Some(input.now.since(since) >= hold))

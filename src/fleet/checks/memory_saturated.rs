@@ -37,7 +37,7 @@ fn look(desk: &mut Desk<'_>, input: &Input<'_>) {
 /// Firing with the share of memory in use.
 pub(super) fn check(input: &Input<'_>, rule: &Rule) -> Verdict {
     Verdict::of(
-        input.signals.and_then(|_| input.device.memory_ratio()),
+        input.fresh.then(|| input.device.memory_ratio()).flatten(),
         rule,
     )
 }

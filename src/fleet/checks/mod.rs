@@ -36,13 +36,14 @@ mod xid;
 
 use std::time::Duration;
 
-use crate::base::Moment;
+use crate::base::{Moment, Name};
 
+use super::accelerator::Accelerator;
 use super::device::Device;
 use super::finding::Finding;
 use super::fleet::Fleet;
 use super::node::Node;
-use super::signal::{Signal, Signals};
+use super::signal::Signal;
 use super::thresholds::{Rule, Thresholds};
 
 use desk::Desk;
@@ -101,24 +102,26 @@ impl Verdict {
 }
 
 /// One device as a check sees it.
-#[derive(Clone, Copy, Debug)]
-pub struct Input<'a> {
-    /// The fleet it belongs to.
-    pub fleet: &'a Fleet,
+struct Input<'a> {
     /// Its node.
-    pub node: &'a Node,
+    node: &'a Node,
     /// The device.
-    pub device: &'a Device,
-    /// Its readings; `None` when it has never been read or they are stale.
-    pub signals: Option<&'a Signals>,
+    device: &'a Device,
+    /// Its model, where the catalogue knows it.
+    model: Option<&'a Accelerator>,
+    /// It has been read, and not too long ago.
+    fresh: bool,
+    /// Its fresh readings by signal, for a dozen checks ask; what is not a number is unknown.
+    values: &'a [f64; Signal::ALL.len()],
     /// The moment.
-    pub now: Moment,
+    now: Moment,
 }
 
 impl Input<'_> {
     /// A fresh value of a signal.
     fn get(&self, signal: Signal) -> Option<f64> {
-        self.signals?.get(signal)
+        let value = self.values[signal as usize];
+        (!value.is_nan()).then_some(value)
     }
 
     /// A fresh gauge that is 1 or 0.
@@ -190,43 +193,72 @@ pub fn codes() -> impl Iterator<Item = &'static str> {
 /// The findings of a fleet at `now`, worst first. Call it with the same `state` each time the fleet has
 /// changed or time has passed; `fleet.findings` is not looked at.
 pub fn run(state: &mut State, fleet: &Fleet, now: Moment, thresholds: &Thresholds) -> Vec<Finding> {
-    let mut desks: Vec<(&Check, Desk<'_>)> = CHECKS
-        .iter()
-        .filter(|check| thresholds.rule(check.code).enabled)
-        .map(|check| (check, state.open(check.code, fleet, now, thresholds)))
-        .collect();
-    // One pass over the devices for all checks: at 80,000 devices each pass costs more than a check.
+    let mut on_nodes = Vec::new();
+    let mut on_devices = Vec::new();
+    let mut at_end = Vec::new();
+    for check in CHECKS {
+        if !thresholds.rule(check.code).enabled {
+            continue;
+        }
+        let desk = state.open(check.code, fleet, now, thresholds);
+        match check.walk {
+            Walk::Nodes(look) => on_nodes.push((look, desk)),
+            Walk::Devices(look) => on_devices.push((look, None, desk)),
+            Walk::Tally(look, finish) => on_devices.push((look, Some(finish), desk)),
+            Walk::Fleet(look) => at_end.push((look, desk)),
+        }
+    }
+    // One pass over the devices for all checks: at 80,000 devices each pass costs more than a check. Neighbours
+    // are of one class mostly, so the catalogue is asked when the class changes.
+    let mut known: Option<(&Name, Option<&Accelerator>)> = None;
     for node in fleet.nodes.iter() {
-        for (check, desk) in &mut desks {
-            if let Walk::Nodes(look) = check.walk {
-                look(desk, node);
-            }
+        for (look, desk) in &mut on_nodes {
+            look(desk, node);
         }
         for device in &node.devices {
+            let model = match known {
+                Some((class, model)) if *class == device.class => model,
+                _ => fleet.policy.catalog.of_class(&device.class),
+            };
+            known = Some((&device.class, model));
             let fresh = device.read_at.is_some() && !device.is_stale(now);
+            let mut values = [f64::NAN; Signal::ALL.len()];
+            if fresh {
+                for (signal, value) in device.signals.iter() {
+                    values[signal as usize] = value;
+                }
+            }
             let input = Input {
-                fleet,
                 node,
                 device,
-                signals: fresh.then_some(&device.signals),
+                model,
+                fresh,
+                values: &values,
                 now,
             };
-            for (check, desk) in &mut desks {
-                if let Walk::Devices(look) | Walk::Tally(look, _) = check.walk {
-                    look(desk, &input);
-                }
+            for (look, _, desk) in &mut on_devices {
+                look(desk, &input);
             }
         }
     }
-    let mut found = Vec::new();
-    let mut shelves = Vec::with_capacity(desks.len());
-    for (check, mut desk) in desks {
-        if let Walk::Fleet(look) | Walk::Tally(_, look) = check.walk {
-            look(&mut desk);
+    for (_, finish, desk) in &mut on_devices {
+        if let Some(finish) = finish {
+            finish(desk);
         }
+    }
+    for (look, desk) in &mut at_end {
+        look(desk);
+    }
+    let desks = (on_nodes.into_iter().map(|(_, desk)| desk))
+        .chain(on_devices.into_iter().map(|(.., desk)| desk))
+        .chain(at_end.into_iter().map(|(_, desk)| desk));
+    let mut found = Vec::new();
+    let mut shelves = Vec::with_capacity(CHECKS.len());
+    for desk in desks {
+        let code = desk.code;
         let (shelf, mut these) = desk.close();
         found.append(&mut these);
-        shelves.push((check.code, shelf));
+        shelves.push((code, shelf));
     }
     state.put_back(shelves);
     merge::merged(found, fleet)

@@ -36,16 +36,10 @@ fn look(desk: &mut Desk<'_>, input: &Input<'_>) {
 
 /// Firing with the limit as a share of the model's; only while the cap bites.
 pub(super) fn check(input: &Input<'_>, rule: &Rule) -> Verdict {
-    let model = input
-        .fleet
-        .policy
-        .catalog
-        .of_class(&input.device.class)
-        .and_then(|model| model.tdp_watts);
     let (Some(bits), Some(limit), Some(model)) = (
         input.bits(Signal::ThrottleReasons),
         input.get(Signal::PowerLimit),
-        model,
+        input.model.and_then(|model| model.tdp_watts),
     ) else {
         return Verdict::Unknown;
     };

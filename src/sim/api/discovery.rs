@@ -174,7 +174,13 @@ fn resource_list(group: &str, version: &str) -> Value {
     } else {
         format!("{group}/{version}")
     };
-    json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources})
+    let mut body =
+        json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": resources});
+    // The core group's list goes without a version, for the oldest of clients.
+    if !group.is_empty() {
+        body["apiVersion"] = "v1".into();
+    }
+    body
 }
 
 fn typed(version: &str, body: &Value) -> Response<Body> {
@@ -197,7 +203,6 @@ fn aggregate(version: &str, core: bool) -> Value {
             if !group.is_empty() {
                 metadata.insert("name".into(), (*group).into());
             }
-            metadata.insert("creationTimestamp".into(), Value::Null);
             json!({
                 "metadata": metadata,
                 "versions": [{"version": group_version, "resources": resources, "freshness": "Current"}],
@@ -212,6 +217,16 @@ fn aggregate(version: &str, core: bool) -> Value {
     })
 }
 
+/// The group and version that aggregated discovery gives to a resource's own kind: the real server leaves both
+/// out for the types that it is built with.
+fn own(spec: &Spec) -> (&'static str, &'static str) {
+    if spec.custom {
+        (spec.group, spec.version)
+    } else {
+        ("", "")
+    }
+}
+
 fn aggregated_resources(group: &str, version: &str) -> Vec<Value> {
     let scope = |namespaced: bool| if namespaced { "Namespaced" } else { "Cluster" };
     let mut resources = Vec::new();
@@ -221,7 +236,7 @@ fn aggregated_resources(group: &str, version: &str) -> Vec<Value> {
     {
         let mut entry = json!({
             "resource": spec.plural,
-            "responseKind": kind_of(spec.group, spec.version, spec.kind),
+            "responseKind": kind_of(own(spec).0, own(spec).1, spec.kind),
             "scope": scope(spec.namespaced),
             "singularResource": spec.singular,
             "verbs": spec.verbs(),
@@ -237,7 +252,7 @@ fn aggregated_resources(group: &str, version: &str) -> Vec<Value> {
             .iter()
             .map(|name| {
                 let (kind, other, verbs) = subresource(spec, name);
-                let (group, version) = other.unwrap_or((spec.group, spec.version));
+                let (group, version) = other.unwrap_or(own(spec));
                 json!({"subresource": name, "responseKind": kind_of(group, version, kind), "verbs": verbs})
             })
             .collect();
@@ -249,7 +264,7 @@ fn aggregated_resources(group: &str, version: &str) -> Vec<Value> {
     for (_, plural, singular, kind) in REVIEWS.iter().filter(|(g, ..)| *g == group) {
         resources.push(json!({
             "resource": plural,
-            "responseKind": kind_of(group, version, kind),
+            "responseKind": kind_of("", "", kind),
             "scope": "Cluster",
             "singularResource": singular,
             "verbs": ["create"],

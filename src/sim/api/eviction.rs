@@ -25,7 +25,7 @@ use crate::sim::store::Listing;
 /// disruption budget does not allow it.
 pub fn create(cluster: &Arc<Cluster>, asked: &Asked, target: &Target) -> Answer {
     let manner = asked.manner()?;
-    let eviction = validate::body(asked)?;
+    let eviction = validate::body(asked, "Eviction")?;
     let kind = text(&eviction, "/kind");
     let version = text(&eviction, "/apiVersion");
     if !matches!(kind, "" | "Eviction") || !matches!(version, "" | "policy/v1" | "policy/v1beta1") {

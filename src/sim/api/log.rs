@@ -16,8 +16,8 @@ use crate::base::{Moment, ObjectKey};
 use crate::sim::change::Resource;
 use crate::sim::cluster::Cluster;
 use crate::sim::json::{list, text};
+use crate::sim::names::quoted;
 use crate::sim::resource::spec;
-use crate::sim::selector::quoted;
 
 /// One line and its moment.
 type Line = (Moment, String);

@@ -1,5 +1,6 @@
 //! The Kubernetes API of the simulated cluster: one service that answers requests over HTTPS and in process alike.
 
+pub mod defaults;
 pub mod discovery;
 pub mod eviction;
 pub mod log;
@@ -14,6 +15,7 @@ pub mod scale;
 pub mod status;
 pub mod validate;
 pub mod watch;
+pub mod wire;
 pub mod write;
 
 use std::collections::BTreeMap;
@@ -33,7 +35,7 @@ use self::request::{Query, Target};
 use self::status::Refusal;
 use super::cluster::Cluster;
 use super::faults::{Faults, Verdict};
-use super::resource::Spec;
+use super::resource::{Spec, groups};
 use super::users::{Ask, Identity, User, refused};
 
 /// Any error of a body.
@@ -90,7 +92,13 @@ impl Asked {
     /// # Errors
     /// 422 on any other value.
     pub fn dry_run(&self) -> Result<bool, Refusal> {
-        validate::dry_run(self.query.all("dryRun"))
+        let options = match self.method {
+            Method::POST => "CreateOptions",
+            Method::PUT => "UpdateOptions",
+            Method::PATCH => "PatchOptions",
+            _ => "DeleteOptions",
+        };
+        validate::dry_run(options, self.query.all("dryRun"))
     }
 }
 
@@ -297,7 +305,12 @@ impl Service {
             return answer;
         }
         let Some(spec) = target.spec() else {
-            return Ok(nowhere());
+            let known = target.group.is_empty() || groups().iter().any(|(g, _)| *g == target.group);
+            return if known {
+                Err(Refusal::no_resource())
+            } else {
+                Ok(nowhere())
+            };
         };
         if matches!(verb, "list" | "watch") && self.cluster.faults().breaks(spec.plural) {
             return Err(Refusal::internal("a fault that was asked for"));
@@ -346,7 +359,10 @@ impl Service {
             false => !target.namespace.is_empty(),
         };
         if astray {
-            return Ok(nowhere());
+            return Err(Refusal::no_resource());
+        }
+        if matches!(verb, "update" | "patch") && target.name.is_empty() {
+            return Err(Refusal::method_not_allowed());
         }
         if target.subresource.is_empty() {
             return match verb {
@@ -364,7 +380,7 @@ impl Service {
             };
         }
         if !spec.subresources.contains(&target.subresource.as_str()) {
-            return Ok(nowhere());
+            return Err(Refusal::no_resource());
         }
         match (target.subresource.as_str(), verb) {
             ("status", "get") => read::get(cluster, asked, target, spec),
@@ -398,11 +414,15 @@ impl Service {
         match asked.path.as_str() {
             FAULTS_PATH => self.set_faults(asked),
             "/healthz" | "/livez" | "/readyz" if asked.method == Method::GET => Ok(health(asked)),
-            path if asked.method == Method::GET => Ok(discovery::serve(path, asked)
-                .or_else(|| openapi::serve(path, asked))
-                .unwrap_or_else(nowhere)),
-            path if path.starts_with("/api") => Err(Refusal::method_not_allowed()),
-            _ => Ok(nowhere()),
+            path => {
+                let found = discovery::serve(path, asked).or_else(|| openapi::serve(path, asked));
+                match found {
+                    Some(_) if asked.method != Method::GET && asked.method != Method::HEAD => {
+                        Err(Refusal::method_not_allowed())
+                    }
+                    found => Ok(found.unwrap_or_else(nowhere)),
+                }
+            }
         }
     }
 

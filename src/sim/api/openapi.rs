@@ -12,11 +12,15 @@ pub fn serve(path: &str, asked: &Asked) -> Option<Response<Body>> {
         return Some(second(asked));
     }
     let rest = path.strip_prefix("/openapi/v3")?;
-    let body = if rest.is_empty() || rest == "/" {
-        index()
-    } else {
-        third(rest.strip_prefix('/')?)?
-    };
+    if rest.is_empty() || rest == "/" {
+        // A document under the type of a text, as on the real server.
+        return Some(respond(
+            200,
+            "text/plain; charset=utf-8",
+            index().to_string(),
+        ));
+    }
+    let body = third(rest.strip_prefix('/')?)?;
     Some(respond(200, "application/json", body.to_string()))
 }
 

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::status::Refusal;
+use crate::sim::json::fault;
 
 /// How a list is merged.
 enum Merging {
@@ -44,6 +45,29 @@ const ORDER: &str = "$setElementOrder/";
 
 fn bad(why: &str) -> Refusal {
     Refusal::bad_request(why)
+}
+
+/// The body of a patch, which is of the shape that its type wants.
+///
+/// # Errors
+/// 400 in the words of the real server's decoder.
+pub fn decoded(body: &[u8], wanted: &str, fits: fn(&Value) -> bool) -> Result<Value, Refusal> {
+    let patch: Value = serde_json::from_slice(body)
+        .map_err(|error| bad(&format!("error decoding patch: {}", fault(body, &error))))?;
+    if fits(&patch) {
+        return Ok(patch);
+    }
+    let kind = match patch {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    Err(bad(&format!(
+        "error decoding patch: json: cannot unmarshal {kind} into Go value of type {wanted}"
+    )))
 }
 
 /// Applies a strategic merge patch to an object.
@@ -234,15 +258,10 @@ fn ordered(
 /// # Errors
 /// 400 when it is none, 422 when it does not apply (a failed `test` included).
 pub fn json_patch(object: &mut Value, body: &[u8]) -> Result<(), Refusal> {
-    let patch: json_patch::Patch = serde_json::from_slice(body)
+    let patch = decoded(body, "[]handlers.jsonPatchOp", Value::is_array)?;
+    let patch: json_patch::Patch = serde_json::from_value(patch)
         .map_err(|error| bad(&format!("error decoding patch: {error}")))?;
-    json_patch::patch(object, &patch).map_err(|_| {
-        Refusal::new(
-            422,
-            "Invalid",
-            "the server rejected our request due to an error in our request",
-        )
-    })
+    json_patch::patch(object, &patch).map_err(|_| Refusal::patch_failed())
 }
 
 #[cfg(test)]

@@ -21,6 +21,8 @@ pub enum Shape {
     Table,
     /// Its metadata.
     Partial,
+    /// The metadata of each object of a list.
+    PartialList,
 }
 
 /// What a table row carries of its object.
@@ -55,10 +57,10 @@ impl Manner {
             None | Some("Metadata") => Include::Metadata,
             Some("None") => Include::Nothing,
             Some("Object") => Include::Object,
-            Some(_) => {
-                return Err(Refusal::bad_request(
-                    "Unable to convert to Table as requested: includeObject: Invalid value: must be 'Metadata', 'Object', 'None', or empty",
-                ));
+            Some(other) => {
+                return Err(Refusal::bad_request(format!(
+                    "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be 'Metadata', 'Object', 'None', or empty"
+                )));
             }
         };
         let human = ["curl", "Wget", "Mozilla/5.0"]
@@ -110,7 +112,8 @@ impl Manner {
                 };
                 manner.shape = match shape {
                     "Table" => Shape::Table,
-                    "PartialObjectMetadata" | "PartialObjectMetadataList" => Shape::Partial,
+                    "PartialObjectMetadata" => Shape::Partial,
+                    "PartialObjectMetadataList" => Shape::PartialList,
                     _ => continue,
                 };
             }
@@ -200,7 +203,7 @@ impl Manner {
     pub fn shown(&self, spec: &Spec, object: &Value, headers: bool, now: Moment) -> Value {
         match self.shape {
             Shape::Object => object.clone(),
-            Shape::Partial => self.partial(object),
+            Shape::Partial | Shape::PartialList => self.partial(object),
             Shape::Table => {
                 let version = object.pointer("/metadata/resourceVersion");
                 let metadata = json!({"resourceVersion": version.cloned().unwrap_or_default()});
@@ -216,6 +219,12 @@ impl Manner {
     pub fn object(&self, code: u16, spec: &Spec, object: &Value, now: Moment) -> super::Answer {
         let bytes = match self.shape {
             Shape::Object => self.write(object)?,
+            Shape::PartialList => {
+                return Err(Refusal::not_of_that_shape(format!(
+                    "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
+                    go_type(spec, "")
+                )));
+            }
             _ => self.write(&self.shown(spec, object, true, now))?,
         };
         Ok(self.answer(code, bytes))
@@ -245,9 +254,20 @@ impl Manner {
         now: Moment,
     ) -> super::Answer {
         let objects = items.iter().map(AsRef::as_ref);
+        let mut metadata = metadata;
+        if spec.custom && self.shape == Shape::Object && metadata.get("continue").is_none() {
+            // The lists of custom kinds say that there is no next page.
+            metadata["continue"] = "".into();
+        }
         let bytes = match self.shape {
             Shape::Table => self.write(&self.table(spec, objects, metadata, true, now))?,
-            Shape::Partial => self.write(&json!({
+            Shape::Partial => {
+                return Err(Refusal::not_of_that_shape(format!(
+                    "you requested PartialObjectMetadata, but the requested object is a list ({})",
+                    go_type(spec, "List")
+                )));
+            }
+            Shape::PartialList => self.write(&json!({
                 "kind": "PartialObjectMetadataList",
                 "apiVersion": format!("meta.k8s.io/{}", self.version),
                 "metadata": metadata,
@@ -263,6 +283,15 @@ impl Manner {
             })?,
         };
         Ok(self.answer(200, bytes))
+    }
+}
+
+/// The type of the real server that holds an object or a list, as its messages show it.
+fn go_type(spec: &Spec, list: &str) -> String {
+    if spec.custom {
+        format!("*unstructured.Unstructured{list}")
+    } else {
+        format!("*{}.{}{list}", spec.package(), spec.kind)
     }
 }
 
@@ -329,7 +358,10 @@ mod tests {
         let taken = manner(kubectl).expect("acceptable");
         assert_eq!((taken.shape, taken.version), (Shape::Table, "v1"));
         let partial = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
-        assert_eq!(manner(partial).expect("acceptable").shape, Shape::Partial);
+        assert_eq!(
+            manner(partial).expect("acceptable").shape,
+            Shape::PartialList
+        );
         let fallback = "application/json;as=Table;v=v9;g=meta.k8s.io, application/json";
         assert_eq!(manner(fallback).expect("acceptable").shape, Shape::Object);
         assert_eq!(manner("").expect("acceptable").shape, Shape::Object);

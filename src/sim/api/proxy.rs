@@ -11,8 +11,9 @@ use crate::base::ObjectKey;
 use crate::sim::change::Resource;
 use crate::sim::cluster::{Cluster, Core};
 use crate::sim::json::{condition, int, list, name, text};
+use crate::sim::names::quoted;
 use crate::sim::resource::Spec;
-use crate::sim::selector::{Labels, quoted};
+use crate::sim::selector::Labels;
 use crate::sim::store::Listing;
 
 /// `[SCHEME:]NAME[:PORT]` taken apart; `None` when it is none of that.
@@ -32,7 +33,7 @@ fn address(id: &str) -> Option<(&str, &str, &str)> {
 /// 400 on a malformed address, 404 when there is no such object, 503 when nothing listens.
 pub fn serve(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, spec: &Spec) -> Answer {
     let what = spec.singular;
-    let (_, name, port) = address(&target.name)
+    let (scheme, name, port) = address(&target.name)
         .filter(|(_, name, _)| !name.is_empty())
         .ok_or_else(|| {
             Refusal::bad_request(format!("invalid {what} request {}", quoted(&target.name)))
@@ -40,7 +41,8 @@ pub fn serve(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, spec: &Spec
     let path = if target.rest.is_empty() {
         if !asked.path.ends_with('/') {
             // As the real server: a proxied root has a slash, so that relative links work.
-            let mut moved = respond(301, "text/plain", "");
+            let mut moved = respond(301, "", "");
+            moved.headers_mut().remove(http::header::CONTENT_TYPE);
             let location = format!("{}/", asked.path);
             if let Ok(location) = location.parse() {
                 moved.headers_mut().insert(http::header::LOCATION, location);
@@ -86,14 +88,19 @@ pub fn serve(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, spec: &Spec
         crate::sim::json::name(&pod),
     );
     let port = u16::try_from(port).map_err(|_| refused())?;
-    if let Some(page) = core.scene.page(&key, port, path) {
-        return Ok(respond(200, page.content_type, page.body));
-    }
     let listens = core
         .scene
         .exporters()
         .iter()
         .any(|(pod, p, _)| *pod == key && *p == port);
+    if listens && scheme == "https" {
+        return Err(Refusal::unavailable(
+            "error trying to reach service: tls: first record does not look like a TLS handshake",
+        ));
+    }
+    if let Some(page) = core.scene.page(&key, port, path) {
+        return Ok(respond(200, page.content_type, page.body));
+    }
     if listens {
         Ok(respond(
             404,

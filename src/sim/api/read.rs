@@ -10,7 +10,7 @@ use super::request::{Query, Target};
 use super::status::Refusal;
 use super::{Answer, Asked};
 use crate::sim::cluster::Cluster;
-use crate::sim::json::name;
+use crate::sim::json::{fault, name};
 use crate::sim::resource::{Spec, field};
 use crate::sim::selector::{Fields, Labels};
 use crate::sim::store::Listing;
@@ -61,14 +61,14 @@ impl Filter {
 /// The revision that a query names: `None` for "whatever is newest".
 ///
 /// # Errors
-/// 400 when it is no revision.
-pub fn revision(query: &Query) -> Result<Option<u64>, Refusal> {
+/// Says what is wrong when it is no revision.
+pub fn revision(query: &Query) -> Result<Option<u64>, String> {
     match query.get("resourceVersion") {
         None => Ok(None),
         Some(text) => text.parse().map(Some).map_err(|_| {
-            Refusal::bad_request(format!(
-                "invalid resource version \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"
-            ))
+            format!(
+                "resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"
+            )
         }),
     }
 }
@@ -98,11 +98,16 @@ impl Cursor {
     }
 
     fn read(text: &str) -> Result<Self, Refusal> {
-        let bad = |why: &str| Refusal::bad_request(format!("continue key is not valid: {why}"));
+        let bad = |why: &str| {
+            Refusal::bad_request(format!(
+                "invalid continue token: continue key is not valid: {why}"
+            ))
+        };
         let bytes = URL_SAFE_NO_PAD
             .decode(text.trim_end_matches('='))
             .map_err(|e| bad(&e.to_string()))?;
-        let body: Value = serde_json::from_slice(&bytes).map_err(|e| bad(&e.to_string()))?;
+        let body: Value =
+            serde_json::from_slice(&bytes).map_err(|error| bad(&fault(&bytes, &error)))?;
         if body.get("v").and_then(Value::as_str) != Some("meta.k8s.io/v1") {
             return Err(bad("server does not recognize this encoded version"));
         }
@@ -144,7 +149,12 @@ pub fn list(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, spec: &Spec)
             usize::try_from(limit).ok().filter(|limit| *limit > 0)
         }
     };
-    let asked_revision = revision(query)?;
+    if query.get("sendInitialEvents").is_some() {
+        let why = "Forbidden: sendInitialEvents is forbidden for list";
+        return Err(Refusal::list_options("sendInitialEvents", why));
+    }
+    let asked_revision = revision(query)
+        .map_err(|why| Refusal::bad_request(format!("invalid resource version: {why}")))?;
     let matching = query.get("resourceVersionMatch");
     let cursor = query.get("continue").map(Cursor::read).transpose()?;
     check_options(asked_revision, matching, cursor.is_some())?;
@@ -168,14 +178,15 @@ pub fn list(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, spec: &Spec)
         namespace: Some(target.namespace.as_str()).filter(|n| !n.is_empty()),
         at,
         after: cursor.as_ref().map(|c| c.after.as_str()),
-        limit,
+        // "Any version will do" is answered from the real server's memory, whole.
+        limit: limit.filter(|_| asked_revision != Some(0)),
     };
     let page = core
         .store
         .list(spec.resource, &what, &|object| filter.keeps(spec, object));
     let now = core.scene.now();
     drop(core);
-    let page = page.map_err(|expired| match &cursor {
+    let page = page.map_err(|_| match &cursor {
         Some(cursor) => Refusal::continue_expired(
             Cursor {
                 revision: -1,
@@ -183,7 +194,7 @@ pub fn list(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, spec: &Spec)
             }
             .write(),
         ),
-        None => Refusal::expired(expired),
+        None => Refusal::list_expired(),
     })?;
     let mut metadata = json!({"resourceVersion": page.revision.to_string()});
     if let Some(after) = page.next {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::request::Target;
 use super::status::Refusal;
-use super::{Answer, Asked, nowhere, validate};
+use super::{Answer, Asked, validate};
 use crate::sim::cluster::Cluster;
 use crate::sim::json::text;
 use crate::sim::users::{Ask, Rule};
@@ -45,7 +45,7 @@ pub fn serve(cluster: &Arc<Cluster>, asked: &Asked, target: &Target) -> Option<A
         .iter()
         .find(|(group, plural, ..)| *group == target.group && *plural == target.plural);
     let Some((_, _, _, kind)) = known.filter(|_| target.version == "v1") else {
-        return Some(Ok(nowhere()));
+        return Some(Err(Refusal::no_resource()));
     };
     if asked.method != http::Method::POST || !target.name.is_empty() {
         return Some(Err(Refusal::method_not_allowed()));
@@ -55,7 +55,7 @@ pub fn serve(cluster: &Arc<Cluster>, asked: &Asked, target: &Target) -> Option<A
 
 fn review(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, kind: &str) -> Answer {
     let manner = asked.manner()?;
-    let body = validate::body(asked)?;
+    let body = validate::body(asked, kind)?;
     if !matches!(
         text(&body, "/kind"),
         "" | "SelfSubjectReview" | "SelfSubjectAccessReview" | "SelfSubjectRulesReview"
@@ -66,7 +66,7 @@ fn review(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, kind: &str) ->
     let mut answer = json!({
         "kind": kind,
         "apiVersion": format!("{}/v1", target.group),
-        "metadata": {"creationTimestamp": null},
+        "metadata": {},
     });
     match kind {
         "SelfSubjectReview" => {
@@ -78,9 +78,8 @@ fn review(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, kind: &str) ->
             answer["status"] = json!({"userInfo": user});
         }
         "SelfSubjectAccessReview" => {
-            let allowed = may(cluster, asked, &spec)?;
+            answer["status"] = may(cluster, asked, &spec)?;
             answer["spec"] = spec;
-            answer["status"] = json!({"allowed": allowed});
         }
         _ => {
             let namespace = text(&spec, "/namespace");
@@ -95,7 +94,7 @@ fn review(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, kind: &str) ->
     manner.document(201, &answer)
 }
 
-fn may(cluster: &Cluster, asked: &Asked, spec: &Value) -> Result<bool, Refusal> {
+fn may(cluster: &Cluster, asked: &Asked, spec: &Value) -> Result<Value, Refusal> {
     let (resource, path) = (
         spec.get("resourceAttributes"),
         spec.get("nonResourceAttributes"),
@@ -114,14 +113,17 @@ fn may(cluster: &Cluster, asked: &Asked, spec: &Value) -> Result<bool, Refusal> 
             path: text(attributes, "/path"),
         },
         _ => {
-            let what = "Invalid value: exactly one of nonResourceAttributes or resourceAttributes must be specified";
-            let message = format!(
-                "SelfSubjectAccessReview.authorization.k8s.io \"\" is invalid: spec.resourceAttributes: {what}"
-            );
-            return Err(Refusal::new(422, "Invalid", message));
+            let group = "authorization.k8s.io";
+            let what = "Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified";
+            return Err(Refusal::review(group, "spec.resourceAttributes", what));
         }
     };
-    Ok(cluster.users().may(&asked.who, &ask))
+    let users = cluster.users();
+    let mut status = json!({"allowed": users.may(&asked.who, &ask)});
+    if let Some(binding) = users.binding(&asked.who, &ask) {
+        status["reason"] = format!("RBAC: allowed by {binding}").into();
+    }
+    Ok(status)
 }
 
 fn told(rules: &[Rule]) -> Value {

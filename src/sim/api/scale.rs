@@ -63,7 +63,7 @@ pub fn serve(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, spec: &Spec
             write::patcher(asked, spec)?(&mut scale)?;
             scale
         } else {
-            validate::body(asked)?
+            validate::body(asked, "Scale")?
         };
         let version = text(&scale, "/metadata/resourceVersion");
         if !version.is_empty() && version != text(&old, "/metadata/resourceVersion") {

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::sim::names::quoted;
 use crate::sim::resource::{Spec, qualified};
-use crate::sim::selector::quoted;
 use crate::sim::store::Expired;
 
 /// A failure as a `metav1.Status`, with its HTTP code.
@@ -14,6 +14,7 @@ pub struct Refusal {
     reason: &'static str,
     message: String,
     details: Map<String, Value>,
+    bare: bool,
     cursor: Option<String>,
 }
 
@@ -28,6 +29,7 @@ impl Refusal {
             reason,
             message: message.into(),
             details: Map::new(),
+            bare: false,
             cursor: None,
         }
     }
@@ -58,6 +60,12 @@ impl Refusal {
         self
     }
 
+    /// With details in which nothing stands, as the real server writes what fails before it knows the resource.
+    fn bare(mut self) -> Self {
+        self.bare = true;
+        self
+    }
+
     fn retry_after(mut self, seconds: u32) -> Self {
         if seconds > 0 {
             self.details
@@ -79,12 +87,10 @@ impl Refusal {
         Self::new(404, "NotFound", message).about(spec.group, spec.plural, name)
     }
 
-    /// 404: the path leads nowhere.
+    /// 404: the group has no such resource or version.
     pub fn no_resource() -> Self {
         let message = "the server could not find the requested resource";
-        let mut refusal = Self::new(404, "NotFound", message);
-        refusal.details = Map::new();
-        refusal
+        Self::new(404, "NotFound", message).bare()
     }
 
     /// 409: there is one of this name.
@@ -101,6 +107,16 @@ impl Refusal {
             quoted(name)
         );
         Self::new(409, "Conflict", message).about(spec.group, spec.plural, name)
+    }
+
+    /// 409: the object to delete is another one or has changed. Here the kind stands for the resource.
+    pub fn precondition(spec: &Spec, name: &str, why: &str) -> Self {
+        let kind = spec.qualified_kind();
+        let message = format!(
+            "Operation cannot be fulfilled on {kind} {}: {why}",
+            quoted(name)
+        );
+        Self::new(409, "Conflict", message).about(spec.group, spec.kind, name)
     }
 
     /// 409: written with an old `resourceVersion`.
@@ -120,7 +136,12 @@ impl Refusal {
             (false, true) => format!("{what} is forbidden: {why}"),
             (false, false) => format!("{what} {} is forbidden: {why}", quoted(name)),
         };
-        Self::new(403, "Forbidden", message).about(group, plural, name)
+        let refusal = Self::new(403, "Forbidden", message).about(group, plural, name);
+        if what.is_empty() {
+            refusal.bare()
+        } else {
+            refusal
+        }
     }
 
     /// 401.
@@ -139,6 +160,12 @@ impl Refusal {
             "too old resource version: {} ({})",
             expired.asked, expired.oldest
         );
+        Self::new(410, "Expired", message)
+    }
+
+    /// 410 for a list at a revision that is no longer kept.
+    pub fn list_expired() -> Self {
+        let message = "The resourceVersion for the provided list is too old.";
         Self::new(410, "Expired", message)
     }
 
@@ -187,27 +214,55 @@ impl Refusal {
 
     /// 422 on the options of a list or watch.
     pub fn list_options(field: &str, what: &str) -> Self {
-        let message = format!("ListOptions.meta.k8s.io \"\" is invalid: {field}: {what}");
+        Self::options("ListOptions", field, what)
+    }
+
+    /// 422 on the options of a request, of this kind.
+    pub fn options(options: &str, field: &str, what: &str) -> Self {
+        let message = format!("{options}.meta.k8s.io \"\" is invalid: {field}: {what}");
         let kind = if what.starts_with("Forbidden") {
             "FieldValueForbidden"
         } else {
             "FieldValueNotSupported"
         };
         Self::new(422, "Invalid", message)
-            .about("meta.k8s.io", "ListOptions", "")
+            .about("meta.k8s.io", options, "")
             .causes(vec![(kind, what.to_owned(), field.to_owned())])
+    }
+
+    /// 422 on a review that asks for nothing or for two things.
+    pub fn review(group: &str, field: &str, what: &str) -> Self {
+        let message = format!(".{group} \"\" is invalid: {field}: {what}");
+        Self::new(422, "Invalid", message)
+            .about(group, "", "")
+            .causes(vec![(
+                "FieldValueInvalid",
+                what.to_owned(),
+                field.to_owned(),
+            )])
+    }
+
+    /// 422: a JSON patch that does not apply.
+    pub fn patch_failed() -> Self {
+        let message = "the server rejected our request due to an error in our request";
+        Self::new(422, "Invalid", message).bare()
     }
 
     /// 405.
     pub fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
-        Self::new(405, "MethodNotAllowed", message)
+        Self::new(405, "MethodNotAllowed", message).bare()
     }
 
     /// 406.
     pub fn not_acceptable(accepted: &str) -> Self {
-        let message = format!("only the following media types are accepted: {accepted}");
-        Self::new(406, "NotAcceptable", message)
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {accepted}");
+        Self::new(406, "NotAcceptable", message).bare()
+    }
+
+    /// 406: the metadata of one object was asked of a list, or of a list of one object.
+    pub fn not_of_that_shape(why: String) -> Self {
+        Self::new(406, "NotAcceptable", why)
     }
 
     /// 415.
@@ -216,6 +271,11 @@ impl Refusal {
             "the body of the request was in an unknown format - accepted media types include: {accepted}"
         );
         Self::new(415, "UnsupportedMediaType", message)
+    }
+
+    /// 415 of a patch whose type is none of the known ones.
+    pub fn unsupported_patch() -> Self {
+        Self::new(415, "UnsupportedMediaType", "415: Unsupported Media Type").bare()
     }
 
     /// 413.
@@ -270,7 +330,7 @@ impl Refusal {
         if !self.reason.is_empty() {
             body["reason"] = self.reason.into();
         }
-        if !self.details.is_empty() {
+        if self.bare || !self.details.is_empty() {
             body["details"] = Value::Object(self.details.clone());
         }
         body

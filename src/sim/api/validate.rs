@@ -6,31 +6,40 @@ use super::Asked;
 use super::request::Target;
 use super::status::{Cause, Refusal};
 use crate::sim::change::Resource;
-use crate::sim::json::{flag, list, name, namespace, text};
+use crate::sim::json::{fault, flag, list, name, text};
+use crate::sim::names::{bad_key, bad_subdomain, bad_value, quoted};
 use crate::sim::resource::Spec;
-use crate::sim::selector::{bad_key, bad_subdomain, bad_value, quoted};
 
 const BODIES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
-/// The body as an object, from JSON or YAML.
+/// The body as an object, from JSON, YAML or protocol buffers.
 ///
 /// # Errors
 /// 415 on another content type, 400 when it does not parse or is no object.
-pub fn body(asked: &Asked) -> Result<Value, Refusal> {
+pub fn body(asked: &Asked, expected: &str) -> Result<Value, Refusal> {
     let kind = asked.header(http::header::CONTENT_TYPE);
     let kind = kind.split(';').next().unwrap_or("").trim();
     let value: Value = match kind {
         "" | "application/json" => serde_json::from_slice(&asked.body).map_err(|error| {
             Refusal::bad_request(format!(
-                "couldn't get version/kind; json parse error: {error}"
+                "the object provided is unrecognized (must be of type {expected}): couldn't get version/kind; json parse error: {} ({})",
+                fault(&asked.body, &error),
+                shown(&asked.body)
             ))
         })?,
         "application/yaml" => {
             let text = std::str::from_utf8(&asked.body)
                 .map_err(|_| Refusal::bad_request("the body is not UTF-8"))?;
-            serde_saphyr::from_str(text).map_err(|error| {
+            serde_saphyr::from_str_with_options(
+                text,
+                serde_saphyr::options! { strict_booleans: true },
+            )
+            .map_err(|error| {
                 Refusal::bad_request(format!("error converting YAML to JSON: {error}"))
             })?
+        }
+        "application/vnd.kubernetes.protobuf" => {
+            super::wire::object(&asked.body).map_err(Refusal::bad_request)?
         }
         _ => return Err(Refusal::unsupported_media(BODIES)),
     };
@@ -43,24 +52,34 @@ pub fn body(asked: &Asked) -> Result<Value, Refusal> {
     }
 }
 
-/// Reads `dryRun` values: true for `All`.
+/// The beginning of a body, as a message quotes it: a text, or bytes in hexadecimal.
+fn shown(body: &[u8]) -> String {
+    const MOST: usize = 96;
+    match std::str::from_utf8(body) {
+        Ok(text) => match text.char_indices().nth(MOST) {
+            Some((end, _)) => format!("{} ...", &text[..end]),
+            None => text.to_owned(),
+        },
+        Err(_) => body
+            .iter()
+            .take(MOST)
+            .map(|byte| format!("{byte:02x}"))
+            .collect(),
+    }
+}
+
+/// Reads `dryRun` values of options of this kind: true for `All`.
 ///
 /// # Errors
 /// 422 on any other value.
-pub fn dry_run<'a>(values: impl Iterator<Item = &'a str>) -> Result<bool, Refusal> {
-    let mut dry = false;
-    for value in values.filter(|v| !v.is_empty()) {
-        if value != "All" {
-            let what = format!(
-                "Unsupported value: {}: supported values: \"All\"",
-                quoted(value)
-            );
-            let message = format!("CreateOptions.meta.k8s.io \"\" is invalid: dryRun: {what}");
-            return Err(Refusal::new(422, "Invalid", message));
-        }
-        dry = true;
+pub fn dry_run<'a>(options: &str, values: impl Iterator<Item = &'a str>) -> Result<bool, Refusal> {
+    let values: Vec<&str> = values.filter(|v| !v.is_empty()).collect();
+    if values.iter().any(|value| *value != "All") {
+        let values = Value::from(values);
+        let what = format!("Unsupported value: {values}: supported values: \"All\"");
+        return Err(Refusal::options(options, "dryRun", &what));
     }
-    Ok(dry)
+    Ok(!values.is_empty())
 }
 
 /// Checks that the body is of the kind, version, name and namespace that the path names, and fills these in.
@@ -75,10 +94,12 @@ pub fn place(object: &mut Value, target: &Target, spec: &Spec) -> Result<(), Ref
     );
     if !kind.is_empty() && kind != spec.kind {
         return Err(Refusal::bad_request(format!(
-            "{kind} in version {} cannot be handled as a {}: no kind {} is registered for the path",
+            "{kind} in version {} cannot be handled as a {}: converting ({}.{kind}) to ({}.{}): unknown conversion",
             quoted(spec.version),
             spec.kind,
-            quoted(&kind)
+            spec.version,
+            spec.package(),
+            spec.kind,
         )));
     }
     if !given.is_empty() && given != version {
@@ -181,6 +202,18 @@ pub fn shape(object: &Value, spec: &Spec) -> Result<(), Refusal> {
                     let place = format!("{field}[{at}].{key}");
                     causes.push(("FieldValueRequired", "Required value".into(), place));
                 }
+            }
+        }
+    }
+    if spec.resource == Resource::PodDisruptionBudgets {
+        for field in ["minAvailable", "maxUnavailable"] {
+            let number = object
+                .pointer(&format!("/spec/{field}"))
+                .and_then(Value::as_i64);
+            if let Some(number) = number.filter(|number| *number < 0) {
+                let message =
+                    format!("Invalid value: {number}: must be greater than or equal to 0");
+                causes.push(("FieldValueInvalid", message, format!("spec.{field}")));
             }
         }
     }
@@ -327,7 +360,10 @@ impl Deletion {
             grace: grace.map(|seconds| u64::try_from(seconds).unwrap_or(1)),
             uid: owned("/preconditions/uid"),
             revision: owned("/preconditions/resourceVersion"),
-            dry_run: dry_run(list(options, "/dryRun").iter().filter_map(Value::as_str))?,
+            dry_run: dry_run(
+                "DeleteOptions",
+                list(options, "/dryRun").iter().filter_map(Value::as_str),
+            )?,
         })
     }
 
@@ -339,7 +375,7 @@ impl Deletion {
         let options = if asked.body.is_empty() {
             Value::Null
         } else {
-            body(asked)?
+            body(asked, "DeleteOptions")?
         };
         let mut deletion = Self::of_options(&options)?;
         deletion.dry_run |= asked.dry_run()?;
@@ -363,7 +399,7 @@ impl Deletion {
         let differs = |what: &str, wanted: &Option<String>, pointer: &str, meaning: &str| {
             let found = text(object, pointer);
             match wanted {
-                Some(wanted) if wanted != found => Err(Refusal::conflict(
+                Some(wanted) if wanted != found => Err(Refusal::precondition(
                     spec,
                     name(object),
                     &format!(
@@ -399,11 +435,6 @@ pub fn grace(pod: &Value, asked: Option<u64>) -> u64 {
         .and_then(Value::as_u64)
         .unwrap_or(30);
     asked.unwrap_or(own)
-}
-
-/// True when both name the same object.
-pub fn same_object(one: &Value, other: &Value) -> bool {
-    name(one) == name(other) && namespace(one) == namespace(other)
 }
 
 #[cfg(test)]

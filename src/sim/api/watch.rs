@@ -25,8 +25,6 @@ use crate::sim::store::{Listing, Logged};
 
 /// At most so many events in one chunk.
 const CHUNK: usize = 256;
-/// How often a watch that asked for bookmarks gets one.
-const BOOKMARKS: Duration = Duration::from_secs(60);
 /// How long a watch runs that does not say.
 const LONGEST: u64 = 2700;
 
@@ -68,7 +66,9 @@ pub fn serve(
     let query = &asked.query;
     let manner = asked.manner()?;
     let filter = Filter::read(query, target, spec)?;
-    let from = revision(query)?.filter(|revision| *revision > 0);
+    let from = revision(query)
+        .map_err(|why| Refusal::new(500, "", why))?
+        .filter(|revision| *revision > 0);
     let send_initial = query
         .get("sendInitialEvents")
         .map(|_| query.flag("sendInitialEvents"));
@@ -122,7 +122,7 @@ pub fn serve(
     let expired = from.is_some() && cluster.judge_watch();
     let faults = cluster.fault_changes();
     let drops = faults.borrow().watch_drops;
-    let mut bookmark_timer = interval(BOOKMARKS);
+    let mut bookmark_timer = interval(cluster.bookmark_every());
     // The first tick of an interval is due at once; the first bookmark is due after one period.
     bookmark_timer.reset();
     bookmark_timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -287,8 +287,7 @@ impl Watching {
     }
 
     fn bookmark(&mut self, initial: bool) -> Bytes {
-        let mut metadata =
-            json!({"resourceVersion": self.seen.to_string(), "creationTimestamp": null});
+        let mut metadata = json!({"resourceVersion": self.seen.to_string()});
         if initial {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         } else {

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::patch::{json_patch, strategic};
+use super::patch::{decoded, json_patch, strategic};
 use super::request::Target;
 use super::status::{Refusal, success};
 use super::validate::{self, Deletion};
-use super::{Answer, Asked};
+use super::{Answer, Asked, defaults};
 use crate::base::{Moment, ObjectKey};
 use crate::sim::change::{Request, Resource};
 use crate::sim::cluster::{Cluster, Core};
@@ -36,7 +36,7 @@ pub fn create(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, spec: &Spe
             spec.plural
         )));
     }
-    let mut object = validate::body(asked)?;
+    let mut object = validate::body(asked, spec.kind)?;
     validate::place(&mut object, target, spec)?;
     let (object, now) = {
         let mut core = cluster.core();
@@ -44,7 +44,7 @@ pub fn create(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, spec: &Spe
             check_namespace(&core, target, spec, name(&object))?;
         }
         let now = core.scene.now();
-        begin(&mut core, &mut object, spec, now)?;
+        defaults::begin(&mut core, &mut object, spec, now)?;
         validate::shape(&object, spec)?;
         let key = name(&object).to_owned();
         if core
@@ -86,193 +86,12 @@ fn check_namespace(core: &Core, target: &Target, spec: &Spec, name: &str) -> Res
     Ok(())
 }
 
-/// Fills in what the server sets on a new object.
-fn begin(core: &mut Core, object: &mut Value, spec: &Spec, now: Moment) -> Result<(), Refusal> {
-    if !text(object, "/metadata/resourceVersion").is_empty() {
-        return Err(Refusal::bad_request(
-            "resourceVersion should not be set on objects to be created",
-        ));
-    }
-    let serial = core.next_serial();
-    let uid = core.uid(serial);
-    let metadata = map_mut(object, "metadata");
-    let base = metadata
-        .get("generateName")
-        .and_then(Value::as_str)
-        .unwrap_or("")
-        .to_owned();
-    let unnamed = metadata
-        .get("name")
-        .and_then(Value::as_str)
-        .unwrap_or("")
-        .is_empty();
-    if unnamed && base.is_empty() {
-        return Err(Refusal::invalid(
-            spec,
-            "",
-            vec![(
-                "FieldValueRequired",
-                "Required value: name or generateName is required".into(),
-                "metadata.name".into(),
-            )],
-        ));
-    }
-    if unnamed {
-        // Letters that spell no words, as the real server chooses them, drawn from the uid.
-        const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-        let suffix: String = uid
-            .bytes()
-            .filter(u8::is_ascii_hexdigit)
-            .collect::<Vec<_>>()
-            .chunks(3)
-            .take(5)
-            .map(|chunk| {
-                let number = chunk.iter().fold(0usize, |n, b| n * 31 + usize::from(*b));
-                char::from(LETTERS[number % LETTERS.len()])
-            })
-            .collect();
-        metadata.insert("name".into(), format!("{base}{suffix}").into());
-    }
-    for key in [
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "selfLink",
-        "managedFields",
-    ] {
-        metadata.remove(key);
-    }
-    metadata.insert("uid".into(), uid.as_str().into());
-    metadata.insert("creationTimestamp".into(), now.rfc3339().into());
-    if spec.has_generation() {
-        metadata.insert("generation".into(), 1.into());
-    } else {
-        metadata.remove("generation");
-    }
-    let own_name = metadata.get("name").cloned().unwrap_or_default();
-    if spec.has_status() && !spec.custom && spec.resource != Resource::Nodes {
-        object["status"] = json!({});
-    }
-    match spec.resource {
-        Resource::Namespaces => {
-            let metadata = map_mut(object, "metadata");
-            let labels = metadata.entry("labels").or_insert_with(|| json!({}));
-            if let Some(labels) = labels.as_object_mut() {
-                labels.insert("kubernetes.io/metadata.name".into(), own_name);
-            }
-            object["spec"] = json!({"finalizers": ["kubernetes"]});
-            object["status"] = json!({"phase": "Active"});
-        }
-        Resource::Pods => {
-            default_pod(map_mut(object, "spec"));
-            object["status"] = json!({"phase": "Pending", "qosClass": quality(object)});
-        }
-        Resource::Jobs => default_job(object, &uid),
-        _ => {}
-    }
-    Ok(())
-}
-
-fn default_pod(spec: &mut Map<String, Value>) {
-    for (key, value) in [
-        ("restartPolicy", json!("Always")),
-        ("terminationGracePeriodSeconds", json!(30)),
-        ("dnsPolicy", json!("ClusterFirst")),
-        ("schedulerName", json!("default-scheduler")),
-        ("serviceAccountName", json!("default")),
-        ("serviceAccount", json!("default")),
-        ("securityContext", json!({})),
-        ("enableServiceLinks", json!(true)),
-        ("preemptionPolicy", json!("PreemptLowerPriority")),
-        ("priority", json!(0)),
-    ] {
-        spec.entry(key).or_insert(value);
-    }
-    for key in ["containers", "initContainers"] {
-        let Some(containers) = spec.get_mut(key).and_then(Value::as_array_mut) else {
-            continue;
-        };
-        for container in containers.iter_mut().filter_map(Value::as_object_mut) {
-            let image = container.get("image").and_then(Value::as_str).unwrap_or("");
-            let tagged = image.rsplit('/').next().unwrap_or("");
-            let latest = !tagged.contains([':', '@']) || tagged.ends_with(":latest");
-            let pull = if latest { "Always" } else { "IfNotPresent" };
-            for (key, value) in [
-                ("imagePullPolicy", json!(pull)),
-                ("resources", json!({})),
-                ("terminationMessagePath", json!("/dev/termination-log")),
-                ("terminationMessagePolicy", json!("File")),
-            ] {
-                container.entry(key).or_insert(value);
-            }
-        }
-    }
-}
-
-/// The quality of service that a pod's requests and limits earn.
-fn quality(pod: &Value) -> &'static str {
-    let containers = list(pod, "/spec/containers");
-    let set =
-        |c: &Value, what: &str, of: &str| c.pointer(&format!("/resources/{what}/{of}")).cloned();
-    let any = containers.iter().any(|c| {
-        ["requests", "limits"]
-            .iter()
-            .any(|w| ["cpu", "memory"].iter().any(|o| set(c, w, o).is_some()))
-    });
-    let guaranteed = containers.iter().all(|c| {
-        ["cpu", "memory"].iter().all(|of| {
-            let limit = set(c, "limits", of);
-            limit.is_some() && set(c, "requests", of).is_none_or(|r| Some(r) == limit)
-        })
-    });
-    match (any, guaranteed) {
-        (false, _) => "BestEffort",
-        (true, true) => "Guaranteed",
-        (true, false) => "Burstable",
-    }
-}
-
-fn default_job(object: &mut Value, uid: &str) {
-    let job = name(object).to_owned();
-    let spec = map_mut(object, "spec");
-    if !spec.contains_key("parallelism") && !spec.contains_key("completions") {
-        spec.insert("completions".into(), 1.into());
-    }
-    for (key, value) in [
-        ("parallelism", json!(1)),
-        ("backoffLimit", json!(6)),
-        ("completionMode", json!("NonIndexed")),
-        ("suspend", json!(false)),
-        ("manualSelector", json!(false)),
-        ("podReplacementPolicy", json!("TerminatingOrFailed")),
-    ] {
-        spec.entry(key).or_insert(value);
-    }
-    if spec.get("manualSelector") != Some(&Value::Bool(true)) {
-        spec.insert(
-            "selector".into(),
-            json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}),
-        );
-        let labels = json!({
-            "batch.kubernetes.io/controller-uid": uid,
-            "batch.kubernetes.io/job-name": job,
-            "controller-uid": uid,
-            "job-name": job,
-        });
-        let template = spec.entry("template").or_insert_with(|| json!({}));
-        let metadata = map_mut(template, "metadata");
-        let own = metadata.entry("labels").or_insert_with(|| json!({}));
-        if let (Some(own), Value::Object(labels)) = (own.as_object_mut(), labels) {
-            own.extend(labels);
-        }
-    }
-}
-
 /// `PUT` of an object or of its status.
 ///
 /// # Errors
 /// 400, 404, 409 and 422 as the real server.
 pub fn update(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, spec: &Spec) -> Answer {
-    let mut object = validate::body(asked)?;
+    let mut object = validate::body(asked, spec.kind)?;
     validate::place(&mut object, target, spec)?;
     let creates = matches!(spec.resource, Resource::Leases | Resource::Events);
     if creates
@@ -311,17 +130,11 @@ type Patcher<'a> = Box<dyn FnOnce(&mut Value) -> Result<(), Refusal> + 'a>;
 /// 400 when it does not parse, 415 when its type is not offered.
 pub fn patcher<'a>(asked: &'a Asked, spec: &Spec) -> Result<Patcher<'a>, Refusal> {
     let kind = asked.header(http::header::CONTENT_TYPE);
-    let parsed = || -> Result<Value, Refusal> {
-        serde_json::from_slice(&asked.body)
-            .map_err(|error| Refusal::bad_request(format!("error decoding patch: {error}")))
-    };
+    let parsed = || decoded(&asked.body, "map[string]interface {}", Value::is_object);
     match kind.split(';').next().unwrap_or("").trim() {
         "application/json-patch+json" => Ok(Box::new(|object| json_patch(object, &asked.body))),
         "application/merge-patch+json" => {
             let patch = parsed()?;
-            if !patch.is_object() {
-                return Err(Refusal::bad_request("Invalid JSON Patch"));
-            }
             Ok(Box::new(move |object| {
                 json_patch::merge(object, &patch);
                 Ok(())
@@ -331,8 +144,12 @@ pub fn patcher<'a>(asked: &'a Asked, spec: &Spec) -> Result<Patcher<'a>, Refusal
             let patch = parsed()?;
             Ok(Box::new(move |object| strategic(object, &patch)))
         }
-        _ if spec.custom => Err(Refusal::unsupported_media(CUSTOM_PATCHES)),
-        _ => Err(Refusal::unsupported_media(PATCHES)),
+        "application/strategic-merge-patch+json" => Err(Refusal::unsupported_media(CUSTOM_PATCHES)),
+        "application/apply-patch+yaml" if spec.custom => {
+            Err(Refusal::unsupported_media(CUSTOM_PATCHES))
+        }
+        "application/apply-patch+yaml" => Err(Refusal::unsupported_media(PATCHES)),
+        _ => Err(Refusal::unsupported_patch()),
     }
 }
 
@@ -514,24 +331,37 @@ pub fn go(
         Resource::Pods => Some(validate::grace(object, deletion.grace)),
         _ => deletion.grace,
     };
+    let leaving = || Arc::new(leaving(object, grace.unwrap_or(0), now));
     if !deletion.dry_run {
         core.carry_out(Request::Delete(spec.resource, key_of(object), grace));
         let key = key_of(object);
         let left = core.store.get(spec.resource, &key.namespace, &key.name);
-        let gone = left.is_none();
-        return (left.unwrap_or_else(|| object.clone()), gone);
+        return match left {
+            Some(left) => (left, false),
+            // A pod is shown as it was when it went.
+            None if spec.resource == Resource::Pods => (leaving(), true),
+            None => (object.clone(), true),
+        };
     }
     let held = !list(object, "/metadata/finalizers").is_empty();
     let waits = spec.resource == Resource::Pods && grace.is_some_and(|g| g > 0);
     if !held && !waits {
         return (object.clone(), true);
     }
-    let mut leaving = (**object).clone();
-    let seconds = grace.unwrap_or(0);
+    (leaving(), false)
+}
+
+/// An object on its way out: when it goes, with how much grace, and one generation on.
+fn leaving(object: &Value, seconds: u64, now: Moment) -> Value {
+    let mut leaving = object.clone();
     let end = now.plus(std::time::Duration::from_secs(seconds));
-    leaving["metadata"]["deletionTimestamp"] = end.rfc3339().into();
-    leaving["metadata"]["deletionGracePeriodSeconds"] = seconds.into();
-    (Arc::new(leaving), false)
+    let metadata = map_mut(&mut leaving, "metadata");
+    metadata.insert("deletionTimestamp".into(), end.rfc3339().into());
+    metadata.insert("deletionGracePeriodSeconds".into(), seconds.into());
+    if let Some(generation) = metadata.get("generation").and_then(Value::as_i64) {
+        metadata.insert("generation".into(), (generation + 1).into());
+    }
+    leaving
 }
 
 /// `DELETE` of everything that selectors select.

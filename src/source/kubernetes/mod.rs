@@ -208,6 +208,7 @@ impl<'s> Follower<'s> {
         let mut events = std::pin::pin!(watcher::watcher(api, config));
         let mut asked_at = self.shared.wire.local();
         let mut begun = false;
+        let epoch = self.shared.wire.epoch();
         loop {
             let listing = self.phase != Phase::Watching;
             // A stream of a list that never ends its list is from a server that ignores the request for one.
@@ -229,12 +230,19 @@ impl<'s> Follower<'s> {
             let event = tokio::select! {
                 event = tokio::time::timeout(patience, events.next()) => event,
                 () = resumed => {
-                    self.back();
-                    self.flush().await?;
-                    continue;
+                    if self.shared.wire.epoch() == epoch {
+                        self.back();
+                        self.flush().await?;
+                        continue;
+                    }
+                    return Ok(Exit::Restart(Duration::ZERO));
                 }
                 () = self.shared.out.closed() => return Err(Deaf),
             };
+            if self.shared.wire.epoch() != epoch {
+                // Another server: what it says from our revision on is about other things.
+                return Ok(Exit::Restart(Duration::ZERO));
+            }
             let event = match event {
                 Ok(Some(event)) => event,
                 Ok(None) => return Ok(Exit::Restart(Duration::from_secs(1))),

@@ -97,6 +97,11 @@ impl Follower<'_> {
             SourceState::Live,
             "not served by this cluster; looked for again now and then".to_owned(),
         );
+        // That it is not there is an answer too.
+        let now = self.shared.wire.now();
+        if let Some(Observation::Source(row)) = self.batch.last_mut() {
+            row.last_ok = Some(now);
+        }
         self.flush().await?;
         self.pause(ABSENT_EVERY).await
     }
@@ -147,7 +152,13 @@ impl Follower<'_> {
                         self.skipped
                     ));
                 }
-                self.row_with(SourceState::Live, words.join("; "));
+                let listed = self.phase == Phase::Watching;
+                let state = if listed {
+                    SourceState::Live
+                } else {
+                    SourceState::Stale
+                };
+                self.row_with(state, words.join("; "));
             }
         }
     }

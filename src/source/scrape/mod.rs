@@ -19,7 +19,8 @@ use crate::fleet::reading::Page;
 
 use super::serving::{ServingNews, ServingPod};
 use super::wire::Wire;
-use ask::{Direct, Endpoint, PodPage};
+pub use ask::Endpoint;
+use ask::{Direct, PodPage};
 use page::{NoPage, Why};
 use schedule::{Ended, Next, Schedule, Way};
 
@@ -135,7 +136,10 @@ impl Scraper {
             refused: BTreeMap::new(),
         };
         let direct = Arc::new(Direct::default());
-        self.add_endpoints(&mut state);
+        let told = self.add_endpoints(&mut state);
+        if !told.is_empty() && self.out.send(told).await.is_err() {
+            return;
+        }
         let mut under_way: JoinSet<Outcome> = JoinSet::new();
         let mut pods_told = true;
         let mut screen_told = true;
@@ -187,7 +191,8 @@ impl Scraper {
         }
     }
 
-    fn add_endpoints(&self, state: &mut State) {
+    fn add_endpoints(&self, state: &mut State) -> Vec<Observation> {
+        let mut told = Vec::new();
         for endpoint in self.options.endpoints.clone() {
             state.last_id += 1;
             let id = state.last_id;
@@ -205,11 +210,13 @@ impl Scraper {
                 last_ok: None,
                 errors: 0,
             };
+            told.push(Observation::Source(waiting(&known)));
             state.targets.insert(id, known);
             state
                 .schedule
                 .add(id, node, UNKNOWN_INTERVAL, Way::Direct, self.wire.local());
         }
+        told
     }
 
     /// Takes in news of a pod; gives what is to be told in turn.
@@ -284,6 +291,7 @@ impl Scraper {
         state.by_pod.insert(pod.key.clone(), id);
         // Replaced under the same name: its row goes on instead of ending.
         gone.retain(|observation| !matches!(observation, Observation::SourceGone(name) if *name == known.name));
+        gone.push(Observation::Source(waiting(&known)));
         state.targets.insert(id, known);
         gone
     }
@@ -472,6 +480,26 @@ fn forget(state: &mut State, key: &ObjectKey) -> Option<Observation> {
     state.schedule.remove(id);
     let known = state.targets.remove(&id)?;
     Some(Observation::SourceGone(known.name))
+}
+
+/// The row of a target that has not been asked yet.
+fn waiting(known: &Known) -> SourceHealth {
+    SourceHealth {
+        name: known.name.clone(),
+        kind: known
+            .dialect
+            .clone()
+            .unwrap_or_else(|| Name::new("exporter")),
+        state: SourceState::Stale,
+        last_ok: None,
+        patience: known.interval.saturating_mul(3),
+        latency_ms: None,
+        errors: 0,
+        series_used: None,
+        series_skipped: None,
+        calls_per_minute: None,
+        message: "not asked yet".to_owned(),
+    }
 }
 
 /// The target's row under `sources`.

@@ -1,0 +1,69 @@
+//! How a command ends, and what it says when it ends badly.
+
+use std::fmt;
+
+/// The exit codes of the contract.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Exit {
+    /// Done.
+    Done,
+    /// Failed.
+    Failed,
+    /// Wrong use, wrong settings included.
+    Usage,
+    /// Refused: by rights, by read-only.
+    Refused,
+    /// Not reachable.
+    Unreachable,
+    /// Interrupted.
+    Interrupted,
+}
+
+impl Exit {
+    /// The code that the process ends with.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Refused => 3,
+            Self::Unreachable => 4,
+            Self::Interrupted => 130,
+        }
+    }
+}
+
+/// Why a command could not do what it was asked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// How the process ends.
+    pub exit: Exit,
+    /// What failed, where, and the mend; empty to end without a word.
+    pub message: String,
+}
+
+impl Failure {
+    /// A failure with words.
+    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self {
+            exit,
+            message: message.into(),
+        }
+    }
+
+    /// An end without a word: the reader has gone, or everything has been said.
+    pub const fn quiet(exit: Exit) -> Self {
+        Self {
+            exit,
+            message: String::new(),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}

@@ -1,0 +1,95 @@
+//! `config`: where settings are, what they come to, and whether they are right.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Subcommand;
+
+use crate::base::{Exit, Failure};
+use crate::settings::{self, Layer, Text};
+
+use super::flags::Global;
+use super::{load, look, out};
+
+/// What to do with the settings.
+#[derive(Subcommand, Clone, PartialEq, Eq, Debug)]
+pub enum Config {
+    /// Name the settings files, in the order in which they win
+    Path,
+    /// Print every setting with where it came from
+    Print,
+    /// Check the settings and every file they name
+    Validate {
+        /// Check this file instead of the one in use
+        file: Option<PathBuf>,
+    },
+}
+
+/// Runs `config`.
+pub(super) fn run(
+    config: &Config,
+    global: &Global,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    match config {
+        Config::Path => {
+            let lines: Vec<String> = load::places()
+                .into_iter()
+                .map(|(_, path)| {
+                    let state = if path.is_file() { "" } else { "  (none)" };
+                    format!("{}{state}\n", path.display())
+                })
+                .collect();
+            out::write(out, &lines.concat())?;
+        }
+        Config::Print => {
+            let settings = load::settings(global)?;
+            out::write(out, &settings::print(&settings))?;
+        }
+        Config::Validate { file } => validate(file.as_ref(), global, out, err)?,
+    }
+    Ok(Exit::Done)
+}
+
+fn validate(
+    file: Option<&PathBuf>,
+    global: &Global,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<(), Failure> {
+    let mut inputs = load::inputs(global)?;
+    if let Some(file) = file {
+        let text = fs::read_to_string(file).map_err(|error| {
+            Failure::new(
+                Exit::Usage,
+                format!("{}: cannot be read: {error}", file.display()),
+            )
+        })?;
+        inputs.files = vec![Text {
+            layer: Layer::User,
+            path: file.display().to_string(),
+            text,
+        }];
+    }
+    let settings = settings::load(&inputs).map_err(load::faults)?;
+    load::rulebook(&settings)?;
+    look::options(&settings, false)?;
+    for (name, near) in
+        settings::unknown_variables(inputs.variables.iter().map(|(name, _)| name.as_str()))
+    {
+        out::say(
+            err,
+            &format!("{name} is no setting and changes nothing; did you mean {near}?"),
+        );
+    }
+    let mut said = String::new();
+    for file in &inputs.files {
+        said.push_str(&format!("{}: ok\n", file.path));
+    }
+    if inputs.files.is_empty() {
+        said.push_str("no settings file; the defaults hold\n");
+    }
+    out::write(out, &said)
+}

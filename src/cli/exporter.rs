@@ -1,0 +1,320 @@
+//! `exporter`: the dialects that are known, and what one page means in them.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+use flate2::read::MultiGzDecoder;
+use futures::StreamExt;
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+
+use crate::base::{Exit, Failure, Names};
+use crate::exporter::{self, Dialects, Report};
+use crate::fleet::reading::Reading;
+use crate::fleet::signal::{Signal, Signals};
+use crate::report::table::{Layout, cell};
+use crate::report::text::{UNKNOWN, celsius, or_unknown, percent, watts, word};
+
+use super::out;
+
+/// The largest page that is read, unpacked.
+const LARGEST: u64 = 256 << 20;
+
+/// How long a page may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What to do with exporters.
+#[derive(Subcommand, Clone, PartialEq, Eq, Debug)]
+pub enum Exporter {
+    /// List the known dialects
+    List,
+    /// Print what one exposition text means
+    Read(ReadPage),
+}
+
+/// Which page to read, and how.
+#[derive(Args, Clone, PartialEq, Eq, Debug)]
+pub struct ReadPage {
+    /// A file, an http(s) address, or - for standard input; may be gzip-encoded
+    #[arg(value_name = "FILE|URL|-")]
+    pub from: String,
+    /// How to print it
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    pub output: PageFormat,
+    /// The dialect, where it is not to be found out
+    #[arg(long, value_name = "NAME")]
+    pub dialect: Option<String>,
+}
+
+/// A format for a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum PageFormat {
+    /// Columns
+    Table,
+    /// An array of objects
+    Json,
+}
+
+/// One row of a page, as the contract has it.
+#[derive(Serialize)]
+struct Row<'a> {
+    dialect: &'a str,
+    node: Option<&'a str>,
+    index: Option<u32>,
+    uuid: Option<&'a str>,
+    model: Option<&'a str>,
+    slice: Option<&'a str>,
+    namespace: Option<&'a str>,
+    pod: Option<&'a str>,
+    container: Option<&'a str>,
+    #[serde(serialize_with = "by_name")]
+    signals: &'a Signals,
+}
+
+fn by_name<S: Serializer>(signals: &&Signals, out: S) -> Result<S::Ok, S::Error> {
+    let mut map = out.serialize_map(Some(signals.len()))?;
+    for (signal, value) in signals.iter() {
+        map.serialize_entry(signal.name(), &value)?;
+    }
+    map.end()
+}
+
+impl<'a> From<&'a Reading> for Row<'a> {
+    fn from(reading: &'a Reading) -> Self {
+        Self {
+            dialect: &reading.dialect,
+            node: reading.host.as_deref(),
+            index: reading.index,
+            uuid: reading.uuid.as_deref(),
+            model: reading.model.as_deref(),
+            slice: reading.slice.as_deref(),
+            namespace: reading.pod.as_ref().map(|pod| pod.namespace.as_str()),
+            pod: reading.pod.as_ref().map(|pod| pod.name.as_str()),
+            container: reading.container.as_deref(),
+            signals: &reading.signals,
+        }
+    }
+}
+
+/// Runs `exporter`.
+pub(super) fn run(
+    exporter: &Exporter,
+    dialects: &Dialects,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    match exporter {
+        Exporter::List => {
+            out::write(out, &list(dialects))?;
+            Ok(Exit::Done)
+        }
+        Exporter::Read(page) => read(page, dialects, out, err),
+    }
+}
+
+fn list(dialects: &Dialects) -> String {
+    let titles = vec![
+        ("NAME", false),
+        ("EXPORTER", false),
+        ("VENDOR", false),
+        ("EVERY", true),
+        ("SIGNALS", true),
+        ("METRICS", true),
+        ("FILE", false),
+    ];
+    let lines: Vec<Vec<String>> = dialects
+        .iter()
+        .map(|dialect| {
+            vec![
+                cell(&dialect.name),
+                cell(&dialect.title),
+                cell(&dialect.vendor),
+                format!("{}s", dialect.interval.as_secs()),
+                dialect.signals().len().to_string(),
+                dialect.metrics().len().to_string(),
+                cell(&dialect.file),
+            ]
+        })
+        .collect();
+    table(titles, &lines)
+}
+
+fn table(titles: Vec<(&'static str, bool)>, lines: &[Vec<String>]) -> String {
+    let layout = Layout::new(titles, lines);
+    let body = lines.iter().map(|line| layout.line(line));
+    std::iter::once(layout.header()).chain(body).collect()
+}
+
+fn read(
+    page: &ReadPage,
+    dialects: &Dialects,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    if let Some(name) = &page.dialect {
+        dialects
+            .named(name)
+            .map_err(|message| Failure::new(Exit::Usage, message))?;
+    }
+    let bytes = fetch(&page.from)?;
+    let target = exporter::Target {
+        dialect: page.dialect.as_deref(),
+        ..exporter::Target::default()
+    };
+    let mut names = Names::default();
+    let read = exporter::read(dialects, &bytes, &target, &mut names);
+    for line in summary(&page.from, &read.report) {
+        out::say(err, &line);
+    }
+    if read.report.dialect.is_none() && !read.report.starting {
+        let message = format!("{}: no known exporter wrote this", page.from);
+        return Err(Failure::new(Exit::Failed, message));
+    }
+    let rows: Vec<Row<'_>> = read.readings.iter().map(Row::from).collect();
+    let text = match page.output {
+        PageFormat::Json => crate::report::output::safe_json(&rows),
+        PageFormat::Table => sheet(&rows),
+    };
+    out::write(out, &text)?;
+    Ok(Exit::Done)
+}
+
+/// How the reading went, in lines.
+fn summary(from: &str, report: &Report) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(dialect) = &report.dialect {
+        lines.push(format!(
+            "{from}: {dialect}, {} devices; {} series used, {} skipped, {} without a value, {} twice; {} bad lines",
+            report.devices,
+            report.series_used,
+            report.series_skipped,
+            report.missing_values,
+            report.duplicates,
+            report.bad_lines,
+        ));
+    }
+    lines.extend(
+        report
+            .messages
+            .iter()
+            .map(|message| format!("{from}: {message}")),
+    );
+    lines
+}
+
+fn sheet(rows: &[Row<'_>]) -> String {
+    let titles = vec![
+        ("NODE", false),
+        ("INDEX", true),
+        ("SLICE", false),
+        ("MODEL", false),
+        ("UTIL", true),
+        ("MEM", true),
+        ("TEMP", true),
+        ("POWER", true),
+        ("SIGNALS", true),
+        ("POD", false),
+    ];
+    let lines: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| {
+            let pod = match (row.namespace, row.pod) {
+                (Some(namespace), Some(pod)) => format!("{namespace}/{pod}"),
+                _ => UNKNOWN.to_owned(),
+            };
+            let memory = row.signals.get(Signal::MemUsed);
+            vec![
+                cell(&word(row.node)),
+                or_unknown(row.index),
+                cell(&word(row.slice)),
+                cell(&word(row.model)),
+                percent(row.signals.get(Signal::Util)),
+                or_unknown(memory.map(crate::base::quantities::bytes)),
+                celsius(row.signals.get(Signal::Temp)),
+                watts(row.signals.get(Signal::Power)),
+                row.signals.len().to_string(),
+                cell(&pod),
+            ]
+        })
+        .collect();
+    table(titles, &lines)
+}
+
+/// The bytes of a page, unpacked.
+fn fetch(from: &str) -> Result<Vec<u8>, Failure> {
+    let failed =
+        |what: &dyn std::fmt::Display| Failure::new(Exit::Failed, format!("{from}: {what}"));
+    let raw = if from == "-" {
+        bounded(io::stdin().lock()).map_err(|error| failed(&error))?
+    } else if from.starts_with("http://") || from.starts_with("https://") {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| failed(&error))?;
+        runtime.block_on(download(from))?
+    } else {
+        let file = File::open(from).map_err(|error| failed(&error))?;
+        bounded(file).map_err(|error| failed(&error))?
+    };
+    if raw.starts_with(&[0x1f, 0x8b]) {
+        return bounded(MultiGzDecoder::new(&*raw))
+            .map_err(|error| failed(&format_args!("cannot be unpacked: {error}")));
+    }
+    Ok(raw)
+}
+
+fn bounded(from: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(io::Error::other(too_large()));
+    }
+    Ok(bytes)
+}
+
+fn too_large() -> String {
+    format!(
+        "is larger than {} MiB; that is no exporter's page",
+        LARGEST >> 20
+    )
+}
+
+async fn download(url: &str) -> Result<Vec<u8>, Failure> {
+    let unreachable = |error: reqwest::Error| {
+        // The outermost word is "error sending request"; the cause is what helps.
+        let mut cause: &dyn std::error::Error = &error;
+        while let Some(deeper) = cause.source() {
+            cause = deeper;
+        }
+        Failure::new(Exit::Unreachable, format!("{url}: {cause}"))
+    };
+    // Another part of the program may have chosen the provider already; it is the same one.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = reqwest::Client::builder()
+        .timeout(PATIENCE)
+        .build()
+        .map_err(unreachable)?;
+    let answer = client.get(url).send().await.map_err(unreachable)?;
+    let status = answer.status();
+    if !status.is_success() {
+        let exit = match status.as_u16() {
+            401 | 403 => Exit::Refused,
+            _ => Exit::Failed,
+        };
+        return Err(Failure::new(exit, format!("{url}: answers {status}")));
+    }
+    let mut bytes = Vec::new();
+    let mut body = answer.bytes_stream();
+    while let Some(chunk) = body.next().await {
+        bytes.extend_from_slice(&chunk.map_err(unreachable)?);
+        if bytes.len() as u64 > LARGEST {
+            return Err(Failure::new(
+                Exit::Failed,
+                format!("{url}: {}", too_large()),
+            ));
+        }
+    }
+    Ok(bytes)
+}

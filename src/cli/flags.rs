@@ -1,0 +1,158 @@
+//! The flags that every command takes, as kubectl and k9s spell them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use crate::base::time::parse_span;
+use crate::settings::ColorChoice;
+use crate::source::kubeconfig::Choice;
+
+/// Flags before or behind any command.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Global {
+    /// The kubeconfig file (for `sim`: the one to write)
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Cluster")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The kubeconfig context
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Cluster")]
+    pub context: Option<String>,
+    /// Only these namespaces, separated by commas
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        help_heading = "Cluster"
+    )]
+    pub namespace: Vec<String>,
+    /// All namespaces, whatever the settings say
+    #[arg(
+        short = 'A',
+        long,
+        global = true,
+        conflicts_with = "namespace",
+        help_heading = "Cluster"
+    )]
+    pub all_namespaces: bool,
+    /// The user to impersonate
+    #[arg(
+        long = "as",
+        global = true,
+        value_name = "USER",
+        help_heading = "Cluster"
+    )]
+    pub impersonate: Option<String>,
+    /// A group to impersonate; may be repeated
+    #[arg(
+        long = "as-group",
+        global = true,
+        value_name = "GROUP",
+        requires = "impersonate",
+        help_heading = "Cluster"
+    )]
+    pub impersonate_groups: Vec<String>,
+    /// Never write to the cluster
+    #[arg(long, global = true, conflicts_with = "write", help_heading = "Safety")]
+    pub readonly: bool,
+    /// Allow writing to the cluster, through confirmed plans only
+    #[arg(long, global = true, help_heading = "Safety")]
+    pub write: bool,
+    /// Only this team
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Look")]
+    pub team: Option<String>,
+    /// How often to redraw what has changed, `2s` say
+    #[arg(long, global = true, value_name = "SPAN", help_heading = "Look")]
+    pub refresh: Option<String>,
+    /// The theme
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Look")]
+    pub theme: Option<String>,
+    /// Draw with ASCII only
+    #[arg(long, global = true, help_heading = "Look")]
+    pub ascii: bool,
+    /// Which colours to use
+    #[arg(long, global = true, value_name = "WHEN", help_heading = "Look")]
+    pub color: Option<ColorChoice>,
+    /// Where to log; nothing is logged without it
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Look")]
+    pub log_file: Option<PathBuf>,
+}
+
+impl Global {
+    /// What the flags say as settings: flag, key, value.
+    pub fn settings(&self) -> Vec<(String, String, String)> {
+        let mut all = Vec::new();
+        let mut say = |flag: &str, key: &str, value: String| {
+            all.push((flag.to_owned(), key.to_owned(), value));
+        };
+        if self.all_namespaces {
+            say("--all-namespaces", "scope.namespaces", String::new());
+        } else if !self.namespace.is_empty() {
+            say("--namespace", "scope.namespaces", self.namespace.join(","));
+        }
+        if self.readonly {
+            say("--readonly", "write", "false".to_owned());
+        }
+        if self.write {
+            say("--write", "write", "true".to_owned());
+        }
+        if let Some(team) = &self.team {
+            say("--team", "scope.team", team.clone());
+        }
+        if let Some(refresh) = &self.refresh {
+            say("--refresh", "refresh", refresh.clone());
+        }
+        if let Some(theme) = &self.theme {
+            say("--theme", "theme", theme.clone());
+        }
+        if self.ascii {
+            say("--ascii", "ascii", "true".to_owned());
+        }
+        if let Some(value) = self.color.and_then(|color| color.to_possible_value()) {
+            say("--color", "color", value.get_name().to_owned());
+        }
+        if let Some(file) = &self.log_file {
+            say("--log-file", "log_file", file.display().to_string());
+        }
+        all
+    }
+
+    /// Which cluster is meant, and as whom.
+    pub fn choice(&self) -> Choice {
+        Choice {
+            kubeconfig: self.kubeconfig.clone(),
+            context: self.context.clone(),
+            impersonate: self.impersonate.clone(),
+            impersonate_groups: self.impersonate_groups.clone(),
+            ..Choice::default()
+        }
+    }
+}
+
+/// How a console runs.
+#[derive(Args, Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ConsoleFlags {
+    /// Size of the one frame that is printed where the output is no terminal
+    #[arg(long, value_name = "WxH", value_parser = size)]
+    pub size: Option<(u16, u16)>,
+    /// End after this time, `30s` say
+    #[arg(long = "for", value_name = "SPAN", value_parser = span)]
+    pub end_after: Option<Duration>,
+}
+
+/// `120x40`.
+pub(super) fn size(text: &str) -> Result<(u16, u16), String> {
+    text.split_once(['x', 'X'])
+        .and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)))
+        .filter(|(width, height)| (1..=1000).contains(width) && (1..=1000).contains(height))
+        .ok_or_else(|| "a size is WxH, each from 1 to 1000, such as 120x40".to_owned())
+}
+
+/// `30s`, `5m`, `1h30m`.
+pub(super) fn span(text: &str) -> Result<Duration, String> {
+    parse_span(text)
+        .filter(|span| !span.is_zero())
+        .ok_or_else(|| "a span of time is written as 90s, 15m or 1h30m".to_owned())
+}

@@ -1,0 +1,131 @@
+//! Reads the files and variables that settings are made of. All judgement is in the `settings` room.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use crate::base::document::Fault;
+use crate::base::{Exit, Failure};
+use crate::settings::{self, Inputs, Layer, Rulebook, Settings, Text, Texts};
+use crate::source::kubeconfig;
+
+use super::flags::Global;
+
+/// The file for everybody on this machine.
+const MACHINE: &str = "/etc/stokehold/stokehold.toml";
+
+/// Where settings are looked for, weakest first.
+pub(super) fn places() -> Vec<(Layer, PathBuf)> {
+    let mut all = vec![(Layer::Machine, PathBuf::from(MACHINE))];
+    if let Some(own) = directories::ProjectDirs::from("", "", "stokehold") {
+        all.push((Layer::User, own.config_dir().join("stokehold.toml")));
+    }
+    all
+}
+
+/// Everything that the settings are made of, as it stands on this machine.
+pub(super) fn inputs(global: &Global) -> Result<Inputs, Failure> {
+    let mut files = Vec::new();
+    for (layer, path) in places() {
+        if let Some(text) = read(&path)? {
+            files.push(Text {
+                layer,
+                path: path.display().to_string(),
+                text,
+            });
+        }
+    }
+    // A kubeconfig that cannot be read is said when the cluster is asked for; settings do without.
+    let context = global.context.clone().or_else(|| {
+        kubeconfig::contexts(&global.choice())
+            .ok()
+            .and_then(|(_, current)| current)
+    });
+    Ok(Inputs {
+        files,
+        context,
+        variables: variables(),
+        flags: global.settings(),
+        home: directories::BaseDirs::new().map(|base| base.home_dir().to_path_buf()),
+    })
+}
+
+/// Our environment variables, in name order; those that are no text are no setting.
+fn variables() -> Vec<(String, String)> {
+    let mut all: Vec<(String, String)> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| name.starts_with("STOKEHOLD_"))
+        .collect();
+    all.sort();
+    all
+}
+
+/// The settings of this machine, user, context, environment and these flags.
+pub(super) fn settings(global: &Global) -> Result<Settings, Failure> {
+    settings::load(&inputs(global)?).map_err(faults)
+}
+
+/// The rules, thresholds, prices and dialects that the settings name.
+pub(super) fn rulebook(settings: &Settings) -> Result<Rulebook, Failure> {
+    let named = |path: &Option<PathBuf>, key| match path {
+        Some(path) => needed(settings, key, path).map(Some),
+        None => Ok(None),
+    };
+    let mut texts = Texts {
+        accelerators: named(&settings.accelerators_file, "accelerators_file")?,
+        alerts: named(&settings.alerts_file, "alerts_file")?,
+        ..Texts::default()
+    };
+    for path in &settings.prices.files {
+        texts.books.push(needed(settings, "prices.files", path)?);
+    }
+    if let Some(folder) = &settings.exporters_dir {
+        for path in tomls(settings, folder)? {
+            texts
+                .dialects
+                .push(needed(settings, "exporters_dir", &path)?);
+        }
+    }
+    Rulebook::new(settings, &texts).map_err(faults)
+}
+
+/// The `*.toml` files of a folder by name.
+fn tomls(settings: &Settings, folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let entries = fs::read_dir(folder).map_err(|error| {
+        let message = format!("cannot read the folder {}: {error}", folder.display());
+        faults(vec![settings.fault("exporters_dir", message)])
+    })?;
+    let mut all: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|end| end == "toml"))
+        .collect();
+    all.sort();
+    Ok(all)
+}
+
+/// A file that a setting names: it must be there.
+fn needed(settings: &Settings, key: &str, path: &Path) -> Result<(String, String), Failure> {
+    let text = read(path)?.ok_or_else(|| {
+        let message = format!("there is no file {}", path.display());
+        faults(vec![settings.fault(key, message)])
+    })?;
+    Ok((path.display().to_string(), text))
+}
+
+/// The text of a file; `None` when there is none.
+fn read(path: &Path) -> Result<Option<String>, Failure> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Failure::new(
+            Exit::Usage,
+            format!("{}: cannot be read: {error}", path.display()),
+        )),
+    }
+}
+
+/// Faults as the end of a command: one a line.
+pub(super) fn faults(faults: Vec<Fault>) -> Failure {
+    let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    Failure::new(Exit::Usage, lines.join("\n"))
+}

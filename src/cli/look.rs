@@ -1,0 +1,223 @@
+//! The console's look out of the settings and this terminal: theme, keys, colours.
+
+use std::fs;
+use std::path::Path;
+
+use crate::base::{Exit, Failure, Name};
+use crate::console::{AppOptions, ColorDepth, Keymap, LoadError, Theme};
+use crate::settings::{ColorChoice, Settings};
+
+/// What the console is started with. `terminal` tells whether its output is one.
+pub(super) fn options(settings: &Settings, terminal: bool) -> Result<AppOptions, Failure> {
+    let theme = theme(settings, &settings.theme)?;
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let base = AppOptions::default();
+    Ok(AppOptions {
+        themes: others(settings, base.themes)?,
+        theme,
+        depth: depth(settings.color, terminal, &variable),
+        ascii: settings.ascii,
+        keys: keys(settings)?,
+        team: settings.scope.team.as_deref().map(Name::new),
+        ..base
+    })
+}
+
+/// A theme of the user's own folder, or one that comes with the program.
+fn theme(settings: &Settings, name: &str) -> Result<Theme, Failure> {
+    let own = |name: &str| {
+        // A theme is a name, never a road to a file elsewhere.
+        let plain = !name.contains(['/', '\\']) && name != "..";
+        let folder = settings.themes_dir.as_deref().filter(|_| plain)?;
+        fs::read_to_string(folder.join(format!("{name}.toml"))).ok()
+    };
+    let found = match own(name) {
+        Some(text) => Theme::parse(&format!("{name}.toml"), &text, &own),
+        None => Theme::builtin(name),
+    };
+    found.map_err(|error| {
+        if error.line.is_some() {
+            wrong(&error)
+        } else {
+            let fault = settings.fault("theme", error.message);
+            Failure::new(Exit::Usage, fault.to_string())
+        }
+    })
+}
+
+/// Every theme that can be chosen: those of the user's folder behind those of the program.
+fn others(settings: &Settings, mut themes: Vec<Theme>) -> Result<Vec<Theme>, Failure> {
+    let Some(folder) = settings.themes_dir.as_deref() else {
+        return Ok(themes);
+    };
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .map_err(|error| {
+            let message = format!("cannot read the folder {}: {error}", folder.display());
+            Failure::new(
+                Exit::Usage,
+                settings.fault("themes_dir", message).to_string(),
+            )
+        })?
+        .filter_map(|entry| name_of(&entry.ok()?.path()))
+        .collect();
+    names.sort();
+    for name in names {
+        let own = theme(settings, &name)?;
+        themes.retain(|known| known.name != own.name);
+        themes.push(own);
+    }
+    Ok(themes)
+}
+
+fn name_of(path: &Path) -> Option<String> {
+    let is_toml = path.extension().is_some_and(|end| end == "toml");
+    let name = path.file_stem()?.to_str()?;
+    is_toml.then(|| name.to_owned())
+}
+
+fn keys(settings: &Settings) -> Result<Keymap, Failure> {
+    let Some(path) = settings.keys_file.as_deref() else {
+        return Ok(Keymap::builtin());
+    };
+    let text = fs::read_to_string(path).map_err(|error| {
+        let message = format!("cannot read {}: {error}", path.display());
+        Failure::new(
+            Exit::Usage,
+            settings.fault("keys_file", message).to_string(),
+        )
+    })?;
+    Keymap::builtin()
+        .with(&path.display().to_string(), &text)
+        .map_err(|error| wrong(&error))
+}
+
+fn wrong(error: &LoadError) -> Failure {
+    Failure::new(Exit::Usage, error.to_string())
+}
+
+/// How many colours to use. `auto` believes `COLORTERM` and `TERM`, and `NO_COLOR` above both.
+fn depth(
+    choice: ColorChoice,
+    terminal: bool,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> ColorDepth {
+    let able = || {
+        let term = variable("TERM").unwrap_or_default();
+        let promised = variable("COLORTERM").is_some_and(|value| {
+            value.eq_ignore_ascii_case("truecolor") || value.eq_ignore_ascii_case("24bit")
+        });
+        if term == "dumb" {
+            ColorDepth::None
+        } else if promised || term.ends_with("-direct") {
+            ColorDepth::True
+        } else if term.contains("256color") {
+            ColorDepth::Ansi256
+        } else {
+            ColorDepth::Ansi16
+        }
+    };
+    match choice {
+        ColorChoice::Never => ColorDepth::None,
+        ColorChoice::Ansi16 => ColorDepth::Ansi16,
+        ColorChoice::Ansi256 => ColorDepth::Ansi256,
+        ColorChoice::True => ColorDepth::True,
+        ColorChoice::Always => match able() {
+            ColorDepth::None => ColorDepth::Ansi16,
+            able => able,
+        },
+        ColorChoice::Auto if !terminal || variable("NO_COLOR").is_some() => ColorDepth::None,
+        ColorChoice::Auto => able(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{Inputs, load};
+
+    fn with(flags: &[(&str, &str)]) -> Settings {
+        let flags = flags
+            .iter()
+            .map(|(key, value)| (format!("--{key}"), (*key).to_owned(), (*value).to_owned()));
+        let inputs = Inputs {
+            flags: flags.collect(),
+            ..Inputs::default()
+        };
+        load(&inputs).expect("is right")
+    }
+
+    #[test]
+    fn colours_follow_the_terminal_and_the_operator_above_it() {
+        use ColorChoice::{Always, Ansi16, Auto, Never, True};
+        let seen = |choice, terminal, variables: &[(&str, &str)]| {
+            depth(choice, terminal, &|name| {
+                let found = variables.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| (*value).to_owned())
+            })
+        };
+        let xterm = ("TERM", "xterm-256color");
+        assert_eq!(seen(Auto, true, &[xterm]), ColorDepth::Ansi256);
+        assert_eq!(
+            seen(Auto, true, &[xterm, ("COLORTERM", "truecolor")]),
+            ColorDepth::True
+        );
+        assert_eq!(seen(Auto, true, &[("TERM", "linux")]), ColorDepth::Ansi16);
+        assert_eq!(seen(Auto, true, &[("TERM", "dumb")]), ColorDepth::None);
+        assert_eq!(
+            seen(Auto, true, &[xterm, ("NO_COLOR", "1")]),
+            ColorDepth::None
+        );
+        assert_eq!(seen(Auto, false, &[xterm]), ColorDepth::None);
+        assert_eq!(
+            seen(Always, false, &[xterm, ("NO_COLOR", "1")]),
+            ColorDepth::Ansi256
+        );
+        assert_eq!(seen(Never, true, &[xterm]), ColorDepth::None);
+        assert_eq!(seen(Ansi16, false, &[]), ColorDepth::Ansi16);
+        assert_eq!(seen(True, true, &[("NO_COLOR", "1")]), ColorDepth::True);
+    }
+
+    #[test]
+    fn a_theme_that_is_not_there_is_refused_with_the_nearest() {
+        let failure = options(&with(&[("theme", "embr")]), true).expect_err("is not there");
+        assert_eq!(failure.exit, Exit::Usage);
+        assert!(
+            failure
+                .message
+                .starts_with("--theme: theme: there is no theme `embr`; did you mean `ember`?"),
+            "{failure}"
+        );
+        let far = options(&with(&[("theme", "../../etc/passwd")]), true).expect_err("is not there");
+        assert_eq!(far.exit, Exit::Usage);
+    }
+
+    #[test]
+    fn themes_and_keys_of_ones_own_count() {
+        let folder = tempfile::TempDir::new().expect("a temporary folder");
+        let path = folder.path().display().to_string();
+        fs::write(
+            folder.path().join("ash.toml"),
+            "name = \"ash\"\ninherits = \"ember\"\n",
+        )
+        .expect("written");
+        let own =
+            options(&with(&[("themes_dir", &path), ("theme", "ash")]), true).expect("is right");
+        assert_eq!(own.theme.name, "ash");
+        assert!(own.themes.iter().any(|theme| theme.name == "ash"));
+        fs::write(
+            folder.path().join("bad.toml"),
+            "name = \"bad\"\nrolls = 1\n",
+        )
+        .expect("written");
+        let failure = options(&with(&[("themes_dir", &path)]), true).expect_err("is wrong");
+        assert!(failure.message.starts_with("bad.toml:2: "), "{failure}");
+        let keys = with(&[("keys_file", "/nowhere/keys.toml")]);
+        let failure = options(&keys, true).expect_err("is not there");
+        assert!(
+            failure
+                .message
+                .starts_with("--keys_file: keys_file: cannot read"),
+            "{failure}"
+        );
+    }
+}

@@ -1,0 +1,152 @@
+//! The command line: parse, settle, run, end with the contract's exit code. One file a command.
+
+mod config;
+mod exporter;
+pub mod flags;
+pub mod get;
+mod load;
+mod look;
+mod out;
+pub mod simulated;
+#[cfg(test)]
+mod tests;
+pub mod wire;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::Path;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::base::{Exit, Failure};
+
+use flags::{ConsoleFlags, Global};
+use simulated::{FleetFlags, ServeFlags};
+use wire::{Situation, Target};
+
+/// The engine-room console for GPU and TPU fleets on Kubernetes.
+///
+/// Without a command, opens the console on the current kubeconfig context. Read-only unless --write or the
+/// settings grant writing.
+#[derive(Parser, Clone, Debug)]
+#[command(
+    name = "stokehold",
+    version,
+    max_term_width = 100,
+    disable_help_subcommand = true
+)]
+pub struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(flatten)]
+    console: ConsoleFlags,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand, Clone, Debug)]
+enum Command {
+    /// Open the console on a simulated fleet: no cluster, no network, no GPU
+    Demo {
+        #[command(flatten)]
+        fleet: FleetFlags,
+        #[command(flatten)]
+        console: ConsoleFlags,
+    },
+    /// Serve a simulated fleet that kubectl can talk to; --kubeconfig names the file to write
+    Sim {
+        #[command(flatten)]
+        fleet: FleetFlags,
+        #[command(flatten)]
+        serve: ServeFlags,
+    },
+    /// Print objects, once or as they change; needs no terminal
+    Get(get::Get),
+    /// The known exporter dialects, and what one exposition text means
+    #[command(subcommand)]
+    Exporter(exporter::Exporter),
+    /// Where settings are, what they come to, whether they are right
+    #[command(subcommand)]
+    Config(config::Config),
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Runs the program with these arguments, the program's own name first; returns its exit code.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let (mut out, mut err) = (io::stdout(), io::stderr());
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let cli = match parse(&arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version go to standard output and are no mistake.
+            let _ = error.print();
+            return if error.use_stderr() {
+                Exit::Usage
+            } else {
+                Exit::Done
+            }
+            .code();
+        }
+    };
+    let exit = run(&cli, &mut out, &mut err).unwrap_or_else(|failure| {
+        out::say(&mut err, &failure.message);
+        failure.exit
+    });
+    exit.code()
+}
+
+/// As kubectl's plugin, the program is called by kubectl's words.
+fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
+    let plugin = arguments
+        .first()
+        .and_then(|name| Path::new(name).file_stem())
+        .is_some_and(|name| name == "kubectl-stokehold");
+    let mut command = Cli::command();
+    if plugin {
+        command = command.bin_name("kubectl stokehold");
+    }
+    Cli::from_arg_matches(&command.try_get_matches_from(arguments)?)
+}
+
+fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Failure> {
+    let settle = |target: Target| -> Result<Situation, Failure> {
+        let settings = load::settings(&cli.global)?;
+        let rulebook = load::rulebook(&settings)?;
+        Ok(Situation {
+            settings,
+            rulebook,
+            target,
+        })
+    };
+    let cluster = || settle(Target::Cluster(cli.global.choice()));
+    if cli.command.is_some() && cli.console != ConsoleFlags::default() {
+        let message = "--size and --for belong to a console: stokehold, or stokehold demo";
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    match &cli.command {
+        None => wire::console(&cluster()?, &cli.console, out),
+        Some(Command::Demo { fleet, console }) => {
+            wire::console(&settle(Target::Demo(*fleet))?, console, out)
+        }
+        Some(Command::Sim { fleet, serve }) => {
+            wire::sim(fleet, serve, cli.global.kubeconfig.as_deref(), out)
+        }
+        Some(Command::Get(get)) => get::run(&cluster()?, get, out, err),
+        Some(Command::Exporter(exporter)) => {
+            let settings = load::settings(&cli.global)?;
+            let rulebook = load::rulebook(&settings)?;
+            exporter::run(exporter, &rulebook.dialects, out, err)
+        }
+        Some(Command::Config(config)) => config::run(config, &cli.global, out, err),
+        Some(Command::Completions { shell }) => {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "stokehold", &mut script);
+            out::write(out, &String::from_utf8_lossy(&script))?;
+            Ok(Exit::Done)
+        }
+    }
+}

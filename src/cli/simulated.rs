@@ -1,0 +1,52 @@
+//! Flags of the simulated fleet, for `sim` and `demo`.
+
+use std::net::SocketAddr;
+
+use clap::Args;
+
+use crate::base::Moment;
+
+/// Which fleet to simulate.
+#[derive(Args, Clone, Copy, PartialEq, Debug)]
+pub struct FleetFlags {
+    /// Size by nodes
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), conflicts_with = "devices")]
+    pub nodes: Option<u32>,
+    /// Size by devices
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub devices: Option<u32>,
+    /// Seed: the same seed gives the same fleet
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub seed: u64,
+    /// How fast its time runs; 0 stands still
+    #[arg(long, value_name = "X", default_value = "1", value_parser = speed, allow_negative_numbers = true)]
+    pub speed: f64,
+    /// Its time at the start, RFC 3339; now without it
+    #[arg(long, value_name = "T", value_parser = moment)]
+    pub at: Option<Moment>,
+}
+
+/// Where to serve it.
+#[derive(Args, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ServeFlags {
+    /// Address of the Kubernetes API; port 0 picks one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
+    pub listen: SocketAddr,
+    /// Also serve the exporters' pages at this address
+    #[arg(long, value_name = "ADDR")]
+    pub exporters: Option<SocketAddr>,
+    /// Also serve the Prometheus HTTP API at this address
+    #[arg(long, value_name = "ADDR")]
+    pub prometheus: Option<SocketAddr>,
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|speed: &f64| (0.0..=100_000.0).contains(speed))
+        .ok_or_else(|| "a speed is a number from 0 to 100000".to_owned())
+}
+
+fn moment(text: &str) -> Result<Moment, String> {
+    Moment::parse(text).ok_or_else(|| "a time is written as 2026-11-21T06:40:00Z".to_owned())
+}

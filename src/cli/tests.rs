@@ -1,0 +1,322 @@
+//! Parsing, partial answers and their exit codes, watching in every format, readers that go away.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::fleet::Known;
+use crate::fleet::observe::{Lost, LostKind, Table};
+use crate::report::sample::facts;
+use crate::report::{Facts, Format, Kind, Query};
+
+use super::get::{Follower, losses, print};
+use super::*;
+
+fn parsed(line: &str) -> Result<Cli, clap::Error> {
+    let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+    parse(&words)
+}
+
+fn refused(line: &str) -> String {
+    let error = parsed(line).expect_err("is wrong use");
+    assert!(error.use_stderr(), "{line}");
+    error.to_string()
+}
+
+#[test]
+fn the_command_line_is_sound() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn global_flags_stand_before_or_behind_a_command() {
+    for line in [
+        "stokehold -n nlp,vision --team a --refresh 5s --theme ash --ascii --color 256 --log-file l --readonly get pools",
+        "stokehold get pools -n nlp -n vision --team a --refresh 5s --theme ash --ascii --color 256 --log-file l --readonly",
+    ] {
+        let said = parsed(line).expect("is right").global.settings();
+        let said: Vec<String> = said
+            .iter()
+            .map(|(flag, key, value)| format!("{flag} {key}={value}"))
+            .collect();
+        assert_eq!(
+            said,
+            [
+                "--namespace scope.namespaces=nlp,vision",
+                "--readonly write=false",
+                "--team scope.team=a",
+                "--refresh refresh=5s",
+                "--theme theme=ash",
+                "--ascii ascii=true",
+                "--color color=256",
+                "--log-file log_file=l",
+            ]
+        );
+    }
+    let cli = parsed("stokehold --as ada --as-group a --as-group b --context c --kubeconfig k")
+        .expect("is right");
+    let choice = cli.global.choice();
+    assert_eq!(choice.impersonate.as_deref(), Some("ada"));
+    assert_eq!(choice.impersonate_groups, ["a", "b"]);
+    assert_eq!(choice.context.as_deref(), Some("c"));
+    assert_eq!(choice.kubeconfig.as_deref(), Some(Path::new("k")));
+    let all = parsed("stokehold get jobs -A")
+        .expect("is right")
+        .global
+        .settings();
+    assert_eq!(
+        all,
+        [(
+            "--all-namespaces".into(),
+            "scope.namespaces".into(),
+            String::new()
+        )]
+    );
+}
+
+#[test]
+fn every_flag_is_a_setting_that_exists() {
+    let line =
+        "stokehold -A --write --team a --refresh 5s --theme ash --ascii --color true --log-file l";
+    let flags = parsed(line).expect("is right").global.settings();
+    let keys = crate::settings::keys();
+    for (_, key, _) in &flags {
+        assert!(keys.contains(key), "{key}");
+    }
+    let inputs = crate::settings::Inputs {
+        flags,
+        ..crate::settings::Inputs::default()
+    };
+    let settings = crate::settings::load(&inputs).expect("is right");
+    assert!(settings.write && settings.ascii);
+}
+
+#[test]
+fn commands_take_what_the_contract_says() {
+    for line in [
+        "stokehold",
+        "stokehold --size 80x24 --for 30s",
+        "stokehold demo --nodes 20 --seed 7 --speed 0 --for 2s --size 170x44",
+        "stokehold sim --listen 127.0.0.1:0 --devices 100000 --seed 1 --speed 60 --at 2026-11-21T06:40:00Z --kubeconfig f",
+        "stokehold sim --exporters 127.0.0.1:0 --prometheus 127.0.0.1:0 --nodes 3",
+        "stokehold get fleet -o json",
+        "stokehold get jobs nlp/train -o wide --watch",
+        "stokehold get device n1 -ocsv -w",
+        "stokehold exporter list",
+        "stokehold exporter read - -o json",
+        "stokehold exporter read page.txt --dialect dcgm",
+        "stokehold config path",
+        "stokehold config print",
+        "stokehold config validate stokehold.toml",
+        "stokehold completions zsh",
+        "kubectl-stokehold get nodes --context prod",
+        "/usr/local/bin/kubectl-stokehold --help",
+    ] {
+        match parsed(line) {
+            Ok(_) => {}
+            Err(help) => assert!(line.ends_with("--help") && !help.use_stderr(), "{help}"),
+        }
+    }
+    let help = parsed("/usr/local/bin/kubectl-stokehold --help").expect_err("is help");
+    assert!(help.to_string().contains("kubectl stokehold"), "{help}");
+}
+
+#[test]
+fn wrong_use_is_refused_with_the_mend() {
+    for (line, said) in [
+        ("stokehold get", "<KIND>"),
+        ("stokehold get jbos", "'jobs'"),
+        ("stokehold get jobs -o jsn", "'json'"),
+        ("stokehold demo --speed -1", "a speed is a number from 0"),
+        ("stokehold demo --speed=nan", "a speed is a number from 0"),
+        ("stokehold demo --nodes 0", "1..=100000"),
+        (
+            "stokehold demo --nodes 3 --devices 3",
+            "cannot be used with",
+        ),
+        ("stokehold sim --at yesterday", "2026-11-21T06:40:00Z"),
+        ("stokehold sim --listen here", "invalid socket address"),
+        ("stokehold --size 80", "WxH"),
+        ("stokehold --size 0x5", "WxH"),
+        ("stokehold --for soon", "90s, 15m"),
+        ("stokehold --color blue", "possible values"),
+        ("stokehold --readonly --write", "cannot be used with"),
+        ("stokehold get jobs -A -n a", "cannot be used with"),
+        ("stokehold --as-group a", "--as <USER>"),
+        ("stokehold dmeo", "'demo'"),
+        // Commands of later steps do not exist.
+        ("stokehold plan", "unrecognized subcommand"),
+        ("stokehold completions tcl", "possible values"),
+    ] {
+        let error = refused(line);
+        assert!(error.contains(said), "{line}: {error}");
+    }
+}
+
+fn lose(facts: &mut Facts, tables: &[(Table, LostKind)]) {
+    let fleet = Arc::make_mut(&mut facts.fleet);
+    let known = Arc::make_mut(&mut fleet.known);
+    for table in Table::ALL {
+        known.insert(*table, Known::Live);
+    }
+    for (table, kind) in tables {
+        let lost = Lost {
+            kind: *kind,
+            since: facts.now,
+            message: format!("cannot list {}\u{1b}[2J", table.plural()),
+        };
+        known.insert(*table, Known::Lost(lost));
+    }
+}
+
+fn printed(facts: &Facts, query: &Query) -> (Result<Exit, Failure>, String, String) {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let exit = print(facts, query, Format::Json, &mut out, &mut err);
+    let text = |bytes| String::from_utf8(bytes).expect("is text");
+    (exit, text(out), text(err))
+}
+
+#[test]
+fn a_partial_answer_names_each_lost_kind_and_ends_with_its_code() {
+    let mut facts = facts();
+    let jobs = Query::all(Kind::Jobs);
+    lose(&mut facts, &[]);
+    let (exit, _, err) = printed(&facts, &jobs);
+    assert_eq!((exit, err.as_str()), (Ok(Exit::Done), ""));
+    lose(&mut facts, &[(Table::Namespaces, LostKind::Rights)]);
+    let (exit, out, err) = printed(&facts, &jobs);
+    assert_eq!(exit, Ok(Exit::Refused));
+    assert_eq!(
+        err,
+        "stokehold: namespaces: cannot list namespaces\u{fffd}[2J\n"
+    );
+    assert!(out.starts_with("[\n"));
+    // Nodes are whole without namespaces.
+    assert_eq!(printed(&facts, &Query::all(Kind::Nodes)).0, Ok(Exit::Done));
+    lose(
+        &mut facts,
+        &[
+            (Table::Nodes, LostKind::Rights),
+            (Table::Pods, LostKind::Unreachable),
+        ],
+    );
+    let (exit, _, err) = printed(&facts, &jobs);
+    assert_eq!((exit, err.lines().count()), (Ok(Exit::Unreachable), 2));
+    assert_eq!(
+        printed(&facts, &Query::all(Kind::Sources)).0,
+        Ok(Exit::Done)
+    );
+    let fleet = Arc::make_mut(&mut facts.fleet);
+    Arc::make_mut(&mut fleet.known).insert(Table::Nodes, Known::Waiting);
+    assert!(
+        losses(&facts, Kind::Nodes)[0]
+            .1
+            .contains("not listed in time")
+    );
+}
+
+#[test]
+fn an_unknown_name_fails_and_offers_the_nearest() {
+    let mut facts = facts();
+    lose(&mut facts, &[]);
+    let query = Query {
+        name: Some("h10".into()),
+        ..Query::all(Kind::Pools)
+    };
+    let (exit, out, _) = printed(&facts, &query);
+    let failure = exit.expect_err("is not there");
+    assert_eq!(failure.exit, Exit::Failed);
+    assert_eq!(
+        failure.message,
+        "no pools named `h10`; did you mean `h100`?"
+    );
+    assert!(out.is_empty());
+    // What could not be listed may be there all the same: then it is the listing that failed.
+    lose(&mut facts, &[(Table::Nodes, LostKind::Rights)]);
+    let (exit, _, err) = printed(&facts, &query);
+    assert_eq!(exit.expect_err("is not there").exit, Exit::Refused);
+    assert!(err.contains("nodes: cannot list nodes"), "{err}");
+}
+
+#[test]
+fn watching_prints_headers_once_and_then_changes() {
+    let before = facts();
+    let mut after = before.clone();
+    after.now = after.now.plus(Duration::from_secs(5));
+    let fleet = Arc::make_mut(&mut after.fleet);
+    fleet.findings = Arc::from([]);
+    for (format, first, second) in [
+        (
+            Format::Table,
+            "EVENT   SEVERITY   CODE",
+            "gone    crit       xid-79   Device n1/gpu2",
+        ),
+        (
+            Format::Csv,
+            "event,at,id,severity,code",
+            "gone,2026-11-21T06:40:05Z,xid-79/n1/gpu2,crit",
+        ),
+        (
+            Format::Json,
+            "{\"event\":\"set\",\"at\":\"2026-11-21T06:40:00Z\",\"object\":{\"id\":",
+            "{\"event\":\"gone\"",
+        ),
+        (Format::Yaml, "---\nevent: set\n", "---\nevent: gone\n"),
+    ] {
+        let mut follower = Follower::new(Query::all(Kind::Alerts), format);
+        let text = follower.take(&before).expect("is there");
+        assert!(text.starts_with(first), "{format:?}: {text}");
+        assert_eq!(follower.take(&before).expect("is there"), "", "{format:?}");
+        let text = follower.take(&after).expect("is there");
+        assert!(text.starts_with(second), "{format:?}: {text}");
+        let text = follower.take(&before).expect("is there");
+        assert!(
+            !text.contains("EVENT") && !text.is_empty(),
+            "{format:?}: {text}"
+        );
+    }
+    let mut follower = Follower::new(
+        Query {
+            name: Some("nobody".into()),
+            ..Query::all(Kind::Alerts)
+        },
+        Format::Json,
+    );
+    assert_eq!(
+        follower.take(&before).expect_err("is not there").exit,
+        Exit::Failed
+    );
+}
+
+struct Gone(io::ErrorKind);
+
+impl Write for Gone {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(self.0.into())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let facts = facts();
+    let query = Query::all(Kind::Pools);
+    let end = |kind| {
+        print(
+            &facts,
+            &query,
+            Format::Csv,
+            &mut Gone(kind),
+            &mut Vec::new(),
+        )
+    };
+    assert_eq!(
+        end(io::ErrorKind::BrokenPipe),
+        Err(Failure::quiet(Exit::Done))
+    );
+    let full = end(io::ErrorKind::StorageFull).expect_err("was not written");
+    assert_eq!(full.exit, Exit::Failed);
+    assert!(full.message.contains("cannot write the output"));
+}

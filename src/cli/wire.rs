@@ -1,0 +1,231 @@
+//! The doors from commands into the runtime: sessions, the console, the simulated fleet's server.
+
+use std::future::Future;
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+
+use crate::base::{Exit, Failure};
+use crate::console::{App, Msg, render_text};
+use crate::report::Facts;
+use crate::runtime::session::{self, Demo, Setup};
+use crate::runtime::ui::{End, Ui};
+use crate::runtime::{clock, telemetry, ui};
+use crate::settings::{Rulebook, Settings};
+use crate::sim::{self, Server};
+use crate::source::kubeconfig::Choice;
+
+use super::flags::ConsoleFlags;
+use super::look;
+use super::out;
+use super::simulated::{FleetFlags, ServeFlags};
+
+/// Size of a frame where the output is no terminal and none is given.
+const SIZE: (u16, u16) = (120, 40);
+
+/// Where facts come from.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// A cluster.
+    Cluster(Choice),
+    /// The simulated one, in this process.
+    Demo(FleetFlags),
+}
+
+/// Everything that is settled before a command runs.
+#[derive(Clone, Debug)]
+pub struct Situation {
+    /// Settings.
+    pub settings: Settings,
+    /// Rules, thresholds, prices and dialects.
+    pub rulebook: Rulebook,
+    /// Where facts come from.
+    pub target: Target,
+}
+
+impl Situation {
+    fn setup(&self, interactive: bool) -> Setup {
+        Setup {
+            settings: self.settings.clone(),
+            rulebook: self.rulebook.clone(),
+            interactive,
+        }
+    }
+
+    fn target(&self) -> session::Target {
+        match &self.target {
+            Target::Cluster(choice) => session::Target::Cluster(choice.clone()),
+            Target::Demo(fleet) => session::Target::Demo(Demo {
+                world: world(fleet),
+                speed: fleet.speed,
+            }),
+        }
+    }
+}
+
+fn world(fleet: &FleetFlags) -> sim::world::Options {
+    sim::world::Options {
+        seed: fleet.seed,
+        nodes: fleet.nodes,
+        devices: fleet.devices,
+        at: fleet.at.unwrap_or_else(clock::now),
+    }
+}
+
+/// Takes facts as they come; an error ends the stream with it.
+pub type Take<'a> = dyn FnMut(&Facts) -> Result<(), Failure> + 'a;
+
+/// Runs the console until the operator leaves. With an output that is no terminal, prints one frame.
+pub(super) fn console(
+    at: &Situation,
+    flags: &ConsoleFlags,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
+    let mut app = App::new(look::options(&at.settings, terminal)?);
+    telemetry::log_to(at.settings.log_file.as_deref())
+        .map_err(|error| Failure::new(Exit::Usage, format!("{error:#}")))?;
+    if !terminal {
+        let facts = snapshot(at)?;
+        let (width, height) = flags.size.unwrap_or(SIZE);
+        app.update(Msg::Resize(width, height));
+        app.update(Msg::Facts(facts));
+        out::write(out, &render_text(&app, width, height))?;
+        out::write(
+            out,
+            "\nOne frame, for this output is no terminal. More: `stokehold get KIND -o table|wide|json|yaml|csv`;\n\
+             another size: `--size WxH`.\n",
+        )?;
+        return Ok(Exit::Done);
+    }
+    block_on(async {
+        let session = session::open(&at.setup(false), at.target())?;
+        let end = ui::run(Ui {
+            app,
+            facts: session.facts.clone(),
+            clock: session.clock.clone(),
+            on_screen: session.on_screen.clone(),
+            mouse: at.settings.mouse,
+            end_after: flags.end_after,
+            pictures: std::path::PathBuf::from("."),
+        })
+        .await
+        .map_err(|error| Failure::new(Exit::Failed, format!("the terminal: {error}")))?;
+        Ok(match end {
+            End::Quit | End::Gone => Exit::Done,
+            End::Interrupted => Exit::Interrupted,
+        })
+    })
+}
+
+/// Waits for the first complete fleet, or until a deadline with what is known then.
+pub(super) fn snapshot(at: &Situation) -> Result<Facts, Failure> {
+    let setup = at.setup(true);
+    block_on(async {
+        tokio::select! {
+            facts = session::snapshot(&setup, at.target()) => facts,
+            () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
+        }
+    })
+}
+
+/// Hands over the first complete fleet, and each later one, until `take` fails or the process is interrupted.
+/// Two pictures are at least `refresh` apart.
+pub(super) fn follow(at: &Situation, take: &mut Take<'_>) -> Result<(), Failure> {
+    let refresh = at.settings.refresh.duration();
+    block_on(async {
+        let mut session = session::open(&at.setup(true), at.target())?;
+        let follow = async {
+            take(&*session.first().await?)?;
+            loop {
+                tokio::time::sleep(refresh).await;
+                session.facts.changed().await.map_err(|_| {
+                    Failure::new(Exit::Unreachable, "every source has ended; start again")
+                })?;
+                let facts = session.facts.borrow_and_update().clone();
+                if let Some(facts) = facts {
+                    take(&facts)?;
+                }
+            }
+        };
+        tokio::select! {
+            end = follow => end,
+            () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
+        }
+    })
+}
+
+/// Serves the simulated fleet until it is told to end; writes a kubeconfig where one is asked for.
+pub(super) fn sim(
+    fleet: &FleetFlags,
+    serve: &ServeFlags,
+    kubeconfig: Option<&Path>,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    block_on(async {
+        let world = world(fleet);
+        let options = sim::Options {
+            listen: serve.listen,
+            kubeconfig: kubeconfig.map(Path::to_path_buf),
+            speed: fleet.speed,
+            seed: fleet.seed,
+            exporters: serve.exporters,
+            prometheus: serve.prometheus,
+            ..sim::Options::default()
+        };
+        let scene = Box::new(sim::world::World::new(world));
+        let running = Server::start(options, scene, clock::shared())
+            .await
+            .map_err(|error| Failure::new(Exit::Failed, format!("{error:#}")))?;
+        out::write(out, &format!("ready {}\n", running.url))?;
+        let others = [
+            ("exporters", &running.exporters),
+            ("prometheus", &running.prometheus),
+        ];
+        for (what, url) in others {
+            if let Some(url) = url {
+                eprintln!("{what} {url}");
+            }
+        }
+        if kubeconfig.is_none() {
+            eprintln!("no kubeconfig was asked for; kubectl needs one: --kubeconfig FILE");
+        }
+        running.until(ended()).await;
+        Ok(Exit::Done)
+    })
+}
+
+fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Failed, format!("cannot start: {error}")))?;
+    let end = runtime.block_on(work);
+    // The process ends now. Taking the runtime down would pull timers from under tasks that still run, and
+    // these would say so on the screen.
+    std::mem::forget(runtime);
+    end
+}
+
+/// Comes when the operator interrupts.
+async fn interrupted() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Comes when somebody ends the process, by whichever signal.
+async fn ended() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut term) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = term.recv() => {}
+                () = interrupted() => {}
+            }
+            return;
+        }
+    }
+    interrupted().await;
+}

@@ -1,0 +1,104 @@
+//! Everything that a fleet is made and judged with, out of the settings and the files that they name.
+
+use std::sync::Arc;
+
+use crate::base::document::{Fault, line_of};
+use crate::cost::{PriceBook, Prices};
+use crate::exporter::Dialects;
+use crate::fleet::accelerator::Catalog;
+use crate::fleet::policy::Policy;
+use crate::fleet::thresholds::Thresholds;
+
+use super::types::Settings;
+
+/// The texts of the files that settings name, each with its path.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Texts {
+    /// Of `accelerators_file`.
+    pub accelerators: Option<(String, String)>,
+    /// Of `alerts_file`.
+    pub alerts: Option<(String, String)>,
+    /// Of `prices.files`.
+    pub books: Vec<(String, String)>,
+    /// Of `exporters_dir`.
+    pub dialects: Vec<(String, String)>,
+}
+
+/// Rules, thresholds, prices and dialects, ready for use.
+#[derive(Clone, Debug)]
+pub struct Rulebook {
+    /// Known accelerators.
+    pub catalog: Arc<Catalog>,
+    /// Pools, teams, queues, idleness.
+    pub policy: Arc<Policy>,
+    /// When findings fire and clear.
+    pub thresholds: Arc<Thresholds>,
+    /// What devices cost.
+    pub prices: Arc<Prices>,
+    /// What exporters mean.
+    pub dialects: Arc<Dialects>,
+}
+
+impl Rulebook {
+    /// Puts the texts together with what comes with the program.
+    ///
+    /// # Errors
+    /// Everything that is wrong in any text, each with file and line.
+    pub fn new(settings: &Settings, texts: &Texts) -> Result<Self, Vec<Fault>> {
+        let mut faults = Vec::new();
+        let catalog = match &texts.accelerators {
+            None => Catalog::embedded(),
+            Some((path, text)) => match Catalog::embedded().with(text) {
+                Ok(catalog) => Arc::new(catalog),
+                Err(error) => {
+                    let line = error.span().map(|span| line_of(text, span.start));
+                    faults.push(Fault::new(path, "", error.message()).at_line(line));
+                    Catalog::embedded()
+                }
+            },
+        };
+        let mut thresholds = Thresholds::default();
+        if let Some((path, text)) = &texts.alerts {
+            match Thresholds::default().with(text, path) {
+                Ok(merged) => thresholds = merged,
+                Err(bad) => {
+                    faults.push(Fault::new(bad.origin, "", bad.message).at_line(Some(bad.line)))
+                }
+            }
+        }
+        let mut books = Vec::new();
+        for (path, text) in &texts.books {
+            match PriceBook::parse(text, path) {
+                Ok(book) => books.push(book),
+                Err(fault) => faults.push(fault),
+            }
+        }
+        let prices = settings.prices(books, &catalog).unwrap_or_else(|fault| {
+            faults.push(fault);
+            Prices::default()
+        });
+        let extra: Vec<(&str, &str)> = texts
+            .dialects
+            .iter()
+            .map(|(path, text)| (path.as_str(), text.as_str()))
+            .collect();
+        let dialects = Dialects::with(&extra).unwrap_or_else(|wrong| {
+            // A dialect's faults carry file and line in their own words.
+            faults.extend(wrong.into_iter().map(|said| match said.split_once(": ") {
+                Some((place, message)) => Fault::new(place, "", message),
+                None => Fault::new("exporters", "", said),
+            }));
+            Dialects::builtin()
+        });
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        Ok(Self {
+            policy: Arc::new(settings.policy(Arc::clone(&catalog))),
+            catalog,
+            thresholds: Arc::new(thresholds),
+            prices: Arc::new(prices),
+            dialects: Arc::new(dialects),
+        })
+    }
+}

@@ -1,0 +1,218 @@
+//! Instant vector selectors: `name{label="value",other=~"a|b"}`.
+
+use regex_lite::Regex;
+
+use super::pages::Labels;
+
+/// One matcher.
+#[derive(Clone, Debug)]
+enum Test {
+    Equal(String),
+    NotEqual(String),
+    Like(Regex),
+    NotLike(Regex),
+}
+
+/// A selector: every matcher holds.
+#[derive(Clone, Debug)]
+pub(super) struct Selector(Vec<(String, Test)>);
+
+/// Takes a quoted text off the front: its value and the rest.
+fn quoted(input: &str) -> Result<(String, &str), String> {
+    let unclosed = || "parse error: unterminated quoted string".to_owned();
+    let mark = input
+        .chars()
+        .next()
+        .filter(|c| matches!(c, '"' | '\'' | '`'));
+    let mark =
+        mark.ok_or_else(|| format!("parse error: a quoted text should stand at {input:?}"))?;
+    let mut value = String::new();
+    let mut chars = input.char_indices().skip(1);
+    loop {
+        let (at, c) = chars.next().ok_or_else(unclosed)?;
+        if c == mark {
+            return Ok((value, &input[at + c.len_utf8()..]));
+        }
+        if c == '\\' && mark != '`' {
+            value.push(match chars.next().ok_or_else(unclosed)?.1 {
+                'n' => '\n',
+                't' => '\t',
+                'r' => '\r',
+                c @ ('\\' | '"' | '\'') => c,
+                other => return Err(format!("parse error: unknown escape sequence '\\{other}'")),
+            });
+        } else {
+            value.push(c);
+        }
+    }
+}
+
+/// Takes a name off the front; it may be empty.
+fn word(input: &str) -> (&str, &str) {
+    let end = input
+        .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | ':')))
+        .unwrap_or(input.len());
+    input.split_at(end)
+}
+
+impl Selector {
+    /// Parses a selector.
+    pub(super) fn parse(input: &str) -> Result<Self, String> {
+        let mut rest = input.trim();
+        // Parentheses around the whole change nothing.
+        while let Some(inside) = rest.strip_prefix('(').and_then(|r| r.strip_suffix(')')) {
+            rest = inside.trim();
+        }
+        if rest.is_empty() {
+            return Err("unknown position: parse error: no expression found in input".into());
+        }
+        let (name, after) = word(rest);
+        let mut tests = Vec::new();
+        if !name.is_empty() {
+            if name.starts_with(|c: char| c.is_ascii_digit()) {
+                return Err(format!(
+                    "parse error: only instant vector selectors are served, not {input:?}"
+                ));
+            }
+            tests.push(("__name__".to_owned(), Test::Equal(name.to_owned())));
+        }
+        rest = after.trim_start();
+        if let Some(inside) = rest.strip_prefix('{') {
+            rest = inside.trim_start();
+            loop {
+                if let Some(after) = rest.strip_prefix('}') {
+                    rest = after.trim_start();
+                    break;
+                }
+                let (test, after) = matcher(rest)?;
+                tests.push(test);
+                rest = after.trim_start();
+                match rest.strip_prefix(',') {
+                    Some(after) => rest = after.trim_start(),
+                    None if rest.starts_with('}') => {}
+                    None => {
+                        return Err(format!(
+                            "parse error: unexpected {rest:?} in label matching, expected \",\" or \"}}\""
+                        ));
+                    }
+                }
+            }
+        }
+        if !rest.is_empty() {
+            return Err(format!(
+                "parse error: only instant vector selectors are served; {rest:?} goes beyond one"
+            ));
+        }
+        let all_empty = tests.iter().all(|(_, test)| test.holds(""));
+        if all_empty {
+            return Err(
+                "parse error: vector selector must contain at least one non-empty matcher".into(),
+            );
+        }
+        Ok(Self(tests))
+    }
+
+    /// True when every matcher holds; an absent label is an empty one.
+    pub(super) fn matches(&self, labels: &Labels) -> bool {
+        self.0
+            .iter()
+            .all(|(label, test)| test.holds(labels.get(label).map_or("", String::as_str)))
+    }
+}
+
+fn matcher(input: &str) -> Result<((String, Test), &str), String> {
+    let (label, rest) = if input.starts_with(['"', '\'', '`']) {
+        let (name, rest) = quoted(input)?;
+        let rest = rest.trim_start();
+        if rest.starts_with([',', '}']) {
+            // A quoted name alone is the metric's.
+            return Ok((("__name__".into(), Test::Equal(name)), rest));
+        }
+        (name, rest)
+    } else {
+        let (name, rest) = word(input);
+        if name.is_empty() {
+            return Err(format!(
+                "parse error: unexpected {input:?} in label matching"
+            ));
+        }
+        (name.to_owned(), rest.trim_start())
+    };
+    let operator = ["=~", "!~", "!=", "="]
+        .into_iter()
+        .find(|op| rest.starts_with(op))
+        .ok_or_else(|| {
+            format!("parse error: a label matching operator should stand at {rest:?}")
+        })?;
+    let (value, rest) = quoted(rest[operator.len()..].trim_start())?;
+    let pattern = || {
+        Regex::new(&format!("^(?s:{value})$"))
+            .map_err(|error| format!("parse error: invalid regular expression: {error}"))
+    };
+    let test = match operator {
+        "=~" => Test::Like(pattern()?),
+        "!~" => Test::NotLike(pattern()?),
+        "!=" => Test::NotEqual(value),
+        _ => Test::Equal(value),
+    };
+    Ok(((label, test), rest))
+}
+
+impl Test {
+    fn holds(&self, value: &str) -> bool {
+        match self {
+            Self::Equal(wanted) => value == wanted,
+            Self::NotEqual(unwanted) => value != unwanted,
+            Self::Like(pattern) => pattern.is_match(value),
+            Self::NotLike(pattern) => !pattern.is_match(value),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn selectors_match_whole_values() {
+        let labels = Labels::from([
+            ("__name__".into(), "DCGM_FI_DEV_GPU_UTIL".into()),
+            ("gpu".into(), "0".into()),
+        ]);
+        for (text, matches) in [
+            ("DCGM_FI_DEV_GPU_UTIL", true),
+            (r#"{__name__=~"DCGM.*|other"}"#, true),
+            (r#"{__name__=~"DCGM"}"#, false),
+            (r#"DCGM_FI_DEV_GPU_UTIL{gpu!="1", pod=""}"#, true),
+            (r#"{"DCGM_FI_DEV_GPU_UTIL", gpu!~'[1-9]',}"#, true),
+            (r#"(up)"#, false),
+        ] {
+            let selector = Selector::parse(text).expect(text);
+            assert_eq!(selector.matches(&labels), matches, "{text}");
+        }
+        for bad in [
+            "",
+            "{}",
+            r#"{a=~".*"}"#,
+            "sum(up)",
+            "up[5m]",
+            "up offset 5m",
+            "up{a=}",
+            "up{a=\"b",
+            "1 + 1",
+            r#"{a=~"("}"#,
+        ] {
+            assert!(Selector::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+
+        #[test]
+        fn parsing_never_panics(text in "[a-z{}=~!\"'`,\\\\ (\u{e9})]{0,30}") {
+            let _ = Selector::parse(&text);
+        }
+    }
+}

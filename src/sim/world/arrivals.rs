@@ -1,0 +1,459 @@
+//! What teams submit: sizes, durations and shapes drawn from heavy-tailed distributions.
+//!
+//! Shape after the published traces: nine in ten jobs want one device, a few gangs want hundreds, durations
+//! are log-normal with a long tail.
+
+use std::collections::BTreeMap;
+
+use rand::{Rng, RngExt};
+use rand_distr::{Distribution, Exp1, LogNormal};
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::SeedableRng;
+
+use crate::base::Name;
+
+use super::catalog::{A100, H100, L4, MI300X, MIG, POOLS, TEAMS, V5P, V6E};
+use super::noise::{hex, mix};
+use super::physics::day;
+use super::pod::Ending;
+use super::work::{Draft, Kind, Profile, Toleration, WorkId};
+use super::{Happening, World};
+
+const MINUTE: f64 = 60_000.0;
+/// The longest job: four days.
+const LONGEST: f64 = 4.0 * 24.0 * 60.0 * MINUTE;
+
+/// How often each pool sees a new job.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Arrivals {
+    /// Mean milliseconds between arrivals; 0 where none come.
+    pub mean: [f64; 7],
+}
+
+fn pick<'a, T>(rng: &mut impl Rng, choices: &'a [(f64, T)]) -> &'a T {
+    let total: f64 = choices.iter().map(|choice| choice.0).sum();
+    let mut at = rng.random::<f64>() * total;
+    for (weight, choice) in choices {
+        at -= weight;
+        if at <= 0.0 {
+            return choice;
+        }
+    }
+    &choices[choices.len() - 1].1
+}
+
+fn millis(rng: &mut impl Rng, median_minutes: f64, sigma: f64) -> i64 {
+    let drawn = LogNormal::new((median_minutes * MINUTE).ln(), sigma)
+        .map_or(median_minutes * MINUTE, |law| law.sample(rng));
+    drawn.clamp(MINUTE, LONGEST) as i64
+}
+
+impl Draft {
+    /// The same on `count` devices a pod of a pool, with the selector and tolerations that take it there.
+    pub(super) fn on(mut self, pool: usize, count: u32) -> Self {
+        let spec = &POOLS[pool];
+        self.pool = Some(pool);
+        self.ask.resource = Some(Name::new(spec.resources[0]));
+        self.ask.count = count;
+        let share = f64::from(count) / f64::from(spec.units());
+        self.ask.cpu_milli = ((f64::from(spec.cpu) * 0.85 * share).floor() as i64).max(1) * 1000;
+        self.ask.memory_mib =
+            ((f64::from(spec.memory_gib) * 0.85 * share).floor() as i64).max(1) * 1024;
+        self.selector = selector(pool);
+        let mut tolerate = |key: &str| {
+            self.tolerations.push(Toleration {
+                key: Name::new(key),
+                value: None,
+                effect: Name::new("NoSchedule"),
+                seconds: None,
+            });
+        };
+        match pool {
+            V5P | V6E => tolerate("google.com/tpu"),
+            MI300X => tolerate("amd.com/gpu"),
+            _ => {}
+        }
+        self
+    }
+
+    /// The same with this behaviour: profile, mean utilisation, share of memory.
+    pub(super) fn acts(mut self, profile: Profile, util: f64, memory: f64) -> Self {
+        self.profile = profile;
+        self.util = util;
+        self.memory = memory;
+        self.image = match (profile, self.pool) {
+            (Profile::Serve, _) => "registry.internal/serving/vllm:0.11.2",
+            (Profile::Notebook, _) => "registry.internal/tools/jupyter-gpu:5.3",
+            (Profile::Eval, _) => "registry.internal/ml/evals:2026.11",
+            (_, Some(V5P | V6E)) => "registry.internal/ml/maxtext:2026.10",
+            (_, Some(MI300X)) => "registry.internal/ml/pytorch-rocm:7.1",
+            _ => "registry.internal/ml/pytorch:2.9-cu130",
+        };
+        self
+    }
+
+    /// The same owned by a person.
+    pub(super) fn by(mut self, user: &str) -> Self {
+        self.user = Name::new(user);
+        self
+    }
+
+    /// The same lasting so many minutes, with a checkpoint every so many (0: none).
+    pub(super) fn lasts(mut self, minutes: i64, checkpoint: i64) -> Self {
+        self.length = minutes * 60_000;
+        self.checkpoint_every = checkpoint * 60_000;
+        self
+    }
+
+    /// The same as a gang.
+    pub(super) fn gang(mut self) -> Self {
+        self.gang = true;
+        self
+    }
+}
+
+/// The node labels that a pool's work selects by: those of its Kueue flavor.
+pub(super) fn selector(pool: usize) -> BTreeMap<Name, Name> {
+    let pairs: &[(&str, &str)] = match pool {
+        H100 => &[("eks.amazonaws.com/nodegroup", "h100-train")],
+        A100 => &[("karpenter.sh/nodepool", "a100-shared")],
+        L4 => &[("karpenter.sh/nodepool", "l4-serve")],
+        V5P => &[("cloud.google.com/gke-tpu-accelerator", "tpu-v5p-slice")],
+        V6E => &[
+            ("cloud.google.com/gke-tpu-accelerator", "tpu-v6e-slice"),
+            ("cloud.google.com/gke-tpu-topology", "2x4"),
+        ],
+        MI300X => &[("amd.com/gpu.product-name", "AMD_Instinct_MI300X_OAM")],
+        _ => &[("node.cluster.x-k8s.io/pool", "a100-mig")],
+    };
+    pairs
+        .iter()
+        .map(|(key, value)| (Name::new(key), Name::new(value)))
+        .collect()
+}
+
+/// Which namespace and queue a pool's new job comes from.
+fn team(rng: &mut impl Rng, pool: usize) -> (&'static str, &'static str) {
+    let choices: &[(f64, (&str, &str))] = match pool {
+        H100 => &[
+            (0.34, ("nlp", "nlp")),
+            (0.18, ("vision", "vision")),
+            (0.10, ("speech", "speech")),
+            (0.18, ("research", "research")),
+            (0.20, ("prod", "ranker")),
+        ],
+        A100 => &[
+            (0.26, ("nlp", "nlp")),
+            (0.14, ("vision", "vision")),
+            (0.14, ("speech", "speech")),
+            (0.28, ("research", "research")),
+            (0.10, ("prod", "ranker")),
+            (0.08, ("lab", "lab")),
+        ],
+        L4 => &[(1.0, ("prod", "serve"))],
+        V5P => &[
+            (0.5, ("nlp", "nlp")),
+            (0.24, ("speech", "speech")),
+            (0.13, ("vision", "vision")),
+            (0.13, ("research", "research")),
+        ],
+        V6E => &[
+            (0.3, ("nlp", "nlp")),
+            (0.3, ("vision", "vision")),
+            (0.3, ("research", "research")),
+            (0.1, ("speech", "speech")),
+        ],
+        MIG => &[(0.6, ("lab", "lab")), (0.4, ("research", "research"))],
+        _ => &[(1.0, ("lab", "lab"))],
+    };
+    *pick(rng, choices)
+}
+
+fn person(rng: &mut impl Rng, namespace: &str) -> &'static str {
+    let people = TEAMS
+        .iter()
+        .find(|team| team.0 == namespace)
+        .map_or(&["unknown"][..], |team| team.2);
+    people[rng.random_range(0..people.len())]
+}
+
+fn project(rng: &mut impl Rng, namespace: &str, big: bool) -> &'static str {
+    let names: &[&str] = match (namespace, big) {
+        ("nlp", true) => &[
+            "llm-70b-pretrain",
+            "llm-13b-sft",
+            "moe-8x7b",
+            "dpo-34b",
+            "long-ctx-13b",
+        ],
+        ("nlp", false) => &[
+            "eval-suite",
+            "tokenizer-fit",
+            "reward-3b",
+            "distill-3b",
+            "rag-embed",
+            "probe",
+        ],
+        ("vision", true) => &["clip-h", "dit-xl", "video-vae", "sam-l", "detr-xl"],
+        ("vision", false) => &["clip-eval", "aug-search", "segment-b", "ocr-ft", "depth-s"],
+        ("speech", true) => &["asr-xl", "tts-multi", "codec-l"],
+        ("speech", false) => &["asr-eval", "vad-ft", "speaker-id", "align"],
+        ("research", true) => &["ablation", "scaling-law", "optim-study", "rl-post"],
+        ("research", false) => &["sweep", "toy-moe", "lr-probe", "sparsity", "curves"],
+        ("prod", true) => &["ranker-retrain", "two-tower", "ctr-wide"],
+        ("prod", false) => &["batch-embed", "ranker-eval", "calibrate", "shadow-score"],
+        ("lab", true) => &["rocm-port", "kernel-bench", "fp8-study"],
+        _ => &[
+            "triton-bench",
+            "hip-port",
+            "kernel-ci",
+            "roofline",
+            "quant-probe",
+        ],
+    };
+    names[rng.random_range(0..names.len())]
+}
+
+/// Draws what a team submits to a pool. `scale` is how many times larger than the demo's the pool is.
+pub(super) fn draw(rng: &mut Pcg64Mcg, pool: usize, capacity: u32, slice_hosts: u32) -> Draft {
+    let (namespace, queue) = team(rng, pool);
+    let sizes: &[(f64, u32)] = match pool {
+        H100 => &[
+            (0.26, 1),
+            (0.1, 2),
+            (0.1, 4),
+            (0.26, 8),
+            (0.11, 16),
+            (0.09, 32),
+            (0.06, 64),
+            (0.02, 128),
+        ],
+        A100 => &[
+            (0.4, 1),
+            (0.12, 2),
+            (0.12, 4),
+            (0.18, 8),
+            (0.09, 16),
+            (0.06, 32),
+            (0.03, 64),
+        ],
+        L4 => &[(0.9, 1), (0.1, 4)],
+        V5P => &[(0.78, 1), (0.19, 2), (0.03, 4)],
+        V6E => &[(0.7, 8), (0.2, 16), (0.1, 32)],
+        MIG => &[(1.0, 1)],
+        _ => &[(0.4, 1), (0.2, 2), (0.2, 4), (0.2, 8)],
+    };
+    let size = *pick(rng, sizes);
+    let tail = hex(rng.random::<u64>(), 4);
+    let user = person(rng, namespace);
+    let most = capacity / 4;
+    if pool == V5P {
+        return draw_slices(rng, (namespace, queue, user), size, slice_hosts, &tail);
+    }
+    let per_node = POOLS[pool].per_node;
+    let size = if POOLS[pool].mig {
+        1
+    } else {
+        size.min(most.max(1))
+    };
+    let sweep = size == 1 && matches!(pool, A100 | MIG | H100) && rng.random::<f64>() < 0.16;
+    let big = size > per_node;
+    let kind = if big { Kind::JobSet } else { Kind::Job };
+    let name = format!(
+        "{}-{tail}",
+        project(rng, namespace, size >= per_node && !POOLS[pool].mig)
+    );
+    let class = match (queue, size) {
+        ("ranker" | "serve", _) => "prod-batch",
+        (_, 1) if rng.random::<f64>() < 0.3 => "evaluation",
+        _ if rng.random::<f64>() < 0.3 => "research-low",
+        _ => "research",
+    };
+    let mut draft = Draft::new(namespace, &name, kind)
+        .by(user)
+        .queue(queue)
+        .class(class);
+    let count = size.min(per_node);
+    let heat = match pool {
+        H100 => 0.80 + 0.17 * rng.random::<f64>(),
+        A100 => *pick(rng, &[(0.5, 0.42), (0.3, 0.24), (0.2, 0.8)]) + 0.1 * rng.random::<f64>(),
+        V6E => 0.66 + 0.2 * rng.random::<f64>(),
+        MI300X => 0.12 + 0.2 * rng.random::<f64>(),
+        _ => 0.55 + 0.3 * rng.random::<f64>(),
+    };
+    let memory = 0.55 + 0.4 * rng.random::<f64>();
+    draft = draft.on(pool, count);
+    draft = if sweep {
+        let width = *pick(rng, &[(0.4, 4), (0.4, 8), (0.2, 12)]);
+        let width = width.min((capacity / 8).max(1));
+        draft
+            .acts(Profile::Sweep, heat, memory * 0.6)
+            .shape(1, width, width * 4)
+    } else if size <= 2 && rng.random::<f64>() < 0.35 {
+        draft.acts(Profile::Eval, heat, memory).shape(1, 1, 1)
+    } else if rng.random::<f64>() < 0.05 && size >= 8 {
+        draft
+            .acts(Profile::InputBound, 0.31, memory)
+            .shape(1, size.div_ceil(per_node), size.div_ceil(per_node))
+            .gang()
+    } else {
+        let pods = size.div_ceil(per_node);
+        draft
+            .acts(Profile::Train, heat, memory)
+            .shape(1, pods, pods)
+            .gang()
+    };
+    draft.length = match size {
+        _ if sweep => millis(rng, 35.0, 0.7),
+        1 | 2 => millis(rng, 26.0, 1.5),
+        3..=8 => millis(rng, 130.0, 1.2),
+        _ => millis(rng, 420.0, 0.9),
+    };
+    if draft.gang && draft.length > 3_600_000 {
+        draft.checkpoint_every = [600_000, 900_000, 1_200_000, 1_800_000][rng.random_range(0..4)];
+    }
+    draft.ending = match rng.random::<f64>() {
+        p if p < 0.05 => Ending::Exit(1),
+        p if p < 0.075 => Ending::OutOfMemory,
+        p if p < 0.085 => Ending::Exit(139),
+        _ => Ending::Success,
+    };
+    draft
+}
+
+fn draw_slices(
+    rng: &mut Pcg64Mcg,
+    who: (&str, &str, &str),
+    slices: u32,
+    hosts: u32,
+    tail: &str,
+) -> Draft {
+    let (namespace, queue, user) = who;
+    let name = format!("{}-{tail}", project(rng, namespace, true));
+    let mut draft = Draft::new(namespace, &name, Kind::JobSet)
+        .by(user)
+        .queue(queue)
+        .class(if rng.random::<f64>() < 0.2 {
+            "research-high"
+        } else {
+            "research"
+        })
+        .on(V5P, 4)
+        .acts(
+            Profile::Train,
+            0.86 + 0.09 * rng.random::<f64>(),
+            0.78 + 0.15 * rng.random::<f64>(),
+        )
+        .shape(slices, hosts, hosts)
+        .gang();
+    draft.sliced = true;
+    draft.length = millis(rng, 600.0, 0.8);
+    draft.checkpoint_every = 1_200_000;
+    draft
+}
+
+impl World {
+    /// Works out how often each pool must see a job so that what comes equals what ends.
+    pub(super) fn plan_arrivals(&mut self) {
+        for pool in 0..POOLS.len() {
+            let capacity = self.capacity(pool);
+            let mut rng = Pcg64Mcg::seed_from_u64(mix(self.options.seed, 400 + pool as u64));
+            let hosts = self.slice_hosts();
+            let work: f64 = (0..256)
+                .map(|_| {
+                    let draft = draw(&mut rng, pool, capacity, hosts);
+                    let pods: u32 = draft.groups.iter().map(|group| group.2).sum();
+                    f64::from(pods * draft.ask.count) * draft.length as f64
+                })
+                .sum::<f64>()
+                / 256.0;
+            // Services and notebooks hold part of some pools for good.
+            let share = match pool {
+                L4 => 0.06,
+                MIG => 0.45,
+                A100 => 0.8,
+                MI300X => 0.45,
+                V6E => 0.75,
+                _ => 1.0,
+            };
+            self.arrivals.mean[pool] = if capacity == 0 {
+                0.0
+            } else {
+                work / (f64::from(capacity) * share)
+            };
+        }
+    }
+
+    /// Schedulable devices of a pool.
+    pub(super) fn capacity(&self, pool: usize) -> u32 {
+        self.pools[pool]
+            .iter()
+            .map(|id| self.nodes[*id].capacity(0))
+            .sum()
+    }
+
+    /// Hosts of one v5p slice.
+    pub(super) fn slice_hosts(&self) -> u32 {
+        self.pools[V5P]
+            .first()
+            .map_or(1, |id| self.nodes[*id].slice_hosts)
+    }
+
+    /// Puts the next arrival of a pool on the agenda.
+    pub(super) fn next_arrival(&mut self, pool: usize) {
+        let mean = self.arrivals.mean[pool];
+        if mean > 0.0 {
+            let wait: f64 = Exp1.sample(&mut self.rng);
+            // People submit by day; nights are at two thirds.
+            let busy = 0.65 + 0.7 * day(self.now);
+            self.after(
+                (wait * mean / busy).min(8.64e7) as i64 + 1,
+                Happening::Arrival(pool),
+            );
+        }
+    }
+
+    /// A job is submitted, unless the queue is so long that people wait with it.
+    pub(super) fn arrive(&mut self, pool: usize) {
+        let capacity = self.capacity(pool);
+        let waiting: u32 = self
+            .works
+            .values()
+            .filter(|work| {
+                work.pool == Some(pool)
+                    && work.kind.is_batch()
+                    && work.state == super::work::State::Waiting
+                    && !work.held
+            })
+            .map(super::work::Work::devices)
+            .sum();
+        let hosts = self.slice_hosts();
+        let draft = draw(&mut self.rng, pool, capacity, hosts);
+        if waiting < capacity * 9 / 10 {
+            self.begin(draft, self.now);
+        }
+        self.next_arrival(pool);
+    }
+
+    /// A service takes as many replicas as the hour needs.
+    pub(super) fn follow_curve(&mut self, id: WorkId) {
+        let level = day(self.now);
+        let Some(work) = self.works.get(&id) else {
+            return;
+        };
+        let Some((least, most)) = work.curve else {
+            return;
+        };
+        let current = work.groups.first().map_or(0, |group| group.parallelism);
+        let wanted = least + (f64::from(most - least) * level).round() as u32;
+        // As the autoscaler: a dead band of a tenth, and a few replicas at a time.
+        let band = (current / 10).max(1);
+        let step = (current / 20).max(1);
+        if wanted > current + band / 2 {
+            self.scale(id, (current + step).min(wanted));
+        } else if wanted + band < current {
+            self.scale(id, (current - step).max(wanted));
+        }
+        self.after(300_000, Happening::Curve(id));
+    }
+}

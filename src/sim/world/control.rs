@@ -1,0 +1,658 @@
+//! Controllers: they make, replace and remove pods until there are as many as there should be.
+
+use crate::base::{Moment, Name, ObjectKey};
+
+use super::super::change::Resource;
+use super::catalog::POOLS;
+use super::edit::Edit;
+use super::noise::{hash, hex, mix, suffix};
+use super::pod::{Phase, Pod, PodId};
+use super::work::{Draft, Group, Kind, State, Work, WorkId, Workload};
+use super::{Happening, Ref, World};
+
+/// Seconds for which finished work can be looked at.
+const KEEP_FINISHED: i64 = 1800;
+
+impl World {
+    /// Begins a work: its controller exists from `created` on, queued when it names a queue.
+    pub(super) fn begin(&mut self, draft: Draft, created: Moment) -> WorkId {
+        self.serial += 1;
+        let id = self.serial as WorkId;
+        let uid = mix(self.options.seed ^ 0x77, u64::from(id));
+        let groups = draft
+            .groups
+            .iter()
+            .enumerate()
+            .map(|(at, (name, parallelism, completions))| Group {
+                name: name.clone(),
+                uid: mix(uid, 100 + at as u64),
+                created,
+                parallelism: *parallelism,
+                completions: *completions,
+                live: Default::default(),
+                done: Default::default(),
+                failed: 0,
+                started: None,
+                completed: None,
+                edit: Edit::default(),
+            })
+            .collect();
+        let managed = draft.queue.is_some() && draft.kind.is_batch();
+        let workload = managed.then(|| Workload {
+            name: Name::from(format!(
+                "{}-{}-{}",
+                draft.kind.word().to_lowercase(),
+                draft.name,
+                hex(mix(uid, 5), 5)
+            )),
+            uid: mix(uid, 6),
+            created,
+            active: true,
+            priority: None,
+            reserved: None,
+            size: 0,
+            pending: (
+                Name::new("Pending"),
+                Name::new("Waits for its turn in the queue"),
+                created,
+            ),
+            evicted: None,
+            preempted: None,
+            pods_ready: None,
+            evictions: 0,
+            queued: created,
+            edit: Edit::default(),
+        });
+        let work = Work {
+            namespace: draft.namespace,
+            name: draft.name,
+            kind: draft.kind,
+            uid,
+            created,
+            user: draft.user,
+            team: draft.team,
+            queue: draft.queue,
+            class: draft.class,
+            priority: draft.priority,
+            ask: draft.ask,
+            pool: draft.pool,
+            selector: draft.selector,
+            tolerations: draft.tolerations,
+            gang: draft.gang,
+            sliced: draft.sliced,
+            groups,
+            profile: draft.profile,
+            util: draft.util,
+            memory: draft.memory,
+            straggler: None,
+            stalled: None,
+            length: draft.length,
+            ending: draft.ending,
+            checkpoint_every: draft.checkpoint_every,
+            last_checkpoint: None,
+            saved: 0,
+            image: draft.image,
+            held: draft.held,
+            suspended: draft.kind.is_batch() && (managed || draft.held),
+            suspended_since: created,
+            state: State::Waiting,
+            running_since: None,
+            epoch: 0,
+            restarts: 0,
+            failure: None,
+            curve: draft.curve,
+            workload,
+            pods: Default::default(),
+            labels: draft.labels,
+            foreign: draft.foreign,
+            queued_reconcile: false,
+            edit: Edit::default(),
+        };
+        self.register(id, &work);
+        self.works.insert(id, work);
+        self.touch_work(id);
+        if managed {
+            self.enqueue(id);
+        } else {
+            self.kick(id, 300);
+        }
+        if self.works.get(&id).is_some_and(|work| work.curve.is_some()) {
+            let delay = 60_000 + (mix(uid, 9) % 240_000) as i64;
+            self.after(delay, Happening::Curve(id));
+        }
+        id
+    }
+
+    fn register(&mut self, id: WorkId, work: &Work) {
+        let key = ObjectKey::new(work.namespace.clone(), work.name.clone());
+        let main = match work.kind {
+            Kind::JobSet => Some(Resource::JobSets),
+            Kind::Job => Some(Resource::Jobs),
+            Kind::Deployment => Some(Resource::Deployments),
+            Kind::StatefulSet => Some(Resource::StatefulSets),
+            Kind::DaemonSet => Some(Resource::DaemonSets),
+            Kind::Pod => None,
+        };
+        if let Some(resource) = main {
+            self.names.insert((resource, key), Ref::Work(id));
+        }
+        if let Some(resource) = child_resource(work.kind) {
+            for (at, group) in work.groups.iter().enumerate() {
+                let key = ObjectKey::new(work.namespace.clone(), group.name.clone());
+                self.names
+                    .insert((resource, key), Ref::Group(id, at as u32));
+            }
+        }
+        if let Some(workload) = &work.workload {
+            let key = ObjectKey::new(work.namespace.clone(), workload.name.clone());
+            self.names
+                .insert((Resource::Workloads, key), Ref::Workload(id));
+        }
+    }
+
+    /// Marks a work's controller objects as changed.
+    pub(super) fn touch_work(&mut self, id: WorkId) {
+        if !self.live {
+            return;
+        }
+        let Some(work) = self.works.get(&id) else {
+            return;
+        };
+        let (kind, groups, managed) = (work.kind, work.groups.len(), work.workload.is_some());
+        if kind != Kind::Pod {
+            self.touch(Ref::Work(id));
+        }
+        if child_resource(kind).is_some() {
+            for group in 0..groups {
+                self.touch(Ref::Group(id, group as u32));
+            }
+        }
+        if managed {
+            self.touch(Ref::Workload(id));
+        }
+        self.touch_budgets(id);
+    }
+
+    /// Marks the budgets that count a work's pods as changed.
+    pub(super) fn touch_budgets(&mut self, id: WorkId) {
+        if !self.live {
+            return;
+        }
+        let Some(work) = self.works.get(&id) else {
+            return;
+        };
+        let labels = self.template_labels(work);
+        let due: Vec<ObjectKey> = self
+            .budgets
+            .iter()
+            .filter(|(key, budget)| {
+                key.namespace == work.namespace
+                    && budget
+                        .selector
+                        .iter()
+                        .all(|(k, v)| labels.get(&**k).is_some_and(|have| **have == **v))
+            })
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in due {
+            self.touch(Ref::Budget(key));
+        }
+    }
+
+    /// Makes and removes pods until a work has what it should have.
+    pub(super) fn reconcile(&mut self, id: WorkId) {
+        let Some(work) = self.works.get_mut(&id) else {
+            return;
+        };
+        work.queued_reconcile = false;
+        if work.is_over() || work.suspended {
+            return;
+        }
+        if work.gang
+            && work
+                .pods
+                .iter()
+                .any(|pod| self.pods.get(pod).is_some_and(|pod| pod.deleting.is_some()))
+        {
+            // A gang starts whole: it waits until the last of its old pods has gone.
+            return;
+        }
+        match work.kind {
+            Kind::Pod => {}
+            Kind::DaemonSet => self.reconcile_daemons(id),
+            Kind::JobSet | Kind::Job => self.reconcile_jobs(id),
+            Kind::Deployment | Kind::StatefulSet => self.reconcile_replicas(id),
+        }
+    }
+
+    fn reconcile_jobs(&mut self, id: WorkId) {
+        let now = self.now;
+        let Some(work) = self.works.get_mut(&id) else {
+            return;
+        };
+        let mut wanted = Vec::new();
+        for (at, group) in work.groups.iter_mut().enumerate() {
+            group.started.get_or_insert(now);
+            let open = group.completions.saturating_sub(group.done.len() as u32);
+            let target = group.parallelism.min(open);
+            let missing = target.saturating_sub(group.live.len() as u32);
+            wanted.extend(
+                (0..group.completions)
+                    .filter(|index| !group.done.contains(index) && !group.live.contains_key(index))
+                    .take(missing as usize)
+                    .map(|index| (at as u32, index)),
+            );
+        }
+        self.make_pods(id, &wanted);
+    }
+
+    fn reconcile_replicas(&mut self, id: WorkId) {
+        let Some(work) = self.works.get(&id) else {
+            return;
+        };
+        let Some(group) = work.groups.first() else {
+            return;
+        };
+        let target = group.parallelism;
+        let ordinal = work.kind == Kind::StatefulSet;
+        let live = group.live.len() as u32;
+        let surplus: Vec<PodId> = if ordinal {
+            group.live.range(target..).map(|(_, pod)| *pod).collect()
+        } else {
+            // The pods without a node go first, then the youngest slots.
+            let mut all: Vec<(bool, u32, PodId)> = group
+                .live
+                .iter()
+                .map(|(slot, pod)| (self.wants_node(*pod), *slot, *pod))
+                .collect();
+            all.sort_by(|a, b| b.cmp(a));
+            all.into_iter()
+                .take(live.saturating_sub(target) as usize)
+                .map(|entry| entry.2)
+                .collect()
+        };
+        let missing: Vec<(u32, u32)> = (0u32..)
+            .filter(|slot| !group.live.contains_key(slot))
+            .take_while(|slot| !ordinal || *slot < target)
+            .take(target.saturating_sub(live) as usize)
+            .map(|slot| (0, slot))
+            .collect();
+        for pod in surplus {
+            self.delete_pod(pod, None);
+        }
+        self.make_pods(id, &missing);
+    }
+
+    fn reconcile_daemons(&mut self, id: WorkId) {
+        let Some(work) = self.works.get(&id) else {
+            return;
+        };
+        let Some(group) = work.groups.first() else {
+            return;
+        };
+        let vendor = work.pool.map(|pool| POOLS[pool].vendor);
+        let missing: Vec<(u32, u32)> = self
+            .pools
+            .iter()
+            .flatten()
+            .filter(|&&node| Some(self.nodes[node].spec().vendor) == vendor)
+            .map(|&node| node as u32)
+            .filter(|node| !group.live.contains_key(node))
+            .map(|node| (0, node))
+            .collect();
+        self.make_pods(id, &missing);
+    }
+
+    fn make_pods(&mut self, id: WorkId, wanted: &[(u32, u32)]) {
+        if wanted.is_empty() {
+            return;
+        }
+        for &(group, index) in wanted {
+            let pod = self.make_pod(id, group, index);
+            let daemon = self
+                .works
+                .get(&id)
+                .is_some_and(|work| work.kind == Kind::DaemonSet);
+            if daemon {
+                self.bind(pod, index as usize);
+            }
+        }
+        self.touch_work(id);
+        self.kick_scheduler();
+    }
+
+    /// Makes one pod of a work, waiting for a node.
+    pub(super) fn make_pod(&mut self, id: WorkId, group: u32, index: u32) -> PodId {
+        self.serial += 1;
+        let pod_id = self.serial as PodId;
+        let uid = mix(self.options.seed ^ 0x90d, u64::from(pod_id));
+        let now = self.now;
+        let Some(work) = self.works.get_mut(&id) else {
+            return pod_id;
+        };
+        let Some(part) = work.groups.get_mut(group as usize) else {
+            return pod_id;
+        };
+        let tail = suffix(uid, 5);
+        let name = match work.kind {
+            Kind::JobSet | Kind::Job => format!("{}-{index}-{tail}", part.name),
+            Kind::StatefulSet => format!("{}-{index}", part.name),
+            Kind::Pod => part.name.to_string(),
+            Kind::Deployment | Kind::DaemonSet => format!("{}-{tail}", part.name),
+        };
+        let key = ObjectKey::new(work.namespace.clone(), name);
+        part.live.insert(index, pod_id);
+        work.pods.insert(pod_id);
+        let entry = (-work.priority, now.millis(), id, pod_id);
+        let namespace = work.namespace.clone();
+        let (owner_kind, owner) = match work.kind {
+            Kind::Deployment => ("ReplicaSet", part.name.clone()),
+            Kind::JobSet => ("Job", part.name.clone()),
+            kind => (kind.word(), work.name.clone()),
+        };
+        let owner_uid = part.uid;
+        let foreign = (work.kind == Kind::Pod)
+            .then(|| work.foreign.clone())
+            .flatten();
+        let bare = work.kind == Kind::Pod;
+        let pod = Pod {
+            key: key.clone(),
+            uid,
+            work: id,
+            group,
+            index,
+            node: None,
+            units: Box::default(),
+            created: now,
+            scheduled: None,
+            started: None,
+            ready: None,
+            finished: None,
+            phase: Phase::Pending,
+            ending: None,
+            restarts: 0,
+            last: None,
+            reason: None,
+            deleting: None,
+            verdict: None,
+            disrupted: None,
+            foreign,
+            edit: Edit::default(),
+        };
+        self.pods.insert(pod_id, pod);
+        self.pod_names.insert(key.clone(), pod_id);
+        self.unplaced.insert(entry);
+        self.touch(Ref::Pod(pod_id));
+        if self.live && !bare {
+            self.event(
+                &namespace,
+                (owner_kind, &owner, owner_uid),
+                "Normal",
+                "SuccessfulCreate",
+                format!("Created pod: {}", key.name),
+            );
+        }
+        pod_id
+    }
+
+    /// Stops all pods of a batch work and keeps it from making new ones.
+    pub(super) fn suspend(&mut self, id: WorkId) {
+        let now = self.now;
+        let Some(work) = self.works.get_mut(&id) else {
+            return;
+        };
+        if work.suspended || work.is_over() {
+            return;
+        }
+        Self::keep_progress(work);
+        work.suspended = true;
+        work.suspended_since = now;
+        work.state = State::Waiting;
+        work.running_since = None;
+        work.stalled = None;
+        work.epoch += 1;
+        for group in &mut work.groups {
+            group.started = None;
+        }
+        let pods: Vec<PodId> = work
+            .groups
+            .iter()
+            .flat_map(|group| group.live.values().copied())
+            .collect();
+        for pod in pods {
+            self.delete_pod(pod, None);
+        }
+        self.touch_work(id);
+        self.work_event(id, "Normal", "Suspended", "Job suspended".to_owned());
+    }
+
+    /// Lets a batch work make its pods.
+    pub(super) fn resume(&mut self, id: WorkId) {
+        let now = self.now;
+        let Some(work) = self.works.get_mut(&id) else {
+            return;
+        };
+        if !work.suspended || work.held {
+            return;
+        }
+        work.suspended = false;
+        work.suspended_since = now;
+        for group in &mut work.groups {
+            group.started = Some(now);
+        }
+        self.touch_work(id);
+        self.work_event(id, "Normal", "Resumed", "Job resumed".to_owned());
+        self.kick(id, 400);
+    }
+
+    /// What the last checkpoint saved survives; the rest of this run is lost.
+    fn keep_progress(work: &mut Work) {
+        if let (Some(since), Some(saved_at)) = (work.running_since, work.last_checkpoint)
+            && saved_at >= since
+        {
+            work.saved += saved_at.since(since).millis() as i64;
+        }
+        work.saved = work.saved.min(work.length);
+    }
+
+    /// Stops every pod of a gang and starts it again as a whole.
+    pub(super) fn restart_gang(&mut self, id: WorkId, why: String) {
+        let Some(work) = self.works.get_mut(&id) else {
+            return;
+        };
+        if work.is_over() || work.suspended {
+            return;
+        }
+        Self::keep_progress(work);
+        work.stalled = None;
+        work.epoch += 1;
+        work.restarts += 1;
+        work.state = State::Waiting;
+        work.running_since = None;
+        if let Some(workload) = &mut work.workload {
+            workload.pods_ready = None;
+        }
+        let pods: Vec<PodId> = work
+            .groups
+            .iter()
+            .flat_map(|group| group.live.values().copied())
+            .collect();
+        for pod in pods {
+            self.delete_pod(pod, Some(30));
+        }
+        let reason = if self
+            .works
+            .get(&id)
+            .is_some_and(|work| work.kind == Kind::JobSet)
+        {
+            "RestartJobSetFailurePolicyAction"
+        } else {
+            "GangRestart"
+        };
+        self.work_event(id, "Warning", reason, why);
+        self.touch_work(id);
+        self.kick(id, 1000);
+    }
+
+    /// Ends a work for good.
+    pub(super) fn finish(&mut self, id: WorkId, ok: bool) {
+        let now = self.now;
+        let Some(work) = self.works.get_mut(&id) else {
+            return;
+        };
+        if work.is_over() {
+            return;
+        }
+        work.state = State::Done(now, ok);
+        for group in &mut work.groups {
+            group.completed = Some(now);
+        }
+        if !ok && work.failure.is_none() {
+            work.failure = Some((
+                Name::new("BackoffLimitExceeded"),
+                Name::new("Job has reached the specified backoff limit"),
+            ));
+        }
+        let failure = work.failure.clone();
+        self.unreserve(id);
+        self.enqueue(id);
+        let left: Vec<PodId> = self
+            .works
+            .get(&id)
+            .into_iter()
+            .flat_map(|work| work.pods.iter().copied())
+            .filter(|pod| self.pods.get(pod).is_some_and(Pod::is_active))
+            .collect();
+        for pod in left {
+            self.delete_pod(pod, Some(30));
+        }
+        match failure {
+            Some((reason, message)) if !ok => {
+                self.work_event(id, "Warning", &reason, message.to_string());
+            }
+            _ => self.work_event(id, "Normal", "Completed", "Job completed".to_owned()),
+        }
+        self.touch_work(id);
+        self.after(KEEP_FINISHED * 1000, Happening::Expire(id));
+    }
+
+    /// Removes finished work and its pods.
+    pub(super) fn expire(&mut self, id: WorkId) {
+        if self.works.get(&id).is_some_and(Work::is_over) {
+            self.remove_work(id);
+        }
+    }
+
+    /// Removes a work, its children, its Workload and, when they have ended, its pods.
+    pub(super) fn remove_work(&mut self, id: WorkId) {
+        self.unreserve(id);
+        if let Some(workload) = self
+            .works
+            .get_mut(&id)
+            .and_then(|work| work.workload.as_mut())
+        {
+            workload.active = false;
+        }
+        self.enqueue(id);
+        self.touch_budgets(id);
+        let Some(work) = self.works.get_mut(&id) else {
+            return;
+        };
+        work.held = true;
+        work.suspended = true;
+        let pods: Vec<PodId> = work.pods.iter().copied().collect();
+        let namespace = work.namespace.clone();
+        let kind = work.kind;
+        let name = work.name.clone();
+        let workload = work.workload.as_ref().map(|workload| workload.name.clone());
+        let groups: Vec<Name> = work.groups.iter().map(|group| group.name.clone()).collect();
+        for pod in pods {
+            self.delete_pod(pod, None);
+        }
+        if let Some(workload) = workload {
+            let key = ObjectKey::new(namespace.clone(), workload);
+            self.names.remove(&(Resource::Workloads, key.clone()));
+            self.retract(&Ref::Workload(id), Resource::Workloads, key);
+        }
+        if let Some(resource) = child_resource(kind) {
+            for (at, group) in groups.into_iter().enumerate() {
+                let key = ObjectKey::new(namespace.clone(), group);
+                self.names.remove(&(resource, key.clone()));
+                self.retract(&Ref::Group(id, at as u32), resource, key);
+            }
+        }
+        if let Some(resource) = main_resource(kind) {
+            let key = ObjectKey::new(namespace, name);
+            self.names.remove(&(resource, key.clone()));
+            self.retract(&Ref::Work(id), resource, key);
+        }
+        if self.works.get(&id).is_some_and(|work| work.pods.is_empty()) {
+            self.works.remove(&id);
+        }
+    }
+
+    /// True when the work's controller has been removed while its last pods end.
+    pub(super) fn is_orphaned(&self, id: WorkId) -> bool {
+        self.works.get(&id).is_some_and(|work| {
+            main_resource(work.kind).is_some_and(|resource| {
+                let key = ObjectKey::new(work.namespace.clone(), work.name.clone());
+                !self.names.contains_key(&(resource, key))
+            })
+        })
+    }
+
+    /// Sets how many replicas a service should have.
+    pub(super) fn scale(&mut self, id: WorkId, replicas: u32) {
+        let Some(work) = self.works.get_mut(&id) else {
+            return;
+        };
+        let Some(group) = work.groups.first_mut() else {
+            return;
+        };
+        if group.parallelism == replicas {
+            return;
+        }
+        let (old, rs) = (group.parallelism, group.name.clone());
+        group.parallelism = replicas;
+        group.completions = replicas;
+        group.edit.bump();
+        work.edit.bump();
+        if work.kind == Kind::Deployment {
+            let way = if replicas > old { "up" } else { "down" };
+            self.work_event(
+                id,
+                "Normal",
+                "ScalingReplicaSet",
+                format!("Scaled {way} replica set {rs} from {old} to {replicas}"),
+            );
+        }
+        self.touch_work(id);
+        self.kick(id, 400);
+    }
+
+    /// A key for noise out of a name.
+    pub(super) fn key_word(&self, text: &str) -> u64 {
+        mix(self.options.seed, hash(text))
+    }
+}
+
+/// The resource of the controller itself.
+pub(super) const fn main_resource(kind: Kind) -> Option<Resource> {
+    match kind {
+        Kind::JobSet => Some(Resource::JobSets),
+        Kind::Job => Some(Resource::Jobs),
+        Kind::Deployment => Some(Resource::Deployments),
+        Kind::StatefulSet => Some(Resource::StatefulSets),
+        Kind::DaemonSet => Some(Resource::DaemonSets),
+        Kind::Pod => None,
+    }
+}
+
+/// The resource of the objects between controller and pods.
+pub(super) const fn child_resource(kind: Kind) -> Option<Resource> {
+    match kind {
+        Kind::JobSet => Some(Resource::Jobs),
+        Kind::Deployment => Some(Resource::ReplicaSets),
+        _ => None,
+    }
+}

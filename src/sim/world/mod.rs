@@ -1,0 +1,434 @@
+//! The simulated world: a deterministic fleet of GPU and TPU nodes, its teams, its queues and its physics.
+//!
+//! A world is a pure function of its options, the time it was moved to, and the requests it was given.
+//! Typed state is kept small; objects are rendered as JSON when they change. What devices read is never
+//! stored: it is computed from hashes when a page is asked for.
+
+mod arrivals;
+mod catalog;
+mod control;
+mod edit;
+mod events;
+mod faults;
+mod kueue;
+mod layout;
+mod lifecycle;
+mod logs;
+mod node;
+mod noise;
+mod options;
+mod pages;
+mod physics;
+mod pod;
+mod render;
+mod requests;
+mod scheduler;
+mod stories;
+#[cfg(test)]
+mod tests;
+mod warm;
+mod work;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::SeedableRng;
+use serde_json::Value;
+
+use crate::base::{Moment, Name, ObjectKey};
+
+use super::change::{Change, Request, Resource, Scene, Served};
+use kueue::Queues;
+use layout::Cuts;
+use node::{Node, NodeId};
+pub use options::Options;
+use pod::{Ending, Pod, PodId};
+use work::{Work, WorkId};
+
+/// What will happen, unless it has lost its object by then.
+#[derive(Clone, PartialEq, Debug)]
+enum Happening {
+    /// A kubelet reports.
+    Heartbeat(NodeId),
+    /// The scheduler looks at its queue.
+    Schedule,
+    /// Kueue looks at its queues.
+    Admit,
+    /// A controller looks at its pods.
+    Reconcile(WorkId),
+    /// Containers start.
+    PodStarts(PodId),
+    /// Containers are ready.
+    PodReady(PodId),
+    /// Containers end, in this run of their work.
+    PodEnds(PodId, Ending),
+    /// The kubelet has finished with a deleted pod.
+    PodGone(PodId),
+    /// The work of this run is done.
+    WorkEnds(WorkId, u32),
+    /// Something in this run crashes.
+    Crash(WorkId, u32),
+    /// This run saves its progress.
+    Checkpoint(WorkId, u32),
+    /// Finished work is cleaned up.
+    Expire(WorkId),
+    /// A queued work tries again after a back-off.
+    Arrival(usize),
+    /// A service follows the day.
+    Curve(WorkId),
+    /// An event is forgotten.
+    Forget(ObjectKey),
+    /// A fault of the fleet begins or ends.
+    Fault(faults::Fault),
+}
+
+/// One object that the world renders.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Ref {
+    Plain(Resource, ObjectKey),
+    Node(NodeId),
+    Cluster(usize),
+    Local(usize),
+    Work(WorkId),
+    Group(WorkId, u32),
+    Workload(WorkId),
+    Pod(PodId),
+    Budget(ObjectKey),
+}
+
+/// A disruption budget.
+#[derive(Clone, Debug)]
+struct Budget {
+    uid: u64,
+    created: Moment,
+    /// Labels that its pods carry.
+    selector: BTreeMap<Name, Name>,
+    bound: work::Bound,
+    foreign: Option<Box<Value>>,
+    edit: edit::Edit,
+}
+
+/// The simulated fleet. See [`Scene`] for what can be asked of it.
+pub struct World {
+    options: Options,
+    now: Moment,
+    nodes: Vec<Node>,
+    node_names: BTreeMap<Name, NodeId>,
+    /// Nodes of each pool that are in the cluster.
+    pools: [Vec<NodeId>; 7],
+    pods: BTreeMap<PodId, Pod>,
+    pod_names: BTreeMap<ObjectKey, PodId>,
+    works: BTreeMap<WorkId, Work>,
+    /// Controllers, their children, and Workloads, by resource and key.
+    names: BTreeMap<(Resource, ObjectKey), Ref>,
+    queues: Queues,
+    budgets: BTreeMap<ObjectKey, Budget>,
+    /// Objects without behaviour: namespaces, events, services and the like, kept as they are served.
+    plain: BTreeMap<(Resource, ObjectKey), Value>,
+    agenda: BTreeMap<(i64, u64), Happening>,
+    /// Pods that want a node: by priority (highest first), then age.
+    unplaced: BTreeSet<(i32, i64, WorkId, PodId)>,
+    serial: u64,
+    rng: Pcg64Mcg,
+    schedule_queued: bool,
+    admit_queued: bool,
+    arrivals: arrivals::Arrivals,
+    scenes: faults::Scenes,
+    dirty: BTreeSet<Ref>,
+    published: BTreeSet<Ref>,
+    out: Vec<Change>,
+    /// False while the first state is being drawn: nothing is told then.
+    live: bool,
+}
+
+impl World {
+    /// Draws a fleet in mid-life at `options.at`: jobs that have run for hours, others that have waited for hours.
+    pub fn new(options: Options) -> Self {
+        let at = Moment::from_millis(options.at.millis().div_euclid(1000) * 1000);
+        let options = Options { at, ..options };
+        let cuts = Cuts::new();
+        let nodes = layout::nodes(&options, &cuts);
+        let mut pools: [Vec<NodeId>; 7] = Default::default();
+        let mut node_names = BTreeMap::new();
+        for (id, node) in nodes.iter().enumerate() {
+            pools[node.pool].push(id);
+            node_names.insert(node.name.clone(), id);
+        }
+        let mut capacity = [0u32; 7];
+        let mut second = 0;
+        for node in &nodes {
+            capacity[node.pool] += node.capacity(0);
+            second += node.capacity(1);
+        }
+        let mut world = Self {
+            queues: Queues::new(&options, &capacity, second),
+            options,
+            now: at,
+            nodes,
+            node_names,
+            pools,
+            pods: BTreeMap::new(),
+            pod_names: BTreeMap::new(),
+            works: BTreeMap::new(),
+            names: BTreeMap::new(),
+            budgets: BTreeMap::new(),
+            plain: BTreeMap::new(),
+            agenda: BTreeMap::new(),
+            unplaced: BTreeSet::new(),
+            serial: 0,
+            rng: Pcg64Mcg::seed_from_u64(noise::mix(options.seed, 0x5eed)),
+            schedule_queued: false,
+            admit_queued: false,
+            arrivals: arrivals::Arrivals::default(),
+            scenes: faults::Scenes::default(),
+            dirty: BTreeSet::new(),
+            published: BTreeSet::new(),
+            out: Vec::new(),
+            live: false,
+        };
+        world.furnish();
+        world.warm();
+        world.dirty.clear();
+        world.out.clear();
+        world.live = true;
+        world
+    }
+
+    /// The number of schedulable devices (whole devices and MIG slices) that the nodes have.
+    pub fn devices(&self) -> usize {
+        self.nodes
+            .iter()
+            .filter(|node| !node.gone)
+            .map(|node| node.units.len())
+            .sum()
+    }
+
+    /// Everything there is, rendered afresh, in an order in which it could have been created.
+    pub fn objects(&self) -> Vec<Change> {
+        self.refs()
+            .iter()
+            .filter_map(|object| self.render(object))
+            .collect()
+    }
+
+    fn refs(&self) -> Vec<Ref> {
+        let mut all = Vec::with_capacity(self.nodes.len() + self.pods.len() * 2);
+        let first = [
+            Resource::Namespaces,
+            Resource::PriorityClasses,
+            Resource::ServiceAccounts,
+        ];
+        for resource in first {
+            all.extend(
+                self.plain
+                    .keys()
+                    .filter(|(kind, _)| *kind == resource)
+                    .map(|(kind, key)| Ref::Plain(*kind, key.clone())),
+            );
+        }
+        all.extend(
+            (0..self.nodes.len())
+                .filter(|id| !self.nodes[*id].gone)
+                .map(Ref::Node),
+        );
+        all.extend(
+            self.plain
+                .keys()
+                .filter(|(kind, _)| !first.contains(kind) && *kind != Resource::Events)
+                .map(|(kind, key)| Ref::Plain(*kind, key.clone())),
+        );
+        all.extend(
+            (0..self.queues.clusters.len())
+                .filter(|at| !self.queues.clusters[*at].gone)
+                .map(Ref::Cluster),
+        );
+        all.extend(
+            (0..self.queues.locals.len())
+                .filter(|at| !self.queues.locals[*at].gone)
+                .map(Ref::Local),
+        );
+        for (id, work) in &self.works {
+            if work.kind != work::Kind::Pod {
+                all.push(Ref::Work(*id));
+            }
+            if matches!(work.kind, work::Kind::JobSet | work::Kind::Deployment) {
+                all.extend((0..work.groups.len() as u32).map(|at| Ref::Group(*id, at)));
+            }
+            if work.workload.is_some() {
+                all.push(Ref::Workload(*id));
+            }
+        }
+        all.extend(self.pods.keys().copied().map(Ref::Pod));
+        all.extend(self.budgets.keys().cloned().map(Ref::Budget));
+        all.extend(
+            self.plain
+                .keys()
+                .filter(|(kind, _)| *kind == Resource::Events)
+                .map(|(kind, key)| Ref::Plain(*kind, key.clone())),
+        );
+        all
+    }
+
+    /// Puts something on the agenda.
+    fn after(&mut self, millis: i64, what: Happening) {
+        self.serial += 1;
+        // While the past is being drawn, what is to come still comes after the start.
+        let from = self.now.max(self.options.at);
+        self.agenda
+            .insert((from.millis() + millis.max(0), self.serial), what);
+    }
+
+    /// A word that is different each time, and the same in each run.
+    fn fresh(&mut self) -> u64 {
+        self.serial += 1;
+        noise::mix(self.options.seed, self.serial)
+    }
+
+    fn touch(&mut self, object: Ref) {
+        if self.live {
+            self.dirty.insert(object);
+        }
+    }
+
+    /// Forgets an object and says so, if it was ever told.
+    fn retract(&mut self, object: &Ref, resource: Resource, key: ObjectKey) {
+        self.dirty.remove(object);
+        if self.published.remove(object) {
+            self.out.push(Change::Remove(resource, key));
+        }
+    }
+
+    /// Renders what changed since the last flush.
+    fn flush(&mut self) {
+        for object in std::mem::take(&mut self.dirty) {
+            if let Some(change) = self.render(&object) {
+                self.out.push(change);
+                self.published.insert(object);
+            }
+        }
+    }
+
+    fn happen(&mut self, what: Happening) {
+        match what {
+            Happening::Heartbeat(node) => self.heartbeat(node),
+            Happening::Schedule => {
+                self.schedule_queued = false;
+                self.schedule();
+            }
+            Happening::Admit => {
+                self.admit_queued = false;
+                self.admit();
+            }
+            Happening::Reconcile(work) => self.reconcile(work),
+            Happening::PodStarts(pod) => self.pod_starts(pod),
+            Happening::PodReady(pod) => self.pod_ready(pod),
+            Happening::PodEnds(pod, ending) => self.pod_ends(pod, ending),
+            Happening::PodGone(pod) => self.pod_gone(pod),
+            Happening::WorkEnds(work, epoch) => self.work_ends(work, epoch),
+            Happening::Crash(work, epoch) => self.crash(work, epoch),
+            Happening::Checkpoint(work, epoch) => self.checkpoint(work, epoch),
+            Happening::Expire(work) => self.expire(work),
+            Happening::Arrival(pool) => self.arrive(pool),
+            Happening::Curve(work) => self.follow_curve(work),
+            Happening::Forget(key) => {
+                let object = Ref::Plain(Resource::Events, key.clone());
+                self.plain.remove(&(Resource::Events, key.clone()));
+                self.retract(&object, Resource::Events, key);
+            }
+            Happening::Fault(fault) => self.fault(fault),
+        }
+    }
+
+    /// Asks the scheduler to look, soon.
+    fn kick_scheduler(&mut self) {
+        if !self.schedule_queued {
+            self.schedule_queued = true;
+            self.after(600, Happening::Schedule);
+        }
+    }
+
+    /// Asks Kueue to look, soon.
+    fn kick_admission(&mut self) {
+        if !self.admit_queued {
+            self.admit_queued = true;
+            self.after(900, Happening::Admit);
+        }
+    }
+
+    /// Asks a controller to look, in `millis`.
+    fn kick(&mut self, id: WorkId, millis: i64) {
+        if let Some(work) = self.works.get_mut(&id)
+            && !work.queued_reconcile
+        {
+            work.queued_reconcile = true;
+            self.after(millis, Happening::Reconcile(id));
+        }
+    }
+}
+
+impl Scene for World {
+    fn start(&mut self) -> Vec<Change> {
+        let refs = self.refs();
+        let all = refs
+            .iter()
+            .filter_map(|object| self.render(object))
+            .collect();
+        self.published.extend(refs);
+        all
+    }
+
+    fn now(&self) -> Moment {
+        self.now
+    }
+
+    fn advance(&mut self, to: Moment) -> Vec<Change> {
+        while let Some((&(at, _), _)) = self.agenda.first_key_value() {
+            if at > to.millis() {
+                break;
+            }
+            self.now = self.now.max(Moment::from_millis(at));
+            while let Some(entry) = self.agenda.first_entry() {
+                if entry.key().0 > at {
+                    break;
+                }
+                let what = entry.remove();
+                self.happen(what);
+            }
+            self.flush();
+        }
+        self.now = self.now.max(to);
+        std::mem::take(&mut self.out)
+    }
+
+    fn request(&mut self, request: Request) -> Vec<Change> {
+        match request {
+            Request::Write(resource, object) => self.write(resource, object),
+            Request::Delete(resource, key, grace) => self.delete(resource, &key, grace),
+        }
+        self.flush();
+        std::mem::take(&mut self.out)
+    }
+
+    fn page(&self, pod: &ObjectKey, port: u16, path: &str) -> Option<Served> {
+        self.exposition(pod, port, path)
+    }
+
+    fn log(
+        &self,
+        pod: &ObjectKey,
+        container: Option<&str>,
+        previous: bool,
+    ) -> Option<Vec<(Moment, String)>> {
+        self.lines(pod, container, previous)
+    }
+
+    fn exporters(&self) -> Vec<(ObjectKey, u16, &'static str)> {
+        self.exporter_pods()
+    }
+}
+
+/// A span of whole seconds.
+fn seconds(count: i64) -> Duration {
+    Duration::from_secs(count.max(0) as u64)
+}

@@ -1,0 +1,197 @@
+//! A machine of the fleet: what it has, who holds it, how it fares.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::base::{Moment, Name};
+
+use super::catalog::{POOLS, PoolSpec};
+use super::edit::Edit;
+use super::pod::PodId;
+
+/// Index of a node; never reused.
+pub(super) type NodeId = usize;
+
+/// What a pod may be given: a whole device, or a MIG slice of one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Unit {
+    /// The physical device.
+    pub gpu: u8,
+    /// Which of the pool's resources it counts as.
+    pub resource: u8,
+    /// GPU instance id; 0 for a whole device.
+    pub instance: u8,
+}
+
+/// A physical device's own state. What it reads is computed, not kept.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Device {
+    /// Joules used up to `energy_at`.
+    pub energy: f64,
+    /// When `energy` was last brought up to date.
+    pub energy_at: Moment,
+    /// Mean watts since then.
+    pub draw: f64,
+    /// The last XID and when.
+    pub xid: Option<(u16, Moment)>,
+    /// Off the bus since then: the exporter no longer lists it.
+    pub vanished: Option<Moment>,
+    /// Uncorrectable rows remapped.
+    pub remapped: u16,
+    /// Correctable rows remapped.
+    pub remapped_soft: u16,
+    /// A remap failed.
+    pub remap_failed: bool,
+    /// Volatile double-bit and single-bit errors.
+    pub double_bit: u16,
+    /// Single-bit errors.
+    pub single_bit: u16,
+}
+
+/// A taint.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Taint {
+    pub key: Name,
+    pub value: Name,
+    pub effect: Name,
+    pub added: Option<Moment>,
+}
+
+/// A machine.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub name: Name,
+    /// Index into the catalog's pools.
+    pub pool: usize,
+    /// Number within the pool, from 1.
+    pub serial: u32,
+    /// TPU slice within the pool, from 0.
+    pub slice: u32,
+    /// Hosts of that slice.
+    pub slice_hosts: u32,
+    /// Rack, from 1.
+    pub rack: u32,
+    /// Place within the rack, from 0 (bottom).
+    pub shelf: u32,
+    pub zone: &'static str,
+    pub created: Moment,
+    pub uid: u64,
+    pub cordoned: bool,
+    pub cordoned_at: Option<Moment>,
+    /// Taints that are not the pool's own.
+    pub taints: Vec<Taint>,
+    /// The kubelet answers.
+    pub ready: bool,
+    pub ready_since: Moment,
+    pub heartbeat: Moment,
+    /// The device plugin has not registered.
+    pub plugin_down: bool,
+    /// The health agent's complaint: reason and message.
+    pub complaint: Option<(Name, Name, Moment)>,
+    pub units: Arc<[Unit]>,
+    /// Who holds each unit.
+    pub held: Vec<Option<PodId>>,
+    /// Units that the device plugin reports unhealthy.
+    pub lost: u128,
+    pub cpu_free: i64,
+    pub memory_free: i64,
+    pub pods: BTreeSet<PodId>,
+    pub devices: Vec<Device>,
+    /// When and why it left the cluster.
+    pub gone: bool,
+    pub edit: Edit,
+}
+
+impl Node {
+    /// The pool's machine.
+    pub(super) fn spec(&self) -> &'static PoolSpec {
+        &POOLS[self.pool]
+    }
+
+    /// Units of one resource that the machine has.
+    pub(super) fn capacity(&self, resource: usize) -> u32 {
+        self.units
+            .iter()
+            .filter(|unit| usize::from(unit.resource) == resource)
+            .count() as u32
+    }
+
+    /// Units of one resource that the device plugin offers now.
+    pub(super) fn allocatable(&self, resource: usize) -> u32 {
+        if self.plugin_down {
+            return 0;
+        }
+        (0..self.units.len())
+            .filter(|&at| {
+                usize::from(self.units[at].resource) == resource && self.lost >> at & 1 == 0
+            })
+            .count() as u32
+    }
+
+    /// Units of one resource that a pod could be given now.
+    pub(super) fn free(&self, resource: usize) -> u32 {
+        let held = (0..self.units.len())
+            .filter(|&at| {
+                usize::from(self.units[at].resource) == resource && self.held[at].is_some()
+            })
+            .count() as u32;
+        self.allocatable(resource).saturating_sub(held)
+    }
+
+    /// Gives `count` units to the pod, lowest first; the caller has checked that they are free.
+    pub(super) fn take(&mut self, pod: PodId, resource: usize, count: u32) -> Box<[u8]> {
+        let mut taken = Vec::with_capacity(count as usize);
+        for at in 0..self.units.len() {
+            if taken.len() as u32 == count {
+                break;
+            }
+            if usize::from(self.units[at].resource) == resource
+                && self.held[at].is_none()
+                && self.lost >> at & 1 == 0
+            {
+                self.held[at] = Some(pod);
+                taken.push(at as u8);
+            }
+        }
+        taken.into_boxed_slice()
+    }
+
+    /// Takes back what the pod holds.
+    pub(super) fn release(&mut self, pod: PodId) {
+        for holder in &mut self.held {
+            if *holder == Some(pod) {
+                *holder = None;
+            }
+        }
+        self.pods.remove(&pod);
+    }
+
+    /// The index of a resource among the pool's.
+    pub(super) fn resource(&self, name: &str) -> Option<usize> {
+        self.spec().resources.iter().position(|have| *have == name)
+    }
+
+    /// Every taint: the pool's own, the cordon's, and the rest.
+    pub(super) fn all_taints(&self) -> Vec<Taint> {
+        let own = |key: &str, value: &str, effect: &str| Taint {
+            key: Name::new(key),
+            value: Name::new(value),
+            effect: Name::new(effect),
+            added: None,
+        };
+        let mut all = Vec::new();
+        match self.spec().resources[0] {
+            "google.com/tpu" => all.push(own("google.com/tpu", "present", "NoSchedule")),
+            "amd.com/gpu" => all.push(own("amd.com/gpu", "present", "NoSchedule")),
+            _ => {}
+        }
+        all.extend(self.taints.iter().cloned());
+        if self.cordoned {
+            all.push(Taint {
+                added: self.cordoned_at,
+                ..own("node.kubernetes.io/unschedulable", "", "NoSchedule")
+            });
+        }
+        all
+    }
+}

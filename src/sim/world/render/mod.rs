@@ -1,0 +1,113 @@
+//! Objects as the API serves them, rendered from the world's state.
+
+mod kueue;
+mod node;
+mod pod;
+mod work;
+
+pub(super) use node::{AMD_DRIVER, NVIDIA_DRIVER};
+pub(super) use pod::{port_of, template_of};
+use serde_json::{Map, Value, json};
+
+use crate::base::{Moment, Name, ObjectKey};
+
+use super::super::change::{Change, Resource};
+use super::control::{child_resource, main_resource};
+use super::noise::uuid;
+use super::{Ref, World};
+
+impl World {
+    /// The object as it is now; `None` when it has gone.
+    pub(super) fn render(&self, object: &Ref) -> Option<Change> {
+        let (resource, value) = match object {
+            Ref::Plain(resource, key) => (
+                *resource,
+                self.plain.get(&(*resource, key.clone()))?.clone(),
+            ),
+            Ref::Node(id) => (Resource::Nodes, self.render_node(*id)?),
+            Ref::Cluster(at) => (Resource::ClusterQueues, self.render_cluster(*at)?),
+            Ref::Local(at) => (Resource::LocalQueues, self.render_local(*at)?),
+            Ref::Work(id) => {
+                let work = self.works.get(id)?;
+                let resource = main_resource(work.kind)?;
+                self.alive(resource, &work.namespace, &work.name)?;
+                (resource, self.render_work(*id, work))
+            }
+            Ref::Group(id, at) => {
+                let work = self.works.get(id)?;
+                let group = work.groups.get(*at as usize)?;
+                let resource = child_resource(work.kind)?;
+                self.alive(resource, &work.namespace, &group.name)?;
+                (resource, self.render_group(work, *at))
+            }
+            Ref::Workload(id) => {
+                let work = self.works.get(id)?;
+                let workload = work.workload.as_ref()?;
+                self.alive(Resource::Workloads, &work.namespace, &workload.name)?;
+                (Resource::Workloads, self.render_workload(work, workload))
+            }
+            Ref::Pod(id) => (Resource::Pods, self.render_pod(self.pods.get(id)?)?),
+            Ref::Budget(key) => (
+                Resource::PodDisruptionBudgets,
+                self.render_budget(key, self.budgets.get(key)?),
+            ),
+        };
+        Some(Change::Put(resource, value))
+    }
+
+    /// `Some` while the name still stands for a living object.
+    fn alive(&self, resource: Resource, namespace: &Name, name: &Name) -> Option<()> {
+        self.names
+            .contains_key(&(resource, ObjectKey::new(namespace.clone(), name.clone())))
+            .then_some(())
+    }
+}
+
+/// Metadata with the usual fields.
+pub(super) fn metadata(namespace: &str, name: &str, uid: u64, created: Moment) -> Value {
+    let mut fields = Map::new();
+    fields.insert("name".into(), json!(name));
+    if !namespace.is_empty() {
+        fields.insert("namespace".into(), json!(namespace));
+    }
+    fields.insert("uid".into(), json!(uuid(uid)));
+    fields.insert("creationTimestamp".into(), json!(created.rfc3339()));
+    Value::Object(fields)
+}
+
+/// A controller reference.
+fn owner(api: &str, kind: &str, name: &str, uid: u64) -> Value {
+    json!([{
+        "apiVersion": api,
+        "kind": kind,
+        "name": name,
+        "uid": uuid(uid),
+        "controller": true,
+        "blockOwnerDeletion": true,
+    }])
+}
+
+/// A condition with the fields that all kinds share.
+fn condition(kind: &str, status: &str, reason: &str, message: &str, since: Moment) -> Value {
+    let mut fields = Map::new();
+    fields.insert("type".into(), json!(kind));
+    fields.insert("status".into(), json!(status));
+    fields.insert("lastTransitionTime".into(), json!(since.rfc3339()));
+    if !reason.is_empty() {
+        fields.insert("reason".into(), json!(reason));
+    }
+    if !message.is_empty() {
+        fields.insert("message".into(), json!(message));
+    }
+    Value::Object(fields)
+}
+
+/// The API version of a controller kind.
+pub(super) fn api_of(kind: &str) -> &'static str {
+    match kind {
+        "Job" => "batch/v1",
+        "JobSet" => "jobset.x-k8s.io/v1alpha2",
+        "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" => "apps/v1",
+        _ => "v1",
+    }
+}

@@ -1,0 +1,441 @@
+//! The world's own imitation of kube-scheduler with gangs: filter, choose, bind, or say why not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::base::Name;
+
+use super::node::{Node, NodeId};
+use super::noise::{mix, unit};
+use super::pod::{Phase, PodId};
+use super::work::{Kind, Toleration, Work, WorkId};
+use super::{Happening, Ref, World};
+
+/// Why a node cannot take a pod, in kube-scheduler's words.
+enum No {
+    Cordoned,
+    Tainted(Name, Name),
+    Selector,
+    Insufficient(Vec<Name>),
+}
+
+/// True when one of the tolerations covers the taint.
+pub(super) fn tolerates(tolerations: &[Toleration], key: &str, value: &str, effect: &str) -> bool {
+    tolerations.iter().any(|toleration| {
+        (toleration.key.is_empty() || &*toleration.key == key)
+            && (toleration.effect.is_empty() || &*toleration.effect == effect)
+            && toleration
+                .value
+                .as_ref()
+                .is_none_or(|want| &**want == value)
+    })
+}
+
+impl World {
+    /// Tries every pod that wants a node, by priority, then age.
+    pub(super) fn schedule(&mut self) {
+        let waiting: Vec<(WorkId, PodId)> = self
+            .unplaced
+            .iter()
+            .map(|entry| (entry.2, entry.3))
+            .collect();
+        let mut gangs = BTreeSet::new();
+        let mut hopeless: BTreeMap<(usize, Name), u32> = BTreeMap::new();
+        for (work_id, pod_id) in waiting {
+            let Some(work) = self.works.get(&work_id) else {
+                continue;
+            };
+            if work.gang {
+                if gangs.insert(work_id) {
+                    self.place_gang(work_id);
+                }
+                continue;
+            }
+            // A pod that asks for as much as one that found nothing in the same pool finds nothing either.
+            let memo = work
+                .pool
+                .zip(work.ask.resource.clone())
+                .filter(|_| work.foreign.is_none());
+            if let Some(key) = &memo
+                && hopeless
+                    .get(key)
+                    .is_some_and(|least| work.ask.count >= *least)
+            {
+                self.explain(work_id, &[pod_id]);
+                continue;
+            }
+            let asked = work.ask.count;
+            match self.best_node(work_id) {
+                Some(node) => self.bind(pod_id, node),
+                None => {
+                    if let Some(key) = memo {
+                        let least = hopeless.entry(key).or_insert(asked);
+                        *least = asked.min(*least);
+                    }
+                    self.explain(work_id, &[pod_id]);
+                }
+            }
+        }
+    }
+
+    pub(super) fn best_node(&self, work_id: WorkId) -> Option<NodeId> {
+        let work = self.works.get(&work_id)?;
+        let every: Vec<NodeId>;
+        let nodes: &[NodeId] = match work.pool {
+            Some(pool) => &self.pools[pool],
+            None => {
+                every = self.pools.iter().flatten().copied().collect();
+                &every
+            }
+        };
+        nodes
+            .iter()
+            .copied()
+            .filter(|&node| self.refusal(&self.nodes[node], work).is_none())
+            .min_by_key(|&node| (self.room(&self.nodes[node], work), node))
+    }
+
+    /// Free units that the pod's resource counts; zero for a pod without devices.
+    fn room(&self, node: &Node, work: &Work) -> u32 {
+        work.ask
+            .resource
+            .as_ref()
+            .and_then(|name| node.resource(name))
+            .map_or(0, |resource| node.free(resource))
+    }
+
+    fn refusal(&self, node: &Node, work: &Work) -> Option<No> {
+        if node.cordoned
+            && !tolerates(
+                &work.tolerations,
+                "node.kubernetes.io/unschedulable",
+                "",
+                "NoSchedule",
+            )
+        {
+            return Some(No::Cordoned);
+        }
+        for taint in node.all_taints() {
+            if &*taint.effect != "PreferNoSchedule"
+                && !tolerates(&work.tolerations, &taint.key, &taint.value, &taint.effect)
+            {
+                return Some(No::Tainted(taint.key, taint.value));
+            }
+        }
+        if work.pool.is_some_and(|pool| pool != node.pool) {
+            return Some(No::Selector);
+        }
+        // The pool already stands for the selector of work that was drawn here.
+        if (work.pool.is_none() || work.foreign.is_some()) && !work.selector.is_empty() {
+            let labels = self.node_labels(node);
+            if work
+                .selector
+                .iter()
+                .any(|(key, value)| labels.get(&**key).map(String::as_str) != Some(&**value))
+            {
+                return Some(No::Selector);
+            }
+        }
+        let mut short = Vec::new();
+        if node.cpu_free < work.ask.cpu_milli {
+            short.push(Name::new("cpu"));
+        }
+        if node.memory_free < work.ask.memory_mib {
+            short.push(Name::new("memory"));
+        }
+        if let Some(name) = &work.ask.resource
+            && work.ask.count > 0
+        {
+            let free = node
+                .resource(name)
+                .map_or(0, |resource| node.free(resource));
+            if free < work.ask.count {
+                short.push(name.clone());
+            }
+        }
+        (!short.is_empty()).then_some(No::Insufficient(short))
+    }
+
+    /// How many pods of the work the node could take now.
+    pub(super) fn takes(&self, node: &Node, work: &Work) -> u32 {
+        if self.refusal(node, work).is_some() {
+            return 0;
+        }
+        let by_cpu = if work.ask.cpu_milli > 0 {
+            node.cpu_free / work.ask.cpu_milli
+        } else {
+            i64::MAX
+        };
+        let by_memory = if work.ask.memory_mib > 0 {
+            node.memory_free / work.ask.memory_mib
+        } else {
+            i64::MAX
+        };
+        let by_units = if work.ask.count > 0 {
+            i64::from(self.room(node, work) / work.ask.count)
+        } else {
+            i64::MAX
+        };
+        by_cpu.min(by_memory).min(by_units).min(1000) as u32
+    }
+
+    /// Binds every unbound pod of a gang, or none.
+    fn place_gang(&mut self, work_id: WorkId) {
+        let Some(work) = self.works.get(&work_id) else {
+            return;
+        };
+        let loose: Vec<PodId> = work
+            .pods
+            .iter()
+            .copied()
+            .filter(|id| {
+                self.pods
+                    .get(id)
+                    .is_some_and(|pod| pod.node.is_none() && pod.is_active())
+            })
+            .collect();
+        let wanted = work.width() as usize;
+        let bound = work
+            .pods
+            .iter()
+            .filter(|id| {
+                self.pods
+                    .get(id)
+                    .is_some_and(|pod| pod.node.is_some() && pod.is_active())
+            })
+            .count();
+        if loose.is_empty() || loose.len() + bound < wanted {
+            return;
+        }
+        let plan = if work.sliced {
+            self.plan_slices(work, &loose)
+        } else {
+            self.plan_racks(work, &loose)
+        };
+        match plan {
+            Some(plan) => {
+                for (pod, node) in plan {
+                    self.bind(pod, node);
+                }
+            }
+            None => self.explain(work_id, &loose),
+        }
+    }
+
+    /// The tightest rack that takes them all, else the roomiest racks one after another.
+    pub(super) fn plan_racks(&self, work: &Work, loose: &[PodId]) -> Option<Vec<(PodId, NodeId)>> {
+        let nodes: Vec<NodeId> = match work.pool {
+            Some(pool) => self.pools[pool].clone(),
+            None => self.pools.iter().flatten().copied().collect(),
+        };
+        let mut racks: BTreeMap<u32, (u32, Vec<(NodeId, u32)>)> = BTreeMap::new();
+        for id in nodes {
+            let takes = self.takes(&self.nodes[id], work);
+            if takes > 0 {
+                let rack = racks.entry(self.nodes[id].rack).or_default();
+                rack.0 += takes;
+                rack.1.push((id, takes));
+            }
+        }
+        let needed = loose.len() as u32;
+        if racks.values().map(|rack| rack.0).sum::<u32>() < needed {
+            return None;
+        }
+        let mut order: Vec<&(u32, Vec<(NodeId, u32)>)> = racks.values().collect();
+        order.sort_by_key(|rack| {
+            if rack.0 >= needed {
+                (0, rack.0)
+            } else {
+                (1, u32::MAX - rack.0)
+            }
+        });
+        let mut seats = order
+            .iter()
+            .flat_map(|rack| rack.1.iter())
+            .flat_map(|(node, takes)| std::iter::repeat_n(*node, *takes as usize));
+        loose
+            .iter()
+            .map(|pod| Some((*pod, seats.next()?)))
+            .collect()
+    }
+
+    /// One wholly free slice for each group.
+    pub(super) fn plan_slices(&self, work: &Work, loose: &[PodId]) -> Option<Vec<(PodId, NodeId)>> {
+        let pool = work.pool?;
+        let mut slices: BTreeMap<u32, Vec<NodeId>> = BTreeMap::new();
+        for &id in &self.pools[pool] {
+            let node = &self.nodes[id];
+            let free = node.free(0) as usize == node.units.len();
+            if free && self.refusal(node, work).is_none() {
+                slices.entry(node.slice).or_default().push(id);
+            }
+        }
+        let mut whole = slices
+            .into_values()
+            .filter(|nodes| nodes.len() as u32 >= self.nodes[nodes[0]].slice_hosts);
+        let mut groups: BTreeMap<u32, Vec<PodId>> = BTreeMap::new();
+        for id in loose {
+            groups
+                .entry(self.pods.get(id)?.group)
+                .or_default()
+                .push(*id);
+        }
+        let mut plan = Vec::with_capacity(loose.len());
+        for pods in groups.into_values() {
+            let nodes = whole.next()?;
+            if nodes.len() < pods.len() {
+                return None;
+            }
+            plan.extend(pods.into_iter().zip(nodes));
+        }
+        Some(plan)
+    }
+
+    /// Gives a pod its node and its devices.
+    pub(super) fn bind(&mut self, pod_id: PodId, node_id: NodeId) {
+        let now = self.now;
+        let Some(pod) = self.pods.get_mut(&pod_id) else {
+            return;
+        };
+        let Some(work) = self.works.get(&pod.work) else {
+            return;
+        };
+        let node = &mut self.nodes[node_id];
+        let resource = work
+            .ask
+            .resource
+            .as_ref()
+            .and_then(|name| node.resource(name));
+        if let Some(resource) = resource {
+            pod.units = node.take(pod_id, resource, work.ask.count);
+        }
+        node.pods.insert(pod_id);
+        node.cpu_free -= work.ask.cpu_milli;
+        node.memory_free -= work.ask.memory_mib;
+        pod.node = Some(node_id);
+        pod.scheduled = Some(now);
+        pod.verdict = None;
+        self.unplaced
+            .remove(&(-work.priority, pod.created.millis(), pod.work, pod_id));
+        let message = format!("Successfully assigned {} to {}", pod.key, node.name);
+        let word = mix(pod.uid, 21);
+        let start = match work.kind {
+            Kind::DaemonSet => 900,
+            _ => 1500 + (unit(word) * unit(mix(word, 1)) * 22_000.0) as i64,
+        };
+        let key = pod.key.clone();
+        let uid = pod.uid;
+        self.meter(node_id);
+        self.touch(Ref::Pod(pod_id));
+        if self.live {
+            self.pod_event(&key, uid, "Normal", "Scheduled", message);
+            self.after(start, Happening::PodStarts(pod_id));
+        }
+    }
+
+    /// Writes on the pods why no node would do. Messages are refreshed every five minutes at most.
+    fn explain(&mut self, work_id: WorkId, pods: &[PodId]) {
+        let now = self.now;
+        let stale = |world: &Self, id: &PodId| {
+            world.pods.get(id).is_some_and(|pod| {
+                pod.verdict
+                    .as_ref()
+                    .is_none_or(|(_, since)| now.since(*since).seconds() >= 300)
+            })
+        };
+        let due: Vec<PodId> = pods.iter().copied().filter(|id| stale(self, id)).collect();
+        if due.is_empty() {
+            return;
+        }
+        let Some(work) = self.works.get(&work_id) else {
+            return;
+        };
+        let message = Name::from(self.verdict(work));
+        for id in due {
+            let Some(pod) = self.pods.get_mut(&id) else {
+                continue;
+            };
+            let (first, same) = match &pod.verdict {
+                None => (true, false),
+                Some((old, _)) => (false, *old == message),
+            };
+            pod.verdict = Some((message.clone(), now));
+            if !same {
+                let (key, uid) = (pod.key.clone(), pod.uid);
+                self.touch(Ref::Pod(id));
+                if first {
+                    self.pod_event(
+                        &key,
+                        uid,
+                        "Warning",
+                        "FailedScheduling",
+                        message.to_string(),
+                    );
+                }
+            }
+        }
+    }
+
+    /// The message that kube-scheduler would write.
+    pub(super) fn verdict(&self, work: &Work) -> String {
+        let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+        let (mut total, mut helpless) = (0u32, 0u32);
+        for &id in self.pools.iter().flatten() {
+            total += 1;
+            let reasons = match self.refusal(&self.nodes[id], work) {
+                Some(No::Cordoned) => vec!["node(s) were unschedulable".to_owned()],
+                Some(No::Tainted(key, value)) => {
+                    vec![format!("node(s) had untolerated taint {{{key}: {value}}}")]
+                }
+                Some(No::Selector) => {
+                    vec!["node(s) didn't match Pod's node affinity/selector".to_owned()]
+                }
+                Some(No::Insufficient(short)) => {
+                    helpless += 1;
+                    short
+                        .iter()
+                        .map(|name| format!("Insufficient {name}"))
+                        .collect()
+                }
+                // Room for one member that its siblings would take.
+                None => {
+                    helpless += 1;
+                    let name = work.ask.resource.as_deref().unwrap_or("cpu");
+                    vec![format!("Insufficient {name}")]
+                }
+            };
+            for reason in reasons {
+                *counts.entry(reason).or_default() += 1;
+            }
+        }
+        let mut lines: Vec<String> = counts
+            .into_iter()
+            .map(|(reason, count)| format!("{count} {reason}"))
+            .collect();
+        lines.sort();
+        let mut why = Vec::new();
+        if helpless > 0 {
+            why.push(format!(
+                "{helpless} No preemption victims found for incoming pod"
+            ));
+        }
+        if total > helpless {
+            why.push(format!(
+                "{} Preemption is not helpful for scheduling",
+                total - helpless
+            ));
+        }
+        why.sort();
+        format!(
+            "0/{total} nodes are available: {}. preemption: 0/{total} nodes are available: {}.",
+            lines.join(", "),
+            why.join(", ")
+        )
+    }
+
+    /// True when the pod waits for a node.
+    pub(super) fn wants_node(&self, id: PodId) -> bool {
+        self.pods.get(&id).is_some_and(|pod| {
+            pod.node.is_none() && pod.phase == Phase::Pending && pod.deleting.is_none()
+        })
+    }
+}

@@ -1,0 +1,344 @@
+//! A piece of work: what a team calls its job, with the controller objects and pods that carry it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::base::{Moment, Name};
+
+use super::edit::Edit;
+use super::pod::{Ending, PodId};
+
+/// Number of a piece of work; never reused.
+pub(super) type WorkId = u32;
+
+/// The controller at the top.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Kind {
+    /// A JobSet that owns indexed Jobs.
+    JobSet,
+    /// An indexed Job.
+    Job,
+    /// A Deployment that owns a ReplicaSet.
+    Deployment,
+    /// A StatefulSet.
+    StatefulSet,
+    /// A DaemonSet of the platform.
+    DaemonSet,
+    /// A pod without a controller.
+    Pod,
+}
+
+impl Kind {
+    /// Work that ends, unlike a service.
+    pub(super) const fn is_batch(self) -> bool {
+        matches!(self, Self::JobSet | Self::Job)
+    }
+
+    /// The kind's word in the API.
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::JobSet => "JobSet",
+            Self::Job => "Job",
+            Self::Deployment => "Deployment",
+            Self::StatefulSet => "StatefulSet",
+            Self::DaemonSet => "DaemonSet",
+            Self::Pod => "Pod",
+        }
+    }
+}
+
+/// How the work uses its devices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Profile {
+    /// Training: busy, in step with its peers, with dips for checkpoints.
+    Train,
+    /// Training that waits for its input.
+    InputBound,
+    /// A small training of a sweep: busy, on its own.
+    Sweep,
+    /// Evaluation: bursts.
+    Eval,
+    /// Inference: follows the day.
+    Serve,
+    /// A notebook: memory held, nothing done.
+    Notebook,
+    /// No device at all.
+    Infra,
+}
+
+/// What one pod asks for.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(super) struct Ask {
+    /// Extended resource, if any.
+    pub resource: Option<Name>,
+    pub count: u32,
+    pub cpu_milli: i64,
+    pub memory_mib: i64,
+}
+
+/// A toleration: key, value (empty: any), effect (empty: all).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Toleration {
+    /// Empty tolerates everything.
+    pub key: Name,
+    pub value: Option<Name>,
+    pub effect: Name,
+    pub seconds: Option<i64>,
+}
+
+/// How large a part of the pods must stay up.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Bound {
+    /// At least this value (a number or a percentage).
+    MinAvailable(Value),
+    /// At most this value away.
+    MaxUnavailable(Value),
+}
+
+/// One replicated part of a work: a child Job, a ReplicaSet, or the controller itself.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    /// Name of the object that owns the pods.
+    pub name: Name,
+    pub uid: u64,
+    pub created: Moment,
+    pub parallelism: u32,
+    pub completions: u32,
+    /// Live pods by index.
+    pub live: BTreeMap<u32, PodId>,
+    /// Indices that are done.
+    pub done: BTreeSet<u32>,
+    pub failed: u32,
+    pub started: Option<Moment>,
+    pub completed: Option<Moment>,
+    pub edit: Edit,
+}
+
+/// Where a work stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum State {
+    /// Suspended, queued, or its pods are not all placed.
+    Waiting,
+    /// All its pods run.
+    Running,
+    /// Over: when, and whether well.
+    Done(Moment, bool),
+}
+
+/// The Kueue Workload of a queued work.
+#[derive(Clone, Debug)]
+pub(super) struct Workload {
+    pub name: Name,
+    pub uid: u64,
+    pub created: Moment,
+    pub active: bool,
+    /// A priority written over the class's.
+    pub priority: Option<i32>,
+    /// Cluster queue and quota while it is reserved, since when.
+    pub reserved: Option<(usize, usize, Moment)>,
+    /// Devices that the reservation counts.
+    pub size: u32,
+    /// Reason, message and moment of the last failed attempt.
+    pub pending: (Name, Name, Moment),
+    /// Reason, message and moment of the last eviction.
+    pub evicted: Option<(Name, Name, Moment)>,
+    /// Set when the eviction was a preemption: its reason.
+    pub preempted: Option<Name>,
+    pub pods_ready: Option<Moment>,
+    pub evictions: u32,
+    /// When it entered the queue: orders equals.
+    pub queued: Moment,
+    pub edit: Edit,
+}
+
+/// A piece of work.
+#[derive(Clone, Debug)]
+pub(super) struct Work {
+    pub namespace: Name,
+    pub name: Name,
+    pub kind: Kind,
+    pub uid: u64,
+    pub created: Moment,
+    pub user: Name,
+    pub team: Name,
+    /// Local queue.
+    pub queue: Option<Name>,
+    /// Priority class; may be empty.
+    pub class: Name,
+    pub priority: i32,
+    pub ask: Ask,
+    /// The pool it must run on, when it names one by its labels.
+    pub pool: Option<usize>,
+    pub selector: BTreeMap<Name, Name>,
+    pub tolerations: Vec<Toleration>,
+    /// All pods or none.
+    pub gang: bool,
+    /// Each group sits on one TPU slice of its own.
+    pub sliced: bool,
+    pub groups: Vec<Group>,
+    pub profile: Profile,
+    /// Mean utilisation of its devices while it works, 0 to 1.
+    pub util: f64,
+    /// Share of device memory that it holds, 0 to 1.
+    pub memory: f64,
+    /// Pod index and device within the pod that hold the gang back.
+    pub straggler: Option<(u32, u32)>,
+    /// A rank has died without a word: the rest wait for it since then.
+    pub stalled: Option<Moment>,
+    /// Milliseconds of work in all (of one pod, when the pods are independent).
+    pub length: i64,
+    pub ending: Ending,
+    /// Milliseconds between checkpoints; 0 when it makes none.
+    pub checkpoint_every: i64,
+    pub last_checkpoint: Option<Moment>,
+    /// Milliseconds of work that checkpoints have saved.
+    pub saved: i64,
+    pub image: &'static str,
+    /// Held by whoever owns it.
+    pub held: bool,
+    pub suspended: bool,
+    pub suspended_since: Moment,
+    pub state: State,
+    pub running_since: Option<Moment>,
+    /// The run that events refer to.
+    pub epoch: u32,
+    pub restarts: u32,
+    /// Why it failed: reason and message of the condition.
+    pub failure: Option<(Name, Name)>,
+    /// Least and most replicas of a service over the day.
+    pub curve: Option<(u32, u32)>,
+    pub workload: Option<Workload>,
+    /// Every pod of it that still exists.
+    pub pods: BTreeSet<PodId>,
+    /// Labels beside the usual ones.
+    pub labels: Vec<(Name, Name)>,
+    /// The controller as a client wrote it.
+    pub foreign: Option<Box<Value>>,
+    /// A reconcile is already on the agenda.
+    pub queued_reconcile: bool,
+    pub edit: Edit,
+}
+
+impl Work {
+    /// Devices that all its pods ask for at the same time.
+    pub(super) fn devices(&self) -> u32 {
+        self.width() * self.ask.count
+    }
+
+    /// Pods at the same time.
+    pub(super) fn width(&self) -> u32 {
+        self.groups
+            .iter()
+            .map(|group| group.parallelism.min(group.completions))
+            .sum()
+    }
+
+    /// True once it has ended.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.state, State::Done(..))
+    }
+
+    /// Key of a pod's noise that all ranks share.
+    pub(super) fn noise(&self) -> u64 {
+        self.uid
+    }
+}
+
+/// What is needed to begin a work.
+#[derive(Clone, Debug)]
+pub(super) struct Draft {
+    pub namespace: Name,
+    pub name: Name,
+    pub kind: Kind,
+    pub user: Name,
+    pub team: Name,
+    pub queue: Option<Name>,
+    pub class: Name,
+    pub priority: i32,
+    pub ask: Ask,
+    pub pool: Option<usize>,
+    pub selector: BTreeMap<Name, Name>,
+    pub tolerations: Vec<Toleration>,
+    pub gang: bool,
+    pub sliced: bool,
+    /// Groups, pods at the same time and completions of each.
+    pub groups: Vec<(Name, u32, u32)>,
+    pub profile: Profile,
+    pub util: f64,
+    pub memory: f64,
+    pub length: i64,
+    pub ending: Ending,
+    pub checkpoint_every: i64,
+    pub image: &'static str,
+    pub held: bool,
+    pub curve: Option<(u32, u32)>,
+    pub labels: Vec<(Name, Name)>,
+    pub foreign: Option<Box<Value>>,
+}
+
+impl Draft {
+    /// A one-pod job of nothing in particular.
+    pub(super) fn new(namespace: &str, name: &str, kind: Kind) -> Self {
+        Self {
+            namespace: Name::new(namespace),
+            name: Name::new(name),
+            kind,
+            user: Name::default(),
+            team: Name::new(super::catalog::team_of(namespace)),
+            queue: None,
+            class: Name::default(),
+            priority: 0,
+            ask: Ask::default(),
+            pool: None,
+            selector: BTreeMap::new(),
+            tolerations: Vec::new(),
+            gang: false,
+            sliced: false,
+            groups: vec![(Name::new(name), 1, 1)],
+            profile: Profile::Infra,
+            util: 0.0,
+            memory: 0.0,
+            length: 3_600_000,
+            ending: Ending::Success,
+            checkpoint_every: 0,
+            image: "registry.internal/ml/base:2026.11",
+            held: false,
+            curve: None,
+            labels: Vec::new(),
+            foreign: None,
+        }
+    }
+
+    /// The same with another priority class.
+    pub(super) fn class(mut self, class: &str) -> Self {
+        self.class = Name::new(class);
+        self.priority = super::catalog::class_value(class);
+        self
+    }
+
+    /// The same through a local queue.
+    pub(super) fn queue(mut self, queue: &str) -> Self {
+        self.queue = Some(Name::new(queue));
+        self
+    }
+
+    /// The same with so many equal groups.
+    pub(super) fn shape(mut self, groups: u32, parallelism: u32, completions: u32) -> Self {
+        self.groups = (0..groups)
+            .map(|at| {
+                let name = match self.kind {
+                    Kind::JobSet => Name::from(format!("{}-workers-{at}", self.name)),
+                    Kind::Deployment => Name::from(format!(
+                        "{}-{}",
+                        self.name,
+                        super::noise::suffix(super::noise::hash(&self.name), 10)
+                    )),
+                    _ => self.name.clone(),
+                };
+                (name, parallelism, completions)
+            })
+            .collect();
+        self
+    }
+}

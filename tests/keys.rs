@@ -1,0 +1,264 @@
+//! Keys: every binding of the default map does something where it is bound.
+
+use std::time::Duration;
+
+use ratatui::layout::Position;
+
+use stokehold::console::commands::{COMMANDS, Command, Context};
+use stokehold::console::view::ViewId;
+use stokehold::console::{App, AppOptions, Effect, Key, KeyPress, Keymap, Msg, render_text};
+
+use crate::frames::{LARGE, SMALL, console, drawn, press};
+
+const SIZE: (u16, u16) = (120, 40);
+
+/// A console in which the command, given in this context, has something to do.
+fn prepared(context: Context, command: Command) -> App {
+    let view = match context {
+        Context::Heatmap => ViewId::Devices,
+        Context::Cost => ViewId::Cost,
+        _ => ViewId::Nodes,
+    };
+    let mut app = console(&LARGE, view, SIZE, AppOptions::default());
+    let before = match (context, command) {
+        (Context::Popup, Command::Up | Command::PageUp | Command::Top) => "?jjjjj",
+        (Context::Popup, Command::Copy) => "d",
+        (Context::Popup, _) => "?",
+        (Context::Prompt, Command::Accept) => ":jobs",
+        (Context::Prompt, _) => ":",
+        (_, Command::ViewNodes) => "1",
+        (_, Command::LastView) => "15",
+        (_, Command::Back) => "/a100\n",
+        (_, Command::Leave) => "\n",
+        (Context::Heatmap, Command::ZoomOut) => ">",
+        (Context::Heatmap, Command::Up | Command::PageUp | Command::Top) => "G",
+        (Context::Heatmap, Command::Left) => "llll",
+        (_, Command::Up | Command::PageUp | Command::Top) => "G",
+        _ => "",
+    };
+    press(&mut app, before);
+    app
+}
+
+#[test]
+fn every_binding_does_something_where_it_is_bound() {
+    for (context, key, command) in Keymap::builtin().bindings() {
+        let mut app = prepared(context, command);
+        assert!(
+            app.contexts().contains(&context),
+            "{context:?} is not heard while {key} is tried"
+        );
+        let before = drawn(&app, SIZE);
+        let effects: Vec<Effect> = app
+            .update(Msg::Key(key))
+            .into_iter()
+            .filter(|effect| !matches!(effect, Effect::OnScreen(_)))
+            .collect();
+        let after = drawn(&app, SIZE);
+        assert!(
+            before.0 != after.0 || !effects.is_empty(),
+            "{key} ({}) in {context:?} does nothing",
+            command.spec().name
+        );
+    }
+}
+
+#[test]
+fn every_command_is_tried_above() {
+    let map = Keymap::builtin();
+    for spec in COMMANDS {
+        for context in spec.contexts {
+            assert!(
+                map.bindings()
+                    .any(|(place, _, command)| place == *context && command == spec.command),
+                "{} in {context:?}",
+                spec.name
+            );
+        }
+    }
+}
+
+#[test]
+fn a_key_that_is_bound_to_nothing_does_nothing() {
+    let mut app = console(&LARGE, ViewId::Jobs, SIZE, AppOptions::default());
+    let before = drawn(&app, SIZE);
+    for key in [
+        KeyPress::char('P'),
+        KeyPress::char('X'),
+        KeyPress::char('D'),
+        KeyPress::char('4'),
+        KeyPress::char('9'),
+        KeyPress::ctrl('d'),
+        KeyPress::ctrl('k'),
+        KeyPress::plain(Key::F(9)),
+    ] {
+        assert_eq!(app.update(Msg::Key(key)), [], "{key}");
+        assert_eq!(drawn(&app, SIZE), before, "{key}");
+    }
+}
+
+#[test]
+fn effects_come_from_their_keys() {
+    let effects = |key: KeyPress| {
+        console(&SMALL, ViewId::Fleet, SIZE, AppOptions::default()).update(Msg::Key(key))
+    };
+    assert_eq!(effects(KeyPress::char('q')), [Effect::Quit]);
+    assert_eq!(effects(KeyPress::ctrl('c')), [Effect::Quit]);
+    assert_eq!(effects(KeyPress::ctrl('z')), [Effect::Suspend]);
+    assert_eq!(effects(KeyPress::ctrl('l')), [Effect::Redraw]);
+    assert_eq!(effects(KeyPress::ctrl('r')), [Effect::Refresh]);
+    assert_eq!(
+        effects(KeyPress::char('c')),
+        [Effect::Copy(String::from("a100-shared"))]
+    );
+    let picture = effects(KeyPress::ctrl('s'));
+    let [Effect::SavePicture(svg)] = picture.as_slice() else {
+        panic!("one picture");
+    };
+    assert!(svg.contains("stokehold"));
+    let mut app = console(&SMALL, ViewId::Fleet, SIZE, AppOptions::default());
+    assert_eq!(app.update(Msg::Resume), [Effect::Redraw]);
+}
+
+#[test]
+fn letters_are_text_while_something_is_typed() {
+    let mut app = console(&SMALL, ViewId::Nodes, SIZE, AppOptions::default());
+    assert!(!press(&mut app, "/q1z").contains(&Effect::Quit));
+    let text = render_text(&app, SIZE.0, SIZE.1);
+    assert!(text.contains("/ q1z"), "{text}");
+    let (_, drawn) = drawn(&app, SIZE);
+    assert_eq!(drawn.cursor, Some(Position::new(6, 39)));
+    // Escape gives the filter back that there was.
+    press(&mut app, "\u{1b}");
+    assert_eq!(app.view().filter(), "");
+    assert_eq!(app.view().counts(), (11, 11));
+}
+
+#[test]
+fn a_filter_works_while_it_is_typed_and_says_what_is_wrong() {
+    let mut app = console(&SMALL, ViewId::Nodes, SIZE, AppOptions::default());
+    press(&mut app, "/pool:l4");
+    assert_eq!(app.view().counts(), (5, 11));
+    app.update(Msg::Paste(String::from(" temp>")));
+    assert_eq!(
+        app.view().counts(),
+        (5, 11),
+        "half a comparison leaves the filter as it was"
+    );
+    assert!(render_text(&app, SIZE.0, SIZE.1).contains("needs a number"));
+    press(&mut app, "9999\n");
+    assert!(render_text(&app, SIZE.0, SIZE.1).contains("nothing matches pool:l4 temp>9999"));
+    press(&mut app, "\u{1b}");
+    assert_eq!(app.view().counts(), (11, 11));
+    press(&mut app, "/-l tier=l4-serve\n");
+    assert_eq!(app.view().counts(), (5, 11));
+}
+
+#[test]
+fn the_palette_goes_everywhere() {
+    for (typed, view) in [
+        ("jobs", ViewId::Jobs),
+        ("dev", ViewId::Devices),
+        ("src", ViewId::Sources),
+        ("cost", ViewId::Cost),
+    ] {
+        let mut app = console(&SMALL, ViewId::Fleet, SIZE, AppOptions::default());
+        press(&mut app, &format!(":{typed}\n"));
+        assert_eq!(app.view().id(), view, "{typed}");
+    }
+    let mut app = console(&SMALL, ViewId::Fleet, SIZE, AppOptions::default());
+    assert_eq!(press(&mut app, ":q\n"), [Effect::Quit]);
+    let before = drawn(&app, SIZE);
+    press(&mut app, ":theme day\n");
+    let after = drawn(&app, SIZE);
+    assert_ne!(before.0[(0, 0)].bg, after.0[(0, 0)].bg);
+}
+
+#[test]
+fn drilling_in_and_back_again() {
+    let mut app = console(&SMALL, ViewId::Fleet, SIZE, AppOptions::default());
+    press(&mut app, "\n");
+    assert_eq!(
+        (app.view().id(), app.trail()),
+        (ViewId::Devices, vec![String::from("pool a100-shared")])
+    );
+    assert_eq!(app.view().counts().1, 48);
+    press(&mut app, "q");
+    assert_eq!(app.view().id(), ViewId::Fleet);
+    press(&mut app, "2\n");
+    assert_eq!((app.view().id(), app.view().counts().1), (ViewId::Nodes, 6));
+    press(&mut app, "\n");
+    assert_eq!(app.view().counts().1, 8, "a node's devices");
+    press(&mut app, "\u{1b}\u{1b}");
+    assert_eq!(app.view().id(), ViewId::Pools);
+    // Money leads to jobs, a job to its devices, an alert to what it is about.
+    press(&mut app, "7\n");
+    assert_eq!(app.view().id(), ViewId::Jobs);
+    press(&mut app, "j\n");
+    assert!(app.view().counts().1 > 0);
+    let mut app = console(&LARGE, ViewId::Alerts, SIZE, AppOptions::default());
+    press(&mut app, "j\n");
+    assert_eq!(app.trail(), ["a100-shared-005"]);
+    let mut app = console(&LARGE, ViewId::Alerts, SIZE, AppOptions::default());
+    press(&mut app, "\n");
+    assert!(render_text(&app, SIZE.0, SIZE.1).contains("a100-shared-017 / gpu 3"));
+}
+
+#[test]
+fn each_path_to_waste_takes_at_most_four_keys() {
+    // Which devices are idle, who holds them, what do they cost: heatmap, and facts of the first.
+    let mut app = console(&LARGE, ViewId::Fleet, SIZE, AppOptions::default());
+    press(&mut app, "3");
+    let text = render_text(&app, SIZE.0, SIZE.1);
+    for word in ["pod", "team", "queue", "cost"] {
+        assert!(text.contains(word), "{word}");
+    }
+    // What is broken: faults only.
+    let mut app = console(&LARGE, ViewId::Fleet, SIZE, AppOptions::default());
+    press(&mut app, "3z");
+    assert_eq!(app.view().counts().0, 1);
+    assert!(render_text(&app, SIZE.0, SIZE.1).contains("XID 79"));
+}
+
+#[test]
+fn a_notice_goes_by_itself() {
+    let mut app = console(&SMALL, ViewId::Pools, SIZE, AppOptions::default());
+    app.update(Msg::Notice(String::from("saved to stokehold.svg")));
+    assert!(render_text(&app, SIZE.0, SIZE.1).contains("saved to stokehold.svg"));
+    let wake = drawn(&app, SIZE).1.wake_after.unwrap_or_default();
+    assert!(wake > Duration::ZERO && wake <= Duration::from_secs(10));
+    app.update(Msg::Tick(SMALL.now.plus(wake)));
+    assert!(!render_text(&app, SIZE.0, SIZE.1).contains("saved"));
+}
+
+#[test]
+fn a_team_sees_its_own_jobs() {
+    let options = AppOptions {
+        team: Some("prod".into()),
+        ..AppOptions::default()
+    };
+    let mut app = console(&LARGE, ViewId::Jobs, SIZE, options);
+    let of_team = LARGE
+        .fleet
+        .jobs
+        .iter()
+        .filter(|job| &*job.team == "prod")
+        .count();
+    assert_eq!(app.view().counts(), (of_team, of_team));
+    press(&mut app, "3");
+    assert!(app.view().counts().1 < LARGE.fleet.devices().count());
+    assert!(render_text(&app, SIZE.0, SIZE.1).contains("team prod"));
+}
+
+#[test]
+fn the_mouse_points_and_scrolls() {
+    use stokehold::console::msg::Mouse;
+    let mut app = console(&SMALL, ViewId::Nodes, SIZE, AppOptions::default());
+    let first = app.view().picked(app.facts());
+    app.update(Msg::Mouse(Mouse::WheelDown));
+    assert_ne!(app.view().picked(app.facts()), first);
+    app.update(Msg::Mouse(Mouse::Press(10, 4)));
+    assert_eq!(app.view().picked(app.facts()), first);
+    app.update(Msg::Mouse(Mouse::Press(26, 1)));
+    assert_eq!(app.view().id(), ViewId::Devices);
+}

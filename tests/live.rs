@@ -1,0 +1,16 @@
+//! The built program against a real control plane: run by `tests/live/run`, inside the plane's network namespace.
+//!
+//! Each test takes the plane as `kubectl` and the exporters' placement describe it and holds the program to that.
+
+#[path = "live_tests/console.rs"]
+mod console;
+#[path = "live_tests/faults.rs"]
+mod faults;
+#[path = "live_tests/get.rs"]
+mod get;
+#[path = "live_tests/plane.rs"]
+mod plane;
+#[path = "live_tests/terminal.rs"]
+mod terminal;
+#[path = "live_tests/truth.rs"]
+mod truth;

@@ -1,0 +1,136 @@
+//! The console on a terminal: it shows the plane's fleet, and leaves the terminal as it was.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use super::plane::{calm, kubeconfig};
+use super::terminal::Terminal;
+use super::truth::Truth;
+
+const WIDE: (u16, u16) = (170, 44);
+const SOON: Duration = Duration::from_secs(30);
+
+/// A console that has the whole fleet on its screen.
+fn complete(context: &str) -> Terminal {
+    let mut terminal = Terminal::start(&kubeconfig(), context, WIDE);
+    terminal.wait("the whole fleet", SOON, |text| {
+        let header = text.lines().next().unwrap_or_default();
+        header.contains("devices 128") && header.trim_end().ends_with("live")
+    });
+    terminal
+}
+
+#[test]
+#[ignore = "needs the plane of tests/live/up"]
+fn the_console_shows_the_fleet() {
+    let _plane = calm();
+    let truth = Truth::now();
+    let mut terminal = complete("live-viewer");
+    let held: usize = truth.nodes.keys().map(|node| truth.held_on(node)).sum();
+    let header = terminal.header();
+    let percent = (held as f64 / 128.0 * 100.0).round();
+    assert!(header.contains("live-viewer"), "{header}");
+    assert!(
+        header.contains(&format!("alloc {percent}%")),
+        "{held} devices are held: {header}"
+    );
+    let waiting = truth
+        .jobs()
+        .values()
+        .filter(|job| job.state == "waiting")
+        .count();
+    assert!(
+        header.contains(&format!("waiting {waiting} ")),
+        "{waiting} jobs wait: {header}"
+    );
+    terminal.wait("the pools", SOON, |text| {
+        ["h100", "gb200", "a100", "l4"]
+            .iter()
+            .all(|pool| text.contains(pool))
+    });
+    terminal.keys("5");
+    terminal.wait("the jobs", SOON, |text| {
+        ["pretrain-7b", "pretrain-70b", "chat-next", "hoard-lin"]
+            .iter()
+            .all(|job| text.contains(job))
+    });
+    terminal.keys("6");
+    terminal.wait("the nodes", SOON, |text| {
+        truth.nodes.keys().all(|node| text.contains(node.as_str()))
+    });
+    terminal.keys("3");
+    terminal.wait("the heatmap", SOON, |text| {
+        text.contains("h100") && text.contains("util")
+    });
+    terminal.keys("0");
+    terminal.wait("the sources", SOON, |text| text.contains("dcgm"));
+    // A bastion's terminal shows less, not garbage.
+    terminal.resize((80, 24));
+    terminal.keys("1");
+    terminal.wait("the fleet on a small screen", SOON, |text| {
+        text.contains("128")
+            && ["h100", "gb200", "a100", "l4"]
+                .iter()
+                .all(|pool| text.contains(pool))
+    });
+    terminal.keys(":q\r");
+    assert!(terminal.end(SOON).success());
+    assert_eq!(terminal.changed(), [""; 0]);
+}
+
+#[test]
+#[ignore = "needs the plane of tests/live/up"]
+fn the_terminal_is_left_as_it_was() {
+    let _plane = calm();
+    let left_by = |leave: &dyn Fn(&mut Terminal), how: &str, codes: &[Option<i32>]| {
+        let mut terminal = complete("live-viewer");
+        assert!(
+            terminal.changed().contains(&"raw mode"),
+            "it takes the terminal"
+        );
+        leave(&mut terminal);
+        let status = terminal.end(Duration::from_secs(5));
+        assert!(codes.contains(&status.code()), "left by {how}: {status}");
+        assert_eq!(terminal.changed(), [""; 0], "left by {how}");
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| left_by(&|t| t.keys("q"), "q", &[Some(0)]));
+        scope.spawn(|| left_by(&|t| t.signal(Signal::INT), "SIGINT", &[Some(130)]));
+        scope.spawn(|| {
+            left_by(
+                &|t| t.signal(Signal::TERM),
+                "SIGTERM",
+                &[Some(143), Some(130), Some(0)],
+            )
+        });
+        scope.spawn(|| {
+            left_by(
+                &|t| t.signal(Signal::HUP),
+                "SIGHUP",
+                &[Some(129), Some(130), Some(0)],
+            )
+        });
+    });
+}
+
+#[test]
+#[ignore = "needs the plane of tests/live/up"]
+fn a_console_without_rights_says_so() {
+    let _plane = calm();
+    let mut terminal = Terminal::start(&kubeconfig(), "live-nobody", WIDE);
+    let text = terminal.wait("what is missing", SOON, |text| {
+        text.lines()
+            .next()
+            .is_some_and(|header| header.contains("lost"))
+    });
+    // Unknown is not zero.
+    assert!(!text.contains("devices 0"), "{text}");
+    terminal.keys("0");
+    terminal.wait("the missing rights", SOON, |text| {
+        text.contains("nodes") && text.contains("list")
+    });
+    terminal.keys("q");
+    terminal.end(SOON);
+    assert_eq!(terminal.changed(), [""; 0]);
+}

@@ -1,0 +1,376 @@
+//! What breaks under a running program: nothing that was known is lost, what is stale says so, and it recovers alone.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{scope, sleep};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use super::plane::{Watch, alone, folder, kubeconfig, kubectl, place, placement, stokehold};
+use super::terminal::Terminal;
+use super::truth::{list, text};
+
+const WIDE: (u16, u16) = (170, 44);
+
+/// The API server as it was started, to be started again.
+struct ApiServer {
+    pid: i32,
+    arguments: Vec<String>,
+    folder: PathBuf,
+}
+
+impl ApiServer {
+    fn running() -> Self {
+        let pid = fs::read_to_string(folder().join("pids/kube-apiserver")).expect("its number");
+        let pid: i32 = pid.trim().parse().expect("a number");
+        let line = fs::read(format!("/proc/{pid}/cmdline")).expect("its command line");
+        let arguments = String::from_utf8(line).expect("a text");
+        Self {
+            pid,
+            arguments: arguments
+                .split_terminator('\0')
+                .map(str::to_owned)
+                .collect(),
+            folder: fs::read_link(format!("/proc/{pid}/cwd")).expect("its folder"),
+        }
+    }
+
+    fn kill(&self) {
+        let pid = Pid::from_raw(self.pid).expect("a process");
+        kill_process(pid, Signal::KILL).expect("it is there");
+        let gone = Instant::now() + Duration::from_secs(10);
+        while Path::new(&format!("/proc/{}/fd", self.pid))
+            .read_dir()
+            .is_ok_and(|mut fds| fds.next().is_some())
+        {
+            assert!(Instant::now() < gone, "the API server does not die");
+            sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn start(&self) {
+        let log = folder().join("logs/kube-apiserver.log");
+        let log = fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(log)
+            .expect("a log");
+        let child = Command::new(&self.arguments[0])
+            .args(&self.arguments[1..])
+            .current_dir(&self.folder)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("a log"))
+            .stderr(log)
+            // It outlives this test.
+            .process_group(0)
+            .spawn()
+            .expect("the API server starts");
+        fs::write(
+            folder().join("pids/kube-apiserver"),
+            format!("{}\n", child.id()),
+        )
+        .expect("written");
+        let end = Instant::now() + Duration::from_secs(60);
+        let ready = || {
+            let mut ask = Command::new("kubectl");
+            ask.args(["--context=live-admin", "get", "--raw", "/readyz"]);
+            ask.output().is_ok_and(|output| output.status.success())
+        };
+        while !ready() {
+            assert!(Instant::now() < end, "the API server does not get ready");
+            sleep(Duration::from_millis(300));
+        }
+    }
+}
+
+fn complete(kubeconfig: &Path, context: &str) -> Terminal {
+    let mut terminal = Terminal::start(kubeconfig, context, WIDE);
+    terminal.wait("the whole fleet", Duration::from_secs(40), is_live);
+    terminal
+}
+
+fn header(text: &str) -> &str {
+    text.lines().next().unwrap_or_default().trim_end()
+}
+
+fn is_live(text: &str) -> bool {
+    header(text).contains("devices 128") && header(text).ends_with("live")
+}
+
+/// The exporter's pod on a node, and its address.
+fn exporter(node: &str) -> (String, String) {
+    let placement = placement();
+    let own = list(&placement, "/exporters")
+        .iter()
+        .find(|e| text(e, "/node") == node);
+    let own = own.unwrap_or_else(|| panic!("{node} has an exporter"));
+    let port = own["port"].as_u64().expect("a port");
+    (
+        text(own, "/pod").to_owned(),
+        format!("{}:{port}", text(own, "/address")),
+    )
+}
+
+fn silence(pod: &str, off: bool) {
+    let note = if off {
+        "live.stokehold.dev/exporter=off"
+    } else {
+        "live.stokehold.dev/exporter-"
+    };
+    kubectl(&[
+        "annotate",
+        "pod",
+        "-n",
+        "gpu-operator",
+        pod,
+        note,
+        "--overwrite",
+    ]);
+}
+
+/// The API server is killed and comes back: nothing leaves the screen, the outage is said, the watch goes on.
+#[test]
+#[ignore = "needs the plane of tests/live/up"]
+fn the_api_server_dies_and_comes_back() {
+    let _plane = alone();
+    let mut terminal = complete(&kubeconfig(), "live-viewer");
+    let mut nodes = Watch::start(&mut stokehold(
+        "live-viewer",
+        &["get", "nodes", "--watch", "-o", "json"],
+    ));
+    nodes.wait("the last node", Duration::from_secs(40), |line| {
+        line["object"]["name"] == "l4-5"
+    });
+    let server = ApiServer::running();
+    server.kill();
+    let text = terminal.wait("the loss", Duration::from_secs(40), |text| {
+        header(text).contains("lost")
+    });
+    assert!(
+        header(&text).contains("devices 128"),
+        "what was known stays: {text}"
+    );
+    sleep(Duration::from_secs(3));
+    assert!(
+        terminal.header().contains("devices 128"),
+        "what was known stays: {}",
+        terminal.text()
+    );
+    server.start();
+    terminal.wait("the recovery", Duration::from_secs(60), is_live);
+    // What happens now is seen, by a watch that never ended.
+    kubectl(&["cordon", "l4-3"]);
+    let is_cordoned =
+        |line: &Value| line["object"]["name"] == "l4-3" && line["object"]["cordoned"].is_object();
+    nodes.wait("the cordon", Duration::from_secs(60), is_cordoned);
+    kubectl(&["uncordon", "l4-3"]);
+    nodes.wait("its end", Duration::from_secs(30), |line| {
+        line["object"]["name"] == "l4-3" && line["object"]["cordoned"].is_null()
+    });
+    let gone: Vec<_> = nodes
+        .seen
+        .iter()
+        .filter(|line| line["event"] == "gone")
+        .collect();
+    assert_eq!(gone, Vec::<&Value>::new(), "no node ever went");
+    assert_eq!(nodes.now().len(), 20);
+    terminal.keys("q");
+    assert!(terminal.end(Duration::from_secs(5)).success());
+    assert_eq!(terminal.changed(), [""; 0]);
+}
+
+/// One exporter stops, one accepts and never answers, a token ends: each is said, none holds up the others, all recover.
+#[test]
+#[ignore = "needs the plane of tests/live/up"]
+fn exporters_and_tokens_fail_alone() {
+    let _plane = alone();
+    scope(|scope| {
+        scope.spawn(exporters_fail);
+        scope.spawn(a_token_ends);
+    });
+}
+
+fn exporters_fail() {
+    let (stopped, _) = exporter("l4-2");
+    let (hung, address) = exporter("l4-3");
+    let mut terminal = complete(&kubeconfig(), "live-viewer");
+    let mut sources = Watch::start(&mut stokehold(
+        "live-viewer",
+        &["get", "sources", "--watch", "-o", "json"],
+    ));
+    let of = |pod: &str, object: &Value| text(object, "/name").contains(pod);
+    let is_page = |object: &Value| object["kind"] == "dcgm";
+    sources.wait_all("every source", Duration::from_secs(60), |object| {
+        object["state"] == "live"
+    });
+    assert_eq!(
+        sources
+            .now()
+            .iter()
+            .filter(|object| is_page(object))
+            .count(),
+        20,
+        "{:?}",
+        sources.now()
+    );
+
+    silence(&stopped, true);
+    silence(&hung, true);
+    place();
+    let held = AtomicBool::new(true);
+    // (The exposition server looks at its placement twice a second.)
+    let end = Instant::now() + Duration::from_secs(10);
+    let listener = loop {
+        match TcpListener::bind(&address) {
+            Ok(listener) => break listener,
+            Err(error) => assert!(Instant::now() < end, "{address}: {error}"),
+        }
+        sleep(Duration::from_millis(100));
+    };
+    scope(|scope| {
+        let held = &held;
+        scope.spawn(move || {
+            listener.set_nonblocking(true).expect("a listener");
+            let mut silent = Vec::new();
+            while held.load(Ordering::Relaxed) {
+                // Taken, and never answered.
+                silent.extend(listener.accept().ok());
+                sleep(Duration::from_millis(20));
+            }
+        });
+        let failed = |object: &Value| object["state"] != "live" && object["message"].is_string();
+        for pod in [&stopped, &hung] {
+            let said = sources.wait(
+                "the silence of an exporter",
+                Duration::from_secs(90),
+                |line| of(pod, &line["object"]) && failed(&line["object"]),
+            );
+            assert!(said["object"]["errors"].as_u64() > Some(0), "{said}");
+        }
+        // The others go on, no slower than before.
+        let now = sources.now();
+        for object in now
+            .iter()
+            .filter(|object| is_page(object) && !of(&stopped, object) && !of(&hung, object))
+        {
+            assert_eq!(object["state"], "live", "{object}");
+            assert!(object["age_seconds"].as_u64() < Some(60), "{object}");
+        }
+        let text = terminal.wait("the fault in the header", Duration::from_secs(30), |text| {
+            !header(text).ends_with("live")
+        });
+        assert!(
+            header(&text).contains("devices 128"),
+            "what was known stays: {text}"
+        );
+        held.store(false, Ordering::Relaxed);
+    });
+    silence(&stopped, false);
+    silence(&hung, false);
+    place();
+    sources.wait_all(
+        "the recovery of every source",
+        Duration::from_secs(120),
+        |object| object["state"] == "live",
+    );
+    terminal.wait("the recovery", Duration::from_secs(30), is_live);
+}
+
+/// What a credential plugin prints.
+fn credential(token: &str) -> String {
+    json!({
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "kind": "ExecCredential",
+        "status": {"token": token},
+    })
+    .to_string()
+}
+
+/// A token of a service account that lives as long as a secret does.
+fn bound_token(secret: &str) -> String {
+    kubectl(&["create", "secret", "generic", secret, "-n", "default"]);
+    let bound = [
+        "--bound-object-kind=Secret",
+        &format!("--bound-object-name={secret}"),
+    ];
+    kubectl(&[
+        "create", "token", "stoker", "-n", "default", bound[0], bound[1],
+    ])
+    .trim()
+    .to_owned()
+}
+
+fn a_token_ends() {
+    let work = tempfile::tempdir().expect("a folder");
+    let (printed, plugin) = (
+        work.path().join("credential.json"),
+        work.path().join("login"),
+    );
+    fs::write(&plugin, format!("#!/bin/sh\ncat {}\n", printed.display())).expect("written");
+    fs::set_permissions(&plugin, fs::Permissions::from_mode(0o755)).expect("set");
+    let forget = || {
+        for what in [
+            "secret/stoker-one",
+            "secret/stoker-two",
+            "serviceaccount/stoker",
+        ] {
+            kubectl(&["delete", what, "-n", "default", "--ignore-not-found"]);
+        }
+        kubectl(&[
+            "delete",
+            "clusterrolebinding",
+            "stoker",
+            "--ignore-not-found",
+        ]);
+    };
+    forget();
+    kubectl(&["create", "serviceaccount", "stoker", "-n", "default"]);
+    kubectl(&[
+        "create",
+        "clusterrolebinding",
+        "stoker",
+        "--clusterrole=live-viewer",
+        "--serviceaccount=default:stoker",
+    ]);
+    fs::write(&printed, credential(&bound_token("stoker-one"))).expect("written");
+    let mut config: Value = serde_json::from_str(&kubectl(&[
+        "config", "view", "--raw", "--minify", "-o", "json",
+    ]))
+    .expect("a document");
+    config["users"] = json!([{"name": "stoker", "user": {"exec": {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": plugin,
+        "interactiveMode": "Never",
+    }}}]);
+    config["contexts"] =
+        json!([{"name": "stoker", "context": {"cluster": "live", "user": "stoker"}}]);
+    config["current-context"] = "stoker".into();
+    let own = work.path().join("kubeconfig");
+    fs::write(&own, config.to_string()).expect("written");
+
+    let mut terminal = complete(&own, "stoker");
+    kubectl(&["delete", "secret", "stoker-one", "-n", "default"]);
+    let text = terminal.wait("the end of the token", Duration::from_secs(90), |text| {
+        header(text).contains("lost") || header(text).contains("stale")
+    });
+    assert!(
+        header(&text).contains("devices 128"),
+        "what was known stays: {text}"
+    );
+    fs::write(&printed, credential(&bound_token("stoker-two"))).expect("written");
+    terminal.wait(
+        "the recovery with a new token",
+        Duration::from_secs(120),
+        is_live,
+    );
+    terminal.keys("q");
+    assert!(terminal.end(Duration::from_secs(5)).success());
+    forget();
+}

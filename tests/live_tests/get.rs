@@ -1,0 +1,407 @@
+//! `get` says what `kubectl` says, over the whole fleet, and to each user what that user may know.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::plane::{Answer, audit, calm, kubeconfig, rows, stokehold};
+use super::truth::{Truth, devices, holders, holds, key, list, text};
+
+/// The users who may see the whole fleet.
+const SEERS: [&str; 2] = ["live-admin", "live-viewer"];
+
+#[test]
+#[ignore = "needs the plane of tests/live/up"]
+fn nodes_are_what_kubectl_and_the_exporters_say() {
+    let _plane = calm();
+    let truth = Truth::now();
+    let expected: Vec<Value> = truth
+        .nodes
+        .iter()
+        .map(|(name, node)| {
+            let label = |key: &str| {
+                node["metadata"]["labels"]
+                    .get(key)
+                    .cloned()
+                    .unwrap_or_default()
+            };
+            let cordoned = node["spec"]["unschedulable"] == true;
+            let note = |key: &str| {
+                node["metadata"]["annotations"]
+                    .get(key)
+                    .cloned()
+                    .unwrap_or_default()
+            };
+            json!({
+                "name": name,
+                "pool": match label("karpenter.sh/nodepool") {
+                    Value::Null => label("eks.amazonaws.com/nodegroup"),
+                    pool => pool,
+                },
+                "ready": holds(node, "Ready"),
+                "cordoned": cordoned.then(|| json!({
+                    "by": note("stokehold.dev/cordoned-by"),
+                    "reason": note("stokehold.dev/cordoned-why"),
+                })),
+                "instance_type": label("node.kubernetes.io/instance-type"),
+                "zone": label("topology.kubernetes.io/zone"),
+                "provider_id": node["spec"]["providerID"],
+                "driver_version": label("nvidia.com/cuda.driver-version.full"),
+                "pods": truth.pods_on(name),
+                // What the node says counts slices and shares; the rest counts devices.
+                "capacity": devices(&node["status"]["capacity"]),
+                "allocatable": devices(&node["status"]["allocatable"]),
+                "total": list(&truth.exporters[name], "/devices").len(),
+                "allocated": truth.held_on(name),
+            })
+        })
+        .collect();
+    assert_eq!(expected.len(), 20, "the fleet that up makes");
+    for user in SEERS {
+        let shown: Vec<Value> = rows(user, "nodes")
+            .iter()
+            .map(|row| {
+                let cordoned = &row["cordoned"];
+                let mut shown = json!({
+                    "cordoned": cordoned.is_object().then(|| json!({"by": cordoned["by"], "reason": cordoned["reason"]})),
+                });
+                for key in ["name", "pool", "ready", "instance_type", "zone", "provider_id", "driver_version", "pods"] {
+                    shown[key] = row[key].clone();
+                }
+                for key in ["capacity", "allocatable", "total", "allocated"] {
+                    shown[key] = row["devices"][key].clone();
+                }
+                shown
+            })
+            .collect();
+        for (shown, expected) in shown.iter().zip(&expected) {
+            assert_eq!(shown, expected, "as {user}");
+        }
+        assert_eq!(shown.len(), expected.len(), "as {user}");
+    }
+}
+
+#[test]
+#[ignore = "needs the plane of tests/live/up"]
+fn devices_are_whose_the_exporters_say() {
+    let _plane = calm();
+    let truth = Truth::now();
+    for user in SEERS {
+        let rows = rows(user, "devices");
+        let whole = |row: &&Value| row["slice"].is_null();
+        let mut shown: BTreeMap<String, &Value> = BTreeMap::new();
+        for row in rows.iter().filter(whole) {
+            let twice = shown.insert(text(row, "/uuid").to_owned(), row);
+            assert!(twice.is_none(), "one device, two rows: {row}");
+        }
+        let mut count = 0;
+        for (node, exporter) in &truth.exporters {
+            for device in list(exporter, "/devices") {
+                count += 1;
+                let uuid = text(device, "/uuid");
+                let row = shown
+                    .get(uuid)
+                    .unwrap_or_else(|| panic!("{uuid} of {node} is not shown to {user}"));
+                assert_eq!(
+                    (&row["node"], &row["index"]),
+                    (&json!(node), &device["index"]),
+                    "{row}"
+                );
+                assert_eq!(row["model"], device["model"], "{row}");
+                let held = holders(device);
+                let slices: Vec<&Value> = rows
+                    .iter()
+                    .filter(|part| {
+                        part["uuid"] == row["uuid"]
+                            || (part["node"] == row["node"] && part["index"] == row["index"])
+                    })
+                    .filter(|part| !part["slice"].is_null())
+                    .collect();
+                match held.as_slice() {
+                    [] => assert!(
+                        row["pod"].is_null() && row["attribution"] == "none",
+                        "nobody holds {row}"
+                    ),
+                    [(namespace, pod), ..] if list(device, "/slices").is_empty() => {
+                        assert_eq!(
+                            (&row["namespace"], &row["pod"]),
+                            (&json!(namespace), &json!(pod)),
+                            "{row}"
+                        );
+                        assert_eq!(row["attribution"], "exporter", "{row}");
+                    }
+                    _ => {}
+                }
+                // Each pod that holds a slice stands in that slice's row.
+                let of = |rows: &[&Value]| -> BTreeSet<(String, String)> {
+                    let part = |row: &Value, key| text(row, key).to_owned();
+                    rows.iter()
+                        .filter(|row| !row["pod"].is_null())
+                        .map(|row| (part(row, "/namespace"), part(row, "/pod")))
+                        .collect()
+                };
+                if !list(device, "/slices").is_empty() {
+                    assert_eq!(
+                        slices.len(),
+                        list(device, "/slices").len(),
+                        "slices of {row}: {slices:?}"
+                    );
+                    assert_eq!(of(&slices), held.into_iter().collect(), "slices of {row}");
+                }
+            }
+        }
+        assert_eq!(
+            (shown.len(), count),
+            (128, 128),
+            "devices shown to {user}, and told"
+        );
+    }
+}
+
+#[test]
+#[ignore = "needs the plane of tests/live/up"]
+fn jobs_are_what_kubectl_says() {
+    let _plane = calm();
+    let truth = Truth::now();
+    let expected = truth.jobs();
+    let states: BTreeSet<&str> = expected.values().map(|job| job.state).collect();
+    assert!(
+        states.len() >= 5,
+        "the fleet that up makes has jobs in all states: {states:?}"
+    );
+    for user in SEERS {
+        let rows = rows(user, "jobs");
+        let shown: BTreeMap<_, _> = rows
+            .iter()
+            .map(|row| {
+                (
+                    (
+                        text(row, "/namespace").to_owned(),
+                        text(row, "/name").to_owned(),
+                    ),
+                    row,
+                )
+            })
+            .collect();
+        assert_eq!(shown.len(), rows.len(), "no job is shown twice");
+        let names = |keys: Vec<&(String, String)>| keys.into_iter().cloned().collect::<Vec<_>>();
+        assert_eq!(
+            names(shown.keys().collect()),
+            names(expected.keys().collect()),
+            "as {user}"
+        );
+        for (key, job) in &expected {
+            let row = shown[key];
+            let facts = json!([
+                row["kind"],
+                row["state"],
+                row["devices_requested"],
+                row["devices_allocated"]
+            ]);
+            assert_eq!(
+                facts,
+                json!([job.kind, job.state, job.requested, job.allocated]),
+                "{key:?}"
+            );
+            if job.state == "waiting" {
+                assert_eq!(row["reason_code"], "unschedulable", "{key:?}");
+                let reason = text(row, "/reason").to_owned();
+                assert!(
+                    job.reasons.contains(&reason),
+                    "{key:?} waits, says the scheduler, because {:?}, not because {reason:?}",
+                    job.reasons
+                );
+            }
+            if job.state == "failed" {
+                let code = row["failure"]["exit_code"].as_i64();
+                assert!(
+                    code.is_some_and(|code| job.exits.contains(&code)),
+                    "{key:?} ended with {:?}: {}",
+                    job.exits,
+                    row["failure"]
+                );
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs the plane of tests/live/up"]
+fn pools_are_the_sums_of_their_nodes() {
+    let _plane = calm();
+    for user in SEERS {
+        let nodes = rows(user, "nodes");
+        let pools = rows(user, "pools");
+        let billing: Vec<_> = pools
+            .iter()
+            .map(|pool| (text(pool, "/name"), text(pool, "/billing")))
+            .collect();
+        let expected = [
+            ("a100", "on-demand"),
+            ("gb200", "reserved"),
+            ("h100", "on-demand"),
+            ("l4", "spot"),
+        ];
+        let real = |(name, _): &(&str, &str)| *name != "unattributed";
+        assert_eq!(
+            billing.into_iter().filter(real).collect::<Vec<_>>(),
+            expected
+        );
+        for pool in pools
+            .iter()
+            .filter(|pool| text(pool, "/name") != "unattributed")
+        {
+            let own: Vec<&Value> = nodes
+                .iter()
+                .filter(|node| node["pool"] == pool["name"])
+                .collect();
+            let count = |of: fn(&Value) -> bool| own.iter().filter(|node| of(node)).count();
+            assert_eq!(pool["nodes"]["total"], own.len(), "{pool}");
+            assert_eq!(
+                pool["nodes"]["ready"],
+                count(|node| node["ready"] == true),
+                "{pool}"
+            );
+            assert_eq!(
+                pool["nodes"]["cordoned"],
+                count(|node| node["cordoned"].is_object()),
+                "{pool}"
+            );
+            for key in ["total", "allocated", "free", "unhealthy", "idle_allocated"] {
+                let sum: u64 = own
+                    .iter()
+                    .filter_map(|node| node["devices"][key].as_u64())
+                    .sum();
+                assert_eq!(pool["devices"][key], sum, "{key} of {pool}");
+            }
+        }
+        let total: u64 = pools
+            .iter()
+            .filter_map(|pool| pool["devices"]["total"].as_u64())
+            .sum();
+        assert_eq!(total, 128, "as {user}");
+    }
+}
+
+#[test]
+#[ignore = "needs the plane of tests/live/up"]
+fn who_may_see_nothing_is_told_what_is_missing() {
+    let _plane = calm();
+    for kind in ["nodes", "jobs", "devices", "pools"] {
+        let answer = Answer::of(&mut stokehold("live-nobody", &["get", kind, "-o", "json"]));
+        assert_eq!(answer.code, Some(3), "get {kind}: {answer:?}");
+        for said in ["list", "nodes", "pods"] {
+            assert!(
+                answer.err.contains(said),
+                "get {kind} does not say {said:?}: {answer:?}"
+            );
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs the plane of tests/live/up"]
+fn a_team_sees_its_own_and_is_told_what_is_missing() {
+    let _plane = calm();
+    let expected: BTreeSet<_> = Truth::now()
+        .jobs()
+        .into_keys()
+        .filter(|(n, _)| n == "nlp" || n == "notebooks")
+        .collect();
+    let answer = Answer::of(&mut stokehold(
+        "live-team",
+        &["get", "jobs", "-n", "nlp,notebooks", "-o", "json"],
+    ));
+    assert_eq!(
+        answer.code,
+        Some(3),
+        "nodes are not the team's to see: {answer:?}"
+    );
+    assert!(
+        answer.err.contains("nodes") && answer.err.contains("list"),
+        "{answer:?}"
+    );
+    let shown = answer
+        .rows()
+        .iter()
+        .map(|row| {
+            (
+                text(row, "/namespace").to_owned(),
+                text(row, "/name").to_owned(),
+            )
+        })
+        .collect();
+    assert_eq!(expected, shown);
+}
+
+#[test]
+#[ignore = "needs the plane of tests/live/up"]
+fn where_nobody_listens_nothing_is_reached() {
+    let _plane = calm();
+    let text = std::fs::read_to_string(kubeconfig()).expect("a kubeconfig");
+    let wrong = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(wrong.path(), text.replace(":6443", ":6444")).expect("written");
+    let answer = Answer::of(
+        Command::new(env!("CARGO_BIN_EXE_stokehold"))
+            .arg("--kubeconfig")
+            .arg(wrong.path())
+            .args(["get", "nodes", "-o", "json"]),
+    );
+    assert_eq!(answer.code, Some(4), "{answer:?}");
+    assert!(
+        answer.err.contains(":6444"),
+        "the message names the address: {answer:?}"
+    );
+}
+
+/// The API server's own book of what it was asked: apart from reviews of our own rights, nothing was to be changed.
+#[test]
+#[ignore = "needs the plane of tests/live/up"]
+fn nothing_is_ever_written() {
+    let _plane = calm();
+    for user in SEERS {
+        rows(user, "fleet");
+    }
+    let book = std::fs::read_to_string(audit()).expect("an audit log");
+    let mut asked = 0;
+    for line in book.lines() {
+        // The last line may still be being written.
+        let Ok(entry) = serde_json::from_str::<Value>(line) else {
+            continue;
+        };
+        if !text(&entry, "/userAgent").starts_with("stokehold") {
+            continue;
+        }
+        asked += 1;
+        let (verb, resource) = (text(&entry, "/verb"), text(&entry, "/objectRef/resource"));
+        let reads = matches!(verb, "get" | "list" | "watch");
+        let review = verb == "create"
+            && resource.starts_with("selfsubject")
+            && resource.ends_with("reviews");
+        assert!(reads || review, "{verb} {resource}: {entry}");
+    }
+    assert!(asked > 20, "the book knows our program: {asked} entries");
+}
+
+#[test]
+#[ignore = "needs the plane of tests/live/up"]
+fn everything_asked_for_is_a_thing_of_the_plane() {
+    let _plane = calm();
+    let truth = Truth::now();
+    let pods: BTreeSet<_> = truth.pods.iter().map(key).collect();
+    for row in rows("live-admin", "devices")
+        .iter()
+        .filter(|row| !row["pod"].is_null())
+    {
+        let held = (
+            text(row, "/namespace").to_owned(),
+            text(row, "/pod").to_owned(),
+        );
+        assert!(pods.contains(&held), "no such pod: {row}");
+        assert!(
+            row["job"].is_string() && row["team"].is_string(),
+            "joined to its job and team: {row}"
+        );
+    }
+}

@@ -1,0 +1,243 @@
+//! The running plane: its folder, its `kubectl`, and our program pointed at it.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// Tests that only look share the plane; one that breaks something has it alone.
+static PLANE: RwLock<()> = RwLock::new(());
+
+/// The plane for a test that only looks.
+pub fn calm() -> RwLockReadGuard<'static, ()> {
+    PLANE.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The plane for a test that breaks something.
+pub fn alone() -> RwLockWriteGuard<'static, ()> {
+    PLANE.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The plane's state folder.
+pub fn folder() -> PathBuf {
+    variable("STOKEHOLD_LIVE_DIR")
+}
+
+/// The kubeconfig with a context for each of the plane's users.
+pub fn kubeconfig() -> PathBuf {
+    variable("STOKEHOLD_LIVE_KUBECONFIG")
+}
+
+/// What the API server has written down of each request.
+pub fn audit() -> PathBuf {
+    variable("STOKEHOLD_LIVE_AUDIT")
+}
+
+fn variable(name: &str) -> PathBuf {
+    match std::env::var_os(name) {
+        Some(path) => path.into(),
+        None => panic!("{name} is not set: run tests/live/run"),
+    }
+}
+
+/// What the exporters tell: which pod holds which device.
+pub fn placement() -> Value {
+    let text = std::fs::read_to_string(folder().join("placement.json")).expect("a placement");
+    serde_json::from_str(&text).expect("a document")
+}
+
+/// Tells the exporters anew which of them there are and who holds what.
+pub fn place() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/live/place");
+    let done = Command::new(script).status().expect("place runs");
+    assert!(done.success(), "tests/live/place: {done}");
+}
+
+/// What `kubectl` prints, as the administrator.
+pub fn kubectl(arguments: &[&str]) -> String {
+    let output = Command::new("kubectl")
+        .arg("--context=live-admin")
+        .args(arguments)
+        .output()
+        .expect("kubectl runs");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "kubectl {arguments:?}: {error}");
+    String::from_utf8(output.stdout).expect("a text")
+}
+
+/// The items of a list, as `kubectl` gets them.
+pub fn items(what: &str) -> Vec<Value> {
+    let mut list: Value =
+        serde_json::from_str(&kubectl(&["get", what, "-A", "-o", "json"])).expect("a list");
+    match list["items"].take() {
+        Value::Array(items) => items,
+        other => panic!("kubectl get {what}: {other}"),
+    }
+}
+
+/// Our program with these arguments, as this context.
+pub fn stokehold(context: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stokehold"));
+    command
+        .arg("--kubeconfig")
+        .arg(kubeconfig())
+        .args(["--context", context])
+        .args(arguments)
+        .stdin(Stdio::null());
+    command
+}
+
+/// What the program printed, and how it ended.
+#[derive(Debug)]
+pub struct Answer {
+    /// Exit code; `None` when a signal ended it.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub out: String,
+    /// Standard error.
+    pub err: String,
+}
+
+impl Answer {
+    /// Runs a command to its end.
+    pub fn of(command: &mut Command) -> Self {
+        let output = command.output().expect("stokehold runs");
+        Self {
+            code: output.status.code(),
+            out: String::from_utf8(output.stdout).expect("a text"),
+            err: String::from_utf8(output.stderr).expect("a text"),
+        }
+    }
+
+    /// The rows of `-o json`.
+    pub fn rows(&self) -> Vec<Value> {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+/// The rows of a kind, as a context that may see everything.
+pub fn rows(context: &str, kind: &str) -> Vec<Value> {
+    let answer = Answer::of(&mut stokehold(context, &["get", kind, "-o", "json"]));
+    assert_eq!(answer.code, Some(0), "get {kind} as {context}: {answer:?}");
+    assert_eq!(answer.err, "", "get {kind} as {context}");
+    answer.rows()
+}
+
+/// `get KIND --watch -o json`, line by line. Ends with the value.
+pub struct Watch {
+    child: Child,
+    lines: Receiver<String>,
+    /// Every line so far.
+    pub seen: Vec<Value>,
+}
+
+impl Watch {
+    /// Starts it.
+    pub fn start(command: &mut Command) -> Self {
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("stokehold runs");
+        let (send, lines) = channel();
+        let out = child.stdout.take().expect("a pipe");
+        std::thread::spawn(move || {
+            for line in BufReader::new(out).lines().map_while(Result::ok) {
+                if send.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        // Read, so that the program never waits for us.
+        let err = child.stderr.take().expect("a pipe");
+        std::thread::spawn(move || BufReader::new(err).lines().map_while(Result::ok).count());
+        Self {
+            child,
+            lines,
+            seen: Vec::new(),
+        }
+    }
+
+    /// Waits for a line that is looked for and gives it.
+    pub fn wait(
+        &mut self,
+        what: &str,
+        patience: Duration,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Value {
+        let end = Instant::now() + patience;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left) {
+                Ok(line) => {
+                    let line: Value = serde_json::from_str(&line).expect("an object a line");
+                    self.seen.push(line.clone());
+                    if wanted(&line) {
+                        return line;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    let last: Vec<_> = self.seen.iter().rev().take(5).collect();
+                    panic!("waited {patience:?} for {what} in vain; the last lines: {last:#?}")
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    panic!(
+                        "waiting for {what}, the program ended: {:?}",
+                        self.child.wait()
+                    )
+                }
+            }
+        }
+    }
+
+    /// Takes the lines that have come until now.
+    pub fn drain(&mut self) {
+        for line in self.lines.try_iter() {
+            self.seen
+                .push(serde_json::from_str(&line).expect("an object a line"));
+        }
+    }
+
+    /// Waits until every object, by its last line, is as wanted.
+    pub fn wait_all(&mut self, what: &str, patience: Duration, wanted: impl Fn(&Value) -> bool) {
+        let end = Instant::now() + patience;
+        loop {
+            self.drain();
+            let now = self.now();
+            if !now.is_empty() && now.iter().all(&wanted) {
+                return;
+            }
+            let left: Vec<_> = now.iter().filter(|object| !wanted(object)).collect();
+            assert!(
+                Instant::now() < end,
+                "waited {patience:?} for {what} in vain: {left:#?}"
+            );
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    /// The objects that are there by the lines so far.
+    pub fn now(&self) -> Vec<Value> {
+        let mut now: Vec<(Value, Value)> = Vec::new();
+        for line in &self.seen {
+            let object = &line["object"];
+            let id = serde_json::json!([object["namespace"], object["name"], object["id"]]);
+            now.retain(|(known, _)| *known != id);
+            if line["event"] == "set" {
+                now.push((id, object.clone()));
+            }
+        }
+        now.into_iter().map(|(_, object)| object).collect()
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,398 @@
+//! An API server that answers as each test tells it to, in process.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use http::{Request, Response};
+use http_body_util::{BodyExt, StreamBody, combinators::UnsyncBoxBody};
+use hyper::body::Frame;
+use kube::client::Body;
+use serde_json::{Value, json};
+use stokehold::base::Moment;
+use stokehold::exporter::Dialects;
+use stokehold::fleet::observe::{Observation, Table};
+use stokehold::source::client::client_for;
+use stokehold::source::kubernetes::Namespaces;
+use stokehold::source::scrape::ScrapeOptions;
+use stokehold::source::wire::Clock;
+use stokehold::source::{Sources, StartOptions, proxied_paths, start};
+use tokio::sync::{mpsc, watch};
+use tower::BoxError;
+
+/// What a request is answered with.
+pub enum Reply {
+    /// Status and body.
+    Json(u16, Value),
+    /// Status, content type, body.
+    Text(u16, &'static str, Vec<u8>),
+    /// With headers besides.
+    With(u16, Vec<(&'static str, String)>, Vec<u8>),
+    /// A stream that a test feeds; closing it ends the answer.
+    Stream(mpsc::UnboundedReceiver<Result<Bytes, std::io::Error>>),
+    /// The connection fails.
+    Broken(std::io::ErrorKind),
+    /// Nothing, ever.
+    Hang,
+}
+
+/// A request as a handler sees it.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub method: String,
+    pub path: String,
+    pub query: String,
+}
+
+impl Asked {
+    pub fn is_watch(&self) -> bool {
+        self.query.contains("watch=true")
+    }
+    pub fn param(&self, name: &str) -> Option<String> {
+        self.query.split('&').find_map(|pair| {
+            let (key, value) = pair.split_once('=')?;
+            (key == name).then(|| value.to_owned())
+        })
+    }
+}
+
+type Handler = dyn Fn(&Asked) -> Reply + Send + Sync;
+
+/// The server.
+#[derive(Clone)]
+pub struct Server {
+    handler: Arc<Handler>,
+    pub log: Arc<Mutex<Vec<(Instant, Asked)>>>,
+}
+
+impl Server {
+    pub fn new(handler: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+        Self {
+            handler: Arc::new(handler),
+            log: Arc::default(),
+        }
+    }
+
+    pub fn asked(&self) -> Vec<Asked> {
+        self.log
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|(_, asked)| asked.clone())
+            .collect()
+    }
+}
+
+pub type ReplyBody = UnsyncBoxBody<Bytes, BoxError>;
+
+fn full(bytes: Vec<u8>) -> ReplyBody {
+    http_body_util::Full::new(Bytes::from(bytes))
+        .map_err(|never| match never {})
+        .boxed_unsync()
+}
+
+impl tower::Service<Request<Body>> for Server {
+    type Response = Response<ReplyBody>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<ReplyBody>, BoxError>>;
+
+    fn poll_ready(
+        &mut self,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Result<(), BoxError>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let asked = Asked {
+            method: request.method().to_string(),
+            path: request.uri().path().to_owned(),
+            query: request.uri().query().unwrap_or("").to_owned(),
+        };
+        self.log
+            .lock()
+            .unwrap()
+            .push((Instant::now(), asked.clone()));
+        let reply = (self.handler)(&asked);
+        Box::pin(async move {
+            let build = |status: u16| Response::builder().status(status);
+            let answer = match reply {
+                Reply::Json(status, value) => build(status)
+                    .header("content-type", "application/json")
+                    .body(full(value.to_string().into_bytes())),
+                Reply::Text(status, kind, body) => {
+                    build(status).header("content-type", kind).body(full(body))
+                }
+                Reply::With(status, headers, body) => {
+                    let mut builder = build(status);
+                    for (name, value) in headers {
+                        builder = builder.header(name, value);
+                    }
+                    builder.body(full(body))
+                }
+                Reply::Stream(receiver) => {
+                    let parts = futures::stream::unfold(receiver, |mut receiver| async move {
+                        receiver.recv().await.map(|part| (part, receiver))
+                    });
+                    let frames = parts.map(|part| part.map(Frame::data).map_err(BoxError::from));
+                    build(200)
+                        .header("content-type", "application/json")
+                        .body(StreamBody::new(frames).boxed_unsync())
+                }
+                Reply::Broken(kind) => return Err(std::io::Error::from(kind).into()),
+                Reply::Hang => return std::future::pending().await,
+            };
+            Ok(answer.unwrap())
+        })
+    }
+}
+
+/// A table that can be listed in pages and watched, with its watches in the hands of a test.
+#[derive(Clone, Default)]
+pub struct Shelf(Arc<Mutex<Inner>>);
+
+#[derive(Default)]
+struct Inner {
+    items: Vec<Value>,
+    page: usize,
+    revision: u64,
+    watches: Vec<mpsc::UnboundedSender<Result<Bytes, std::io::Error>>>,
+    /// Answers that come before the ordinary one, for lists and for watches.
+    lists: VecDeque<Reply>,
+    opens: VecDeque<Reply>,
+}
+
+impl Shelf {
+    pub fn new(items: Vec<Value>, page: usize) -> Self {
+        let shelf = Self::default();
+        {
+            let mut inner = shelf.0.lock().unwrap();
+            inner.items = items;
+            inner.page = page;
+            inner.revision = 100;
+        }
+        shelf
+    }
+
+    pub fn before_list(&self, reply: Reply) {
+        self.0.lock().unwrap().lists.push_back(reply);
+    }
+
+    pub fn before_watch(&self, reply: Reply) {
+        self.0.lock().unwrap().opens.push_back(reply);
+    }
+
+    pub fn set(&self, items: Vec<Value>) {
+        let mut inner = self.0.lock().unwrap();
+        inner.items = items;
+        inner.revision += 1;
+    }
+
+    /// Sends a line on every open watch.
+    pub fn line(&self, line: &str) {
+        self.raw(Ok(Bytes::from(format!("{line}\n"))));
+    }
+
+    pub fn event(&self, kind: &str, mut object: Value) {
+        let revision = {
+            let mut inner = self.0.lock().unwrap();
+            inner.revision += 1;
+            inner.revision
+        };
+        object["metadata"]["resourceVersion"] = revision.to_string().into();
+        self.line(&json!({"type": kind, "object": object}).to_string());
+    }
+
+    pub fn raw(&self, part: Result<Bytes, std::io::Error>) {
+        let part = part.map_err(|error| error.kind());
+        for watch in &self.0.lock().unwrap().watches {
+            let _ = watch.send(part.clone().map_err(std::io::Error::from));
+        }
+    }
+
+    /// Ends every watch.
+    pub fn drop_watches(&self) {
+        self.0.lock().unwrap().watches.clear();
+    }
+
+    pub fn open_watches(&self) -> usize {
+        let mut inner = self.0.lock().unwrap();
+        inner.watches.retain(|watch| !watch.is_closed());
+        inner.watches.len()
+    }
+
+    pub fn answer(&self, asked: &Asked) -> Reply {
+        let mut inner = self.0.lock().unwrap();
+        if asked.is_watch() {
+            if let Some(reply) = inner.opens.pop_front() {
+                return reply;
+            }
+            let (send, receive) = mpsc::unbounded_channel();
+            inner.watches.push(send);
+            return Reply::Stream(receive);
+        }
+        if let Some(reply) = inner.lists.pop_front() {
+            return reply;
+        }
+        let start: usize = asked.param("continue").map_or(0, |at| at.parse().unwrap());
+        let size = if inner.page == 0 {
+            usize::MAX
+        } else {
+            inner.page
+        };
+        let end = start.saturating_add(size).min(inner.items.len());
+        let mut metadata = json!({"resourceVersion": inner.revision.to_string()});
+        if end < inner.items.len() {
+            metadata["continue"] = end.to_string().into();
+        }
+        Reply::Json(
+            200,
+            json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": inner.items[start..end]}),
+        )
+    }
+}
+
+/// A Status as the API server writes it.
+pub fn status(code: u16, reason: &str, message: &str) -> Reply {
+    Reply::Json(
+        code,
+        json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message}),
+    )
+}
+
+pub fn not_found() -> Reply {
+    Reply::Text(404, "text/plain", b"404 page not found\n".to_vec())
+}
+
+pub fn clock() -> Clock {
+    let start = Instant::now();
+    Arc::new(move || {
+        Moment::from_millis(1_800_000_000_000 + i64::try_from(start.elapsed().as_millis()).unwrap())
+    })
+}
+
+/// Running sources and what they say.
+pub struct Bench {
+    pub seen: mpsc::Receiver<Vec<Observation>>,
+    pub told: Vec<Observation>,
+    pub sources: Sources,
+    pub screen: watch::Sender<std::collections::BTreeSet<stokehold::base::Name>>,
+}
+
+pub fn run(server: &Server, tables: &[Table]) -> Bench {
+    run_with(
+        server,
+        tables,
+        Namespaces::All {
+            otherwise: "default".into(),
+        },
+        None,
+        Dialects::builtin(),
+    )
+}
+
+pub fn run_with(
+    server: &Server,
+    tables: &[Table],
+    namespaces: Namespaces,
+    scrape: Option<ScrapeOptions>,
+    dialects: Dialects,
+) -> Bench {
+    let (out, seen) = mpsc::channel(64);
+    let (screen, on_screen) = watch::channel(std::collections::BTreeSet::new());
+    let sources = start(StartOptions {
+        connection: client_for(server.clone(), "test", clock(), proxied_paths(&dialects)),
+        namespaces,
+        tables: tables.to_vec(),
+        dialects: Arc::new(dialects),
+        scrape,
+        out,
+        on_screen,
+    });
+    Bench {
+        seen,
+        told: Vec::new(),
+        sources,
+        screen,
+    }
+}
+
+impl Bench {
+    /// Takes in observations until `enough` says so of the new ones; panics after ten seconds.
+    pub async fn until(
+        &mut self,
+        what: &str,
+        mut enough: impl FnMut(&Observation) -> bool,
+    ) -> Observation {
+        let limit = tokio::time::Instant::now() + Duration::from_secs(10);
+        loop {
+            let batch = match tokio::time::timeout_at(limit, self.seen.recv()).await {
+                Ok(Some(batch)) => batch,
+                Ok(None) => panic!("the sources ended before {what}"),
+                Err(_) => panic!("no {what} within ten seconds; told: {:#?}", self.told),
+            };
+            assert!(!batch.is_empty() && batch.len() <= 256);
+            let found = batch.iter().position(&mut enough);
+            self.told.extend(batch.iter().cloned());
+            if let Some(at) = found {
+                return batch[at].clone();
+            }
+        }
+    }
+
+    /// What is told within a time.
+    pub async fn during(&mut self, span: Duration) -> Vec<Observation> {
+        let limit = tokio::time::Instant::now() + span;
+        let mut all = Vec::new();
+        while let Ok(Some(batch)) = tokio::time::timeout_at(limit, self.seen.recv()).await {
+            all.extend(batch);
+        }
+        self.told.extend(all.iter().cloned());
+        all
+    }
+
+    pub async fn lost(&mut self, table: Table) -> stokehold::fleet::observe::Lost {
+        let found = self
+            .until(
+                "loss",
+                |one| matches!(one, Observation::Lost(of, _) if *of == table),
+            )
+            .await;
+        match found {
+            Observation::Lost(_, lost) => lost,
+            _ => unreachable!("it was chosen"),
+        }
+    }
+
+    pub async fn end(&mut self, table: Table) {
+        self.until(
+            "end of a list",
+            |one| matches!(one, Observation::End(of) if *of == table),
+        )
+        .await;
+    }
+}
+
+pub fn node(name: &str) -> Value {
+    json!({"metadata": {"name": name, "uid": name, "resourceVersion": "1"},
+        "status": {"capacity": {"nvidia.com/gpu": "8"}}})
+}
+
+/// What was told of nodes, in short: `+a`, `-a`, `begin`, `end`, `lost`, `back`.
+pub fn story(told: &[Observation]) -> Vec<String> {
+    told.iter()
+        .filter_map(|one| match one {
+            Observation::Begin(Table::Nodes) => Some("begin".to_owned()),
+            Observation::End(Table::Nodes) => Some("end".to_owned()),
+            Observation::Lost(Table::Nodes, _) => Some("lost".to_owned()),
+            Observation::Back(Table::Nodes) => Some("back".to_owned()),
+            Observation::Absent(Table::Nodes) => Some("absent".to_owned()),
+            Observation::Node(seen) => Some(format!("+{}", seen.name)),
+            Observation::Gone(Table::Nodes, key) => Some(format!("-{}", key.name)),
+            _ => None,
+        })
+        .collect()
+}

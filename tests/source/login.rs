@@ -1,0 +1,352 @@
+//! Credentials that come from plugins and files, end, and are renewed; servers that move.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::Request;
+use stokehold::base::Moment;
+use stokehold::source::client::connect;
+use stokehold::source::kubeconfig::Choice;
+use stokehold::source::wire::Clock;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+
+use super::api::clock;
+
+/// A plain HTTP server that accepts one token and notes the ones it is shown.
+struct Gatekeeper {
+    port: u16,
+    accepts: Arc<Mutex<String>>,
+    shown: Arc<Mutex<Vec<String>>>,
+}
+
+async fn gatekeeper(accepts: &str) -> Gatekeeper {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let accepts = Arc::new(Mutex::new(accepts.to_owned()));
+    let shown = Arc::new(Mutex::new(Vec::new()));
+    let (wants, notes) = (Arc::clone(&accepts), Arc::clone(&shown));
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            let (wants, notes) = (Arc::clone(&wants), Arc::clone(&notes));
+            tokio::spawn(async move {
+                let (read, mut write) = socket.into_split();
+                let mut lines = BufReader::new(read).lines();
+                let mut token = String::new();
+                while let Ok(Some(line)) = lines.next_line().await {
+                    if let Some(shown) = line
+                        .to_ascii_lowercase()
+                        .strip_prefix("authorization: bearer ")
+                    {
+                        token = shown.to_owned();
+                    }
+                    if line.is_empty() {
+                        notes.lock().unwrap().push(token.clone());
+                        let welcome = *wants.lock().unwrap() == token;
+                        let (code, body) = if welcome {
+                            (
+                                "200 OK",
+                                r#"{"major":"1","minor":"30","gitVersion":"v1.30.0"}"#,
+                            )
+                        } else {
+                            (
+                                "401 Unauthorized",
+                                r#"{"kind":"Status","status":"Failure","code":401,"message":"Unauthorized"}"#,
+                            )
+                        };
+                        let answer = format!(
+                            "HTTP/1.1 {code}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+                            body.len()
+                        );
+                        if write.write_all(answer.as_bytes()).await.is_err() {
+                            return;
+                        }
+                        token.clear();
+                    }
+                }
+            });
+        }
+    });
+    Gatekeeper {
+        port,
+        accepts,
+        shown,
+    }
+}
+
+fn write_config(folder: &Path, port: u16, user: &str) -> Choice {
+    let file = folder.join("config");
+    std::fs::write(
+        &file,
+        format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts:\n- name: c\n  context: {{cluster: k, user: u}}\n\
+             clusters:\n- name: k\n  cluster: {{server: \"http://127.0.0.1:{port}\"}}\nusers:\n- name: u\n  user:\n{user}\n"
+        ),
+    )
+    .unwrap();
+    Choice {
+        kubeconfig: Some(file),
+        environment: Arc::new(|_| None),
+        ..Choice::default()
+    }
+}
+
+fn script(folder: &Path, body: &str) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let path = folder.join("plugin.sh");
+    std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+fn exec(plugin: &Path, more: &str) -> String {
+    format!(
+        "    exec:\n      apiVersion: client.authentication.k8s.io/v1\n      command: {}\n{more}",
+        plugin.display()
+    )
+}
+
+async fn version(choice: &Choice) -> Result<String, String> {
+    let connection = connect(choice.clone(), clock(), [], false).expect("a config");
+    ask(&connection.client).await
+}
+
+async fn ask(client: &kube::Client) -> Result<String, String> {
+    let request = Request::get("/version").body(Vec::new()).unwrap();
+    match tokio::time::timeout(Duration::from_secs(10), client.request_text(request)).await {
+        Ok(Ok(text)) => Ok(text),
+        Ok(Err(error)) => Err(stokehold::source::trouble::Trouble::of_client(
+            stokehold::fleet::observe::Table::Nodes,
+            "list",
+            &error,
+        )
+        .message),
+        Err(_) => Err("it hangs".into()),
+    }
+}
+
+const GIVES: &str = r#"echo '{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"'$TOKEN'"}}'"#;
+
+#[tokio::test]
+async fn a_plugin_has_no_terminal_and_its_words_go_into_the_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = gatekeeper("one").await;
+    // It asks on its input, chatters on its error output, notes what it was told, and gives a token.
+    let body = format!(
+        "echo 'Password: ' >&2\nread answer\necho \"read:$answer\" > {0}/heard\necho \"$KUBERNETES_EXEC_INFO\" > {0}/told\nTOKEN=one\n{GIVES}",
+        folder.path().display()
+    );
+    let plugin = script(folder.path(), &body);
+    let choice = write_config(
+        folder.path(),
+        server.port,
+        &exec(&plugin, "      interactiveMode: IfAvailable"),
+    );
+    assert!(
+        version(&choice)
+            .await
+            .expect("the token is accepted")
+            .contains("v1.30.0")
+    );
+    assert_eq!(
+        std::fs::read_to_string(folder.path().join("heard")).unwrap(),
+        "read:\n",
+        "its input is empty"
+    );
+    let told = std::fs::read_to_string(folder.path().join("told")).unwrap();
+    assert!(
+        told.contains("\"interactive\":false") && told.contains("client.authentication.k8s.io/v1"),
+        "{told}"
+    );
+
+    let plugin = script(
+        folder.path(),
+        "echo 'first line' >&2\necho 'please run corp-login' >&2\nexit 7",
+    );
+    let choice = write_config(folder.path(), server.port, &exec(&plugin, ""));
+    let error = version(&choice).await.expect_err("it fails");
+    for words in [
+        "plugin.sh",
+        "exit status: 7",
+        "please run corp-login",
+        "in a shell",
+    ] {
+        assert!(error.contains(words), "{words}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn what_plugins_do_wrong_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = gatekeeper("one").await;
+    for (body, more, words) in [
+        ("echo hello", "", "not an ExecCredential"),
+        (
+            "echo '{\"kind\":\"ExecCredential\"}'",
+            "",
+            "without a status",
+        ),
+        (
+            "echo '{\"status\":{}}'",
+            "",
+            "neither a token nor a certificate",
+        ),
+        (
+            "exit 0",
+            "      interactiveMode: Always",
+            "must ask on a terminal",
+        ),
+    ] {
+        let plugin = script(folder.path(), body);
+        let choice = write_config(folder.path(), server.port, &exec(&plugin, more));
+        let error = version(&choice).await.expect_err(words);
+        assert!(error.contains(words), "{words}: {error}");
+    }
+    let choice = write_config(
+        folder.path(),
+        server.port,
+        &exec(
+            Path::new("no-such-plugin"),
+            "      installHint: brew install no-such-plugin",
+        ),
+    );
+    let error = version(&choice).await.expect_err("it is not there");
+    assert!(
+        error.contains("no-such-plugin cannot be run") && error.contains("brew install"),
+        "{error}"
+    );
+    assert!(
+        server.shown.lock().unwrap().is_empty(),
+        "nothing was sent without a credential"
+    );
+}
+
+#[tokio::test]
+async fn a_plugin_that_leaves_a_helper_behind_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = gatekeeper("one").await;
+    let plugin = script(folder.path(), &format!("TOKEN=one\n{GIVES}\nsleep 30 &"));
+    let choice = write_config(folder.path(), server.port, &exec(&plugin, ""));
+    let start = std::time::Instant::now();
+    assert!(version(&choice).await.is_ok());
+    assert!(
+        start.elapsed() < Duration::from_secs(8),
+        "{:?}",
+        start.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn a_refused_token_is_renewed_and_the_request_repeated() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = gatekeeper("one").await;
+    std::fs::write(folder.path().join("token"), "one").unwrap();
+    let plugin = script(
+        folder.path(),
+        &format!("TOKEN=$(cat {}/token)\n{GIVES}", folder.path().display()),
+    );
+    let choice = write_config(folder.path(), server.port, &exec(&plugin, ""));
+    let connection = connect(choice, clock(), [], false).expect("a config");
+    ask(&connection.client).await.expect("accepted");
+    // The server accepts another token from now on, and the plugin gives it.
+    *server.accepts.lock().unwrap() = "two".into();
+    std::fs::write(folder.path().join("token"), "two").unwrap();
+    ask(&connection.client)
+        .await
+        .expect("renewed without a word");
+    assert_eq!(*server.shown.lock().unwrap(), ["one", "one", "two"]);
+    // A server that accepts nothing is not asked for ever, nor the plugin.
+    *server.accepts.lock().unwrap() = "three".into();
+    for _ in 0..5 {
+        let error = ask(&connection.client).await.expect_err("refused");
+        assert!(error.contains("401"), "{error}");
+    }
+    assert_eq!(server.shown.lock().unwrap().len(), 8);
+}
+
+#[tokio::test]
+async fn a_token_file_is_read_again_when_it_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = gatekeeper("one").await;
+    let token = folder.path().join("token");
+    std::fs::write(&token, "one\n").unwrap();
+    let choice = write_config(
+        folder.path(),
+        server.port,
+        &format!("    tokenFile: {}", token.display()),
+    );
+    let connection = connect(choice, clock(), [], false).expect("a config");
+    ask(&connection.client).await.expect("accepted");
+    *server.accepts.lock().unwrap() = "two".into();
+    std::fs::write(&token, "two\n").unwrap();
+    ask(&connection.client).await.expect("renewed");
+}
+
+#[tokio::test]
+async fn a_kubeconfig_that_changes_is_followed_to_its_new_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = gatekeeper("one").await;
+    let choice = write_config(folder.path(), first.port, "    token: one");
+    // A clock that goes on when it is told to: renewals keep a distance.
+    let seconds = Arc::new(AtomicI64::new(0));
+    let read = Arc::clone(&seconds);
+    let clock: Clock = Arc::new(move || Moment::from_seconds(read.load(Ordering::SeqCst)));
+    let connection = connect(choice, clock, [], false).expect("a config");
+    ask(&connection.client).await.expect("accepted");
+    // Its own token is refused and nothing has changed: that is all there is to say.
+    *first.accepts.lock().unwrap() = "two".into();
+    assert!(
+        ask(&connection.client)
+            .await
+            .expect_err("refused")
+            .contains("401")
+    );
+    // Somebody logs in again.
+    write_config(folder.path(), first.port, "    token: two");
+    seconds.fetch_add(11, Ordering::SeqCst);
+    ask(&connection.client)
+        .await
+        .expect("the new token is found");
+    // The cluster moves to another port.
+    let second = gatekeeper("two").await;
+    let gone = tokio::net::TcpListener::bind("127.0.0.1:0")
+        .await
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    write_config(folder.path(), gone, "    token: two");
+    *first.accepts.lock().unwrap() = "nobody".into();
+    seconds.fetch_add(11, Ordering::SeqCst);
+    assert!(
+        ask(&connection.client).await.is_err(),
+        "nothing listens there"
+    );
+    write_config(folder.path(), second.port, "    token: two");
+    ask(&connection.client)
+        .await
+        .expect("the new server is found");
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing_is_known_by_it() {
+    // It accepts the connection and closes it at once.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((mut socket, _)) = listener.accept().await {
+            let _ = socket.read(&mut [0; 16]).await;
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let choice = write_config(folder.path(), port, "    token: one");
+    let error = version(&choice).await.expect_err("no answer");
+    assert!(
+        error.contains("no answer") || error.contains("closed before"),
+        "{error}"
+    );
+    let choice = write_config(folder.path(), 1, "    token: one");
+    let error = version(&choice).await.expect_err("refused");
+    assert!(error.contains("nothing listens"), "{error}");
+}

@@ -1,0 +1,364 @@
+//! The sources on the simulated cluster, over HTTPS as any client, and in process as `demo` uses it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use serde_json::json;
+use stokehold::base::{Moment, ObjectKey};
+use stokehold::exporter::Dialects;
+use stokehold::fleet::observe::{LostKind, Observation, SourceState, Table};
+use stokehold::sim::change::{Change, Request, Resource, Scene, Served};
+use stokehold::sim::faults::Faults;
+use stokehold::sim::serve::{Options, Running, Server, embed};
+use stokehold::source::client::{Connection, client_for, connect};
+use stokehold::source::kubeconfig::Choice;
+use stokehold::source::kubernetes::Namespaces;
+use stokehold::source::scrape::{Mode, ScrapeOptions};
+use stokehold::source::wire::Clock;
+use stokehold::source::{StartOptions, proxied_paths, start};
+use tokio::sync::{mpsc, watch};
+
+use super::api::Bench;
+
+const START: &str = "2026-11-21T08:00:00Z";
+
+/// One node with an exporter and a gang.
+struct Rack {
+    now: Moment,
+}
+
+impl Rack {
+    fn boxed() -> Box<Self> {
+        Box::new(Self {
+            now: Moment::parse(START).unwrap(),
+        })
+    }
+}
+
+fn meta(namespace: &str, name: &str, labels: serde_json::Value) -> serde_json::Value {
+    let mut meta = json!({"name": name, "uid": format!("uid-{name}"), "labels": labels, "creationTimestamp": "2026-11-21T07:00:00Z"});
+    if !namespace.is_empty() {
+        meta["namespace"] = namespace.into();
+    }
+    meta
+}
+
+fn pod(namespace: &str, name: &str, app: &str, gpus: &str) -> serde_json::Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": meta(namespace, name, json!({"app": app})),
+        "spec": {"nodeName": "gpu-1", "containers": [{"name": "main", "image": "i", "ports": [{"name": "metrics", "containerPort": 9400}],
+            "resources": {"limits": {"nvidia.com/gpu": gpus}, "requests": {"nvidia.com/gpu": gpus}}}]},
+        "status": {"phase": "Running", "podIP": "10.0.0.1", "containerStatuses": [{"name": "main", "ready": true, "restartCount": 0,
+            "image": "i", "imageID": "", "state": {"running": {"startedAt": "2026-11-21T07:01:00Z"}}}]}})
+}
+
+impl Scene for Rack {
+    fn start(&mut self) -> Vec<Change> {
+        let mut all = Vec::new();
+        for (name, labels) in [
+            ("default", json!({})),
+            ("monitoring", json!({})),
+            ("nlp", json!({"team": "nlp"})),
+            ("vision", json!({"team": "vision"})),
+        ] {
+            all.push(Change::Put(Resource::Namespaces, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": meta("", name, labels), "status": {"phase": "Active"}})));
+        }
+        all.push(Change::Put(Resource::Nodes, json!({"apiVersion": "v1", "kind": "Node", "metadata": meta("", "gpu-1", json!({})),
+            "status": {"capacity": {"cpu": "96", "memory": "1Ti", "nvidia.com/gpu": "8"}, "allocatable": {"cpu": "96", "memory": "1Ti", "nvidia.com/gpu": "8"}}})));
+        let template = json!({"spec": {"containers": [{"name": "main", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "4"}}}]}});
+        all.push(Change::Put(Resource::JobSets, json!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": meta("nlp", "clip", json!({})),
+            "spec": {"replicatedJobs": [{"name": "w", "replicas": 1, "template": {"spec": {"parallelism": 2, "completions": 2, "template": template}}}]}})));
+        all.push(Change::Put(
+            Resource::Pods,
+            pod("nlp", "clip-0", "clip", "4"),
+        ));
+        all.push(Change::Put(
+            Resource::Pods,
+            pod("monitoring", "dcgm-1", "nvidia-dcgm-exporter", "0"),
+        ));
+        all
+    }
+    fn now(&self) -> Moment {
+        self.now
+    }
+    fn advance(&mut self, to: Moment) -> Vec<Change> {
+        self.now = to;
+        Vec::new()
+    }
+    fn request(&mut self, request: Request) -> Vec<Change> {
+        match request {
+            Request::Write(resource, object) => vec![Change::Put(resource, object)],
+            Request::Delete(resource, key, _) => vec![Change::Remove(resource, key)],
+        }
+    }
+    fn page(&self, pod: &ObjectKey, port: u16, path: &str) -> Option<Served> {
+        (&*pod.name == "dcgm-1" && port == 9400 && path == "/metrics").then(|| Served {
+            content_type: "text/plain; version=0.0.4",
+            body: "DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"GPU-1\",exported_pod=\"clip-0\",exported_namespace=\"nlp\"} 50\n".into(),
+        })
+    }
+    fn log(&self, _: &ObjectKey, _: Option<&str>, _: bool) -> Option<Vec<(Moment, String)>> {
+        None
+    }
+    fn exporters(&self) -> Vec<(ObjectKey, u16, &'static str)> {
+        vec![(ObjectKey::new("monitoring", "dcgm-1"), 9400, "/metrics")]
+    }
+}
+
+fn clock() -> Clock {
+    let start = std::time::Instant::now();
+    let zero = Moment::parse(START).unwrap();
+    Arc::new(move || zero.plus(start.elapsed()))
+}
+
+fn watching(connection: Connection, namespaces: Namespaces, tables: &[Table]) -> Bench {
+    let (out, seen) = mpsc::channel(64);
+    let (screen, on_screen) = watch::channel(BTreeSet::new());
+    let sources = start(StartOptions {
+        connection,
+        namespaces,
+        tables: tables.to_vec(),
+        dialects: Arc::new(Dialects::builtin()),
+        scrape: Some(ScrapeOptions {
+            mode: Mode::Proxy,
+            ..ScrapeOptions::default()
+        }),
+        out,
+        on_screen,
+    });
+    Bench {
+        seen,
+        told: Vec::new(),
+        sources,
+        screen,
+    }
+}
+
+/// Everything about the rack is known: every table listed, a page read.
+async fn complete(bench: &mut Bench) {
+    let mut wanted: BTreeSet<Table> = Table::ALL.iter().copied().collect();
+    let mut page = false;
+    bench
+        .until("the whole rack", |one| {
+            match one {
+                Observation::End(table) => drop(wanted.remove(table)),
+                Observation::Page(found) => {
+                    page = found.node.as_deref() == Some("gpu-1") && found.readings.len() == 1
+                }
+                _ => {}
+            }
+            wanted.is_empty() && page
+        })
+        .await;
+}
+
+async fn serve(folder: &std::path::Path, port: u16) -> Running {
+    let options = Options {
+        listen: ([127, 0, 0, 1], port).into(),
+        kubeconfig: Some(folder.join("config")),
+        ..Options::default()
+    };
+    Server::start(options, Rack::boxed(), clock())
+        .await
+        .expect("it serves")
+}
+
+fn choice(folder: &std::path::Path, context: &str) -> Choice {
+    Choice {
+        kubeconfig: Some(folder.join("config")),
+        context: Some(context.into()),
+        environment: Arc::new(|_| None),
+        ..Choice::default()
+    }
+}
+
+fn wide() -> Namespaces {
+    Namespaces::All {
+        otherwise: "nlp".into(),
+    }
+}
+
+#[tokio::test]
+async fn in_process_and_over_https_the_same_is_seen() {
+    let paths = proxied_paths(&Dialects::builtin());
+    let service = embed(Rack::boxed(), clock(), 1.0, 1).expect("a cluster");
+    let mut inside = watching(
+        client_for(service, "demo", clock(), paths.clone()),
+        wide(),
+        Table::ALL,
+    );
+    complete(&mut inside).await;
+    let folder = tempfile::tempdir().unwrap();
+    let server = serve(folder.path(), 0).await;
+    let connection =
+        connect(choice(folder.path(), "sim-viewer"), clock(), paths, false).expect("a config");
+    assert_eq!(
+        (
+            &*connection.context,
+            connection.server.contains("https://127.0.0.1")
+        ),
+        ("sim-viewer", true)
+    );
+    let mut outside = watching(connection, wide(), Table::ALL);
+    complete(&mut outside).await;
+    let named = |bench: &Bench| -> BTreeSet<String> {
+        bench
+            .told
+            .iter()
+            .filter_map(|one| match one {
+                Observation::Node(node) => Some(format!(
+                    "node {} {}",
+                    node.name,
+                    node.capacity.device_count()
+                )),
+                Observation::Pod(pod) => {
+                    Some(format!("pod {} {}", pod.key, pod.requests.device_count()))
+                }
+                Observation::Workload(seen) => Some(format!(
+                    "{} {} {:?} {}",
+                    seen.kind,
+                    seen.key,
+                    seen.gang_min,
+                    seen.total.device_count()
+                )),
+                _ => None,
+            })
+            .collect()
+    };
+    assert_eq!(named(&inside), named(&outside));
+    assert!(
+        named(&inside).contains("JobSet nlp/clip Some(2) 8"),
+        "{:?}",
+        named(&inside)
+    );
+    drop(outside);
+    server.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_team_sees_its_namespace_and_is_told_what_it_may_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let _server = serve(folder.path(), 0).await;
+    let connection =
+        connect(choice(folder.path(), "sim-team"), clock(), [], false).expect("a config");
+    assert_eq!(connection.namespace, "nlp");
+    let mut bench = watching(connection, wide(), &[Table::Nodes, Table::Pods]);
+    bench.end(Table::Pods).await;
+    if !bench
+        .told
+        .iter()
+        .any(|one| matches!(one, Observation::Lost(Table::Nodes, _)))
+    {
+        bench.lost(Table::Nodes).await;
+    }
+    let lost = bench.told.iter().find_map(|one| match one {
+        Observation::Lost(Table::Nodes, lost) => Some(lost.clone()),
+        _ => None,
+    });
+    let lost = lost.expect("nodes are refused");
+    assert!(
+        lost.kind == LostKind::Rights
+            && lost.message.contains("list and watch on nodes")
+            && !lost.message.contains("-n NAMESPACE"),
+        "{}",
+        lost.message
+    );
+    assert!(
+        !bench
+            .told
+            .iter()
+            .any(|one| matches!(one, Observation::Lost(Table::Pods, _)))
+    );
+}
+
+#[tokio::test]
+async fn every_fault_passes_and_nothing_is_lost() {
+    let service = embed(Rack::boxed(), clock(), 1.0, 1).expect("a cluster");
+    let cluster = Arc::clone(service.cluster());
+    let paths = proxied_paths(&Dialects::builtin());
+    let mut bench = watching(
+        client_for(service, "demo", clock(), paths),
+        wide(),
+        &[Table::Pods],
+    );
+    bench.end(Table::Pods).await;
+    let drops = AtomicI64::new(0);
+    let faults = |change: fn(&mut Faults)| {
+        let mut faults = Faults {
+            watch_drops: u64::try_from(drops.fetch_add(1, Ordering::SeqCst) + 1).unwrap(),
+            ..Faults::default()
+        };
+        change(&mut faults);
+        cluster.set_faults(faults);
+    };
+    for (name, change) in [
+        ("drop", (|_| {}) as fn(&mut Faults)),
+        ("expired", |faults| faults.expired_watches = 1),
+        ("429", |faults| {
+            (faults.too_many, faults.retry_after_seconds) = (1, 1)
+        }),
+        ("500", |faults| faults.server_errors = 1),
+        ("html", |faults| faults.html = 1),
+    ] {
+        faults(change);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        // What happens now is seen, however the watch came back.
+        let mut changed = pod("nlp", "clip-0", "clip", "4");
+        changed["metadata"]["labels"]["seen"] = name.into();
+        cluster
+            .core()
+            .carry_out(Request::Write(Resource::Pods, changed));
+        cluster.announce();
+        bench
+            .until(name, |one| matches!(one, Observation::Pod(pod) if pod.labels.get("seen").is_some_and(|seen| &**seen == name)))
+            .await;
+    }
+    assert!(
+        !bench
+            .told
+            .iter()
+            .any(|one| matches!(one, Observation::Gone(..))),
+        "nothing is ever taken for gone"
+    );
+    // An expired token is told as a lack of rights, and recovered from.
+    faults(|faults| faults.tokens_expired = true);
+    let lost = bench.lost(Table::Pods).await;
+    assert!(
+        lost.kind == LostKind::Rights && lost.message.contains("401"),
+        "{}",
+        lost.message
+    );
+    cluster.set_faults(Faults {
+        watch_drops: 100,
+        ..Faults::default()
+    });
+    bench
+        .until("recovery", |one| {
+            matches!(
+                one,
+                Observation::Back(Table::Pods) | Observation::End(Table::Pods)
+            )
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_cluster_that_starts_anew_elsewhere_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = serve(folder.path(), 0).await;
+    let connection =
+        connect(choice(folder.path(), "sim-viewer"), clock(), [], false).expect("a config");
+    let mut bench = watching(connection, wide(), &[Table::Nodes]);
+    bench.end(Table::Nodes).await;
+    server.shutdown().await;
+    let lost = bench.lost(Table::Nodes).await;
+    assert_eq!(lost.kind, LostKind::Unreachable, "{}", lost.message);
+    // Another port, another CA, other tokens: only the kubeconfig is the same.
+    let _server = serve(folder.path(), 0).await;
+    bench.end(Table::Nodes).await;
+    let row = bench
+        .until("row", |one| matches!(one, Observation::Source(row) if &*row.name == "api nodes" && row.state == SourceState::Live))
+        .await;
+    drop(row);
+}
