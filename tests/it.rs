@@ -3,6 +3,8 @@
 mod catalog;
 mod checks;
 mod cli;
+#[path = "engine.rs"]
+mod engine;
 #[path = "exporter.rs"]
 mod exporter;
 #[path = "exporter_text.rs"]
@@ -20,8 +22,8 @@ mod history;
 mod keys;
 mod live;
 mod parts;
+mod readme;
 mod simapi;
 mod simrecorded;
 mod source;
 mod tidy;
-mod readme;

@@ -35,10 +35,7 @@ pub(super) async fn run(wire: Arc<Wire>, server: Arc<Api>, out: mpsc::Sender<Vec
         if asked.is_none_or(|at| now.since(at) >= EVERY.into()) {
             asked = Some(now);
             let (state, message) = match tokio::time::timeout(PATIENCE, server.version()).await {
-                Ok(Ok(version)) => (
-                    SourceState::Live,
-                    version.name().to_owned(),
-                ),
+                Ok(Ok(version)) => (SourceState::Live, version.name().to_owned()),
                 Ok(Err(error)) => (SourceState::Lost, words(&error)),
                 Err(_) => (
                     SourceState::Lost,

@@ -150,6 +150,17 @@ impl Packer {
         Class(class)
     }
 
+    /// What it would cost to place a pod of a class on a node as it is now, less being better and published scores
+    /// counting down from 0. Nothing where it does not fit.
+    ///
+    /// # Panics
+    /// Where the class or the node is another packer's.
+    pub fn cost(&self, class: Class, node: usize) -> Option<i64> {
+        let (costed, idle) = (&self.classes[class.0], &self.idle[node]);
+        fits(&costed.ask, &costed.accepts, idle)
+            .then(|| cost(self.policy, &self.demand, &costed.ask, idle))
+    }
+
     /// Places a pod of a class. Nothing where it fits nowhere.
     ///
     /// # Panics

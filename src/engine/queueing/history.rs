@@ -54,11 +54,11 @@ struct Runs {
 }
 
 impl Runs {
-    /// A prior without a scale: of four that reach a level, one finishes in it.
+    /// A prior without a scale: of four that reach a level, one finishes in it; of the first, which is wide, two.
     fn new() -> Self {
         let mut runs = Self {
             reached: [4; LEVELS],
-            finished: [1; LEVELS],
+            finished: std::array::from_fn(|level| if level == 0 { 2 } else { 1 }),
             time: std::array::from_fn(|level| (begins(level + 1) - begins(level)) / 2),
             news: 0,
             ranks: [0; LEVELS],
