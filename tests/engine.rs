@@ -248,7 +248,11 @@ fn wrong_use_ends_with_two_and_names_the_mend() {
             "--jobs jobs.csv --policy fgd",
             "unknown queueing policy `fgd`",
         ),
-        ("--jobs jobs.csv --inflate 1.3", "--pods"),
+        ("--jobs jobs.csv --inflate 1.3", "cannot be used with"),
+        (
+            "--nodes nodes.csv --pods pods.csv --devices 8",
+            "cannot be used with",
+        ),
         ("--jobs jobs.csv --devices 0", "0 is not in 1..=1000000"),
         (
             "--jobs jobs.csv --devices 8 --queues queues.csv",

@@ -44,28 +44,28 @@ pub struct Replay {
     #[arg(long, value_name = "CSV")]
     pub jobs: Option<PathBuf>,
     /// One pool of so many devices for all jobs; else as many as keep it seven tenths busy
-    #[arg(long, value_name = "N", requires = "jobs", conflicts_with = "queues",
+    #[arg(long, value_name = "N", requires = "jobs", conflicts_with_all = ["queues", "nodes"],
           value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub devices: Option<u64>,
     /// A queue with nodes of its own for each cluster: CSV with cluster, and nodes (of eight devices) or devices;
     /// jobs of other clusters are left out
-    #[arg(long, value_name = "CSV", requires = "jobs")]
+    #[arg(long, value_name = "CSV", requires = "jobs", conflicts_with = "nodes")]
     pub queues: Option<PathBuf>,
     /// Only jobs submitted at this time or later (2017-10-01, 2017-10-01T00:00:00Z)
-    #[arg(long, value_name = "TIME", requires = "jobs", value_parser = time)]
+    #[arg(long, value_name = "TIME", requires = "jobs", conflicts_with = "nodes", value_parser = time)]
     pub from: Option<Moment>,
     /// Only jobs submitted at this time or earlier
-    #[arg(long, value_name = "TIME", requires = "jobs", value_parser = time)]
+    #[arg(long, value_name = "TIME", requires = "jobs", conflicts_with = "nodes", value_parser = time)]
     pub until: Option<Moment>,
     /// Packing: best-fit, gpu-packing, gpu-clustering, dot-product, random, fgd, stokehold. Queueing: fifo,
     /// best-effort, easy, stokehold, stokehold-unknown (durations not known)
     #[arg(long, value_name = "POLICY", default_value = "stokehold")]
     pub policy: String,
     /// GPU that arrives in all, as a share of the cluster's (1.3, 130%); 0 leaves the list as it is [default: 1.3]
-    #[arg(long, value_name = "R", requires = "pods")]
+    #[arg(long, value_name = "R", requires = "pods", conflicts_with = "jobs")]
     pub inflate: Option<Share>,
     /// The most frequent specs that make up this share of the pods are typical (0.95, 95%) [default: 0.95]
-    #[arg(long, value_name = "R", requires = "pods")]
+    #[arg(long, value_name = "R", requires = "pods", conflicts_with = "jobs")]
     pub typical: Option<Share>,
     /// Orders pods and nodes, and draws what tops the list up; queueing has no randomness
     #[arg(long, value_name = "N", default_value_t = 42)]
