@@ -48,7 +48,7 @@ mod tests {
             cpu: 1,
             memory: 1,
             gpus: (at % 3) as u32,
-            milli: if at % 3 == 0 { 0 } else { 1_000 },
+            milli: if at.is_multiple_of(3) { 0 } else { 1_000 },
             models: Vec::new(),
         };
         (0..90).map(pod).collect()

@@ -99,7 +99,7 @@ proptest! {
         let setup = Setup { policy, inflate: Share::millionths(load), seed, ..Setup::default() };
         let mut replay = Replay::new(&nodes, &pods, setup).expect("has GPUs");
         let mut left = Left::of(&nodes);
-        while let Some(arrival) = replay.next() {
+        for arrival in replay.by_ref() {
             let pod = &pods[arrival.pod];
             let Some(spot) = arrival.spot else {
                 let refused = nodes.iter().zip(&left).any(|(node, left)| left.fits(node, pod));
