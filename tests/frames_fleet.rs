@@ -738,6 +738,28 @@ pub fn large() -> Facts {
     build(POOLS, 0)
 }
 
+/// The same with 130 minutes of history behind it, a gap of twenty minutes in them.
+pub fn with_past(mut facts: Facts) -> Facts {
+    let mut history = History::default();
+    for minute in (0..520).map(|quarter| 130.0 - f64::from(quarter) / 4.0) {
+        if (60.0..80.0).contains(&minute) {
+            continue;
+        }
+        let mut fleet = (*facts.fleet).clone();
+        fleet.at = NOW.minus(Duration::from_secs_f64(minute * 60.0));
+        let wave = 0.85 + 0.15 * (minute / 20.0).sin();
+        let mut pools = fleet.pools.to_vec();
+        for pool in &mut pools {
+            pool.util = pool.util.map(|util| (util * wave).min(1.0));
+        }
+        fleet.pools = pools.into();
+        let burn = facts.burn.total.burn.usd();
+        history.record(&fleet, &|_| (burn * wave, burn * 0.1));
+    }
+    facts.history = Arc::new(history);
+    facts
+}
+
 /// Two pools of a handful of nodes.
 pub fn small() -> Facts {
     let small = |plan: &PoolPlan, nodes| PoolPlan {

@@ -1,5 +1,12 @@
 //! The one integration-test binary.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::zombie_processes,
+    reason = "tests wait for real processes and look at the clock while they do; a failed unwrap fails the test"
+)]
+
 mod catalog;
 mod checks;
 mod cli;
@@ -17,6 +24,8 @@ mod frames;
 mod frames_fleet;
 #[path = "fuzz/exposition.rs"]
 mod fuzz_exposition;
+#[path = "fuzz/watch.rs"]
+mod fuzz_watch;
 mod history;
 #[path = "keys.rs"]
 mod keys;

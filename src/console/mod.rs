@@ -6,6 +6,7 @@ pub mod brush;
 pub mod color;
 pub mod commands;
 pub mod filter;
+mod filter_parse;
 pub mod frame;
 pub mod keys;
 pub mod listing;

@@ -61,6 +61,7 @@ struct Signals {
     hang_up: Signal,
     interrupt: Signal,
     stop: Signal,
+    resize: Signal,
 }
 
 impl Signals {
@@ -70,6 +71,7 @@ impl Signals {
             hang_up: signal(SignalKind::hangup())?,
             interrupt: signal(SignalKind::interrupt())?,
             stop: signal(SignalKind::from_raw(signal_hook::consts::SIGTSTP))?,
+            resize: signal(SignalKind::window_change())?,
         })
     }
 }
@@ -128,7 +130,7 @@ async fn drive(ui: &mut Ui, screen: &mut Screen, signals: &mut Signals) -> io::R
             event = events.next() => match event {
                 Some(Ok(event)) => {
                     (dirty, urgent) = (true, true);
-                    input(ui, screen, &event)
+                    input(ui, &event)
                 }
                 Some(Err(_)) | None => return Ok(End::Gone),
             },
@@ -136,6 +138,10 @@ async fn drive(ui: &mut Ui, screen: &mut Screen, signals: &mut Signals) -> io::R
             _ = signals.interrupt.recv() => return Ok(End::Interrupted),
             _ = signals.hang_up.recv() => return Ok(End::Gone),
             _ = signals.stop.recv() => vec![Effect::Suspend],
+            _ = signals.resize.recv() => {
+                (dirty, urgent) = (true, true);
+                resize(ui, screen)?
+            }
             written = screen.ready() => match written {
                 Ok(()) => Vec::new(),
                 Err(_) => return Ok(End::Gone),
@@ -182,7 +188,7 @@ fn frame(ui: &Ui, screen: &mut Screen) -> io::Result<Option<Duration>> {
     Ok(drawn.wake_after)
 }
 
-fn input(ui: &mut Ui, screen: &mut Screen, event: &Event) -> Vec<Effect> {
+fn input(ui: &mut Ui, event: &Event) -> Vec<Effect> {
     // Ages count from now, whatever else the key does.
     let mut effects = ui.app.update(Msg::Tick(ui.clock.now()));
     match event {
@@ -197,14 +203,17 @@ fn input(ui: &mut Ui, screen: &mut Screen, event: &Event) -> Vec<Effect> {
             }
         }
         Event::Paste(text) => effects.extend(ui.app.update(Msg::Paste(text.clone()))),
-        Event::Resize(width, height) => {
-            let (width, height) = ((*width).max(1), (*height).max(1));
-            screen.reset(Rect::new(0, 0, width, height));
-            effects.extend(ui.app.update(Msg::Resize(width, height)));
-        }
-        Event::FocusGained | Event::FocusLost => {}
+        // The signal tells: this event gets lost when a key comes with it.
+        Event::Resize(..) | Event::FocusGained | Event::FocusLost => {}
     }
     effects
+}
+
+/// Takes the terminal's new size; whatever it shows now is drawn over.
+fn resize(ui: &mut Ui, screen: &mut Screen) -> io::Result<Vec<Effect>> {
+    let area = size()?;
+    screen.reset(area);
+    Ok(ui.app.update(Msg::Resize(area.width, area.height)))
 }
 
 fn perform(

@@ -10,10 +10,11 @@ use tower::{BoxError, Layer, Service};
 
 use crate::base::Name;
 
+use super::counted::Counted;
 use super::gate::ReadGate;
 use super::kubeconfig::{Choice, ConfigFault, resolve};
 use super::login::Login;
-use super::wire::{Clock, Counted, Wire};
+use super::wire::{Clock, Wire};
 
 /// A way to a cluster, for reading.
 #[derive(Clone)]

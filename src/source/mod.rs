@@ -3,8 +3,9 @@
 //! [`start`] runs one task a table, one for the exporters and one that watches over the connection; all end when
 //! what it gives is dropped. Nothing here decides anything: whatever is seen, lost or refused is told.
 
-mod carried;
+pub mod carried;
 pub mod client;
+pub mod counted;
 pub mod gate;
 pub mod kubeconfig;
 pub mod kubernetes;

@@ -15,6 +15,9 @@ use super::wire::{Class, Wire};
 /// The server is asked for its version this often.
 const EVERY: Duration = Duration::from_secs(30);
 
+/// A server that does not answer is asked this often: the others wait for it to return.
+const WHEN_LOST: Duration = Duration::from_secs(4);
+
 /// The clock and the counts are looked at this often.
 const LOOK: Duration = Duration::from_secs(2);
 
@@ -29,10 +32,11 @@ pub(super) async fn run(wire: Arc<Wire>, server: Arc<Api>, out: mpsc::Sender<Vec
     let mut told: Option<i64> = None;
     let mut errors = 0;
     let mut asked = None;
+    let mut every = EVERY;
     loop {
         let now = wire.local();
         let mut batch = Vec::new();
-        if asked.is_none_or(|at| now.since(at) >= EVERY.into()) {
+        if asked.is_none_or(|at| now.since(at) >= every.into()) {
             asked = Some(now);
             let (state, message) = match tokio::time::timeout(PATIENCE, server.version()).await {
                 Ok(Ok(version)) => (SourceState::Live, version.name().to_owned()),
@@ -46,6 +50,11 @@ pub(super) async fn run(wire: Arc<Wire>, server: Arc<Api>, out: mpsc::Sender<Vec
                 ),
             };
             errors += u64::from(state == SourceState::Lost);
+            every = if state == SourceState::Lost {
+                WHEN_LOST
+            } else {
+                EVERY
+            };
             let figures = wire.figures(Class::Server);
             batch.push(Observation::Source(SourceHealth {
                 name: Name::new("api"),

@@ -8,9 +8,9 @@ use crate::base::name::printable;
 use crate::cluster::table;
 use crate::fleet::observe::{LostKind, Table};
 
+use super::counted::{NotKubernetes, Silent};
 use super::gate::Refused;
 use super::login::LoginFailed;
-use super::wire::{NotKubernetes, Silent};
 
 /// A request that failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -236,21 +236,21 @@ pub fn clipped(text: &str) -> String {
     out
 }
 
+const REFUSED: &str = "connection refused: nothing listens at the server's address; is the API server up, and the address in the kubeconfig right?";
+const CLOSED: &str =
+    "the connection was closed before an answer came; is the API server restarting?";
+const LATE: &str =
+    "no answer in time; is the server's address reachable from here (VPN, firewall)?";
+
 fn of_io(error: &std::io::Error) -> Option<String> {
     use std::io::ErrorKind;
     let words = match error.kind() {
-        ErrorKind::ConnectionRefused => {
-            "connection refused: nothing listens at the server's address; is the API server up, and the address in the kubeconfig right?"
-        }
+        ErrorKind::ConnectionRefused => REFUSED,
         ErrorKind::ConnectionReset
         | ErrorKind::ConnectionAborted
         | ErrorKind::BrokenPipe
-        | ErrorKind::UnexpectedEof => {
-            "the connection was closed before an answer came; is the API server restarting?"
-        }
-        ErrorKind::TimedOut => {
-            "no answer in time; is the server's address reachable from here (VPN, firewall)?"
-        }
+        | ErrorKind::UnexpectedEof => CLOSED,
+        ErrorKind::TimedOut => LATE,
         ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable => {
             "no route to the server's address; is the network or VPN up?"
         }
@@ -262,7 +262,20 @@ fn of_io(error: &std::io::Error) -> Option<String> {
 /// Failures that only their text tells apart.
 fn of_text(text: &str) -> String {
     let lower = text.to_ascii_lowercase();
-    if lower.contains("dns error")
+    let any = |parts: &[&str]| parts.iter().any(|part| lower.contains(part));
+    if any(&["connection refused"]) {
+        REFUSED.to_owned()
+    } else if any(&[
+        "connection reset",
+        "broken pipe",
+        "unexpected eof",
+        "connection closed",
+        "end of file before",
+    ]) {
+        CLOSED.to_owned()
+    } else if any(&["timed out", "deadline has elapsed"]) {
+        LATE.to_owned()
+    } else if lower.contains("dns error")
         || lower.contains("failed to lookup")
         || lower.contains("name or service not known")
     {

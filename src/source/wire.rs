@@ -5,17 +5,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures::future::BoxFuture;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderMap, RETRY_AFTER};
-use http::{Request, Response};
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, Limited};
+use http::Response;
+use http::header::{DATE, HeaderMap, RETRY_AFTER};
 use tokio::sync::watch;
-use tower::{BoxError, Layer, Service};
 
 use crate::base::Moment;
 use crate::cluster::table;
@@ -65,9 +59,6 @@ impl Class {
 
 /// Seconds over which calls are counted.
 const WINDOW: usize = 60;
-
-/// How long the server may take until it begins to answer.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A watch that lived shorter than this ended too soon.
 const HASTY: Duration = Duration::from_secs(5);
@@ -141,6 +132,8 @@ pub struct Figures {
 struct Inner {
     classes: BTreeMap<Class, ClassState>,
     total: Calls,
+    /// The last request got no answer at all.
+    down: bool,
     skew_ms: Option<i64>,
     /// The latest Date of any answer.
     date: Option<Moment>,
@@ -163,6 +156,8 @@ pub struct Wire {
     epoch: AtomicU64,
     inner: Mutex<Inner>,
     opened: watch::Sender<u64>,
+    /// Grows when the server answers again after it did not.
+    returned: watch::Sender<u64>,
 }
 
 impl fmt::Debug for Wire {
@@ -180,11 +175,13 @@ impl Wire {
             inner: Mutex::new(Inner {
                 classes: BTreeMap::new(),
                 total: Calls::default(),
+                down: false,
                 skew_ms: None,
                 date: None,
                 pinned: false,
             }),
             opened: watch::Sender::new(0),
+            returned: watch::Sender::new(0),
         })
     }
 
@@ -269,8 +266,22 @@ impl Wire {
         }
     }
 
+    /// Completes when the server answers again after it did not.
+    pub async fn returned(&self) {
+        let mut changes = self.returned.subscribe();
+        if changes.changed().await.is_err() {
+            // The sender lives in `self`: it cannot be gone.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// A request got no answer.
+    pub(super) fn unanswered(&self) {
+        self.inner().down = true;
+    }
+
     /// Counts a request and says how long it must be held back first.
-    fn before(&self, class: Class, watches: bool) -> Duration {
+    pub(super) fn before(&self, class: Class, watches: bool) -> Duration {
         let now = self.local();
         let mut inner = self.inner();
         inner.total.count(now);
@@ -294,7 +305,7 @@ impl Wire {
         }
     }
 
-    fn after<B>(&self, class: Class, watches: bool, sent: Moment, answer: &Response<B>) {
+    pub(super) fn after<B>(&self, class: Class, watches: bool, sent: Moment, answer: &Response<B>) {
         let now = self.local();
         let mut inner = self.inner();
         let took = now.since(sent).millis();
@@ -319,14 +330,18 @@ impl Wire {
         } else if let Some(wait) = retry_after(answer.headers()) {
             state.retry_at = Some(now.plus(wait));
         }
+        let returned = std::mem::take(&mut inner.down);
         drop(inner);
+        if returned {
+            self.returned.send_modify(|count| *count += 1);
+        }
         if watches && status.is_success() {
             self.opened.send_modify(|count| *count += 1);
         }
     }
 
     /// Bytes of an answer have come in.
-    fn alive(&self, class: Class) {
+    pub(super) fn alive(&self, class: Class) {
         let now = self.now();
         self.inner().classes.entry(class).or_default().last_ok = Some(now);
     }
@@ -372,177 +387,6 @@ fn http_date(text: &str) -> Option<Moment> {
         + 1;
     (zone == "GMT").then_some(())?;
     Moment::parse(&format!("{year}-{month:02}-{day:0>2}T{time}Z"))
-}
-
-/// An answer that does not come from a Kubernetes API server.
-#[derive(Debug)]
-pub struct NotKubernetes {
-    /// Its content type.
-    pub content_type: String,
-}
-
-impl fmt::Display for NotKubernetes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the server answered with {} where JSON was due",
-            self.content_type
-        )
-    }
-}
-
-impl std::error::Error for NotKubernetes {}
-
-/// An answer that did not come.
-#[derive(Debug)]
-pub struct Silent;
-
-impl fmt::Display for Silent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the server accepted the request and did not answer within {} s",
-            PATIENCE.as_secs()
-        )
-    }
-}
-
-impl std::error::Error for Silent {}
-
-/// The layer that counts.
-#[derive(Clone, Debug)]
-pub struct Counted {
-    wire: Arc<Wire>,
-}
-
-impl Counted {
-    /// A layer that writes into `wire`.
-    pub fn new(wire: Arc<Wire>) -> Self {
-        Self { wire }
-    }
-}
-
-impl<S> Layer<S> for Counted {
-    type Service = CountedService<S>;
-    fn layer(&self, inner: S) -> CountedService<S> {
-        CountedService {
-            inner,
-            wire: Arc::clone(&self.wire),
-        }
-    }
-}
-
-/// A service whose requests are counted.
-#[derive(Clone, Debug)]
-pub struct CountedService<S> {
-    inner: S,
-    wire: Arc<Wire>,
-}
-
-/// A body whose arrival is noted.
-pub type NotedBody = UnsyncBoxBody<Bytes, BoxError>;
-
-impl<S, Q, B> Service<Request<Q>> for CountedService<S>
-where
-    S: Service<Request<Q>, Response = Response<B>> + Clone + Send + 'static,
-    S::Error: Into<BoxError>,
-    S::Future: Send,
-    Q: Send + 'static,
-    B: hyper::body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<BoxError>,
-{
-    type Response = Response<NotedBody>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Response<NotedBody>, BoxError>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(context).map_err(Into::into)
-    }
-
-    fn call(&mut self, request: Request<Q>) -> Self::Future {
-        // The clone that was polled ready is the one to call.
-        let fresh = self.inner.clone();
-        let mut inner = std::mem::replace(&mut self.inner, fresh);
-        let wire = Arc::clone(&self.wire);
-        Box::pin(async move {
-            let class = Class::of(request.uri().path());
-            let watches = request.uri().query().is_some_and(|query| {
-                query
-                    .split('&')
-                    .any(|pair| matches!(pair, "watch=true" | "watch=1"))
-            });
-            let wait = wire.before(class, watches);
-            if !wait.is_zero() {
-                tokio::time::sleep(wait).await;
-            }
-            let sent = wire.local();
-            let answer = tokio::time::timeout(PATIENCE, inner.call(request))
-                .await
-                .map_err(|_| BoxError::from(Silent))?
-                .map_err(Into::into)?;
-            wire.after(class, watches, sent, &answer);
-            if class != Class::Proxy {
-                if !answer.status().is_success() {
-                    return Ok(explained(answer).await);
-                }
-                refuse_pages(answer.headers())?;
-            }
-            let arrived = Arc::clone(&wire);
-            Ok(answer.map(|body| {
-                body.map_err(Into::into)
-                    .map_frame(move |frame| {
-                        arrived.alive(class);
-                        frame
-                    })
-                    .boxed_unsync()
-            }))
-        })
-    }
-}
-
-/// More of an error than this explains nothing.
-const LARGEST_ERROR: usize = 64 << 10;
-
-/// An error whose body is a Status with the answer's own code, whatever was sent: what stands between us and the
-/// API server answers in forms of its own.
-async fn explained<B>(answer: Response<B>) -> Response<NotedBody>
-where
-    B: hyper::body::Body<Data = Bytes> + Send + 'static,
-{
-    let (mut parts, body) = answer.into_parts();
-    let body = tokio::time::timeout(
-        Duration::from_secs(10),
-        Limited::new(Box::pin(body).map_err(|_| "broken off"), LARGEST_ERROR).collect(),
-    )
-    .await
-    .ok()
-    .and_then(Result::ok)
-    .map(|body| body.to_bytes())
-    .unwrap_or_default();
-    let mut status = serde_json::from_slice::<serde_json::Value>(&body)
-        .ok()
-        .filter(|value| value.get("kind").is_some_and(|kind| kind == "Status"))
-        .unwrap_or_else(
-            || serde_json::json!({"kind": "Status", "message": String::from_utf8_lossy(&body)}),
-        );
-    status["code"] = parts.status.as_u16().into();
-    parts.headers.remove(CONTENT_LENGTH);
-    let text = Full::new(Bytes::from(status.to_string()));
-    Response::from_parts(parts, text.map_err(|never| match never {}).boxed_unsync())
-}
-
-/// A login page or a proxy's greeting comes with status 200 and HTML.
-fn refuse_pages(headers: &HeaderMap) -> Result<(), NotKubernetes> {
-    let content_type = headers
-        .get(CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or("");
-    if content_type.to_ascii_lowercase().contains("html") {
-        return Err(NotKubernetes {
-            content_type: content_type.to_owned(),
-        });
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
@@ -274,55 +273,60 @@ async fn a_team_sees_its_namespace_and_is_told_what_it_may_not() {
 
 #[tokio::test]
 async fn every_fault_passes_and_nothing_is_lost() {
-    let service = embed(Rack::boxed(), clock(), 1.0, 1).expect("a cluster");
-    let cluster = Arc::clone(service.cluster());
-    let paths = proxied_paths(&Dialects::builtin());
-    let mut bench = watching(
-        client_for(service, "demo", clock(), paths),
-        wide(),
-        &[Table::Pods],
-    );
-    bench.end(Table::Pods).await;
-    let drops = AtomicI64::new(0);
-    let faults = |change: fn(&mut Faults)| {
-        let mut faults = Faults {
-            watch_drops: u64::try_from(drops.fetch_add(1, Ordering::SeqCst) + 1).unwrap(),
-            ..Faults::default()
-        };
-        change(&mut faults);
-        cluster.set_faults(faults);
-    };
-    for (name, change) in [
-        ("drop", (|_| {}) as fn(&mut Faults)),
+    type Fault = fn(&mut Faults);
+    let faults: [(&str, Fault); 5] = [
+        ("drop", |_| {}),
         ("expired", |faults| faults.expired_watches = 1),
         ("429", |faults| {
             (faults.too_many, faults.retry_after_seconds) = (1, 1)
         }),
         ("500", |faults| faults.server_errors = 1),
         ("html", |faults| faults.html = 1),
-    ] {
-        faults(change);
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        // What happens now is seen, however the watch came back.
-        let mut changed = pod("nlp", "clip-0", "clip", "4");
-        changed["metadata"]["labels"]["seen"] = name.into();
-        cluster
-            .core()
-            .carry_out(Request::Write(Resource::Pods, changed));
-        cluster.announce();
-        bench
-            .until(name, |one| matches!(one, Observation::Pod(pod) if pod.labels.get("seen").is_some_and(|seen| &**seen == name)))
-            .await;
-    }
-    assert!(
-        !bench
-            .told
-            .iter()
-            .any(|one| matches!(one, Observation::Gone(..))),
-        "nothing is ever taken for gone"
-    );
-    // An expired token is told as a lack of rights, and recovered from.
-    faults(|faults| faults.tokens_expired = true);
+    ];
+    futures::future::join_all(faults.map(|(name, change)| passes(name, change))).await;
+}
+
+/// A watch that is dropped into this fault comes back, and tells what happened meanwhile.
+async fn passes(name: &str, change: fn(&mut Faults)) {
+    let service = embed(Rack::boxed(), clock(), 1.0, 1).expect("a cluster");
+    let cluster = Arc::clone(service.cluster());
+    let connection = client_for(service, "demo", clock(), []);
+    let mut bench = watching(connection, wide(), &[Table::Pods]);
+    bench.end(Table::Pods).await;
+    let mut faults = Faults {
+        watch_drops: 1,
+        ..Faults::default()
+    };
+    change(&mut faults);
+    cluster.set_faults(faults);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let mut changed = pod("nlp", "clip-0", "clip", "4");
+    changed["metadata"]["labels"]["seen"] = name.into();
+    cluster
+        .core()
+        .carry_out(Request::Write(Resource::Pods, changed));
+    cluster.announce();
+    let seen = |one: &Observation| matches!(one, Observation::Pod(pod) if pod.labels.get("seen").is_some_and(|seen| &**seen == name));
+    bench.until(name, seen).await;
+    let gone = bench
+        .told
+        .iter()
+        .any(|one| matches!(one, Observation::Gone(..)));
+    assert!(!gone, "{name}: nothing is taken for gone");
+}
+
+#[tokio::test]
+async fn an_expired_token_is_a_lack_of_rights_and_recovered_from() {
+    let service = embed(Rack::boxed(), clock(), 1.0, 1).expect("a cluster");
+    let cluster = Arc::clone(service.cluster());
+    let connection = client_for(service, "demo", clock(), []);
+    let mut bench = watching(connection, wide(), &[Table::Pods]);
+    bench.end(Table::Pods).await;
+    cluster.set_faults(Faults {
+        tokens_expired: true,
+        watch_drops: 1,
+        ..Faults::default()
+    });
     let lost = bench.lost(Table::Pods).await;
     assert!(
         lost.kind == LostKind::Rights && lost.message.contains("401"),
@@ -330,7 +334,7 @@ async fn every_fault_passes_and_nothing_is_lost() {
         lost.message
     );
     cluster.set_faults(Faults {
-        watch_drops: 100,
+        watch_drops: 1,
         ..Faults::default()
     });
     bench

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::{FutureExt, Stream, StreamExt};
 use kube::runtime::watcher::{self, Event};
-use kube::{Api, Client};
+use kube::{Api, Client, Resource};
 use tokio::sync::mpsc;
 
 use crate::base::{Moment, Names};
@@ -118,6 +118,7 @@ struct Follower<'s> {
     /// The trouble that was told of, until it is over.
     lost: Option<Lost>,
     failed_at: Option<Moment>,
+    met: Option<What>,
     attempt: u32,
     unreadable: u32,
     /// Lists that began since the last one that ended.
@@ -125,6 +126,10 @@ struct Follower<'s> {
     errors: u64,
     skipped: u64,
     narrowed: Option<String>,
+    widen_at: Option<Moment>,
+    /// All namespaces have been listed: a refusal now is a passing one.
+    wide_listed: bool,
+    awaits_return: bool,
     streams: bool,
     row_at: Option<Moment>,
 }
@@ -139,12 +144,16 @@ impl<'s> Follower<'s> {
             phase: Phase::New,
             lost: None,
             failed_at: None,
+            met: None,
             attempt: 0,
             unreadable: 0,
             hollow: 0,
             errors: 0,
             skipped: 0,
             narrowed: None,
+            widen_at: None,
+            wide_listed: false,
+            awaits_return: false,
             streams: true,
             row_at: None,
         }
@@ -248,6 +257,10 @@ impl<'s> Follower<'s> {
                 Ok(None) => return Ok(Exit::Restart(Duration::from_secs(1))),
                 Err(_) if !listing => {
                     self.row_when_due().await?;
+                    if self.may_widen(&Carried::<T>::url_path(&kind, None)).await {
+                        self.narrowed = None;
+                        return Ok(Exit::Restart(Duration::ZERO));
+                    }
                     continue;
                 }
                 Err(_) if streams => return Ok(Exit::PlainLists),
@@ -329,6 +342,7 @@ impl<'s> Follower<'s> {
             Event::InitDone => {
                 self.phase = Phase::Watching;
                 self.hollow = 0;
+                self.wide_listed |= self.narrowed.is_none();
                 self.lost = None;
                 self.row_at = None;
                 self.batch.push(Observation::End(self.table));
@@ -408,7 +422,7 @@ impl<'s> Follower<'s> {
             What::Missing if !table::place(self.table).group.is_empty() => {
                 return Ok(Some(Exit::Absent));
             }
-            What::Forbidden if wide => {
+            What::Forbidden if wide && !self.wide_listed => {
                 if let Namespaces::All { otherwise } = &self.shared.namespaces {
                     return Ok(Some(Exit::Narrow(otherwise.clone())));
                 }

@@ -24,6 +24,9 @@ const REFUSED_EVERY: Duration = Duration::from_secs(60);
 /// A failure this long ago is forgiven: the next one waits shortly again.
 const FORGIVEN: Duration = Duration::from_secs(60);
 
+/// Where only one namespace may be seen, all of them are tried again after this time.
+const WIDEN_EVERY: Duration = Duration::from_secs(300);
+
 impl Follower<'_> {
     /// How long to wait before the next try: longer with each that comes soon after the last.
     pub(super) fn again(&mut self) -> Duration {
@@ -42,6 +45,10 @@ impl Follower<'_> {
 
     /// Counts a failure, tells of it where it is time to, and says how long to wait.
     pub(super) async fn fail(&mut self, trouble: &Trouble) -> Result<Duration, Deaf> {
+        // Another trouble than the last is met afresh.
+        if self.met.replace(trouble.what) != Some(trouble.what) {
+            self.attempt = 0;
+        }
         let own = self.again();
         self.errors += 1;
         // A busy server mostly answers the second or third time: until then nothing is lost.
@@ -75,8 +82,10 @@ impl Follower<'_> {
             .into_iter()
             .chain(trouble.retry_after)
             .max();
+        self.awaits_return = trouble.what == What::Unreachable;
         let own = match trouble.what {
-            What::Forbidden => REFUSED_EVERY,
+            // A server that has just started refuses everybody until it has read its roles.
+            What::Forbidden if self.attempt > 5 => REFUSED_EVERY,
             _ => own,
         };
         Ok(asked.map_or(own, |asked| asked.max(own)))
@@ -106,12 +115,25 @@ impl Follower<'_> {
         self.pause(ABSENT_EVERY).await
     }
 
-    /// Waits, unless nobody listens any more.
+    /// Waits; after no answer at all only until the server answers anybody again. Ends early when nobody listens.
     pub(super) async fn pause(&mut self, wait: Duration) -> Result<(), Deaf> {
+        let awaits = std::mem::take(&mut self.awaits_return);
+        let returned = async {
+            match awaits {
+                true => self.shared.wire.returned().await,
+                false => std::future::pending().await,
+            }
+        };
         tokio::select! {
-            () = tokio::time::sleep(wait) => Ok(()),
-            () = self.shared.out.closed() => Err(Deaf),
+            () = tokio::time::sleep(wait) => return Ok(()),
+            () = returned => {}
+            () = self.shared.out.closed() => return Err(Deaf),
         }
+        // Not all at once, and afresh: what comes now is another trouble.
+        self.attempt = 0;
+        let now = self.shared.wire.local().millis();
+        tokio::time::sleep(backoff(2, (self.table, now))).await;
+        Ok(())
     }
 
     pub(super) async fn flush(&mut self) -> Result<(), Deaf> {
@@ -132,6 +154,28 @@ impl Follower<'_> {
             self.flush().await?;
         }
         Ok(())
+    }
+
+    /// Once in a while, where only one namespace is shown: may we see all of them by now?
+    pub(super) async fn may_widen(&mut self, all: &str) -> bool {
+        let now = self.shared.wire.local();
+        let due = self.narrowed.is_some() && self.widen_at.is_none_or(|at| now >= at);
+        if !due {
+            return false;
+        }
+        let first = self.widen_at.is_none();
+        self.widen_at = Some(now.plus(WIDEN_EVERY));
+        if first {
+            return false;
+        }
+        let Ok(request) = http::Request::get(format!("{all}?limit=1")).body(Vec::new()) else {
+            return false;
+        };
+        let asked = self.shared.client.request_text(request);
+        matches!(
+            tokio::time::timeout(Duration::from_secs(10), asked).await,
+            Ok(Ok(_))
+        )
     }
 
     /// The table's row under `sources`.
