@@ -30,7 +30,7 @@ fn pods() -> impl Strategy<Value = Vec<Pod>> {
     let milli = prop::sample::select(vec![100, 250, 500, 810, 1_000, 1_000, 1_000]);
     let models = prop::collection::btree_set(model(), 0..3);
     let pod = (0_i64..5, 0_i64..5, 0_u32..4, milli, models);
-    prop::collection::vec(pod, 1..60).prop_map(|pods| {
+    prop::collection::vec(pod, 1..36).prop_map(|pods| {
         let named = |(at, (cpu, memory, gpus, milli, models)): (
             usize,
             (i64, i64, u32, i32, BTreeSet<String>),

@@ -258,7 +258,7 @@ fn figures_are_nearest_ranks() {
 fn crowds() -> impl Strategy<Value = Vec<Job>> {
     let devices = prop::sample::select(vec![1, 1, 1, 2, 3, 4, 8, 9, 16, 20]);
     let one = (0_i64..2_000, devices, 1_i64..3_000);
-    prop::collection::vec(one, 1..60).prop_map(|jobs| {
+    prop::collection::vec(one, 1..40).prop_map(|jobs| {
         let mut jobs: Vec<Job> = jobs
             .into_iter()
             .map(|(at, devices, time)| job(at, devices, time))
