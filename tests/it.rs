@@ -10,6 +10,8 @@
 mod catalog;
 mod checks;
 mod cli;
+#[path = "engine.rs"]
+mod engine;
 #[path = "exporter.rs"]
 mod exporter;
 #[path = "exporter_text.rs"]
