@@ -113,7 +113,12 @@ impl<'a> Value<'a> {
 /// Orders words so that `node-2` comes before `node-10`.
 pub fn natural(a: &str, b: &str) -> Ordering {
     let (a, b) = (a.as_bytes(), b.as_bytes());
-    let (mut i, mut j) = (0, 0);
+    // Names of one pool share most of their letters: skip to where they part, back to the begin of a number.
+    let mut shared = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    while shared > 0 && a[shared - 1].is_ascii_digit() {
+        shared -= 1;
+    }
+    let (mut i, mut j) = (shared, shared);
     while i < a.len() && j < b.len() {
         if a[i].is_ascii_digit() && b[j].is_ascii_digit() {
             let run = |text: &[u8], from: usize| {
@@ -294,6 +299,9 @@ mod tests {
             names,
             ["a", "node-", "node-02", "node-2", "node-2b", "node-10"]
         );
+        assert_eq!(natural("r1-9", "r1-10"), Ordering::Less);
+        assert_eq!(natural("r10-1", "r1-2"), Ordering::Greater);
+        assert_eq!(natural("x100", "x100"), Ordering::Equal);
     }
 
     #[test]
