@@ -331,7 +331,7 @@ pub(super) const QUEUES: [QueueSpec; 7] = [
         2,
         &[
             (H100, GPU, 0.75, None, Some(0.25)),
-            (A100, GPU, 0.25, Some(0.0625), None),
+            (A100, GPU, 0.17, Some(0.0625), None),
             (V5P, TPU, 0.5, None, None),
             (V6E, TPU, 0.25, None, None),
         ],
@@ -353,7 +353,7 @@ pub(super) const QUEUES: [QueueSpec; 7] = [
         1,
         &[
             (H100, GPU, 0.09375, Some(0.0625), None),
-            (A100, GPU, 0.125, Some(0.125), None),
+            (A100, GPU, 0.1, Some(0.0625), None),
             (V5P, TPU, 1.0, None, None),
             (V6E, TPU, 0.125, None, None),
         ],
@@ -364,7 +364,7 @@ pub(super) const QUEUES: [QueueSpec; 7] = [
         1,
         &[
             (H100, GPU, 0.125, Some(0.125), None),
-            (A100, GPU, 0.25, Some(0.125), None),
+            (A100, GPU, 0.2, Some(0.0625), None),
             (V5P, TPU, 0.125, None, None),
             (V6E, TPU, 0.25, None, None),
             (MIG, MIG1, 0.25, Some(0.1), None),
@@ -376,7 +376,7 @@ pub(super) const QUEUES: [QueueSpec; 7] = [
         3,
         &[
             (H100, GPU, 0.25, Some(0.0), None),
-            (A100, GPU, 0.125, Some(0.0), None),
+            (A100, GPU, 0.0625, Some(0.0), None),
         ],
     ),
     (
@@ -393,7 +393,7 @@ pub(super) const QUEUES: [QueueSpec; 7] = [
         "lab",
         1,
         &[
-            (A100, GPU, 0.0625, None, None),
+            (A100, GPU, 0.04, None, None),
             (MI300X, "amd.com/gpu", 1.0, None, None),
             (MIG, MIG1, 0.5, None, None),
             (MIG, MIG2, 1.0, None, None),

@@ -351,7 +351,7 @@ impl World {
             self.begin(draft, since);
         }
         if self.has(H100, 8) {
-            let quota = self.part(H100, 128) * 2;
+            let quota = self.part(H100, 40);
             let draft = Draft::new("research", "scaling-law-xxl", Kind::JobSet)
                 .by("chidi")
                 .queue("research")

@@ -385,7 +385,8 @@ fn base_labels(node: &Node) -> Labels {
             &mut labels,
             &[
                 ("node.cluster.x-k8s.io/pool", spec.name),
-                ("node.cluster.x-k8s.io/tenure", "owned"),
+                ("stokehold.dev/pool", spec.name),
+                ("stokehold.dev/billing", "owned"),
             ],
         ),
     }
@@ -453,7 +454,12 @@ fn tpu_labels(labels: &mut Labels, node: &Node, provisioning: &str) {
     } else {
         put(
             labels,
-            &[("cloud.google.com/reservation-name", "tpu-v5p-2026")],
+            &[
+                ("cloud.google.com/reservation-name", "tpu-v5p-2026"),
+                // Each slice is a GKE node pool; what the operator calls the pool is all of them.
+                ("stokehold.dev/pool", spec.name),
+                ("stokehold.dev/billing", "reserved"),
+            ],
         );
     }
 }

@@ -171,7 +171,8 @@ fn an_evicted_replica_comes_back_elsewhere_and_the_budget_counts() {
             .unwrap_or(-1)
     };
     assert_eq!(allowed(&during), allowed(&before) - 1);
-    cluster.wait(200);
+    // Before the first spot machine is reclaimed.
+    cluster.wait(130);
     assert!(cluster.get(Resource::Pods, "prod", name(&victim)).is_none());
     let after = cluster
         .get(Resource::PodDisruptionBudgets, "prod", "search-embed")
