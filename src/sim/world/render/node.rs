@@ -381,14 +381,7 @@ fn base_labels(node: &Node) -> Labels {
             ],
         ),
         Origin::Gke(provisioning) => tpu_labels(&mut labels, node, provisioning),
-        Origin::Metal => put(
-            &mut labels,
-            &[
-                ("node.cluster.x-k8s.io/pool", spec.name),
-                ("stokehold.dev/pool", spec.name),
-                ("stokehold.dev/billing", "owned"),
-            ],
-        ),
+        Origin::Metal => put(&mut labels, &[("node.cluster.x-k8s.io/pool", spec.name)]),
     }
     put(&mut labels, &spec.operator_labels());
     match spec.vendor {
@@ -454,12 +447,7 @@ fn tpu_labels(labels: &mut Labels, node: &Node, provisioning: &str) {
     } else {
         put(
             labels,
-            &[
-                ("cloud.google.com/reservation-name", "tpu-v5p-2026"),
-                // Each slice is a GKE node pool; what the operator calls the pool is all of them.
-                ("stokehold.dev/pool", spec.name),
-                ("stokehold.dev/billing", "reserved"),
-            ],
+            &[("cloud.google.com/reservation-name", "tpu-v5p-2026")],
         );
     }
 }
