@@ -35,4 +35,5 @@ mod readme;
 mod simapi;
 mod simrecorded;
 mod source;
+mod steady;
 mod tidy;
