@@ -128,8 +128,10 @@ pub async fn run(
     let mut batches: Vec<Vec<Observation>> = Vec::new();
     let mut dirty = false;
     let mut last = Instant::now();
+    // A fleet that is costly to publish is published less often: never more than a fifth of the time.
+    let mut spacing = SPACING;
     loop {
-        let next = if dirty { last + SPACING } else { last + TICK };
+        let next = if dirty { last + spacing } else { last + TICK };
         tokio::select! {
             count = seen.recv_many(&mut batches, 64) => {
                 if count == 0 {
@@ -138,15 +140,17 @@ pub async fn run(
                 for observation in batches.drain(..).flatten() {
                     dirty |= store.apply(observation);
                 }
-                if last.elapsed() < SPACING {
+                if last.elapsed() < spacing {
                     continue;
                 }
             }
             () = sleep_until(next) => {}
         }
+        let begun = Instant::now();
         let facts = tokio::task::block_in_place(|| store.publish(clock.now()));
         dirty = false;
         last = Instant::now();
+        spacing = SPACING.max((last - begun) * 4);
         if out.send(Some(Arc::new(facts))).is_err() {
             break;
         }
