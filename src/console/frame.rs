@@ -75,7 +75,7 @@ fn width(brush: &Brush<'_>, piece: &Piece) -> u16 {
 
 fn draw_header(app: &App, brush: &mut Brush<'_>, line: Rect) {
     brush.ground(line, Role::Panel);
-    let wide = line.width >= 150;
+    let wide = line.width >= 160;
     let (muted, title) = (brush.ink.fg(Role::Muted), brush.ink.fg(Role::Title));
     let accent = brush.ink.bold(Role::Accent);
     let blue = brush.ink.bold(Role::IdleMoney);
