@@ -5,6 +5,7 @@ pub mod cli;
 pub mod cluster;
 pub mod console;
 pub mod cost;
+pub mod engine;
 pub mod exporter;
 pub mod fleet;
 pub mod report;

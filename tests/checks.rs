@@ -177,15 +177,17 @@ const CASES: &[Case] = &[
     },
     Case {
         code: "idle-allocated",
-        fire: |parts, _| (0..8).for_each(|index| parts.device(0, index).idle_since = Some(start())),
-        // Idle, but since a moment ago only.
+        fire: |parts, _| (0..8).for_each(|index| rest(parts, index, start())),
+        // Idle, but since a moment ago only; and one that rests by its own count, but draws power.
         calm: |parts, _| {
             let since = parts.now.minus(Duration::from_secs(1200));
-            parts.device(0, 1).idle_since = Some(since);
+            rest(parts, 1, since);
+            rest(parts, 2, start());
+            parts.set(0, 2, Signal::Power, 400.0);
         },
         gap: |parts, _| {
+            rest(parts, 1, start());
             parts.blind();
-            parts.device(0, 1).idle_since = Some(start());
         },
     },
     Case {
@@ -253,6 +255,13 @@ fn condition(parts: &mut Parts, kind: &str, status: Option<bool>, reason: &str) 
         message: Name::from("the agent says so"),
         since: None,
     }];
+}
+
+/// A held device that does nothing.
+fn rest(parts: &mut Parts, index: usize, since: Moment) {
+    parts.set(0, index, Signal::Util, 0.0);
+    parts.set(0, index, Signal::Power, 95.0);
+    parts.device(0, index).idle_since = Some(since);
 }
 
 fn end_pod(parts: &mut Parts, at: Moment) {
@@ -595,6 +604,25 @@ fn a_check_that_is_off_is_silent_and_forgets() {
         .with("[remap-failed]\nenabled = false\n", "mine.toml")
         .expect("good");
     assert_eq!(watch.one("remap-failed", fault), None);
+}
+
+#[test]
+fn a_single_look_does_not_wait() {
+    let look = |thresholds: &Thresholds| {
+        let mut parts = Parts::well(start());
+        parts.set(0, 3, Signal::Temp, 95.0);
+        (4..8).for_each(|index| rest(&mut parts, index, start()));
+        let found = checks::run(&mut State::default(), &parts.fleet(), start(), thresholds);
+        let codes: Vec<String> = found.iter().map(|one| one.code.to_string()).collect();
+        (codes, found)
+    };
+    assert_eq!(look(&Thresholds::default()).0, [] as [&str; 0]);
+    let (codes, found) = look(&Thresholds::default().at_once());
+    assert_eq!(codes, ["heat", "idle-allocated"]);
+    assert_eq!(
+        found[1].message,
+        "holds 4 H100 devices of its 8 without work now"
+    );
 }
 
 #[test]

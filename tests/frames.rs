@@ -22,13 +22,15 @@ use stokehold::report::Facts;
 use crate::frames_fleet as fleets;
 
 pub static LARGE: LazyLock<Facts> = LazyLock::new(fleets::large);
+pub static PAST: LazyLock<Facts> = LazyLock::new(|| fleets::with_past(fleets::small()));
 pub static SMALL: LazyLock<Facts> = LazyLock::new(fleets::small);
 pub static PARTLY: LazyLock<Facts> = LazyLock::new(fleets::partly);
 pub static EMPTY: LazyLock<Facts> = LazyLock::new(fleets::empty);
 pub static UNKNOWN: LazyLock<Facts> = LazyLock::new(fleets::unknown);
 
-fn all_fleets() -> [(&'static str, &'static Facts); 5] {
+fn all_fleets() -> [(&'static str, &'static Facts); 6] {
     [
+        ("past", &PAST),
         ("large", &LARGE),
         ("small", &SMALL),
         ("partly", &PARTLY),
@@ -86,6 +88,8 @@ fn frames_look_as_they_did() {
         ("fleet_partly_120x40", &PARTLY, ViewId::Fleet, (120, 40), ""),
         ("fleet_unknown_80x24", &UNKNOWN, ViewId::Fleet, (80, 24), ""),
         ("fleet_empty_80x24", &EMPTY, ViewId::Fleet, (80, 24), ""),
+        ("fleet_past_120x40", &PAST, ViewId::Fleet, (120, 40), ""),
+        ("devices_past_120x40", &PAST, ViewId::Devices, (120, 40), ""),
         ("pools_wide_200x50", &SMALL, ViewId::Pools, (200, 50), "w"),
         (
             "devices_small_120x40",
@@ -504,8 +508,7 @@ fn a_row_that_comes_stands_below_and_one_that_goes_leaves_the_cursor_near() {
     let first = SMALL.fleet.nodes[0].name().to_string();
     let last = text
         .lines()
-        .filter(|line| line.contains("a100-shared-00") || line.contains("l4-serve-00"))
-        .next_back();
+        .rfind(|line| line.contains("a100-shared-00") || line.contains("l4-serve-00"));
     assert!(last.is_some_and(|line| line.contains(&first)), "{text}");
 }
 
@@ -584,6 +587,26 @@ fn a_stale_device_is_dimmed_and_says_its_age() {
 }
 
 #[test]
+fn history_shows_the_span_that_it_holds_and_its_gaps() {
+    let app = shown(&PAST, ViewId::Fleet, (170, 44));
+    let text = render_text(&app, 170, 44);
+    assert!(text.contains("burn, last 2h1"), "{text}");
+    let app = shown(&PAST, ViewId::Devices, (170, 44));
+    let text = render_text(&app, 170, 44);
+    assert!(text.contains("utilisation, last 2h1"), "{text}");
+    let gap = text.lines().rev().find(|line| line.contains("··"));
+    assert!(
+        gap.is_some(),
+        "the twenty minutes without a reading are a gap: {text}"
+    );
+    // Within a step nothing moves.
+    let mut app = shown(&PAST, ViewId::Pools, (170, 44));
+    let before = drawn(&app, (170, 44)).0;
+    app.update(Msg::Tick(PAST.now.plus(Duration::from_millis(500))));
+    assert_eq!(before, drawn(&app, (170, 44)).0);
+}
+
+#[test]
 fn sources_count_in_the_header() {
     let text = render_text(&shown(&LARGE, ViewId::Sources, (120, 40)), 120, 40);
     let stale = LARGE
@@ -617,7 +640,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         12 => proptest::sample::select(bound).prop_map(Step::Key),
         3 => any::<char>().prop_map(|c| Step::Key(KeyPress::char(c))),
-        3 => (0usize..5).prop_map(Step::Facts),
+        3 => (0usize..6).prop_map(Step::Facts),
         2 => any::<u16>().prop_map(Step::Tick),
         1 => (0u16..220, 0u16..70).prop_map(|(width, height)| Step::Resize(width, height)),
         1 => ".{0,12}".prop_map(Step::Paste),

@@ -1,8 +1,17 @@
 //! The one integration-test binary.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::zombie_processes,
+    reason = "tests wait for real processes and look at the clock while they do; a failed unwrap fails the test"
+)]
+
 mod catalog;
 mod checks;
 mod cli;
+#[path = "engine.rs"]
+mod engine;
 #[path = "exporter.rs"]
 mod exporter;
 #[path = "exporter_text.rs"]
@@ -22,8 +31,9 @@ mod history;
 mod keys;
 mod live;
 mod parts;
+mod readme;
 mod simapi;
 mod simrecorded;
 mod source;
+mod steady;
 mod tidy;
-mod readme;

@@ -155,6 +155,26 @@ fn a_filter_works_while_it_is_typed_and_says_what_is_wrong() {
 }
 
 #[test]
+fn in_a_large_view_letters_are_drawn_before_they_filter() {
+    let plan = crate::frames_fleet::PoolPlan {
+        nodes: 2600,
+        ..crate::frames_fleet::POOLS[2]
+    };
+    let facts = crate::frames_fleet::build(&[plan], 0);
+    let mut app = console(&facts, ViewId::Devices, SIZE, AppOptions::default());
+    let all = app.view().counts().1;
+    assert_eq!(all, 20_800);
+    press(&mut app, "/train-0001");
+    assert_eq!(app.view().counts(), (all, all));
+    let drawn = drawn(&app, SIZE).1;
+    assert_eq!(drawn.wake_after, Some(Duration::from_millis(1)));
+    app.update(Msg::Tick(facts.now));
+    assert_eq!(app.view().counts(), (0, all));
+    press(&mut app, "\u{1b}/h100-train-001\n");
+    assert_eq!(app.view().counts(), (8, all), "enter does not wait");
+}
+
+#[test]
 fn the_palette_goes_everywhere() {
     for (typed, view) in [
         ("jobs", ViewId::Jobs),

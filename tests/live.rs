@@ -2,6 +2,11 @@
 //!
 //! Each test takes the plane as `kubectl` and the exporters' placement describe it and holds the program to that.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "these tests wait for other processes by the real clock"
+)]
+
 #[path = "live_tests/console.rs"]
 mod console;
 #[path = "live_tests/faults.rs"]

@@ -13,7 +13,8 @@ fn the_key_table_is_the_registrys() {
     let (table, tail) = rest.split_once(END).expect("the end mark is there");
     let wanted = format!("\n{}\n", readme_table().trim());
     if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(path, format!("{head}{BEGIN}{wanted}{END}{tail}")).expect("the README is ours");
+        std::fs::write(path, format!("{head}{BEGIN}{wanted}{END}{tail}"))
+            .expect("the README is ours");
         return;
     }
     assert_eq!(table, wanted, "run: UPDATE=1 cargo test readme");

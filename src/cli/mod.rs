@@ -1,6 +1,7 @@
 //! The command line: parse, settle, run, end with the contract's exit code. One file a command.
 
 mod config;
+pub mod engine;
 mod exporter;
 pub mod flags;
 pub mod get;
@@ -65,6 +66,9 @@ enum Command {
     /// The known exporter dialects, and what one exposition text means
     #[command(subcommand)]
     Exporter(exporter::Exporter),
+    /// The scheduling engine on published traces; needs no cluster
+    #[command(subcommand)]
+    Engine(engine::Engine),
     /// Where settings are, what they come to, whether they are right
     #[command(subcommand)]
     Config(config::Config),
@@ -141,6 +145,7 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
             let rulebook = load::rulebook(&settings)?;
             exporter::run(exporter, &rulebook.dialects, out, err)
         }
+        Some(Command::Engine(engine)) => engine::run(engine, out, err),
         Some(Command::Config(config)) => config::run(config, &cli.global, out, err),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();

@@ -97,19 +97,25 @@ pub(super) fn console(
         )?;
         return Ok(Exit::Done);
     }
+    let (setup, target) = (at.setup(false), at.target());
     block_on(async {
-        let session = session::open(&at.setup(false), at.target())?;
-        let end = ui::run(Ui {
+        let running = Ui {
             app,
-            facts: session.facts.clone(),
-            clock: session.clock.clone(),
-            on_screen: session.on_screen.clone(),
             mouse: at.settings.mouse,
             end_after: flags.end_after,
             pictures: std::path::PathBuf::from("."),
-        })
-        .await
-        .map_err(|error| Failure::new(Exit::Failed, format!("the terminal: {error}")))?;
+        };
+        // A kubeconfig that cannot be used is said before the screen is taken; a simulated fleet takes a moment to
+        // draw up, which the first frame does not wait for.
+        let end = match target {
+            session::Target::Cluster(_) => {
+                let session = session::open(&setup, target)?;
+                ui::run(running, move || Ok(session)).await?
+            }
+            session::Target::Demo(_) => {
+                ui::run(running, move || session::open(&setup, target)).await?
+            }
+        };
         Ok(match end {
             End::Quit | End::Gone => Exit::Done,
             End::Interrupted => Exit::Interrupted,

@@ -8,8 +8,6 @@ use ratatui::layout::{Position, Rect};
 
 use crate::base::{Moment, Name};
 use crate::fleet::Fleet;
-use crate::fleet::finding::Severity;
-use crate::fleet::job::JobState;
 use crate::report::Facts;
 
 use super::brush::{Brush, Ink};
@@ -19,11 +17,16 @@ use super::frame;
 use super::keys::Keymap;
 use super::msg::{Effect, Key, KeyPress, Mouse, Msg};
 use super::overlay::{Overlay, Verdict};
+use super::summary::Summary;
 use super::theme::Theme;
 use super::view::{self, Lens, Place, Turn, View, ViewId};
 
 /// After so long without a key, rows may change places.
 const QUIET: Duration = Duration::from_secs(10);
+/// From so many rows on, a filter is applied only once its letters are on screen.
+const LARGE: usize = 20_000;
+/// When what is typed is applied, if no other key comes before.
+const SOON: Duration = Duration::from_millis(1);
 /// How long a notice stays.
 const NOTICE: Duration = Duration::from_secs(6);
 
@@ -77,46 +80,6 @@ pub struct Drawn {
     pub wake_after: Option<Duration>,
 }
 
-/// What the header says, worked out once a picture.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Summary {
-    /// Jobs that wait.
-    pub waiting_jobs: u64,
-    /// Devices that they want.
-    pub waiting_devices: u64,
-    /// Findings to act on.
-    pub crit: u64,
-    /// Findings to look at.
-    pub warn: u64,
-    /// Mean utilisation over pools that know theirs, by devices.
-    pub util: Option<f64>,
-}
-
-impl Summary {
-    fn of(fleet: &Fleet) -> Self {
-        let mut summary = Self::default();
-        for job in fleet.jobs.iter() {
-            if job.state == JobState::Waiting {
-                summary.waiting_jobs += 1;
-                summary.waiting_devices += u64::from(job.devices_requested);
-            }
-        }
-        for finding in fleet.findings.iter() {
-            summary.crit += u64::from(finding.severity == Severity::Crit);
-            summary.warn += u64::from(finding.severity == Severity::Warn);
-        }
-        let (mut sum, mut devices) = (0.0, 0.0);
-        for pool in fleet.pools.iter() {
-            if let Some(util) = pool.util {
-                sum += util * f64::from(pool.devices.total);
-                devices += f64::from(pool.devices.total);
-            }
-        }
-        summary.util = (devices > 0.0).then(|| sum / devices);
-        summary
-    }
-}
-
 /// The console.
 pub struct App {
     pub(super) options: AppOptions,
@@ -134,6 +97,8 @@ pub struct App {
     stack: Vec<Box<dyn View>>,
     pub(super) overlay: Overlay,
     notice: Option<(String, Moment)>,
+    /// A filter of a large view that is typed but not applied: the letters are drawn first.
+    typed: Option<String>,
     last_key: Moment,
     on_screen: Vec<Name>,
 }
@@ -167,6 +132,7 @@ impl App {
             stack: Vec::new(),
             overlay: Overlay::None,
             notice: None,
+            typed: None,
             last_key: Moment::default(),
             on_screen: Vec::new(),
         };
@@ -217,7 +183,11 @@ impl App {
         }
         Drawn {
             cursor,
-            wake_after: if self.is_frozen() { None } else { brush.wake() },
+            wake_after: match (&self.typed, self.is_frozen()) {
+                (Some(_), _) => Some(SOON),
+                (None, true) => None,
+                (None, false) => brush.wake(),
+            },
         }
     }
 
@@ -313,6 +283,11 @@ impl App {
     }
 
     fn tick(&mut self, now: Moment) {
+        if let Some(words) = self.typed.take() {
+            let wrong = self.filter(&words);
+            let overlay = std::mem::replace(&mut self.overlay, Overlay::None);
+            self.overlay = overlay.with_error(wrong);
+        }
         if self.is_frozen() {
             return;
         }
@@ -392,9 +367,13 @@ impl App {
                 self.overlay = overlay;
                 self.copy(name, effects);
             }
+            Verdict::Filter(words, true) if self.view().counts().1 > LARGE => {
+                self.typed = Some(words);
+                self.overlay = overlay;
+            }
             Verdict::Filter(words, keep_open) => {
-                let facts = self.facts.clone();
-                let wrong = self.view_mut().set_filter(&words, &facts).err();
+                self.typed = None;
+                let wrong = self.filter(&words);
                 if keep_open || wrong.is_some() {
                     self.overlay = overlay.with_error(wrong);
                 }
@@ -407,6 +386,11 @@ impl App {
                 }
             }
         }
+    }
+
+    fn filter(&mut self, words: &str) -> Option<String> {
+        let facts = self.facts.clone();
+        self.view_mut().set_filter(words, &facts).err()
     }
 
     fn everywhere(&mut self, command: Command, effects: &mut Vec<Effect>) {

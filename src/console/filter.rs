@@ -2,10 +2,10 @@
 //!
 //! What is not known matches neither a comparison nor its opposite.
 
-use crate::base::Moment;
-use crate::base::time::parse_span;
+use std::borrow::Cow;
 
-use super::load::nearest;
+use crate::base::Moment;
+
 use super::widget::Value;
 
 /// A column that a filter can name.
@@ -15,6 +15,8 @@ pub struct Field {
     pub id: &'static str,
     /// It holds numbers, ages or money.
     pub numeric: bool,
+    /// A bare word is looked for in it, unless it is numeric.
+    pub plain: bool,
 }
 
 /// What a filter asks of a row.
@@ -26,7 +28,7 @@ pub trait Row {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Op {
+pub(super) enum Op {
     Has,
     Is,
     IsNot,
@@ -36,16 +38,17 @@ enum Op {
     MoreOrIs,
 }
 
+/// A literal with every reading that it allows.
 #[derive(Clone, PartialEq, Debug)]
-struct Literal {
-    text: String,
-    number: Option<f64>,
-    seconds: Option<f64>,
-    bytes: Option<f64>,
+pub(super) struct Literal {
+    pub(super) text: String,
+    pub(super) number: Option<f64>,
+    pub(super) seconds: Option<f64>,
+    pub(super) bytes: Option<f64>,
 }
 
 #[derive(Clone, PartialEq, Debug)]
-enum Node {
+pub(super) enum Node {
     All(Vec<Node>),
     Any(Vec<Node>),
     Not(Box<Node>),
@@ -64,24 +67,12 @@ pub struct Filter {
     words: Vec<usize>,
 }
 
-/// How deep parentheses may go.
-const DEEPEST: usize = 32;
-
 impl Filter {
     /// Understands a filter over these columns. An error says what is wrong and what was meant.
     pub fn parse(text: &str, fields: &[Field]) -> Result<Self, String> {
-        let tokens = tokens(text)?;
-        let mut parser = Parser {
-            tokens: &tokens,
-            at: 0,
-            fields,
-        };
-        let root = parser.any(0)?;
-        if parser.at < tokens.len() {
-            return Err(String::from("a `)` closes nothing"));
-        }
+        let root = super::filter_parse::read(text, fields)?;
         let words = (0..fields.len())
-            .filter(|at| !fields[*at].numeric)
+            .filter(|at| fields[*at].plain && !fields[*at].numeric)
             .collect();
         Ok(Self {
             text: text.trim().to_owned(),
@@ -121,8 +112,10 @@ impl Filter {
                 known.then_some(false)
             }
             Node::Not(part) => self.test(part, row, now).map(|is| !is),
-            Node::Word(word) => Some(self.any_text(row, |text| contains(text, word))),
-            Node::Fuzzy(word) => Some(self.any_text(row, |text| fuzzy(text, word).is_some())),
+            Node::Word(word) => Some(self.any_text(row, |value| has(value, word))),
+            Node::Fuzzy(word) => {
+                Some(self.any_text(row, |value| fuzzy(&joined(value), word).is_some()))
+            }
             Node::Label(key, value) => Some(match (row.label(key), value) {
                 (Some(found), Some(value)) => found == *value,
                 (Some(_), None) => true,
@@ -132,21 +125,36 @@ impl Filter {
         }
     }
 
-    fn any_text(&self, row: &impl Row, test: impl Fn(&str) -> bool) -> bool {
-        self.words
-            .iter()
-            .any(|column| row.value(*column).words().is_some_and(&test))
+    fn any_text(&self, row: &impl Row, test: impl Fn(&Value<'_>) -> bool) -> bool {
+        self.words.iter().any(|column| test(&row.value(*column)))
+    }
+
+    /// True when it asks for nothing but words that must all occur.
+    pub fn is_plain(&self) -> bool {
+        match &self.root {
+            Node::Word(_) => true,
+            Node::All(parts) => parts.iter().all(|part| matches!(part, Node::Word(_))),
+            _ => false,
+        }
+    }
+
+    /// True when it lets through nothing that `other` does not: what happens as one types on.
+    pub fn narrows(&self, other: &Self) -> bool {
+        self.is_plain() && other.is_plain() && self.text.starts_with(&other.text)
     }
 }
 
 fn compare(value: &Value<'_>, op: Op, literal: &Literal, now: Moment) -> Option<bool> {
-    if let Some(words) = value.words() {
+    if value.words().is_some() {
         return Some(match op {
-            Op::Has => contains(words, &literal.text),
-            Op::Is => words.eq_ignore_ascii_case(&literal.text),
-            Op::IsNot => !words.eq_ignore_ascii_case(&literal.text),
+            Op::Has => has(value, &literal.text),
+            Op::Is => joined(value).eq_ignore_ascii_case(&literal.text),
+            Op::IsNot => !joined(value).eq_ignore_ascii_case(&literal.text),
             // Words compare as people count.
-            _ => ordered(op, super::widget::cell::natural(words, &literal.text)),
+            _ => ordered(
+                op,
+                super::widget::cell::natural(&joined(value), &literal.text),
+            ),
         });
     }
     let found = value.number(now)?;
@@ -168,6 +176,26 @@ fn ordered(op: Op, order: std::cmp::Ordering) -> bool {
         Op::LessOrIs => order.is_le(),
         Op::More => order.is_gt(),
         Op::MoreOrIs => order.is_ge(),
+    }
+}
+
+/// The words of a value as they are shown.
+fn joined<'a>(value: &'a Value<'_>) -> Cow<'a, str> {
+    match value.words() {
+        Some(("", words)) => Cow::Borrowed(words),
+        Some((namespace, name)) => Cow::Owned(format!("{namespace}/{name}")),
+        None => Cow::Borrowed(""),
+    }
+}
+
+/// True when the value's words hold this one. A path is put together only for a word that spans its parts.
+fn has(value: &Value<'_>, word: &str) -> bool {
+    match value.words() {
+        None => false,
+        Some((namespace, _)) if !namespace.is_empty() && word.contains('/') => {
+            contains(&joined(value), word)
+        }
+        Some((namespace, name)) => contains(name, word) || contains(namespace, word),
     }
 }
 
@@ -198,233 +226,6 @@ pub fn fuzzy(text: &str, word: &str) -> Option<usize> {
     Some(score)
 }
 
-#[derive(Clone, PartialEq, Debug)]
-enum Token {
-    Open,
-    Close,
-    Word(String, bool),
-}
-
-fn tokens(text: &str) -> Result<Vec<Token>, String> {
-    let mut out = Vec::new();
-    let mut word = String::new();
-    let mut quoted = false;
-    let mut inside = false;
-    let flush = |word: &mut String, quoted: &mut bool, out: &mut Vec<Token>| {
-        if !word.is_empty() || *quoted {
-            out.push(Token::Word(std::mem::take(word), *quoted));
-        }
-        *quoted = false;
-    };
-    for c in text.chars() {
-        match c {
-            '"' => {
-                inside = !inside;
-                quoted = true;
-            }
-            _ if inside => word.push(c),
-            '(' | ')' => {
-                flush(&mut word, &mut quoted, &mut out);
-                out.push(if c == '(' { Token::Open } else { Token::Close });
-            }
-            '!' if word.is_empty() => out.push(Token::Word(String::from("!"), false)),
-            _ if c.is_whitespace() => flush(&mut word, &mut quoted, &mut out),
-            _ => word.push(c),
-        }
-    }
-    if inside {
-        return Err(String::from("a `\"` is not closed"));
-    }
-    flush(&mut word, &mut quoted, &mut out);
-    Ok(out)
-}
-
-struct Parser<'a> {
-    tokens: &'a [Token],
-    at: usize,
-    fields: &'a [Field],
-}
-
-impl Parser<'_> {
-    fn peek(&self) -> Option<&Token> {
-        self.tokens.get(self.at)
-    }
-
-    fn is_word(&self, word: &str) -> bool {
-        matches!(self.peek(), Some(Token::Word(text, false)) if text.eq_ignore_ascii_case(word))
-    }
-
-    fn any(&mut self, depth: usize) -> Result<Node, String> {
-        if depth > DEEPEST {
-            return Err(String::from("parentheses go too deep"));
-        }
-        let mut parts = vec![self.all(depth)?];
-        while self.is_word("or") {
-            self.at += 1;
-            parts.push(self.all(depth)?);
-        }
-        Ok(if parts.len() == 1 {
-            parts.remove(0)
-        } else {
-            Node::Any(parts)
-        })
-    }
-
-    fn all(&mut self, depth: usize) -> Result<Node, String> {
-        let mut parts = Vec::new();
-        loop {
-            if self.is_word("and") {
-                self.at += 1;
-                continue;
-            }
-            match self.peek() {
-                None | Some(Token::Close) => break,
-                Some(_) if self.is_word("or") => break,
-                Some(_) => parts.push(self.one(depth)?),
-            }
-        }
-        Ok(if parts.len() == 1 {
-            parts.remove(0)
-        } else {
-            Node::All(parts)
-        })
-    }
-
-    fn one(&mut self, depth: usize) -> Result<Node, String> {
-        let mut turned = false;
-        while self.is_word("not") || self.is_word("!") {
-            turned = !turned;
-            self.at += 1;
-        }
-        let node = match self.peek().cloned() {
-            None | Some(Token::Close) => {
-                return if turned {
-                    Err(String::from("`not` needs something after it"))
-                } else {
-                    Ok(Node::All(Vec::new()))
-                };
-            }
-            Some(Token::Open) => {
-                self.at += 1;
-                let inner = self.any(depth + 1)?;
-                if self.peek() != Some(&Token::Close) {
-                    return Err(String::from("a `(` is not closed"));
-                }
-                self.at += 1;
-                inner
-            }
-            Some(Token::Word(word, quoted)) => {
-                self.at += 1;
-                self.word(word, quoted)?
-            }
-        };
-        Ok(if turned {
-            Node::Not(Box::new(node))
-        } else {
-            node
-        })
-    }
-
-    fn word(&mut self, word: String, quoted: bool) -> Result<Node, String> {
-        if !quoted && (word == "-l" || word == "-f") {
-            let Some(Token::Word(next, _)) = self.peek().cloned() else {
-                return Err(if word == "-l" {
-                    String::from("`-l` needs `label` or `label=value` after it")
-                } else {
-                    String::from("`-f` needs letters after it")
-                });
-            };
-            self.at += 1;
-            if word == "-f" {
-                return Ok(Node::Fuzzy(next.to_ascii_lowercase()));
-            }
-            return Ok(match next.split_once('=') {
-                Some((key, value)) => Node::Label(key.to_owned(), Some(value.to_owned())),
-                None => Node::Label(next, None),
-            });
-        }
-        // Two signs first, or `<=` would be read as `<` and a literal that begins with `=`.
-        const OPS: [(&str, Op); 7] = [
-            ("<=", Op::LessOrIs),
-            (">=", Op::MoreOrIs),
-            ("!=", Op::IsNot),
-            ("<", Op::Less),
-            (">", Op::More),
-            ("=", Op::Is),
-            (":", Op::Has),
-        ];
-        let split = (!quoted)
-            .then(|| {
-                OPS.iter()
-                    .filter_map(|(sign, op)| word.find(sign).map(|at| (at, *sign, *op)))
-                    .filter(|(at, ..)| *at > 0)
-                    .min_by_key(|(at, sign, _)| (*at, 2 - sign.len()))
-            })
-            .flatten();
-        let Some((at, sign, op)) = split else {
-            return Ok(Node::Word(word.to_ascii_lowercase()));
-        };
-        let (name, rest) = (&word[..at], &word[at + sign.len()..]);
-        let column = self
-            .fields
-            .iter()
-            .position(|field| field.id.eq_ignore_ascii_case(name))
-            .ok_or_else(|| {
-                let known = || self.fields.iter().map(|field| field.id);
-                let close = nearest(name, known());
-                if close.is_empty() {
-                    format!(
-                        "no column `{name}` here; there are {}",
-                        known().collect::<Vec<_>>().join(" ")
-                    )
-                } else {
-                    format!("no column `{name}` here{close}")
-                }
-            })?;
-        let literal = literal(rest);
-        let counts = literal.number.is_some() || literal.seconds.is_some();
-        if self.fields[column].numeric && !counts {
-            return Err(if rest.is_empty() {
-                format!("`{name}{sign}` needs a number after it")
-            } else {
-                format!("`{name}` is a number; `{rest}` is not")
-            });
-        }
-        Ok(Node::Compare(column, op, literal))
-    }
-}
-
-/// A literal with every reading that it allows: a number with `% $ ° W ms`, a span, bytes (GiB when bare).
-fn literal(text: &str) -> Literal {
-    let bare = text
-        .trim_start_matches('$')
-        .trim_end_matches("/h")
-        .trim_end_matches("ms")
-        .trim_end_matches("kW")
-        .trim_end_matches(['%', '°', 'W', 'C']);
-    let number = bare.parse::<f64>().ok().filter(|value| value.is_finite());
-    let bytes = [
-        ("TiB", 4),
-        ("Ti", 4),
-        ("GiB", 3),
-        ("Gi", 3),
-        ("MiB", 2),
-        ("Mi", 2),
-        ("", 3),
-    ]
-    .iter()
-    .find_map(|(unit, power)| {
-        let value = text.strip_suffix(unit)?.parse::<f64>().ok()?;
-        Some(value * 1024f64.powi(*power))
-    });
-    Literal {
-        text: text.to_ascii_lowercase(),
-        number: number.or(bytes.filter(|_| !bare.is_empty())),
-        seconds: parse_span(text).map(|span| span.as_secs_f64()),
-        bytes,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -434,7 +235,7 @@ mod tests {
     impl Row for Sample {
         fn value(&self, column: usize) -> Value<'_> {
             match column {
-                0 => Value::text("nlp/LLM-70b"),
+                0 => Value::Path("nlp", "LLM-70b"),
                 1 => Value::text("H100"),
                 2 => Value::Ratio(0.15),
                 3 => Value::Since(Moment::from_seconds(0)),
@@ -451,26 +252,32 @@ mod tests {
         Field {
             id: "job",
             numeric: false,
+            plain: true,
         },
         Field {
             id: "class",
             numeric: false,
+            plain: true,
         },
         Field {
             id: "util",
             numeric: true,
+            plain: true,
         },
         Field {
             id: "held",
             numeric: true,
+            plain: true,
         },
         Field {
             id: "temp",
             numeric: true,
+            plain: true,
         },
         Field {
             id: "mem",
             numeric: true,
+            plain: true,
         },
     ];
 
@@ -536,6 +343,26 @@ mod tests {
             error(text);
         }
         error(&"(".repeat(1000));
+    }
+
+    #[test]
+    fn typing_on_narrows() {
+        let parse = |text: &str| Filter::parse(text, &FIELDS).expect(text);
+        assert!(parse("llm 70").narrows(&parse("llm")));
+        assert!(parse("llm").narrows(&parse("ll")));
+        for (new, old) in [
+            ("!llm", "!l"),
+            ("util<20", "ut"),
+            ("ll or x", "ll"),
+            ("l", "ll"),
+        ] {
+            assert!(!parse(new).narrows(&parse(old)), "{new} {old}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_found_across_its_slash() {
+        assert!(shows("nlp/llm") && shows("p/LL") && shows("job=nlp/llm-70b") && !shows("x/llm"));
     }
 
     #[test]

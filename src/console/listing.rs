@@ -12,11 +12,15 @@ use crate::report::Facts;
 use super::commands::Command;
 use super::filter::{self, Filter};
 use super::text;
+use super::theme::Role;
 use super::view::{Lens, Picked, Place};
 use super::widget::{Align, Cell, Head, Value, Width};
 
 /// Where a row's object stands in the facts: its table's index, and a second one for what is within.
 pub type Row = (u32, u32);
+
+/// The sign and the colour of a row's state.
+type SignOf = fn(&Facts, Row) -> (&'static str, Role);
 
 /// One column: header, width, cell, sort key and filter in one place.
 #[derive(Clone, Copy)]
@@ -27,6 +31,8 @@ pub struct Column {
     pub head: Head,
     /// Its cell of a row.
     pub cell: for<'a> fn(&'a Facts, Row) -> Cell<'a>,
+    /// The sign before its words; asked only for rows that are drawn.
+    pub sign: Option<SignOf>,
     /// Where the past of a trend is found; asked only for rows that are drawn.
     pub trend: Option<fn(&Facts, Row) -> Option<Track>>,
     /// Shown only when more columns are asked for.
@@ -87,9 +93,17 @@ impl Column {
                 drop,
             },
             cell,
+            sign: None,
             trend: None,
             wide: false,
         }
+    }
+
+    /// With a sign before its words.
+    #[must_use]
+    pub const fn sign(mut self, sign: SignOf) -> Self {
+        self.sign = Some(sign);
+        self
     }
 
     /// With a past.
@@ -165,6 +179,7 @@ pub fn fields(kind: &Kind) -> Vec<filter::Field> {
         .map(|column| filter::Field {
             id: column.id,
             numeric: column.is_numeric(),
+            plain: !column.wide,
         })
         .collect()
 }
@@ -175,7 +190,7 @@ pub fn matches(filter: &Filter, kind: &'static Kind, facts: &Facts, row: Row) ->
 }
 
 /// Most rows that are measured for column widths.
-const MEASURED: usize = 1000;
+const MEASURED: usize = 300;
 
 /// Rows, order and cursor.
 pub struct Listing {
@@ -370,9 +385,13 @@ impl Listing {
             }
             for row in self.rows.iter().take(MEASURED) {
                 let cell = (column.cell)(facts, *row);
-                if let Some(words) = cell.value.words() {
-                    let beside = if cell.sign.is_some() { 2 } else { 0 } + text::width(cell.mark);
-                    let width = text::width(&text::clean(words, false)) + beside;
+                if let Some((namespace, name)) = cell.value.words() {
+                    let slash = usize::from(!namespace.is_empty());
+                    let beside =
+                        if column.sign.is_some() { 2 } else { 0 } + slash + text::width(cell.mark);
+                    let width = text::width(&text::clean(namespace, false))
+                        + text::width(&text::clean(name, false))
+                        + beside;
                     *slot = (*slot).max(u16::try_from(width).unwrap_or(u16::MAX));
                 }
             }
@@ -386,11 +405,41 @@ impl Listing {
         } else {
             Some(Filter::parse(words, &fields(self.kind))?)
         };
-        if filter != self.filter {
-            self.filter = filter;
+        if filter == self.filter {
+            return Ok(());
+        }
+        let narrower = match (&filter, &self.filter) {
+            (Some(new), Some(old)) => new.narrows(old),
+            (Some(new), None) => new.is_plain(),
+            _ => false,
+        };
+        self.filter = filter;
+        if narrower {
+            self.narrow(facts);
+        } else {
             self.refresh(facts, true);
         }
         Ok(())
+    }
+
+    /// Drops the shown rows that the filter no longer lets through. The others need no look: typing on only takes
+    /// away.
+    fn narrow(&mut self, facts: &Facts) {
+        let (kind, Some(filter)) = (self.kind, self.filter.as_ref()) else {
+            return;
+        };
+        let chosen = self.ids.get(self.cursor).copied();
+        let rows = std::mem::take(&mut self.rows);
+        let ids = std::mem::take(&mut self.ids);
+        for (row, id) in rows.into_iter().zip(ids) {
+            if matches(filter, kind, facts, row) {
+                self.rows.push(row);
+                self.ids.push(id);
+            }
+        }
+        self.cursor = chosen
+            .and_then(|id| self.ids.iter().position(|known| *known == id))
+            .unwrap_or(0);
     }
 
     /// Shows another part.

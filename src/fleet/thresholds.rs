@@ -124,6 +124,17 @@ impl Thresholds {
         self.rules.get(code).unwrap_or(OFF)
     }
 
+    /// These thresholds without the wait: what is true at the first look is a finding. For a single look, which
+    /// has no past to judge by; one that keeps looking would flutter.
+    #[must_use]
+    pub fn at_once(&self) -> Self {
+        let mut all = self.clone();
+        for rule in all.rules.values_mut() {
+            rule.hold = Duration::ZERO;
+        }
+        all
+    }
+
     /// Every check that has a rule, in name order.
     pub fn codes(&self) -> impl Iterator<Item = &str> {
         self.rules.keys().map(String::as_str)

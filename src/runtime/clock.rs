@@ -1,7 +1,7 @@
 //! The only clock reads of the program. Everything else is handed the time.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::base::Moment;
 
@@ -20,4 +20,24 @@ pub fn now() -> Moment {
 /// This machine's clock as a value that async rooms are given.
 pub fn shared() -> Arc<dyn Fn() -> Moment + Send + Sync> {
     Arc::new(now)
+}
+
+/// A stopwatch, for commands that report how long their work took.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    /// Starts one.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place that reads the monotonic clock for a command"
+    )]
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Time since its start.
+    pub fn elapsed(self) -> Duration {
+        self.0.elapsed()
+    }
 }

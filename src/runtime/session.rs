@@ -68,6 +68,8 @@ pub struct Session {
     pub on_screen: watch::Sender<BTreeSet<Name>>,
     /// Name of the context.
     pub context: Name,
+    /// The server's address, for messages.
+    server: String,
     _sources: Sources,
     store: JoinHandle<()>,
 }
@@ -120,14 +122,21 @@ fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Fai
     let (on_screen, shown) = watch::channel(BTreeSet::new());
     let (publish, facts) = watch::channel(None);
     let context = connection.context.clone();
+    let server = connection.server.clone();
     let clock = ServerClock(Arc::clone(&connection.wire));
     let mut policy = (*setup.rulebook.policy).clone();
     policy.xids = Arc::new(setup.rulebook.thresholds.xid.clone());
     let rules = Rules {
         context: context.clone(),
         policy: Arc::new(policy),
-        thresholds: Arc::clone(&setup.rulebook.thresholds),
+        // One look has no past: what must last to fire fires at once.
+        thresholds: if one_look {
+            Arc::new(setup.rulebook.thresholds.at_once())
+        } else {
+            Arc::clone(&setup.rulebook.thresholds)
+        },
         prices: Arc::clone(&setup.rulebook.prices),
+        one_look,
     };
     let store = tokio::spawn(store::run(rules, clock.clone(), seen, publish));
     let sources = source::start(StartOptions {
@@ -144,6 +153,7 @@ fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Fai
         clock,
         on_screen,
         context,
+        server,
         _sources: sources,
         store,
     })
@@ -223,7 +233,9 @@ impl Session {
             }
         }
         match latest {
-            Some(facts) if nothing_known(&facts.fleet) => Err(why_nothing(&facts.fleet)),
+            Some(facts) if nothing_known(&facts.fleet) => {
+                Err(why_nothing(&facts.fleet, &self.server))
+            }
             Some(facts) => Ok(facts),
             None => Err(Failure::new(Exit::Unreachable, "no source has answered")),
         }
@@ -256,11 +268,13 @@ pub async fn snapshot(setup: &Setup, target: Target) -> Result<Facts, Failure> {
     })
 }
 
-/// True once no exporter is still to answer for the first time.
+/// True once no exporter is still to answer for the first time. (The API server's tables are complete by then, and
+/// one that it does not serve never answers.)
 fn has_read_all(fleet: &Fleet) -> bool {
     fleet
         .sources
         .iter()
+        .filter(|source| source.kind.as_str() != "kubernetes")
         .all(|source| source.last_ok.is_some() || source.state == SourceState::Lost)
 }
 
@@ -271,21 +285,26 @@ fn nothing_known(fleet: &Fleet) -> bool {
         .any(|known| matches!(known, Known::Live))
 }
 
-fn why_nothing(fleet: &Fleet) -> Failure {
-    let mut lost: Vec<_> = fleet
-        .known
-        .values()
-        .filter_map(|known| match known {
-            Known::Lost(lost) => Some(lost),
+/// Why nothing at all could be listed: by whom it is not answered, or every right that is missing.
+fn why_nothing(fleet: &Fleet, server: &str) -> Failure {
+    let lost = |kind: LostKind| {
+        fleet.known.values().filter_map(move |known| match known {
+            Known::Lost(lost) if lost.kind == kind => Some(lost.message.as_str()),
             _ => None,
         })
-        .collect();
-    lost.sort_by_key(|lost| lost.kind == LostKind::Rights);
-    match lost.first() {
-        Some(lost) if lost.kind == LostKind::Rights => {
-            Failure::new(Exit::Refused, lost.message.as_str())
-        }
-        Some(lost) => Failure::new(Exit::Unreachable, lost.message.as_str()),
-        None => Failure::new(Exit::Unreachable, "the API server has not answered in time"),
+    };
+    let at = if server.is_empty() {
+        String::new()
+    } else {
+        format!("{}: ", server.trim_end_matches('/'))
+    };
+    if let Some(message) = lost(LostKind::Unreachable).next() {
+        return Failure::new(Exit::Unreachable, format!("{at}{message}"));
     }
+    let refused: Vec<&str> = lost(LostKind::Rights).collect();
+    if refused.is_empty() {
+        let message = format!("{at}the API server has not answered in time");
+        return Failure::new(Exit::Unreachable, message);
+    }
+    Failure::new(Exit::Refused, refused.join("\n"))
 }

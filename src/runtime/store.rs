@@ -41,6 +41,8 @@ pub struct Rules {
     pub thresholds: Arc<Thresholds>,
     /// Prices.
     pub prices: Arc<Prices>,
+    /// For one look: findings are judged on each picture, for there is no later one to bring them.
+    pub one_look: bool,
 }
 
 /// The ledger with what is derived beside it.
@@ -76,7 +78,7 @@ impl Store {
     /// The facts as of `at`.
     pub fn publish(&mut self, at: Moment) -> Facts {
         let mut fleet = self.ledger.publish(at);
-        if due(self.judged, at, JUDGING) {
+        if self.rules.one_look || due(self.judged, at, JUDGING) {
             self.judged = Some(at);
             self.findings =
                 checks::run(&mut self.checks, &fleet, at, &self.rules.thresholds).into();
@@ -102,8 +104,10 @@ impl Store {
                 None => Some(burn.total),
                 Some(pool) => burn.row(cost::Scope::Pool, pool).map(|row| row.spend),
             };
-            let spend = spend.unwrap_or_default();
-            (spend.burn.usd(), (spend.free + spend.idle_allocated).usd())
+            // A pool without a price is a gap in the history, not a line at zero.
+            spend.map_or((f64::NAN, f64::NAN), |spend| {
+                (spend.burn.usd(), (spend.free + spend.idle_allocated).usd())
+            })
         });
     }
 }

@@ -1,7 +1,6 @@
 //! The UI loop: the one owner of the screen. Input is drawn at once, data is paced, silence draws nothing.
 
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crossterm::event::{Event, EventStream};
@@ -9,16 +8,15 @@ use futures::StreamExt;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use crate::base::Name;
+use crate::base::{Exit, Failure};
 use crate::console::msg::Mouse;
 use crate::console::{App, Effect, KeyPress, Msg};
-use crate::report::Facts;
 
+use super::clock;
 use super::pace::Pace;
-use super::session::ServerClock;
+use super::session::Session;
 use super::terminal::{self, Guard, Screen};
 
 /// Frames for new data are at least this far apart; a key does not wait.
@@ -42,12 +40,6 @@ pub enum End {
 pub struct Ui {
     /// The screen's state machine.
     pub app: App,
-    /// The latest facts; `None` until the first.
-    pub facts: watch::Receiver<Option<Arc<Facts>>>,
-    /// The server's clock.
-    pub clock: ServerClock,
-    /// Which nodes are on screen, for whoever reads them.
-    pub on_screen: watch::Sender<std::collections::BTreeSet<Name>>,
     /// Take mouse events; off by default, for they take the terminal's own selection away.
     pub mouse: bool,
     /// End after this time.
@@ -61,6 +53,7 @@ struct Signals {
     hang_up: Signal,
     interrupt: Signal,
     stop: Signal,
+    resize: Signal,
 }
 
 impl Signals {
@@ -70,24 +63,34 @@ impl Signals {
             hang_up: signal(SignalKind::hangup())?,
             interrupt: signal(SignalKind::interrupt())?,
             stop: signal(SignalKind::from_raw(signal_hook::consts::SIGTSTP))?,
+            resize: signal(SignalKind::window_change())?,
         })
     }
 }
 
-/// Runs the console on the terminal until it ends. The terminal is given back on every way out.
+/// Runs the console on the terminal until it ends. The first frame is drawn before `open` is called, which may take
+/// its time. The terminal is given back on every way out.
 ///
 /// # Errors
-/// When standard input or output is not a terminal.
-pub async fn run(mut ui: Ui) -> io::Result<End> {
-    let mut signals = Signals::listen()?;
-    let guard = Guard::take(ui.mouse)?;
-    let mut screen = Screen::new(size()?, io::stdout());
+/// When standard input or output is not a terminal, or `open` fails.
+pub async fn run(
+    mut ui: Ui,
+    open: impl FnOnce() -> Result<Session, Failure> + Send + 'static,
+) -> Result<End, Failure> {
+    let unusable = |error: io::Error| Failure::new(Exit::Failed, format!("the terminal: {error}"));
+    let mut signals = Signals::listen().map_err(unusable)?;
+    let guard = Guard::take(ui.mouse).map_err(unusable)?;
+    let mut screen = Screen::new(size().map_err(unusable)?, io::stdout());
     let area = screen.area();
     ui.app.update(Msg::Resize(area.width, area.height));
-    ui.app.update(Msg::Tick(ui.clock.now()));
-    let end = drive(&mut ui, &mut screen, &mut signals).await;
+    ui.app.update(Msg::Tick(clock::now()));
+    frame(&ui, &mut screen).map_err(unusable)?;
+    let mut session = tokio::task::spawn_blocking(open)
+        .await
+        .map_err(|error| Failure::new(Exit::Failed, format!("cannot start: {error}")))??;
+    let end = drive(&mut ui, &mut session, &mut screen, &mut signals).await;
     drop(guard);
-    end
+    end.map_err(unusable)
 }
 
 fn size() -> io::Result<Rect> {
@@ -95,13 +98,17 @@ fn size() -> io::Result<Rect> {
     Ok(Rect::new(0, 0, width.max(1), height.max(1)))
 }
 
-async fn drive(ui: &mut Ui, screen: &mut Screen, signals: &mut Signals) -> io::Result<End> {
+async fn drive(
+    ui: &mut Ui,
+    session: &mut Session,
+    screen: &mut Screen,
+    signals: &mut Signals,
+) -> io::Result<End> {
     let mut events = EventStream::new();
     let started = Instant::now();
     let deadline = ui.end_after.map(|after| started + after);
     let mut pace = Pace::new(FRAME);
     let mut drawn_at: Option<Instant> = None;
-    // The first frame goes out before anything has answered.
     let (mut dirty, mut urgent) = (true, true);
     let mut wake = None;
     loop {
@@ -128,7 +135,7 @@ async fn drive(ui: &mut Ui, screen: &mut Screen, signals: &mut Signals) -> io::R
             event = events.next() => match event {
                 Some(Ok(event)) => {
                     (dirty, urgent) = (true, true);
-                    input(ui, screen, &event)
+                    input(ui, session, &event)
                 }
                 Some(Err(_)) | None => return Ok(End::Gone),
             },
@@ -136,16 +143,20 @@ async fn drive(ui: &mut Ui, screen: &mut Screen, signals: &mut Signals) -> io::R
             _ = signals.interrupt.recv() => return Ok(End::Interrupted),
             _ = signals.hang_up.recv() => return Ok(End::Gone),
             _ = signals.stop.recv() => vec![Effect::Suspend],
+            _ = signals.resize.recv() => {
+                (dirty, urgent) = (true, true);
+                resize(ui, screen)?
+            }
             written = screen.ready() => match written {
                 Ok(()) => Vec::new(),
                 Err(_) => return Ok(End::Gone),
             },
-            changed = ui.facts.changed() => {
+            changed = session.facts.changed() => {
                 if changed.is_err() {
                     // The store has ended: what is on screen stays, and the clock shows its age.
                     std::future::pending::<()>().await;
                 }
-                let latest = ui.facts.borrow_and_update().clone();
+                let latest = session.facts.borrow_and_update().clone();
                 dirty = true;
                 latest.map_or_else(Vec::new, |facts| ui.app.update(Msg::Facts((*facts).clone())))
             }
@@ -153,12 +164,12 @@ async fn drive(ui: &mut Ui, screen: &mut Screen, signals: &mut Signals) -> io::R
             () = until(wake) => {
                 wake = None;
                 dirty = true;
-                ui.app.update(Msg::Tick(ui.clock.now()))
+                ui.app.update(Msg::Tick(session.clock.now()))
             }
             () = until(deadline) => return Ok(End::Quit),
         };
         for effect in effects {
-            if let Some(end) = perform(ui, screen, &mut events, effect)? {
+            if let Some(end) = perform(ui, session, screen, &mut events, effect)? {
                 return Ok(end);
             }
             dirty = true;
@@ -182,9 +193,9 @@ fn frame(ui: &Ui, screen: &mut Screen) -> io::Result<Option<Duration>> {
     Ok(drawn.wake_after)
 }
 
-fn input(ui: &mut Ui, screen: &mut Screen, event: &Event) -> Vec<Effect> {
+fn input(ui: &mut Ui, session: &Session, event: &Event) -> Vec<Effect> {
     // Ages count from now, whatever else the key does.
-    let mut effects = ui.app.update(Msg::Tick(ui.clock.now()));
+    let mut effects = ui.app.update(Msg::Tick(session.clock.now()));
     match event {
         Event::Key(key) => {
             if let Some(press) = KeyPress::from_crossterm(key) {
@@ -197,18 +208,22 @@ fn input(ui: &mut Ui, screen: &mut Screen, event: &Event) -> Vec<Effect> {
             }
         }
         Event::Paste(text) => effects.extend(ui.app.update(Msg::Paste(text.clone()))),
-        Event::Resize(width, height) => {
-            let (width, height) = ((*width).max(1), (*height).max(1));
-            screen.reset(Rect::new(0, 0, width, height));
-            effects.extend(ui.app.update(Msg::Resize(width, height)));
-        }
-        Event::FocusGained | Event::FocusLost => {}
+        // The signal tells: this event gets lost when a key comes with it.
+        Event::Resize(..) | Event::FocusGained | Event::FocusLost => {}
     }
     effects
 }
 
+/// Takes the terminal's new size; whatever it shows now is drawn over.
+fn resize(ui: &mut Ui, screen: &mut Screen) -> io::Result<Vec<Effect>> {
+    let area = size()?;
+    screen.reset(area);
+    Ok(ui.app.update(Msg::Resize(area.width, area.height)))
+}
+
 fn perform(
     ui: &mut Ui,
+    session: &Session,
     screen: &mut Screen,
     events: &mut EventStream,
     effect: Effect,
@@ -227,7 +242,7 @@ fn perform(
             screen.reset(area);
             ui.app.update(Msg::Resize(area.width, area.height));
             ui.app.update(Msg::Resume);
-            ui.app.update(Msg::Tick(ui.clock.now()));
+            ui.app.update(Msg::Tick(session.clock.now()));
         }
         Effect::Redraw => screen.reset(size()?),
         Effect::Copy(text) => {
@@ -242,7 +257,7 @@ fn perform(
         }
         Effect::OnScreen(nodes) => {
             let nodes = nodes.into_iter().collect();
-            ui.on_screen.send_if_modified(|shown| {
+            session.on_screen.send_if_modified(|shown| {
                 let differs = *shown != nodes;
                 if differs {
                     *shown = nodes;
@@ -251,7 +266,7 @@ fn perform(
             });
         }
         Effect::SavePicture(svg) => {
-            let stamp = ui.clock.now().rfc3339().replace(':', "");
+            let stamp = session.clock.now().rfc3339().replace(':', "");
             let path = ui.pictures.join(format!("stokehold-{stamp}.svg"));
             let said = match std::fs::write(&path, svg) {
                 Ok(()) => format!("picture saved as {}", path.display()),

@@ -7,13 +7,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
-use http::{Request, Response};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, USER_AGENT};
+use http::{HeaderValue, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, Limited};
 use tower::{BoxError, Layer, Service};
 
 use super::wire::{Class, Wire};
+
+/// Who asks, as servers write it down: a platform team can tell our load from others'.
+pub const AGENT: &str = concat!("stokehold/", env!("CARGO_PKG_VERSION"));
 
 /// How long the server may take until it begins to answer.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -103,7 +106,9 @@ where
         self.inner.poll_ready(context).map_err(Into::into)
     }
 
-    fn call(&mut self, request: Request<Q>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Q>) -> Self::Future {
+        let agent = HeaderValue::from_static(AGENT);
+        request.headers_mut().insert(USER_AGENT, agent);
         // The clone that was polled ready is the one to call.
         let fresh = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, fresh);

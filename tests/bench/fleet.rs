@@ -199,6 +199,7 @@ fn full(names: &mut Names) -> Store {
         policy: Arc::new(Policy::default()),
         thresholds: Arc::new(Thresholds::default()),
         prices: Arc::new(Prices::default()),
+        one_look: false,
     });
     for table in Table::ALL {
         store.apply(Observation::Begin(*table));

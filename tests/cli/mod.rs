@@ -1,5 +1,7 @@
 //! The program as a shell calls it: exit codes, settings files, exporter pages, pipes that break.
 
+mod simulated;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::path::PathBuf;

@@ -55,6 +55,10 @@ impl ApiServer {
         }
     }
 
+    #[expect(
+        clippy::zombie_processes,
+        reason = "it outlives this test; down ends it"
+    )]
     fn start(&self) {
         let log = folder().join("logs/kube-apiserver.log");
         let log = fs::OpenOptions::new()
@@ -68,7 +72,6 @@ impl ApiServer {
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a log"))
             .stderr(log)
-            // It outlives this test.
             .process_group(0)
             .spawn()
             .expect("the API server starts");

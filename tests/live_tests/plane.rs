@@ -92,7 +92,6 @@ pub fn stokehold(context: &str, arguments: &[&str]) -> Command {
 }
 
 /// What the program printed, and how it ended.
-#[derive(Debug)]
 pub struct Answer {
     /// Exit code; `None` when a signal ended it.
     pub code: Option<i32>,
@@ -100,6 +99,13 @@ pub struct Answer {
     pub out: String,
     /// Standard error.
     pub err: String,
+}
+
+impl std::fmt::Debug for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let out: String = self.out.chars().take(2000).collect();
+        write!(f, "exit code {:?}\n{}\n{out}", self.code, self.err)
+    }
 }
 
 impl Answer {

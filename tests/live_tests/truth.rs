@@ -132,11 +132,16 @@ impl Truth {
         ] {
             for object in items(what) {
                 let each = asked(&object["spec"]["template"]["spec"]);
+                let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_u64);
                 let count = match kind {
-                    "Job" => &object["spec"]["parallelism"],
-                    _ => &object["spec"]["replicas"],
+                    // What a Job still has to run, as far as it may at one time.
+                    "Job" => {
+                        let left = number("/spec/completions").expect("a count")
+                            - number("/status/succeeded").unwrap_or(0);
+                        left.min(number("/spec/parallelism").expect("a count"))
+                    }
+                    _ => number("/spec/replicas").expect("a count"),
                 };
-                let count = count.as_u64().expect("a count");
                 if each > 0 {
                     let pods = self.pods_of(&object);
                     jobs.insert(key(&object), job(kind, &object, each * count, &pods));

@@ -12,7 +12,9 @@ use super::{Lens, Picked, Place, ViewId};
 /// The table of findings.
 pub static KIND: Kind = Kind {
     columns: &[
-        Column::words("severity", "SEVERITY", 0, (8, 8), severity),
+        Column::words("severity", "SEVERITY", 0, (8, 8), severity).sign(|facts, row| {
+            finding(facts, row).map_or(("–", Role::Muted), |finding| sign(finding.severity))
+        }),
         Column::words("code", "CODE", 4, (8, 24), |facts, row| {
             of(facts, row, |finding| Value::text(finding.code.as_str()))
         }),
@@ -20,10 +22,7 @@ pub static KIND: Kind = Kind {
             of(facts, row, |finding| Value::text(finding.subject.kind)).role(Role::Muted)
         }),
         Column::words("object", "OBJECT", 0, (12, 40), |facts, row| {
-            of(facts, row, |finding| {
-                Value::text(finding.subject.key.to_string())
-            })
-            .role(Role::Title)
+            of(facts, row, |finding| Value::path(&finding.subject.key)).role(Role::Title)
         }),
         Column::number("since", "FOR", 1, 5, |facts, row| {
             of(facts, row, |finding| Value::Since(finding.since))
@@ -82,10 +81,8 @@ fn severity(facts: &Facts, row: Row) -> Cell<'_> {
     let Some(finding) = finding(facts, row) else {
         return Cell::new(Value::Unknown);
     };
-    let (sign, role) = sign(finding.severity);
-    Cell::text(finding.severity.name())
-        .role(role)
-        .sign(sign, role)
+    let (_, role) = sign(finding.severity);
+    Cell::text(finding.severity.name()).role(role)
 }
 
 /// Where the object of a finding is shown.

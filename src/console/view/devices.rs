@@ -14,7 +14,12 @@ use super::{Lens, Picked, Place};
 /// The table of devices.
 pub static KIND: Kind = Kind {
     columns: &[
-        Column::words("device", "DEVICE", 0, (18, 36), name),
+        Column::words("device", "DEVICE", 0, (18, 36), name).sign(|facts, row| {
+            device(facts, row).map_or(("–", Role::Muted), |(_, device)| {
+                let (sign, role, _) = health_of(device);
+                (sign, role)
+            })
+        }),
         Column::words("class", "CLASS", 4, (4, 14), |facts, row| {
             of(facts, row, |_, device| Value::text(device.class.as_str()))
         }),
@@ -215,13 +220,7 @@ pub fn health_of(device: &Device) -> (&'static str, Role, &str) {
 }
 
 fn name(facts: &Facts, row: Row) -> Cell<'_> {
-    let Some((_, device)) = device(facts, row) else {
-        return Cell::new(Value::Unknown);
-    };
-    let (sign, role, _) = health_of(device);
-    Cell::text(device.id.as_str())
-        .role(Role::Title)
-        .sign(sign, role)
+    of(facts, row, |_, device| Value::text(device.id.as_str())).role(Role::Title)
 }
 
 fn health(facts: &Facts, row: Row) -> Cell<'_> {
@@ -240,12 +239,12 @@ fn pod(facts: &Facts, row: Row) -> Cell<'_> {
     match device.first_holder() {
         Some((pod, attribution)) => {
             let more = device.holders().count() - 1;
-            let words = if more == 0 {
-                pod.key().to_string()
+            let value = if more == 0 {
+                Value::path(pod.key())
             } else {
-                format!("{} +{more}", pod.key())
+                Value::text(format!("{} +{more}", pod.key()))
             };
-            Cell::text(words).mark(attribution.mark())
+            Cell::new(value).mark(attribution.mark())
         }
         None => Cell::text("free").role(Role::Muted),
     }

@@ -17,14 +17,16 @@ use crate::fleet::job::JobState;
 use crate::fleet::observe::{SourceHealth, SourceState};
 use crate::report::Facts;
 
+use super::glow::{Glows, Metric, Scale};
 use super::sheet::Sheet;
-use super::strip::{Strip, window};
+use super::strip::{Past, Strip};
 use super::{Lens, Picked, Place, TABLE, Turn, View, ViewId, alerts, jobs, pools, sources};
 
 /// The fleet at a glance.
 pub struct FleetView {
     sheet: Sheet,
     strip: Strip,
+    glows: Glows,
     /// Waiting jobs, longest first.
     waiting: Vec<u32>,
     /// Teams by burn, most first.
@@ -53,6 +55,7 @@ impl FleetView {
         Self {
             sheet: Sheet::new(ViewId::Fleet, &pools::KIND, Lens::All),
             strip: Strip::default(),
+            glows: Glows::default(),
             waiting: Vec::new(),
             teams: Vec::new(),
             needs: 0,
@@ -123,7 +126,11 @@ impl FleetView {
 
     fn restrip(&mut self, facts: &Facts) {
         let (width, height) = self.size;
-        self.strip = Strip::of(facts, width, self.strip_room(height), self.paired);
+        let room = self.strip_room(height);
+        if room > 0 {
+            self.glows.update(facts, Metric::Util, Scale::Absolute);
+        }
+        self.strip = Strip::of(facts, &self.glows, width, room, self.paired);
     }
 }
 
@@ -291,7 +298,11 @@ impl FleetView {
         if area.height < 3 {
             return;
         }
-        let note = counted(self.waiting.len() as u64, "job");
+        let note = if self.waiting.is_empty() {
+            String::new()
+        } else {
+            counted(self.waiting.len() as u64, "job")
+        };
         let inside = panel(brush, area, "waiting, longest first", &note);
         if self.waiting.is_empty() {
             let words = empty_words(facts, "nothing waits");
@@ -361,23 +372,12 @@ impl FleetView {
         };
         let inside = panel(brush, area, &title, &total);
         let mut y = inside.y;
-        if let Some(since) = since
-            && inside.height >= 7
+        if inside.height >= 7
+            && let Some(past) = Past::of(facts, &Track::Fleet(FleetSignal::Burn), inside.width)
         {
             let height = (inside.height / 3).clamp(2, 4);
-            let span = facts
-                .now
-                .since(since)
-                .max(crate::base::Age::from_seconds(60));
-            let points = usize::from(inside.width);
-            let values = window(facts, &Track::Fleet(FleetSignal::Burn), span, points);
-            let top = values.iter().flatten().copied().fold(0.0, f32::max);
-            chart(
-                brush,
-                Rect { height, ..inside },
-                &values,
-                top.max(f32::MIN_POSITIVE),
-            );
+            let top = past.top().max(f32::MIN_POSITIVE);
+            chart(brush, Rect { height, ..inside }, &past.values, top, 0.75);
             y += height + 1;
         }
         let Some(rows) = facts.burn.rows.get(&Scope::Team) else {
@@ -441,7 +441,12 @@ impl FleetView {
         if area.height < 3 {
             return;
         }
-        let inside = panel(brush, area, "needs you", &self.needs.to_string());
+        let note = if self.needs == 0 {
+            String::new()
+        } else {
+            self.needs.to_string()
+        };
+        let inside = panel(brush, area, "needs you", &note);
         if self.needs == 0 {
             let words = empty_words(facts, "nothing");
             brush.say(inside.x, inside.y, inside.width, &words, Role::Muted);
@@ -513,7 +518,11 @@ fn draw_sources(facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
         .iter()
         .filter(|source| source.state == SourceState::Live)
         .count();
-    let note = format!("{live} of {} live", all.len());
+    let note = if all.is_empty() {
+        String::from("none has answered yet")
+    } else {
+        format!("{live} of {} live", all.len())
+    };
     let inside = panel(brush, area, "sources", &note);
     let mut kinds: Vec<(&str, usize, usize)> = Vec::new();
     for source in all.iter() {

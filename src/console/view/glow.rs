@@ -1,5 +1,8 @@
 //! How devices glow: each device's state and metric, quantised to a level, for heatmap and strip alike.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use rustc_hash::FxHashMap;
 
 use crate::base::Moment;
@@ -132,25 +135,92 @@ const COLD: f64 = 0.02;
 #[derive(Clone, Debug, Default)]
 pub struct Glows {
     embers: Vec<Ember>,
+    /// The metric of each device on the ramp's scale; not a number where it is not known.
+    values: Vec<f32>,
     starts: Vec<u32>,
+    nodes: Option<Arc<[Arc<Node>]>>,
+    made_for: (Metric, Scale),
+    /// When every device was last looked at.
+    whole_at: Moment,
 }
 
+/// After so long every device is looked at again: a reading turns stale, and a device idle, without a change of its own.
+const WHOLE_EVERY: Duration = Duration::from_secs(15);
+
 impl Glows {
-    /// Works out every device's glow.
-    pub fn of(facts: &Facts, metric: Metric, scale: Scale) -> Self {
+    /// Takes a new picture. Nodes that did not change are not looked at, or a fleet that changes a little ten times a
+    /// second would be read whole ten times a second.
+    pub fn update(&mut self, facts: &Facts, metric: Metric, scale: Scale) {
+        let nodes = &facts.fleet.nodes;
+        let whole = self.made_for != (metric, scale)
+            || facts.now < self.whole_at
+            || facts.now >= self.whole_at.plus(WHOLE_EVERY)
+            // What the ramp spans depends on all of them.
+            || scale != Scale::Absolute;
+        let before = self.nodes.take().filter(|_| !whole);
+        if before
+            .as_ref()
+            .is_some_and(|before| Arc::ptr_eq(before, nodes))
+        {
+            self.nodes = before;
+            return;
+        }
+        if before.is_none() {
+            self.whole_at = facts.now;
+        }
+        self.made_for = (metric, scale);
         let span = Span::of(facts, metric, scale);
-        let fleet = &facts.fleet;
-        let count = fleet.nodes.iter().map(|node| node.devices.len()).sum();
-        let mut embers = Vec::with_capacity(count);
-        let mut starts = Vec::with_capacity(fleet.nodes.len() + 1);
-        for node in fleet.nodes.iter() {
-            starts.push(embers.len() as u32);
+        let old = std::mem::take(self);
+        self.made_for = old.made_for;
+        self.whole_at = old.whole_at;
+        self.embers.reserve(old.embers.len());
+        self.values.reserve(old.values.len());
+        self.starts.reserve(nodes.len() + 1);
+        let before = before.as_deref().unwrap_or_default();
+        let mut at = 0;
+        for node in nodes.iter() {
+            self.starts.push(self.embers.len() as u32);
+            // Both are in name order.
+            while at < before.len() && before[at].name() < node.name() {
+                at += 1;
+            }
+            let known = before
+                .get(at)
+                .filter(|known| Arc::ptr_eq(known, node))
+                .and_then(|_| old.node_range(at as u32));
+            if let Some(range) = known {
+                self.embers.extend_from_slice(&old.embers[range.clone()]);
+                self.values.extend_from_slice(&old.values[range]);
+                continue;
+            }
             for device in &node.devices {
-                embers.push(ember(facts, node, device, metric, &span));
+                let value = metric.of(device, facts);
+                self.embers
+                    .push(ember(facts, node, device, (metric, value), &span));
+                self.values
+                    .push(value.map_or(f32::NAN, |value| value as f32));
             }
         }
-        starts.push(embers.len() as u32);
-        Self { embers, starts }
+        self.starts.push(self.embers.len() as u32);
+        self.nodes = Some(nodes.clone());
+    }
+
+    /// The metric of a device, or the mean over a node where `device` is beyond its last: sum and how many are known.
+    pub fn sum(&self, node: u32, device: u32) -> (f64, u32) {
+        let Some(range) = self.node_range(node) else {
+            return (0.0, 0);
+        };
+        let values = &self.values[range];
+        let picked = match values.get(device as usize) {
+            Some(value) => std::slice::from_ref(value),
+            None => values,
+        };
+        picked
+            .iter()
+            .filter(|value| !value.is_nan())
+            .fold((0.0, 0), |(sum, count), value| {
+                (sum + f64::from(*value), count + 1)
+            })
     }
 
     /// The glow of a device by its node's place and its own.
@@ -263,13 +333,19 @@ impl Span {
     }
 }
 
-fn ember(facts: &Facts, node: &Node, device: &Device, metric: Metric, span: &Span) -> Ember {
+fn ember(
+    facts: &Facts,
+    node: &Node,
+    device: &Device,
+    (metric, value): (Metric, Option<f64>),
+    span: &Span,
+) -> Ember {
     let stale = is_old(facts.now, node, device);
     let glow = if device.health.is_fault() {
         Glow::Fault
     } else {
         let held = device.is_allocated();
-        match metric.of(device, facts) {
+        match value {
             _ if metric == Metric::Util && held && facts.fleet.is_idle(device) => Glow::Idle,
             Some(value) if held || (metric == Metric::Util && value >= COLD) => {
                 Glow::Heat(level(span.place(device, value)) as u8)

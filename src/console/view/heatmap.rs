@@ -1,29 +1,22 @@
 //! The heatmap: every device a cell, grouped and zoomed; what is under the cursor beside it.
 
 use ratatui::layout::Rect;
-use ratatui::style::Style;
 
 use crate::base::Name;
 use crate::console::brush::Brush;
 use crate::console::commands::{Command, Context};
 use crate::console::filter::Filter;
 use crate::console::listing::{Row, fields, matches};
-use crate::console::text::{counted, percent};
-use crate::console::theme::{HEAT_LEVELS, Role};
-use crate::console::widget::heat::{Ember, Glow, pair, single};
-use crate::console::widget::panel::panel;
-use crate::fleet::history::FleetSignal;
 use crate::report::Facts;
 
-use super::describe::{describe, draw_lines};
-use super::glow::{Glows, Metric, Scale, together};
+use super::glow::{Glows, Metric, Scale};
+use super::heatmap_draw::{TILE, split};
 use super::layout::{Grouping, Line, Map, NODE, Plan};
-use super::strip::time_strip;
 use super::{HEATMAP, Lens, Picked, Place, Turn, View, ViewId, devices};
 
 /// What a cell is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Zoom {
+pub(super) enum Zoom {
     Nodes,
     Devices,
     OneNode,
@@ -32,70 +25,29 @@ enum Zoom {
 /// The heatmap's state.
 pub struct Heatmap {
     lens: Lens,
-    metric: Metric,
-    grouping: Grouping,
-    scale: Scale,
-    by_value: bool,
+    pub(super) metric: Metric,
+    pub(super) grouping: Grouping,
+    pub(super) scale: Scale,
+    pub(super) by_value: bool,
     /// `None` until the operator or the first fleet decides.
     zoom: Option<Zoom>,
     filter: Option<Filter>,
     faults: bool,
     width: u16,
     height: u16,
-    paired: bool,
-    map: Map,
-    glows: Glows,
+    pub(super) paired: bool,
+    pub(super) map: Map,
+    pub(super) glows: Glows,
+    /// Mean of the metric of each group, where known.
+    pub(super) means: Vec<Option<f64>>,
+    /// What the map was made of, while it shows everything by place.
+    made_of: Option<u64>,
     shown: usize,
-    total: usize,
-    cursor: usize,
+    pub(super) total: usize,
+    pub(super) cursor: usize,
     /// The device or node under the cursor, wherever it comes to stand.
     chosen: Option<(Name, u32)>,
     offset: usize,
-}
-
-/// Width of the panel beside the map, and from which width on there is one.
-const PANEL: u16 = 44;
-const PANEL_FROM: u16 = 100;
-/// Lines above the map.
-const HEAD: u16 = 2;
-/// A tile of the one-node zoom.
-const TILE: (u16, u16) = (38, 5);
-
-struct Split {
-    head: Rect,
-    map: Rect,
-    panel: Option<Rect>,
-    strip: Option<Rect>,
-    foot: Option<Rect>,
-}
-
-fn split(facts: &Facts, area: Rect) -> Split {
-    let strip_height = if facts.history.since().is_some() && area.height >= 26 {
-        8
-    } else {
-        0
-    };
-    let wide = area.width >= PANEL_FROM && area.height >= 8;
-    let foot_height = if !wide && area.height >= 8 { 2 } else { 0 };
-    let head_height = HEAD.min(area.height);
-    let map_height = area
-        .height
-        .saturating_sub(head_height + strip_height + foot_height);
-    let map_width = if wide {
-        area.width - PANEL - 1
-    } else {
-        area.width
-    };
-    let y = area.y + head_height;
-    let left = 2.min(map_width);
-    Split {
-        head: Rect::new(area.x, area.y, area.width, head_height),
-        map: Rect::new(area.x + left, y, map_width - left, map_height),
-        panel: wide.then(|| Rect::new(area.x + map_width + 1, y, PANEL, map_height)),
-        strip: (strip_height > 0)
-            .then(|| Rect::new(area.x, y + map_height, area.width, strip_height)),
-        foot: (foot_height > 0).then(|| Rect::new(area.x, y + map_height, area.width, foot_height)),
-    }
 }
 
 impl Heatmap {
@@ -115,6 +67,8 @@ impl Heatmap {
             paired: true,
             map: Map::default(),
             glows: Glows::default(),
+            means: Vec::new(),
+            made_of: None,
             shown: 0,
             total: 0,
             cursor: 0,
@@ -123,11 +77,67 @@ impl Heatmap {
         }
     }
 
-    fn zoom(&self) -> Zoom {
+    pub(super) fn zoom(&self) -> Zoom {
         self.zoom.unwrap_or(Zoom::Devices)
     }
 
     fn make(&mut self, facts: &Facts) {
+        self.glows.update(facts, self.metric, self.scale);
+        let made_of = self.made_of(facts);
+        let by_place = self.filter.is_none() && !self.faults && !self.by_value;
+        if !by_place || self.made_of != Some(made_of) {
+            self.lay_out(facts);
+            self.made_of = by_place.then(|| self.made_of(facts));
+        }
+        self.means = self
+            .map
+            .groups
+            .iter()
+            .map(|group| {
+                let spots = &self.map.spots[group.spots.clone()];
+                let (sum, count) = spots.iter().fold((0.0, 0), |(sum, count), spot| {
+                    let (more, known) = self.glows.sum(spot.row.0, spot.row.1);
+                    (sum + more, count + known)
+                });
+                (count > 0).then(|| sum / f64::from(count))
+            })
+            .collect();
+        self.find_cursor(facts);
+    }
+
+    /// What the map of all devices by place depends on, as a number: while it stays, so does the map.
+    fn made_of(&self, facts: &Facts) -> u64 {
+        use std::hash::{Hash, Hasher};
+        let mut hasher = rustc_hash::FxHasher::default();
+        let zoom = self.zoom.map(|zoom| zoom as u8);
+        (zoom, self.grouping as u8, self.width, self.paired).hash(&mut hasher);
+        if self.zoom() == Zoom::OneNode {
+            self.chosen.as_ref().map(|(node, _)| node).hash(&mut hasher);
+        }
+        let holders = matches!(
+            self.grouping,
+            Grouping::Queue | Grouping::Job | Grouping::Team
+        ) || matches!(self.lens, Lens::Job(_) | Lens::Team(_) | Lens::Queue(_));
+        for node in facts.fleet.nodes.iter() {
+            (node.name(), &node.pool, &node.rack, node.devices.len()).hash(&mut hasher);
+            match self.grouping {
+                Grouping::Domain => node.clique.hash(&mut hasher),
+                Grouping::Zone => node.zone.hash(&mut hasher),
+                _ if holders => {
+                    for device in &node.devices {
+                        let pod = device
+                            .first_holder()
+                            .map(|(pod, _)| std::sync::Arc::as_ptr(pod));
+                        pod.hash(&mut hasher);
+                    }
+                }
+                _ => {}
+            }
+        }
+        hasher.finish()
+    }
+
+    fn lay_out(&mut self, facts: &Facts) {
         self.total = facts
             .fleet
             .nodes
@@ -144,13 +154,11 @@ impl Heatmap {
                 Zoom::Devices
             });
         }
-        self.glows = Glows::of(facts, self.metric, self.scale);
         let zoom = self.zoom();
         let only = match (&self.chosen, zoom) {
             (Some((node, _)), Zoom::OneNode) => Some(node.clone()),
             _ => None,
         };
-        let metric = self.metric;
         let plan = Plan {
             grouping: if zoom == Zoom::OneNode {
                 Grouping::Pool
@@ -161,26 +169,24 @@ impl Heatmap {
             paired: self.paired && zoom != Zoom::OneNode,
             by_node: zoom == Zoom::Nodes,
         };
-        let mut shown = 0usize;
-        let counter = std::cell::Cell::new(0usize);
         let (lens, filter, faults) = (&self.lens, self.filter.as_ref(), self.faults);
+        let glows = &self.glows;
+        let value = |row: Row| match glows.sum(row.0, row.1) {
+            (_, 0) => -1.0,
+            (sum, count) => sum / f64::from(count),
+        };
         self.map = Map::make(
             facts,
             plan,
             |node, device, row: Row| {
-                let is = only.as_ref().is_none_or(|only| node.name() == only)
+                only.as_ref().is_none_or(|only| node.name() == only)
                     && devices::holds(lens, node, device)
                     && (!faults || (devices::KIND.faulty)(facts, row))
-                    && filter.is_none_or(|filter| matches(filter, &devices::KIND, facts, row));
-                counter.set(counter.get() + usize::from(is));
-                is
+                    && filter.is_none_or(|filter| matches(filter, &devices::KIND, facts, row))
             },
-            |device| metric.of(device, facts),
-            self.by_value,
+            self.by_value.then_some(&value as &dyn Fn(Row) -> f64),
         );
-        shown += counter.get();
-        self.shown = shown;
-        self.find_cursor(facts);
+        self.shown = self.map.groups.iter().map(|group| group.devices).sum();
     }
 
     /// Puts the cursor back on what it stood on; where that has gone, it stays in its place.
@@ -227,7 +233,7 @@ impl Heatmap {
     }
 
     /// The first line of the window: the cursor's line is in sight, with its group's head if that fits.
-    fn first(&self) -> usize {
+    pub(super) fn first(&self) -> usize {
         if self.zoom() == Zoom::OneNode {
             return 0;
         }
@@ -423,334 +429,6 @@ impl View for Heatmap {
     }
 
     fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
-        let split = split(facts, area);
-        self.draw_head(brush, split.head);
-        if self.map.spots.is_empty() {
-            self.draw_empty(facts, brush, split.map);
-        } else if self.zoom() == Zoom::OneNode {
-            self.draw_tiles(facts, brush, split.map);
-        } else {
-            self.draw_map(brush, split.map);
-        }
-        if let Some(area) = split.panel {
-            self.draw_panel(facts, brush, area);
-        }
-        if let Some(area) = split.foot {
-            self.draw_foot(facts, brush, area);
-        }
-        if let Some(area) = split.strip {
-            time_strip(facts, brush, area, FleetSignal::Util);
-        }
-    }
-}
-
-impl Heatmap {
-    fn draw_head(&self, brush: &mut Brush<'_>, area: Rect) {
-        if area.height == 0 {
-            return;
-        }
-        let (muted, title) = (brush.ink.fg(Role::Muted), brush.ink.fg(Role::Title));
-        let accent = brush.ink.bold(Role::Accent);
-        let cell = match self.zoom() {
-            Zoom::Nodes => "node",
-            Zoom::Devices => "device",
-            Zoom::OneNode => "one node",
-        };
-        let order = if self.by_value { "value" } else { "place" };
-        let wide = area.width >= 130;
-        let gap = if wide { "    " } else { "  " };
-        let mut pieces = vec![
-            ("metric ", muted),
-            (self.metric.name(), accent),
-            (gap, muted),
-            ("group ", muted),
-            (self.grouping.name(), title),
-            (gap, muted),
-            ("scale ", muted),
-            (self.scale.name(), title),
-            (gap, muted),
-            ("cell ", muted),
-            (cell, title),
-        ];
-        if self.by_value {
-            pieces.extend([(gap, muted), ("order ", muted), (order, title)]);
-        }
-        let used = brush.pieces(area.x + 2, area.y, area.width.saturating_sub(2), &pieces);
-        self.draw_legend(brush, area, area.x + 2 + used + 2);
-    }
-
-    /// The ramp and the signs, as far as there is room to the right of `from`.
-    fn draw_legend(&self, brush: &mut Brush<'_>, area: Rect, from: u16) {
-        let (cold, hot) = if self.scale == Scale::Outlier {
-            ("as its gang", "apart")
-        } else {
-            self.metric.ends()
-        };
-        let signs: [(Glow, &str); 4] = [
-            (Glow::Idle, "held, idle"),
-            (Glow::Free, "free"),
-            (Glow::Fault, "fault"),
-            (Glow::Unknown, "unknown"),
-        ];
-        let ramp = brush.width(cold) + brush.width(hot) + 2 + HEAT_LEVELS as u16;
-        let mut room = area.right().saturating_sub(from + 1);
-        if room < ramp {
-            return;
-        }
-        room -= ramp;
-        let shown: Vec<_> = signs
-            .iter()
-            .take_while(|(_, words)| {
-                let need = brush.width(words) + 4;
-                let fits = room >= need;
-                room = room.saturating_sub(need);
-                fits
-            })
-            .collect();
-        let mut x = area.right()
-            - 1
-            - ramp
-            - shown
-                .iter()
-                .map(|(_, words)| brush.width(words) + 4)
-                .sum::<u16>();
-        x += brush.say(x, area.y, 20, cold, Role::Muted) + 1;
-        for level in 0..HEAT_LEVELS as u8 {
-            let ember = Ember::fresh(Glow::Heat(level));
-            if brush.ink.half_blocks() {
-                pair(brush, x, area.y, Some(ember), Some(ember));
-            } else {
-                single(brush, x, area.y, ember);
-            }
-            x += 1;
-        }
-        x += 1 + brush.say(x + 1, area.y, 20, hot, Role::Muted);
-        for (glow, words) in shown {
-            let ember = Ember::fresh(*glow);
-            if brush.ink.half_blocks() {
-                pair(brush, x + 2, area.y, Some(ember), Some(ember));
-            } else {
-                single(brush, x + 2, area.y, ember);
-            }
-            x += 4 + brush.say(x + 4, area.y, 20, words, Role::Muted);
-        }
-    }
-
-    fn draw_empty(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
-        let words = if self.total > 0 {
-            format!(
-                "none of {} matches   esc shows everything",
-                counted(self.total as u64, "device")
-            )
-        } else {
-            match facts.fleet.known(crate::fleet::observe::Table::Nodes) {
-                crate::fleet::Known::Waiting => String::from("reading nodes…"),
-                crate::fleet::Known::Lost(lost) => format!("nodes lost: {}", lost.message),
-                _ => String::from("no node has an accelerator"),
-            }
-        };
-        brush.say(area.x, area.y, area.width, &words, Role::Muted);
-    }
-
-    fn draw_map(&self, brush: &mut Brush<'_>, area: Rect) {
-        let from = self.first();
-        let cursor = self.map.line_of(self.cursor);
-        for (line_at, line) in self.map.lines.iter().enumerate().skip(from) {
-            let y = area.y + (line_at - from) as u16;
-            if y >= area.bottom() {
-                break;
-            }
-            match line {
-                Line::Blank => {}
-                Line::Head(group) => self.draw_group(brush, area, y, *group),
-                Line::Cells {
-                    top,
-                    bottom,
-                    labels,
-                } => {
-                    for (x, label) in labels {
-                        brush.say(area.x + x, y, 10, label, Role::Muted);
-                    }
-                    self.draw_cells(brush, area, y, top.clone(), bottom.clone());
-                    if let Some((at, lower)) = cursor
-                        && at == line_at
-                    {
-                        self.draw_cursor(brush, area, y, lower);
-                    }
-                }
-            }
-        }
-        let to = from + usize::from(area.height);
-        if to < self.map.lines.len() && area.height > 1 {
-            let words = format!(
-                " {} more ▾ ",
-                counted((self.map.lines.len() - to) as u64, "line")
-            );
-            let y = area.bottom() - 1;
-            brush.right(
-                area.right(),
-                y,
-                area.width,
-                &words,
-                brush.ink.fg(Role::Muted),
-            );
-        }
-    }
-
-    fn draw_group(&self, brush: &mut Brush<'_>, area: Rect, y: u16, group: usize) {
-        let Some(group) = self.map.groups.get(group) else {
-            return;
-        };
-        let names = self.map.groups.iter().map(|group| brush.width(&group.name));
-        let column = names.max().unwrap_or(0).min(area.width / 3);
-        let mut words = format!("{:>14}", counted(group.devices as u64, "device"));
-        if let Some(mean) = group.mean {
-            // The ramp's scale of temperature is not what one reads on a thermometer.
-            let mean = if self.metric == Metric::Temp {
-                format!("{:.0}°", mean * 60.0 + 30.0)
-            } else {
-                percent(mean)
-            };
-            words.push_str(&format!("   mean {mean}"));
-        }
-        brush.say(area.x, y, column, &group.name, Role::Title);
-        brush.say(area.x + column, y, area.width - column, &words, Role::Muted);
-    }
-
-    fn ember(&self, spot: usize) -> Option<(u16, Ember)> {
-        let spot = self.map.spots.get(spot)?;
-        let ember = if spot.row.1 == NODE {
-            together(self.glows.node(spot.row.0))?
-        } else {
-            self.glows.device(spot.row.0, spot.row.1)?
-        };
-        Some((spot.x, ember))
-    }
-
-    fn draw_cells(
-        &self,
-        brush: &mut Brush<'_>,
-        area: Rect,
-        y: u16,
-        top: std::ops::Range<usize>,
-        bottom: std::ops::Range<usize>,
-    ) {
-        let mut above = top.filter_map(|spot| self.ember(spot)).peekable();
-        let mut below = bottom.filter_map(|spot| self.ember(spot)).peekable();
-        loop {
-            let x = match (above.peek(), below.peek()) {
-                (Some((a, _)), Some((b, _))) => (*a).min(*b),
-                (Some((a, _)), None) => *a,
-                (None, Some((b, _))) => *b,
-                (None, None) => break,
-            };
-            let upper = above.next_if(|(at, _)| *at == x).map(|(_, ember)| ember);
-            let lower = below.next_if(|(at, _)| *at == x).map(|(_, ember)| ember);
-            if x >= area.width {
-                continue;
-            }
-            if self.paired {
-                pair(brush, area.x + x, y, upper, lower);
-            } else if let Some(ember) = upper {
-                single(brush, area.x + x, y, ember);
-            }
-        }
-    }
-
-    /// Brackets in the neighbouring cells: above for an upper device, below for a lower one.
-    fn draw_cursor(&self, brush: &mut Brush<'_>, area: Rect, y: u16, lower: bool) {
-        let Some(spot) = self.map.spots.get(self.cursor) else {
-            return;
-        };
-        let (left, right) = match (self.paired, lower) {
-            (true, false) => ("⌈", "⌉"),
-            (true, true) => ("⌊", "⌋"),
-            (false, _) => ("[", "]"),
-        };
-        let style = Style::new().patch(brush.ink.bold(Role::Mark));
-        let x = area.x + spot.x;
-        let ground = brush.ink.ground(Role::Background);
-        if x > 0 {
-            brush.sign(x - 1, y, left, style.patch(ground));
-        }
-        brush.sign(x + 1, y, right, style.patch(ground));
-    }
-
-    fn draw_tiles(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
-        let (width, height) = TILE;
-        let columns = usize::from((area.width / width).max(1));
-        let fit = usize::from((area.height / height).max(1));
-        let row = self.cursor / columns;
-        let first = (row + 1).saturating_sub(fit);
-        for (at, spot) in self
-            .map
-            .spots
-            .iter()
-            .enumerate()
-            .skip(first * columns)
-            .take(fit * columns)
-        {
-            let Some((_, device)) = devices::device(facts, spot.row) else {
-                continue;
-            };
-            let x = area.x + (at % columns) as u16 * width;
-            let y = area.y + (at / columns - first) as u16 * height;
-            let tile = Rect::new(x, y, width - 1, height.min(area.bottom().saturating_sub(y)));
-            super::strip::device_tile(facts, brush, tile, device, at == self.cursor);
-        }
-    }
-
-    fn draw_panel(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
-        let Some(picked) = self.picked(facts) else {
-            return;
-        };
-        if let Some(sheet) = describe(facts, &picked, brush) {
-            let none = Rect::new(0, 0, area.width - 4, 0);
-            let lines = draw_lines(brush, none, &sheet.lines, 0) as u16;
-            let height = area.height.min(lines.saturating_add(2));
-            let inside = panel(brush, Rect { height, ..area }, &sheet.title, &sheet.note);
-            draw_lines(brush, inside, &sheet.lines, 0);
-        }
-    }
-
-    /// The panel in two lines, where there is no room for it.
-    fn draw_foot(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
-        let Some(picked) = self.picked(facts) else {
-            return;
-        };
-        let mut first = picked.name();
-        let mut second = String::new();
-        if let Some(spot) = self.map.spots.get(self.cursor)
-            && let Some((_, device)) = devices::device(facts, spot.row)
-        {
-            for metric in [Metric::Util, Metric::Memory, Metric::Temp] {
-                if let Some(words) = metric.words(device, facts) {
-                    first.push_str(&format!("  {} {words}", short(metric)));
-                }
-            }
-            let (_, _, health) = devices::health_of(device);
-            first.push_str(&format!("  {health}"));
-            second = match device.first_holder() {
-                Some((pod, attribution)) => format!(
-                    "{}{}  team {}  job {}",
-                    pod.key(),
-                    attribution.mark(),
-                    pod.team,
-                    pod.job.key.name
-                ),
-                None => String::from("free"),
-            };
-        }
-        brush.say(area.x + 2, area.y, area.width - 2, &first, Role::Title);
-        brush.say(area.x + 2, area.y + 1, area.width - 2, &second, Role::Muted);
-    }
-}
-
-const fn short(metric: Metric) -> &'static str {
-    match metric {
-        Metric::Util => "util",
-        Metric::Memory => "mem",
-        Metric::Temp => "temp",
-        _ => metric.name(),
+        self.paint(facts, brush, area);
     }
 }

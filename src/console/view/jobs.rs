@@ -11,7 +11,8 @@ use super::{Lens, Picked, Place, ViewId};
 /// The table of jobs.
 pub static KIND: Kind = Kind {
     columns: &[
-        Column::words("job", "JOB", 0, (26, 44), name),
+        Column::words("job", "JOB", 0, (26, 44), name)
+            .sign(|facts, row| job(facts, row).map_or(("–", Role::Muted), |job| sign(job.state))),
         Column::words("state", "STATE", 6, (8, 9), state),
         Column::words("kind", "KIND", 10, (5, 14), |facts, row| {
             of(facts, row, |job| Value::text(job.id.kind.as_str())).role(Role::Muted)
@@ -120,13 +121,7 @@ pub const fn sign(state: JobState) -> (&'static str, Role) {
 }
 
 fn name(facts: &Facts, row: Row) -> Cell<'_> {
-    let Some(job) = job(facts, row) else {
-        return Cell::new(Value::Unknown);
-    };
-    let (sign, role) = sign(job.state);
-    Cell::text(job.id.to_string())
-        .role(Role::Title)
-        .sign(sign, role)
+    of(facts, row, |job| Value::path(&job.id.key)).role(Role::Title)
 }
 
 fn state(facts: &Facts, row: Row) -> Cell<'_> {

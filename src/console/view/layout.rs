@@ -1,11 +1,14 @@
 //! Where each device stands on the heatmap: groups under one another, racks beside one another, nodes as tiles.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 
 use crate::base::Name;
 use crate::console::listing::Row;
 use crate::console::widget::cell::natural;
-use crate::fleet::device::Device;
+use crate::fleet::device::{Device, Pod};
 use crate::fleet::node::Node;
 use crate::report::Facts;
 
@@ -54,29 +57,33 @@ impl Grouping {
         }
     }
 
+    /// True when all devices of a node are in one group.
+    const fn is_of_node(self) -> bool {
+        matches!(self, Self::Pool | Self::Rack | Self::Domain | Self::Zone)
+    }
+
     /// The group of a device and the row of racks within it.
-    fn of(self, node: &Node, device: &Device) -> (String, Option<Name>) {
-        let or_none = |name: Option<&Name>, none: &str| {
-            name.map_or_else(|| none.to_owned(), ToString::to_string)
-        };
+    fn of(self, node: &Node, device: &Device) -> Key {
+        let or_none =
+            |name: Option<&Name>, none: &str| name.cloned().unwrap_or_else(|| Name::new(none));
         let holder = device.first_holder().map(|(pod, _)| pod);
-        match self {
-            Self::Pool => (node.pool.to_string(), node.rack.clone()),
-            Self::Rack => (or_none(node.rack.as_ref(), "no rack known"), None),
-            Self::Domain => (or_none(node.clique.as_ref(), "no domain known"), None),
-            Self::Zone => (or_none(node.zone.as_ref(), "no zone known"), None),
-            Self::Queue => (
-                or_none(holder.and_then(|pod| pod.queue.as_ref()), "no queue"),
-                None,
-            ),
-            Self::Job => (
-                holder.map_or_else(|| String::from("free"), |pod| pod.job.to_string()),
-                None,
-            ),
-            Self::Team => (or_none(holder.map(|pod| &pod.team), "free"), None),
-        }
+        let group = match self {
+            Self::Pool => return (node.pool.clone(), node.rack.clone()),
+            Self::Rack => or_none(node.rack.as_ref(), "no rack known"),
+            Self::Domain => or_none(node.clique.as_ref(), "no domain known"),
+            Self::Zone => or_none(node.zone.as_ref(), "no zone known"),
+            Self::Queue => or_none(holder.and_then(|pod| pod.queue.as_ref()), "no queue"),
+            Self::Job => {
+                holder.map_or_else(|| Name::new("free"), |pod| Name::from(pod.job.to_string()))
+            }
+            Self::Team => or_none(holder.map(|pod| &pod.team), "free"),
+        };
+        (group, None)
     }
 }
+
+/// A group, and a rack within it.
+type Key = (Name, Option<Name>);
 
 /// A cell's device, or a whole node where `row.1` is [`NODE`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,11 +119,11 @@ pub enum Line {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Group {
     /// Its name.
-    pub name: String,
+    pub name: Name,
     /// Its devices.
     pub devices: usize,
-    /// Mean of the metric, where known.
-    pub mean: Option<f64>,
+    /// Its cells.
+    pub spots: std::ops::Range<usize>,
 }
 
 /// The whole map; only a window of it is drawn.
@@ -150,30 +157,27 @@ type Racks = BTreeMap<Option<Name>, Vec<Tile>>;
 struct Gathered {
     racks: Racks,
     devices: usize,
-    sum: f64,
-    known: usize,
 }
 
 impl Map {
-    /// Lays out the devices that `wanted` lets through. `metric` is for the groups' means; `order` sorts a tile's
-    /// devices where places do not matter.
+    /// Lays out the devices that `wanted` lets through; within a rack by `value` where there is one, most first, else
+    /// by place.
     pub fn make(
         facts: &Facts,
         plan: Plan,
         wanted: impl Fn(&Node, &Device, Row) -> bool,
-        metric: impl Fn(&Device) -> Option<f64>,
-        by_value: bool,
+        value: Option<&dyn Fn(Row) -> f64>,
     ) -> Self {
-        let mut gathered = gather(facts, plan, wanted, &metric);
-        let mut names: Vec<String> = gathered.keys().cloned().collect();
+        let mut gathered = gather(facts, plan, wanted);
+        let mut names: Vec<Name> = gathered.keys().cloned().collect();
         names.sort_by(|a, b| natural(a, b));
         let mut map = Self::default();
         for name in names {
             let Some(mut group) = gathered.remove(&name) else {
                 continue;
             };
-            if by_value {
-                sort_by_value(facts, &mut group.racks, &metric);
+            if let Some(value) = value {
+                sort_by_value(&mut group.racks, value);
             }
             if !map.lines.is_empty() {
                 map.lines.push(Line::Blank);
@@ -182,9 +186,13 @@ impl Map {
             map.groups.push(Group {
                 name,
                 devices: group.devices,
-                mean: (group.known > 0).then(|| group.sum / group.known as f64),
+                spots: 0..0,
             });
+            let from = map.spots.len();
             map.band(plan, group.racks);
+            if let Some(group) = map.groups.last_mut() {
+                group.spots = from..map.spots.len();
+            }
         }
         map
     }
@@ -322,69 +330,67 @@ fn gather(
     facts: &Facts,
     plan: Plan,
     wanted: impl Fn(&Node, &Device, Row) -> bool,
-    metric: &impl Fn(&Device) -> Option<f64>,
-) -> rustc_hash::FxHashMap<String, Gathered> {
-    let mut groups: rustc_hash::FxHashMap<String, Gathered> = rustc_hash::FxHashMap::default();
+) -> FxHashMap<Name, Gathered> {
+    let mut groups: FxHashMap<Name, Gathered> = FxHashMap::default();
     for (at, node) in facts.fleet.nodes.iter().enumerate() {
-        let mut last: Option<(String, Option<Name>)> = None;
+        // Devices side by side mostly belong together: the group is looked up once for each run of them.
+        let mut run: Tile = Vec::with_capacity(node.devices.len());
+        let mut last: Option<(Option<&Arc<Pod>>, Key)> = None;
         for (within, device) in node.devices.iter().enumerate() {
             let row = (at as u32, within as u32);
             if !wanted(node, device, row) {
                 continue;
             }
-            let key = plan.grouping.of(node, device);
-            let group = match groups.get_mut(&key.0) {
-                Some(group) => group,
-                None => groups.entry(key.0.clone()).or_insert(Gathered {
-                    racks: Racks::new(),
-                    devices: 0,
-                    sum: 0.0,
-                    known: 0,
-                }),
-            };
-            group.devices += 1;
-            if let Some(value) = metric(device) {
-                group.sum += value;
-                group.known += 1;
-            }
-            let tiles = group.racks.entry(key.1.clone()).or_default();
-            let same = last.as_ref() == Some(&key);
-            if plan.by_node {
-                if !tiles.iter().rev().take(1).any(|tile| tile[0].0 == row.0) {
-                    tiles.push(vec![(row.0, NODE)]);
+            let holder = device.first_holder().map(|(pod, _)| pod);
+            let same = last.as_ref().is_some_and(|(before, _)| {
+                plan.grouping.is_of_node()
+                    || match (before, holder) {
+                        (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+                        (a, b) => a.is_none() && b.is_none(),
+                    }
+            });
+            if !same {
+                if let Some((_, key)) = last.take() {
+                    add(&mut groups, key, std::mem::take(&mut run), plan);
                 }
-            } else if same && let Some(tile) = tiles.last_mut() {
-                tile.push(row);
-            } else if let Some(tile) = tiles.last_mut().filter(|tile| tile[0].0 == row.0) {
-                tile.push(row);
-            } else {
-                tiles.push(vec![row]);
+                last = Some((holder, plan.grouping.of(node, device)));
             }
-            last = Some(key);
+            run.push(row);
+        }
+        if let Some((_, key)) = last {
+            add(&mut groups, key, run, plan);
         }
     }
     groups
 }
 
-fn sort_by_value(facts: &Facts, racks: &mut Racks, metric: &impl Fn(&Device) -> Option<f64>) {
-    let value = |row: &Row| -> f64 {
-        let Some(node) = facts.fleet.nodes.get(row.0 as usize) else {
-            return -1.0;
-        };
-        if row.1 == NODE {
-            return super::nodes::mean(node, metric).unwrap_or(-1.0);
-        }
-        node.devices
-            .get(row.1 as usize)
-            .and_then(metric)
-            .unwrap_or(-1.0)
+/// Adds a run of devices of one node to its group.
+fn add(groups: &mut FxHashMap<Name, Gathered>, key: Key, run: Tile, plan: Plan) {
+    let group = groups.entry(key.0).or_insert_with(|| Gathered {
+        racks: Racks::new(),
+        devices: 0,
+    });
+    group.devices += run.len();
+    let tiles = match group.racks.get_mut(&key.1) {
+        Some(tiles) => tiles,
+        None => group.racks.entry(key.1).or_default(),
     };
+    let node = run[0].0;
+    match tiles.last_mut().filter(|tile| tile[0].0 == node) {
+        Some(_) if plan.by_node => {}
+        Some(tile) => tile.extend(run),
+        None if plan.by_node => tiles.push(vec![(node, NODE)]),
+        None => tiles.push(run),
+    }
+}
+
+fn sort_by_value(racks: &mut Racks, value: &dyn Fn(Row) -> f64) {
     for tiles in racks.values_mut() {
         let sizes: Vec<usize> = tiles.iter().map(Vec::len).collect();
         let mut keyed: Vec<(f64, Row)> = tiles
             .drain(..)
             .flatten()
-            .map(|row| (value(&row), row))
+            .map(|row| (value(row), row))
             .collect();
         keyed.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let mut rest = keyed.into_iter().map(|(_, row)| row);

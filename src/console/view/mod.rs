@@ -18,6 +18,7 @@ pub mod devices;
 pub mod fleet;
 pub mod glow;
 pub mod heatmap;
+mod heatmap_draw;
 pub mod jobs;
 pub mod layout;
 pub mod nodes;

@@ -1,5 +1,7 @@
 //! Nodes: health, place, devices, heat, power and money of each.
 
+use std::borrow::Cow;
+
 use crate::console::listing::{Column, Kind, Row, id_of};
 use crate::console::theme::Role;
 use crate::console::widget::{Cell, Value};
@@ -15,7 +17,12 @@ use super::{Lens, Picked, Place, ViewId};
 /// The table of nodes.
 pub static KIND: Kind = Kind {
     columns: &[
-        Column::words("node", "NODE", 0, (18, 40), name),
+        Column::words("node", "NODE", 0, (18, 40), name).sign(|facts, row| {
+            node(facts, row).map_or(("–", Role::Muted), |node| {
+                let (sign, role, _) = state_of(facts, node);
+                (sign, role)
+            })
+        }),
         Column::words("state", "STATE", 2, (6, 18), state),
         Column::words("pool", "POOL", 4, (12, 24), |facts, row| {
             of(facts, row, |node| Value::text(node.pool.as_str()))
@@ -134,7 +141,7 @@ fn reading<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Node) -> Value<
 }
 
 /// A node's state as a sign and words: silent and not ready before faults before cordons.
-pub fn state_of(facts: &Facts, node: &Node) -> (&'static str, Role, String) {
+pub fn state_of(facts: &Facts, node: &Node) -> (&'static str, Role, Cow<'static, str>) {
     let faults = node
         .devices
         .iter()
@@ -142,28 +149,22 @@ pub fn state_of(facts: &Facts, node: &Node) -> (&'static str, Role, String) {
         .count();
     match (node.ready, faults, &node.cordon) {
         _ if matches!(facts.fleet.known(Table::Nodes), Known::Lost(_)) => {
-            ("–", Role::Muted, String::from("lost"))
+            ("–", Role::Muted, Cow::Borrowed("lost"))
         }
-        (Some(false), ..) => ("▲", Role::Crit, String::from("not ready")),
-        (None, ..) => ("▲", Role::Crit, String::from("silent")),
+        (Some(false), ..) => ("▲", Role::Crit, Cow::Borrowed("not ready")),
+        (None, ..) => ("▲", Role::Crit, Cow::Borrowed("silent")),
         (_, 1.., _) => (
             "×",
             Role::Crit,
-            super::super::text::counted(faults as u64, "fault"),
+            Cow::Owned(super::super::text::counted(faults as u64, "fault")),
         ),
-        (_, _, Some(_)) => ("◐", Role::Warn, String::from("cordoned")),
-        _ => ("●", Role::Ok, String::from("ready")),
+        (_, _, Some(_)) => ("◐", Role::Warn, Cow::Borrowed("cordoned")),
+        _ => ("●", Role::Ok, Cow::Borrowed("ready")),
     }
 }
 
 fn name(facts: &Facts, row: Row) -> Cell<'_> {
-    let Some(node) = node(facts, row) else {
-        return Cell::new(Value::Unknown);
-    };
-    let (sign, role, _) = state_of(facts, node);
-    Cell::text(node.name().as_str())
-        .role(Role::Title)
-        .sign(sign, role)
+    of(facts, row, |node| Value::text(node.name().as_str())).role(Role::Title)
 }
 
 fn state(facts: &Facts, row: Row) -> Cell<'_> {

@@ -17,7 +17,8 @@ const WASTE_FROM: f64 = 0.10;
 /// The table of pools.
 pub static KIND: Kind = Kind {
     columns: &[
-        Column::words("pool", "POOL", 0, (15, 28), name),
+        Column::words("pool", "POOL", 0, (15, 28), name)
+            .sign(|facts, row| pool(facts, row).map_or(("–", Role::Muted), sign)),
         Column::words("class", "CLASS", 5, (8, 16), class),
         Column::words("mode", "MODE", 10, (7, 7), mode),
         Column::words("billing", "BILLING", 9, (8, 9), billing),
@@ -93,13 +94,7 @@ pub fn sign(pool: &Pool) -> (&'static str, Role) {
 }
 
 fn name(facts: &Facts, row: Row) -> Cell<'_> {
-    let Some(pool) = pool(facts, row) else {
-        return Cell::new(Value::Unknown);
-    };
-    let (sign, role) = sign(pool);
-    Cell::text(pool.name.as_str())
-        .role(Role::Title)
-        .sign(sign, role)
+    of(facts, row, |pool| Value::text(pool.name.as_str())).role(Role::Title)
 }
 
 /// `H100 ×8`, or the first class and how many more.

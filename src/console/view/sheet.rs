@@ -112,6 +112,7 @@ impl Sheet {
     fn cell<'a>(&self, facts: &'a Facts, at: usize, row: Row) -> Cell<'a> {
         let column = &self.listing.kind.columns[at];
         let mut cell = (column.cell)(facts, row);
+        cell.sign = column.sign.map(|sign| sign(facts, row));
         if let (Value::Trend(values, _), Some(trend)) = (&mut cell.value, column.trend)
             && let Some(track) = trend(facts, row)
         {

@@ -11,7 +11,12 @@ use super::{Picked, Place};
 /// The table of sources.
 pub static KIND: Kind = Kind {
     columns: &[
-        Column::words("source", "SOURCE", 0, (14, 50), name),
+        Column::words("source", "SOURCE", 0, (14, 50), name).sign(|facts, row| {
+            source(facts, row).map_or(("–", Role::Muted), |source| {
+                let (sign, role, _) = state_of(source.state);
+                (sign, role)
+            })
+        }),
         Column::words("kind", "KIND", 6, (6, 20), |facts, row| {
             of(facts, row, |source| Value::text(source.kind.as_str())).role(Role::Muted)
         }),
@@ -86,13 +91,7 @@ pub const fn state_of(state: SourceState) -> (&'static str, Role, &'static str) 
 }
 
 fn name(facts: &Facts, row: Row) -> Cell<'_> {
-    let Some(source) = source(facts, row) else {
-        return Cell::new(Value::Unknown);
-    };
-    let (sign, role, _) = state_of(source.state);
-    Cell::text(source.name.as_str())
-        .role(Role::Title)
-        .sign(sign, role)
+    of(facts, row, |source| Value::text(source.name.as_str())).role(Role::Title)
 }
 
 fn state(facts: &Facts, row: Row) -> Cell<'_> {

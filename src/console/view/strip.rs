@@ -1,8 +1,10 @@
 //! Smaller pictures of devices and time: the fleet's strip, the time strip, a tile for one device.
 
+use std::time::Duration;
+
 use ratatui::layout::Rect;
 
-use crate::base::{Age, Moment, Name};
+use crate::base::{Moment, Name};
 use crate::console::brush::Brush;
 use crate::console::text::{counted, percent};
 use crate::console::theme::Role;
@@ -15,7 +17,7 @@ use crate::fleet::history::{FleetSignal, Track};
 use crate::report::Facts;
 
 use super::devices::health_of;
-use super::glow::{Glows, Metric, Scale, together};
+use super::glow::{Glows, Metric, together};
 
 /// Every pool's devices as rows of cells.
 #[derive(Clone, Debug, Default)]
@@ -32,12 +34,11 @@ const LABEL: u16 = 16;
 
 impl Strip {
     /// As many lines as `height` allows, in cells across `width`.
-    pub fn of(facts: &Facts, width: u16, height: u16, paired: bool) -> Self {
+    pub fn of(facts: &Facts, glows: &Glows, width: u16, height: u16, paired: bool) -> Self {
         let width = width.saturating_sub(LABEL + 4);
         if width == 0 || height == 0 {
             return Self::default();
         }
-        let glows = Glows::of(facts, Metric::Util, Scale::Absolute);
         let fleet = &facts.fleet;
         let mut pools: Vec<(Name, Vec<Ember>)> = fleet
             .pools
@@ -150,34 +151,89 @@ impl Strip {
     }
 }
 
+/// The past of a track as far as history holds it: one value a step, oldest first, and the step.
+pub struct Past {
+    /// The values.
+    pub values: Vec<Option<f32>>,
+    /// What one of them stands for.
+    pub step: Duration,
+    /// The end of the last.
+    pub to: Moment,
+}
+
+/// Steps of time that a chart's cell may stand for, seconds.
+const STEPS: [i64; 12] = [
+    15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 28_800,
+];
+
+impl Past {
+    /// The span that history holds in at most `width` values. It moves only when a step is full.
+    pub fn of(facts: &Facts, track: &Track, width: u16) -> Option<Self> {
+        let since = facts.history.since()?;
+        let span = facts.now.since(since).millis() as i64;
+        let width = i64::from(width.max(1));
+        let step = STEPS
+            .iter()
+            .map(|seconds| seconds * 1000)
+            .find(|step| span.div_euclid(*step) < width)
+            .unwrap_or(28_800_000);
+        let to = (facts.now.millis().div_euclid(step) + 1) * step;
+        let points = ((to - since.millis().div_euclid(step) * step) / step).clamp(1, width);
+        let values = facts.history.window(
+            track,
+            Moment::from_millis(to - points * step),
+            Moment::from_millis(to),
+            points as usize,
+        );
+        Some(Self {
+            values,
+            step: Duration::from_millis(step as u64),
+            to: Moment::from_millis(to),
+        })
+    }
+
+    /// The last value that is known.
+    pub fn last(&self) -> Option<f64> {
+        let last = self.values.iter().rev().find_map(|value| *value);
+        last.map(f64::from)
+    }
+
+    /// The largest value.
+    pub fn top(&self) -> f32 {
+        self.values.iter().flatten().copied().fold(0.0, f32::max)
+    }
+}
+
 /// A chart of the fleet over the span that history holds, and which span that is.
 pub fn time_strip(facts: &Facts, brush: &mut Brush<'_>, area: Rect, signal: FleetSignal) {
     let Some(since) = facts.history.since() else {
         return;
     };
-    let span = facts.now.since(since).max(Age::from_seconds(60));
-    let note = format!("now {}", facts.now.clock().get(..5).unwrap_or_default());
+    let clock = facts.now.clock();
+    let note = format!("now {} UTC", clock.get(..5).unwrap_or_default());
     let title = format!("utilisation, last {}", brush.age(since));
     let inside = panel(brush, area, &title, &note);
+    let Some(past) = Past::of(facts, &Track::Fleet(signal), inside.width) else {
+        return;
+    };
     if inside.height < 3 {
         return;
     }
-    let points = usize::from(inside.width);
-    let values = window(facts, &Track::Fleet(signal), span, points);
     let body = Rect::new(inside.x, inside.y, inside.width, inside.height - 2);
-    chart(brush, body, &values, 1.0);
+    chart(brush, body, &past.values, 1.0, 1.0);
+    // The time below each twentieth cell, so that it stands still while the chart grows.
     let y = inside.bottom() - 2;
-    for quarter in 0..4u16 {
-        let at = span.millis() / 4 * u64::from(4 - quarter);
-        let when = Moment::from_millis(facts.now.millis() - at as i64);
-        let clock = when.clock();
-        let x = inside.x + inside.width / 4 * quarter;
-        brush.say(x, y, 5, clock.get(..5).unwrap_or_default(), Role::Muted);
+    let begin = past.to.minus(past.step * past.values.len() as u32);
+    for cell in (0..past.values.len()).step_by(20) {
+        let clock = begin.plus(past.step * cell as u32).clock();
+        let room = inside.width.saturating_sub(cell as u16);
+        if room >= 5 {
+            let words = clock.get(..5).unwrap_or_default();
+            brush.say(inside.x + cell as u16, y, 5, words, Role::Muted);
+        }
     }
-    brush.right(inside.right(), y, 3, "now", brush.ink.fg(Role::Text));
-    let last = values.iter().rev().find_map(|value| *value);
     let (muted, title) = (brush.ink.fg(Role::Muted), brush.ink.fg(Role::Title));
-    let util = last.map_or_else(|| String::from("–"), |value| percent(f64::from(value)));
+    let util = past.last().map_or_else(|| String::from("–"), percent);
     let idle = format!("${}/h", facts.burn.total.idle_allocated);
     brush.pieces(
         inside.x,
@@ -190,19 +246,6 @@ pub fn time_strip(facts: &Facts, brush: &mut Brush<'_>, area: Rect, signal: Flee
             (&idle, brush.ink.bold(Role::IdleMoney)),
         ],
     );
-}
-
-/// The last `span` of a track in whole steps, so that it moves only when a step is full.
-pub fn window(facts: &Facts, track: &Track, span: Age, points: usize) -> Vec<Option<f32>> {
-    let step = (span.millis() / points.max(1) as u64).max(1) as i64;
-    let to = facts.now.millis().div_euclid(step) * step;
-    let from = to - step * points as i64;
-    facts.history.window(
-        track,
-        Moment::from_millis(from),
-        Moment::from_millis(to),
-        points,
-    )
 }
 
 /// One device with its own trend: what the closest zoom shows.

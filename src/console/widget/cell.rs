@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use crate::base::quantities::{bytes, grouped};
-use crate::base::{Moment, Rate};
+use crate::base::{Moment, ObjectKey, Rate};
 use crate::console::brush::Brush;
 use crate::console::text::{UNKNOWN, percent};
 use crate::console::theme::Role;
@@ -18,6 +18,8 @@ pub enum Value<'a> {
     Empty,
     /// Words.
     Text(Cow<'a, str>),
+    /// A namespace (or nothing) and a name.
+    Path(&'a str, &'a str),
     /// A whole number.
     Count(i64),
     /// A part of a whole.
@@ -52,6 +54,11 @@ impl<'a> Value<'a> {
         Self::Text(words.into())
     }
 
+    /// The key of a namespaced object.
+    pub fn path(key: &'a ObjectKey) -> Self {
+        Self::Path(&key.namespace, &key.name)
+    }
+
     /// `make(value)`, or unknown.
     pub fn known<T>(value: Option<T>, make: impl FnOnce(T) -> Self) -> Self {
         value.map_or(Self::Unknown, make)
@@ -60,7 +67,7 @@ impl<'a> Value<'a> {
     /// The number that it sorts and compares by. Ages count in seconds up to `now`.
     pub fn number(&self, now: Moment) -> Option<f64> {
         Some(match self {
-            Self::Unknown | Self::Empty | Self::Text(_) => return None,
+            Self::Unknown | Self::Empty | Self::Text(_) | Self::Path(..) => return None,
             Self::Count(count) => *count as f64,
             Self::Part(part, _) => *part as f64,
             Self::Ratio(ratio) | Self::Bar(ratio) => *ratio,
@@ -74,10 +81,11 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// The words, if it is words.
-    pub fn words(&self) -> Option<&str> {
+    /// The words, if it is words: a namespace or nothing, and the rest.
+    pub fn words(&self) -> Option<(&str, &str)> {
         match self {
-            Self::Text(words) => Some(words),
+            Self::Text(words) => Some(("", words)),
+            Self::Path(namespace, name) => Some((namespace, name)),
             _ => None,
         }
     }
@@ -86,7 +94,9 @@ impl<'a> Value<'a> {
     pub fn compare(&self, other: &Self, now: Moment, descending: bool) -> Ordering {
         let turn = |order: Ordering| if descending { order.reverse() } else { order };
         match (self.words(), other.words()) {
-            (Some(a), Some(b)) => return turn(natural(a, b)),
+            (Some(a), Some(b)) => {
+                return turn(natural(a.0, b.0).then_with(|| natural(a.1, b.1)));
+            }
             (Some(_), None) => return Ordering::Less,
             (None, Some(_)) => return Ordering::Greater,
             (None, None) => {}
@@ -103,7 +113,12 @@ impl<'a> Value<'a> {
 /// Orders words so that `node-2` comes before `node-10`.
 pub fn natural(a: &str, b: &str) -> Ordering {
     let (a, b) = (a.as_bytes(), b.as_bytes());
-    let (mut i, mut j) = (0, 0);
+    // Names of one pool share most of their letters: skip to where they part, back to the begin of a number.
+    let mut shared = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    while shared > 0 && a[shared - 1].is_ascii_digit() {
+        shared -= 1;
+    }
+    let (mut i, mut j) = (shared, shared);
     while i < a.len() && j < b.len() {
         if a[i].is_ascii_digit() && b[j].is_ascii_digit() {
             let run = |text: &[u8], from: usize| {
@@ -206,6 +221,8 @@ impl<'a> Cell<'a> {
             Value::Unknown => return Cow::Borrowed(UNKNOWN),
             Value::Empty => return Cow::Borrowed(""),
             Value::Text(words) => return Cow::Borrowed(words),
+            Value::Path("", name) => return Cow::Borrowed(name),
+            Value::Path(namespace, name) => format!("{namespace}/{name}"),
             Value::Count(count) => grouped(*count),
             Value::Part(part, whole) => {
                 format!("{}/{}", grouped(*part as i64), grouped(*whole as i64))
@@ -282,6 +299,9 @@ mod tests {
             names,
             ["a", "node-", "node-02", "node-2", "node-2b", "node-10"]
         );
+        assert_eq!(natural("r1-9", "r1-10"), Ordering::Less);
+        assert_eq!(natural("r10-1", "r1-2"), Ordering::Greater);
+        assert_eq!(natural("x100", "x100"), Ordering::Equal);
     }
 
     #[test]

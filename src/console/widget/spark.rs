@@ -45,8 +45,9 @@ pub fn spark(brush: &mut Brush<'_>, x: u16, y: u16, values: &[Option<f32>], stal
     }
 }
 
-/// Paints a chart as high as the area. The values are scaled to `top`; the heat is that of the share.
-pub fn chart(brush: &mut Brush<'_>, area: Rect, values: &[Option<f32>], top: f32) {
+/// Paints a chart as high as the area. The values are scaled to `top`; the heat is that of the share times `glow`,
+/// for not every top is a blaze.
+pub fn chart(brush: &mut Brush<'_>, area: Rect, values: &[Option<f32>], top: f32, glow: f64) {
     for (at, value) in values.iter().enumerate().take(usize::from(area.width)) {
         let x = area.x + at as u16;
         let Some(value) = value else {
@@ -60,7 +61,7 @@ pub fn chart(brush: &mut Brush<'_>, area: Rect, values: &[Option<f32>], top: f32
             0.0
         };
         let eighths = (share * f64::from(area.height) * 8.0).round() as u16;
-        let style = ratatui::style::Style::new().fg(brush.ink.heat(level(share), false));
+        let style = ratatui::style::Style::new().fg(brush.ink.heat(level(share * glow), false));
         for line in 0..area.height {
             let here = eighths.max(1).saturating_sub(line * 8).min(8);
             if here == 0 {
@@ -103,7 +104,13 @@ mod tests {
         let mut buf = Buffer::empty(Rect::new(0, 0, 3, 2));
         let mut brush = Brush::new(&mut buf, &ink, Moment::default());
         spark(&mut brush, 0, 0, &[Some(0.0), None, Some(1.0)], false);
-        chart(&mut brush, Rect::new(0, 1, 3, 1), &[Some(0.5), None], 1.0);
+        chart(
+            &mut brush,
+            Rect::new(0, 1, 3, 1),
+            &[Some(0.5), None],
+            1.0,
+            1.0,
+        );
         let line = |y: u16| (0..3).map(|x| buf[(x, y)].symbol()).collect::<String>();
         assert_eq!(line(0), "▁·█");
         assert_eq!(line(1), "▄· ");

@@ -1,6 +1,8 @@
 //! `idle-allocated`: devices that a job holds, and that have done no work for long. One finding a job.
 
 use crate::base::Age;
+use crate::fleet::judge::is_idle;
+use crate::fleet::policy::Policy;
 
 use super::desk::{Desk, Draft, Tally, counted, job_name, job_subject};
 use super::{Check, Input, Verdict, Walk};
@@ -15,7 +17,7 @@ fn count(desk: &mut Desk<'_>, input: &Input<'_>) {
     let (Some(since), Some((pod, _))) = (device.idle_since, device.first_holder()) else {
         return;
     };
-    let verdict = check(input, Age::from(desk.rule.hold));
+    let verdict = check(input, Age::from(desk.rule.hold), &desk.fleet.policy);
     if verdict == Verdict::Ok {
         return;
     }
@@ -31,13 +33,16 @@ fn count(desk: &mut Desk<'_>, input: &Input<'_>) {
     }
 }
 
-/// Whether one device has been idle for longer than `hold`.
-fn check(input: &Input<'_>, hold: Age) -> Verdict {
+/// Whether one device has been idle for longer than `hold`, and held for longer than the policy's grace.
+fn check(input: &Input<'_>, hold: Age, policy: &Policy) -> Verdict {
     let Some(since) = input.device.idle_since else {
         return Verdict::Ok;
     };
     if !input.fresh {
         return Verdict::Unknown;
+    }
+    if !is_idle(input.device, input.now, policy) {
+        return Verdict::Ok;
     }
     Verdict::when(Some(input.now.since(since) >= hold))
 }
@@ -45,27 +50,27 @@ fn check(input: &Input<'_>, hold: Age) -> Verdict {
 fn finish(desk: &mut Desk<'_>) {
     for (name, tally) in std::mem::take(&mut desk.tally) {
         let Some(job) = tally.job else { continue };
-        let (verdict, now) = if tally.count > 0 {
-            (Verdict::Firing(f64::from(tally.count)), desk.now)
+        let verdict = if tally.count > 0 {
+            Verdict::Firing(f64::from(tally.count))
         } else {
-            (Verdict::Unknown, desk.now)
+            Verdict::Unknown
         };
+        let now = desk.now;
         let held = desk.fleet.job(&job).map(|job| job.devices_allocated);
         desk.report_since(&name, verdict, tally.since, |count| {
             let of = match held {
                 Some(held) if f64::from(held) > count => format!(" of its {held}"),
                 _ => String::new(),
             };
-            let since = tally
-                .since
-                .map_or_else(Age::default, |since| now.since(since));
             let devices = counted(count as usize, &format!("{} device", tally.class));
+            let since = tally.since.map(|since| now.since(since));
+            let span = match since.filter(|since| since.seconds() >= 60) {
+                Some(since) => format!("for {since}"),
+                None => String::from("now"),
+            };
             Draft::new(
                 job_subject(&job),
-                format!(
-                    "holds {devices}{of} that {} done no work for {since}",
-                    if count == 1.0 { "has" } else { "have" }
-                ),
+                format!("holds {devices}{of} without work {span}"),
                 "ask its team; end it or let it have fewer devices",
             )
             .detail(&job.kind)

@@ -133,6 +133,9 @@ pub(super) fn billing(node: &NodeSeen, policy: &Policy) -> Option<Billing> {
         return rule.billing;
     }
     let label = |key: &str| node.labels.get(key).map(|value| value.to_ascii_lowercase());
+    if let Some(said) = label("stokehold.dev/billing").and_then(|name| Billing::from_name(&name)) {
+        return Some(said);
+    }
     let is = |key: &str, wanted: &str| label(key).as_deref() == Some(wanted);
     if is("cloud.google.com/gke-spot", "true")
         || is("cloud.google.com/gke-preemptible", "true")
@@ -141,8 +144,11 @@ pub(super) fn billing(node: &NodeSeen, policy: &Policy) -> Option<Billing> {
     {
         return Some(Billing::Spot);
     }
+    // A reserved node of GKE says `standard` as well.
+    if label("cloud.google.com/reservation-name").is_some() {
+        return Some(Billing::Reserved);
+    }
     let typed = [
-        "stokehold.dev/billing",
         "karpenter.sh/capacity-type",
         "eks.amazonaws.com/capacityType",
         "cloud.google.com/gke-provisioning",
@@ -152,12 +158,8 @@ pub(super) fn billing(node: &NodeSeen, policy: &Policy) -> Option<Billing> {
             "spot" => return Some(Billing::Spot),
             "reserved" | "capacity_block" | "capacity-block" => return Some(Billing::Reserved),
             "on-demand" | "on_demand" | "standard" => return Some(Billing::OnDemand),
-            "owned" => return Some(Billing::Owned),
             _ => {}
         }
-    }
-    if label("cloud.google.com/reservation-name").is_some() {
-        return Some(Billing::Reserved);
     }
     let silent_means_on_demand = label("cloud.google.com/gke-nodepool").is_some()
         || label("kubernetes.azure.com/agentpool").is_some();

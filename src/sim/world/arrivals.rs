@@ -56,9 +56,9 @@ impl Draft {
         self.ask.resource = Some(Name::new(spec.resources[0]));
         self.ask.count = count;
         let share = f64::from(count) / f64::from(spec.units());
-        self.ask.cpu_milli = ((f64::from(spec.cpu) * 0.85 * share).floor() as i64).max(1) * 1000;
+        self.ask.cpu_milli = ((f64::from(spec.cpu) * 0.45 * share).floor() as i64).max(1) * 1000;
         self.ask.memory_mib =
-            ((f64::from(spec.memory_gib) * 0.85 * share).floor() as i64).max(1) * 1024;
+            ((f64::from(spec.memory_gib) * 0.45 * share).floor() as i64).max(1) * 1024;
         self.selector = selector(pool);
         let mut tolerate = |key: &str| {
             self.tolerations.push(Toleration {
@@ -416,20 +416,22 @@ impl World {
     /// A job is submitted, unless the queue is so long that people wait with it.
     pub(super) fn arrive(&mut self, pool: usize) {
         let capacity = self.capacity(pool);
+        let hosts = self.slice_hosts();
+        let draft = draw(&mut self.rng, pool, capacity, hosts);
         let waiting: u32 = self
             .works
             .values()
             .filter(|work| {
                 work.pool == Some(pool)
+                    && work.queue == draft.queue
                     && work.kind.is_batch()
                     && work.state == super::work::State::Waiting
-                    && !work.held
             })
             .map(super::work::Work::devices)
+            // A giant that will wait for days keeps nobody from submitting.
+            .filter(|wide| *wide < capacity / 4)
             .sum();
-        let hosts = self.slice_hosts();
-        let draft = draw(&mut self.rng, pool, capacity, hosts);
-        if waiting < capacity * 9 / 10 {
+        if waiting < (capacity / 8).max(8) {
             self.begin(draft, self.now);
         }
         self.next_arrival(pool);

@@ -331,7 +331,7 @@ pub(super) const QUEUES: [QueueSpec; 7] = [
         2,
         &[
             (H100, GPU, 0.75, None, Some(0.25)),
-            (A100, GPU, 0.25, Some(0.0625), None),
+            (A100, GPU, 0.17, Some(0.0625), None),
             (V5P, TPU, 0.5, None, None),
             (V6E, TPU, 0.25, None, None),
         ],
@@ -353,7 +353,7 @@ pub(super) const QUEUES: [QueueSpec; 7] = [
         1,
         &[
             (H100, GPU, 0.09375, Some(0.0625), None),
-            (A100, GPU, 0.125, Some(0.125), None),
+            (A100, GPU, 0.1, Some(0.0625), None),
             (V5P, TPU, 1.0, None, None),
             (V6E, TPU, 0.125, None, None),
         ],
@@ -364,7 +364,7 @@ pub(super) const QUEUES: [QueueSpec; 7] = [
         1,
         &[
             (H100, GPU, 0.125, Some(0.125), None),
-            (A100, GPU, 0.25, Some(0.125), None),
+            (A100, GPU, 0.2, Some(0.0625), None),
             (V5P, TPU, 0.125, None, None),
             (V6E, TPU, 0.25, None, None),
             (MIG, MIG1, 0.25, Some(0.1), None),
@@ -376,7 +376,7 @@ pub(super) const QUEUES: [QueueSpec; 7] = [
         3,
         &[
             (H100, GPU, 0.25, Some(0.0), None),
-            (A100, GPU, 0.125, Some(0.0), None),
+            (A100, GPU, 0.0625, Some(0.0), None),
         ],
     ),
     (
@@ -393,7 +393,7 @@ pub(super) const QUEUES: [QueueSpec; 7] = [
         "lab",
         1,
         &[
-            (A100, GPU, 0.0625, None, None),
+            (A100, GPU, 0.04, None, None),
             (MI300X, "amd.com/gpu", 1.0, None, None),
             (MIG, MIG1, 0.5, None, None),
             (MIG, MIG2, 1.0, None, None),
@@ -426,4 +426,24 @@ pub(super) fn team_of(namespace: &str) -> &str {
         .iter()
         .find(|team| team.0 == namespace)
         .map_or(namespace, |team| team.1)
+}
+
+impl PoolSpec {
+    /// What an operator adds by hand, where a provider's labels do not tell: the pool that people speak of (a
+    /// slice is a node pool of its own to GKE), whether it is scaled, and how it is paid.
+    pub fn operator_labels(&self) -> [(&'static str, &'static str); 3] {
+        let (mode, billing) = match self.origin {
+            Origin::NodeGroup => ("static", "reserved"),
+            Origin::Karpenter(capacity) => ("dynamic", capacity),
+            Origin::Gke("spot") => ("dynamic", "spot"),
+            Origin::Gke(_) => ("static", "reserved"),
+            Origin::Metal if self.mig => ("static", "owned"),
+            Origin::Metal => ("dynamic", "owned"),
+        };
+        [
+            ("stokehold.dev/pool", self.name),
+            ("stokehold.dev/pool-mode", mode),
+            ("stokehold.dev/billing", billing),
+        ]
+    }
 }

@@ -10,9 +10,6 @@ use super::pod::{Phase, Pod, PodId};
 use super::work::{Draft, Group, Kind, State, Work, WorkId, Workload};
 use super::{Happening, Ref, World};
 
-/// Seconds for which finished work can be looked at.
-const KEEP_FINISHED: i64 = 1800;
-
 impl World {
     /// Begins a work: its controller exists from `created` on, queued when it names a queue.
     pub(super) fn begin(&mut self, draft: Draft, created: Moment) -> WorkId {
@@ -105,6 +102,7 @@ impl World {
             pods: Default::default(),
             labels: draft.labels,
             foreign: draft.foreign,
+            matching: None,
             queued_reconcile: false,
             edit: Edit::default(),
         };
@@ -187,10 +185,9 @@ impl World {
             .iter()
             .filter(|(key, budget)| {
                 key.namespace == work.namespace
-                    && budget
-                        .selector
-                        .iter()
-                        .all(|(k, v)| labels.get(&**k).is_some_and(|have| **have == **v))
+                    && budget.selector.iter().all(|(k, v)| {
+                        labels.get(&**k).and_then(serde_json::Value::as_str) == Some(&**v)
+                    })
             })
             .map(|(key, _)| key.clone())
             .collect();
@@ -351,9 +348,7 @@ impl World {
             kind => (kind.word(), work.name.clone()),
         };
         let owner_uid = part.uid;
-        let foreign = (work.kind == Kind::Pod)
-            .then(|| work.foreign.clone())
-            .flatten();
+        let (foreign, attempt) = (work.foreign.clone(), work.restarts);
         let bare = work.kind == Kind::Pod;
         let pod = Pod {
             key: key.clone(),
@@ -376,6 +371,7 @@ impl World {
             deleting: None,
             verdict: None,
             disrupted: None,
+            attempt,
             foreign,
             edit: Edit::default(),
         };
@@ -393,212 +389,6 @@ impl World {
             );
         }
         pod_id
-    }
-
-    /// Stops all pods of a batch work and keeps it from making new ones.
-    pub(super) fn suspend(&mut self, id: WorkId) {
-        let now = self.now;
-        let Some(work) = self.works.get_mut(&id) else {
-            return;
-        };
-        if work.suspended || work.is_over() {
-            return;
-        }
-        Self::keep_progress(work);
-        work.suspended = true;
-        work.suspended_since = now;
-        work.state = State::Waiting;
-        work.running_since = None;
-        work.stalled = None;
-        work.epoch += 1;
-        for group in &mut work.groups {
-            group.started = None;
-        }
-        let pods: Vec<PodId> = work
-            .groups
-            .iter()
-            .flat_map(|group| group.live.values().copied())
-            .collect();
-        for pod in pods {
-            self.delete_pod(pod, None);
-        }
-        self.touch_work(id);
-        self.work_event(id, "Normal", "Suspended", "Job suspended".to_owned());
-    }
-
-    /// Lets a batch work make its pods.
-    pub(super) fn resume(&mut self, id: WorkId) {
-        let now = self.now;
-        let Some(work) = self.works.get_mut(&id) else {
-            return;
-        };
-        if !work.suspended || work.held {
-            return;
-        }
-        work.suspended = false;
-        work.suspended_since = now;
-        for group in &mut work.groups {
-            group.started = Some(now);
-        }
-        self.touch_work(id);
-        self.work_event(id, "Normal", "Resumed", "Job resumed".to_owned());
-        self.kick(id, 400);
-    }
-
-    /// What the last checkpoint saved survives; the rest of this run is lost.
-    fn keep_progress(work: &mut Work) {
-        if let (Some(since), Some(saved_at)) = (work.running_since, work.last_checkpoint)
-            && saved_at >= since
-        {
-            work.saved += saved_at.since(since).millis() as i64;
-        }
-        work.saved = work.saved.min(work.length);
-    }
-
-    /// Stops every pod of a gang and starts it again as a whole.
-    pub(super) fn restart_gang(&mut self, id: WorkId, why: String) {
-        let Some(work) = self.works.get_mut(&id) else {
-            return;
-        };
-        if work.is_over() || work.suspended {
-            return;
-        }
-        Self::keep_progress(work);
-        work.stalled = None;
-        work.epoch += 1;
-        work.restarts += 1;
-        work.state = State::Waiting;
-        work.running_since = None;
-        if let Some(workload) = &mut work.workload {
-            workload.pods_ready = None;
-        }
-        let pods: Vec<PodId> = work
-            .groups
-            .iter()
-            .flat_map(|group| group.live.values().copied())
-            .collect();
-        for pod in pods {
-            self.delete_pod(pod, Some(30));
-        }
-        let reason = if self
-            .works
-            .get(&id)
-            .is_some_and(|work| work.kind == Kind::JobSet)
-        {
-            "RestartJobSetFailurePolicyAction"
-        } else {
-            "GangRestart"
-        };
-        self.work_event(id, "Warning", reason, why);
-        self.touch_work(id);
-        self.kick(id, 1000);
-    }
-
-    /// Ends a work for good.
-    pub(super) fn finish(&mut self, id: WorkId, ok: bool) {
-        let now = self.now;
-        let Some(work) = self.works.get_mut(&id) else {
-            return;
-        };
-        if work.is_over() {
-            return;
-        }
-        work.state = State::Done(now, ok);
-        for group in &mut work.groups {
-            group.completed = Some(now);
-        }
-        if !ok && work.failure.is_none() {
-            work.failure = Some((
-                Name::new("BackoffLimitExceeded"),
-                Name::new("Job has reached the specified backoff limit"),
-            ));
-        }
-        let failure = work.failure.clone();
-        self.unreserve(id);
-        self.enqueue(id);
-        let left: Vec<PodId> = self
-            .works
-            .get(&id)
-            .into_iter()
-            .flat_map(|work| work.pods.iter().copied())
-            .filter(|pod| self.pods.get(pod).is_some_and(Pod::is_active))
-            .collect();
-        for pod in left {
-            self.delete_pod(pod, Some(30));
-        }
-        match failure {
-            Some((reason, message)) if !ok => {
-                self.work_event(id, "Warning", &reason, message.to_string());
-            }
-            _ => self.work_event(id, "Normal", "Completed", "Job completed".to_owned()),
-        }
-        self.touch_work(id);
-        self.after(KEEP_FINISHED * 1000, Happening::Expire(id));
-    }
-
-    /// Removes finished work and its pods.
-    pub(super) fn expire(&mut self, id: WorkId) {
-        if self.works.get(&id).is_some_and(Work::is_over) {
-            self.remove_work(id);
-        }
-    }
-
-    /// Removes a work, its children, its Workload and, when they have ended, its pods.
-    pub(super) fn remove_work(&mut self, id: WorkId) {
-        self.unreserve(id);
-        if let Some(workload) = self
-            .works
-            .get_mut(&id)
-            .and_then(|work| work.workload.as_mut())
-        {
-            workload.active = false;
-        }
-        self.enqueue(id);
-        self.touch_budgets(id);
-        let Some(work) = self.works.get_mut(&id) else {
-            return;
-        };
-        work.held = true;
-        work.suspended = true;
-        let pods: Vec<PodId> = work.pods.iter().copied().collect();
-        let namespace = work.namespace.clone();
-        let kind = work.kind;
-        let name = work.name.clone();
-        let workload = work.workload.as_ref().map(|workload| workload.name.clone());
-        let groups: Vec<Name> = work.groups.iter().map(|group| group.name.clone()).collect();
-        for pod in pods {
-            self.delete_pod(pod, None);
-        }
-        if let Some(workload) = workload {
-            let key = ObjectKey::new(namespace.clone(), workload);
-            self.names.remove(&(Resource::Workloads, key.clone()));
-            self.retract(&Ref::Workload(id), Resource::Workloads, key);
-        }
-        if let Some(resource) = child_resource(kind) {
-            for (at, group) in groups.into_iter().enumerate() {
-                let key = ObjectKey::new(namespace.clone(), group);
-                self.names.remove(&(resource, key.clone()));
-                self.retract(&Ref::Group(id, at as u32), resource, key);
-            }
-        }
-        if let Some(resource) = main_resource(kind) {
-            let key = ObjectKey::new(namespace, name);
-            self.names.remove(&(resource, key.clone()));
-            self.retract(&Ref::Work(id), resource, key);
-        }
-        if self.works.get(&id).is_some_and(|work| work.pods.is_empty()) {
-            self.works.remove(&id);
-        }
-    }
-
-    /// True when the work's controller has been removed while its last pods end.
-    pub(super) fn is_orphaned(&self, id: WorkId) -> bool {
-        self.works.get(&id).is_some_and(|work| {
-            main_resource(work.kind).is_some_and(|resource| {
-                let key = ObjectKey::new(work.namespace.clone(), work.name.clone());
-                !self.names.contains_key(&(resource, key))
-            })
-        })
     }
 
     /// Sets how many replicas a service should have.

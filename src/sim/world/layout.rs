@@ -48,10 +48,11 @@ fn by_devices(devices: u32, demo: [u32; 7]) -> [u32; 7] {
     let mut left = i64::from(devices);
     for pool in FIRST {
         let share = (u64::from(demo[pool]) * u64::from(devices) / u64::from(DEMO_DEVICES)) as u32;
-        let share = if pool == V5P {
-            whole_slices(share)
-        } else {
-            share
+        let share = match pool {
+            V5P => whole_slices(share),
+            // A MIG node is 56 devices; the demo's fifth is cut into 48.
+            MIG => (u64::from(devices) * 272 / u64::from(DEMO_DEVICES) + 8) as u32 / 56,
+            _ => share,
         };
         sizes[pool] = share;
         left -= i64::from(devices_of(pool, share));
@@ -190,7 +191,7 @@ pub(super) fn machine(site: Site, name: Name, seed: u64, created: Moment, now: M
             let word = mix(uid, 40 + u64::from(at));
             let worn = unit(mix(word, 1));
             Device {
-                energy: now.since(created).seconds() as f64 * spec.limit_watts * 0.6,
+                energy: now.since(created).seconds() as f64 * spec.limit_watts * (0.4 + 0.4 * worn),
                 energy_at: now,
                 draw: spec.idle_watts,
                 remapped_soft: if worn > 0.97 { 1 } else { 0 },
@@ -219,6 +220,12 @@ pub(super) fn machine(site: Site, name: Name, seed: u64, created: Moment, now: M
         heartbeat: Moment::from_millis(now.millis() - beat).max(created),
         plugin_down: false,
         complaint: None,
+        masks: std::array::from_fn(|resource| {
+            (0..site.units.len())
+                .filter(|at| usize::from(site.units[*at].resource) == resource)
+                .fold(0, |mask, at| mask | 1 << at)
+        }),
+        taken: 0,
         held: vec![None; site.units.len()],
         units: site.units,
         lost: 0,

@@ -494,6 +494,7 @@ impl World {
         };
         self.pod_names.remove(&pod.key);
         self.retract(&Ref::Pod(id), Resource::Pods, pod.key.clone());
+        self.touch_budgets(pod.work);
         let Some(work) = self.works.get_mut(&pod.work) else {
             return;
         };
@@ -546,6 +547,7 @@ impl World {
         if node.ready {
             node.heartbeat = self.now;
             self.touch(Ref::Node(id));
+            self.touch(Ref::Lease(id));
         }
         self.after(300_000, Happening::Heartbeat(id));
     }

@@ -4,25 +4,32 @@
 //! Typed state is kept small; objects are rendered as JSON when they change. What devices read is never
 //! stored: it is computed from hashes when a page is asked for.
 
+mod admission;
 mod arrivals;
 mod catalog;
 mod control;
+mod created;
 mod edit;
 mod events;
 mod faults;
+mod furnish;
 mod kueue;
 mod layout;
 mod lifecycle;
 mod logs;
+mod machines;
 mod node;
 mod noise;
 mod options;
+mod outcome;
 mod pages;
 mod physics;
 mod pod;
+mod policies;
 mod render;
 mod requests;
 mod scheduler;
+mod services;
 mod stories;
 #[cfg(test)]
 mod tests;
@@ -88,6 +95,7 @@ enum Happening {
 enum Ref {
     Plain(Resource, ObjectKey),
     Node(NodeId),
+    Lease(NodeId),
     Cluster(usize),
     Local(usize),
     Work(WorkId),
@@ -130,6 +138,8 @@ pub struct World {
     /// Pods that want a node: by priority (highest first), then age.
     unplaced: BTreeSet<(i32, i64, WorkId, PodId)>,
     serial: u64,
+    /// Counts changes of the set of nodes and of their labels.
+    label_version: u64,
     rng: Pcg64Mcg,
     schedule_queued: bool,
     admit_queued: bool,
@@ -177,6 +187,7 @@ impl World {
             agenda: BTreeMap::new(),
             unplaced: BTreeSet::new(),
             serial: 0,
+            label_version: 1,
             rng: Pcg64Mcg::seed_from_u64(noise::mix(options.seed, 0x5eed)),
             schedule_queued: false,
             admit_queued: false,
@@ -231,6 +242,11 @@ impl World {
             (0..self.nodes.len())
                 .filter(|id| !self.nodes[*id].gone)
                 .map(Ref::Node),
+        );
+        all.extend(
+            (0..self.nodes.len())
+                .filter(|id| !self.nodes[*id].gone)
+                .map(Ref::Lease),
         );
         all.extend(
             self.plain

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::base::{Moment, Name};
 
-use super::catalog::{POOLS, PoolSpec};
+use super::catalog::{POOLS, PoolSpec, Vendor};
 use super::edit::Edit;
 use super::pod::PodId;
 
@@ -91,6 +91,10 @@ pub(super) struct Node {
     pub units: Arc<[Unit]>,
     /// Who holds each unit.
     pub held: Vec<Option<PodId>>,
+    /// Units of each of the pool's resources.
+    pub masks: [u128; 2],
+    /// Units that somebody holds.
+    pub taken: u128,
     /// Units that the device plugin reports unhealthy.
     pub lost: u128,
     pub cpu_free: i64,
@@ -110,10 +114,7 @@ impl Node {
 
     /// Units of one resource that the machine has.
     pub(super) fn capacity(&self, resource: usize) -> u32 {
-        self.units
-            .iter()
-            .filter(|unit| usize::from(unit.resource) == resource)
-            .count() as u32
+        self.masks[resource].count_ones()
     }
 
     /// Units of one resource that the device plugin offers now.
@@ -121,20 +122,13 @@ impl Node {
         if self.plugin_down {
             return 0;
         }
-        (0..self.units.len())
-            .filter(|&at| {
-                usize::from(self.units[at].resource) == resource && self.lost >> at & 1 == 0
-            })
-            .count() as u32
+        (self.masks[resource] & !self.lost).count_ones()
     }
 
-    /// Units of one resource that a pod could be given now.
+    /// Units of one resource that a pod could be given now. A held unit that has been lost counts against
+    /// what is offered, as it does for the scheduler, which only knows numbers.
     pub(super) fn free(&self, resource: usize) -> u32 {
-        let held = (0..self.units.len())
-            .filter(|&at| {
-                usize::from(self.units[at].resource) == resource && self.held[at].is_some()
-            })
-            .count() as u32;
+        let held = (self.masks[resource] & self.taken).count_ones();
         self.allocatable(resource).saturating_sub(held)
     }
 
@@ -150,6 +144,7 @@ impl Node {
                 && self.lost >> at & 1 == 0
             {
                 self.held[at] = Some(pod);
+                self.taken |= 1 << at;
                 taken.push(at as u8);
             }
         }
@@ -158,9 +153,10 @@ impl Node {
 
     /// Takes back what the pod holds.
     pub(super) fn release(&mut self, pod: PodId) {
-        for holder in &mut self.held {
+        for (at, holder) in self.held.iter_mut().enumerate() {
             if *holder == Some(pod) {
                 *holder = None;
+                self.taken &= !(1 << at);
             }
         }
         self.pods.remove(&pod);
@@ -171,6 +167,15 @@ impl Node {
         self.spec().resources.iter().position(|have| *have == name)
     }
 
+    /// The key of the taint that the pool's nodes are born with: `present`, `NoSchedule`.
+    pub(super) fn own_taint(&self) -> Option<&'static str> {
+        match self.spec().vendor {
+            Vendor::Google => Some("google.com/tpu"),
+            Vendor::Amd => Some("amd.com/gpu"),
+            Vendor::Nvidia => None,
+        }
+    }
+
     /// Every taint: the pool's own, the cordon's, and the rest.
     pub(super) fn all_taints(&self) -> Vec<Taint> {
         let own = |key: &str, value: &str, effect: &str| Taint {
@@ -179,12 +184,11 @@ impl Node {
             effect: Name::new(effect),
             added: None,
         };
-        let mut all = Vec::new();
-        match self.spec().resources[0] {
-            "google.com/tpu" => all.push(own("google.com/tpu", "present", "NoSchedule")),
-            "amd.com/gpu" => all.push(own("amd.com/gpu", "present", "NoSchedule")),
-            _ => {}
-        }
+        let mut all: Vec<Taint> = self
+            .own_taint()
+            .into_iter()
+            .map(|key| own(key, "present", "NoSchedule"))
+            .collect();
         all.extend(self.taints.iter().cloned());
         if self.cordoned {
             all.push(Taint {

@@ -218,7 +218,8 @@ impl World {
         let saving = work.checkpoint_every > 0
             && run > work.checkpoint_every
             && run % work.checkpoint_every < 34_000;
-        let evaluating = (run + (work.noise() % 3_600_000) as i64) % 3_900_000 < 120_000;
+        let evaluating =
+            work.util < 0.95 && (run + (work.noise() % 3_600_000) as i64) % 3_900_000 < 120_000;
         let mut link = 1.0;
         if saving {
             util = 0.06;

@@ -1,5 +1,7 @@
 //! A pod: where it is, what it holds, how it ended.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::base::{Moment, Name, ObjectKey};
@@ -107,8 +109,10 @@ pub(super) struct Pod {
     pub verdict: Option<(Name, Moment)>,
     /// A disruption that the cluster announced: reason and message.
     pub disrupted: Option<(&'static str, Name, Moment)>,
-    /// A bare pod as a client wrote it.
-    pub foreign: Option<Box<Value>>,
+    /// Restarts of its gang when it was made.
+    pub attempt: u32,
+    /// The pod, or the controller that made it, as a client had written it then.
+    pub foreign: Option<Arc<Value>>,
     pub edit: Edit,
 }
 

@@ -1,24 +1,20 @@
 //! What clients write and delete, and what the cluster's controllers make of it.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::base::quantities::{quantity, quantity_milli};
-use crate::base::time::parse_span;
 use crate::base::{Moment, Name, ObjectKey};
 
 use super::super::change::Resource;
-use super::catalog::POOLS;
 use super::edit::Edit;
-use super::kueue::{ClusterQueue, LocalQueue, Quota, Stop};
 use super::node::{NodeId, Taint};
-use super::noise::{hash, mix, suffix};
 use super::render::template_of;
-use super::work::{Ask, Bound, Draft, Kind, Profile, Toleration, WorkId};
-use super::{Budget, Ref, World};
+use super::work::{Kind, WorkId};
+use super::{Ref, World};
 
-fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+/// A text inside an object; empty when it is not there.
+pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object
         .pointer(pointer)
         .and_then(Value::as_str)
@@ -32,7 +28,8 @@ fn key_of(object: &Value) -> ObjectKey {
     )
 }
 
-fn number(object: &Value, pointer: &str) -> Option<u32> {
+/// A whole number inside an object.
+pub(super) fn number(object: &Value, pointer: &str) -> Option<u32> {
     object.pointer(pointer)?.as_u64()?.try_into().ok()
 }
 
@@ -84,6 +81,7 @@ impl World {
             .unwrap_or_else(|| self.now.rfc3339());
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("resourceVersion");
+            metadata.remove("managedFields");
             let has = metadata
                 .get("uid")
                 .and_then(Value::as_str)
@@ -113,15 +111,7 @@ impl World {
             .pointer("/spec/unschedulable")
             .and_then(Value::as_bool)
             .unwrap_or(false);
-        let own: Vec<String> = {
-            let mut bare = self.nodes[id].clone();
-            bare.taints.clear();
-            bare.cordoned = false;
-            bare.all_taints()
-                .iter()
-                .map(|taint| taint.key.to_string())
-                .collect()
-        };
+        let own = self.nodes[id].own_taint();
         let taints = object
             .pointer("/spec/taints")
             .and_then(Value::as_array)
@@ -129,7 +119,7 @@ impl World {
             .flatten()
             .filter(|taint| {
                 let key = text(taint, "/key");
-                key != "node.kubernetes.io/unschedulable" && !own.iter().any(|have| have == key)
+                key != "node.kubernetes.io/unschedulable" && Some(key) != own
             })
             .map(|taint| Taint {
                 key: Name::new(text(taint, "/key")),
@@ -145,6 +135,7 @@ impl World {
         }
         let node = &mut self.nodes[id];
         let was = node.cordoned;
+        self.label_version += 1;
         node.edit.learn(&base, &object);
         node.cordoned = cordoned;
         node.taints = taints;
@@ -166,74 +157,6 @@ impl World {
         self.touch(Ref::Node(id));
         self.enforce_taints(id);
         self.kick_scheduler();
-    }
-
-    /// Value of a priority class: the catalog's, or one that a client made.
-    fn priority_of(&self, class: &str) -> i32 {
-        self.plain
-            .get(&(Resource::PriorityClasses, ObjectKey::new("", class)))
-            .and_then(|object| object.get("value"))
-            .and_then(Value::as_i64)
-            .map_or(0, |value| value as i32)
-    }
-
-    /// A client made a pod or a controller.
-    fn create(&mut self, kind: Kind, key: &ObjectKey, mut object: Value) {
-        if let Some(fields) = object.as_object_mut() {
-            fields.remove("status");
-        }
-        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("resourceVersion");
-            metadata.remove("managedFields");
-        }
-        let template = template_of(&object, kind)
-            .cloned()
-            .unwrap_or_else(|| json!({}));
-        let spec = template.get("spec").cloned().unwrap_or_else(|| json!({}));
-        let mut draft = Draft::new(&key.namespace, &key.name, kind);
-        let label = |name: &str| {
-            let path = format!("/metadata/labels/{}", name.replace('/', "~1"));
-            object
-                .pointer(&path)
-                .or_else(|| template.pointer(&path))
-                .and_then(Value::as_str)
-                .map(Name::new)
-        };
-        draft.queue = label("kueue.x-k8s.io/queue-name");
-        draft.team = label("team").unwrap_or(draft.team);
-        draft.class = Name::new(text(&spec, "/priorityClassName"));
-        draft.priority = self.priority_of(&draft.class);
-        draft.ask = ask(&spec);
-        draft.selector = strings(spec.get("nodeSelector"));
-        draft.tolerations = tolerations(&spec);
-        let devices = draft.ask.count > 0;
-        (draft.profile, draft.util, draft.memory) = match (kind, devices) {
-            (_, false) => (Profile::Infra, 0.0, 0.0),
-            (Kind::JobSet, true) => (Profile::Train, 0.88, 0.75),
-            (Kind::Job | Kind::Pod, true) => (Profile::Sweep, 0.8, 0.6),
-            _ => (Profile::Serve, 0.6, 0.88),
-        };
-        draft.length = object
-            .pointer("/metadata/annotations/stokehold.dev~1runtime-estimate")
-            .and_then(Value::as_str)
-            .and_then(parse_span)
-            .map_or(if devices { 1_800_000 } else { 60_000 }, |span| {
-                span.as_millis() as i64
-            });
-        draft.held = object
-            .pointer("/spec/suspend")
-            .and_then(Value::as_bool)
-            .unwrap_or(false)
-            && draft.queue.is_none();
-        draft.groups = groups(&object, kind, key);
-        draft.gang = kind == Kind::JobSet;
-        let bare = kind == Kind::Pod;
-        draft.foreign = Some(Box::new(object));
-        let id = self.begin(draft, self.now);
-        if bare {
-            self.make_pod(id, 0, 0);
-            self.kick_scheduler();
-        }
     }
 
     fn write_work(&mut self, id: WorkId, mut object: Value) {
@@ -281,7 +204,14 @@ impl World {
                 metadata.remove("resourceVersion");
                 metadata.remove("managedFields");
             }
-            work.foreign = Some(Box::new(object));
+            let changed = work
+                .foreign
+                .as_deref()
+                .is_some_and(|old| template_of(old, kind) != template_of(&object, kind));
+            work.foreign = Some(Arc::new(object));
+            if changed && !kind.is_batch() {
+                self.roll_out(id);
+            }
         } else if let Some(work) = self.works.get(&id) {
             let base = self.render_work_base(id, work);
             // Suspension and scale are the controllers' business from here on.
@@ -299,6 +229,28 @@ impl World {
         }
         self.touch_work(id);
         self.kick(id, 500);
+    }
+
+    /// Replaces the pods of a service whose template has changed.
+    fn roll_out(&mut self, id: WorkId) {
+        let Some(work) = self.works.get_mut(&id) else {
+            return;
+        };
+        let Some(object) = work.foreign.clone() else {
+            return;
+        };
+        let asked = template_of(&object, work.kind)
+            .and_then(|template| template.get("spec"))
+            .map(super::created::ask);
+        // Pods give back what they took, so the old ones go before the new request counts.
+        let pods: Vec<_> = work.pods.iter().copied().collect();
+        if let Some(asked) = asked
+            && asked == work.ask
+        {
+            for pod in pods {
+                self.delete_pod(pod, None);
+            }
+        }
     }
 
     /// A client suspends or resumes a job. Kueue has the last word on what it manages.
@@ -394,176 +346,6 @@ impl World {
         }
         self.touch(Ref::Workload(id));
         self.enqueue(id);
-    }
-
-    fn write_cluster(&mut self, key: &ObjectKey, object: &Value) {
-        let now = self.now;
-        let known = self
-            .queues
-            .clusters
-            .iter()
-            .position(|queue| queue.name == key.name && !queue.gone);
-        let at = known.unwrap_or_else(|| {
-            self.queues.clusters.push(ClusterQueue {
-                name: key.name.clone(),
-                cohort: Name::default(),
-                weight: 1,
-                quotas: Vec::new(),
-                stop: Stop::None,
-                preempts_within: false,
-                created: now,
-                uid: mix(hash(&key.name), now.millis() as u64),
-                pending: Default::default(),
-                reserving: Default::default(),
-                gone: false,
-                edit: Edit::default(),
-            });
-            self.queues.clusters.len() - 1
-        });
-        let stop = Stop::parse(text(object, "/spec/stopPolicy"));
-        let quotas = quotas(object, &self.queues.clusters[at].quotas);
-        let queue = &mut self.queues.clusters[at];
-        queue.stop = stop;
-        queue.cohort = Name::new(text(object, "/spec/cohort"));
-        queue.preempts_within =
-            text(object, "/spec/preemption/withinClusterQueue") == "LowerPriority";
-        queue.weight = object
-            .pointer("/spec/fairSharing/weight")
-            .and_then(|weight| weight.as_str().and_then(quantity).or(weight.as_i64()))
-            .map_or(queue.weight, |weight| weight.max(0) as u32);
-        // Reservations point at quotas by place: what is in use stays where it is.
-        for (place, quota) in quotas {
-            match place {
-                Some(place) => queue.quotas[place] = quota,
-                None => queue.quotas.push(quota),
-            }
-        }
-        queue.edit.bump();
-        let drained: Vec<WorkId> = if stop == Stop::HoldAndDrain {
-            queue.reserving.iter().copied().collect()
-        } else {
-            Vec::new()
-        };
-        for id in drained {
-            self.evict_workload(id, "ClusterQueueStopped", "The ClusterQueue is stopped");
-        }
-        if let Some(base) = self.render_cluster_base(at) {
-            let mut written = object.clone();
-            written["spec"]["resourceGroups"] = base["spec"]["resourceGroups"].clone();
-            self.queues.clusters[at].edit.learn(&base, &written);
-        }
-        self.touch(Ref::Cluster(at));
-        for local in 0..self.queues.locals.len() {
-            if self.queues.locals[local].cluster == key.name {
-                self.touch(Ref::Local(local));
-            }
-        }
-        self.requeue_orphans();
-        self.kick_admission();
-    }
-
-    /// Puts works at the door of a queue that did not exist before.
-    fn requeue_orphans(&mut self) {
-        let ids: Vec<WorkId> = self
-            .works
-            .iter()
-            .filter(|(_, work)| {
-                work.workload
-                    .as_ref()
-                    .is_some_and(|workload| workload.reserved.is_none())
-            })
-            .map(|(id, _)| *id)
-            .collect();
-        for id in ids {
-            self.enqueue(id);
-        }
-    }
-
-    fn write_local(&mut self, key: &ObjectKey, object: &Value) {
-        let now = self.now;
-        let known = self.queues.locals.iter().position(|local| {
-            local.namespace == key.namespace && local.name == key.name && !local.gone
-        });
-        let at = known.unwrap_or_else(|| {
-            self.queues.locals.push(LocalQueue {
-                namespace: key.namespace.clone(),
-                name: key.name.clone(),
-                cluster: Name::new(text(object, "/spec/clusterQueue")),
-                stop: Stop::None,
-                created: now,
-                uid: mix(
-                    mix(hash(&key.name), hash(&key.namespace)),
-                    now.millis() as u64,
-                ),
-                gone: false,
-                edit: Edit::default(),
-            });
-            self.queues.locals.len() - 1
-        });
-        let stop = Stop::parse(text(object, "/spec/stopPolicy"));
-        self.queues.locals[at].stop = stop;
-        self.queues.locals[at].edit.bump();
-        if stop == Stop::HoldAndDrain {
-            let drained: Vec<WorkId> = self
-                .works
-                .iter()
-                .filter(|(_, work)| {
-                    work.namespace == key.namespace
-                        && work.queue.as_ref() == Some(&key.name)
-                        && work
-                            .workload
-                            .as_ref()
-                            .is_some_and(|workload| workload.reserved.is_some())
-                })
-                .map(|(id, _)| *id)
-                .collect();
-            for id in drained {
-                self.evict_workload(id, "LocalQueueStopped", "The LocalQueue is stopped");
-            }
-        }
-        if let Some(base) = self.render_local_base(at) {
-            self.queues.locals[at].edit.learn(&base, object);
-        }
-        self.touch(Ref::Local(at));
-        self.requeue_orphans();
-        self.kick_admission();
-    }
-
-    fn write_budget(&mut self, key: ObjectKey, mut object: Value) {
-        let now = self.now;
-        let selector = strings(object.pointer("/spec/selector/matchLabels"));
-        let bound = match object.pointer("/spec/minAvailable") {
-            Some(value) => Bound::MinAvailable(value.clone()),
-            None => Bound::MaxUnavailable(
-                object
-                    .pointer("/spec/maxUnavailable")
-                    .cloned()
-                    .unwrap_or(json!(1)),
-            ),
-        };
-        if let Some(fields) = object.as_object_mut() {
-            fields.remove("status");
-        }
-        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("resourceVersion");
-            metadata.remove("managedFields");
-        }
-        let uid = mix(self.key_word(&key.name), now.millis() as u64);
-        let budget = self.budgets.entry(key.clone()).or_insert_with(|| Budget {
-            uid,
-            created: now,
-            selector: BTreeMap::new(),
-            bound: bound.clone(),
-            foreign: None,
-            edit: Edit::default(),
-        });
-        budget.selector = selector;
-        if budget.bound != bound {
-            budget.edit.bump();
-        }
-        budget.bound = bound;
-        budget.foreign = Some(Box::new(object));
-        self.touch(Ref::Budget(key));
     }
 
     /// A client deleted an object.
@@ -716,158 +498,4 @@ impl World {
             key.clone(),
         );
     }
-}
-
-fn strings(object: Option<&Value>) -> BTreeMap<Name, Name> {
-    object
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
-        .filter_map(|(key, value)| Some((Name::new(key), Name::new(value.as_str()?))))
-        .collect()
-}
-
-fn tolerations(spec: &Value) -> Vec<Toleration> {
-    spec.get("tolerations")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .map(|row| Toleration {
-            key: Name::new(text(row, "/key")),
-            value: (text(row, "/operator") != "Exists").then(|| Name::new(text(row, "/value"))),
-            effect: Name::new(text(row, "/effect")),
-            seconds: row.get("tolerationSeconds").and_then(Value::as_i64),
-        })
-        .collect()
-}
-
-/// What the containers of a pod ask for together.
-fn ask(spec: &Value) -> Ask {
-    let mut ask = Ask::default();
-    for container in spec
-        .get("containers")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-    {
-        let mut amounts: Map<String, Value> = Map::new();
-        for section in ["limits", "requests"] {
-            if let Some(Value::Object(rows)) = container.pointer(&format!("/resources/{section}")) {
-                amounts.extend(rows.clone());
-            }
-        }
-        for (name, amount) in amounts {
-            let written = amount
-                .as_str()
-                .map_or_else(|| amount.to_string(), str::to_owned);
-            match name.as_str() {
-                "cpu" => ask.cpu_milli += quantity_milli(&written).unwrap_or(0),
-                "memory" => ask.memory_mib += quantity(&written).unwrap_or(0) / 1_048_576,
-                name if name.contains('/') => {
-                    ask.resource = Some(Name::new(name));
-                    ask.count += quantity(&written).unwrap_or(0).clamp(0, 1 << 20) as u32;
-                }
-                _ => {}
-            }
-        }
-    }
-    ask
-}
-
-/// Groups of a controller that a client wrote: name, pods at the same time, completions.
-fn groups(object: &Value, kind: Kind, key: &ObjectKey) -> Vec<(Name, u32, u32)> {
-    let own = key.name.clone();
-    match kind {
-        Kind::Job => {
-            let parallelism = number(object, "/spec/parallelism").unwrap_or(1);
-            let completions = number(object, "/spec/completions").unwrap_or(parallelism.max(1));
-            vec![(own, parallelism, completions)]
-        }
-        Kind::JobSet => {
-            let jobs = object
-                .pointer("/spec/replicatedJobs")
-                .and_then(Value::as_array);
-            let all: Vec<(Name, u32, u32)> = jobs
-                .into_iter()
-                .flatten()
-                .flat_map(|job| {
-                    let name = text(job, "/name").to_owned();
-                    let parallelism = number(job, "/template/spec/parallelism").unwrap_or(1);
-                    let completions =
-                        number(job, "/template/spec/completions").unwrap_or(parallelism);
-                    let own = key.name.clone();
-                    (0..number(job, "/replicas").unwrap_or(1)).map(move |at| {
-                        (
-                            Name::from(format!("{own}-{name}-{at}")),
-                            parallelism,
-                            completions,
-                        )
-                    })
-                })
-                .collect();
-            if all.is_empty() {
-                vec![(own, 1, 1)]
-            } else {
-                all
-            }
-        }
-        Kind::Deployment => {
-            let replicas = number(object, "/spec/replicas").unwrap_or(1);
-            let name = Name::from(format!(
-                "{own}-{}",
-                suffix(hash(&object["spec"]["template"].to_string()), 10)
-            ));
-            vec![(name, replicas, replicas)]
-        }
-        Kind::StatefulSet => {
-            let replicas = number(object, "/spec/replicas").unwrap_or(1);
-            vec![(own, replicas, replicas)]
-        }
-        Kind::DaemonSet | Kind::Pod => vec![(own, 1, 1)],
-    }
-}
-
-/// The quotas that a client wrote, each with its place among the known ones.
-fn quotas(object: &Value, known: &[Quota]) -> Vec<(Option<usize>, Quota)> {
-    let rows = |value: &Value, pointer: &str| -> Vec<Value> {
-        value
-            .pointer(pointer)
-            .and_then(Value::as_array)
-            .cloned()
-            .unwrap_or_default()
-    };
-    let amount = |row: &Value, field: &str| -> Option<u32> {
-        let value = row.get(field)?;
-        let whole = value.as_str().and_then(quantity).or(value.as_i64())?;
-        Some(whole.clamp(0, i64::from(u32::MAX)) as u32)
-    };
-    let mut all = Vec::new();
-    for group in rows(object, "/spec/resourceGroups") {
-        for flavor in rows(&group, "/flavors") {
-            let Some(pool) = POOLS
-                .iter()
-                .position(|spec| spec.flavor == text(&flavor, "/name"))
-            else {
-                continue;
-            };
-            for row in rows(&flavor, "/resources") {
-                let resource = Name::new(text(&row, "/name"));
-                let place = known
-                    .iter()
-                    .position(|quota| quota.flavor == pool && quota.resource == resource);
-                all.push((
-                    place,
-                    Quota {
-                        flavor: pool,
-                        resource,
-                        nominal: amount(&row, "nominalQuota").unwrap_or(0),
-                        borrow: amount(&row, "borrowingLimit"),
-                        lend: amount(&row, "lendingLimit"),
-                        used: place.map_or(0, |place| known[place].used),
-                    },
-                ));
-            }
-        }
-    }
-    all
 }

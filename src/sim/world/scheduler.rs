@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value;
+
 use crate::base::Name;
 
 use super::node::{Node, NodeId};
@@ -41,6 +43,7 @@ impl World {
         let mut gangs = BTreeSet::new();
         let mut hopeless: BTreeMap<(usize, Name), u32> = BTreeMap::new();
         for (work_id, pod_id) in waiting {
+            self.match_selector(work_id);
             let Some(work) = self.works.get(&work_id) else {
                 continue;
             };
@@ -74,6 +77,45 @@ impl World {
                     self.explain(work_id, &[pod_id]);
                 }
             }
+        }
+    }
+
+    /// True for a work whose selector must be held against labels: the pool already stands for the selector
+    /// of work that was drawn here.
+    fn selects(work: &Work) -> bool {
+        (work.pool.is_none() || work.foreign.is_some()) && !work.selector.is_empty()
+    }
+
+    /// Finds the nodes that a work's selector matches, once for each state of the fleet's labels.
+    fn match_selector(&mut self, id: WorkId) {
+        let version = self.label_version;
+        let Some(work) = self.works.get(&id) else {
+            return;
+        };
+        if !Self::selects(work)
+            || work
+                .matching
+                .as_ref()
+                .is_some_and(|(seen, _)| *seen == version)
+        {
+            return;
+        }
+        let matches = |node: &NodeId| {
+            let labels = self.node_labels(&self.nodes[*node]);
+            work.selector
+                .iter()
+                .all(|(key, value)| labels.get(&**key).and_then(Value::as_str) == Some(&**value))
+        };
+        let mut nodes: Vec<NodeId> = self
+            .pools
+            .iter()
+            .flatten()
+            .copied()
+            .filter(matches)
+            .collect();
+        nodes.sort_unstable();
+        if let Some(work) = self.works.get_mut(&id) {
+            work.matching = Some((version, nodes.into_boxed_slice()));
         }
     }
 
@@ -114,26 +156,33 @@ impl World {
         {
             return Some(No::Cordoned);
         }
-        for taint in node.all_taints() {
+        if let Some(key) = node.own_taint()
+            && !tolerates(&work.tolerations, key, "present", "NoSchedule")
+        {
+            return Some(No::Tainted(Name::new(key), Name::new("present")));
+        }
+        for taint in &node.taints {
             if &*taint.effect != "PreferNoSchedule"
                 && !tolerates(&work.tolerations, &taint.key, &taint.value, &taint.effect)
             {
-                return Some(No::Tainted(taint.key, taint.value));
+                return Some(No::Tainted(taint.key.clone(), taint.value.clone()));
             }
         }
         if work.pool.is_some_and(|pool| pool != node.pool) {
             return Some(No::Selector);
         }
-        // The pool already stands for the selector of work that was drawn here.
-        if (work.pool.is_none() || work.foreign.is_some()) && !work.selector.is_empty() {
-            let labels = self.node_labels(node);
-            if work
-                .selector
-                .iter()
-                .any(|(key, value)| labels.get(&**key).map(String::as_str) != Some(&**value))
-            {
-                return Some(No::Selector);
-            }
+        let listed = |nodes: &[NodeId]| {
+            self.node_names
+                .get(&node.name)
+                .is_some_and(|id| nodes.binary_search(id).is_ok())
+        };
+        if Self::selects(work)
+            && work
+                .matching
+                .as_ref()
+                .is_some_and(|(_, nodes)| !listed(nodes))
+        {
+            return Some(No::Selector);
         }
         let mut short = Vec::new();
         if node.cpu_free < work.ask.cpu_milli {
@@ -170,11 +219,10 @@ impl World {
         } else {
             i64::MAX
         };
-        let by_units = if work.ask.count > 0 {
-            i64::from(self.room(node, work) / work.ask.count)
-        } else {
-            i64::MAX
-        };
+        let by_units = self
+            .room(node, work)
+            .checked_div(work.ask.count)
+            .map_or(i64::MAX, i64::from);
         by_cpu.min(by_memory).min(by_units).min(1000) as u32
     }
 

@@ -1,25 +1,20 @@
 //! The pieces that every demo fleet has: the gang that waits, the hoarders, the straggler, the services.
 
-use serde_json::json;
+use crate::base::{Moment, Name};
 
-use crate::base::{Moment, Name, ObjectKey};
-
-use super::catalog::{A100, H100, L4, MI300X, MIG, POOLS, TEAMS, V5P, V6E};
-use super::edit::Edit;
+use super::catalog::{A100, H100, L4, MI300X, MIG, POOLS, TEAMS, V5P};
 use super::noise::{mix, unit};
-use super::physics::day;
-use super::pod::Ending;
-use super::work::{Bound, Draft, Kind, Profile, WorkId};
-use super::{Budget, World, seconds};
+use super::work::{Draft, Kind, Profile, WorkId};
+use super::{World, seconds};
 
 impl World {
     /// So many nodes of the demo's pool, in proportion to this fleet's.
-    fn part(&self, pool: usize, of_demo: u32) -> u32 {
+    pub(super) fn part(&self, pool: usize, of_demo: u32) -> u32 {
         (f64::from(of_demo) * self.pools[pool].len() as f64 / f64::from(POOLS[pool].nodes)).round()
             as u32
     }
 
-    fn ago(&self, minutes: i64) -> Moment {
+    pub(super) fn ago(&self, minutes: i64) -> Moment {
         self.now.minus(seconds(minutes * 60))
     }
 
@@ -260,6 +255,21 @@ impl World {
             let since = self.ago(minutes);
             self.begin_running(draft, since, None);
         }
+        for (namespace, name, user, pool, minutes) in [
+            ("nlp", "debug-mei", "mei", A100, 96),
+            ("vision", "shell-lena", "lena", L4, 27),
+        ] {
+            if self.has(pool, 8) {
+                let mut draft = Draft::new(namespace, name, Kind::Pod)
+                    .by(user)
+                    .on(pool, 1)
+                    .acts(Profile::Notebook, 0.35, 0.3)
+                    .shape(1, 1, 1);
+                draft.length = (minutes + 150) * 60_000;
+                let since = self.ago(minutes);
+                self.begin_running(draft, since, None);
+            }
+        }
         let slots = self.capacity(MIG) * 2 / 5;
         for at in 0..slots {
             let (namespace, _, people) = TEAMS[at as usize % 4];
@@ -341,7 +351,7 @@ impl World {
             self.begin(draft, since);
         }
         if self.has(H100, 8) {
-            let quota = self.part(H100, 128) * 2;
+            let quota = self.part(H100, 40);
             let draft = Draft::new("research", "scaling-law-xxl", Kind::JobSet)
                 .by("chidi")
                 .queue("research")
@@ -368,147 +378,5 @@ impl World {
             work.groups[0].started = Some(since);
         }
         self.now = now;
-    }
-
-    /// Inference: Deployments that follow the day, with disruption budgets, some of them strict.
-    pub(super) fn services(&mut self) {
-        let busy = day(self.now);
-        let share = |capacity: u32, part: f64| (f64::from(capacity) * part).round() as u32;
-        let l4 = self.capacity(L4);
-        let v6e = self.pools[V6E].len() as u32;
-        let ranker = self.part(H100, 12);
-        let rows: [(
-            &str,
-            &str,
-            &str,
-            usize,
-            u32,
-            (u32, u32),
-            f64,
-            Option<Bound>,
-            i64,
-        ); 7] = [
-            (
-                "prod",
-                "ranker-v3",
-                "ranker",
-                H100,
-                8,
-                (ranker, ranker),
-                0.82,
-                Some(Bound::MaxUnavailable(json!(1))),
-                3_126,
-            ),
-            (
-                "prod",
-                "search-embed",
-                "serve",
-                L4,
-                1,
-                (share(l4, 0.27), share(l4, 0.36)),
-                0.78,
-                Some(Bound::MaxUnavailable(json!("10%"))),
-                9_400,
-            ),
-            (
-                "prod",
-                "rerank-small",
-                "serve",
-                L4,
-                1,
-                (share(l4, 0.15), share(l4, 0.21)),
-                0.7,
-                Some(Bound::MinAvailable(json!("80%"))),
-                4_021,
-            ),
-            (
-                "prod",
-                "moderation",
-                "serve",
-                L4,
-                1,
-                (share(l4, 0.12), share(l4, 0.12)),
-                0.62,
-                Some(Bound::MinAvailable(json!("100%"))),
-                12_980,
-            ),
-            (
-                "speech",
-                "asr-stream",
-                "serve",
-                L4,
-                1,
-                (share(l4, 0.10), share(l4, 0.16)),
-                0.68,
-                Some(Bound::MaxUnavailable(json!(2))),
-                2_764,
-            ),
-            (
-                "nlp",
-                "chat-small",
-                "serve",
-                L4,
-                4,
-                (share(l4, 0.02), share(l4, 0.03)),
-                0.6,
-                None,
-                811,
-            ),
-            (
-                "prod",
-                "chat-large",
-                "serve",
-                V6E,
-                8,
-                (share(v6e, 0.15), share(v6e, 0.22)),
-                0.74,
-                Some(Bound::MaxUnavailable(json!(1))),
-                5_140,
-            ),
-        ];
-        for (namespace, name, queue, pool, size, (least, most), util, bound, minutes) in rows {
-            if most == 0 {
-                continue;
-            }
-            let replicas = (least + (f64::from(most - least) * busy).round() as u32).max(1);
-            let user = if namespace == "prod" {
-                "deploy-bot"
-            } else {
-                "rosa"
-            };
-            let mut draft = Draft::new(namespace, name, Kind::Deployment)
-                .by(user)
-                .queue(queue)
-                .class("prod-serve")
-                .on(pool, size)
-                .acts(Profile::Serve, util, 0.9)
-                .shape(1, replicas, replicas);
-            draft.team = Name::new(if queue == "ranker" {
-                "ranking"
-            } else {
-                "serving"
-            });
-            draft.curve = (most > least).then_some((least.max(1), most));
-            draft.ending = Ending::Success;
-            let since = self.ago(minutes);
-            if self.begin_running(draft, since, None).is_none() {
-                continue;
-            }
-            if let Some(bound) = bound {
-                let key = ObjectKey::new(namespace, name);
-                let selector = std::iter::once((Name::new("app"), Name::new(name))).collect();
-                self.budgets.insert(
-                    key,
-                    Budget {
-                        uid: self.key_word(name),
-                        created: since,
-                        selector,
-                        bound,
-                        foreign: None,
-                        edit: Edit::default(),
-                    },
-                );
-            }
-        }
     }
 }

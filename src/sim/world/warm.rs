@@ -1,254 +1,21 @@
 //! The state at the start: a fleet in mid-life, drawn directly instead of being lived through.
 
 use rand::RngExt;
-use serde_json::{Value, json};
 
 use crate::base::{Moment, Name, ObjectKey};
 
-use super::super::change::Resource;
-use super::arrivals::{draw, selector};
-use super::catalog::{
-    A100, CLASSES, H100, L4, MI300X, MIG, POOLS, SYSTEM, TEAMS, V5P, V6E, Vendor,
-};
+use super::arrivals::draw;
+use super::catalog::{A100, H100, L4, MI300X, MIG, POOLS, V5P, V6E};
 use super::node::NodeId;
 use super::noise::{mix, unit};
-use super::pod::{Ending, Phase, PodId};
-use super::work::{Draft, Kind, Profile, State, Toleration, WorkId};
+use super::pod::{Ending, PastRun, Phase, PodId};
+use super::work::{Draft, Kind, Profile, State, WorkId};
 use super::{Happening, World, seconds};
 
 /// How full the draw tries to make each pool.
 const FULL: [f64; 7] = [0.985, 0.765, 0.92, 1.0, 0.75, 0.38, 0.965];
 
 impl World {
-    /// What any cluster has before anyone works on it.
-    pub(super) fn furnish(&mut self) {
-        let born = self.queues.created.minus(seconds(86_400 * 61));
-        for name in SYSTEM {
-            self.plain_object(
-                Resource::Namespaces,
-                "v1",
-                "Namespace",
-                "",
-                name,
-                born,
-                json!({
-                    "metadata": {"labels": {"kubernetes.io/metadata.name": name}},
-                    "spec": {"finalizers": ["kubernetes"]},
-                    "status": {"phase": "Active"},
-                }),
-            );
-        }
-        for (name, team, _) in TEAMS {
-            self.plain_object(
-                Resource::Namespaces,
-                "v1",
-                "Namespace",
-                "",
-                name,
-                born,
-                json!({
-                    "metadata": {"labels": {"kubernetes.io/metadata.name": name, "team": team}},
-                    "spec": {"finalizers": ["kubernetes"]},
-                    "status": {"phase": "Active"},
-                }),
-            );
-        }
-        for name in SYSTEM
-            .iter()
-            .copied()
-            .chain(TEAMS.iter().map(|team| team.0))
-        {
-            self.plain_object(
-                Resource::ServiceAccounts,
-                "v1",
-                "ServiceAccount",
-                name,
-                "default",
-                born,
-                json!({}),
-            );
-            self.plain_object(Resource::ConfigMaps, "v1", "ConfigMap", name, "kube-root-ca.crt", born, json!({
-                "metadata": {"annotations": {"kubernetes.io/description": "Contains a CA bundle that can be used to verify the kube-apiserver."}},
-                "data": {"ca.crt": ""},
-            }));
-        }
-        for (name, value, text) in CLASSES {
-            self.plain_object(Resource::PriorityClasses, "scheduling.k8s.io/v1", "PriorityClass", "", name, born, json!({
-                "value": value, "description": text, "globalDefault": false, "preemptionPolicy": "PreemptLowerPriority",
-            }));
-        }
-        for (name, value) in [
-            ("system-cluster-critical", 2_000_000_000),
-            ("system-node-critical", 2_000_001_000),
-        ] {
-            self.plain_object(Resource::PriorityClasses, "scheduling.k8s.io/v1", "PriorityClass", "", name, born, json!({
-                "value": value, "globalDefault": false, "preemptionPolicy": "PreemptLowerPriority",
-            }));
-        }
-        for (pool, spec) in POOLS.iter().enumerate() {
-            let labels: std::collections::BTreeMap<String, String> = selector(pool)
-                .iter()
-                .map(|(key, value)| (key.to_string(), value.to_string()))
-                .collect();
-            let mut body = json!({"spec": {"nodeLabels": labels}});
-            let taint = match spec.vendor {
-                Vendor::Google => Some("google.com/tpu"),
-                Vendor::Amd => Some("amd.com/gpu"),
-                Vendor::Nvidia => None,
-            };
-            if let Some(key) = taint {
-                body["spec"]["tolerations"] =
-                    json!([{"key": key, "operator": "Exists", "effect": "NoSchedule"}]);
-            }
-            self.plain_object(
-                Resource::ResourceFlavors,
-                "kueue.x-k8s.io/v1beta1",
-                "ResourceFlavor",
-                "",
-                spec.flavor,
-                self.queues.created,
-                body,
-            );
-        }
-        self.plain_object(Resource::Services, "v1", "Service", "default", "kubernetes", born, json!({
-            "metadata": {"labels": {"component": "apiserver", "provider": "kubernetes"}},
-            "spec": {
-                "clusterIP": "172.20.0.1", "clusterIPs": ["172.20.0.1"], "type": "ClusterIP", "sessionAffinity": "None",
-                "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "internalTrafficPolicy": "Cluster",
-                "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 443}],
-            },
-            "status": {"loadBalancer": {}},
-        }));
-        self.exporters_begin(born);
-    }
-
-    /// Keeps an object without behaviour.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the seven words that every object has"
-    )]
-    fn plain_object(
-        &mut self,
-        resource: Resource,
-        api: &str,
-        kind: &str,
-        namespace: &str,
-        name: &str,
-        created: Moment,
-        body: Value,
-    ) {
-        let key = ObjectKey::new(namespace, name);
-        let mut object = json!({
-            "apiVersion": api,
-            "kind": kind,
-            "metadata": {
-                "name": name,
-                "uid": self.plain_uid(resource, &key),
-                "creationTimestamp": created.rfc3339(),
-            },
-        });
-        if !namespace.is_empty() {
-            object["metadata"]["namespace"] = json!(namespace);
-        }
-        super::edit::merge(&mut object, &body);
-        self.plain.insert((resource, key), object);
-    }
-
-    fn exporters_begin(&mut self, born: Moment) {
-        let sets: [(&str, &str, usize, &[(&str, &str)]); 3] = [
-            (
-                "gpu-operator",
-                "nvidia-dcgm-exporter",
-                H100,
-                &[
-                    ("app", "nvidia-dcgm-exporter"),
-                    ("app.kubernetes.io/managed-by", "gpu-operator"),
-                    ("helm.sh/chart", "gpu-operator-v25.10.0"),
-                ],
-            ),
-            (
-                "kube-system",
-                "tpu-device-plugin",
-                V5P,
-                &[("k8s-app", "tpu-device-plugin")],
-            ),
-            (
-                "kube-amd-gpu",
-                "default-metrics-exporter",
-                MI300X,
-                &[
-                    ("app", "default-amdgpu-metrics-exporter"),
-                    ("app.kubernetes.io/name", "metrics-exporter"),
-                    ("daemonset-name", "default"),
-                ],
-            ),
-        ];
-        for (namespace, name, pool, labels) in sets {
-            let mut draft = Draft::new(namespace, name, Kind::DaemonSet);
-            draft.team = Name::default();
-            draft.pool = Some(pool);
-            draft.ask.cpu_milli = 100;
-            draft.ask.memory_mib = 256;
-            draft.class = Name::new("system-node-critical");
-            draft.priority = 2_000_001_000;
-            draft.image = match pool {
-                H100 => "nvcr.io/nvidia/k8s/dcgm-exporter:4.4.1-4.6.0-distroless",
-                V5P => "gke.gcr.io/tpu-device-plugin:0.1.52",
-                _ => "docker.io/rocm/device-metrics-exporter:v1.4.0",
-            };
-            draft.labels = labels
-                .iter()
-                .map(|(key, value)| (Name::new(key), Name::new(value)))
-                .collect();
-            draft.tolerations = vec![Toleration {
-                key: Name::default(),
-                value: None,
-                effect: Name::default(),
-                seconds: None,
-            }];
-            draft.selector = std::iter::once(match pool {
-                H100 => (
-                    Name::new("nvidia.com/gpu.deploy.dcgm-exporter"),
-                    Name::new("true"),
-                ),
-                V5P => (
-                    Name::new("cloud.google.com/gke-accelerator-count"),
-                    Name::default(),
-                ),
-                _ => (
-                    Name::new("feature.node.kubernetes.io/amd-gpu"),
-                    Name::new("true"),
-                ),
-            })
-            .filter(|_| pool != V5P)
-            .collect();
-            let id = self.begin(draft, born);
-            self.reconcile(id);
-            self.mature(id);
-        }
-    }
-
-    /// Lets every pod of a work have started long ago, but not before its node.
-    fn mature(&mut self, id: WorkId) {
-        let Some(work) = self.works.get(&id) else {
-            return;
-        };
-        let pods: Vec<PodId> = work.pods.iter().copied().collect();
-        let born = work.created;
-        for pod_id in pods {
-            let Some(pod) = self.pods.get_mut(&pod_id) else {
-                continue;
-            };
-            let Some(node) = pod.node else { continue };
-            let made = born.max(self.nodes[node].created.plus(seconds(31)));
-            pod.created = made;
-            pod.scheduled = Some(made);
-            pod.started = Some(made.plus(seconds(12)));
-            pod.ready = Some(made.plus(seconds(58)));
-            pod.phase = Phase::Running;
-        }
-    }
-
     /// Draws the whole stationary state.
     pub(super) fn warm(&mut self) {
         self.plan_arrivals();
@@ -269,6 +36,45 @@ impl World {
             self.admit();
             self.schedule();
         }
+        self.age_the_lucky();
+    }
+
+    /// Whatever found a place at once has really been running for a while.
+    fn age_the_lucky(&mut self) {
+        let now = self.now;
+        let lucky: Vec<(WorkId, Moment)> = self
+            .works
+            .iter()
+            .filter(|(_, work)| {
+                work.state == State::Waiting
+                    && work.kind.is_batch()
+                    && work.groups.iter().all(|group| !group.live.is_empty())
+                    && work
+                        .pods
+                        .iter()
+                        .all(|pod| self.pods.get(pod).is_some_and(|pod| pod.node.is_some()))
+            })
+            .map(|(id, work)| (*id, work.created))
+            .collect();
+        for (id, created) in lucky {
+            let waited = now.since(created).seconds() as f64 * unit(mix(u64::from(id), 0x1c));
+            let since = created.plus(seconds(waited as i64 + 5)).min(now);
+            if let Some(work) = self.works.get_mut(&id) {
+                work.suspended_since = since;
+                for group in &mut work.groups {
+                    group.started = Some(since);
+                }
+                if let Some((_, _, at)) = work
+                    .workload
+                    .as_mut()
+                    .and_then(|workload| workload.reserved.as_mut())
+                {
+                    *at = since;
+                }
+                work.length = work.length.max(now.since(since).millis() as i64 + 120_000);
+            }
+            self.age(id, since);
+        }
     }
 
     /// Begins a work that has run since `since`. False, and nothing done, when quota or room is missing.
@@ -284,7 +90,11 @@ impl World {
         let replicas = draft.groups.clone();
         self.now = since;
         let id = self.begin(draft, since.minus(waited));
-        let quota = managed.then(|| self.has_quota(id)).unwrap_or(Some(None));
+        let quota = if managed {
+            self.has_quota(id)
+        } else {
+            Some(None)
+        };
         let placed = quota.and_then(|cell| {
             let mut wanted = Vec::new();
             for (group, (_, parallelism, completions)) in replicas.iter().enumerate() {
@@ -400,6 +210,7 @@ impl World {
         );
         let (batch, bare) = (work.kind.is_batch(), work.kind == Kind::Pod);
         let (single, length) = (work.width() == 1, work.length);
+        let serves = work.profile == Profile::Serve;
         let pods: Vec<PodId> = work
             .groups
             .iter()
@@ -411,6 +222,7 @@ impl World {
                 self.after(next, Happening::Checkpoint(id, epoch));
             }
         }
+        let mut recent: Vec<(Moment, ObjectKey, u64, Name)> = Vec::new();
         for pod_id in pods {
             let word = mix(u64::from(pod_id), 0xa6e);
             let Some(pod) = self.pods.get_mut(&pod_id) else {
@@ -438,7 +250,29 @@ impl World {
                 }
             });
             pod.phase = Phase::Running;
+            if at.since(began).seconds() < 3600
+                && let Some(node) = pod.node
+            {
+                let (key, uid) = (pod.key.clone(), pod.uid);
+                recent.push((began, key, uid, self.nodes[node].name.clone()));
+            }
             let started = pod.started.unwrap_or(at);
+            if serves && unit(mix(word, 8)) < 0.02 && at.since(started).seconds() > 900 {
+                // It has been out of memory before.
+                let again = Moment::from_millis(
+                    started.millis()
+                        + (at.since(started).millis() as f64 * unit(mix(word, 9)) * 0.9) as i64,
+                );
+                let again = Moment::from_millis(again.millis() / 1000 * 1000);
+                pod.last = Some(PastRun {
+                    ending: Ending::OutOfMemory,
+                    started,
+                    finished: again,
+                });
+                pod.restarts = 1 + (word % 3) as u32;
+                pod.started = Some(again.plus(seconds(11)));
+                pod.ready = Some(again.plus(seconds(52)));
+            }
             if !gang && (batch || (bare && !notebook)) {
                 let (length, ending) = self.fate(pod_id);
                 let left = length - at.since(started).millis() as i64;
@@ -449,6 +283,14 @@ impl World {
                 };
                 self.after(left, Happening::PodEnds(pod_id, ending));
             }
+        }
+        // What the API server would still remember of it.
+        for (began, key, uid, node) in recent {
+            let now = std::mem::replace(&mut self.now, began);
+            let message = format!("Successfully assigned {key} to {node}");
+            let about = ("Pod", &*key.name, uid);
+            self.event(&key.namespace, about, "Normal", "Scheduled", message);
+            self.now = now;
         }
     }
 
@@ -462,16 +304,13 @@ impl World {
             let mut held: u32 = self.held_units(pool);
             while held < goal && misses < 60 {
                 let at = self.now;
-                let mut draft = draw(&mut self.rng, pool, capacity, hosts);
+                let mut draft = self.seen_at_random(pool, capacity, hosts);
                 if draft.groups.iter().map(|group| group.1).sum::<u32>() * draft.ask.count
                     > goal - held
                 {
                     // The last gaps are closed with something small.
                     draft = self.small(pool, goal - held, &draft);
                 }
-                // Seen at a random moment, a job is found with odds in proportion to its length.
-                let stretch = 1.0 + self.rng.random::<f64>();
-                draft.length = (draft.length as f64 * stretch) as i64;
                 let whole = draft.length as f64
                     * f64::from(draft.groups[0].2.div_ceil(draft.groups[0].1.max(1)));
                 let elapsed = (whole * (0.03 + 0.94 * self.rng.random::<f64>())) as i64 / 1000;
@@ -487,6 +326,23 @@ impl World {
                 }
             }
         }
+    }
+
+    /// A job as one finds it running at a random moment: with odds in proportion to its length.
+    fn seen_at_random(&mut self, pool: usize, capacity: u32, hosts: u32) -> Draft {
+        let mut drawn: Vec<Draft> = (0..6)
+            .map(|_| draw(&mut self.rng, pool, capacity, hosts))
+            .collect();
+        let total: f64 = drawn.iter().map(|draft| draft.length as f64).sum();
+        let mut left = self.rng.random::<f64>() * total;
+        let at = drawn
+            .iter()
+            .position(|draft| {
+                left -= draft.length as f64;
+                left <= 0.0
+            })
+            .unwrap_or(0);
+        drawn.swap_remove(at)
     }
 
     fn small(&mut self, pool: usize, room: u32, like: &Draft) -> Draft {

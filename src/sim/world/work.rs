@@ -1,6 +1,7 @@
 //! A piece of work: what a team calls its job, with the controller objects and pods that carry it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -214,7 +215,9 @@ pub(super) struct Work {
     /// Labels beside the usual ones.
     pub labels: Vec<(Name, Name)>,
     /// The controller as a client wrote it.
-    pub foreign: Option<Box<Value>>,
+    pub foreign: Option<Arc<Value>>,
+    /// Nodes whose labels its selector matches, and the version of the fleet's labels they were found in.
+    pub matching: Option<(u64, Box<[usize]>)>,
     /// A reconcile is already on the agenda.
     pub queued_reconcile: bool,
     pub edit: Edit,
@@ -274,7 +277,7 @@ pub(super) struct Draft {
     pub held: bool,
     pub curve: Option<(u32, u32)>,
     pub labels: Vec<(Name, Name)>,
-    pub foreign: Option<Box<Value>>,
+    pub foreign: Option<Arc<Value>>,
 }
 
 impl Draft {

@@ -128,6 +128,7 @@ impl Default for Direct {
 
 fn base() -> reqwest::ClientBuilder {
     reqwest::Client::builder()
+        .user_agent(crate::source::counted::AGENT)
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(Duration::from_secs(5))
         .pool_max_idle_per_host(1)

@@ -108,8 +108,10 @@ impl World {
             if let Some((port, _)) = super::render::port_of(work) {
                 let pods = work.pods.iter().filter_map(|id| self.pods.get(id));
                 all.extend(
-                    pods.filter(|pod| pod.is_ready())
-                        .map(|pod| (pod.key.clone(), port, "/metrics")),
+                    pods.filter(|pod| {
+                        pod.is_ready() && pod.node.is_some_and(|node| self.nodes[node].ready)
+                    })
+                    .map(|pod| (pod.key.clone(), port, "/metrics")),
                 );
             }
         }

@@ -10,7 +10,7 @@ use super::super::World;
 use super::super::catalog::POOLS;
 use super::super::kueue::{ClusterQueue, Quota, Stop};
 use super::super::work::{State, Work, Workload};
-use super::{api_of, condition, metadata, owner};
+use super::{api_of, condition, metadata, object, owner};
 
 impl World {
     pub(super) fn render_cluster(&self, at: usize) -> Option<Value> {
@@ -194,24 +194,27 @@ impl World {
             "podSets": [{
                 "name": set,
                 "count": work.width(),
-                "template": {
-                    "metadata": {"labels": self.template_labels(work)},
-                    "spec": self.template_spec(work),
-                },
-            }],
+                }],
             "priority": Self::rank(work),
         });
+        spec["podSets"][0]["template"] = object([
+            (
+                "metadata",
+                object([("labels", Value::Object(self.template_labels(work)))]),
+            ),
+            ("spec", self.template_spec(work)),
+        ]);
         if !work.class.is_empty() {
             spec["priorityClassName"] = json!(&*work.class);
             spec["priorityClassSource"] = json!("scheduling.k8s.io/priorityclass");
         }
-        json!({
-            "apiVersion": "kueue.x-k8s.io/v1beta1",
-            "kind": "Workload",
-            "metadata": meta,
-            "spec": spec,
-            "status": self.workload_status(work, workload),
-        })
+        object([
+            ("apiVersion", json!("kueue.x-k8s.io/v1beta1")),
+            ("kind", json!("Workload")),
+            ("metadata", meta),
+            ("spec", spec),
+            ("status", self.workload_status(work, workload)),
+        ])
     }
 
     fn workload_status(&self, work: &Work, workload: &Workload) -> Value {

@@ -3,11 +3,13 @@
 mod kueue;
 mod node;
 mod pod;
+mod status;
+mod template;
 mod work;
 
 pub(super) use node::{AMD_DRIVER, NVIDIA_DRIVER};
-pub(super) use pod::{port_of, template_of};
 use serde_json::{Map, Value, json};
+pub(super) use template::{port_of, template_of};
 
 use crate::base::{Moment, Name, ObjectKey};
 
@@ -25,6 +27,7 @@ impl World {
                 self.plain.get(&(*resource, key.clone()))?.clone(),
             ),
             Ref::Node(id) => (Resource::Nodes, self.render_node(*id)?),
+            Ref::Lease(id) => (Resource::Leases, self.render_lease(*id)?),
             Ref::Cluster(at) => (Resource::ClusterQueues, self.render_cluster(*at)?),
             Ref::Local(at) => (Resource::LocalQueues, self.render_local(*at)?),
             Ref::Work(id) => {
@@ -73,6 +76,16 @@ pub(super) fn metadata(namespace: &str, name: &str, uid: u64, created: Moment) -
     fields.insert("uid".into(), json!(uuid(uid)));
     fields.insert("creationTimestamp".into(), json!(created.rfc3339()));
     Value::Object(fields)
+}
+
+/// An object of these fields, moved: `json!` would copy what it is given.
+fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
+    Value::Object(
+        fields
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value))
+            .collect(),
+    )
 }
 
 /// A controller reference.

@@ -1,39 +1,37 @@
 //! Nodes, labelled as the software that labels each kind of node writes it.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Map, Value, json};
+
+use crate::base::Moment;
 
 use super::super::World;
 use super::super::catalog::{H100, Origin, V5P, Vendor};
 use super::super::layout::v5p_topology;
 use super::super::node::{Node, NodeId};
 use super::super::noise::{hash, hex, mix, unit, uuid};
-use super::metadata;
+use super::{metadata, object};
 
 /// Driver of NVIDIA nodes, full.
 pub(in super::super) const NVIDIA_DRIVER: &str = "580.95.05";
 /// Driver of AMD nodes.
 pub(in super::super) const AMD_DRIVER: &str = "6.12.12";
 
-type Labels = BTreeMap<String, String>;
+type Labels = Map<String, Value>;
 
 fn put(labels: &mut Labels, pairs: &[(&str, &str)]) {
     for (key, value) in pairs {
-        labels.insert((*key).to_owned(), (*value).to_owned());
+        labels.insert((*key).to_owned(), Value::String((*value).to_owned()));
     }
 }
 
 impl World {
     /// Every label of a node, what clients wrote over them included.
     pub(in super::super) fn node_labels(&self, node: &Node) -> Labels {
-        let mut object = json!({"metadata": {"labels": base_labels(node)}});
+        let mut object = json!({"metadata": {}});
+        object["metadata"]["labels"] = Value::Object(base_labels(node));
         node.edit.apply(&mut object);
-        match object.pointer("/metadata/labels") {
-            Some(Value::Object(labels)) => labels
-                .iter()
-                .map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned()))
-                .collect(),
+        match object.pointer_mut("/metadata/labels").map(Value::take) {
+            Some(Value::Object(labels)) => labels,
             _ => Labels::new(),
         }
     }
@@ -82,7 +80,7 @@ impl World {
         let node = self.nodes.get(id).filter(|node| !node.gone)?;
         let spec = node.spec();
         let mut meta = metadata("", &node.name, node.uid, node.created);
-        meta["labels"] = json!(base_labels(node));
+        meta["labels"] = Value::Object(base_labels(node));
         meta["annotations"] = json!({
             "node.alpha.kubernetes.io/ttl": "0",
             "volumes.kubernetes.io/controller-managed-attach-detach": "true",
@@ -112,9 +110,6 @@ impl World {
         };
         let (capacity, allocatable) = resources(node);
         let mut status = json!({
-            "capacity": capacity,
-            "allocatable": allocatable,
-            "conditions": self.node_conditions(node),
             "addresses": [
                 {"type": "InternalIP", "address": ip},
                 {"type": "Hostname", "address": &*node.name},
@@ -133,23 +128,51 @@ impl World {
                 "architecture": "amd64",
             },
         });
+        status["capacity"] = capacity;
+        status["allocatable"] = allocatable;
+        status["conditions"] = self.node_conditions(node);
         if !matches!(spec.origin, Origin::Gke(_) | Origin::Metal) {
             let dns = format!("ip-{}.ec2.internal", ip.replace('.', "-"));
             if let Some(list) = status["addresses"].as_array_mut() {
                 list.push(json!({"type": "InternalDNS", "address": dns}));
             }
         }
-        Some(json!({
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": meta,
-            "spec": {
-                "podCIDR": pod_cidr(id),
-                "podCIDRs": [pod_cidr(id)],
-                "providerID": provider_id(node),
-            },
-            "status": status,
-        }))
+        let spec = json!({
+            "podCIDR": pod_cidr(id),
+            "podCIDRs": [pod_cidr(id)],
+            "providerID": provider_id(node),
+        });
+        Some(object([
+            ("apiVersion", json!("v1")),
+            ("kind", json!("Node")),
+            ("metadata", meta),
+            ("spec", spec),
+            ("status", status),
+        ]))
+    }
+
+    /// The lease that a kubelet renews: here with each status report.
+    pub(super) fn render_lease(&self, id: NodeId) -> Option<Value> {
+        let node = self.nodes.get(id).filter(|node| !node.gone)?;
+        let mut meta = metadata(
+            "kube-node-lease",
+            &node.name,
+            mix(node.uid, 15),
+            node.created,
+        );
+        meta["ownerReferences"] = json!([{
+            "apiVersion": "v1", "kind": "Node", "name": &*node.name, "uid": uuid(node.uid),
+        }]);
+        let renewed = micro_time(node.heartbeat);
+        Some(object([
+            ("apiVersion", json!("coordination.k8s.io/v1")),
+            ("kind", json!("Lease")),
+            ("metadata", meta),
+            (
+                "spec",
+                json!({"holderIdentity": &*node.name, "leaseDurationSeconds": 40, "renewTime": renewed}),
+            ),
+        ]))
     }
 
     fn node_conditions(&self, node: &Node) -> Value {
@@ -231,6 +254,11 @@ impl World {
         }
         Value::Array(rows)
     }
+}
+
+/// A time with microseconds, as leases have it.
+fn micro_time(at: Moment) -> String {
+    at.rfc3339().replace('Z', ".000000Z")
 }
 
 fn pod_cidr(id: NodeId) -> String {
@@ -353,14 +381,9 @@ fn base_labels(node: &Node) -> Labels {
             ],
         ),
         Origin::Gke(provisioning) => tpu_labels(&mut labels, node, provisioning),
-        Origin::Metal => put(
-            &mut labels,
-            &[
-                ("node.cluster.x-k8s.io/pool", spec.name),
-                ("node.cluster.x-k8s.io/tenure", "owned"),
-            ],
-        ),
+        Origin::Metal => put(&mut labels, &[("node.cluster.x-k8s.io/pool", spec.name)]),
     }
+    put(&mut labels, &spec.operator_labels());
     match spec.vendor {
         Vendor::Nvidia => gpu_labels(&mut labels, node),
         Vendor::Amd => put(

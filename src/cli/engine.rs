@@ -1,0 +1,436 @@
+//! `engine`: published traces replayed through the engine, and the figures they come to.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde::Serialize;
+
+use crate::base::document::Fault;
+use crate::base::{Exit, Failure, Moment};
+use crate::engine::packing::{self, Outcome, Policy, Setup};
+use crate::engine::percent::Share;
+use crate::engine::queueing::{self, Discipline, Figures, Job, Queue};
+use crate::report::output::safe_json;
+use crate::report::table::Layout;
+use crate::report::text::{UNKNOWN, or_unknown};
+use crate::runtime::clock::Stopwatch;
+
+use super::out;
+
+/// What to ask of the engine.
+#[derive(Subcommand, Clone, Debug)]
+pub enum Engine {
+    /// Replay a published trace and report its figures
+    ///
+    /// Packing (--nodes, --pods): every pod arrives once, in random order, and none ever leaves; the trace is topped
+    /// up to a load. Queueing (--jobs): jobs arrive at their times and hold whole devices until they are done.
+    Replay(Box<Replay>),
+}
+
+/// Which trace, and how.
+#[derive(Args, Clone, Debug)]
+#[group(id = "trace", required = true, multiple = true, args = ["nodes", "pods", "jobs"])]
+pub struct Replay {
+    /// Nodes to pack: CSV with sn, cpu_milli, memory_mib, gpu, model
+    #[arg(long, value_name = "CSV", requires = "pods", conflicts_with = "jobs")]
+    pub nodes: Option<PathBuf>,
+    /// Pods to place: CSV with name, cpu_milli, memory_mib, num_gpu, gpu_milli, and gpu_spec where there is one
+    #[arg(long, value_name = "CSV", requires = "nodes", conflicts_with = "jobs")]
+    pub pods: Option<PathBuf>,
+    /// Jobs to queue: CSV with timestamp, duration, num_gpus, cluster
+    #[arg(long, value_name = "CSV")]
+    pub jobs: Option<PathBuf>,
+    /// One pool of so many devices for all jobs; else as many as keep it seven tenths busy
+    #[arg(long, value_name = "N", requires = "jobs", conflicts_with_all = ["queues", "nodes"],
+          value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub devices: Option<u64>,
+    /// A queue with nodes of its own for each cluster: CSV with cluster, and nodes (of eight devices) or devices;
+    /// jobs of other clusters are left out
+    #[arg(long, value_name = "CSV", requires = "jobs", conflicts_with = "nodes")]
+    pub queues: Option<PathBuf>,
+    /// Only jobs submitted at this time or later (2017-10-01, 2017-10-01T00:00:00Z)
+    #[arg(long, value_name = "TIME", requires = "jobs", conflicts_with = "nodes", value_parser = time)]
+    pub from: Option<Moment>,
+    /// Only jobs submitted at this time or earlier
+    #[arg(long, value_name = "TIME", requires = "jobs", conflicts_with = "nodes", value_parser = time)]
+    pub until: Option<Moment>,
+    /// Packing: best-fit, gpu-packing, gpu-clustering, dot-product, random, fgd, stokehold. Queueing: fifo,
+    /// best-effort, easy, stokehold, stokehold-unknown (durations not known)
+    #[arg(long, value_name = "POLICY", default_value = "stokehold")]
+    pub policy: String,
+    /// GPU that arrives in all, as a share of the cluster's (1.3, 130%); 0 leaves the list as it is [default: 1.3]
+    #[arg(long, value_name = "R", requires = "pods", conflicts_with = "jobs")]
+    pub inflate: Option<Share>,
+    /// The most frequent specs that make up this share of the pods are typical (0.95, 95%) [default: 0.95]
+    #[arg(long, value_name = "R", requires = "pods", conflicts_with = "jobs")]
+    pub typical: Option<Share>,
+    /// Orders pods and nodes, and draws what tops the list up; queueing has no randomness
+    #[arg(long, value_name = "N", default_value_t = 42)]
+    pub seed: u64,
+    /// How to print it
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    pub output: FigureFormat,
+}
+
+/// A format for figures.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum FigureFormat {
+    /// Lines
+    Table,
+    /// One object
+    Json,
+}
+
+/// A moment of the command line; a day is its first moment.
+fn time(text: &str) -> Result<Moment, String> {
+    Moment::parse(text)
+        .or_else(|| Moment::parse(&format!("{text}T00:00:00Z")))
+        .or_else(|| Moment::parse(&format!("{}Z", text.replace(' ', "T"))))
+        .ok_or_else(|| "write 2017-10-01 or 2017-10-01T00:00:00Z".to_owned())
+}
+
+/// Packing figures, as the contract has them.
+#[derive(Serialize)]
+struct PackingFigures {
+    policy: &'static str,
+    seed: u64,
+    nodes: usize,
+    devices: u64,
+    pods: usize,
+    arrived_ratio: f64,
+    allocation_ratio: f64,
+    fragmentation_ratio: Option<f64>,
+    curve: Vec<Point>,
+    placements: usize,
+    failed: usize,
+    failed_by_size: BTreeMap<String, usize>,
+    wall_seconds: f64,
+    placements_per_second: Option<f64>,
+}
+
+/// One point of the curve.
+#[derive(Serialize)]
+struct Point {
+    arrived: f64,
+    allocation: f64,
+    fragmentation: Option<f64>,
+}
+
+/// Queueing figures, as the contract has them; times in seconds.
+#[derive(Serialize)]
+struct QueueingFigures {
+    policy: &'static str,
+    jobs: usize,
+    jct_mean: Option<f64>,
+    jct_p50: Option<f64>,
+    jct_p95: Option<f64>,
+    wait_mean: Option<f64>,
+    wait_p95: Option<f64>,
+    wait_p99_gangs: Option<f64>,
+    preemptions: u64,
+    lost_device_hours: f64,
+    wall_seconds: f64,
+}
+
+/// Runs `engine`.
+pub(super) fn run(
+    engine: &Engine,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let Engine::Replay(replay) = engine;
+    let text = match (&replay.nodes, &replay.pods, &replay.jobs) {
+        (Some(nodes), Some(pods), _) => pack(replay, nodes, pods, err)?,
+        (_, _, Some(jobs)) => queue(replay, jobs, err)?,
+        _ => {
+            let message = "give --nodes and --pods, or --jobs";
+            return Err(Failure::new(Exit::Usage, message));
+        }
+    };
+    out::write(out, &text)?;
+    Ok(Exit::Done)
+}
+
+/// Reads a file and makes something of it.
+fn read<T>(path: &Path, parse: impl Fn(&[u8], &str) -> Result<T, Fault>) -> Result<T, Failure> {
+    let name = path.display().to_string();
+    let failed = |message: String| Failure::new(Exit::Failed, message);
+    let text =
+        fs::read(path).map_err(|error| failed(format!("{name}: cannot be read: {error}")))?;
+    parse(&text, &name).map_err(|fault| failed(fault.to_string()))
+}
+
+fn named<T: std::str::FromStr<Err = String>>(policy: &str) -> Result<T, Failure> {
+    policy
+        .parse()
+        .map_err(|message| Failure::new(Exit::Usage, format!("--policy: {message}")))
+}
+
+/// A line of progress that writes over itself, on a terminal only.
+struct Progress<'e> {
+    err: Option<&'e mut dyn Write>,
+    shown: usize,
+}
+
+impl<'e> Progress<'e> {
+    fn new(err: &'e mut dyn Write) -> Self {
+        Self {
+            err: io::stderr().is_terminal().then_some(err),
+            shown: usize::MAX,
+        }
+    }
+
+    fn tell(&mut self, what: &str, done: usize, all: usize) {
+        let percent = done * 100 / all.max(1);
+        if let Some(err) = &mut self.err
+            && percent != self.shown
+        {
+            self.shown = percent;
+            let _ = write!(err, "\r{what}: {percent} % of {all}");
+            let _ = err.flush();
+        }
+    }
+}
+
+/// Whatever happens, the line is gone at the end.
+impl Drop for Progress<'_> {
+    fn drop(&mut self) {
+        if let Some(err) = &mut self.err {
+            let _ = write!(err, "\r\u{1b}[K");
+            let _ = err.flush();
+        }
+    }
+}
+
+fn pack(
+    replay: &Replay,
+    nodes: &Path,
+    pods: &Path,
+    err: &mut dyn Write,
+) -> Result<String, Failure> {
+    let usual = Setup::default();
+    let setup = Setup {
+        policy: named::<Policy>(&replay.policy)?,
+        inflate: replay.inflate.unwrap_or(usual.inflate),
+        typical: replay.typical.unwrap_or(usual.typical),
+        seed: replay.seed,
+    };
+    if setup.typical.is_zero() || setup.typical > Share::WHOLE {
+        let message = "--typical: must be above 0 and at most 1, as 0.95";
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let fleet = read(nodes, packing::nodes)?;
+    let list = read(pods, packing::pods)?;
+    let watch = Stopwatch::start();
+    let mut run = packing::Replay::new(&fleet, &list, setup)
+        .map_err(|message| Failure::new(Exit::Failed, format!("{}: {message}", nodes.display())))?;
+    let all = run.len();
+    let mut progress = Progress::new(err);
+    let mut done = 0;
+    while run.next().is_some() {
+        done += 1;
+        progress.tell("pods", done, all);
+    }
+    drop(progress);
+    let outcome = run.outcome();
+    let seconds = watch.elapsed().as_secs_f64();
+    let figures = packing_figures(outcome, seconds);
+    Ok(match replay.output {
+        FigureFormat::Json => safe_json(&figures),
+        FigureFormat::Table => packing_table(&figures),
+    })
+}
+
+fn packing_figures(outcome: Outcome, seconds: f64) -> PackingFigures {
+    let point = |mark: &packing::Mark| Point {
+        arrived: mark.arrived,
+        allocation: mark.allocation,
+        fragmentation: mark.fragmentation,
+    };
+    PackingFigures {
+        policy: outcome.policy.name(),
+        seed: outcome.seed,
+        nodes: outcome.nodes,
+        devices: outcome.devices,
+        pods: outcome.pods,
+        arrived_ratio: outcome.arrived,
+        allocation_ratio: outcome.allocation,
+        fragmentation_ratio: outcome.fragmentation,
+        curve: outcome.curve.iter().map(point).collect(),
+        placements: outcome.placements,
+        failed: outcome.failed,
+        failed_by_size: outcome.failed_by_size,
+        wall_seconds: seconds,
+        placements_per_second: (seconds > 0.0).then(|| outcome.placements as f64 / seconds),
+    }
+}
+
+fn hundredths(ratio: Option<f64>) -> String {
+    ratio.map_or_else(
+        || UNKNOWN.to_owned(),
+        |ratio| format!("{:.2}%", ratio * 100.0),
+    )
+}
+
+fn packing_table(figures: &PackingFigures) -> String {
+    let failed: Vec<String> = figures
+        .failed_by_size
+        .iter()
+        .map(|(size, count)| format!("{size} {count}"))
+        .collect();
+    let mut text = pairs(&[
+        ("POLICY", figures.policy.to_owned()),
+        ("SEED", figures.seed.to_string()),
+        ("NODES", figures.nodes.to_string()),
+        ("DEVICES", figures.devices.to_string()),
+        ("PODS", figures.pods.to_string()),
+        ("ARRIVED", hundredths(Some(figures.arrived_ratio))),
+        ("ALLOCATION", hundredths(Some(figures.allocation_ratio))),
+        ("FRAGMENTATION", hundredths(figures.fragmentation_ratio)),
+        ("PLACED", figures.placements.to_string()),
+        ("FAILED", figures.failed.to_string()),
+        ("FAILED BY SIZE", failed.join(", ")),
+        ("SECONDS", format!("{:.3}", figures.wall_seconds)),
+        (
+            "PLACEMENTS/S",
+            or_unknown(
+                figures
+                    .placements_per_second
+                    .map(|rate| format!("{rate:.0}")),
+            ),
+        ),
+    ]);
+    let lines: Vec<Vec<String>> = figures
+        .curve
+        .iter()
+        .filter(|point| ((point.arrived * 100.0).round() as u64).is_multiple_of(10))
+        .map(|point| {
+            vec![
+                format!("{:.0}%", point.arrived * 100.0),
+                hundredths(Some(point.allocation)),
+                hundredths(point.fragmentation),
+            ]
+        })
+        .collect();
+    let titles = vec![
+        ("ARRIVED", true),
+        ("ALLOCATION", true),
+        ("FRAGMENTATION", true),
+    ];
+    let layout = Layout::new(titles, &lines);
+    text.push('\n');
+    text.push_str(&layout.header());
+    text.extend(lines.iter().map(|line| layout.line(line)));
+    text
+}
+
+/// Names and values, a pair a line.
+fn pairs(pairs: &[(&str, String)]) -> String {
+    let wide = pairs.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    pairs
+        .iter()
+        .map(|(name, value)| format!("{name:wide$}  {value}\n"))
+        .collect()
+}
+
+fn queue(replay: &Replay, path: &Path, err: &mut dyn Write) -> Result<String, Failure> {
+    let discipline: Discipline = named(&replay.policy)?;
+    let mut jobs: Vec<Job> = read(path, queueing::jobs)?;
+    let after = |job: &Job| replay.from.is_none_or(|from| job.submit >= from.millis());
+    let before = |job: &Job| {
+        replay
+            .until
+            .is_none_or(|until| job.submit <= until.millis())
+    };
+    jobs.retain(|job| after(job) && before(job));
+    let queues: Vec<Queue> = match (&replay.queues, replay.devices) {
+        (Some(file), _) => read(file, queueing::queues)?,
+        (None, Some(devices)) => vec![queueing::pool(devices)],
+        (None, None) => {
+            let pool = queueing::sized(&jobs);
+            let devices: u32 = pool.nodes.iter().sum();
+            out::say(
+                err,
+                &format!("one pool of {devices} devices; --devices or --queues set others"),
+            );
+            vec![pool]
+        }
+    };
+    if replay.queues.is_some() {
+        let all = jobs.len();
+        jobs.retain(|job| queues.iter().any(|queue| queue.name == job.queue));
+        if jobs.len() < all {
+            out::say(
+                err,
+                &format!("{} jobs of other clusters are left out", all - jobs.len()),
+            );
+        }
+    }
+    if jobs.is_empty() {
+        let message = format!(
+            "{}: no job is left to replay; widen --from, --until or --queues",
+            path.display()
+        );
+        return Err(Failure::new(Exit::Failed, message));
+    }
+    let watch = Stopwatch::start();
+    let mut progress = Progress::new(err);
+    let past = queueing::replay(&jobs, &queues, discipline, &mut |done, all| {
+        progress.tell("jobs", done, all);
+    });
+    drop(progress);
+    let figures = Figures::of(&jobs, &past);
+    let seconds = watch.elapsed().as_secs_f64();
+    if figures.never > 0 {
+        let message = format!(
+            "{} jobs ask for more than their queue has; they never run and are left out",
+            figures.never
+        );
+        out::say(err, &message);
+    }
+    let figures = queueing_figures(discipline, &figures, seconds);
+    Ok(match replay.output {
+        FigureFormat::Json => safe_json(&figures),
+        FigureFormat::Table => queueing_table(&figures),
+    })
+}
+
+fn queueing_figures(discipline: Discipline, figures: &Figures, seconds: f64) -> QueueingFigures {
+    let in_seconds = |millis: Option<i64>| millis.map(|millis| millis as f64 / 1_000.0);
+    QueueingFigures {
+        policy: discipline.name(),
+        jobs: figures.jobs,
+        jct_mean: in_seconds(figures.jct_mean),
+        jct_p50: in_seconds(figures.jct_p50),
+        jct_p95: in_seconds(figures.jct_p95),
+        wait_mean: in_seconds(figures.wait_mean),
+        wait_p95: in_seconds(figures.wait_p95),
+        wait_p99_gangs: in_seconds(figures.wait_p99_gangs),
+        preemptions: figures.preemptions,
+        lost_device_hours: figures.lost as f64 / 3_600_000.0,
+        wall_seconds: seconds,
+    }
+}
+
+fn queueing_table(figures: &QueueingFigures) -> String {
+    let seconds = |value: Option<f64>| or_unknown(value.map(|value| format!("{value:.0}s")));
+    pairs(&[
+        ("POLICY", figures.policy.to_owned()),
+        ("JOBS", figures.jobs.to_string()),
+        ("COMPLETION MEAN", seconds(figures.jct_mean)),
+        ("COMPLETION P50", seconds(figures.jct_p50)),
+        ("COMPLETION P95", seconds(figures.jct_p95)),
+        ("WAIT MEAN", seconds(figures.wait_mean)),
+        ("WAIT P95", seconds(figures.wait_p95)),
+        ("WAIT P99, GANGS OF 8+", seconds(figures.wait_p99_gangs)),
+        ("PREEMPTIONS", figures.preemptions.to_string()),
+        (
+            "LOST DEVICE HOURS",
+            format!("{:.1}", figures.lost_device_hours),
+        ),
+        ("SECONDS", format!("{:.3}", figures.wall_seconds)),
+    ])
+}

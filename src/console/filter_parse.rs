@@ -1,0 +1,251 @@
+//! Reading a filter: words and signs into a tree.
+
+use crate::base::time::parse_span;
+
+use super::filter::{Field, Literal, Node, Op};
+use super::load::nearest;
+
+/// How deep parentheses may go.
+const DEEPEST: usize = 32;
+
+/// Reads a filter over these columns. An error says what is wrong and what was meant.
+pub(super) fn read(text: &str, fields: &[Field]) -> Result<Node, String> {
+    let tokens = tokens(text)?;
+    let mut parser = Parser {
+        tokens: &tokens,
+        at: 0,
+        fields,
+    };
+    let root = parser.any(0)?;
+    if parser.at < tokens.len() {
+        return Err(String::from("a `)` closes nothing"));
+    }
+    Ok(root)
+}
+
+#[derive(Clone, PartialEq, Debug)]
+enum Token {
+    Open,
+    Close,
+    Word(String, bool),
+}
+
+fn tokens(text: &str) -> Result<Vec<Token>, String> {
+    let mut out = Vec::new();
+    let mut word = String::new();
+    let mut quoted = false;
+    let mut inside = false;
+    let flush = |word: &mut String, quoted: &mut bool, out: &mut Vec<Token>| {
+        if !word.is_empty() || *quoted {
+            out.push(Token::Word(std::mem::take(word), *quoted));
+        }
+        *quoted = false;
+    };
+    for c in text.chars() {
+        match c {
+            '"' => {
+                inside = !inside;
+                quoted = true;
+            }
+            _ if inside => word.push(c),
+            '(' | ')' => {
+                flush(&mut word, &mut quoted, &mut out);
+                out.push(if c == '(' { Token::Open } else { Token::Close });
+            }
+            '!' if word.is_empty() => out.push(Token::Word(String::from("!"), false)),
+            _ if c.is_whitespace() => flush(&mut word, &mut quoted, &mut out),
+            _ => word.push(c),
+        }
+    }
+    if inside {
+        return Err(String::from("a `\"` is not closed"));
+    }
+    flush(&mut word, &mut quoted, &mut out);
+    Ok(out)
+}
+
+struct Parser<'a> {
+    tokens: &'a [Token],
+    at: usize,
+    fields: &'a [Field],
+}
+
+impl Parser<'_> {
+    fn peek(&self) -> Option<&Token> {
+        self.tokens.get(self.at)
+    }
+
+    fn is_word(&self, word: &str) -> bool {
+        matches!(self.peek(), Some(Token::Word(text, false)) if text.eq_ignore_ascii_case(word))
+    }
+
+    fn any(&mut self, depth: usize) -> Result<Node, String> {
+        if depth > DEEPEST {
+            return Err(String::from("parentheses go too deep"));
+        }
+        let mut parts = vec![self.all(depth)?];
+        while self.is_word("or") {
+            self.at += 1;
+            parts.push(self.all(depth)?);
+        }
+        Ok(if parts.len() == 1 {
+            parts.remove(0)
+        } else {
+            Node::Any(parts)
+        })
+    }
+
+    fn all(&mut self, depth: usize) -> Result<Node, String> {
+        let mut parts = Vec::new();
+        loop {
+            if self.is_word("and") {
+                self.at += 1;
+                continue;
+            }
+            match self.peek() {
+                None | Some(Token::Close) => break,
+                Some(_) if self.is_word("or") => break,
+                Some(_) => parts.push(self.one(depth)?),
+            }
+        }
+        Ok(if parts.len() == 1 {
+            parts.remove(0)
+        } else {
+            Node::All(parts)
+        })
+    }
+
+    fn one(&mut self, depth: usize) -> Result<Node, String> {
+        let mut turned = false;
+        while self.is_word("not") || self.is_word("!") {
+            turned = !turned;
+            self.at += 1;
+        }
+        let node = match self.peek().cloned() {
+            None | Some(Token::Close) => {
+                return if turned {
+                    Err(String::from("`not` needs something after it"))
+                } else {
+                    Ok(Node::All(Vec::new()))
+                };
+            }
+            Some(Token::Open) => {
+                self.at += 1;
+                let inner = self.any(depth + 1)?;
+                if self.peek() != Some(&Token::Close) {
+                    return Err(String::from("a `(` is not closed"));
+                }
+                self.at += 1;
+                inner
+            }
+            Some(Token::Word(word, quoted)) => {
+                self.at += 1;
+                self.word(word, quoted)?
+            }
+        };
+        Ok(if turned {
+            Node::Not(Box::new(node))
+        } else {
+            node
+        })
+    }
+
+    fn word(&mut self, word: String, quoted: bool) -> Result<Node, String> {
+        if !quoted && (word == "-l" || word == "-f") {
+            let Some(Token::Word(next, _)) = self.peek().cloned() else {
+                return Err(if word == "-l" {
+                    String::from("`-l` needs `label` or `label=value` after it")
+                } else {
+                    String::from("`-f` needs letters after it")
+                });
+            };
+            self.at += 1;
+            if word == "-f" {
+                return Ok(Node::Fuzzy(next.to_ascii_lowercase()));
+            }
+            return Ok(match next.split_once('=') {
+                Some((key, value)) => Node::Label(key.to_owned(), Some(value.to_owned())),
+                None => Node::Label(next, None),
+            });
+        }
+        // Two signs first, or `<=` would be read as `<` and a literal that begins with `=`.
+        const OPS: [(&str, Op); 7] = [
+            ("<=", Op::LessOrIs),
+            (">=", Op::MoreOrIs),
+            ("!=", Op::IsNot),
+            ("<", Op::Less),
+            (">", Op::More),
+            ("=", Op::Is),
+            (":", Op::Has),
+        ];
+        let split = (!quoted)
+            .then(|| {
+                OPS.iter()
+                    .filter_map(|(sign, op)| word.find(sign).map(|at| (at, *sign, *op)))
+                    .filter(|(at, ..)| *at > 0)
+                    .min_by_key(|(at, sign, _)| (*at, 2 - sign.len()))
+            })
+            .flatten();
+        let Some((at, sign, op)) = split else {
+            return Ok(Node::Word(word.to_ascii_lowercase()));
+        };
+        let (name, rest) = (&word[..at], &word[at + sign.len()..]);
+        let column = self
+            .fields
+            .iter()
+            .position(|field| field.id.eq_ignore_ascii_case(name))
+            .ok_or_else(|| {
+                let known = || self.fields.iter().map(|field| field.id);
+                let close = nearest(name, known());
+                if close.is_empty() {
+                    format!(
+                        "no column `{name}` here; there are {}",
+                        known().collect::<Vec<_>>().join(" ")
+                    )
+                } else {
+                    format!("no column `{name}` here{close}")
+                }
+            })?;
+        let literal = literal(rest);
+        let counts = literal.number.is_some() || literal.seconds.is_some();
+        if self.fields[column].numeric && !counts {
+            return Err(if rest.is_empty() {
+                format!("`{name}{sign}` needs a number after it")
+            } else {
+                format!("`{name}` is a number; `{rest}` is not")
+            });
+        }
+        Ok(Node::Compare(column, op, literal))
+    }
+}
+
+/// A literal with every reading that it allows: a number with `% $ ° W ms`, a span, bytes (GiB when bare).
+fn literal(text: &str) -> Literal {
+    let bare = text
+        .trim_start_matches('$')
+        .trim_end_matches("/h")
+        .trim_end_matches("ms")
+        .trim_end_matches("kW")
+        .trim_end_matches(['%', '°', 'W', 'C']);
+    let number = bare.parse::<f64>().ok().filter(|value| value.is_finite());
+    let bytes = [
+        ("TiB", 4),
+        ("Ti", 4),
+        ("GiB", 3),
+        ("Gi", 3),
+        ("MiB", 2),
+        ("Mi", 2),
+        ("", 3),
+    ]
+    .iter()
+    .find_map(|(unit, power)| {
+        let value = text.strip_suffix(unit)?.parse::<f64>().ok()?;
+        Some(value * 1024f64.powi(*power))
+    });
+    Literal {
+        text: text.to_ascii_lowercase(),
+        number: number.or(bytes.filter(|_| !bare.is_empty())),
+        seconds: parse_span(text).map(|span| span.as_secs_f64()),
+        bytes,
+    }
+}

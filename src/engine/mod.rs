@@ -1,0 +1,11 @@
+//! The scheduler: what would run where. Pure: no clock, no I/O, no hash order, no float in a decision, and
+//! randomness only from a seed, so that the same input gives the same bytes on every machine.
+//!
+//! What stands here: the replay of published traces, for packing (placement policies on a full cluster) and
+//! for queueing (who runs next). Plans over a live fleet come with the steps that need them.
+
+pub mod dice;
+pub mod packing;
+pub mod percent;
+pub mod queueing;
+pub mod sheet;

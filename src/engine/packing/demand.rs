@@ -1,0 +1,313 @@
+//! What pods typically ask for, worked out once from the whole list: typical specs, pressure on node types,
+//! and the CPU and memory that a GPU needs to be of use.
+
+use std::collections::BTreeMap;
+
+use crate::engine::percent::Share;
+
+use super::{Node, Pod};
+
+/// Where the score of the fragmentation gradient rises by one: ln(k / (100 - k)) for k from 51 to 99, in
+/// billionths. Below 50 it is the same with the sign turned.
+const STEPS: [i64; 49] = [
+    40_005_335,
+    80_042_708,
+    120_144_312,
+    160_342_650,
+    200_670_695,
+    241_162_057,
+    281_851_152,
+    322_773_392,
+    363_965_377,
+    405_465_108,
+    447_312_218,
+    489_548_225,
+    532_216_814,
+    575_364_145,
+    619_039_208,
+    663_294_217,
+    708_185_058,
+    753_771_802,
+    800_119_300,
+    847_297_860,
+    895_384_047,
+    944_461_609,
+    994_622_575,
+    1_045_968_555,
+    1_098_612_289,
+    1_152_679_510,
+    1_208_311_206,
+    1_265_666_373,
+    1_324_925_415,
+    1_386_294_361,
+    1_450_010_176,
+    1_516_347_489,
+    1_585_627_264,
+    1_658_228_077,
+    1_734_601_055,
+    1_815_289_967,
+    1_900_958_761,
+    1_992_430_165,
+    2_090_741_097,
+    2_197_224_577,
+    2_313_634_929,
+    2_442_347_035,
+    2_586_689_344,
+    2_751_535_313,
+    2_944_438_979,
+    3_178_053_830,
+    3_476_098_690,
+    3_891_820_298,
+    4_595_119_850,
+];
+
+/// What a pod asks for, memory left out.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Spec {
+    cpu: i64,
+    milli: i32,
+    gpus: u32,
+    models: Vec<String>,
+}
+
+impl Spec {
+    fn of(pod: &Pod) -> Self {
+        Self {
+            cpu: pod.cpu,
+            milli: pod.milli,
+            gpus: pod.gpus,
+            models: pod.models.clone(),
+        }
+    }
+}
+
+/// Nodes that are alike to a spec.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Kind {
+    cpu: i64,
+    gpus: u32,
+    pub(super) model: String,
+}
+
+impl Kind {
+    fn of(node: &Node) -> Self {
+        Self {
+            cpu: node.cpu,
+            gpus: node.gpus,
+            model: node.model.clone(),
+        }
+    }
+
+    pub(super) fn accepts(&self, models: &[String]) -> bool {
+        models.is_empty() || models.contains(&self.model)
+    }
+}
+
+/// GPU that idle CPU (or memory) cannot feed, at four fifths of what GPU pods ask for on average.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hinge {
+    gpu: i64,
+    feed: i64,
+}
+
+impl Hinge {
+    /// `gpu` and `feed`: what all GPU pods together ask for.
+    fn new(gpu: i64, feed: i64) -> Self {
+        let (gpu, feed) = (gpu.saturating_mul(5_000), feed.saturating_mul(4));
+        let common = divisor(gpu, feed).max(1);
+        Self {
+            gpu: gpu / common,
+            feed: feed / common,
+        }
+    }
+
+    /// Unfed GPU in millionths of a device, of `idle` thousandths beside `feed` idle CPU or memory.
+    pub(super) fn unfed(self, idle: i64, feed: i64) -> i64 {
+        if self.feed == 0 {
+            return 0;
+        }
+        let fed = match feed.checked_mul(self.gpu) {
+            Some(product) => product / self.feed,
+            None => {
+                let wide = i128::from(feed) * i128::from(self.gpu) / i128::from(self.feed);
+                i64::try_from(wide).unwrap_or(i64::MAX)
+            }
+        };
+        (1_000 * idle).saturating_sub(fed).max(0)
+    }
+}
+
+/// Greatest common divisor.
+fn divisor(mut a: i64, mut b: i64) -> i64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+/// The demand that a cluster is packed for.
+#[derive(Clone, Debug)]
+pub(super) struct Demand {
+    /// Kinds of nodes.
+    pub(super) kinds: Vec<Kind>,
+    /// Kind of each node.
+    pub(super) kind_of: Vec<usize>,
+    /// CPU of each typical spec.
+    pub(super) cpu: Vec<i64>,
+    /// Part of a GPU of each typical spec.
+    pub(super) milli: Vec<i32>,
+    /// How many pods are of each typical spec.
+    pub(super) count: Vec<i64>,
+    /// GPUs of each typical spec, by kind of node; out of reach where the spec finds no use for one there.
+    pub(super) need: Vec<Vec<i32>>,
+    /// How many pods are of a typical spec.
+    pub(super) total: i64,
+    /// GPU without CPU.
+    pub(super) cpu_hinge: Hinge,
+    /// GPU without memory.
+    pub(super) memory_hinge: Hinge,
+    /// Load of each kind, in thousandths, if every spec spread evenly over the kinds that can host it.
+    pub(super) pressure: Vec<i64>,
+    /// The least fall in fragmentation for each score from 1 to 99.
+    steps: Vec<i64>,
+}
+
+impl Demand {
+    /// The demand of a list of pods on these nodes; typical are the most frequent specs that make up `typical`
+    /// of the pods.
+    pub(super) fn new(nodes: &[Node], pods: &[Pod], typical: Share) -> Self {
+        let mut kinds: Vec<Kind> = nodes.iter().map(Kind::of).collect();
+        kinds.sort();
+        kinds.dedup();
+        let kind_of = nodes
+            .iter()
+            .map(|node| kinds.binary_search(&Kind::of(node)).unwrap_or_default())
+            .collect();
+
+        let mut counts: BTreeMap<Spec, i64> = BTreeMap::new();
+        for pod in pods {
+            *counts.entry(Spec::of(pod)).or_default() += 1;
+        }
+        let pressure = pressure(nodes, &kinds, &counts);
+        // The larger spec stands first where two are as frequent, as published.
+        let mut specs: Vec<(i64, Spec)> = counts
+            .into_iter()
+            .map(|(spec, count)| (count, spec))
+            .collect();
+        specs.sort_by(|a, b| b.cmp(a));
+        let mut total = 0;
+        let all = pods.len() as i64;
+        specs.retain(|(count, _)| {
+            let wanted = !typical.reached(total, all);
+            total += if wanted { count } else { &0 };
+            wanted
+        });
+
+        let need = |kind: &Kind| {
+            let need = |(_, spec): &(i64, Spec)| match spec.gpus {
+                0 => i32::MAX,
+                gpus if kind.accepts(&spec.models) => gpus as i32,
+                _ => i32::MAX,
+            };
+            specs.iter().map(need).collect()
+        };
+        let asked =
+            |of: fn(&Pod) -> i64| -> i64 { pods.iter().filter(|pod| pod.gpus > 0).map(of).sum() };
+        let gpu = asked(Pod::gpu);
+        Self {
+            kind_of,
+            cpu: specs.iter().map(|(_, spec)| spec.cpu).collect(),
+            milli: specs.iter().map(|(_, spec)| spec.milli).collect(),
+            count: specs.iter().map(|(count, _)| *count).collect(),
+            need: kinds.iter().map(need).collect(),
+            total: total.max(1),
+            cpu_hinge: Hinge::new(gpu, asked(|pod| pod.cpu)),
+            memory_hinge: Hinge::new(gpu, asked(|pod| pod.memory)),
+            pressure,
+            steps: steps(total.max(1)),
+            kinds,
+        }
+    }
+
+    /// Score of a fall in fragmentation, 0 to 99: a logistic curve around 50, a GPU wide.
+    pub(super) fn score(&self, fall: i64) -> i64 {
+        self.steps.partition_point(|step| fall >= *step) as i64
+    }
+}
+
+/// The least fall, in thousandths of a device times `total`, that earns each score from 1 to 99.
+fn steps(total: i64) -> Vec<i64> {
+    let below = STEPS.iter().rev().map(|step| -step);
+    let step = |step: i64| {
+        let wide = i128::from(step) * i128::from(total);
+        // Rounded up: the least whole number that reaches it.
+        i64::try_from(-(-wide).div_euclid(1_000_000)).unwrap_or(i64::MAX)
+    };
+    below.chain([0]).chain(STEPS).map(step).collect()
+}
+
+/// Load of each kind, in thousandths, if every spec spread evenly over the GPUs of the kinds that can host it.
+fn pressure(nodes: &[Node], kinds: &[Kind], counts: &BTreeMap<Spec, i64>) -> Vec<i64> {
+    let mut gpus = vec![0_i128; kinds.len()];
+    for node in nodes {
+        if let Ok(kind) = kinds.binary_search(&Kind::of(node)) {
+            gpus[kind] += i128::from(node.gpus);
+        }
+    }
+    let all: i128 = gpus.iter().sum();
+    let asked = |(spec, count): (&Spec, &i64)| {
+        i128::from(*count) * i128::from(spec.milli) * i128::from(spec.gpus)
+    };
+    let demand: i128 = counts.iter().map(asked).sum();
+    let mut millionths = vec![0_i128; kinds.len()];
+    for entry in counts {
+        let spec = entry.0;
+        let hosts: Vec<usize> = (0..kinds.len())
+            .filter(|&kind| {
+                let kind = &kinds[kind];
+                kind.accepts(&spec.models) && kind.cpu >= spec.cpu && kind.gpus >= spec.gpus
+            })
+            .collect();
+        let room: i128 = hosts.iter().map(|&kind| gpus[kind]).sum();
+        if spec.gpus == 0 || room == 0 {
+            continue;
+        }
+        let load = 1_000_000 * asked(entry) * all / (demand * room);
+        for kind in hosts {
+            millionths[kind] += load;
+        }
+    }
+    millionths
+        .into_iter()
+        .map(|load| i64::try_from((load + 500) / 1_000).unwrap_or(i64::MAX))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_score_is_the_logistic_curve() {
+        let total = 8_152;
+        let steps = steps(total);
+        assert_eq!(steps.len(), 99);
+        let score = |fall: i64| steps.partition_point(|step| fall >= *step) as i64;
+        for fall in (-40_000_000..40_000_000).step_by(9_973) {
+            let curve = 100.0 / (1.0 + (-(fall as f64) / (1_000.0 * total as f64)).exp());
+            assert_eq!(score(fall), curve as i64, "{fall}");
+        }
+        assert_eq!((score(0), score(-1)), (50, 49));
+    }
+
+    #[test]
+    fn a_gpu_is_fed_by_four_fifths_of_the_average() {
+        // Ten cores a GPU on average: eight feed one.
+        let hinge = Hinge::new(6_000_000, 60_000_000);
+        assert_eq!(hinge.unfed(1_000, 8_000), 0);
+        assert_eq!(hinge.unfed(1_000, 4_000), 500_000);
+        assert_eq!(hinge.unfed(8_000, 0), 8_000_000);
+        assert_eq!(Hinge::new(0, 0).unfed(1_000, 0), 0);
+        assert_eq!(Hinge::new(i64::MAX, 1).unfed(1_000, i64::MAX), 0);
+    }
+}

@@ -1,0 +1,183 @@
+//! Laws of packing over generated clusters.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use crate::engine::percent::Share;
+
+use super::{Node, Packer, Pod, Policy, Replay, Setup, WHOLE};
+
+fn model() -> impl Strategy<Value = String> {
+    prop::sample::select(vec!["A", "B", "C"]).prop_map(str::to_owned)
+}
+
+fn nodes() -> impl Strategy<Value = Vec<Node>> {
+    let node = (0_i64..12, 0_i64..12, 0_u32..5, model());
+    prop::collection::vec(node, 1..12).prop_map(|nodes| {
+        let named = |(at, (cpu, memory, gpus, model)): (usize, (i64, i64, u32, String))| Node {
+            name: format!("n{at}"),
+            cpu: cpu * 1_000,
+            memory: memory * 100,
+            gpus,
+            model,
+        };
+        nodes.into_iter().enumerate().map(named).collect()
+    })
+}
+
+fn pods() -> impl Strategy<Value = Vec<Pod>> {
+    let milli = prop::sample::select(vec![100, 250, 500, 810, 1_000, 1_000, 1_000]);
+    let models = prop::collection::btree_set(model(), 0..3);
+    let pod = (0_i64..5, 0_i64..5, 0_u32..4, milli, models);
+    prop::collection::vec(pod, 1..36).prop_map(|pods| {
+        let named = |(at, (cpu, memory, gpus, milli, models)): (
+            usize,
+            (i64, i64, u32, i32, BTreeSet<String>),
+        )| Pod {
+            name: format!("p{at}"),
+            cpu: cpu * 700,
+            memory: memory * 90,
+            gpus,
+            milli: if gpus == 0 { 0 } else { milli },
+            models: models.into_iter().collect(),
+        };
+        pods.into_iter().enumerate().map(named).collect()
+    })
+}
+
+fn policy() -> impl Strategy<Value = Policy> {
+    prop::sample::select(Policy::ALL.to_vec())
+}
+
+/// A plain account of the cluster: what is left of each node.
+struct Left {
+    cpu: i64,
+    memory: i64,
+    gpus: Vec<i32>,
+}
+
+impl Left {
+    fn of(nodes: &[Node]) -> Vec<Self> {
+        let all = |node: &Node| Self {
+            cpu: node.cpu,
+            memory: node.memory,
+            gpus: vec![WHOLE; node.gpus as usize],
+        };
+        nodes.iter().map(all).collect()
+    }
+
+    fn fits(&self, node: &Node, pod: &Pod) -> bool {
+        let model = pod.gpus == 0 || pod.models.is_empty() || pod.models.contains(&node.model);
+        let able = self.gpus.iter().filter(|left| **left >= pod.milli).count();
+        model && self.cpu >= pod.cpu && self.memory >= pod.memory && able >= pod.gpus as usize
+    }
+
+    /// Idle GPU that a pod like this cannot use, by the definition.
+    fn fragments(&self, node: &Node, pod: &Pod) -> i64 {
+        let whole = Pod {
+            memory: 0,
+            ..pod.clone()
+        };
+        let useless = |left: &&i32| pod.gpus == 0 || !self.fits(node, &whole) || **left < pod.milli;
+        self.gpus
+            .iter()
+            .filter(useless)
+            .map(|left| i64::from(*left))
+            .sum()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn nothing_is_overcommitted_and_nobody_refused(
+        nodes in nodes(), pods in pods(), policy in policy(), seed: u64, load in 0_u64..3_000_000,
+    ) {
+        prop_assume!(nodes.iter().any(|node| node.gpus > 0));
+        let setup = Setup { policy, inflate: Share::millionths(load), seed, ..Setup::default() };
+        let mut replay = Replay::new(&nodes, &pods, setup).expect("has GPUs");
+        let mut left = Left::of(&nodes);
+        for arrival in replay.by_ref() {
+            let pod = &pods[arrival.pod];
+            let Some(spot) = arrival.spot else {
+                let refused = nodes.iter().zip(&left).any(|(node, left)| left.fits(node, pod));
+                prop_assert!(!refused, "{} fits", pod.name);
+                continue;
+            };
+            let room = &mut left[spot.node];
+            prop_assert!(room.fits(&nodes[spot.node], pod));
+            prop_assert_eq!(spot.devices.len(), pod.gpus as usize);
+            room.cpu -= pod.cpu;
+            room.memory -= pod.memory;
+            let mut devices = spot.devices.clone();
+            devices.sort_unstable();
+            devices.dedup();
+            prop_assert_eq!(devices.len(), spot.devices.len());
+            for device in devices {
+                room.gpus[device as usize] -= pod.milli;
+                prop_assert!(room.gpus[device as usize] >= 0);
+            }
+        }
+        let idle: i64 = left.iter().flat_map(|left| &left.gpus).map(|left| i64::from(*left)).sum();
+        let outcome = replay.outcome();
+        let capacity = outcome.devices as f64 * f64::from(WHOLE);
+        prop_assert_eq!(outcome.allocation, (capacity - idle as f64) / capacity);
+    }
+
+    #[test]
+    fn the_cheapest_node_is_taken_and_fragments_are_what_they_are_defined_to_be(
+        nodes in nodes(), pods in pods(), policy in policy(), seed: u64,
+    ) {
+        let mut packer = Packer::new(policy, &nodes, &pods, Share::WHOLE, seed);
+        let mut left = Left::of(&nodes);
+        for pod in pods.iter().chain(pods.iter().rev()) {
+            let class = packer.class(pod);
+            let costs: Vec<Option<i64>> = (0..nodes.len()).map(|node| packer.cost(class, node)).collect();
+            let least = costs.iter().flatten().min();
+            let first = least.and_then(|least| costs.iter().position(|cost| cost.as_ref() == Some(least)));
+            let spot = packer.place(class);
+            match policy {
+                Policy::Random => prop_assert_eq!(spot.is_some(), first.is_some()),
+                _ => prop_assert_eq!(spot.as_ref().map(|spot| spot.node), first),
+            }
+            if let Some(spot) = spot {
+                let room = &mut left[spot.node];
+                room.cpu -= pod.cpu;
+                room.memory -= pod.memory;
+                for device in spot.devices {
+                    room.gpus[device as usize] -= pod.milli;
+                }
+            }
+            let fragments: i64 = nodes
+                .iter()
+                .zip(&left)
+                .map(|(node, left)| pods.iter().map(|pod| left.fragments(node, pod)).sum::<i64>())
+                .sum();
+            prop_assert_eq!(packer.fragments(), (fragments, pods.len() as i64));
+        }
+    }
+
+    #[test]
+    fn the_order_of_the_lists_does_not_matter(
+        nodes in nodes(), pods in pods(), policy in policy(), seed: u64, turn: usize,
+    ) {
+        prop_assume!(nodes.iter().any(|node| node.gpus > 0));
+        let setup = Setup { policy, seed, ..Setup::default() };
+        let run = |nodes: &[Node], pods: &[Pod]| {
+            let mut replay = Replay::new(nodes, pods, setup).expect("has GPUs");
+            let by_name = |arrival: super::Arrival| {
+                let spot = arrival.spot.map(|spot| (nodes[spot.node].name.clone(), spot.devices));
+                (pods[arrival.pod].name.clone(), spot)
+            };
+            let arrivals: Vec<_> = replay.by_ref().map(by_name).collect();
+            (arrivals, replay.outcome())
+        };
+        let (mut others, mut pods_too) = (nodes.clone(), pods.clone());
+        others.reverse();
+        let turn = turn % pods.len();
+        pods_too.rotate_left(turn);
+        prop_assert_eq!(run(&nodes, &pods), run(&others, &pods_too));
+    }
+}

@@ -1,0 +1,232 @@
+//! A replay: every pod arrives once, is placed or fails, and nothing ever leaves.
+
+use std::collections::BTreeMap;
+
+use crate::engine::dice::Dice;
+use crate::engine::percent::Share;
+
+use super::arrivals::arrivals;
+use super::packer::{Class, Packer, Spot};
+use super::{Node, Pod, Policy, WHOLE};
+
+/// How a replay is set up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Setup {
+    /// The placement policy.
+    pub policy: Policy,
+    /// GPU that arrives in all, as a share of the cluster's; 0 for the list as it is.
+    pub inflate: Share,
+    /// The share of pods whose specs count as typical.
+    pub typical: Share,
+    /// Orders pods and nodes, and draws the pods that top the list up.
+    pub seed: u64,
+}
+
+/// Pods and nodes as the published experiment has them: 130 % of the cluster arrives, and the most frequent
+/// specs that make up 95 % of the pods are typical.
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            policy: Policy::Stokehold,
+            inflate: Share::millionths(1_300_000),
+            typical: Share::millionths(950_000),
+            seed: 42,
+        }
+    }
+}
+
+/// One pod's arrival.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Arrival {
+    /// Index of the pod, in the list that the replay was given.
+    pub pod: usize,
+    /// Where it runs, by the index of the node in the list that the replay was given; nothing if it failed.
+    pub spot: Option<Spot>,
+}
+
+/// The state of the cluster around one percent of arrived GPU: means over the arrivals that round to it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Mark {
+    /// GPU arrived, as a share of the cluster's.
+    pub arrived: f64,
+    /// GPU allocated, as a share of the cluster's.
+    pub allocation: f64,
+    /// Share of the idle GPU that is fragments; nothing where no GPU is idle.
+    pub fragmentation: Option<f64>,
+}
+
+/// What a replay came to.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Outcome {
+    /// The policy.
+    pub policy: Policy,
+    /// The seed.
+    pub seed: u64,
+    /// Nodes.
+    pub nodes: usize,
+    /// GPUs.
+    pub devices: u64,
+    /// Pods that arrived.
+    pub pods: usize,
+    /// GPU that arrived, as a share of the cluster's.
+    pub arrived: f64,
+    /// GPU allocated at the end, as a share of the cluster's.
+    pub allocation: f64,
+    /// Share of the idle GPU that is fragments at the end; nothing where no GPU is idle.
+    pub fragmentation: Option<f64>,
+    /// The way there, percent by percent.
+    pub curve: Vec<Mark>,
+    /// Pods placed.
+    pub placements: usize,
+    /// Pods that fit nowhere when they arrived.
+    pub failed: usize,
+    /// Those by size class (`cpu`, `shared`, whole GPUs), every class of the list.
+    pub failed_by_size: BTreeMap<String, usize>,
+}
+
+/// Sums over the arrivals around one percent.
+#[derive(Clone, Copy, Default, Debug)]
+struct Sums {
+    arrivals: u32,
+    allocated: i128,
+    fragmented: u32,
+    fragmentation: f64,
+}
+
+/// A replay on its way.
+#[derive(Clone, Debug)]
+pub struct Replay<'a> {
+    setup: Setup,
+    pods: &'a [Pod],
+    /// The index each node was given with, in the run's order.
+    nodes: Vec<usize>,
+    packer: Packer,
+    /// Class of each pod of the list.
+    classes: Vec<Class>,
+    order: Vec<usize>,
+    next: usize,
+    capacity: i64,
+    arrived: i64,
+    sums: Vec<Sums>,
+    failed: usize,
+    failed_by_size: BTreeMap<String, usize>,
+}
+
+impl<'a> Replay<'a> {
+    /// A replay of a list of pods on empty nodes. The order in which either is given does not matter.
+    ///
+    /// # Errors
+    /// No node has a GPU: there would be nothing to measure.
+    pub fn new(nodes: &[Node], pods: &'a [Pod], setup: Setup) -> Result<Self, String> {
+        let devices: i64 = nodes.iter().map(|node| i64::from(node.gpus)).sum();
+        if devices == 0 {
+            return Err("no node has a GPU; packing is measured in GPUs".to_owned());
+        }
+        let capacity = devices * i64::from(WHOLE);
+        let mut dice = Dice::new(setup.seed);
+        let order = arrivals(pods, capacity, setup.inflate, &mut dice);
+        // By name, then shuffled: ties go to the first node of this order, as published.
+        let mut shuffled: Vec<usize> = (0..nodes.len()).collect();
+        shuffled.sort_by(|&a, &b| nodes[a].cmp(&nodes[b]));
+        dice.shuffle(&mut shuffled);
+        let ordered: Vec<Node> = shuffled.iter().map(|&at| nodes[at].clone()).collect();
+        let mut packer = Packer::new(setup.policy, &ordered, pods, setup.typical, setup.seed);
+        Ok(Self {
+            classes: pods.iter().map(|pod| packer.class(pod)).collect(),
+            failed_by_size: pods.iter().map(|pod| (pod.size(), 0)).collect(),
+            packer,
+            setup,
+            pods,
+            nodes: shuffled,
+            order,
+            next: 0,
+            capacity,
+            arrived: 0,
+            sums: Vec::new(),
+            failed: 0,
+        })
+    }
+
+    /// Pods that arrive in all.
+    pub fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Whether no pod arrives at all.
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    fn allocated(&self) -> i64 {
+        self.capacity - self.packer.idle_gpu()
+    }
+
+    fn note(&mut self) {
+        let percent = (200 * self.arrived + self.capacity) / (2 * self.capacity);
+        let percent = usize::try_from(percent).unwrap_or(usize::MAX);
+        if self.sums.len() <= percent {
+            self.sums.resize(percent + 1, Sums::default());
+        }
+        let allocated = self.allocated();
+        let fragmentation = self.packer.fragmentation();
+        let sums = &mut self.sums[percent];
+        sums.arrivals += 1;
+        sums.allocated += i128::from(allocated);
+        if let Some(fragmentation) = fragmentation {
+            sums.fragmented += 1;
+            sums.fragmentation += fragmentation;
+        }
+    }
+
+    /// The figures so far.
+    pub fn outcome(&self) -> Outcome {
+        let share = |part: f64| part / self.capacity as f64;
+        let mark = |(percent, sums): (usize, &Sums)| {
+            let mean = sums.allocated as f64 / f64::from(sums.arrivals);
+            (sums.arrivals > 0).then(|| Mark {
+                arrived: percent as f64 / 100.0,
+                allocation: share(mean),
+                fragmentation: (sums.fragmented > 0)
+                    .then(|| sums.fragmentation / f64::from(sums.fragmented)),
+            })
+        };
+        Outcome {
+            policy: self.setup.policy,
+            seed: self.setup.seed,
+            nodes: self.nodes.len(),
+            devices: (self.capacity / i64::from(WHOLE)) as u64,
+            pods: self.next,
+            arrived: share(self.arrived as f64),
+            allocation: share(self.allocated() as f64),
+            fragmentation: self.packer.fragmentation(),
+            curve: self.sums.iter().enumerate().filter_map(mark).collect(),
+            placements: self.next - self.failed,
+            failed: self.failed,
+            failed_by_size: self.failed_by_size.clone(),
+        }
+    }
+}
+
+/// Each step lets one pod arrive.
+impl Iterator for Replay<'_> {
+    type Item = Arrival;
+
+    fn next(&mut self) -> Option<Arrival> {
+        let pod = *self.order.get(self.next)?;
+        self.next += 1;
+        self.arrived += self.pods[pod].gpu();
+        let spot = self.packer.place(self.classes[pod]).map(|spot| Spot {
+            node: self.nodes[spot.node],
+            ..spot
+        });
+        if spot.is_none() {
+            self.failed += 1;
+            *self
+                .failed_by_size
+                .entry(self.pods[pod].size())
+                .or_default() += 1;
+        }
+        self.note();
+        Some(Arrival { pod, spot })
+    }
+}

@@ -1,0 +1,202 @@
+//! Nodes and pods, and the CSV in which the open GPU-sharing trace publishes them.
+
+use std::collections::BTreeSet;
+
+use crate::base::document::Fault;
+use crate::engine::sheet::Sheet;
+
+use super::WHOLE;
+
+/// Largest CPU that is taken, in thousandths of a core: a million cores.
+const MOST_CPU: i64 = 1_000_000_000;
+
+/// Largest memory that is taken, in MiB: an exbibyte.
+const MOST_MEMORY: i64 = 1 << 40;
+
+/// Most devices of one node.
+const MOST_DEVICES: i64 = 128;
+
+/// A node, empty.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Node {
+    /// Its name, unlike every other.
+    pub name: String,
+    /// CPU, in thousandths of a core.
+    pub cpu: i64,
+    /// Memory, in MiB.
+    pub memory: i64,
+    /// GPUs.
+    pub gpus: u32,
+    /// Model of its GPUs.
+    pub model: String,
+}
+
+/// A pod and what it asks for.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Pod {
+    /// Its name.
+    pub name: String,
+    /// CPU, in thousandths of a core.
+    pub cpu: i64,
+    /// Memory, in MiB.
+    pub memory: i64,
+    /// GPUs; 0 for a pod that needs none.
+    pub gpus: u32,
+    /// How much of each of those GPUs, in thousandths: 1 to 1,000; 0 where it asks for no GPU.
+    pub milli: i32,
+    /// The models it accepts, sorted; empty for any.
+    pub models: Vec<String>,
+}
+
+impl Pod {
+    /// The GPU it asks for in all, in thousandths of a device.
+    pub fn gpu(&self) -> i64 {
+        i64::from(self.gpus) * i64::from(self.milli)
+    }
+
+    /// The size class under which its failure is counted: `cpu`, `shared`, or how many whole GPUs.
+    pub fn size(&self) -> String {
+        match (self.gpus, self.milli) {
+            (0, _) => "cpu".to_owned(),
+            (1, milli) if milli < WHOLE => "shared".to_owned(),
+            (gpus, _) => gpus.to_string(),
+        }
+    }
+}
+
+/// The nodes of a CSV with the columns `sn, cpu_milli, memory_mib, gpu, model`; `place` names it in faults.
+///
+/// # Errors
+/// A column is missing, a field makes no sense, or a name stands twice.
+pub fn nodes(text: &[u8], place: &str) -> Result<Vec<Node>, Fault> {
+    let sheet = Sheet::read(text, place)?;
+    let name = sheet.column("sn")?;
+    let cpu = sheet.column("cpu_milli")?;
+    let memory = sheet.column("memory_mib")?;
+    let gpus = sheet.column("gpu")?;
+    let model = sheet.column("model")?;
+    let mut seen = BTreeSet::new();
+    let mut nodes = Vec::with_capacity(sheet.len());
+    for row in sheet.rows() {
+        if !seen.insert(row.text(name)) {
+            return Err(row.fault(name, "stands here for the second time; name each node once"));
+        }
+        nodes.push(Node {
+            name: row.text(name).to_owned(),
+            cpu: row.whole(cpu, MOST_CPU)?,
+            memory: row.whole(memory, MOST_MEMORY)?,
+            gpus: row.whole(gpus, MOST_DEVICES)? as u32,
+            model: row.text(model).to_owned(),
+        });
+    }
+    Ok(nodes)
+}
+
+/// The pods of a CSV with the columns `name, cpu_milli, memory_mib, num_gpu, gpu_milli` and, where some pods
+/// accept certain models only, `gpu_spec` (`A|B`); `place` names it in faults.
+///
+/// # Errors
+/// A column is missing or a field makes no sense.
+pub fn pods(text: &[u8], place: &str) -> Result<Vec<Pod>, Fault> {
+    let sheet = Sheet::read(text, place)?;
+    let name = sheet.column("name")?;
+    let cpu = sheet.column("cpu_milli")?;
+    let memory = sheet.column("memory_mib")?;
+    let count = sheet.column("num_gpu")?;
+    let part = sheet.column("gpu_milli")?;
+    let spec = sheet.optional("gpu_spec")?;
+    let mut pods = Vec::with_capacity(sheet.len());
+    for row in sheet.rows() {
+        let gpus = row.whole(count, MOST_DEVICES)? as u32;
+        let milli = row.whole(part, i64::from(WHOLE))? as i32;
+        match (gpus, milli) {
+            (0, 1..) => {
+                return Err(row.fault(part, "is asked of no GPU; set it to 0, or num_gpu to 1"));
+            }
+            (1.., 0) => {
+                return Err(row.fault(
+                    part,
+                    "asks nothing of its GPU; set it to 1 to 1000, or num_gpu to 0",
+                ));
+            }
+            _ => {}
+        }
+        let models: BTreeSet<&str> = spec
+            .map_or("", |spec| row.text(spec))
+            .split('|')
+            .map(str::trim)
+            .filter(|model| !model.is_empty())
+            .collect();
+        pods.push(Pod {
+            name: row.text(name).to_owned(),
+            cpu: row.whole(cpu, MOST_CPU)?,
+            memory: row.whole(memory, MOST_MEMORY)?,
+            gpus,
+            milli,
+            models: models.into_iter().map(str::to_owned).collect(),
+        });
+    }
+    Ok(pods)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_found_by_their_titles() {
+        let read = nodes(
+            b"model,sn,gpu,memory_mib,cpu_milli\nT4,n1,2,4096,8000\n",
+            "n.csv",
+        );
+        let node = Node {
+            name: "n1".into(),
+            cpu: 8_000,
+            memory: 4_096,
+            gpus: 2,
+            model: "T4".into(),
+        };
+        assert_eq!(read, Ok(vec![node]));
+        let text = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos\n\
+                    a,1000,64,1,460,V100M32|T4|,BE\nb,500,32,0,0,,LS\n";
+        let read = pods(text.as_bytes(), "p.csv").expect("is right");
+        assert_eq!(read[0].models, ["T4", "V100M32"]);
+        assert_eq!((read[0].gpu(), read[1].gpu()), (460, 0));
+        assert_eq!(
+            (read[0].size(), read[1].size()),
+            ("shared".into(), "cpu".into())
+        );
+        let bare = pods(
+            b"name,cpu_milli,memory_mib,num_gpu,gpu_milli\na,1,1,8,1000\n",
+            "p.csv",
+        );
+        assert_eq!(bare.expect("is right")[0].size(), "8");
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named() {
+        let head = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n";
+        for (row, said) in [
+            (
+                "a,1,1,0,5",
+                "p.csv:2: gpu_milli: `5` is asked of no GPU; set it to 0, or num_gpu to 1",
+            ),
+            (
+                "a,1,1,1,0",
+                "p.csv:2: gpu_milli: `0` asks nothing of its GPU; set it to 1 to 1000, or num_gpu to 0",
+            ),
+            (
+                "a,1,1,1,1001",
+                "p.csv:2: gpu_milli: `1001` is above the largest that is taken, 1000",
+            ),
+        ] {
+            let fault = pods(format!("{head}{row}\n").as_bytes(), "p.csv").expect_err(row);
+            assert_eq!(fault.to_string(), said);
+        }
+        let twice = b"sn,cpu_milli,memory_mib,gpu,model\nn,1,1,1,T4\nn,1,1,1,T4\n";
+        assert_eq!(
+            nodes(twice, "n.csv").expect_err("stands twice").to_string(),
+            "n.csv:3: sn: `n` stands here for the second time; name each node once"
+        );
+    }
+}

@@ -1,0 +1,198 @@
+//! Disciplines that never stop a running job: strict FIFO, best-effort FIFO, EASY backfill.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+use super::Job;
+use super::floor::{Hold, fit, give, take};
+use super::replay::{Fate, Span};
+
+/// What becomes of those behind a head that does not fit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Order {
+    /// They wait.
+    Strict,
+    /// They pass.
+    Skip,
+    /// They pass if that does not delay the head.
+    Reserve,
+}
+
+/// One queue at work.
+struct Desk<'j> {
+    jobs: &'j [&'j Job],
+    now: i64,
+    free: Vec<u32>,
+    /// Ends and jobs, the earliest first.
+    running: BinaryHeap<Reverse<(i64, usize)>>,
+    holds: Vec<Vec<Hold>>,
+    fates: Vec<Fate>,
+    spans: Vec<Span>,
+}
+
+impl Desk<'_> {
+    fn start(&mut self, job: usize, holds: Vec<Hold>) {
+        let asked = self.jobs[job];
+        take(&mut self.free, &holds);
+        let end = self.now + asked.duration;
+        self.running.push(Reverse((end, job)));
+        self.fates[job].finish = end;
+        self.fates[job].waited = self.now - asked.submit;
+        self.spans.push(Span {
+            job,
+            from: self.now,
+            until: end,
+            holds: holds.clone(),
+        });
+        self.holds[job] = holds;
+    }
+
+    fn try_start(&mut self, job: usize) -> bool {
+        let holds = fit(&self.free, self.jobs[job].devices);
+        let fits = holds.is_some();
+        if let Some(holds) = holds {
+            self.start(job, holds);
+        }
+        fits
+    }
+
+    /// When the head can start at the latest, and what is then left on each node beside it.
+    fn reservation(&self, head: usize) -> (i64, Vec<u32>) {
+        let mut free = self.free.clone();
+        let mut ends: Vec<(i64, usize)> = self.running.iter().map(|run| run.0).collect();
+        ends.sort_unstable();
+        let mut ends = ends.into_iter().peekable();
+        while let Some((end, job)) = ends.next() {
+            give(&mut free, &self.holds[job]);
+            // Those that end together leave together.
+            if ends.peek().is_some_and(|(next, _)| *next == end) {
+                continue;
+            }
+            if let Some(holds) = fit(&free, self.jobs[head].devices) {
+                take(&mut free, &holds);
+                return (end, free);
+            }
+        }
+        // It fits on the empty nodes, or it would not be in this queue.
+        (i64::MAX, free)
+    }
+}
+
+/// Runs the jobs, given by submission, on these nodes. What became of each, and who held what.
+pub(super) fn run(
+    jobs: &[&Job],
+    nodes: &[u32],
+    order: Order,
+    tick: &mut dyn FnMut(usize),
+) -> (Vec<Fate>, Vec<Span>) {
+    let mut desk = Desk {
+        jobs,
+        now: 0,
+        free: nodes.to_vec(),
+        running: BinaryHeap::new(),
+        holds: vec![Vec::new(); jobs.len()],
+        fates: vec![Fate::default(); jobs.len()],
+        spans: Vec::with_capacity(jobs.len()),
+    };
+    let mut waiting = VecDeque::new();
+    let mut lanes: BTreeMap<u32, VecDeque<usize>> = BTreeMap::new();
+    let mut next = 0;
+    loop {
+        let arrival = jobs.get(next).map(|job| job.submit);
+        let end = desk.running.peek().map(|run| run.0.0);
+        let Some(now) = arrival.into_iter().chain(end).min() else {
+            return (desk.fates, desk.spans);
+        };
+        desk.now = now;
+        while let Some(&Reverse((end, job))) = desk.running.peek()
+            && end == now
+        {
+            desk.running.pop();
+            give(&mut desk.free, &desk.holds[job]);
+        }
+        while jobs.get(next).is_some_and(|job| job.submit == now) {
+            match order {
+                Order::Skip => lanes.entry(jobs[next].devices).or_default().push_back(next),
+                _ => waiting.push_back(next),
+            }
+            next += 1;
+            tick(next);
+        }
+        match order {
+            Order::Skip => skip(&mut desk, &mut lanes),
+            _ => {
+                while waiting.front().is_some_and(|&head| desk.try_start(head)) {
+                    waiting.pop_front();
+                }
+                if order == Order::Reserve && waiting.len() > 1 {
+                    backfill(&mut desk, &mut waiting);
+                }
+            }
+        }
+    }
+}
+
+/// Starts whoever fits, in order of submission. Jobs wait in a lane for each size: where one does not fit,
+/// neither does any other of its size or above.
+fn skip(desk: &mut Desk<'_>, lanes: &mut BTreeMap<u32, VecDeque<usize>>) {
+    let mut fits = u32::MAX;
+    loop {
+        let heads = lanes
+            .range(..fits)
+            .filter_map(|(size, lane)| Some((*lane.front()?, *size)));
+        let Some((job, size)) = heads.min() else {
+            return;
+        };
+        if desk.try_start(job) {
+            if let Some(lane) = lanes.get_mut(&size) {
+                lane.pop_front();
+            }
+        } else {
+            fits = size;
+        }
+    }
+}
+
+/// Starts those behind the head who end before it starts, or leave it its room.
+fn backfill(desk: &mut Desk<'_>, waiting: &mut VecDeque<usize>) {
+    let head = waiting[0];
+    let (start, mut beside) = desk.reservation(head);
+    desk.fates[head].promised.get_or_insert(start);
+    // Sizes from which on nobody fits, who ends in time or who does not.
+    let (mut brief, mut long) = (u32::MAX, u32::MAX);
+    let mut at = 1;
+    while at < waiting.len() && brief > 1 {
+        let job = waiting[at];
+        let asked = desk.jobs[job];
+        let in_time = desk.now.saturating_add(asked.duration) <= start;
+        let holds = if asked.devices >= brief || (!in_time && asked.devices >= long) {
+            None
+        } else if in_time {
+            let holds = fit(&desk.free, asked.devices);
+            if holds.is_none() {
+                brief = asked.devices;
+            }
+            holds
+        } else {
+            let room: Vec<u32> = desk
+                .free
+                .iter()
+                .zip(&beside)
+                .map(|(a, b)| *a.min(b))
+                .collect();
+            let holds = fit(&room, asked.devices);
+            match &holds {
+                Some(holds) => take(&mut beside, holds),
+                None => long = asked.devices,
+            }
+            holds
+        };
+        match holds {
+            Some(holds) => {
+                desk.start(job, holds);
+                waiting.remove(at);
+            }
+            None => at += 1,
+        }
+    }
+}

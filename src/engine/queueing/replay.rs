@@ -1,0 +1,225 @@
+//! A replay of jobs through their queues, and its figures.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use crate::base::document::unknown;
+
+use super::floor::Hold;
+use super::patient::{self, Order};
+use super::preemptive::{self, Foresight};
+use super::{Job, Queue};
+
+/// Who runs next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Discipline {
+    /// First come, first served; the head of the queue blocks.
+    Fifo,
+    /// First come, first served; whoever does not fit is skipped.
+    BestEffort,
+    /// The head has a reservation; others may pass if they do not delay it.
+    Easy,
+    /// Ours: least remaining time first, preemptive, every duration known.
+    Stokehold,
+    /// Ours with no duration known: least expected remaining time first, preemptive, learnt from past runs.
+    StokeholdUnknown,
+}
+
+impl Discipline {
+    /// Every discipline.
+    pub const ALL: [Self; 5] = [
+        Self::Fifo,
+        Self::BestEffort,
+        Self::Easy,
+        Self::Stokehold,
+        Self::StokeholdUnknown,
+    ];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fifo => "fifo",
+            Self::BestEffort => "best-effort",
+            Self::Easy => "easy",
+            Self::Stokehold => "stokehold",
+            Self::StokeholdUnknown => "stokehold-unknown",
+        }
+    }
+}
+
+impl fmt::Display for Discipline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Discipline {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|discipline| discipline.name() == text)
+            .ok_or_else(|| unknown("queueing policy", text, &Self::ALL.map(Self::name)))
+    }
+}
+
+/// A time during which a job held devices.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Span {
+    /// Index of the job, in the list that the replay was given.
+    pub job: usize,
+    /// From when, in milliseconds.
+    pub from: i64,
+    /// Until when.
+    pub until: i64,
+    /// What it held, on the nodes of its queue.
+    pub holds: Vec<Hold>,
+}
+
+/// What became of a job.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Fate {
+    /// When it finished, in milliseconds.
+    pub finish: i64,
+    /// How long it held nothing between submission and finish.
+    pub waited: i64,
+    /// How often it was preempted.
+    pub preempted: u32,
+    /// Time spent on resuming instead of working.
+    pub lost: i64,
+    /// The start it was first promised while it was head of its queue (EASY only).
+    pub promised: Option<i64>,
+}
+
+/// The past of every job of a replay.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Past {
+    /// Per job; nothing for a job that its queue has no room for, ever, or that has no queue.
+    pub fates: Vec<Option<Fate>>,
+    /// Who held what when, by queue and then by time.
+    pub spans: Vec<Span>,
+}
+
+/// Runs every job through its queue; a queue without a name takes every job. `tick` is told how many jobs of
+/// how many have been dealt with.
+pub fn replay(
+    jobs: &[Job],
+    queues: &[Queue],
+    discipline: Discipline,
+    tick: &mut dyn FnMut(usize, usize),
+) -> Past {
+    let mut of_queue: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    let names: BTreeMap<&str, usize> = queues
+        .iter()
+        .enumerate()
+        .map(|(at, queue)| (queue.name.as_str(), at))
+        .collect();
+    for (at, job) in jobs.iter().enumerate() {
+        let queue = names.get("").or_else(|| names.get(job.queue.as_str()));
+        if let Some(&queue) = queue.filter(|queue| queues[**queue].holds(job.devices)) {
+            of_queue.entry(queue).or_default().push(at);
+        }
+    }
+    let mut past = Past {
+        fates: vec![None; jobs.len()],
+        spans: Vec::new(),
+    };
+    let mut done = 0;
+    for (queue, mut members) in of_queue {
+        members.sort_by_key(|&at| (jobs[at].submit, at));
+        let own: Vec<&Job> = members.iter().map(|&at| &jobs[at]).collect();
+        let mut tick = |dealt: usize| tick(done + dealt, jobs.len());
+        let nodes = &queues[queue].nodes;
+        let (fates, spans) = match discipline {
+            Discipline::Fifo => patient::run(&own, nodes, Order::Strict, &mut tick),
+            Discipline::BestEffort => patient::run(&own, nodes, Order::Skip, &mut tick),
+            Discipline::Easy => patient::run(&own, nodes, Order::Reserve, &mut tick),
+            Discipline::Stokehold => preemptive::run(&own, nodes, Foresight::Known, &mut tick),
+            Discipline::StokeholdUnknown => {
+                preemptive::run(&own, nodes, Foresight::Learnt, &mut tick)
+            }
+        };
+        done += own.len();
+        for (&at, fate) in members.iter().zip(fates) {
+            past.fates[at] = Some(fate);
+        }
+        past.spans.extend(spans.into_iter().map(|span| Span {
+            job: members[span.job],
+            ..span
+        }));
+    }
+    past
+}
+
+/// Figures of a replay; times in milliseconds, means rounded down. Nothing where there is no such job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Figures {
+    /// Jobs that ran.
+    pub jobs: usize,
+    /// Jobs that never could: too large for their queue, or without one.
+    pub never: usize,
+    /// Mean time from submission to finish.
+    pub jct_mean: Option<i64>,
+    /// Its median.
+    pub jct_p50: Option<i64>,
+    /// Its 95th percentile.
+    pub jct_p95: Option<i64>,
+    /// Mean time of waiting, between spells of running too.
+    pub wait_mean: Option<i64>,
+    /// Its 95th percentile.
+    pub wait_p95: Option<i64>,
+    /// Its 99th percentile over gangs of eight devices and more.
+    pub wait_p99_gangs: Option<i64>,
+    /// Preemptions.
+    pub preemptions: u64,
+    /// Device-milliseconds spent on resuming.
+    pub lost: i64,
+}
+
+impl Figures {
+    /// The figures of what became of the jobs.
+    pub fn of(jobs: &[Job], past: &Past) -> Self {
+        let ran: Vec<(&Job, Fate)> = jobs
+            .iter()
+            .zip(&past.fates)
+            .filter_map(|(job, fate)| Some((job, (*fate)?)))
+            .collect();
+        let sorted = |value: &dyn Fn(&(&Job, Fate)) -> Option<i64>| -> Vec<i64> {
+            let mut values: Vec<i64> = ran.iter().filter_map(value).collect();
+            values.sort_unstable();
+            values
+        };
+        let completions = sorted(&|(job, fate)| Some(fate.finish - job.submit));
+        let waits = sorted(&|(_, fate)| Some(fate.waited));
+        let gangs = sorted(&|(job, fate)| (job.devices >= super::NODE).then_some(fate.waited));
+        Self {
+            jobs: ran.len(),
+            never: jobs.len() - ran.len(),
+            jct_mean: mean(&completions),
+            jct_p50: percentile(&completions, 50),
+            jct_p95: percentile(&completions, 95),
+            wait_mean: mean(&waits),
+            wait_p95: percentile(&waits, 95),
+            wait_p99_gangs: percentile(&gangs, 99),
+            preemptions: ran.iter().map(|(_, fate)| u64::from(fate.preempted)).sum(),
+            lost: ran
+                .iter()
+                .map(|(job, fate)| fate.lost * i64::from(job.devices))
+                .sum(),
+        }
+    }
+}
+
+fn mean(values: &[i64]) -> Option<i64> {
+    let sum: i128 = values.iter().map(|value| i128::from(*value)).sum();
+    let mean = sum.checked_div(values.len() as i128)?;
+    i64::try_from(mean).ok()
+}
+
+/// The least value that so many percent of the (sorted) values do not exceed.
+fn percentile(values: &[i64], percent: usize) -> Option<i64> {
+    let rank = (values.len() * percent).div_ceil(100);
+    values.get(rank.checked_sub(1)?).copied()
+}

@@ -1,0 +1,272 @@
+//! Machines that leave, join, fall silent and come back, and what that does to their pods.
+
+use std::collections::BTreeMap;
+
+use crate::base::{Moment, Name, ObjectKey};
+
+use super::super::change::Resource;
+use super::faults::Fault;
+use super::layout::{Site, machine};
+use super::node::{NodeId, Taint};
+use super::noise::mix;
+use super::pod::PodId;
+use super::work::{Kind, WorkId};
+use super::{Happening, Ref, World, seconds};
+
+impl World {
+    /// A node leaves the cluster; its pods are collected.
+    pub(super) fn leave(&mut self, id: NodeId, told: bool) {
+        if self.nodes[id].gone {
+            return;
+        }
+        let name = self.nodes[id].name.clone();
+        if told {
+            self.node_event(
+                id,
+                "Normal",
+                "RemovingNode",
+                format!("Node {name} event: Removing Node {name} from Controller"),
+            );
+        }
+        let pods: Vec<PodId> = self.nodes[id].pods.iter().copied().collect();
+        self.nodes[id].gone = true;
+        let pool = self.nodes[id].pool;
+        self.pools[pool].retain(|node| *node != id);
+        self.node_names.remove(&name);
+        self.label_version += 1;
+        self.retract(
+            &Ref::Node(id),
+            Resource::Nodes,
+            ObjectKey::new("", name.clone()),
+        );
+        self.retract(
+            &Ref::Lease(id),
+            Resource::Leases,
+            ObjectKey::new("kube-node-lease", name.clone()),
+        );
+        for pod in pods {
+            let Some(work_id) = self.pods.get(&pod).map(|pod| pod.work) else {
+                continue;
+            };
+            let gang = self
+                .works
+                .get(&work_id)
+                .is_some_and(|work| work.gang && !work.is_over());
+            self.remove_pod(pod);
+            if gang {
+                self.restart_gang(work_id, format!("node {name} left, restarting all members"));
+            }
+        }
+    }
+
+    /// A machine like the one that left joins under a name of its own.
+    pub(super) fn join(&mut self, like: NodeId) {
+        let now = self.now;
+        let old = &self.nodes[like];
+        let spec = old.spec();
+        let next = self
+            .nodes
+            .iter()
+            .filter(|node| node.pool == old.pool)
+            .map(|node| node.serial)
+            .max()
+            .unwrap_or(0)
+            + 1;
+        let name = Name::from(format!("{}-{next}", spec.prefix));
+        let site = Site {
+            pool: old.pool,
+            serial: next,
+            slice: old.slice,
+            slice_hosts: old.slice_hosts,
+            rack: old.rack,
+            shelf: old.shelf,
+            units: std::sync::Arc::clone(&old.units),
+        };
+        let seed = mix(self.options.seed, u64::from(next));
+        let node = machine(site, name.clone(), seed, now, now);
+        let id = self.nodes.len();
+        self.pools[node.pool].push(id);
+        self.nodes.push(node);
+        self.label_version += 1;
+        self.node_names.insert(name.clone(), id);
+        self.touch(Ref::Node(id));
+        self.touch(Ref::Lease(id));
+        self.node_event(
+            id,
+            "Normal",
+            "RegisteredNode",
+            format!("Node {name} event: Registered Node {name} in Controller"),
+        );
+        self.after(300_000, Happening::Heartbeat(id));
+        let daemons: Vec<WorkId> = self
+            .works
+            .iter()
+            .filter(|(_, work)| work.kind == Kind::DaemonSet)
+            .map(|(id, _)| *id)
+            .collect();
+        for work in daemons {
+            self.kick(work, 2_000);
+        }
+        self.kick_scheduler();
+    }
+
+    /// A kubelet stops reporting: the node controller marks the node and, later, its pods.
+    pub(super) fn silence(&mut self, id: NodeId, since: Moment) {
+        let node = &mut self.nodes[id];
+        if !node.ready || node.gone {
+            return;
+        }
+        node.ready = false;
+        node.ready_since = since;
+        node.heartbeat = node.heartbeat.min(since.minus(seconds(40)));
+        for effect in ["NoSchedule", "NoExecute"] {
+            node.taints.push(Taint {
+                key: Name::new("node.kubernetes.io/unreachable"),
+                value: Name::default(),
+                effect: Name::new(effect),
+                added: Some(since),
+            });
+        }
+        let name = node.name.clone();
+        let now = std::mem::replace(&mut self.now, since);
+        self.node_event(
+            id,
+            "Normal",
+            "NodeNotReady",
+            format!("Node {name} status is now: NodeNotReady"),
+        );
+        self.now = now;
+        let left = 300_000 - now.since(since).millis() as i64;
+        self.after(left, Happening::Fault(Fault::Expel(id, since)));
+        self.touch_node_pods(id);
+    }
+
+    pub(super) fn touch_node_pods(&mut self, id: NodeId) {
+        self.touch(Ref::Node(id));
+        self.touch(Ref::Lease(id));
+        let pods: Vec<PodId> = self.nodes[id].pods.iter().copied().collect();
+        for pod in pods {
+            self.touch(Ref::Pod(pod));
+            if let Some(work) = self.pods.get(&pod).map(|pod| pod.work) {
+                self.touch_work(work);
+            }
+        }
+    }
+
+    /// Five minutes unreachable: the taint manager deletes what does not tolerate it. Nobody is there to
+    /// confirm, so the pods stay, terminating, with their devices.
+    pub(super) fn expel(&mut self, id: NodeId, since: Moment) {
+        if self.nodes[id].ready || self.nodes[id].gone || self.nodes[id].ready_since != since {
+            return;
+        }
+        let now = self.now;
+        let pods: Vec<PodId> = self.nodes[id].pods.iter().copied().collect();
+        for pod_id in pods {
+            let Some(pod) = self.pods.get(&pod_id) else {
+                continue;
+            };
+            let Some(work) = self.works.get(&pod.work) else {
+                continue;
+            };
+            if work.kind == Kind::DaemonSet
+                || work.kind == Kind::StatefulSet && pod.deleting.is_some()
+            {
+                continue;
+            }
+            let (key, uid) = (pod.key.clone(), pod.uid);
+            if let Some(pod) = self.pods.get_mut(&pod_id) {
+                pod.disrupted = Some((
+                    "DeletionByTaintManager",
+                    Name::new("Taint manager: deleting due to NoExecute taint"),
+                    now,
+                ));
+            }
+            self.pod_event(
+                &key,
+                uid,
+                "Normal",
+                "TaintManagerEviction",
+                format!("Marking for deletion Pod {key}"),
+            );
+            self.disrupt_pod(pod_id, Some(30));
+        }
+    }
+
+    pub(super) fn come_back(&mut self, id: NodeId) {
+        let now = self.now;
+        let node = &mut self.nodes[id];
+        if node.ready || node.gone {
+            return;
+        }
+        node.ready = true;
+        node.ready_since = now;
+        node.heartbeat = now;
+        node.taints
+            .retain(|taint| &*taint.key != "node.kubernetes.io/unreachable");
+        let name = node.name.clone();
+        self.node_event(
+            id,
+            "Normal",
+            "NodeReady",
+            format!("Node {name} status is now: NodeReady"),
+        );
+        self.touch_node_pods(id);
+        let ending: Vec<PodId> = self.nodes[id]
+            .pods
+            .iter()
+            .copied()
+            .filter(|pod| self.pods.get(pod).is_some_and(|pod| pod.deleting.is_some()))
+            .collect();
+        for pod in ending {
+            self.after(1_500, Happening::PodGone(pod));
+        }
+        self.kick_scheduler();
+    }
+
+    /// Taints that clients set: what does not tolerate a new NoExecute taint is deleted.
+    pub(super) fn enforce_taints(&mut self, id: NodeId) {
+        let executing: Vec<Taint> = self.nodes[id]
+            .taints
+            .iter()
+            .filter(|taint| {
+                &*taint.effect == "NoExecute" && !taint.key.starts_with("node.kubernetes.io/")
+            })
+            .cloned()
+            .collect();
+        if executing.is_empty() {
+            return;
+        }
+        let now = self.now;
+        let doomed: BTreeMap<PodId, ()> = self.nodes[id]
+            .pods
+            .iter()
+            .copied()
+            .filter(|pod| {
+                self.pods
+                    .get(pod)
+                    .and_then(|pod| self.works.get(&pod.work))
+                    .is_some_and(|work| {
+                        executing.iter().any(|taint| {
+                            !super::scheduler::tolerates(
+                                &work.tolerations,
+                                &taint.key,
+                                &taint.value,
+                                &taint.effect,
+                            )
+                        })
+                    })
+            })
+            .map(|pod| (pod, ()))
+            .collect();
+        for pod_id in doomed.into_keys() {
+            if let Some(pod) = self.pods.get_mut(&pod_id) {
+                pod.disrupted = Some((
+                    "DeletionByTaintManager",
+                    Name::new("Taint manager: deleting due to NoExecute taint"),
+                    now,
+                ));
+            }
+            self.disrupt_pod(pod_id, None);
+        }
+    }
+}

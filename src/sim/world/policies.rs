@@ -1,0 +1,234 @@
+//! Queues and disruption budgets that clients write.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::base::quantities::quantity;
+use crate::base::{Name, ObjectKey};
+
+use super::catalog::POOLS;
+use super::created::strings;
+use super::edit::Edit;
+use super::kueue::{ClusterQueue, LocalQueue, Quota, Stop};
+use super::noise::{hash, mix};
+use super::requests::text;
+use super::work::{Bound, WorkId};
+use super::{Budget, Ref, World};
+
+impl World {
+    pub(super) fn write_cluster(&mut self, key: &ObjectKey, object: &Value) {
+        let now = self.now;
+        let known = self
+            .queues
+            .clusters
+            .iter()
+            .position(|queue| queue.name == key.name && !queue.gone);
+        let at = known.unwrap_or_else(|| {
+            self.queues.clusters.push(ClusterQueue {
+                name: key.name.clone(),
+                cohort: Name::default(),
+                weight: 1,
+                quotas: Vec::new(),
+                stop: Stop::None,
+                preempts_within: false,
+                created: now,
+                uid: mix(hash(&key.name), now.millis() as u64),
+                pending: Default::default(),
+                reserving: Default::default(),
+                gone: false,
+                edit: Edit::default(),
+            });
+            self.queues.clusters.len() - 1
+        });
+        let stop = Stop::parse(text(object, "/spec/stopPolicy"));
+        let quotas = quotas(object, &self.queues.clusters[at].quotas);
+        let queue = &mut self.queues.clusters[at];
+        queue.stop = stop;
+        queue.cohort = Name::new(text(object, "/spec/cohort"));
+        queue.preempts_within =
+            text(object, "/spec/preemption/withinClusterQueue") == "LowerPriority";
+        queue.weight = object
+            .pointer("/spec/fairSharing/weight")
+            .and_then(|weight| weight.as_str().and_then(quantity).or(weight.as_i64()))
+            .map_or(queue.weight, |weight| weight.max(0) as u32);
+        // Reservations point at quotas by place: what is in use stays where it is.
+        for (place, quota) in quotas {
+            match place {
+                Some(place) => queue.quotas[place] = quota,
+                None => queue.quotas.push(quota),
+            }
+        }
+        queue.edit.bump();
+        let drained: Vec<WorkId> = if stop == Stop::HoldAndDrain {
+            queue.reserving.iter().copied().collect()
+        } else {
+            Vec::new()
+        };
+        for id in drained {
+            self.evict_workload(id, "ClusterQueueStopped", "The ClusterQueue is stopped");
+        }
+        if let Some(base) = self.render_cluster_base(at) {
+            let mut written = object.clone();
+            written["spec"]["resourceGroups"] = base["spec"]["resourceGroups"].clone();
+            self.queues.clusters[at].edit.learn(&base, &written);
+        }
+        self.touch(Ref::Cluster(at));
+        for local in 0..self.queues.locals.len() {
+            if self.queues.locals[local].cluster == key.name {
+                self.touch(Ref::Local(local));
+            }
+        }
+        self.requeue_orphans();
+        self.kick_admission();
+    }
+
+    /// Puts works at the door of a queue that did not exist before.
+    pub(super) fn requeue_orphans(&mut self) {
+        let ids: Vec<WorkId> = self
+            .works
+            .iter()
+            .filter(|(_, work)| {
+                work.workload
+                    .as_ref()
+                    .is_some_and(|workload| workload.reserved.is_none())
+            })
+            .map(|(id, _)| *id)
+            .collect();
+        for id in ids {
+            self.enqueue(id);
+        }
+    }
+
+    pub(super) fn write_local(&mut self, key: &ObjectKey, object: &Value) {
+        let now = self.now;
+        let known = self.queues.locals.iter().position(|local| {
+            local.namespace == key.namespace && local.name == key.name && !local.gone
+        });
+        let at = known.unwrap_or_else(|| {
+            self.queues.locals.push(LocalQueue {
+                namespace: key.namespace.clone(),
+                name: key.name.clone(),
+                cluster: Name::new(text(object, "/spec/clusterQueue")),
+                stop: Stop::None,
+                created: now,
+                uid: mix(
+                    mix(hash(&key.name), hash(&key.namespace)),
+                    now.millis() as u64,
+                ),
+                gone: false,
+                edit: Edit::default(),
+            });
+            self.queues.locals.len() - 1
+        });
+        let stop = Stop::parse(text(object, "/spec/stopPolicy"));
+        self.queues.locals[at].stop = stop;
+        self.queues.locals[at].edit.bump();
+        if stop == Stop::HoldAndDrain {
+            let drained: Vec<WorkId> = self
+                .works
+                .iter()
+                .filter(|(_, work)| {
+                    work.namespace == key.namespace
+                        && work.queue.as_ref() == Some(&key.name)
+                        && work
+                            .workload
+                            .as_ref()
+                            .is_some_and(|workload| workload.reserved.is_some())
+                })
+                .map(|(id, _)| *id)
+                .collect();
+            for id in drained {
+                self.evict_workload(id, "LocalQueueStopped", "The LocalQueue is stopped");
+            }
+        }
+        if let Some(base) = self.render_local_base(at) {
+            self.queues.locals[at].edit.learn(&base, object);
+        }
+        self.touch(Ref::Local(at));
+        self.requeue_orphans();
+        self.kick_admission();
+    }
+
+    pub(super) fn write_budget(&mut self, key: ObjectKey, mut object: Value) {
+        let now = self.now;
+        let selector = strings(object.pointer("/spec/selector/matchLabels"));
+        let bound = match object.pointer("/spec/minAvailable") {
+            Some(value) => Bound::MinAvailable(value.clone()),
+            None => Bound::MaxUnavailable(
+                object
+                    .pointer("/spec/maxUnavailable")
+                    .cloned()
+                    .unwrap_or(json!(1)),
+            ),
+        };
+        if let Some(fields) = object.as_object_mut() {
+            fields.remove("status");
+        }
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("resourceVersion");
+            metadata.remove("managedFields");
+        }
+        let uid = mix(self.key_word(&key.name), now.millis() as u64);
+        let budget = self.budgets.entry(key.clone()).or_insert_with(|| Budget {
+            uid,
+            created: now,
+            selector: BTreeMap::new(),
+            bound: bound.clone(),
+            foreign: None,
+            edit: Edit::default(),
+        });
+        budget.selector = selector;
+        if budget.bound != bound {
+            budget.edit.bump();
+        }
+        budget.bound = bound;
+        budget.foreign = Some(Box::new(object));
+        self.touch(Ref::Budget(key));
+    }
+}
+
+/// The quotas that a client wrote, each with its place among the known ones.
+fn quotas(object: &Value, known: &[Quota]) -> Vec<(Option<usize>, Quota)> {
+    let rows = |value: &Value, pointer: &str| -> Vec<Value> {
+        value
+            .pointer(pointer)
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default()
+    };
+    let amount = |row: &Value, field: &str| -> Option<u32> {
+        let value = row.get(field)?;
+        let whole = value.as_str().and_then(quantity).or(value.as_i64())?;
+        Some(whole.clamp(0, i64::from(u32::MAX)) as u32)
+    };
+    let mut all = Vec::new();
+    for group in rows(object, "/spec/resourceGroups") {
+        for flavor in rows(&group, "/flavors") {
+            let Some(pool) = POOLS
+                .iter()
+                .position(|spec| spec.flavor == text(&flavor, "/name"))
+            else {
+                continue;
+            };
+            for row in rows(&flavor, "/resources") {
+                let resource = Name::new(text(&row, "/name"));
+                let place = known
+                    .iter()
+                    .position(|quota| quota.flavor == pool && quota.resource == resource);
+                all.push((
+                    place,
+                    Quota {
+                        flavor: pool,
+                        resource,
+                        nominal: amount(&row, "nominalQuota").unwrap_or(0),
+                        borrow: amount(&row, "borrowingLimit"),
+                        lend: amount(&row, "lendingLimit"),
+                        used: place.map_or(0, |place| known[place].used),
+                    },
+                ));
+            }
+        }
+    }
+    all
+}
