@@ -167,7 +167,8 @@ impl PodObject {
         let phase = phase(&status.phase);
         Some(PodSeen {
             key,
-            uid: names.intern(&self.meta.uid),
+            // Nobody else has these: a place in the interner would only be lost.
+            uid: Name::new(&self.meta.uid),
             node: self.spec.node.get().map(|node| names.intern(node)),
             phase,
             labels: if keeps_labels {
@@ -193,7 +194,7 @@ impl PodObject {
             node_selector: labels(&self.spec.node_selector, names),
             failure: self.failure(phase),
             claimed: self.claimed(names),
-            ip: status.ip.get().map(|ip| names.intern(ip)),
+            ip: status.ip.get().map(Name::new),
         })
     }
 

@@ -21,6 +21,7 @@ pub mod trouble;
 pub mod wire;
 
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::{mpsc, watch};
@@ -105,6 +106,7 @@ pub fn start(options: StartOptions) -> Sources {
         server,
         namespaces: options.namespaces,
         names,
+        kept: AtomicUsize::new(0),
         out: options.out,
         serving,
     });

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
@@ -21,6 +21,7 @@ use stokehold::source::scrape::ScrapeOptions;
 use stokehold::source::wire::Clock;
 use stokehold::source::{Sources, StartOptions, proxied_paths, start};
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 use tower::BoxError;
 
 /// What a request is answered with.
@@ -327,7 +328,7 @@ impl Bench {
         what: &str,
         mut enough: impl FnMut(&Observation) -> bool,
     ) -> Observation {
-        let limit = tokio::time::Instant::now() + Duration::from_secs(10);
+        let limit = Instant::now() + Duration::from_secs(10);
         loop {
             let batch = match tokio::time::timeout_at(limit, self.seen.recv()).await {
                 Ok(Some(batch)) => batch,
@@ -345,7 +346,7 @@ impl Bench {
 
     /// What is told within a time.
     pub async fn during(&mut self, span: Duration) -> Vec<Observation> {
-        let limit = tokio::time::Instant::now() + span;
+        let limit = Instant::now() + span;
         let mut all = Vec::new();
         while let Ok(Some(batch)) = tokio::time::timeout_at(limit, self.seen.recv()).await {
             all.extend(batch);

@@ -1,5 +1,10 @@
 //! The sources against API servers that behave, misbehave, and vanish.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "what a test is made of is there, or the test fails"
+)]
+
 mod api;
 mod config;
 mod login;

@@ -239,7 +239,7 @@ async fn hung_exporters_hold_no_other_up() {
         },
     );
     let mut nodes = std::collections::BTreeSet::new();
-    let start = std::time::Instant::now();
+    let start = tokio::time::Instant::now();
     while nodes.len() < 30 {
         bench
             .until("page", |one| matches!(one, Observation::Page(_)))

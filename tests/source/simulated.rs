@@ -106,7 +106,7 @@ impl Scene for Rack {
 }
 
 fn clock() -> Clock {
-    let start = std::time::Instant::now();
+    let start = tokio::time::Instant::now();
     let zero = Moment::parse(START).unwrap();
     Arc::new(move || zero.plus(start.elapsed()))
 }
@@ -273,8 +273,7 @@ async fn a_team_sees_its_namespace_and_is_told_what_it_may_not() {
 
 #[tokio::test]
 async fn every_fault_passes_and_nothing_is_lost() {
-    type Fault = fn(&mut Faults);
-    let faults: [(&str, Fault); 5] = [
+    let faults: [Fault; 5] = [
         ("drop", |_| {}),
         ("expired", |faults| faults.expired_watches = 1),
         ("429", |faults| {
@@ -285,6 +284,9 @@ async fn every_fault_passes_and_nothing_is_lost() {
     ];
     futures::future::join_all(faults.map(|(name, change)| passes(name, change))).await;
 }
+
+/// What goes wrong, by name.
+type Fault = (&'static str, fn(&mut Faults));
 
 /// A watch that is dropped into this fault comes back, and tells what happened meanwhile.
 async fn passes(name: &str, change: fn(&mut Faults)) {

@@ -2,6 +2,7 @@
 
 mod telling;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -59,6 +60,8 @@ pub(super) struct Shared {
     pub server: Arc<ServerApi>,
     pub namespaces: Namespaces,
     pub names: Arc<Mutex<Names>>,
+    /// How many names there were when those out of use were last forgotten.
+    pub kept: AtomicUsize,
     pub out: mpsc::Sender<Vec<Observation>>,
     /// Whoever wants to know of pods that serve readings.
     pub serving: Option<Serving>,
@@ -351,8 +354,7 @@ impl<'s> Follower<'s> {
                 {
                     serving.end();
                 }
-                // Names of what has gone since the last list are of no more use.
-                self.names().prune();
+                self.forget_names(true);
             }
             Event::Apply(carried) | Event::InitApply(carried) => {
                 let seen = {
@@ -376,10 +378,21 @@ impl<'s> Follower<'s> {
                             serving.gone(&key);
                         }
                         self.batch.push(Observation::Gone(self.table, key));
+                        self.forget_names(false);
                     }
                     None => self.skipped += 1,
                 }
             }
+        }
+    }
+
+    /// Forgets names that nobody holds: after a list, and whenever there are twice as many as were of use.
+    fn forget_names(&self, now: bool) {
+        let kept = self.shared.kept.load(Ordering::Relaxed);
+        let mut names = self.names();
+        if now || names.len() > kept.saturating_mul(2).max(10_000) {
+            names.prune();
+            self.shared.kept.store(names.len(), Ordering::Relaxed);
         }
     }
 
