@@ -5,6 +5,8 @@
 //! for queueing (who runs next). Plans over a live fleet come with the steps that need them.
 
 pub mod dice;
+pub mod document;
+pub mod model;
 pub mod packing;
 pub mod percent;
 pub mod queueing;
