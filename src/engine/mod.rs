@@ -5,6 +5,8 @@
 //! for queueing (who runs next); and the plan as data ([`plan`]), which planners return and others carry out.
 
 pub mod dice;
+pub mod document;
+pub mod model;
 pub mod packing;
 pub mod percent;
 pub mod plan;
