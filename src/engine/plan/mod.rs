@@ -394,6 +394,13 @@ impl Plan {
         jobs.len() > 1 || gang || whole_queue
     }
 
+    /// The first check that has failed.
+    pub fn failed_check(&self) -> Option<&Check> {
+        self.checks
+            .iter()
+            .find(|check| check.outcome == Outcome::Failed)
+    }
+
     /// What must be typed to confirm it, within a context: `CONTEXT/NAME` of what it is about.
     pub fn typed(&self, context: &str) -> String {
         let name = |key: &ObjectKey| key.name.to_string();

@@ -236,7 +236,7 @@ pub enum Lever {
     },
     /// Volcano `.spec.priorityClassName`, of a vcjob, or of the PodGroup of any other workload.
     VolcanoPriorityClass {
-        /// The class.
+        /// The class; empty for none.
         name: String,
     },
     /// Volcano Queue `.spec.weight`.
@@ -246,7 +246,7 @@ pub enum Lever {
     },
     /// The label `priorityClassName` on a workload under KAI, which its pod-grouper reads.
     KaiPriorityClass {
-        /// The class.
+        /// The class; empty for none.
         name: String,
     },
     /// `pods/eviction`: the only lever that honours disruption budgets.
