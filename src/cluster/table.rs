@@ -1,7 +1,5 @@
 //! Where each table stands in the API: group, version, plural, kind and scope.
 
-use serde::Deserialize;
-
 use crate::fleet::observe::Table;
 
 /// The API coordinates of a table.
@@ -16,6 +14,20 @@ pub struct Place {
     /// True when its objects live in namespaces.
     pub namespaced: bool,
 }
+
+impl Place {
+    /// What one of its objects is called as a job. Volcano's Job shares its kind with Kubernetes' own, and the
+    /// two may share a name: they must not be taken for each other.
+    pub const fn job_kind(&self) -> &'static str {
+        match self.group.as_bytes() {
+            b"batch.volcano.sh" => VOLCANO_JOB,
+            _ => self.kind,
+        }
+    }
+}
+
+/// What Volcano's Job is called among jobs.
+pub const VOLCANO_JOB: &str = "VolcanoJob";
 
 /// The API coordinates of `table`.
 pub const fn place(table: Table) -> Place {
@@ -62,48 +74,9 @@ pub const fn place(table: Table) -> Place {
     }
 }
 
-/// What an API group says of itself (`GET /apis/GROUP`).
-#[derive(Deserialize, Default, Debug)]
-#[serde(default, rename_all = "camelCase")]
-pub struct Group {
-    versions: Vec<GroupVersion>,
-    preferred_version: Option<GroupVersion>,
-}
-
-#[derive(Deserialize, Default, Debug)]
-#[serde(default)]
-struct GroupVersion {
-    version: String,
-}
-
-impl Group {
-    /// The version to speak: the one the server prefers, else the first it serves.
-    pub fn version(&self) -> Option<&str> {
-        self.preferred_version
-            .iter()
-            .chain(&self.versions)
-            .map(|known| known.version.as_str())
-            .find(|version| !version.is_empty())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_group_names_the_version_to_speak() {
-        let group: Group = serde_json::from_str(
-            r#"{"kind":"APIGroup","versions":[{"version":"v1alpha1"},{"version":"v1alpha2"}],
-                "preferredVersion":{"groupVersion":"jobset.x-k8s.io/v1alpha2","version":"v1alpha2"}}"#,
-        )
-        .expect("a group");
-        assert_eq!(group.version(), Some("v1alpha2"));
-        let bare: Group =
-            serde_json::from_str(r#"{"versions":[{"version":"v1"}]}"#).expect("a group");
-        assert_eq!(bare.version(), Some("v1"));
-        assert_eq!(Group::default().version(), None);
-    }
 
     #[test]
     fn what_belongs_to_the_cluster_is_in_no_namespace() {
