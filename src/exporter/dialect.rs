@@ -133,7 +133,7 @@ impl Dialect {
     }
 
     /// The prefix under which `name` belongs to the signature.
-    fn signature_prefix<'n>(&self, name: &'n str) -> Option<&'n str> {
+    pub(super) fn signature_prefix<'n>(&self, name: &'n str) -> Option<&'n str> {
         let signs = |text: &str| self.signature.iter().any(|sign| glob(sign, text));
         if signs(name) {
             return Some("");

@@ -106,6 +106,27 @@ pub fn read(dialects: &Dialects, page: &[u8], target: &Target<'_>, names: &mut N
     fold::fold(reader.dialect, reader.rows, reader.contributions, report)
 }
 
+/// Shows each series to whoever takes them.
+pub(super) type Show<'s, 'a> = dyn FnMut(&mut dyn FnMut(&Series<'a, '_>)) + 's;
+
+/// Reads series that are known to be of `dialect`, their names with `prefix` before them.
+pub(super) fn read_rows<'a>(
+    dialect: &Dialect,
+    prefix: &'a str,
+    target: &Target<'_>,
+    names: &mut Names,
+    show: &mut Show<'_, 'a>,
+) -> Read {
+    let mut report = Report {
+        dialect: Some(dialect.name.clone()),
+        ..Report::default()
+    };
+    let mut reader = Reader::new(dialect, prefix, target, names);
+    show(&mut |series| reader.take(series));
+    reader.report(&mut report);
+    fold::fold(dialect, reader.rows, reader.contributions, report)
+}
+
 /// What the scan met, in the report's words.
 fn describe(met: &Scan, report: &mut Report) {
     report.bad_lines = met.bad;
