@@ -175,7 +175,11 @@ impl LogView {
 
     fn top(&self) -> usize {
         let most = self.visible.saturating_sub(self.height);
-        if self.follow { most } else { self.first.min(most) }
+        if self.follow {
+            most
+        } else {
+            self.first.min(most)
+        }
     }
 
     fn scrolled(&mut self, command: Command) -> bool {
@@ -227,10 +231,9 @@ impl LogView {
             (None, all) => counted(all as u64, "pod"),
             (Some(at), all) => format!("{} ({} of {all})", self.pods[at].name, at + 1),
         };
-        let container = self
-            .container
-            .as_ref()
-            .map_or(String::new(), |container| format!("   container {container}"));
+        let container = self.container.as_ref().map_or(String::new(), |container| {
+            format!("   container {container}")
+        });
         let of = match self.containers.len() {
             0 | 1 => String::new(),
             all => format!(" of {all}"),
@@ -287,7 +290,11 @@ impl LogView {
             0
         };
         let time_width = if self.times { 9 } else { 0 };
-        let mark_room = if mark_width > 0 { mark_width as u16 + 1 } else { 0 };
+        let mark_room = if mark_width > 0 {
+            mark_width as u16 + 1
+        } else {
+            0
+        };
         let left = time_width + mark_room;
         let room = area.width.saturating_sub(left).max(1);
         let shown: Vec<&Held> = self
@@ -353,8 +360,17 @@ fn grade(line: &str) -> Role {
     let head: String = line.chars().take(160).collect::<String>().to_lowercase();
     let any = |words: &[&str]| words.iter().any(|word| head.contains(word));
     if any(&[
-        "error", "fatal", "panic", "traceback", "exception", "oom", "killed", "segfault", "xid",
-        " failed", "critical",
+        "error",
+        "fatal",
+        "panic",
+        "traceback",
+        "exception",
+        "oom",
+        "killed",
+        "segfault",
+        "xid",
+        " failed",
+        "critical",
     ]) {
         Role::Crit
     } else if any(&["warn", "retry", "timeout", "timed out", "deprecat"]) {
@@ -475,7 +491,11 @@ impl View for LogView {
                 if let Some(why) = why {
                     let words = format!("– {why}");
                     let pod = *pod;
-                    self.push(LogLine { pod, at: None, words });
+                    self.push(LogLine {
+                        pod,
+                        at: None,
+                        words,
+                    });
                 }
             }
             News::Failed(why) => self.wrong = Some(why.clone()),
@@ -488,12 +508,7 @@ impl View for LogView {
             return;
         }
         self.draw_head(brush, area);
-        let below = Rect::new(
-            area.x + 2,
-            area.y + 2,
-            area.width - 3,
-            area.height - 2,
-        );
+        let below = Rect::new(area.x + 2, area.y + 2, area.width - 3, area.height - 2);
         if self.lines.is_empty() && self.heard && self.wrong.is_none() {
             let words = if self.previous() {
                 "there was no run before, or it said nothing"
@@ -520,7 +535,10 @@ mod tests {
     #[test]
     fn levels_are_told_from_the_words() {
         assert_eq!(grade("INFO step 12 loss 2.1"), Role::Text);
-        assert_eq!(grade("[rank3] RuntimeError: CUDA error: uncorrectable"), Role::Crit);
+        assert_eq!(
+            grade("[rank3] RuntimeError: CUDA error: uncorrectable"),
+            Role::Crit
+        );
         assert_eq!(grade("2026-11-21 WARNING slow dataloader"), Role::Warn);
     }
 }

@@ -8,9 +8,9 @@ use crate::fleet::job::JobKey;
 use crate::report::Facts;
 
 use super::brush::Brush;
+use super::commands::{Command, Context};
 use super::reading::{News, Want};
 use paper::Sort;
-use super::commands::{Command, Context};
 
 pub mod alerts;
 pub mod cost;

@@ -115,8 +115,8 @@ impl PaperView {
 
     /// Everything known, then what the cluster says.
     fn described(&self, facts: &Facts, brush: &mut Brush<'_>) -> Vec<Line> {
-        let mut lines = describe(facts, &self.subject, brush)
-            .map_or_else(Vec::new, |sheet| sheet.lines);
+        let mut lines =
+            describe(facts, &self.subject, brush).map_or_else(Vec::new, |sheet| sheet.lines);
         if lines.is_empty() {
             lines.push(Line::Words("".into(), String::from("has gone"), Role::Warn));
         }
@@ -268,7 +268,11 @@ fn cells(event: &EventSeen) -> Vec<Cell<'_>> {
 }
 
 const fn role_of(event: &EventSeen) -> Role {
-    if event.warning { Role::Warn } else { Role::Text }
+    if event.warning {
+        Role::Warn
+    } else {
+        Role::Text
+    }
 }
 
 fn passes(event: &EventSeen, filter: &str) -> bool {
@@ -281,11 +285,13 @@ fn passes(event: &EventSeen, filter: &str) -> bool {
 /// True when every word is in, and no word after `!` is. Case does not matter.
 pub(super) fn words_pass(filter: &str, contains: impl Fn(&str) -> bool) -> bool {
     let filter = filter.to_lowercase();
-    filter.split_whitespace().all(|word| match word.strip_prefix('!') {
-        Some("") => true,
-        Some(unwanted) => !contains(unwanted),
-        None => contains(word),
-    })
+    filter
+        .split_whitespace()
+        .all(|word| match word.strip_prefix('!') {
+            Some("") => true,
+            Some(unwanted) => !contains(unwanted),
+            None => contains(word),
+        })
 }
 
 /// The lines that the filter keeps, with those above them that say whose they are.
@@ -317,7 +323,9 @@ fn draw_yaml_line(brush: &mut Brush<'_>, area: Rect, y: u16, line: &str) {
     let body = line.trim_start_matches([' ', '-']);
     let (lead, rest) = line.split_at(line.len() - body.len());
     let key = match rest.split_once(':') {
-        Some((key, value)) if !key.contains([' ', '"']) && (value.is_empty() || value.starts_with(' ')) => {
+        Some((key, value))
+            if !key.contains([' ', '"']) && (value.is_empty() || value.starts_with(' ')) =>
+        {
             key.len() + 1
         }
         _ => 0,

@@ -239,4 +239,3 @@ fn holders(sheet: &mut Sheet, facts: &Facts, device: &Device, brush: &mut Brush<
         sheet.words("idle for", brush.age(since), Role::IdleMoney);
     }
 }
-

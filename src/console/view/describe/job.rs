@@ -216,6 +216,10 @@ pub(super) fn pod_lines(
     }
     sheet.known("priority", Some(pod.seen.priority));
     sheet.known("address", pod.seen.ip.as_ref());
-    sheet.words("made", format!("{} ago", brush.age(pod.seen.created)), Role::Text);
+    sheet.words(
+        "made",
+        format!("{} ago", brush.age(pod.seen.created)),
+        Role::Text,
+    );
     Some(())
 }

@@ -48,12 +48,7 @@ pub struct Sheet {
 }
 
 impl Sheet {
-    fn words(
-        &mut self,
-        label: impl Into<Cow<'static, str>>,
-        words: impl Into<String>,
-        role: Role,
-    ) {
+    fn words(&mut self, label: impl Into<Cow<'static, str>>, words: impl Into<String>, role: Role) {
         self.lines
             .push(Line::Words(label.into(), words.into(), role));
     }
@@ -191,6 +186,11 @@ pub fn describe(facts: &Facts, picked: &Picked, brush: &mut Brush<'_>) -> Option
                 sheet.words("message", source.message.clone(), Role::Warn);
             }
         }
+        Picked::Queue(name) => {
+            let jobs = facts.fleet.jobs.iter();
+            let of = jobs.filter(|job| job.queue.as_ref() == Some(name)).count();
+            sheet.known("jobs", Some(of));
+        }
         Picked::Cost(scope, name) => {
             let row = facts.burn.row(*scope, name)?;
             sheet.note = format!("{} of cost", scope.name());
@@ -209,4 +209,3 @@ pub fn describe(facts: &Facts, picked: &Picked, brush: &mut Brush<'_>) -> Option
     }
     Some(sheet)
 }
-

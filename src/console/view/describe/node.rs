@@ -23,11 +23,7 @@ pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, node: &Node, brush: &mut B
     for condition in &node.seen.conditions {
         let bad = (&*condition.kind == "Ready") != (condition.status == Some(true));
         if bad && condition.status.is_some() {
-            sheet.words(
-                "condition",
-                condition_words(condition, brush),
-                Role::Warn,
-            );
+            sheet.words("condition", condition_words(condition, brush), Role::Warn);
         }
     }
     let about = |finding: &&Finding| {
@@ -68,7 +64,9 @@ pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, node: &Node, brush: &mut B
         .filter(|device| facts.fleet.is_idle(device))
         .count();
     let mean = nodes::mean(node, Device::util).map(percent);
-    let util = mean.map_or(String::from("utilisation –"), |mean| format!("mean {mean}"));
+    let util = mean.map_or(String::from("utilisation –"), |mean| {
+        format!("mean {mean}")
+    });
     let idle_words = if idle > 0 {
         format!(", {idle} held idle")
     } else {
@@ -77,7 +75,11 @@ pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, node: &Node, brush: &mut B
     sheet.words(
         "in use",
         format!("{held} held{idle_words} · {util} · {} pods", node.pod_count),
-        if idle > 0 { Role::IdleMoney } else { Role::Text },
+        if idle > 0 {
+            Role::IdleMoney
+        } else {
+            Role::Text
+        },
     );
     sheet.known(
         "power",
@@ -102,10 +104,7 @@ pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, node: &Node, brush: &mut B
     }
 }
 
-fn condition_words(
-    condition: &crate::fleet::observe::Condition,
-    brush: &mut Brush<'_>,
-) -> String {
+fn condition_words(condition: &crate::fleet::observe::Condition, brush: &mut Brush<'_>) -> String {
     let ago = condition
         .since
         .map_or(String::new(), |since| format!(" for {}", brush.age(since)));

@@ -69,13 +69,20 @@ pub(super) fn lines(
         );
     }
     if pool.waiting_devices > 0 {
-        let words = format!("{} devices wanted", grouped(i64::from(pool.waiting_devices)));
+        let words = format!(
+            "{} devices wanted",
+            grouped(i64::from(pool.waiting_devices))
+        );
         sheet.words("waiting", words, Role::Warn);
     }
     let share = |value: Option<f64>| value.map_or(String::from(UNKNOWN), percent);
     sheet.words(
         "now",
-        format!("util {} · memory {}", share(pool.util), share(pool.mem_used)),
+        format!(
+            "util {} · memory {}",
+            share(pool.util),
+            share(pool.mem_used)
+        ),
         if pool.stale { Role::Muted } else { Role::Text },
     );
     sheet.said(
@@ -149,4 +156,3 @@ fn autoscaler(sheet: &mut Sheet, pool: &Pool) {
         }
     }
 }
-
