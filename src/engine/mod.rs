@@ -4,10 +4,16 @@
 //! What stands here: the replay of published traces, for packing (placement policies on a full cluster) and
 //! for queueing (who runs next). Plans over a live fleet come with the steps that need them.
 
+pub mod cycle;
 pub mod dice;
 pub mod document;
+pub mod fit;
+#[cfg(test)]
+pub(crate) mod fixture;
 pub mod model;
 pub mod packing;
 pub mod percent;
+pub mod plant;
 pub mod queueing;
 pub mod sheet;
+pub mod state;
