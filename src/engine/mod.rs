@@ -1,8 +1,9 @@
 //! The scheduler: what would run where. Pure: no clock, no I/O, no hash order, no float in a decision, and
 //! randomness only from a seed, so that the same input gives the same bytes on every machine.
 //!
-//! What stands here: the replay of published traces, for packing (placement policies on a full cluster) and
-//! for queueing (who runs next). Plans over a live fleet come with the steps that need them.
+//! Two halves. Plans over a fleet: a [`model::Snapshot`] (read by [`document`]) is compiled into a [`plant::Plant`], of which
+//! a [`state::State`] is the working copy; [`fit`] says whether and where a workload starts, [`cycle`] who starts next. And the
+//! replay of published traces: [`packing`] (placement policies on a full cluster) and [`queueing`] (who runs next).
 
 pub mod cycle;
 pub mod dice;
