@@ -439,6 +439,9 @@ fn of_job(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Brush<'_>) {
     if job.devices_allocated > 0 {
         sheet.words("util", held(job), Role::Text);
     }
+    if let Some(serving) = &job.serving {
+        sheet.words("serves", crate::report::text::serving(serving), Role::Text);
+    }
     sheet.known("queue", job.queue.as_ref());
     sheet.words(
         "team",
