@@ -125,7 +125,6 @@ fn a_key_that_is_bound_to_nothing_does_nothing() {
         KeyPress::char('P'),
         KeyPress::char('X'),
         KeyPress::char('D'),
-        KeyPress::char('4'),
         KeyPress::char('9'),
         KeyPress::ctrl('d'),
         KeyPress::ctrl('k'),

@@ -111,6 +111,7 @@ commands! {
     ViewFleet "view-fleet" "fleet" [Global] 0 "the fleet in five seconds: pools, devices, waiting jobs, burn, findings";
     ViewPools "view-pools" "pools" [Global] 0 "pools with size, fill, heat, power and money";
     ViewDevices "view-devices" "devices" [Global] 0 "the heatmap of every device";
+    ViewQueues "view-queues" "queues" [Global] 0 "queues with quotas, shares and money, and who waits in each";
     ViewJobs "view-jobs" "jobs" [Global] 0 "jobs with state, place, utilisation and money";
     ViewNodes "view-nodes" "nodes" [Global] 0 "nodes with health, devices, power and money";
     ViewCost "view-cost" "cost" [Global] 0 "burn by pool, queue, team, job and class";
@@ -188,6 +189,7 @@ impl Command {
             Self::ViewFleet => Some(ViewId::Fleet),
             Self::ViewPools => Some(ViewId::Pools),
             Self::ViewDevices => Some(ViewId::Devices),
+            Self::ViewQueues => Some(ViewId::Queues),
             Self::ViewJobs => Some(ViewId::Jobs),
             Self::ViewNodes => Some(ViewId::Nodes),
             Self::ViewCost => Some(ViewId::Cost),

@@ -545,7 +545,12 @@ impl<'d, 'n> Rows<'d, 'n> {
         let set = rules.iter().find(|set| known(&set.pod).is_some())?;
         let container = set.container.as_ref().and_then(|name| known(name));
         let exported = set.pod.starts_with("exported_");
-        Some((known(&set.namespace)?, known(&set.pod)?, container, exported))
+        Some((
+            known(&set.namespace)?,
+            known(&set.pod)?,
+            container,
+            exported,
+        ))
     }
 }
 

@@ -27,11 +27,14 @@ pub mod logs;
 pub mod nodes;
 pub mod paper;
 pub mod pools;
+pub mod queues;
 mod scroll;
 pub mod sheet;
 pub mod sources;
 pub mod strip;
 pub mod subject;
+mod tree;
+mod unblock;
 
 macro_rules! views {
     ($($variant:ident $name:literal $digit:literal;)*) => {
@@ -60,6 +63,7 @@ views! {
     Fleet "fleet" '1';
     Pools "pools" '2';
     Devices "devices" '3';
+    Queues "queues" '4';
     Jobs "jobs" '5';
     Nodes "nodes" '6';
     Cost "cost" '7';
@@ -255,6 +259,7 @@ pub fn open(id: ViewId, lens: Lens) -> Box<dyn View> {
         (ViewId::Cost, _) => Box::new(cost::CostView::new(Scope::Team)),
         (ViewId::Pools, Lens::Pool(pool)) => Box::new(detail::Detail::pool(pool)),
         (ViewId::Pools, lens) => Box::new(sheet::Sheet::new(id, &pools::KIND, lens)),
+        (ViewId::Queues, lens) => Box::new(queues::QueuesView::new(lens)),
         (ViewId::Jobs, lens) => Box::new(sheet::Sheet::new(id, &jobs::KIND, lens)),
         (ViewId::Nodes, lens) => Box::new(sheet::Sheet::new(id, &nodes::KIND, lens)),
         (ViewId::Alerts, lens) => Box::new(sheet::Sheet::new(id, &alerts::KIND, lens)),
