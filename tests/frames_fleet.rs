@@ -563,6 +563,7 @@ fn finish(
         }),
         burn: Arc::new(burn),
         history: Arc::new(History::default()),
+        hushed: Arc::default(),
         now: NOW,
     }
 }
@@ -640,6 +641,7 @@ pub fn unknown() -> Facts {
         fleet: Arc::new(Fleet::unknown(Arc::default())),
         burn: Arc::default(),
         history: Arc::default(),
+        hushed: Arc::default(),
         now: NOW,
     }
 }

@@ -19,6 +19,7 @@ fn prepared(context: Context, command: Command) -> App {
     let view = match context {
         Context::Heatmap => ViewId::Devices,
         Context::Cost => ViewId::Cost,
+        Context::Alerts => ViewId::Alerts,
         Context::Logs => ViewId::Jobs,
         _ => ViewId::Nodes,
     };

@@ -13,6 +13,8 @@ pub enum Context {
     Table,
     /// In the cost view, besides what tables have.
     Cost,
+    /// In the alerts view, besides what tables have.
+    Alerts,
     /// On the heatmap.
     Heatmap,
     /// In YAML, events, logs and what else is read line by line.
@@ -32,6 +34,7 @@ impl Context {
         Self::Global,
         Self::Table,
         Self::Cost,
+        Self::Alerts,
         Self::Heatmap,
         Self::Text,
         Self::Logs,
@@ -46,6 +49,7 @@ impl Context {
             Self::Global => "global",
             Self::Table => "table",
             Self::Cost => "cost",
+            Self::Alerts => "alerts",
             Self::Heatmap => "heatmap",
             Self::Text => "text",
             Self::Logs => "logs",
@@ -61,6 +65,7 @@ impl Context {
             Self::Global => "in every view",
             Self::Table => "in tables",
             Self::Cost => "in cost",
+            Self::Alerts => "in alerts",
             Self::Heatmap => "on the heatmap",
             Self::Text => "in texts",
             Self::Logs => "in logs",
@@ -144,6 +149,8 @@ commands! {
     Sort "sort" "sort" [Table] 3 "sort by the next column, or settle the order again";
     Order "order" "order" [Table Heatmap] 0 "turn the order round; on the heatmap by place or by value";
     Wide "wide" "wide" [Table] 0 "more columns, or fewer";
+    Mute "mute" "mute" [Alerts] 2 "do not want to hear of it, for a week; again takes it back";
+    Acknowledge "acknowledge" "take on" [Alerts] 2 "somebody is on it, for as long as it lasts; again takes it back";
     Group "group" "group" [Cost Heatmap] 3 "group by something else";
     Metric "metric" "metric" [Heatmap] 2 "show another metric";
     Scale "scale" "scale" [Heatmap] 3 "absolute, relative, or distance from the median of the own gang";

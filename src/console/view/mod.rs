@@ -6,6 +6,7 @@ use crate::base::{Name, ObjectKey};
 use crate::cost::Scope;
 use crate::fleet::job::JobKey;
 use crate::report::Facts;
+use crate::report::hush::Entry;
 
 use super::brush::Brush;
 use super::commands::{Command, Context};
@@ -13,6 +14,7 @@ use super::reading::{News, Want};
 use paper::Sort;
 
 pub mod alerts;
+mod alerts_view;
 pub mod cost;
 pub mod describe;
 pub mod detail;
@@ -168,6 +170,8 @@ pub enum Turn {
     Done,
     /// Done, and now show this.
     Go(Place),
+    /// Done with a finding; `None` takes it back.
+    Hush(Name, Option<Entry>),
     /// Not a command of this view.
     NotMine,
 }
@@ -235,6 +239,13 @@ pub const COST: &[Context] = &[
     Context::Global,
     Context::Anywhere,
 ];
+/// Keys of the alerts view.
+pub const ALERTS: &[Context] = &[
+    Context::Alerts,
+    Context::Table,
+    Context::Global,
+    Context::Anywhere,
+];
 /// Keys of the heatmap.
 pub const HEATMAP: &[Context] = &[Context::Heatmap, Context::Global, Context::Anywhere];
 
@@ -262,7 +273,7 @@ pub fn open(id: ViewId, lens: Lens) -> Box<dyn View> {
         (ViewId::Queues, lens) => Box::new(queues::QueuesView::new(lens)),
         (ViewId::Jobs, lens) => Box::new(sheet::Sheet::new(id, &jobs::KIND, lens)),
         (ViewId::Nodes, lens) => Box::new(sheet::Sheet::new(id, &nodes::KIND, lens)),
-        (ViewId::Alerts, lens) => Box::new(sheet::Sheet::new(id, &alerts::KIND, lens)),
+        (ViewId::Alerts, lens) => Box::new(alerts_view::AlertsView::new(lens)),
         (ViewId::Sources, lens) => Box::new(sheet::Sheet::new(id, &sources::KIND, lens)),
     }
 }
