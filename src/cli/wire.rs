@@ -89,6 +89,7 @@ pub(super) fn console(
         let facts = snapshot(at)?;
         let (width, height) = flags.size.unwrap_or(SIZE);
         app.update(Msg::Resize(width, height));
+        app.update(Msg::Hushed((*facts.hushed).clone()));
         app.update(Msg::Facts(facts));
         out::write(out, &render_text(&app, width, height))?;
         out::write(
