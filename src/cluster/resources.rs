@@ -32,6 +32,8 @@ partial! {
         restart_policy: Text = "restartPolicy",
         /// Ports.
         ports: List<Port> = "ports",
+        /// Image.
+        image: Text = "image",
     }
 }
 

@@ -29,6 +29,14 @@ impl Place {
 /// What Volcano's Job is called among jobs.
 pub const VOLCANO_JOB: &str = "VolcanoJob";
 
+/// The table of what a team calls its job, by the kind of its key.
+pub fn of_job_kind(kind: &str) -> Option<Table> {
+    Table::ALL
+        .iter()
+        .copied()
+        .find(|table| table.holds_jobs() && place(*table).job_kind() == kind)
+}
+
 /// The API coordinates of `table`.
 pub const fn place(table: Table) -> Place {
     // Versions that have changed before and will again are left to discovery.
@@ -77,6 +85,14 @@ pub const fn place(table: Table) -> Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_kind_of_job_leads_back_to_its_table() {
+        for table in Table::ALL.iter().filter(|table| table.holds_jobs()) {
+            assert_eq!(of_job_kind(place(*table).job_kind()), Some(*table));
+        }
+        assert_eq!(of_job_kind("Pod"), None);
+    }
 
     #[test]
     fn what_belongs_to_the_cluster_is_in_no_namespace() {

@@ -8,7 +8,10 @@ use crate::console::frame;
 use crate::console::msg::{Effect, Key, KeyPress, Mouse};
 use crate::console::overlay::{Overlay, Verdict};
 use crate::console::picture;
-use crate::console::view::Turn;
+use crate::console::view::paper::Sort;
+use crate::console::view::{Picked, Place, Turn};
+
+use crate::report::hush::Hush;
 
 use super::App;
 
@@ -55,6 +58,7 @@ impl App {
                 }
             }
             Verdict::Run(command) => self.command(command, effects),
+            Verdict::Read(command, picked) => self.read_of(command, picked),
             Verdict::Theme(name) => {
                 let theme = self.options.themes.iter().find(|theme| theme.name == name);
                 if let Some(theme) = theme {
@@ -96,6 +100,18 @@ impl App {
                 self.go(to);
                 return;
             }
+            Turn::Hush(id, entry) => {
+                self.notify(String::from(match entry.map(|entry| entry.hush) {
+                    Some(Hush::Muted) => "muted for a week; the same key takes it back",
+                    Some(Hush::Acknowledged) => {
+                        "taken on for as long as it lasts; the same key takes it back"
+                    }
+                    None => "heard again",
+                }));
+                self.hush(id.clone(), entry);
+                effects.push(Effect::Hush(id, entry));
+                return;
+            }
             Turn::NotMine => {}
         }
         match command {
@@ -107,6 +123,12 @@ impl App {
                 Some(picked) => self.overlay = Overlay::Facts(picked, 0),
                 None => self.notify(String::from("nothing is under the cursor")),
             },
+            Command::Describe | Command::Yaml | Command::Events | Command::Logs => {
+                match self.view().picked(&self.facts) {
+                    Some(picked) => self.read_of(command, picked),
+                    None => self.notify(String::from("nothing is under the cursor")),
+                }
+            }
             Command::Copy => match self.view().picked(&self.facts) {
                 Some(picked) => self.copy(picked.name(), effects),
                 None => self.notify(String::from("nothing is under the cursor")),
@@ -130,6 +152,16 @@ impl App {
             }
             _ => {}
         }
+    }
+
+    /// Opens what the cluster says of an object.
+    pub(super) fn read_of(&mut self, command: Command, picked: Picked) {
+        self.go(match command {
+            Command::Yaml => Place::Paper(Sort::Yaml, picked),
+            Command::Events => Place::Paper(Sort::Events, picked),
+            Command::Logs => Place::Logs(picked),
+            _ => Place::Paper(Sort::Describe, picked),
+        });
     }
 
     /// Puts a name on the clipboard. What the cluster wrote is cleaned before it reaches the terminal.
