@@ -538,3 +538,5 @@ mod laws;
 mod support;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_groups;
