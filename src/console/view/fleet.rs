@@ -194,9 +194,9 @@ impl View for FleetView {
 
     fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> Turn {
         let table = self.split(area).table;
-        // From the fleet one wants to see a pool's devices; its nodes are behind the pools' own tab.
+        // From the fleet one wants to see a pool's devices; what is known of it is behind the pools' own tab.
         match self.sheet.obey(command, facts, table) {
-            Turn::Go(Place::Part(ViewId::Nodes, lens @ Lens::Pool(_))) => {
+            Turn::Go(Place::Part(ViewId::Pools, lens @ Lens::Pool(_))) => {
                 Turn::Go(Place::Part(ViewId::Devices, lens))
             }
             other => other,
@@ -226,6 +226,13 @@ impl View for FleetView {
     }
     fn on_screen(&self, _: &Facts, _: Rect) -> Vec<Name> {
         Vec::new()
+    }
+
+    fn sheet(&self) -> Option<&Sheet> {
+        Some(&self.sheet)
+    }
+    fn sheet_mut(&mut self) -> Option<&mut Sheet> {
+        Some(&mut self.sheet)
     }
 
     fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
