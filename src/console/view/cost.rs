@@ -114,7 +114,7 @@ fn open(facts: &Facts, at: Row) -> Option<Place> {
     }
     let name = row.name.clone();
     Some(match row.scope {
-        Scope::Pool => Place::Part(ViewId::Nodes, Lens::Pool(name)),
+        Scope::Pool => Place::Part(ViewId::Pools, Lens::Pool(name)),
         Scope::Queue => Place::Part(ViewId::Jobs, Lens::Queue(name)),
         Scope::Team => Place::Part(ViewId::Jobs, Lens::Team(name)),
         Scope::Class => Place::Part(ViewId::Nodes, Lens::Class(name)),
@@ -198,6 +198,13 @@ impl View for CostView {
     }
     fn on_screen(&self, _: &Facts, _: Rect) -> Vec<Name> {
         Vec::new()
+    }
+
+    fn sheet(&self) -> Option<&Sheet> {
+        Some(&self.sheet)
+    }
+    fn sheet_mut(&mut self) -> Option<&mut Sheet> {
+        Some(&mut self.sheet)
     }
 
     fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {

@@ -6,11 +6,15 @@ use crate::base::{Name, ObjectKey};
 use crate::cost::Scope;
 use crate::fleet::job::JobKey;
 use crate::report::Facts;
+use crate::report::hush::Entry;
 
 use super::brush::Brush;
 use super::commands::{Command, Context};
+use super::reading::{News, Want};
+use paper::Sort;
 
 pub mod alerts;
+mod alerts_view;
 pub mod cost;
 pub mod describe;
 pub mod detail;
@@ -21,11 +25,18 @@ pub mod heatmap;
 mod heatmap_draw;
 pub mod jobs;
 pub mod layout;
+pub mod logs;
 pub mod nodes;
+pub mod paper;
 pub mod pools;
+pub mod queues;
+mod scroll;
 pub mod sheet;
 pub mod sources;
 pub mod strip;
+pub mod subject;
+mod tree;
+mod unblock;
 
 macro_rules! views {
     ($($variant:ident $name:literal $digit:literal;)*) => {
@@ -54,6 +65,7 @@ views! {
     Fleet "fleet" '1';
     Pools "pools" '2';
     Devices "devices" '3';
+    Queues "queues" '4';
     Jobs "jobs" '5';
     Nodes "nodes" '6';
     Cost "cost" '7';
@@ -115,6 +127,8 @@ pub enum Picked {
     Finding(Name),
     /// A source.
     Source(Name),
+    /// A queue.
+    Queue(Name),
     /// A row of money.
     Cost(Scope, Name),
 }
@@ -127,6 +141,7 @@ impl Picked {
             | Self::Node(name)
             | Self::Finding(name)
             | Self::Source(name)
+            | Self::Queue(name)
             | Self::Cost(_, name) => name.to_string(),
             Self::Device(node, index) => format!("{node}/gpu{index}"),
             Self::Job(job) => job.to_string(),
@@ -142,6 +157,10 @@ pub enum Place {
     Part(ViewId, Lens),
     /// Everything known of an object, over the view.
     Facts(Picked),
+    /// What the cluster itself has to say of an object.
+    Paper(Sort, Picked),
+    /// Logs of an object's pods.
+    Logs(Picked),
 }
 
 /// What a command came to.
@@ -151,6 +170,8 @@ pub enum Turn {
     Done,
     /// Done, and now show this.
     Go(Place),
+    /// Done with a finding; `None` takes it back.
+    Hush(Name, Option<Entry>),
     /// Not a command of this view.
     NotMine,
 }
@@ -191,6 +212,20 @@ pub trait View {
     fn faults_only(&self) -> bool;
     /// Nodes whose devices are on screen.
     fn on_screen(&self, facts: &Facts, area: Rect) -> Vec<Name>;
+    /// Its table, for views that are or hold one: marks, columns, order and copies are asked of it.
+    fn sheet(&self) -> Option<&sheet::Sheet> {
+        None
+    }
+    /// Its table, to be changed.
+    fn sheet_mut(&mut self) -> Option<&mut sheet::Sheet> {
+        None
+    }
+    /// What it wants read of the cluster.
+    fn want(&self) -> Option<&Want> {
+        None
+    }
+    /// Takes what came of its want.
+    fn told(&mut self, _news: &News, _facts: &Facts) {}
     /// Draws it.
     fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect);
 }
@@ -204,8 +239,25 @@ pub const COST: &[Context] = &[
     Context::Global,
     Context::Anywhere,
 ];
+/// Keys of the alerts view.
+pub const ALERTS: &[Context] = &[
+    Context::Alerts,
+    Context::Table,
+    Context::Global,
+    Context::Anywhere,
+];
 /// Keys of the heatmap.
 pub const HEATMAP: &[Context] = &[Context::Heatmap, Context::Global, Context::Anywhere];
+
+/// Keys of texts.
+pub const TEXT: &[Context] = &[Context::Text, Context::Global, Context::Anywhere];
+/// Keys of logs.
+pub const LOGS: &[Context] = &[
+    Context::Logs,
+    Context::Text,
+    Context::Global,
+    Context::Anywhere,
+];
 
 /// Makes a view of a part; `Lens::All` makes the one behind the tab.
 pub fn open(id: ViewId, lens: Lens) -> Box<dyn View> {
@@ -216,10 +268,12 @@ pub fn open(id: ViewId, lens: Lens) -> Box<dyn View> {
         (ViewId::Jobs, Lens::Job(job)) => Box::new(detail::Detail::job(job)),
         (ViewId::Cost, Lens::Cost(scope)) => Box::new(cost::CostView::new(scope)),
         (ViewId::Cost, _) => Box::new(cost::CostView::new(Scope::Team)),
+        (ViewId::Pools, Lens::Pool(pool)) => Box::new(detail::Detail::pool(pool)),
         (ViewId::Pools, lens) => Box::new(sheet::Sheet::new(id, &pools::KIND, lens)),
+        (ViewId::Queues, lens) => Box::new(queues::QueuesView::new(lens)),
         (ViewId::Jobs, lens) => Box::new(sheet::Sheet::new(id, &jobs::KIND, lens)),
         (ViewId::Nodes, lens) => Box::new(sheet::Sheet::new(id, &nodes::KIND, lens)),
-        (ViewId::Alerts, lens) => Box::new(sheet::Sheet::new(id, &alerts::KIND, lens)),
+        (ViewId::Alerts, lens) => Box::new(alerts_view::AlertsView::new(lens)),
         (ViewId::Sources, lens) => Box::new(sheet::Sheet::new(id, &sources::KIND, lens)),
     }
 }

@@ -73,6 +73,7 @@ impl Sheet {
         let listing = &self.listing;
         let shown: Vec<usize> = (0..listing.kind.columns.len())
             .filter(|at| self.wide || !listing.kind.columns[*at].wide)
+            .filter(|at| !listing.is_empty_column(*at))
             .collect();
         let heads: Vec<Head> = shown
             .iter()
@@ -235,6 +236,13 @@ impl View for Sheet {
             .map(|node| node.name().clone())
             .collect()
     }
+    fn sheet(&self) -> Option<&Sheet> {
+        Some(self)
+    }
+    fn sheet_mut(&mut self) -> Option<&mut Sheet> {
+        Some(self)
+    }
+
     fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
         self.paint(facts, brush, area, true);
     }
