@@ -144,7 +144,7 @@ fn wrong_use_is_refused_with_the_mend() {
         ("stokehold --as-group a", "--as <USER>"),
         ("stokehold dmeo", "'demo'"),
         // Commands of later steps do not exist.
-        ("stokehold plan", "unrecognized subcommand"),
+        ("stokehold govern", "unrecognized subcommand"),
         ("stokehold completions tcl", "possible values"),
     ] {
         let error = refused(line);
