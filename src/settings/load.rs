@@ -21,6 +21,11 @@ pub(super) const WITHOUT_DEFAULT: &[&str] = &[
     "accelerators_file",
     "scope.team",
     "prices.provider",
+    "prometheus.url",
+    "prometheus.service",
+    "prometheus.matcher",
+    "prometheus.bearer_file",
+    "prometheus.ca_file",
 ];
 
 /// Text of a settings file.

@@ -43,13 +43,16 @@ pub enum ServingNews {
 #[derive(Clone)]
 pub struct Serving {
     dialects: Arc<Dialects>,
-    news: mpsc::UnboundedSender<ServingNews>,
+    news: Arc<[mpsc::UnboundedSender<ServingNews>]>,
 }
 
 impl Serving {
-    /// Tells `news` of pods that the discovery rules of `dialects` match.
-    pub fn new(dialects: Arc<Dialects>, news: mpsc::UnboundedSender<ServingNews>) -> Self {
-        Self { dialects, news }
+    /// Tells each of `news` of pods that the discovery rules of `dialects` match.
+    pub fn new(dialects: Arc<Dialects>, news: Vec<mpsc::UnboundedSender<ServingNews>>) -> Self {
+        Self {
+            dialects,
+            news: news.into(),
+        }
     }
 
     /// True when a dialect's rules match the pod.
@@ -109,8 +112,10 @@ impl Serving {
     }
 
     fn tell(&self, news: ServingNews) {
-        // A scraper that has ended wants no news.
-        let _ = self.news.send(news);
+        for listener in self.news.iter() {
+            // Whoever has ended wants no news.
+            let _ = listener.send(news.clone());
+        }
     }
 }
 

@@ -148,6 +148,8 @@ impl Ledger {
             Observation::Namespace(name, labels) => self.see_namespace(name, labels),
             Observation::Gone(table, key) => self.forget(table, &key),
             Observation::Page(page) => self.read_page(*page),
+            // What was is no part of what is: history takes it.
+            Observation::Past(_) => return false,
             Observation::Source(health) => {
                 if self.sources.get(&health.name) == Some(&health) {
                     return false;

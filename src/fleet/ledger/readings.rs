@@ -13,6 +13,9 @@ use super::Ledger;
 /// More hosts than this that are no node are mistakes or malice.
 const MOST_HOMELESS: usize = 4096;
 
+/// A reading that is older by less than this came late; by more, the clock went back.
+const WAVER: Age = Age::from_seconds(900);
+
 /// What one dialect last said of a device or slice.
 struct Said {
     dialect: Name,
@@ -61,6 +64,8 @@ pub(super) struct DeviceReadings {
 
 fn say(said: &mut Vec<Said>, dialect: &Name, at: Moment, interval: Duration, signals: &Signals) {
     match said.iter_mut().find(|said| said.dialect == *dialect) {
+        // One exporter may be read on two roads: what is older says nothing new, unless the clock went back.
+        Some(known) if at < known.at && known.at.since(at) < WAVER => {}
         Some(known) => {
             known.at = at;
             known.interval = interval;
@@ -285,6 +290,31 @@ impl Ledger {
                 None => self.keep_homeless(host, part),
             }
         }
+    }
+
+    /// The devices that a page speaks of, as far as they are known.
+    pub fn devices_of<'p>(&self, page: &'p Page) -> Vec<(Name, &'p Reading)> {
+        let of_host = |host: &Name| self.node_of_host(host);
+        let mut all = Vec::new();
+        for reading in page
+            .readings
+            .iter()
+            .filter(|reading| reading.scope == Scope::Device)
+        {
+            let node = page
+                .node
+                .clone()
+                .or_else(|| of_host(reading.host.as_ref()?));
+            let Some(state) = node.and_then(|node| self.nodes.get(&node)) else {
+                continue;
+            };
+            let slot = state.readings.slot(reading);
+            let built = state.built.iter().flat_map(|node| node.devices.iter());
+            if let Some(device) = built.into_iter().find(|device| device.index == slot) {
+                all.push((device.id.clone(), reading));
+            }
+        }
+        all
     }
 
     /// Keeps the last page of a host that is no node yet. Bounded, for a page can name any host it likes.

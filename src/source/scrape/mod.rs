@@ -17,6 +17,7 @@ use crate::exporter::{Dialects, Rates, Read, Report, Target, read};
 use crate::fleet::observe::{Observation, SourceHealth, SourceState};
 use crate::fleet::reading::Page;
 
+use super::cover::Cover;
 use super::serving::{ServingNews, ServingPod};
 use super::wire::Wire;
 pub use ask::Endpoint;
@@ -69,6 +70,9 @@ const UNKNOWN_INTERVAL: Duration = Duration::from_secs(30);
 /// Where the proxy is refused, it is tried again after this time.
 const RETRY_PROXY: Duration = Duration::from_secs(600);
 
+/// How long exporters wait for a Prometheus that has not answered yet.
+const GRACE: Duration = Duration::from_secs(8);
+
 /// Pages above this size are read on a thread of their own.
 const LARGE: usize = 256 << 10;
 
@@ -82,6 +86,8 @@ pub(super) struct Scraper {
     pub out: mpsc::Sender<Vec<Observation>>,
     pub news: mpsc::UnboundedReceiver<ServingNews>,
     pub on_screen: watch::Receiver<BTreeSet<Name>>,
+    /// What Prometheus reads for us.
+    pub cover: watch::Receiver<Cover>,
 }
 
 /// Where a page is.
@@ -104,6 +110,8 @@ struct Known {
     asked: VecDeque<Moment>,
     last_ok: Option<Moment>,
     errors: u64,
+    /// Prometheus reads it: it is not asked.
+    spared: bool,
 }
 
 /// What came of one request.
@@ -122,6 +130,7 @@ struct State {
     last_id: u64,
     /// Namespaces in which the proxy is refused to us, since when and in which words.
     refused: BTreeMap<Name, (Moment, String)>,
+    cover: Cover,
 }
 
 impl Scraper {
@@ -134,6 +143,7 @@ impl Scraper {
             listed: None,
             last_id: 0,
             refused: BTreeMap::new(),
+            cover: Cover::nothing(),
         };
         let direct = Arc::new(Direct::default());
         let told = self.add_endpoints(&mut state);
@@ -143,6 +153,10 @@ impl Scraper {
         let mut under_way: JoinSet<Outcome> = JoinSet::new();
         let mut pods_told = true;
         let mut screen_told = true;
+        state.cover = self.cover.borrow_and_update().clone();
+        let mut cover_told = true;
+        let grace = tokio::time::sleep(GRACE);
+        tokio::pin!(grace);
         loop {
             let wake = loop {
                 match state.schedule.next(self.wire.local()) {
@@ -174,6 +188,18 @@ impl Scraper {
                         Err(_) => screen_told = false,
                     }
                     Vec::new()
+                }
+                changed = self.cover.changed(), if cover_told => {
+                    cover_told = changed.is_ok();
+                    let cover = match changed {
+                        Ok(()) => self.cover.borrow_and_update().clone(),
+                        // Whoever asked Prometheus has ended.
+                        Err(_) => Cover::nothing(),
+                    };
+                    self.take_cover(&mut state, cover)
+                }
+                () = &mut grace, if state.cover == Cover::Pending => {
+                    self.take_cover(&mut state, Cover::nothing())
                 }
                 Some(ended) = under_way.join_next(), if !under_way.is_empty() => match ended {
                     Ok(outcome) => self.end(&mut state, outcome),
@@ -209,6 +235,7 @@ impl Scraper {
                 asked: VecDeque::new(),
                 last_ok: None,
                 errors: 0,
+                spared: false,
             };
             told.push(Observation::Source(waiting(&known)));
             state.targets.insert(id, known);
@@ -267,8 +294,10 @@ impl Scraper {
             scheme: dialect.discovery.scheme.clone(),
             path: dialect.discovery.path.clone(),
         });
+        let spared = state.cover.spares(&pod);
         let known = Known {
             name: Name::from(format!("{} {}", dialect.name, pod.key)),
+            spared,
             dialect: Some(dialect.name.clone()),
             node: pod.node.clone(),
             spot,
@@ -280,6 +309,11 @@ impl Scraper {
             errors: 0,
             pod: Some(pod.clone()),
         };
+        if spared {
+            state.by_pod.insert(pod.key.clone(), id);
+            state.targets.insert(id, known);
+            return gone;
+        }
         let way = self.way(state, &pod.key.namespace, self.wire.local());
         state.schedule.add(
             id,
@@ -294,6 +328,39 @@ impl Scraper {
         gone.push(Observation::Source(waiting(&known)));
         state.targets.insert(id, known);
         gone
+    }
+
+    /// Takes in what Prometheus covers now: spares those exporters, and asks the others again.
+    fn take_cover(&self, state: &mut State, cover: Cover) -> Vec<Observation> {
+        let now = self.wire.local();
+        let mut told = Vec::new();
+        let ids: Vec<u64> = state.by_pod.values().copied().collect();
+        for id in ids {
+            let Some(known) = state.targets.get_mut(&id) else {
+                continue;
+            };
+            let Some(pod) = known.pod.clone() else {
+                continue;
+            };
+            let spared = cover.spares(&pod);
+            if spared == known.spared {
+                continue;
+            }
+            known.spared = spared;
+            if spared {
+                // Its rates would be over the time in which nobody looked.
+                known.rates = Rates::default();
+                told.push(Observation::SourceGone(known.name.clone()));
+                state.schedule.remove(id);
+            } else {
+                told.push(Observation::Source(waiting(known)));
+                let interval = known.interval;
+                let way = self.way(state, &pod.key.namespace, now);
+                state.schedule.add(id, pod.node, interval, way, now);
+            }
+        }
+        state.cover = cover;
+        told
     }
 
     /// The way to the pods of a namespace at this time.
@@ -463,6 +530,9 @@ impl Scraper {
                 (None, message)
             }
         };
+        if known.spared {
+            return told;
+        }
         told.push(Observation::Source(row(
             known,
             outcome.latency_ms,
