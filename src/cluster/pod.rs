@@ -192,6 +192,7 @@ impl PodObject {
                 .filter(|placed| placed.status() == Some(false))
                 .map(|placed| (names.intern(&placed.reason), names.intern(&placed.message))),
             node_selector: labels(&self.spec.node_selector, names),
+            siting: None,
             failure: self.failure(phase),
             claimed: self.claimed(names),
             ip: status.ip.get().map(Name::new),

@@ -26,7 +26,7 @@ pub(super) struct Folded<'f, 'd, 'n> {
     pub copies: &'f BTreeMap<(u32, u32), Values>,
 }
 
-/// Nodes first, then each device with its slices, each with its pods' copies.
+/// Nodes first, then each device with its slices, each with its pods' copies; last the servers of models.
 pub(super) fn emit(dialect: &Dialect, folded: &Folded<'_, '_, '_>, report: Report) -> Read {
     let Folded {
         rows,
@@ -44,6 +44,7 @@ pub(super) fn emit(dialect: &Dialect, folded: &Folded<'_, '_, '_>, report: Repor
         pods.entry(*place).or_default().push(*pod);
     }
     let mut device_places = vec![0; rows.devices.len()];
+    let mut served = Vec::new();
     for (at, place) in rows.places.iter().enumerate() {
         match place {
             Place::Node(host) if !values[at].is_empty() => {
@@ -52,6 +53,7 @@ pub(super) fn emit(dialect: &Dialect, folded: &Folded<'_, '_, '_>, report: Repor
                 push(&mut read, reading, &values[at]);
             }
             Place::Device(device) => device_places[*device as usize] = at,
+            Place::Serving(pod, model) => served.push((pod, model, at)),
             _ => {}
         }
     }
@@ -106,6 +108,13 @@ pub(super) fn emit(dialect: &Dialect, folded: &Folded<'_, '_, '_>, report: Repor
             }
         }
     }
+    served.sort_unstable();
+    for (pod, model, at) in served {
+        let mut reading = Reading::new(dialect.name.clone(), Scope::Serving);
+        reading.pod.clone_from(pod);
+        reading.model.clone_from(model);
+        push(&mut read, reading, &values[at]);
+    }
     read
 }
 
@@ -151,11 +160,12 @@ fn push(read: &mut Read, mut reading: Reading, values: &Values) {
     read.totals.extend(
         values
             .iter()
-            .filter(|(_, value)| value.total)
+            .filter(|(_, value)| value.total || value.mean.is_some())
             .map(|(signal, value)| Total {
                 reading: at,
                 signal: *signal,
-                value: value.number,
+                value: value.mean.map_or(value.number, |(sum, _)| sum),
+                count: value.mean.map(|(_, count)| count),
             }),
     );
     read.readings.push(reading);

@@ -8,6 +8,7 @@ mod compile;
 pub mod dialect;
 mod emit;
 pub mod exposition;
+mod faults;
 mod fold;
 mod labels;
 mod line;

@@ -200,6 +200,13 @@ impl View for CostView {
         Vec::new()
     }
 
+    fn sheet(&self) -> Option<&Sheet> {
+        Some(&self.sheet)
+    }
+    fn sheet_mut(&mut self) -> Option<&mut Sheet> {
+        Some(&mut self.sheet)
+    }
+
     fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
         let chosen = scope_of(&self.sheet.listing.lens);
         let (muted, title) = (brush.ink.fg(Role::Muted), brush.ink.fg(Role::Title));

@@ -138,6 +138,13 @@ impl View for Detail {
         names
     }
 
+    fn sheet(&self) -> Option<&Sheet> {
+        Some(&self.sheet)
+    }
+    fn sheet_mut(&mut self) -> Option<&mut Sheet> {
+        Some(&mut self.sheet)
+    }
+
     fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
         let (above, below) = self.split(area);
         match describe(facts, &self.subject, brush) {

@@ -228,6 +228,13 @@ impl View for FleetView {
         Vec::new()
     }
 
+    fn sheet(&self) -> Option<&Sheet> {
+        Some(&self.sheet)
+    }
+    fn sheet_mut(&mut self) -> Option<&mut Sheet> {
+        Some(&mut self.sheet)
+    }
+
     fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
         let split = self.split(area);
         self.sheet.paint(facts, brush, split.table, true);

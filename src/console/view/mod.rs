@@ -191,6 +191,14 @@ pub trait View {
     fn faults_only(&self) -> bool;
     /// Nodes whose devices are on screen.
     fn on_screen(&self, facts: &Facts, area: Rect) -> Vec<Name>;
+    /// Its table, for views that are or hold one: marks, columns, order and copies are asked of it.
+    fn sheet(&self) -> Option<&sheet::Sheet> {
+        None
+    }
+    /// Its table, to be changed.
+    fn sheet_mut(&mut self) -> Option<&mut sheet::Sheet> {
+        None
+    }
     /// Draws it.
     fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect);
 }

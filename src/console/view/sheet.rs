@@ -235,6 +235,13 @@ impl View for Sheet {
             .map(|node| node.name().clone())
             .collect()
     }
+    fn sheet(&self) -> Option<&Sheet> {
+        Some(self)
+    }
+    fn sheet_mut(&mut self) -> Option<&mut Sheet> {
+        Some(self)
+    }
+
     fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
         self.paint(facts, brush, area, true);
     }

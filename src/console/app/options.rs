@@ -1,0 +1,48 @@
+//! What the console is started with.
+
+use crate::base::Name;
+use crate::console::color::ColorDepth;
+use crate::console::keys::Keymap;
+use crate::console::theme::Theme;
+use crate::console::view::ViewId;
+
+/// What the console is started with.
+#[derive(Clone, Debug)]
+pub struct AppOptions {
+    /// The look.
+    pub theme: Theme,
+    /// Other looks that the palette offers.
+    pub themes: Vec<Theme>,
+    /// Colours of the terminal.
+    pub depth: ColorDepth,
+    /// Only ASCII signs.
+    pub ascii: bool,
+    /// The keys.
+    pub keys: Keymap,
+    /// The context's name, until facts bring their own.
+    pub context: Name,
+    /// Why nothing can be changed, in a few words.
+    pub readonly_reason: String,
+    /// The team that is looked at; `None` is all.
+    pub team: Option<Name>,
+    /// The view to begin with.
+    pub view: ViewId,
+}
+
+impl Default for AppOptions {
+    fn default() -> Self {
+        Self {
+            theme: Theme::ember(),
+            themes: Theme::names()
+                .filter_map(|name| Theme::builtin(name).ok())
+                .collect(),
+            depth: ColorDepth::True,
+            ascii: false,
+            keys: Keymap::builtin(),
+            context: Name::new("–"),
+            readonly_reason: String::from("read-only"),
+            team: None,
+            view: ViewId::Fleet,
+        }
+    }
+}
