@@ -8,6 +8,7 @@
 mod api;
 mod config;
 mod login;
+mod prometheus;
 mod scrape;
 mod simulated;
 mod tables;

@@ -64,7 +64,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(900);
 const RETRY: Duration = Duration::from_secs(5);
 
 /// The longest wait for one that fails.
-const LONGEST: Duration = Duration::from_secs(300);
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// What the feed is made of.
 pub(super) struct Feed {
@@ -197,6 +197,7 @@ impl Feed {
                         message.push_str("; exporters are asked themselves meanwhile");
                     }
                     let own = RETRY
+                        .min(self.options.interval)
                         .saturating_mul(1 << failures.min(8).saturating_sub(1))
                         .min(LONGEST);
                     let wait = match no.why {
