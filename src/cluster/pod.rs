@@ -307,6 +307,12 @@ impl PodObject {
         out
     }
 
+    /// Images of its main containers.
+    pub fn images(&self) -> impl Iterator<Item = &str> {
+        let containers = self.spec.containers.iter();
+        containers.map(|container| &*container.image)
+    }
+
     /// The ports that its containers declare, with their names.
     pub fn ports(&self) -> Vec<(Box<str>, u16)> {
         self.spec

@@ -15,6 +15,10 @@ pub enum Context {
     Cost,
     /// On the heatmap.
     Heatmap,
+    /// In YAML, events, logs and what else is read line by line.
+    Text,
+    /// In logs, besides what texts have.
+    Logs,
     /// In help and facts.
     Popup,
     /// In the filter line and the palette.
@@ -29,6 +33,8 @@ impl Context {
         Self::Table,
         Self::Cost,
         Self::Heatmap,
+        Self::Text,
+        Self::Logs,
         Self::Popup,
         Self::Prompt,
     ];
@@ -41,6 +47,8 @@ impl Context {
             Self::Table => "table",
             Self::Cost => "cost",
             Self::Heatmap => "heatmap",
+            Self::Text => "text",
+            Self::Logs => "logs",
             Self::Popup => "popup",
             Self::Prompt => "prompt",
         }
@@ -54,6 +62,8 @@ impl Context {
             Self::Table => "in tables",
             Self::Cost => "in cost",
             Self::Heatmap => "on the heatmap",
+            Self::Text => "in texts",
+            Self::Logs => "in logs",
             Self::Popup => "in help and facts",
             Self::Prompt => "while typing",
         }
@@ -111,21 +121,25 @@ commands! {
     Filter "filter" "filter" [Global] 5 "show only what matches: text, !text, -l label=x, util<20 held>2h, or, not, ( )";
     Palette "palette" "command" [Global] 6 "type the name of a view, a command or a theme";
     Help "help" "help" [Global] 7 "this list of keys";
-    Facts "facts" "facts" [Global] 4 "everything known of what is under the cursor";
+    Facts "facts" "facts" [Global] 0 "everything known of what is under the cursor, over the view";
+    Describe "describe" "describe" [Global] 4 "everything known of it, with its labels and its events";
+    Yaml "yaml" "yaml" [Global Popup] 0 "the object as the API server has it";
+    Events "events" "events" [Global Popup] 0 "the events about it, and about a job's pods";
+    Logs "logs" "logs" [Table Text Popup] 4 "logs of its pod, or of all pods of a job";
     Copy "copy" "copy" [Global Popup] 0 "copy the name of what is under the cursor";
     Faults "faults" "faults" [Global] 8 "show only what is faulty, or everything again";
     Freeze "freeze" "freeze" [Global] 0 "hold the picture still, or let it go on";
     Refresh "refresh" "refresh" [Global] 0 "read the sources again, as far as politeness allows";
     Back "back" "back" [Global] 9 "drop the filter, else go back up";
     Leave "leave" "back" [Global] 0 "go back up; at the top, leave the console";
-    Up "up" "up" [Table Heatmap Popup] 0 "up";
-    Down "down" "down" [Table Heatmap Popup] 0 "down";
+    Up "up" "up" [Table Heatmap Text Popup] 0 "up";
+    Down "down" "down" [Table Heatmap Text Popup] 0 "down";
     Left "left" "left" [Heatmap] 0 "left";
     Right "right" "right" [Heatmap] 0 "right";
-    Top "top" "top" [Table Heatmap Popup] 0 "to the first";
-    Bottom "bottom" "bottom" [Table Heatmap Popup] 0 "to the last";
-    PageUp "page-up" "page up" [Table Heatmap Popup] 0 "a page up";
-    PageDown "page-down" "page down" [Table Heatmap Popup] 0 "a page down";
+    Top "top" "top" [Table Heatmap Text Popup] 0 "to the first";
+    Bottom "bottom" "bottom" [Table Heatmap Text Popup] 0 "to the last";
+    PageUp "page-up" "page up" [Table Heatmap Text Popup] 0 "a page up";
+    PageDown "page-down" "page down" [Table Heatmap Text Popup] 0 "a page down";
     Sort "sort" "sort" [Table] 3 "sort by the next column, or settle the order again";
     Order "order" "order" [Table Heatmap] 0 "turn the order round; on the heatmap by place or by value";
     Wide "wide" "wide" [Table] 0 "more columns, or fewer";
@@ -134,6 +148,13 @@ commands! {
     Scale "scale" "scale" [Heatmap] 3 "absolute, relative, or distance from the median of the own gang";
     ZoomOut "zoom-out" "zoom out" [Heatmap] 2 "from devices to nodes";
     ZoomIn "zoom-in" "zoom in" [Heatmap] 2 "from nodes to devices, to one node";
+    Follow "follow" "follow" [Logs] 1 "follow the end, or stop";
+    NextPod "next-pod" "next pod" [Logs] 2 "only the next pod of the job";
+    AllPods "all-pods" "all pods" [Logs] 0 "all pods of the job again";
+    Container "container" "container" [Logs] 3 "the next container of the pod";
+    LastRun "last-run" "run before" [Logs] 3 "what the container said before it was started again";
+    Wrap "wrap" "wrap" [Logs] 3 "long lines go on below themselves, or are cut";
+    Times "times" "times" [Logs] 3 "with the time of each line (UTC), or without";
     Close "close" "close" [Popup Prompt] 1 "close it";
     Accept "accept" "accept" [Prompt] 1 "take what is typed";
     Next "next" "next" [Prompt] 2 "the next offer";

@@ -14,6 +14,7 @@ pub mod load;
 pub mod msg;
 pub mod overlay;
 pub mod picture;
+pub mod reading;
 pub mod summary;
 pub mod text;
 pub mod theme;

@@ -7,6 +7,8 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseEvent
 use crate::base::{Moment, Name};
 use crate::report::Facts;
 
+use super::reading::{News, Want};
+
 /// A key without its modifiers. Shift is in the letter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Key {
@@ -228,6 +230,8 @@ pub enum Msg {
     Resume,
     /// Something to tell the operator, for a few seconds.
     Notice(String),
+    /// What came of what a view wanted read.
+    Read(Want, News),
 }
 
 /// What the runtime is asked to do.
@@ -243,6 +247,8 @@ pub enum Effect {
     Copy(String),
     /// Read the sources again now, as far as politeness allows.
     Refresh,
+    /// Read this for the view in front, instead of what was read before; `None` ends that.
+    Read(Option<Want>),
     /// Nodes whose devices are on screen, in order; their readings come first.
     OnScreen(Vec<Name>),
     /// Write this SVG picture of the frame to a file and say where.

@@ -305,18 +305,29 @@ pub(super) enum How {
 #[derive(Debug)]
 pub struct Dialects(Vec<Dialect>);
 
+/// Files of `config/exporters`, each with its text.
+macro_rules! files {
+    ($($file:literal)*) => {
+        &[$(($file, include_str!(concat!("../../config/exporters/", $file)))),*]
+    };
+}
+
 /// The dialects that come with the program.
-const BUILTIN: &[(&str, &str)] = &[
-    (
-        "dcgm.toml",
-        include_str!("../../config/exporters/dcgm.toml"),
-    ),
-    ("amd.toml", include_str!("../../config/exporters/amd.toml")),
-    ("tpu.toml", include_str!("../../config/exporters/tpu.toml")),
-    (
-        "gke-gpu.toml",
-        include_str!("../../config/exporters/gke-gpu.toml"),
-    ),
+const BUILTIN: &[(&str, &str)] = files![
+    "dcgm.toml"
+    "amd.toml"
+    "tpu.toml"
+    "gke-gpu.toml"
+    "nvidia-smi.toml"
+    "xpum.toml"
+    "xpumd.toml"
+    "gaudi.toml"
+    "neuron.toml"
+    "hami.toml"
+    "hami-scheduler.toml"
+    "all-smi.toml"
+    "vllm.toml"
+    "triton.toml"
 ];
 
 impl Dialects {

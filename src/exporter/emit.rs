@@ -11,7 +11,7 @@ use super::dialect::Dialect;
 use super::fold::Values;
 use super::map::{Read, Report};
 use super::rate::Total;
-use super::rows::{Device, Place, Rows, fill};
+use super::rows::{Device, Place, Rows};
 
 /// What folding a page gave.
 pub(super) struct Folded<'f, 'd, 'n> {
@@ -49,7 +49,7 @@ pub(super) fn emit(dialect: &Dialect, folded: &Folded<'_, '_, '_>, report: Repor
         match place {
             Place::Node(host) if !values[at].is_empty() => {
                 let mut reading = Reading::new(dialect.name.clone(), Scope::Node);
-                reading.host = host.clone().or_else(|| rows.page.host.clone());
+                reading.host = rows.completed(of_host(host)).host;
                 push(&mut read, reading, &values[at]);
             }
             Place::Device(device) => device_places[*device as usize] = at,
@@ -67,7 +67,7 @@ pub(super) fn emit(dialect: &Dialect, folded: &Folded<'_, '_, '_>, report: Repor
         )
     });
     for at in order {
-        let device = fill(rows.devices[at].clone(), rows.page.clone());
+        let device = rows.completed(rows.devices[at].clone());
         let mut parts = slices[at].clone();
         parts.sort_by_key(|part| slice_order(&rows.places[*part]));
         for place in std::iter::once(device_places[at]).chain(parts) {
@@ -116,6 +116,14 @@ pub(super) fn emit(dialect: &Dialect, folded: &Folded<'_, '_, '_>, report: Repor
         push(&mut read, reading, &values[at]);
     }
     read
+}
+
+/// A device of which nothing but the host is known.
+fn of_host(host: &Option<Name>) -> Device {
+    Device {
+        host: host.clone(),
+        ..Device::default()
+    }
 }
 
 /// Slices by their number, then by their name.

@@ -13,6 +13,9 @@ use super::line::Label;
 use super::map::intern;
 use super::spec::Key;
 
+/// No host has as many devices; a higher index is a mistake, or malice.
+const MOST_DEVICES: u32 = 1024;
+
 /// A device as its rows describe it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Device {
@@ -103,10 +106,10 @@ pub(super) struct Rows<'d, 'n> {
     pod_ids: FxHashMap<Pod, u32>,
     /// Who holds which place, as often as rows say so.
     pub holders: FxHashMap<(u32, u32), bool>,
-    /// Identity that holds for the whole page.
-    pub page: Device,
-    /// The page names several hosts, so that none holds for all of it.
-    many_hosts: bool,
+    /// Identity that holds for all rows of a host, or of a page whose rows name none.
+    hosts_of: FxHashMap<Option<Name>, Device>,
+    /// Hosts that the page's own identity names, where its rows name none: of several none holds.
+    page_hosts: Vec<Name>,
     /// Cores of a device on each host, when the page says.
     cores: FxHashMap<Option<Name>, u32>,
     /// Rows that named the exporter's own pod.
@@ -133,8 +136,8 @@ impl<'d, 'n> Rows<'d, 'n> {
             pods: Vec::new(),
             pod_ids: FxHashMap::default(),
             holders: FxHashMap::default(),
-            page: Device::default(),
-            many_hosts: false,
+            hosts_of: FxHashMap::default(),
+            page_hosts: Vec::new(),
             cores: FxHashMap::default(),
             own_pod: 0,
             zero_ids: 0,
@@ -189,12 +192,14 @@ impl<'d, 'n> Rows<'d, 'n> {
         let join = &self.dialect.joins[join];
         let (row, slice) = self.identity(&join.fields, labels);
         if join.page {
-            let mut page = fill(std::mem::take(&mut self.page), row.clone());
-            self.many_hosts |= row.host.is_some() && page.host != row.host;
-            if self.many_hosts {
-                page.host = None;
+            let of = self.host_of(labels);
+            if let (None, Some(host)) = (&of, &row.host)
+                && !self.page_hosts.contains(host)
+            {
+                self.page_hosts.push(host.clone());
             }
-            self.page = page;
+            let known = self.hosts_of.remove(&of).unwrap_or_default();
+            self.hosts_of.insert(of, fill(known, row));
             return true;
         }
         let own_index = row.index;
@@ -243,6 +248,15 @@ impl<'d, 'n> Rows<'d, 'n> {
             .get(labels, &self.dialect.missing.texts)?
             .parse()
             .ok()
+    }
+
+    /// A device with what holds for all of its host.
+    pub fn completed(&self, device: Device) -> Device {
+        let mut all = self.hosts_of.get(&device.host).cloned().unwrap_or_default();
+        if self.page_hosts.len() > 1 && device.host.is_none() {
+            all.host = None;
+        }
+        fill(device, all)
     }
 
     fn host_of(&mut self, labels: &[Label<'_>]) -> Option<Name> {
@@ -407,7 +421,8 @@ impl<'d, 'n> Rows<'d, 'n> {
             index: fields
                 .index
                 .get(labels, absent)
-                .and_then(|text| text.parse().ok()),
+                .and_then(|text| text.parse().ok())
+                .filter(|index| *index < MOST_DEVICES),
             uuid: uuid.map(|uuid| names.intern(&uuid)),
             serial: serial.map(|serial| names.intern(&serial)),
             pci: intern(names, fields.pci.get(labels, absent)),
@@ -555,7 +570,7 @@ impl<'d, 'n> Rows<'d, 'n> {
 }
 
 /// `known`, with what `more` says where it is silent.
-pub(super) fn fill(known: Device, more: Device) -> Device {
+fn fill(known: Device, more: Device) -> Device {
     Device {
         key: known.key.or(more.key),
         host: known.host.or(more.host),

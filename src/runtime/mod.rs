@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod pace;
+pub mod reading;
 pub mod session;
 pub mod store;
 pub mod telemetry;

@@ -160,6 +160,10 @@ async fn drive(
                 dirty = true;
                 latest.map_or_else(Vec::new, |facts| ui.app.update(Msg::Facts((*facts).clone())))
             }
+            (want, news) = session.reading.next() => {
+                dirty = true;
+                ui.app.update(Msg::Read(want, news))
+            }
             () = until(due.filter(|_| ready)) => Vec::new(),
             () = until(wake) => {
                 wake = None;
@@ -223,7 +227,7 @@ fn resize(ui: &mut Ui, screen: &mut Screen) -> io::Result<Vec<Effect>> {
 
 fn perform(
     ui: &mut Ui,
-    session: &Session,
+    session: &mut Session,
     screen: &mut Screen,
     events: &mut EventStream,
     effect: Effect,
@@ -255,6 +259,7 @@ fn perform(
                 "sources are read at their own pace, never faster; ages show how old each is",
             )));
         }
+        Effect::Read(want) => session.reading.want(want),
         Effect::OnScreen(nodes) => {
             let nodes = nodes.into_iter().collect();
             session.on_screen.send_if_modified(|shown| {

@@ -8,7 +8,8 @@ use crate::console::frame;
 use crate::console::msg::{Effect, Key, KeyPress, Mouse};
 use crate::console::overlay::{Overlay, Verdict};
 use crate::console::picture;
-use crate::console::view::Turn;
+use crate::console::view::paper::Sort;
+use crate::console::view::{Picked, Place, Turn};
 
 use super::App;
 
@@ -55,6 +56,7 @@ impl App {
                 }
             }
             Verdict::Run(command) => self.command(command, effects),
+            Verdict::Read(command, picked) => self.read_of(command, picked),
             Verdict::Theme(name) => {
                 let theme = self.options.themes.iter().find(|theme| theme.name == name);
                 if let Some(theme) = theme {
@@ -107,6 +109,12 @@ impl App {
                 Some(picked) => self.overlay = Overlay::Facts(picked, 0),
                 None => self.notify(String::from("nothing is under the cursor")),
             },
+            Command::Describe | Command::Yaml | Command::Events | Command::Logs => {
+                match self.view().picked(&self.facts) {
+                    Some(picked) => self.read_of(command, picked),
+                    None => self.notify(String::from("nothing is under the cursor")),
+                }
+            }
             Command::Copy => match self.view().picked(&self.facts) {
                 Some(picked) => self.copy(picked.name(), effects),
                 None => self.notify(String::from("nothing is under the cursor")),
@@ -130,6 +138,16 @@ impl App {
             }
             _ => {}
         }
+    }
+
+    /// Opens what the cluster says of an object.
+    pub(super) fn read_of(&mut self, command: Command, picked: Picked) {
+        self.go(match command {
+            Command::Yaml => Place::Paper(Sort::Yaml, picked),
+            Command::Events => Place::Paper(Sort::Events, picked),
+            Command::Logs => Place::Logs(picked),
+            _ => Place::Paper(Sort::Describe, picked),
+        });
     }
 
     /// Puts a name on the clipboard. What the cluster wrote is cleaned before it reaches the terminal.

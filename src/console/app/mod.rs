@@ -21,6 +21,7 @@ use super::commands::Context;
 use super::frame;
 use super::msg::{Effect, Msg};
 use super::overlay::Overlay;
+use super::reading::Want;
 use super::summary::Summary;
 use super::view::{View, ViewId};
 
@@ -64,6 +65,8 @@ pub struct App {
     typed: Option<String>,
     last_key: Moment,
     on_screen: Vec<Name>,
+    /// What the view in front wants read.
+    wanted: Option<Want>,
 }
 impl App {
     /// A console that knows nothing yet.
@@ -97,6 +100,7 @@ impl App {
             typed: None,
             last_key: Moment::default(),
             on_screen: Vec::new(),
+            wanted: None,
         };
         app.show(tab);
         app
@@ -123,11 +127,21 @@ impl App {
             Msg::Paste(words) => self.paste(&words),
             Msg::Resume => effects.push(Effect::Redraw),
             Msg::Notice(words) => self.notify(words),
+            Msg::Read(want, news) => {
+                if self.wanted.as_ref() == Some(&want) {
+                    let facts = self.facts.clone();
+                    self.view_mut().told(&news, &facts);
+                }
+            }
         }
         let on_screen = self.view().on_screen(&self.facts, self.body());
         if on_screen != self.on_screen {
             self.on_screen.clone_from(&on_screen);
             effects.push(Effect::OnScreen(on_screen));
+        }
+        if self.view().want() != self.wanted.as_ref() {
+            self.wanted = self.view().want().cloned();
+            effects.push(Effect::Read(self.wanted.clone()));
         }
         effects
     }

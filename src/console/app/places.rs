@@ -2,6 +2,8 @@
 
 use crate::console::commands::Command;
 use crate::console::overlay::Overlay;
+use crate::console::view::logs::LogView;
+use crate::console::view::paper::PaperView;
 use crate::console::view::{self, Lens, Place, View, ViewId};
 
 use super::App;
@@ -69,6 +71,17 @@ impl App {
                 self.enter();
             }
             Place::Facts(picked) => self.overlay = Overlay::Facts(picked, 0),
+            Place::Paper(sort, picked) => {
+                let id = self.view().id();
+                let paper = PaperView::new(id, picked, sort, &self.facts);
+                self.stack.push(Box::new(paper));
+                self.enter();
+            }
+            Place::Logs(picked) => {
+                let logs = LogView::new(self.view().id(), picked, &self.facts);
+                self.stack.push(Box::new(logs));
+                self.enter();
+            }
         }
     }
 

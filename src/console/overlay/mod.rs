@@ -41,6 +41,8 @@ pub enum Verdict {
     Filter(String, bool),
     /// Close and do this.
     Run(Command),
+    /// Close and read this of the object.
+    Read(Command, Picked),
     /// Close and look like this.
     Theme(String),
 }
@@ -100,6 +102,9 @@ impl Overlay {
             Self::Help(skip) => scrolled(skip, command),
             Self::Facts(picked, skip) => match command {
                 Some(Command::Copy) => Verdict::Copy(picked.name()),
+                Some(command @ (Command::Yaml | Command::Events | Command::Logs)) => {
+                    Verdict::Read(command, picked.clone())
+                }
                 other => scrolled(skip, other),
             },
             Self::Palette(field, chosen) => match command {

@@ -90,7 +90,7 @@ pub fn place(facts: &Facts, subject: &Subject) -> Option<Place> {
     let name = &subject.key.name;
     match subject.kind {
         "Node" => Some(Place::Part(ViewId::Nodes, Lens::Node(name.clone()))),
-        "Pool" => Some(Place::Part(ViewId::Nodes, Lens::Pool(name.clone()))),
+        "Pool" => Some(Place::Part(ViewId::Pools, Lens::Pool(name.clone()))),
         "Device" => device_of(facts, name).map(Place::Facts),
         "Source" => Some(Place::Facts(Picked::Source(name.clone()))),
         "Job" => facts

@@ -194,9 +194,9 @@ impl View for FleetView {
 
     fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> Turn {
         let table = self.split(area).table;
-        // From the fleet one wants to see a pool's devices; its nodes are behind the pools' own tab.
+        // From the fleet one wants to see a pool's devices; what is known of it is behind the pools' own tab.
         match self.sheet.obey(command, facts, table) {
-            Turn::Go(Place::Part(ViewId::Nodes, lens @ Lens::Pool(_))) => {
+            Turn::Go(Place::Part(ViewId::Pools, lens @ Lens::Pool(_))) => {
                 Turn::Go(Place::Part(ViewId::Devices, lens))
             }
             other => other,

@@ -9,6 +9,8 @@ use crate::report::Facts;
 
 use super::brush::Brush;
 use super::commands::{Command, Context};
+use super::reading::{News, Want};
+use paper::Sort;
 
 pub mod alerts;
 pub mod cost;
@@ -21,11 +23,15 @@ pub mod heatmap;
 mod heatmap_draw;
 pub mod jobs;
 pub mod layout;
+pub mod logs;
 pub mod nodes;
+pub mod paper;
 pub mod pools;
+mod scroll;
 pub mod sheet;
 pub mod sources;
 pub mod strip;
+pub mod subject;
 
 macro_rules! views {
     ($($variant:ident $name:literal $digit:literal;)*) => {
@@ -115,6 +121,8 @@ pub enum Picked {
     Finding(Name),
     /// A source.
     Source(Name),
+    /// A queue.
+    Queue(Name),
     /// A row of money.
     Cost(Scope, Name),
 }
@@ -127,6 +135,7 @@ impl Picked {
             | Self::Node(name)
             | Self::Finding(name)
             | Self::Source(name)
+            | Self::Queue(name)
             | Self::Cost(_, name) => name.to_string(),
             Self::Device(node, index) => format!("{node}/gpu{index}"),
             Self::Job(job) => job.to_string(),
@@ -142,6 +151,10 @@ pub enum Place {
     Part(ViewId, Lens),
     /// Everything known of an object, over the view.
     Facts(Picked),
+    /// What the cluster itself has to say of an object.
+    Paper(Sort, Picked),
+    /// Logs of an object's pods.
+    Logs(Picked),
 }
 
 /// What a command came to.
@@ -199,6 +212,12 @@ pub trait View {
     fn sheet_mut(&mut self) -> Option<&mut sheet::Sheet> {
         None
     }
+    /// What it wants read of the cluster.
+    fn want(&self) -> Option<&Want> {
+        None
+    }
+    /// Takes what came of its want.
+    fn told(&mut self, _news: &News, _facts: &Facts) {}
     /// Draws it.
     fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect);
 }
@@ -215,6 +234,16 @@ pub const COST: &[Context] = &[
 /// Keys of the heatmap.
 pub const HEATMAP: &[Context] = &[Context::Heatmap, Context::Global, Context::Anywhere];
 
+/// Keys of texts.
+pub const TEXT: &[Context] = &[Context::Text, Context::Global, Context::Anywhere];
+/// Keys of logs.
+pub const LOGS: &[Context] = &[
+    Context::Logs,
+    Context::Text,
+    Context::Global,
+    Context::Anywhere,
+];
+
 /// Makes a view of a part; `Lens::All` makes the one behind the tab.
 pub fn open(id: ViewId, lens: Lens) -> Box<dyn View> {
     match (id, lens) {
@@ -224,6 +253,7 @@ pub fn open(id: ViewId, lens: Lens) -> Box<dyn View> {
         (ViewId::Jobs, Lens::Job(job)) => Box::new(detail::Detail::job(job)),
         (ViewId::Cost, Lens::Cost(scope)) => Box::new(cost::CostView::new(scope)),
         (ViewId::Cost, _) => Box::new(cost::CostView::new(Scope::Team)),
+        (ViewId::Pools, Lens::Pool(pool)) => Box::new(detail::Detail::pool(pool)),
         (ViewId::Pools, lens) => Box::new(sheet::Sheet::new(id, &pools::KIND, lens)),
         (ViewId::Jobs, lens) => Box::new(sheet::Sheet::new(id, &jobs::KIND, lens)),
         (ViewId::Nodes, lens) => Box::new(sheet::Sheet::new(id, &nodes::KIND, lens)),
