@@ -18,6 +18,7 @@ mod reasons;
 mod sets;
 mod shelf;
 mod standing;
+mod unseen;
 mod wants;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -147,6 +148,7 @@ impl Ledger {
                 }
                 self.known.insert(table, Known::Lost(lost));
                 self.changed.known = true;
+                self.look_at_unseen(table);
             }
             Observation::Back(table) => self.set_known(table, Known::Live),
             Observation::Absent(table) => {
@@ -292,6 +294,7 @@ impl Ledger {
         if self.known.get(&table) != Some(&known) {
             self.known.insert(table, known);
             self.changed.known = true;
+            self.look_at_unseen(table);
         }
     }
 
@@ -528,11 +531,12 @@ impl Ledger {
     }
 
     fn rebuild_nodes(&mut self, at: Moment) {
+        let refused = self.nodes_are_refused();
         for name in std::mem::take(&mut self.dirty_nodes) {
             let Some(state) = self.nodes.get_mut(&name) else {
                 continue;
             };
-            let Some(seen) = state.seen.clone() else {
+            let Some(seen) = unseen::seen(refused, &name, state) else {
                 state.built = None;
                 self.changed.nodes = true;
                 continue;
@@ -559,7 +563,7 @@ impl Ledger {
                 at,
             );
             // A job's places and utilisation hang on its devices, those of the old picture included.
-            let old = state.built.replace(Arc::new(node));
+            let old = std::mem::replace(&mut state.built, unseen::shown(&state.seen, node));
             for pod in old
                 .iter()
                 .chain(state.built.iter())

@@ -197,6 +197,17 @@ impl NodeReadings {
         Some(slot)
     }
 
+    /// The slot of a reading of a device that is known.
+    fn known_slot(&self, reading: &Reading) -> Option<u32> {
+        let same = |known: &Option<Name>, said: &Option<Name>| said.is_some() && known == said;
+        reading.index.or_else(|| {
+            let known = self.devices.iter().find(|(_, device)| {
+                same(&device.uuid, &reading.uuid) || same(&device.pci, &reading.pci)
+            });
+            known.map(|(slot, _)| *slot)
+        })
+    }
+
     /// Takes one page's readings in. Devices that the page does not mention keep what they had.
     pub(super) fn take(&mut self, at: Moment, interval: Duration, readings: &[Reading]) {
         // Sorted, so that devices without an index get the same slots on every run.
@@ -278,11 +289,11 @@ impl NodeReadings {
 impl Ledger {
     pub(super) fn read_page(&mut self, page: Page) {
         if let Some(node) = page.node.clone() {
-            if self
+            let listed = self
                 .nodes
                 .get(&node)
-                .is_some_and(|state| state.seen.is_some())
-            {
+                .is_some_and(|state| state.seen.is_some());
+            if listed || self.unseen_node(&node).as_ref() == Some(&node) {
                 self.take_page(&node, &page);
             } else {
                 self.keep_homeless(node, page);
@@ -304,7 +315,13 @@ impl Ledger {
                 interval: page.interval,
                 readings,
             };
-            let Some(host) = host else { continue };
+            let Some(host) = host else {
+                // Nor do they: whoever they say holds a device is bound to some node.
+                if let Some(node) = self.node_of_holders(&part.readings) {
+                    self.take_page(&node, &part);
+                }
+                continue;
+            };
             match self.node_of_host(&host) {
                 Some(node) => self.take_page(&node, &part),
                 None => self.keep_homeless(host, part),
@@ -328,9 +345,9 @@ impl Ledger {
             let Some(state) = node.and_then(|node| self.nodes.get(&node)) else {
                 continue;
             };
-            let slot = state.readings.slot(reading);
+            let slot = state.readings.known_slot(reading);
             let built = state.built.iter().flat_map(|node| node.devices.iter());
-            if let Some(device) = built.into_iter().find(|device| device.index == slot) {
+            if let Some(device) = built.into_iter().find(|device| Some(device.index) == slot) {
                 all.push((device.id.clone(), reading));
             }
         }
@@ -376,7 +393,7 @@ impl Ledger {
             .map(|node| node.name.clone());
         match (found.next(), found.next()) {
             (Some(only), None) => Some(only),
-            _ => None,
+            _ => self.unseen_node(host),
         }
     }
 }
