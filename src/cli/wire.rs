@@ -7,9 +7,10 @@ use std::path::Path;
 use crate::base::{Exit, Failure};
 use crate::console::{App, Msg, render_text};
 use crate::report::Facts;
+use crate::report::checkup::Point;
 use crate::runtime::session::{self, Demo, Setup};
 use crate::runtime::ui::{End, Ui};
-use crate::runtime::{clock, telemetry, ui};
+use crate::runtime::{clock, doctor, telemetry, ui};
 use crate::settings::{Rulebook, Settings};
 use crate::sim::{self, Server};
 use crate::source::kubeconfig::Choice;
@@ -129,6 +130,20 @@ pub(super) fn snapshot(at: &Situation) -> Result<Facts, Failure> {
     block_on(async {
         tokio::select! {
             facts = session::snapshot(&setup, at.target()) => facts,
+            () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
+        }
+    })
+}
+
+/// Looks at everything that `doctor` looks at.
+pub(super) fn examine(at: &Situation) -> Result<Vec<Point>, Failure> {
+    let setup = at.setup(true);
+    let Target::Cluster(choice) = at.target.clone() else {
+        return Ok(Vec::new());
+    };
+    block_on(async {
+        tokio::select! {
+            points = doctor::examine(&setup, choice) => Ok(points),
             () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
         }
     })

@@ -13,6 +13,7 @@ pub mod node;
 pub mod partial;
 pub mod pod;
 pub mod resources;
+pub mod rights;
 pub mod table;
 pub mod workload;
 

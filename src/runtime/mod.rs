@@ -1,6 +1,7 @@
 //! The shell around the pure rooms: the composition root, the two loops, the terminal and the clock.
 
 pub mod clock;
+pub mod doctor;
 pub mod pace;
 pub mod reading;
 pub mod session;

@@ -18,6 +18,7 @@ mod pace;
 pub mod plugin;
 pub mod prometheus;
 mod pulse;
+pub mod rights;
 pub mod scrape;
 pub mod server;
 pub mod serving;
