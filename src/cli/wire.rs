@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::base::{Exit, Failure};
 use crate::console::{App, Msg, render_text};
@@ -10,7 +11,7 @@ use crate::report::Facts;
 use crate::report::checkup::Point;
 use crate::runtime::session::{self, Demo, Setup};
 use crate::runtime::ui::{End, Ui};
-use crate::runtime::{clock, doctor, telemetry, ui};
+use crate::runtime::{clock, doctor, hush, telemetry, ui};
 use crate::settings::{Rulebook, Settings};
 use crate::sim::{self, Server};
 use crate::source::kubeconfig::Choice;
@@ -89,6 +90,7 @@ pub(super) fn console(
         let facts = snapshot(at)?;
         let (width, height) = flags.size.unwrap_or(SIZE);
         app.update(Msg::Resize(width, height));
+        app.update(Msg::Hushed((*facts.hushed).clone()));
         app.update(Msg::Facts(facts));
         out::write(out, &render_text(&app, width, height))?;
         out::write(
@@ -104,6 +106,10 @@ pub(super) fn console(
             app,
             mouse: at.settings.mouse,
             end_after: flags.end_after,
+            hushed: match at.target {
+                Target::Cluster(_) => hush::place(),
+                Target::Demo(_) => None,
+            },
             pictures: std::path::PathBuf::from("."),
         };
         // A kubeconfig that cannot be used is said before the screen is taken; a simulated fleet takes a moment to
@@ -126,6 +132,23 @@ pub(super) fn console(
 
 /// Waits for the first complete fleet, or until a deadline with what is known then.
 pub(super) fn snapshot(at: &Situation) -> Result<Facts, Failure> {
+    look_once(at).map(|facts| heard(at, facts))
+}
+
+/// The facts with what the operator muted on this machine.
+fn heard(at: &Situation, facts: Facts) -> Facts {
+    let place = match at.target {
+        Target::Cluster(_) => hush::place(),
+        Target::Demo(_) => None,
+    };
+    let hushed = hush::load(place.as_deref(), &facts.context);
+    Facts {
+        hushed: Arc::new(hushed),
+        ..facts
+    }
+}
+
+fn look_once(at: &Situation) -> Result<Facts, Failure> {
     let setup = at.setup(true);
     block_on(async {
         tokio::select! {
@@ -156,7 +179,7 @@ pub(super) fn follow(at: &Situation, take: &mut Take<'_>) -> Result<(), Failure>
     block_on(async {
         let mut session = session::open(&at.setup(true), at.target())?;
         let follow = async {
-            take(&*session.first().await?)?;
+            take(&heard(at, (*session.first().await?).clone()))?;
             loop {
                 tokio::time::sleep(refresh).await;
                 session.facts.changed().await.map_err(|_| {
@@ -164,7 +187,7 @@ pub(super) fn follow(at: &Situation, take: &mut Take<'_>) -> Result<(), Failure>
                 })?;
                 let facts = session.facts.borrow_and_update().clone();
                 if let Some(facts) = facts {
-                    take(&facts)?;
+                    take(&heard(at, (*facts).clone()))?;
                 }
             }
         };

@@ -273,6 +273,7 @@ async fn judge(
 ) -> Vec<Point> {
     let mut granted: Vec<String> = Vec::new();
     let mut refused: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut without: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut points = Vec::new();
     for (question, answer) in answers {
         let place = match &*question.namespace {
@@ -288,14 +289,13 @@ async fn judge(
             Ok(false) if question.table => {
                 refused.entry(place).or_default().insert(question.resource);
             }
-            Ok(false) => points.push(Point::warn(
-                "rights",
-                format!(
-                    "may not {} {} {place}: without it there is no {}",
+            Ok(false) => {
+                let deed = format!(
+                    "{} {} ({})",
                     question.verb, question.resource, question.what
-                ),
-                "ask for the role that `stokehold rbac viewer` prints",
-            )),
+                );
+                without.entry(place).or_default().push(deed);
+            }
             Err(why) => {
                 let message = format!(
                     "the server does not say whether we may {} {}",
@@ -305,6 +305,13 @@ async fn judge(
                 break;
             }
         }
+    }
+    for (place, deeds) in without {
+        points.push(Point::warn(
+            "rights",
+            format!("may not {place}: {}", deeds.join(", ")),
+            "ask for the role that `stokehold rbac viewer` prints",
+        ));
     }
     // Whoever is bound to a namespace sees that one at least.
     let own = connection.namespace.as_str();
@@ -316,8 +323,8 @@ async fn judge(
     };
     let narrow = refused.values().any(|all| all.contains("pods"))
         && may(&connection.client, pods).await == Ok(true);
-    let without: BTreeSet<&String> = refused.values().flatten().collect();
-    granted.retain(|resource| !without.contains(resource));
+    let lacking: BTreeSet<&String> = refused.values().flatten().collect();
+    granted.retain(|resource| !lacking.contains(resource));
     for (place, resources) in &refused {
         let names: Vec<&str> = resources.iter().map(String::as_str).collect();
         let message = format!("may not list and watch {place}: {}", names.join(", "));

@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod doctor;
+pub mod hush;
 pub mod pace;
 pub mod reading;
 pub mod session;

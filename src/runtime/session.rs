@@ -29,6 +29,9 @@ use super::store::{self, Rules};
 /// Batches of observations that may wait for the store; a source that fills them waits.
 const BACKLOG: usize = 256;
 
+/// Namespaces that are each watched for themselves.
+const MOST_NAMESPACES: usize = 12;
+
 /// The simulated cluster lives in this process: nobody's API server is loaded by reading it quickly.
 const DEMO_PER_SECOND: f64 = 2000.0;
 
@@ -116,9 +119,12 @@ fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Fai
     if one_look {
         connection.wire.pin();
     }
-    // Several namespaces are cut out of all of them where rows are made.
     let namespaces = match setup.settings.scope.namespaces.as_slice() {
         [one] => Namespaces::One(one.clone()),
+        // More than these are cut out of all of them where rows are made: a watch for each would be dearer.
+        several @ [_, ..] if several.len() <= MOST_NAMESPACES => {
+            Namespaces::Several(several.to_vec())
+        }
         _ => Namespaces::All {
             otherwise: connection.namespace.clone(),
         },

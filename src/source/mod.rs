@@ -144,7 +144,13 @@ pub fn start(options: StartOptions) -> Sources {
         serving,
     });
     for table in options.tables {
-        tasks.spawn(kubernetes::follow(Arc::clone(&shared), table));
+        match &shared.namespaces {
+            Namespaces::Several(all) if crate::cluster::table::place(table).namespaced => {
+                let all = all.clone();
+                tasks.spawn(kubernetes::several::follow(Arc::clone(&shared), table, all));
+            }
+            _ => drop(tasks.spawn(kubernetes::follow(Arc::clone(&shared), table))),
+        }
     }
     Sources { _tasks: tasks }
 }

@@ -44,6 +44,8 @@ pub enum ServingNews {
 pub struct Serving {
     dialects: Arc<Dialects>,
     news: Arc<[mpsc::UnboundedSender<ServingNews>]>,
+    /// Lists begin and end elsewhere: this one sees only a part of the pods.
+    part: bool,
 }
 
 impl Serving {
@@ -52,6 +54,7 @@ impl Serving {
         Self {
             dialects,
             news: news.into(),
+            part: false,
         }
     }
 
@@ -73,12 +76,24 @@ impl Serving {
         })
     }
 
+    /// The same for a part of the pods, whose lists are not lists of all.
+    pub(super) fn part(&self) -> Self {
+        Self {
+            part: true,
+            ..self.clone()
+        }
+    }
+
     pub(super) fn begin(&self) {
-        self.tell(ServingNews::Begin);
+        if !self.part {
+            self.tell(ServingNews::Begin);
+        }
     }
 
     pub(super) fn end(&self) {
-        self.tell(ServingNews::End);
+        if !self.part {
+            self.tell(ServingNews::End);
+        }
     }
 
     pub(super) fn gone(&self, key: &ObjectKey) {

@@ -11,6 +11,8 @@ use crate::console::picture;
 use crate::console::view::paper::Sort;
 use crate::console::view::{Picked, Place, Turn};
 
+use crate::report::hush::Hush;
+
 use super::App;
 
 /// From so many rows on, a filter is applied only once its letters are on screen.
@@ -96,6 +98,18 @@ impl App {
             Turn::Done => return,
             Turn::Go(to) => {
                 self.go(to);
+                return;
+            }
+            Turn::Hush(id, entry) => {
+                self.notify(String::from(match entry.map(|entry| entry.hush) {
+                    Some(Hush::Muted) => "muted for a week; the same key takes it back",
+                    Some(Hush::Acknowledged) => {
+                        "taken on for as long as it lasts; the same key takes it back"
+                    }
+                    None => "heard again",
+                }));
+                self.hush(id.clone(), entry);
+                effects.push(Effect::Hush(id, entry));
                 return;
             }
             Turn::NotMine => {}

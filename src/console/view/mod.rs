@@ -6,6 +6,7 @@ use crate::base::{Name, ObjectKey};
 use crate::cost::Scope;
 use crate::fleet::job::JobKey;
 use crate::report::Facts;
+use crate::report::hush::Entry;
 
 use super::brush::Brush;
 use super::commands::{Command, Context};
@@ -13,6 +14,7 @@ use super::reading::{News, Want};
 use paper::Sort;
 
 pub mod alerts;
+mod alerts_view;
 pub mod cost;
 pub mod describe;
 pub mod detail;
@@ -27,11 +29,14 @@ pub mod logs;
 pub mod nodes;
 pub mod paper;
 pub mod pools;
+pub mod queues;
 mod scroll;
 pub mod sheet;
 pub mod sources;
 pub mod strip;
 pub mod subject;
+mod tree;
+mod unblock;
 
 macro_rules! views {
     ($($variant:ident $name:literal $digit:literal;)*) => {
@@ -60,6 +65,7 @@ views! {
     Fleet "fleet" '1';
     Pools "pools" '2';
     Devices "devices" '3';
+    Queues "queues" '4';
     Jobs "jobs" '5';
     Nodes "nodes" '6';
     Cost "cost" '7';
@@ -164,6 +170,8 @@ pub enum Turn {
     Done,
     /// Done, and now show this.
     Go(Place),
+    /// Done with a finding; `None` takes it back.
+    Hush(Name, Option<Entry>),
     /// Not a command of this view.
     NotMine,
 }
@@ -231,6 +239,13 @@ pub const COST: &[Context] = &[
     Context::Global,
     Context::Anywhere,
 ];
+/// Keys of the alerts view.
+pub const ALERTS: &[Context] = &[
+    Context::Alerts,
+    Context::Table,
+    Context::Global,
+    Context::Anywhere,
+];
 /// Keys of the heatmap.
 pub const HEATMAP: &[Context] = &[Context::Heatmap, Context::Global, Context::Anywhere];
 
@@ -255,9 +270,10 @@ pub fn open(id: ViewId, lens: Lens) -> Box<dyn View> {
         (ViewId::Cost, _) => Box::new(cost::CostView::new(Scope::Team)),
         (ViewId::Pools, Lens::Pool(pool)) => Box::new(detail::Detail::pool(pool)),
         (ViewId::Pools, lens) => Box::new(sheet::Sheet::new(id, &pools::KIND, lens)),
+        (ViewId::Queues, lens) => Box::new(queues::QueuesView::new(lens)),
         (ViewId::Jobs, lens) => Box::new(sheet::Sheet::new(id, &jobs::KIND, lens)),
         (ViewId::Nodes, lens) => Box::new(sheet::Sheet::new(id, &nodes::KIND, lens)),
-        (ViewId::Alerts, lens) => Box::new(sheet::Sheet::new(id, &alerts::KIND, lens)),
+        (ViewId::Alerts, lens) => Box::new(alerts_view::AlertsView::new(lens)),
         (ViewId::Sources, lens) => Box::new(sheet::Sheet::new(id, &sources::KIND, lens)),
     }
 }

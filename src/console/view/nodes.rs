@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::base::Moment;
 use crate::console::brush::Brush;
 use crate::console::listing::{Column, Kind, Row, id_of};
 use crate::console::theme::Role;
@@ -66,11 +67,13 @@ pub static KIND: Kind = Kind {
                 return Cell::new(Value::Empty);
             };
             Cell::new(Value::known(cordon.at, Value::Since)).role(Role::Warn)
-        }),
+        })
+        .rare(),
         Column::words("why", "BY WHOM, WHY", 10, (12, 44), |facts, row| {
             let words = node(facts, row).map_or(String::new(), by_whom);
             Cell::text(words).role(Role::Warn)
-        }),
+        })
+        .rare(),
         Column::words("type", "TYPE", 11, (8, 20), |facts, row| {
             of(facts, row, |node| {
                 Value::known(node.instance_type.as_deref(), Value::text)
@@ -90,7 +93,11 @@ pub static KIND: Kind = Kind {
         })
         .wide(),
         Column::number("age", "AGE", 14, 5, |facts, row| {
-            of(facts, row, |node| Value::Since(node.seen.created))
+            of(facts, row, |node| match node.seen.created {
+                // Of a node that may not be listed only the name is known.
+                at if at == Moment::default() => Value::Unknown,
+                at => Value::Since(at),
+            })
         })
         .wide(),
     ],

@@ -73,6 +73,7 @@ impl Sheet {
         let listing = &self.listing;
         let shown: Vec<usize> = (0..listing.kind.columns.len())
             .filter(|at| self.wide || !listing.kind.columns[*at].wide)
+            .filter(|at| !listing.is_empty_column(*at))
             .collect();
         let heads: Vec<Head> = shown
             .iter()

@@ -3,9 +3,11 @@
 //! Only devices that a pod in sight holds are shown of such a node: the others may be anybody's, and calling them
 //! free would be a guess.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::base::Name;
+use crate::fleet::device::Pod;
 use crate::fleet::fleet::Known;
 use crate::fleet::node::Node;
 use crate::fleet::observe::{LostKind, NodeSeen, Table};
@@ -71,6 +73,26 @@ pub(super) fn seen(refused: bool, name: &Name, state: &NodeState) -> Option<Arc<
     })
 }
 
+/// A node that was not listed has at least what the pods in sight ask for.
+pub(super) fn with_wants(
+    listed: &Option<Arc<NodeSeen>>,
+    seen: Arc<NodeSeen>,
+    pods: &[Arc<Pod>],
+) -> Arc<NodeSeen> {
+    if listed.is_some() {
+        return seen;
+    }
+    let mut wants: BTreeMap<Name, u32> = BTreeMap::new();
+    for (resource, count) in pods.iter().flat_map(|pod| pod.seen.requests.devices.iter()) {
+        let sum = wants.entry(resource.clone()).or_default();
+        *sum = sum.saturating_add(*count);
+    }
+    let mut seen = (*seen).clone();
+    seen.capacity.devices = wants.into_iter().collect();
+    seen.allocatable = seen.capacity.clone();
+    Arc::new(seen)
+}
+
 /// The node as it is shown: of one that was not listed only the devices that pods in sight hold; nothing when they
 /// hold none.
 pub(super) fn shown(listed: &Option<Arc<NodeSeen>>, mut node: Node) -> Option<Arc<Node>> {
@@ -80,6 +102,9 @@ pub(super) fn shown(listed: &Option<Arc<NodeSeen>>, mut node: Node) -> Option<Ar
             .into_iter()
             .filter(|device| device.is_allocated())
             .collect();
+        // What the node has and offers is not known: as much as is seen of it, or all would look unhealthy.
+        node.device_capacity = u32::try_from(node.devices.len()).unwrap_or(u32::MAX);
+        node.device_allocatable = node.device_capacity;
     }
     (listed.is_some() || !node.devices.is_empty()).then(|| Arc::new(node))
 }

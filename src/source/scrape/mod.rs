@@ -2,6 +2,7 @@
 
 pub mod ask;
 pub mod page;
+mod rows;
 pub mod schedule;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -13,8 +14,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::base::{Moment, Name, Names, ObjectKey};
-use crate::exporter::{Dialects, HostRule, Rates, Read, Report, Target, read};
-use crate::fleet::observe::{Observation, SourceHealth, SourceState};
+use crate::exporter::{Dialects, HostRule, Rates, Read, Target, read};
+use crate::fleet::observe::Observation;
 use crate::fleet::reading::Page;
 
 use super::cover::Cover;
@@ -23,6 +24,7 @@ use super::wire::Wire;
 pub use ask::Endpoint;
 use ask::{Direct, PodPage};
 use page::{NoPage, Why};
+use rows::{forget, row, waiting};
 use schedule::{Ended, Next, Schedule, Way};
 
 /// How exporters in pods are read.
@@ -330,39 +332,6 @@ impl Scraper {
         gone
     }
 
-    /// Takes in what Prometheus covers now: spares those exporters, and asks the others again.
-    fn take_cover(&self, state: &mut State, cover: Cover) -> Vec<Observation> {
-        let now = self.wire.local();
-        let mut told = Vec::new();
-        let ids: Vec<u64> = state.by_pod.values().copied().collect();
-        for id in ids {
-            let Some(known) = state.targets.get_mut(&id) else {
-                continue;
-            };
-            let Some(pod) = known.pod.clone() else {
-                continue;
-            };
-            let spared = cover.spares(&pod);
-            if spared == known.spared {
-                continue;
-            }
-            known.spared = spared;
-            if spared {
-                // Its rates would be over the time in which nobody looked.
-                known.rates = Rates::default();
-                told.push(Observation::SourceGone(known.name.clone()));
-                state.schedule.remove(id);
-            } else {
-                told.push(Observation::Source(waiting(known)));
-                let interval = known.interval;
-                let way = self.way(state, &pod.key.namespace, now);
-                state.schedule.add(id, pod.node, interval, way, now);
-            }
-        }
-        state.cover = cover;
-        told
-    }
-
     /// The way to the pods of a namespace at this time.
     fn way(&self, state: &State, namespace: &Name, now: Moment) -> Way {
         match self.options.mode {
@@ -547,71 +516,6 @@ impl Scraper {
             round,
         )));
         told
-    }
-}
-
-/// Forgets the target of a pod; gives the end of its row.
-fn forget(state: &mut State, key: &ObjectKey) -> Option<Observation> {
-    let id = state.by_pod.remove(key)?;
-    state.schedule.remove(id);
-    let known = state.targets.remove(&id)?;
-    Some(Observation::SourceGone(known.name))
-}
-
-/// The row of a target that has not been asked yet.
-fn waiting(known: &Known) -> SourceHealth {
-    SourceHealth {
-        name: known.name.clone(),
-        kind: known
-            .dialect
-            .clone()
-            .unwrap_or_else(|| Name::new("exporter")),
-        state: SourceState::Stale,
-        last_ok: None,
-        patience: known.interval.saturating_mul(3),
-        latency_ms: None,
-        errors: 0,
-        series_used: None,
-        series_skipped: None,
-        calls_per_minute: None,
-        message: "not asked yet".to_owned(),
-    }
-}
-
-/// The target's row under `sources`.
-fn row(
-    known: &Known,
-    latency_ms: u32,
-    report: Option<&Report>,
-    message: String,
-    round: Duration,
-) -> SourceHealth {
-    let understood = report.is_some_and(|report| report.dialect.is_some() || report.starting);
-    let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-    SourceHealth {
-        name: known.name.clone(),
-        kind: known
-            .dialect
-            .clone()
-            .unwrap_or_else(|| Name::new("exporter")),
-        state: if understood {
-            SourceState::Live
-        } else {
-            SourceState::Lost
-        },
-        last_ok: known.last_ok,
-        // Two turns may be missed; a fleet larger than the budget takes longer for each.
-        patience: known
-            .interval
-            .max(round)
-            .saturating_mul(3)
-            .max(Duration::from_secs(90)),
-        latency_ms: Some(latency_ms),
-        errors: known.errors,
-        series_used: report.map(|report| count(report.series_used)),
-        series_skipped: report.map(|report| count(report.series_skipped + report.bad_lines)),
-        calls_per_minute: Some(count(known.asked.len())),
-        message,
     }
 }
 
