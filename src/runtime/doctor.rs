@@ -160,7 +160,6 @@ fn skew(connection: &Connection) -> Point {
 
 /// Which tables are served, told as points.
 async fn kinds(api: &Api, points: &mut Vec<Point>) -> BTreeSet<Table> {
-    let mut groups: BTreeMap<&str, Result<Served, String>> = BTreeMap::new();
     let mut served = BTreeSet::new();
     let (mut there, mut missing) = (Vec::new(), Vec::new());
     for table in Table::ALL {
@@ -169,21 +168,17 @@ async fn kinds(api: &Api, points: &mut Vec<Point>) -> BTreeSet<Table> {
             served.insert(*table);
             continue;
         }
-        if !groups.contains_key(place.group) {
-            let answer = api.version_of(place.group, *table).await;
-            groups.insert(place.group, answer.map_err(|trouble| trouble.message));
-        }
-        match groups.get(place.group) {
-            Some(Ok(Served::In(version))) => {
+        match api.served(*table, false).await {
+            Ok(Served::In(version)) => {
                 served.insert(*table);
                 there.push(format!("{} {version}", table.name()));
             }
-            Some(Err(why)) => points.push(Point::warn(
+            Err(trouble) => points.push(Point::warn(
                 "kinds",
                 format!("the server does not say whether it serves {}", table.name()),
-                why.clone(),
+                trouble.message,
             )),
-            _ => missing.push(table.name()),
+            Ok(Served::Not) => missing.push(table.name()),
         }
     }
     let mut message = "the core kinds".to_owned();

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use crate::base::{Moment, Name, Names};
 use crate::exporter::promql::any_of;
 use crate::exporter::samples::{BadAnswer, words};
-use crate::exporter::{Dialect, Dialects, Matchers, Rates, Samples, Scrape, Ups};
+use crate::exporter::{Dialect, Dialects, HostRule, Matchers, Rates, Samples, Scrape, Ups};
 use crate::fleet::observe::Observation;
 use crate::fleet::reading::Page;
 use crate::source::cover::{Cover, Covered};
@@ -477,8 +477,10 @@ impl Job {
                 if read.readings.is_empty() {
                     continue;
                 }
+                // What a dialect says of other hosts than its own belongs to those.
+                let of_its_node = dialect.host == HostRule::Target;
                 pages.push(Observation::Page(Box::new(Page {
-                    node,
+                    node: node.filter(|_| of_its_node),
                     at: self.received.minus(age),
                     interval,
                     readings: read.readings,
