@@ -26,6 +26,8 @@ mod frames_fleet;
 mod fuzz_exposition;
 #[path = "fuzz/watch.rs"]
 mod fuzz_watch;
+#[path = "hands.rs"]
+mod hands;
 mod history;
 #[path = "keys.rs"]
 mod keys;

@@ -8,7 +8,7 @@ use stokehold::console::commands::{COMMANDS, Command, Context};
 use stokehold::console::view::ViewId;
 use stokehold::console::{App, AppOptions, Effect, Key, KeyPress, Keymap, Msg, render_text};
 
-use crate::frames::{LARGE, SMALL, console, drawn, press};
+use crate::frames::{LARGE, PAST, SMALL, console, drawn, press};
 
 const SIZE: (u16, u16) = (120, 40);
 
@@ -19,13 +19,30 @@ fn prepared(context: Context, command: Command) -> App {
         Context::Cost => ViewId::Cost,
         _ => ViewId::Nodes,
     };
-    let mut app = console(&LARGE, view, SIZE, AppOptions::default());
+    let mut app = console(&PAST, view, SIZE, AppOptions::default());
+    // What needs more than keys: a past to step into, a view to go forward to.
+    if command == Command::TimeForward {
+        press(&mut app, "[");
+    }
+    if command == Command::Later {
+        press(&mut app, "1");
+        app.update(Msg::Key(KeyPress {
+            alt: true,
+            ..KeyPress::plain(Key::Left)
+        }));
+    }
     let before = match (context, command) {
         (Context::Popup, Command::Up | Command::PageUp | Command::Top) => "?jjjjj",
         (Context::Popup, Command::Copy) => "d",
         (Context::Popup, _) => "?",
         (Context::Prompt, Command::Accept) => ":jobs",
         (Context::Prompt, _) => ":",
+        (Context::Copy, _) => "c",
+        (Context::Columns, Command::Up) => "|j",
+        (Context::Columns, _) => "|",
+        (Context::Missing, _) => "!",
+        (_, Command::Unmark) => " ",
+        (_, Command::Earlier) => "15",
         (_, Command::ViewNodes) => "1",
         (_, Command::LastView) => "15",
         (_, Command::Back) => "/a100\n",
@@ -109,7 +126,8 @@ fn effects_come_from_their_keys() {
     assert_eq!(effects(KeyPress::ctrl('r')), [Effect::Refresh]);
     assert_eq!(
         effects(KeyPress::char('c')),
-        [Effect::Copy(String::from("a100-shared"))]
+        [],
+        "it is asked as what first"
     );
     let picture = effects(KeyPress::ctrl('s'));
     let [Effect::SavePicture(svg)] = picture.as_slice() else {

@@ -1,6 +1,8 @@
 //! The shell around the pure rooms: the composition root, the two loops, the terminal and the clock.
 
+pub mod clipboard;
 pub mod clock;
+pub mod looking;
 pub mod pace;
 pub mod session;
 pub mod store;

@@ -9,6 +9,7 @@ use crate::report::Facts;
 
 use super::brush::Brush;
 use super::commands::{Command, Context};
+use super::listing;
 
 pub mod alerts;
 pub mod cost;
@@ -199,6 +200,12 @@ pub trait View {
     fn sheet_mut(&mut self) -> Option<&mut sheet::Sheet> {
         None
     }
+    /// Keeps to a scope, whatever part it shows.
+    fn set_scope(&mut self, scope: &listing::Scope, facts: &Facts) {
+        if let Some(sheet) = self.sheet_mut() {
+            sheet.listing.set_scope(scope, facts);
+        }
+    }
     /// Draws it.
     fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect);
 }
@@ -214,6 +221,14 @@ pub const COST: &[Context] = &[
 ];
 /// Keys of the heatmap.
 pub const HEATMAP: &[Context] = &[Context::Heatmap, Context::Global, Context::Anywhere];
+
+/// The view that stands at a place; nothing for what opens over a view.
+pub fn at(place: &Place) -> Option<Box<dyn View>> {
+    match place {
+        Place::Part(id, lens) => Some(open(*id, lens.clone())),
+        Place::Facts(_) => None,
+    }
+}
 
 /// Makes a view of a part; `Lens::All` makes the one behind the tab.
 pub fn open(id: ViewId, lens: Lens) -> Box<dyn View> {
