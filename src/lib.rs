@@ -8,6 +8,7 @@ pub mod cost;
 pub mod engine;
 pub mod exporter;
 pub mod fleet;
+pub mod grant;
 pub mod report;
 pub mod runtime;
 pub mod settings;

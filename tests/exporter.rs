@@ -777,8 +777,8 @@ fn a_named_dialect_is_taken_and_a_misspelt_one_told() {
 #[test]
 fn other_exporters_of_like_names_are_left_alone() {
     for text in [
-        "nv_gpu_power_usage{gpu_uuid=\"GPU-1\"} 60\n",
-        "all_smi_gpu_utilization{gpu=\"x\",gpu_uuid=\"GPU-1\"} 60\n",
+        "acme_gpu_power_usage{uuid=\"GPU-1\"} 60\n",
+        "jetson_gpu_utilization{gpu=\"x\",gpu_uuid=\"GPU-1\"} 60\n",
         "node_gpu_total_vram 60\n",
     ] {
         assert_eq!(page(text).report.dialect, None, "{text}");

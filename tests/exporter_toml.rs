@@ -38,13 +38,35 @@ fn get(read: &Read, at: usize, signal: Signal) -> Option<f64> {
 fn built_in_dialects_compile_and_say_who_they_are() {
     let dialects = Dialects::builtin();
     let names: Vec<&str> = dialects.iter().map(|dialect| &*dialect.name).collect();
-    assert_eq!(names, ["dcgm", "amd", "tpu", "gke-gpu"]);
+    assert_eq!(
+        names,
+        [
+            "dcgm",
+            "amd",
+            "tpu",
+            "gke-gpu",
+            "nvidia-smi",
+            "xpum",
+            "xpumd",
+            "gaudi",
+            "neuron",
+            "hami",
+            "hami-scheduler",
+            "all-smi",
+            "vllm",
+            "triton"
+        ]
+    );
     for dialect in dialects.iter() {
         assert!(!dialect.title.is_empty() && !dialect.docs.is_empty());
         assert!(!dialect.discovery.selectors.is_empty() && !dialect.discovery.ports.is_empty());
         assert!(dialect.interval.as_secs() >= 10 && dialect.timeout <= dialect.interval);
-        assert!(dialect.signals().contains(&Signal::Util));
-        assert_eq!(dialect.host, HostRule::Target);
+        let serves = dialect.signals().contains(&Signal::RequestsWaiting);
+        let measures = dialect.signals().contains(&Signal::Util);
+        // The scheduler of HAMi measures nothing; its page is of every node.
+        let schedules = &*dialect.name == "hami-scheduler";
+        assert!(serves || measures || schedules, "{}", dialect.name);
+        assert_eq!(dialect.host == HostRule::Target, !schedules);
     }
     let dcgm = dialects.get("dcgm").expect("built in");
     assert!(dcgm.metrics().contains(&"DCGM_FI_DEV_GPU_TEMP"));
@@ -181,6 +203,21 @@ fn mistakes_name_file_line_and_the_nearest_word() {
             "[[derive]]\nto = \"mem_total_bytes\"\n[[map]]",
             &["mine.toml:11:", "exactly one"],
         ),
+        (
+            "from = ",
+            "scope = \"serving\"\nfrom = ",
+            &["mine.toml:11:", "[serving]"],
+        ),
+        (
+            "from = ",
+            "count = [\"test_n\"]\nfrom = ",
+            &["mine.toml:13:", "kind = \"mean\""],
+        ),
+        (
+            "from = ",
+            "newest = true\nfrom = ",
+            &["mine.toml:11:", "value_label"],
+        ),
         ("title", "= 3\ntitle", &["mine.toml:3:"]),
     ] {
         let message = wrong(&good.replacen(from, to, 1));
@@ -202,7 +239,7 @@ fn a_file_may_take_a_built_in_dialects_place_but_not_anothers() {
         HEAD.replace("test\"", "dcgm\"")
     );
     let dialects = Dialects::with(&[("mine.toml", &mine)]).expect("replaced");
-    assert_eq!(dialects.iter().count(), 4);
+    assert_eq!(dialects.iter().count(), Dialects::builtin().iter().count());
     assert_eq!(dialects.get("dcgm").expect("mine").file, "mine.toml");
     let errors = Dialects::with(&[("a.toml", &mine), ("b.toml", &mine)]).expect_err("twice");
     assert!(

@@ -180,7 +180,6 @@ fn job(key: JobKey, team: &str, class: &str, devices: u32, state: JobState) -> J
         team: Name::new(team),
         team_source: TeamSource::Namespace,
         priority: Some((devices % 90) as i32 + 10),
-        wish: Default::default(),
         state,
         devices_requested: devices,
         devices_allocated: if state == JobState::Running {
@@ -197,15 +196,8 @@ fn job(key: JobKey, team: &str, class: &str, devices: u32, state: JobState) -> J
         created: ago(20_000),
         waiting_since: (state == JobState::Waiting).then(|| ago(11_520)),
         started: (state == JobState::Running).then(|| ago(18_600)),
-        finished: None,
-        reason_code: None,
-        reason: Name::default(),
-        failure: None,
-        pods: Box::new([]),
-        places: Box::new([]),
         util: (state == JobState::Running).then(|| f64::from(devices % 60 + 37) / 100.0),
-        idle_devices: 0,
-        id: key,
+        ..Job::unknown(key)
     }
 }
 
@@ -560,7 +552,7 @@ fn finish(
                     .map(|table| (*table, Known::Live))
                     .collect(),
             ),
-            policy,
+            ..Fleet::unknown(policy)
         }),
         burn: Arc::new(burn),
         history: Arc::new(History::default()),

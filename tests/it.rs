@@ -14,10 +14,14 @@ mod cli;
 mod engine;
 #[path = "exporter.rs"]
 mod exporter;
+#[path = "exporter_serving.rs"]
+mod exporter_serving;
 #[path = "exporter_text.rs"]
 mod exporter_text;
 #[path = "exporter_toml.rs"]
 mod exporter_toml;
+#[path = "exporter_vendors.rs"]
+mod exporter_vendors;
 #[path = "frames.rs"]
 mod frames;
 #[path = "frames_fleet.rs"]

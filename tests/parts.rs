@@ -196,7 +196,6 @@ fn job(pod: &Arc<Pod>, node: &str) -> Job {
         slice: None,
     });
     Job {
-        id: pod.job.clone(),
         uid: Name::from("u1"),
         chain: Box::default(),
         queue: None,
@@ -207,20 +206,15 @@ fn job(pod: &Arc<Pod>, node: &str) -> Job {
         devices_requested: 8,
         devices_allocated: 8,
         class: Some(Name::from("H100")),
-        wish: None,
         pools: Box::from([Name::from("h100")]),
         gang: Some(Gang { size: 2, min: 2 }),
         created: pod.seen.created,
         waiting_since: None,
         started: pod.seen.scheduled,
-        finished: None,
-        reason_code: None,
-        reason: Name::default(),
-        failure: None,
         pods: Box::from([pod.clone()]),
         places: places.collect(),
         util: Some(0.9),
-        idle_devices: 0,
+        ..Job::unknown(pod.job.clone())
     }
 }
 

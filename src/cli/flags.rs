@@ -54,8 +54,8 @@ pub struct Global {
         help_heading = "Cluster"
     )]
     pub impersonate_groups: Vec<String>,
-    /// Never write to the cluster
-    #[arg(long, global = true, conflicts_with = "write", help_heading = "Safety")]
+    /// Never write to the cluster; wins over --write
+    #[arg(long, global = true, help_heading = "Safety")]
     pub readonly: bool,
     /// Allow writing to the cluster, through confirmed plans only
     #[arg(long, global = true, help_heading = "Safety")]
@@ -94,8 +94,7 @@ impl Global {
         }
         if self.readonly {
             say("--readonly", "write", "false".to_owned());
-        }
-        if self.write {
+        } else if self.write {
             say("--write", "write", "true".to_owned());
         }
         if let Some(team) = &self.team {

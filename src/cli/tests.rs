@@ -140,7 +140,6 @@ fn wrong_use_is_refused_with_the_mend() {
         ("stokehold --size 0x5", "WxH"),
         ("stokehold --for soon", "90s, 15m"),
         ("stokehold --color blue", "possible values"),
-        ("stokehold --readonly --write", "cannot be used with"),
         ("stokehold get jobs -A -n a", "cannot be used with"),
         ("stokehold --as-group a", "--as <USER>"),
         ("stokehold dmeo", "'demo'"),

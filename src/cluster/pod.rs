@@ -192,6 +192,7 @@ impl PodObject {
                 .filter(|placed| placed.status() == Some(false))
                 .map(|placed| (names.intern(&placed.reason), names.intern(&placed.message))),
             node_selector: labels(&self.spec.node_selector, names),
+            siting: None,
             failure: self.failure(phase),
             claimed: self.claimed(names),
             ip: status.ip.get().map(Name::new),
@@ -304,6 +305,12 @@ impl PodObject {
             }
         }
         out
+    }
+
+    /// Images of its main containers.
+    pub fn images(&self) -> impl Iterator<Item = &str> {
+        let containers = self.spec.containers.iter();
+        containers.map(|container| &*container.image)
     }
 
     /// The ports that its containers declare, with their names.

@@ -30,6 +30,8 @@ partial! {
         restart_policy: Text = "restartPolicy",
         /// Ports.
         ports: List<Port> = "ports",
+        /// Image.
+        image: Text = "image",
     }
 }
 

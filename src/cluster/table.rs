@@ -19,6 +19,7 @@ pub struct Place {
 
 /// The API coordinates of `table`.
 pub const fn place(table: Table) -> Place {
+    // Versions that have changed before and will again are left to discovery.
     let (group, version, kind, namespaced) = match table {
         Table::Nodes => ("", "v1", "Node", false),
         Table::Pods => ("", "v1", "Pod", true),
@@ -28,8 +29,30 @@ pub const fn place(table: Table) -> Place {
         Table::StatefulSets => ("apps", "v1", "StatefulSet", true),
         Table::DaemonSets => ("apps", "v1", "DaemonSet", true),
         Table::Jobs => ("batch", "v1", "Job", true),
-        // Its versions have changed before and will again: whichever the cluster serves.
         Table::JobSets => ("jobset.x-k8s.io", "", "JobSet", true),
+        Table::LeaderWorkerSets => ("leaderworkerset.x-k8s.io", "", "LeaderWorkerSet", true),
+        Table::PyTorchJobs => ("kubeflow.org", "", "PyTorchJob", true),
+        Table::TfJobs => ("kubeflow.org", "", "TFJob", true),
+        Table::MpiJobs => ("kubeflow.org", "", "MPIJob", true),
+        Table::TrainJobs => ("trainer.kubeflow.org", "", "TrainJob", true),
+        Table::RayJobs => ("ray.io", "", "RayJob", true),
+        Table::RayClusters => ("ray.io", "", "RayCluster", true),
+        Table::VolcanoJobs => ("batch.volcano.sh", "", "Job", true),
+        Table::KueueWorkloads => ("kueue.x-k8s.io", "", "Workload", true),
+        Table::ClusterQueues => ("kueue.x-k8s.io", "", "ClusterQueue", false),
+        Table::LocalQueues => ("kueue.x-k8s.io", "", "LocalQueue", true),
+        Table::Cohorts => ("kueue.x-k8s.io", "", "Cohort", false),
+        Table::ResourceFlavors => ("kueue.x-k8s.io", "", "ResourceFlavor", false),
+        Table::Topologies => ("kueue.x-k8s.io", "", "Topology", false),
+        Table::WorkloadPriorityClasses => ("kueue.x-k8s.io", "", "WorkloadPriorityClass", false),
+        Table::VolcanoPodGroups => ("scheduling.volcano.sh", "", "PodGroup", true),
+        Table::VolcanoQueues => ("scheduling.volcano.sh", "", "Queue", false),
+        Table::KaiPodGroups => ("scheduling.run.ai", "", "PodGroup", true),
+        Table::KaiQueues => ("scheduling.run.ai", "", "Queue", false),
+        Table::Workloads => ("scheduling.k8s.io", "", "Workload", true),
+        Table::PodGroups => ("scheduling.k8s.io", "", "PodGroup", true),
+        Table::Budgets => ("policy", "v1", "PodDisruptionBudget", true),
+        Table::PriorityClasses => ("scheduling.k8s.io", "v1", "PriorityClass", false),
     };
     Place {
         group,
@@ -83,9 +106,21 @@ mod tests {
     }
 
     #[test]
-    fn only_nodes_and_namespaces_are_cluster_wide() {
+    fn what_belongs_to_the_cluster_is_in_no_namespace() {
         for table in Table::ALL {
-            let wide = matches!(table, Table::Nodes | Table::Namespaces);
+            let wide = matches!(
+                table,
+                Table::Nodes
+                    | Table::Namespaces
+                    | Table::ClusterQueues
+                    | Table::Cohorts
+                    | Table::ResourceFlavors
+                    | Table::Topologies
+                    | Table::WorkloadPriorityClasses
+                    | Table::VolcanoQueues
+                    | Table::KaiQueues
+                    | Table::PriorityClasses
+            );
             assert_eq!(place(*table).namespaced, !wide, "{table:?}");
         }
     }

@@ -1,5 +1,7 @@
 //! ReplicaSets, Deployments, StatefulSets and DaemonSets: pods that stand on their own.
 
+use std::sync::Arc;
+
 use crate::base::Names;
 use crate::fleet::observe::{Observation, Table, WorkloadSeen};
 
@@ -71,6 +73,8 @@ pub(super) fn blank(
         finished: None,
         outcome: None,
         failed_pods: 0,
+        pod_sets: Arc::from([]),
+        time_limit: None,
     })
 }
 

@@ -23,6 +23,19 @@ impl ColorDepth {
     }
 }
 
+/// A channel of sRGB as its share of light, 0 to 1.
+pub fn linear(channel: u8) -> f64 {
+    let share = f64::from(channel) / 255.0;
+    if share <= 0.04045 {
+        share / 12.92
+    } else {
+        ((share + 0.055) / 1.055).powf(2.4)
+    }
+}
+
+/// Levels of xterm's cube of colours.
+const STEPS: [u8; 6] = [0, 95, 135, 175, 215, 255];
+
 /// A colour of eight bits a channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rgb(pub u8, pub u8, pub u8);
@@ -45,14 +58,6 @@ impl Rgb {
 
     /// Relative luminance, 0 to 1, as WCAG 2.2 defines it.
     pub fn luminance(self) -> f64 {
-        let linear = |channel: u8| {
-            let share = f64::from(channel) / 255.0;
-            if share <= 0.04045 {
-                share / 12.92
-            } else {
-                ((share + 0.055) / 1.055).powf(2.4)
-            }
-        };
         0.2126 * linear(self.0) + 0.7152 * linear(self.1) + 0.0722 * linear(self.2)
     }
 
@@ -93,7 +98,6 @@ impl Rgb {
 
     /// The nearest of xterm's 6x6x6 cube and 24 greys, by index.
     pub fn to_256(self) -> u8 {
-        const STEPS: [u8; 6] = [0, 95, 135, 175, 215, 255];
         let near = |channel: u8| {
             (0u8..6)
                 .min_by_key(|step| STEPS[usize::from(*step)].abs_diff(channel))
@@ -114,6 +118,48 @@ impl Rgb {
         } else {
             16 + 36 * r + 6 * g + b
         }
+    }
+
+    /// What xterm shows for an index of its cube and greys; the first 16 belong to the user and are black here.
+    pub fn of_256(index: u8) -> Self {
+        match index {
+            0..=15 => Self(0, 0, 0),
+            16..=231 => {
+                let at = usize::from(index - 16);
+                Self(STEPS[at / 36], STEPS[at / 6 % 6], STEPS[at % 6])
+            }
+            232.. => {
+                let level = 8 + 10 * (index - 232);
+                Self(level, level, level)
+            }
+        }
+    }
+
+    /// CIE L*a*b* under D65.
+    fn lab(self) -> [f64; 3] {
+        let [r, g, b] = [self.0, self.1, self.2].map(linear);
+        let curve = |t: f64| {
+            if t > 216.0 / 24389.0 {
+                t.cbrt()
+            } else {
+                (t * 24389.0 / 27.0 + 16.0) / 116.0
+            }
+        };
+        let x = curve((0.412_456_4 * r + 0.357_576_1 * g + 0.180_437_5 * b) / 0.950_47);
+        let y = curve(0.212_672_9 * r + 0.715_152_2 * g + 0.072_175 * b);
+        let z = curve((0.019_333_9 * r + 0.119_192 * g + 0.950_304_1 * b) / 1.088_83);
+        [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
+    }
+
+    /// How far two colours are apart to the eye: CIE76 difference; 2 is just seen, 10 at a glance.
+    pub fn apart(self, other: Self) -> f64 {
+        let square: f64 = self
+            .lab()
+            .iter()
+            .zip(other.lab())
+            .map(|(a, b)| (a - b).powi(2))
+            .sum();
+        square.sqrt()
     }
 
     fn distance(self, other: Self) -> u32 {

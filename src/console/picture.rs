@@ -177,15 +177,7 @@ fn colors(fg: Color, bg: Color, modifier: Modifier, theme: &Theme) -> (Rgb, Rgb)
 fn rgb(color: Color) -> Option<Rgb> {
     Some(match color {
         Color::Rgb(r, g, b) => Rgb(r, g, b),
-        Color::Indexed(index @ 16..=231) => {
-            const STEPS: [u8; 6] = [0, 95, 135, 175, 215, 255];
-            let at = usize::from(index - 16);
-            Rgb(STEPS[at / 36], STEPS[at / 6 % 6], STEPS[at % 6])
-        }
-        Color::Indexed(index @ 232..) => {
-            let level = 8 + 10 * (index - 232);
-            Rgb(level, level, level)
-        }
+        Color::Indexed(index @ 16..) => Rgb::of_256(index),
         Color::Black => Rgb(0, 0, 0),
         Color::Red => Rgb(205, 0, 0),
         Color::Green => Rgb(0, 205, 0),

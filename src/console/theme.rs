@@ -88,10 +88,18 @@ struct RawTheme {
     roles: BTreeMap<String, Spanned<toml::Value>>,
 }
 
-const BUILTIN: [(&str, &str); 3] = [
+/// The default first, then dark before light.
+const BUILTIN: [(&str, &str); 10] = [
     ("ember", include_str!("../../themes/ember.toml")),
-    ("daylight", include_str!("../../themes/daylight.toml")),
+    ("harbour", include_str!("../../themes/harbour.toml")),
+    ("fjord", include_str!("../../themes/fjord.toml")),
+    ("tide", include_str!("../../themes/tide.toml")),
+    ("slate", include_str!("../../themes/slate.toml")),
     ("contrast", include_str!("../../themes/contrast.toml")),
+    ("daylight", include_str!("../../themes/daylight.toml")),
+    ("lagoon", include_str!("../../themes/lagoon.toml")),
+    ("shoal", include_str!("../../themes/shoal.toml")),
+    ("noon", include_str!("../../themes/noon.toml")),
 ];
 
 /// How many themes may stand behind one another before it is called a circle.
@@ -305,13 +313,29 @@ mod tests {
                     Role::Mark,
                     Role::IdleMoney,
                 ] {
+                    let floor = if name == "noon" { 7.0 } else { 4.5 };
                     assert!(
-                        on(role) >= 4.5,
+                        on(role) >= floor,
                         "{name}: {role:?} on {ground:?} {}",
                         on(role)
                     );
+                    let reduced = |role: Role| Rgb::of_256(theme.color(role).to_256());
+                    let ratio = reduced(role).contrast(reduced(ground));
+                    assert!(
+                        ratio >= 3.6,
+                        "{name}, 256 colours: {role:?} on {ground:?} {ratio}"
+                    );
                 }
                 assert!(on(Role::Muted) >= 3.0, "{name}: muted on {ground:?}");
+            }
+            // Decoration is seen, the cold of an idle device is neither any heat nor the ground.
+            let ground = theme.color(Role::Background);
+            assert!(theme.color(Role::Border).contrast(ground) >= 1.2, "{name}");
+            let idle = theme.color(Role::IdleDevice);
+            assert!(idle.apart(ground) >= 25.0, "{name}: idle on the ground");
+            for level in 0..HEAT_LEVELS {
+                let apart = idle.apart(theme.heat(level));
+                assert!(apart >= 11.0, "{name}: idle and heat {level} {apart}");
             }
             // The open tab and a notice are written in the background colour on these.
             for ground in [Role::Accent, Role::Crit] {
@@ -319,6 +343,70 @@ mod tests {
                 assert!(ratio >= 4.5, "{name}: background on {ground:?} {ratio}");
             }
         }
+    }
+
+    /// Linear RGB as the three kinds of colour blindness see it (Machado, Oliveira and Fernandes 2009, severity 1).
+    const BLIND: [[[f64; 3]; 3]; 3] = [
+        [
+            [0.152286, 1.052583, -0.204868],
+            [0.114503, 0.786281, 0.099216],
+            [-0.003882, -0.048116, 1.051998],
+        ],
+        [
+            [0.367322, 0.860646, -0.227968],
+            [0.280085, 0.672501, 0.047413],
+            [-0.011820, 0.042940, 0.968881],
+        ],
+        [
+            [1.255528, -0.076749, -0.178779],
+            [-0.078411, 0.930809, 0.147602],
+            [0.004733, 0.691367, 0.303900],
+        ],
+    ];
+
+    fn as_blind(color: Rgb, matrix: &[[f64; 3]; 3]) -> Rgb {
+        let linear = [color.0, color.1, color.2].map(super::super::color::linear);
+        let seen = matrix.map(|row| {
+            let sum: f64 = row.iter().zip(linear).map(|(a, b)| a * b).sum();
+            let share = sum.clamp(0.0, 1.0);
+            let coded = if share <= 0.003_130_8 {
+                12.92 * share
+            } else {
+                1.055 * share.powf(1.0 / 2.4) - 0.055
+            };
+            (coded * 255.0).round() as u8
+        });
+        Rgb(seen[0], seen[1], seen[2])
+    }
+
+    #[test]
+    fn harbour_and_lagoon_are_safe_for_colour_blind_eyes() {
+        for name in ["harbour", "lagoon"] {
+            let theme = Theme::builtin(name).expect(name);
+            for matrix in &BLIND {
+                let states = [Role::Ok, Role::Warn, Role::Crit].map(|role| theme.color(role));
+                for (at, one) in states.iter().enumerate() {
+                    for other in &states[at + 1..] {
+                        let apart = as_blind(*one, matrix).apart(as_blind(*other, matrix));
+                        assert!(apart >= 15.0, "{name}: {one:?} and {other:?} {apart}");
+                    }
+                }
+                let idle = as_blind(theme.color(Role::IdleDevice), matrix);
+                for level in 0..HEAT_LEVELS {
+                    let apart = idle.apart(as_blind(theme.heat(level), matrix));
+                    assert!(apart >= 11.0, "{name}: idle and heat {level} {apart}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn there_is_a_theme_for_every_room() {
+        let all: Vec<Theme> = Theme::names()
+            .map(|name| Theme::builtin(name).expect(name))
+            .collect();
+        assert!(all.iter().filter(|theme| theme.dark).count() >= 4);
+        assert!(all.iter().filter(|theme| !theme.dark).count() >= 4);
     }
 
     #[test]

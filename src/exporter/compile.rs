@@ -12,8 +12,8 @@ use crate::base::{Name, time::parse_span};
 use crate::fleet::signal::{Kind, Signal};
 
 use super::dialect::{
-    CoreRule, Derive, Dialect, Discovery, HostRule, How, Join, Map, Missing, PodRule, Scale, Share,
-    Sizes, SliceRule, Use,
+    CoreRule, Derive, Dialect, Discovery, HostRule, How, Join, Map, Missing, Part, PodRule, Scale,
+    Share, Sizes, SliceRule, Use,
 };
 use super::labels::{Field, Fields, Filter, Source};
 use super::spec::{
@@ -78,6 +78,13 @@ fn dialect(spec: Spec, faults: &mut Faults<'_>) -> Dialect {
             index: field(&core.index, faults),
             per_device: core.per_device.filter(|count| *count > 0),
             per_device_label: core.per_device_label.clone(),
+            per_device_by: core.per_device_by.as_ref().map(|by| {
+                let of = by.of.iter().filter(|(_, count)| **count > 0);
+                (
+                    by.label.clone(),
+                    of.map(|(value, count)| (value.clone(), *count)).collect(),
+                )
+            }),
         }
     });
     let sizes = spec.sizes.as_ref().map(|sizes| {
@@ -126,6 +133,10 @@ fn dialect(spec: Spec, faults: &mut Faults<'_>) -> Dialect {
         fields: fields(&spec.device, faults),
         slice: spec.slice.as_ref().map(|slice| slice_rule(slice, faults)),
         core,
+        served: spec
+            .serving
+            .as_ref()
+            .map(|serving| field(&serving.model, faults)),
         derives: spec
             .derive
             .iter()
@@ -160,10 +171,13 @@ fn maps(spec: &Spec, faults: &mut Faults<'_>) -> (Vec<Map>, FxHashMap<String, Ve
         }
         for name in map.from.get_ref() {
             let rank = ranks.entry(signal).or_default();
-            families.entry(name.clone()).or_default().push(Use::Map {
-                map: number(maps.len()),
-                rank: *rank,
-            });
+            for (name, part) in parts(map, name) {
+                families.entry(name).or_default().push(Use::Map {
+                    map: number(maps.len()),
+                    rank: *rank,
+                    part,
+                });
+            }
             if !map.together {
                 *rank = rank.saturating_add(1);
             }
@@ -178,6 +192,27 @@ fn maps(spec: &Spec, faults: &mut Faults<'_>) -> (Vec<Map>, FxHashMap<String, Ve
         faults.whole("nothing is mapped");
     }
     (maps, families)
+}
+
+/// The metric names behind one name of a mapping, each with what it is of the signal.
+fn parts(map: &MapSpec, name: &str) -> Vec<(String, Part)> {
+    if !is_mean(map) {
+        return vec![(name.to_owned(), Part::Value)];
+    }
+    let at = map.from.get_ref().iter().position(|from| from == name);
+    match at.and_then(|at| map.count.get(at)) {
+        Some(count) => vec![(name.to_owned(), Part::Sum), (count.clone(), Part::Count)],
+        None => vec![
+            (format!("{name}_sum"), Part::Sum),
+            (format!("{name}_count"), Part::Count),
+        ],
+    }
+}
+
+fn is_mean(map: &MapSpec) -> bool {
+    map.kind
+        .as_ref()
+        .is_some_and(|kind| *kind.get_ref() == KindSpec::Mean)
 }
 
 fn one_map(map: &MapSpec, signal: Signal, spec: &Spec, faults: &mut Faults<'_>) -> Map {
@@ -232,8 +267,21 @@ fn one_map(map: &MapSpec, signal: Signal, spec: &Spec, faults: &mut Faults<'_>) 
     }
     if (map.scope == ScopeSpec::Slice && spec.slice.is_none())
         || (map.scope == ScopeSpec::Core && spec.core.is_none())
+        || (map.scope == ScopeSpec::Serving && spec.serving.is_none())
     {
-        faults.at(map.to.span(), "the scope needs a [slice] or [core] table");
+        faults.at(
+            map.to.span(),
+            "the scope needs a [slice], [core] or [serving] table",
+        );
+    }
+    if !map.count.is_empty() && (!is_mean(map) || map.count.len() != map.from.get_ref().len()) {
+        faults.at(
+            map.from.span(),
+            "count goes with kind = \"mean\", one count for each name",
+        );
+    }
+    if map.newest && map.value_label.is_none() {
+        faults.at(map.to.span(), "newest goes with value_label");
     }
     let values = map
         .values
@@ -261,6 +309,8 @@ fn one_map(map: &MapSpec, signal: Signal, spec: &Spec, faults: &mut Faults<'_>) 
         clamp: map.clamp,
         values,
         value_label: map.value_label.clone(),
+        newest: map.newest,
+        mean: is_mean(map),
     }
 }
 
@@ -361,6 +411,7 @@ fn discovery(spec: &spec::DiscoverySpec, faults: &mut Faults<'_>) -> Discovery {
         namespaces: spec.namespaces.clone(),
         port_names: spec.port_names.clone(),
         ports: spec.ports.clone(),
+        images: spec.images.clone(),
         path: if path.starts_with('/') {
             path.to_owned()
         } else {
@@ -372,6 +423,7 @@ fn discovery(spec: &spec::DiscoverySpec, faults: &mut Faults<'_>) -> Discovery {
 
 fn fields(spec: &FieldsSpec, faults: &mut Faults<'_>) -> Fields {
     Fields {
+        key: field(&spec.key, faults),
         host: field(&spec.host, faults),
         index: field(&spec.index, faults),
         uuid: field(&spec.uuid, faults),
@@ -386,6 +438,7 @@ fn fields(spec: &FieldsSpec, faults: &mut Faults<'_>) -> Fields {
 fn or_else(first: Fields, second: &Fields) -> Fields {
     let pick = |a: Field, b: &Field| if a.0.is_empty() { b.clone() } else { a };
     Fields {
+        key: pick(first.key, &second.key),
         host: pick(first.host, &second.host),
         index: pick(first.index, &second.index),
         uuid: pick(first.uuid, &second.uuid),
@@ -402,6 +455,7 @@ fn field(sources: &[Spanned<SourceSpec>], faults: &mut Faults<'_>) -> Field {
         let source = source.get_ref();
         Source {
             label: source.label.clone(),
+            moved: format!("exported_{}", source.label),
             regex: source
                 .regex
                 .as_ref()
@@ -409,6 +463,7 @@ fn field(sources: &[Spanned<SourceSpec>], faults: &mut Faults<'_>) -> Field {
             strip: source.strip.clone(),
             prefix: source.prefix.clone(),
             lower: source.lower,
+            add: source.add,
             filter: filter(&source.filter, &[], &[]),
         }
     });

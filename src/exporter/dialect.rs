@@ -35,6 +35,8 @@ pub struct Discovery {
     pub port_names: Vec<String>,
     /// Ports in order of preference, where the pod has none of those names.
     pub ports: Vec<u16>,
+    /// Images of containers (`*` for any text), of which one is enough where no selector matches.
+    pub images: Vec<String>,
     /// Path of the page, from `/`.
     pub path: String,
     /// `http` or `https`.
@@ -48,6 +50,11 @@ impl Discovery {
             all.iter()
                 .all(|(key, value)| label(key).is_some_and(|has| glob(value, has)))
         })
+    }
+
+    /// True when a container of this image serves the page.
+    pub fn runs(&self, image: &str) -> bool {
+        self.images.iter().any(|known| glob(known, image))
     }
 }
 
@@ -84,6 +91,8 @@ pub struct Dialect {
     pub(super) fields: Fields,
     pub(super) slice: Option<SliceRule>,
     pub(super) core: Option<CoreRule>,
+    /// The model that a row about a server of models names.
+    pub(super) served: Option<super::labels::Field>,
     pub(super) pod: PodRule,
     pub(super) sizes: Option<Sizes>,
     pub(super) joins: Vec<Join>,
@@ -115,13 +124,16 @@ impl Dialect {
 
     /// The part of a metric's name after `prefix`, with what it is used for.
     pub(super) fn family(&self, prefix: &str, name: &str) -> Option<&[Use]> {
+        let bare = name.strip_prefix(prefix)?;
+        // OpenMetrics puts this suffix on every counter, whatever the exporter calls it.
         self.families
-            .get(name.strip_prefix(prefix)?)
+            .get(bare)
+            .or_else(|| self.families.get(bare.strip_suffix("_total")?))
             .map(Vec::as_slice)
     }
 
     /// The prefix under which `name` belongs to the signature.
-    fn signature_prefix<'n>(&self, name: &'n str) -> Option<&'n str> {
+    pub(super) fn signature_prefix<'n>(&self, name: &'n str) -> Option<&'n str> {
         let signs = |text: &str| self.signature.iter().any(|sign| glob(sign, text));
         if signs(name) {
             return Some("");
@@ -146,11 +158,21 @@ impl Dialect {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Use {
     /// A mapping, and the name's rank among all names that give its signal: the lowest wins.
-    Map { map: u16, rank: u16 },
+    Map { map: u16, rank: u16, part: Part },
     /// An info metric.
     Join(u16),
     /// The number of cores of a device.
     Cores,
+}
+
+/// What a value is of its signal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Part {
+    Value,
+    /// The total of a mean.
+    Sum,
+    /// What divides it.
+    Count,
 }
 
 #[derive(Debug, Default)]
@@ -195,6 +217,8 @@ pub(super) struct CoreRule {
     pub index: super::labels::Field,
     pub per_device: Option<u32>,
     pub per_device_label: Option<String>,
+    /// Label, and cores of a device by its value.
+    pub per_device_by: Option<(String, Vec<(String, u32)>)>,
 }
 
 #[derive(Debug, Default)]
@@ -255,6 +279,9 @@ pub(super) struct Map {
     pub clamp: bool,
     pub values: Vec<(f64, f64)>,
     pub value_label: Option<String>,
+    pub newest: bool,
+    /// Values are sums and counts.
+    pub mean: bool,
 }
 
 #[derive(Debug)]
@@ -278,18 +305,29 @@ pub(super) enum How {
 #[derive(Debug)]
 pub struct Dialects(Vec<Dialect>);
 
+/// Files of `config/exporters`, each with its text.
+macro_rules! files {
+    ($($file:literal)*) => {
+        &[$(($file, include_str!(concat!("../../config/exporters/", $file)))),*]
+    };
+}
+
 /// The dialects that come with the program.
-const BUILTIN: &[(&str, &str)] = &[
-    (
-        "dcgm.toml",
-        include_str!("../../config/exporters/dcgm.toml"),
-    ),
-    ("amd.toml", include_str!("../../config/exporters/amd.toml")),
-    ("tpu.toml", include_str!("../../config/exporters/tpu.toml")),
-    (
-        "gke-gpu.toml",
-        include_str!("../../config/exporters/gke-gpu.toml"),
-    ),
+const BUILTIN: &[(&str, &str)] = files![
+    "dcgm.toml"
+    "amd.toml"
+    "tpu.toml"
+    "gke-gpu.toml"
+    "nvidia-smi.toml"
+    "xpum.toml"
+    "xpumd.toml"
+    "gaudi.toml"
+    "neuron.toml"
+    "hami.toml"
+    "hami-scheduler.toml"
+    "all-smi.toml"
+    "vllm.toml"
+    "triton.toml"
 ];
 
 impl Dialects {

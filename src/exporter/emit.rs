@@ -11,7 +11,7 @@ use super::dialect::Dialect;
 use super::fold::Values;
 use super::map::{Read, Report};
 use super::rate::Total;
-use super::rows::{Device, Place, Rows, fill};
+use super::rows::{Device, Place, Rows};
 
 /// What folding a page gave.
 pub(super) struct Folded<'f, 'd, 'n> {
@@ -26,7 +26,7 @@ pub(super) struct Folded<'f, 'd, 'n> {
     pub copies: &'f BTreeMap<(u32, u32), Values>,
 }
 
-/// Nodes first, then each device with its slices, each with its pods' copies.
+/// Nodes first, then each device with its slices, each with its pods' copies; last the servers of models.
 pub(super) fn emit(dialect: &Dialect, folded: &Folded<'_, '_, '_>, report: Report) -> Read {
     let Folded {
         rows,
@@ -44,14 +44,16 @@ pub(super) fn emit(dialect: &Dialect, folded: &Folded<'_, '_, '_>, report: Repor
         pods.entry(*place).or_default().push(*pod);
     }
     let mut device_places = vec![0; rows.devices.len()];
+    let mut served = Vec::new();
     for (at, place) in rows.places.iter().enumerate() {
         match place {
             Place::Node(host) if !values[at].is_empty() => {
                 let mut reading = Reading::new(dialect.name.clone(), Scope::Node);
-                reading.host = host.clone().or_else(|| rows.page.host.clone());
+                reading.host = rows.completed(of_host(host)).host;
                 push(&mut read, reading, &values[at]);
             }
             Place::Device(device) => device_places[*device as usize] = at,
+            Place::Serving(pod, model) => served.push((pod, model, at)),
             _ => {}
         }
     }
@@ -65,7 +67,7 @@ pub(super) fn emit(dialect: &Dialect, folded: &Folded<'_, '_, '_>, report: Repor
         )
     });
     for at in order {
-        let device = fill(rows.devices[at].clone(), rows.page.clone());
+        let device = rows.completed(rows.devices[at].clone());
         let mut parts = slices[at].clone();
         parts.sort_by_key(|part| slice_order(&rows.places[*part]));
         for place in std::iter::once(device_places[at]).chain(parts) {
@@ -106,7 +108,22 @@ pub(super) fn emit(dialect: &Dialect, folded: &Folded<'_, '_, '_>, report: Repor
             }
         }
     }
+    served.sort_unstable();
+    for (pod, model, at) in served {
+        let mut reading = Reading::new(dialect.name.clone(), Scope::Serving);
+        reading.pod.clone_from(pod);
+        reading.model.clone_from(model);
+        push(&mut read, reading, &values[at]);
+    }
     read
+}
+
+/// A device of which nothing but the host is known.
+fn of_host(host: &Option<Name>) -> Device {
+    Device {
+        host: host.clone(),
+        ..Device::default()
+    }
 }
 
 /// Slices by their number, then by their name.
@@ -151,11 +168,12 @@ fn push(read: &mut Read, mut reading: Reading, values: &Values) {
     read.totals.extend(
         values
             .iter()
-            .filter(|(_, value)| value.total)
+            .filter(|(_, value)| value.total || value.mean.is_some())
             .map(|(signal, value)| Total {
                 reading: at,
                 signal: *signal,
-                value: value.number,
+                value: value.mean.map_or(value.number, |(sum, _)| sum),
+                count: value.mean.map(|(_, count)| count),
             }),
     );
     read.readings.push(reading);

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use crate::base::Name;
 use crate::fleet::signal::Signal;
 
-use super::dialect::{Derive, Dialect, How, Map, Scale, Sizes};
+use super::dialect::{Derive, Dialect, How, Map, Part, Scale, Sizes};
 use super::emit::{Folded, emit};
 use super::map::{Read, Report};
 use super::rows::{Place, Rows};
@@ -31,6 +31,9 @@ pub(super) struct Contribution {
     pub item: u64,
     /// NaN when a later line took its place.
     pub value: f64,
+    pub part: Part,
+    /// When the value was so, where the newest counts.
+    pub moment: f64,
 }
 
 /// A value at a place.
@@ -41,6 +44,20 @@ pub(super) struct Value {
     pub by_size: bool,
     /// A running total behind a signal that is a rate.
     pub total: bool,
+    /// The total and the count behind a signal that is a mean.
+    pub mean: Option<(f64, f64)>,
+}
+
+impl Value {
+    /// A value in its own unit.
+    fn plain(number: f64) -> Self {
+        Self {
+            number,
+            by_size: false,
+            total: false,
+            mean: None,
+        }
+    }
 }
 
 pub(super) type Values = BTreeMap<Signal, Value>;
@@ -134,19 +151,21 @@ fn spread_cores(
     all: &mut [Contribution],
     report: &mut Report,
 ) {
-    let Some(rule) = &dialect.core else { return };
-    let per_device = rows.cores_per_device.or(rule.per_device);
-    let mut met = false;
+    if dialect.core.is_none() {
+        return;
+    }
+    let mut unsaid = false;
     for one in all.iter_mut().filter(|one| one.core != NONE) {
         let Place::Cores(host) = &rows.places[one.place as usize] else {
             continue;
         };
-        met = true;
         let host = host.clone();
+        let per_device = rows.cores_per_device(&host);
+        unsaid |= per_device.is_none();
         let device = rows.device_at(&host, one.core / per_device.unwrap_or(1));
         one.place = device.unwrap_or(one.place);
     }
-    if met && per_device.is_none() {
+    if unsaid {
         report.messages.push(
             "the page does not say how many cores a device has: each core counts as one".into(),
         );
@@ -187,10 +206,20 @@ fn best(dialect: &Dialect, group: &[Contribution], own: bool) -> Option<Value> {
         if map.scope == ScopeSpec::Pod && !own {
             return None;
         }
+        if map.mean {
+            let all = |part| rank.iter().filter(move |one| one.part == part);
+            let sum: f64 = all(Part::Sum).map(|one| one.value).sum();
+            let count: f64 = all(Part::Count).map(|one| one.value).sum();
+            let known = all(Part::Sum).next().is_some() && count > 0.0;
+            return known.then(|| Value {
+                mean: Some((sum, count)),
+                ..Value::plain(sum / count)
+            });
+        }
         Some(Value {
-            number: reduce_rank(map, rank)?,
             by_size: map.scale == Scale::BySize,
             total: map.total,
+            ..Value::plain(reduce_rank(map, rank)?)
         })
     })
 }
@@ -199,6 +228,10 @@ fn best(dialect: &Dialect, group: &[Contribution], own: bool) -> Option<Value> {
 fn reduce_rank(map: &Map, rank: &[Contribution]) -> Option<f64> {
     if let [only] = rank {
         return Some(only.value);
+    }
+    if map.newest {
+        let newest = rank.iter().max_by(|a, b| a.moment.total_cmp(&b.moment));
+        return newest.map(|one| one.value);
     }
     // The device's own row says more than the copies that its sharers got.
     let podless = rank.iter().any(|one| one.pod == NONE);
@@ -357,14 +390,7 @@ fn roll_up(dialect: &Dialect, rows: &Rows<'_, '_>, slices: &[Vec<usize>], values
                 })
                 .collect();
             if let Some(number) = numbers.and_then(|numbers| gather(how, &numbers)) {
-                values[at].insert(
-                    map.signal,
-                    Value {
-                        number,
-                        by_size: false,
-                        total: false,
-                    },
-                );
+                values[at].insert(map.signal, Value::plain(number));
             }
         }
     }
@@ -415,11 +441,9 @@ fn memory_of_profiles(dialect: &Dialect, rows: &Rows<'_, '_>, values: &mut [Valu
             .captures(profile)
             .and_then(|groups| groups.get(1)?.as_str().parse().ok());
         if let Some(amount) = amount {
-            values.entry(Signal::MemTotal).or_insert(Value {
-                number: amount * scale,
-                by_size: false,
-                total: false,
-            });
+            values
+                .entry(Signal::MemTotal)
+                .or_insert(Value::plain(amount * scale));
         }
     }
 }
@@ -449,14 +473,8 @@ fn derive(derives: &[Derive], values: &mut Values) {
         };
         let ratio = rule.to.name().ends_with("_ratio");
         if let Some(number) = number.filter(|number| !ratio || (0.0..=1.05).contains(number)) {
-            values.insert(
-                rule.to,
-                Value {
-                    number: if ratio { number.min(1.0) } else { number },
-                    by_size: false,
-                    total: false,
-                },
-            );
+            let number = if ratio { number.min(1.0) } else { number };
+            values.insert(rule.to, Value::plain(number));
         }
     }
 }

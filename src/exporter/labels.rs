@@ -19,10 +19,13 @@ pub(super) fn label<'s>(labels: &'s [Label<'_>], name: &str) -> Option<&'s str> 
 #[derive(Debug, Clone)]
 pub(super) struct Source {
     pub label: String,
+    /// What Prometheus calls it where the scrape target has a label of that name.
+    pub moved: String,
     pub regex: Option<Regex>,
     pub strip: Option<String>,
     pub prefix: Option<String>,
     pub lower: bool,
+    pub add: Option<i64>,
     pub filter: Filter,
 }
 
@@ -31,7 +34,9 @@ impl Source {
         if !self.filter.passes(labels) {
             return None;
         }
-        let mut text = label(labels, &self.label)?.trim();
+        let mut text = label(labels, &self.moved)
+            .or_else(|| label(labels, &self.label))?
+            .trim();
         if absent.iter().any(|word| word == text) {
             return None;
         }
@@ -54,6 +59,10 @@ impl Source {
         if self.lower && value.chars().any(char::is_uppercase) {
             value = Cow::Owned(value.to_lowercase());
         }
+        if let Some(add) = self.add {
+            let number = value.parse::<i64>().ok()?.checked_add(add)?;
+            value = Cow::Owned(number.to_string());
+        }
         Some(value)
     }
 }
@@ -72,6 +81,8 @@ impl Field {
 /// Labels that say which device a row is about.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fields {
+    /// Tells devices apart within the page.
+    pub key: Field,
     pub host: Field,
     pub index: Field,
     pub uuid: Field,

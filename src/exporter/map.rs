@@ -11,7 +11,7 @@ use crate::base::{Moment, Name, Names, ObjectKey};
 use crate::fleet::reading::Reading;
 use crate::fleet::signal::Signal;
 
-use super::dialect::{Dialect, Dialects, Map, Scale, Use};
+use super::dialect::{Dialect, Dialects, Map, Part, Scale, Use};
 use super::exposition::{Limits, Nature, Scan, Series, scan};
 use super::fold::{self, Contribution, NONE};
 use super::labels::label;
@@ -104,6 +104,27 @@ pub fn read(dialects: &Dialects, page: &[u8], target: &Target<'_>, names: &mut N
     reader.report(&mut report);
     describe(&met, &mut report);
     fold::fold(reader.dialect, reader.rows, reader.contributions, report)
+}
+
+/// Shows each series to whoever takes them.
+pub(super) type Show<'s, 'a> = dyn FnMut(&mut dyn FnMut(&Series<'a, '_>)) + 's;
+
+/// Reads series that are known to be of `dialect`, their names with `prefix` before them.
+pub(super) fn read_rows<'a>(
+    dialect: &Dialect,
+    prefix: &'a str,
+    target: &Target<'_>,
+    names: &mut Names,
+    show: &mut Show<'_, 'a>,
+) -> Read {
+    let mut report = Report {
+        dialect: Some(dialect.name.clone()),
+        ..Report::default()
+    };
+    let mut reader = Reader::new(dialect, prefix, target, names);
+    show(&mut |series| reader.take(series));
+    reader.report(&mut report);
+    fold::fold(dialect, reader.rows, reader.contributions, report)
 }
 
 /// What the scan met, in the report's words.
@@ -242,7 +263,7 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
                     used |= self.rows.join(usize::from(join), series.labels);
                 }
                 Use::Cores => used |= self.rows.cores(series.labels),
-                Use::Map { map, rank } => {
+                Use::Map { map, rank, part } => {
                     let rule = &self.dialect.maps[usize::from(map)];
                     if !rule.filter.passes(series.labels) {
                         continue;
@@ -251,7 +272,7 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
                     match self.place(rule, spot, series) {
                         Placed::At { place, pod, core } => {
                             used = true;
-                            let Some(value) = self.value(rule, series) else {
+                            let Some(value) = self.value(rule, part, series) else {
                                 self.missing += 1;
                                 continue;
                             };
@@ -264,6 +285,8 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
                                 core,
                                 item,
                                 value,
+                                part,
+                                moment: if rule.newest { series.value } else { 0.0 },
                             });
                         }
                         Placed::Elsewhere => {}
@@ -345,6 +368,7 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
             core: NONE,
         };
         match rule.scope {
+            ScopeSpec::Serving => at(self.rows.serving_place(series.labels), NONE),
             ScopeSpec::Node => at(self.rows.node_place(spot.host), NONE),
             ScopeSpec::Each => at(self.rows.each_place(spot.host), NONE),
             ScopeSpec::Core => match self.rows.core(series.labels) {
@@ -380,11 +404,14 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
     }
 
     /// The canonical value of a series, unless it says that there is none.
-    fn value(&mut self, rule: &Map, series: &Series<'_, '_>) -> Option<f64> {
+    fn value(&mut self, rule: &Map, part: Part, series: &Series<'_, '_>) -> Option<f64> {
         let raw = match &rule.value_label {
             Some(name) => label(series.labels, name)?.trim().parse().ok()?,
             None => series.value,
         };
+        if part == Part::Count {
+            return (raw.is_finite() && raw >= 0.0).then_some(raw);
+        }
         if !raw.is_finite()
             || self.dialect.missing.has(raw)
             || rule.missing.contains(&raw)

@@ -8,15 +8,24 @@ mod compile;
 pub mod dialect;
 mod emit;
 pub mod exposition;
+mod faults;
 mod fold;
 mod labels;
 mod line;
 pub mod map;
+pub mod promql;
 pub mod rate;
 mod rows;
+pub mod samples;
 mod spec;
+pub mod through;
+#[cfg(test)]
+mod through_tests;
 
 pub use dialect::{Dialect, Dialects, HostRule};
 pub use exposition::{Limits, Series, scan};
 pub use map::{Read, Report, Target, read};
+pub use promql::Matchers;
 pub use rate::Rates;
+pub use samples::Samples;
+pub use through::{Scrape, Ups};

@@ -1,4 +1,5 @@
-//! Rates out of running totals: the difference of two pages over the time between them.
+//! Rates out of running totals: the difference of two pages over the time between them. And means: what came
+//! since the page before over how many came.
 
 use rustc_hash::FxHashMap;
 
@@ -8,15 +9,17 @@ use crate::fleet::signal::{Signal, Signals};
 
 use super::map::Read;
 
-/// A running total whose signal is a rate.
+/// A running total whose signal is a rate or a mean.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Total {
     /// The reading it belongs to, as an index into [`Read::readings`].
     pub reading: usize,
-    /// The rate it makes, in units a second.
+    /// The rate or mean that it makes.
     pub signal: Signal,
     /// The total.
     pub value: f64,
+    /// Of how many, for a mean.
+    pub count: Option<f64>,
 }
 
 /// What a total belongs to, from page to page.
@@ -28,6 +31,7 @@ struct Key {
     index: Option<u32>,
     slice: Option<Name>,
     pod: Option<crate::base::ObjectKey>,
+    model: Option<Name>,
     signal: Signal,
 }
 
@@ -40,8 +44,11 @@ impl Key {
             index: reading.index,
             slice: reading.slice.clone(),
             // A device's totals go on when its holder changes; only copies are told apart by pod.
-            pod: (reading.scope == Scope::PodCopy)
+            pod: matches!(reading.scope, Scope::PodCopy | Scope::Serving)
                 .then(|| reading.pod.clone())
+                .flatten(),
+            model: (reading.scope == Scope::Serving)
+                .then(|| reading.model.clone())
                 .flatten(),
             signal,
         }
@@ -50,12 +57,21 @@ impl Key {
 
 /// The totals of one target's last page.
 #[derive(Debug, Default, Clone)]
-pub struct Rates(FxHashMap<Key, (Moment, f64)>);
+pub struct Rates(FxHashMap<Key, Last>);
+
+/// The last total of a key, with its count where it makes a mean.
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    at: Moment,
+    value: f64,
+    count: f64,
+}
 
 impl Rates {
     /// Adds the rates since the page before to the readings of `read`, which was read at `at`.
     ///
-    /// A total that fell (a restart) gives no rate, nor does the first page, nor one of the same moment.
+    /// A total that fell (a restart) gives no rate, nor does the first page, nor one of the same moment. A mean is
+    /// then of everything there was, and absent where nothing came since the page before.
     pub fn fill(&mut self, at: Moment, read: &mut Read) {
         let mut now = FxHashMap::default();
         for total in &read.totals {
@@ -63,13 +79,26 @@ impl Rates {
                 continue;
             };
             let key = Key::of(reading, total.signal);
-            let mut kept = (at, total.value);
-            if let Some((before, old)) = self.0.get(&key).copied() {
-                let millis = at.since(before).millis();
+            let count = total.count.unwrap_or(0.0);
+            let mut kept = Last {
+                at,
+                value: total.value,
+                count,
+            };
+            if let Some(old) = self.0.get(&key).copied() {
+                let millis = at.since(old.at).millis();
+                let more = total.value - old.value;
                 if millis == 0 {
-                    kept = (before, old);
-                } else if total.value >= old {
-                    let rate = (total.value - old) / (millis as f64 / 1000.0);
+                    kept = old;
+                } else if total.count.is_some() && more >= 0.0 && count >= old.count {
+                    let mean = (count > old.count).then(|| more / (count - old.count));
+                    let others = reading.signals.iter();
+                    reading.signals = others
+                        .filter(|(signal, _)| *signal != total.signal)
+                        .chain(mean.map(|mean| (total.signal, mean)))
+                        .collect();
+                } else if total.count.is_none() && more >= 0.0 {
+                    let rate = more / (millis as f64 / 1000.0);
                     let rates: Signals = [(total.signal, rate)].into_iter().collect();
                     reading.signals = reading.signals.or(&rates);
                 }

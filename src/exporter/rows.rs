@@ -2,7 +2,7 @@
 
 use std::mem::Discriminant;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use crate::base::{Name, Names, ObjectKey};
 
@@ -13,9 +13,14 @@ use super::line::Label;
 use super::map::intern;
 use super::spec::Key;
 
+/// No host has as many devices; a higher index is a mistake, or malice.
+const MOST_DEVICES: u32 = 1024;
+
 /// A device as its rows describe it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Device {
+    /// Tells it apart on its page.
+    pub key: Option<Name>,
     pub host: Option<Name>,
     pub index: Option<u32>,
     pub uuid: Option<Name>,
@@ -39,6 +44,8 @@ pub(super) enum Place {
         id: Name,
         profile: Option<Name>,
     },
+    /// A server of models, by its pod, and which model.
+    Serving(Option<ObjectKey>, Option<Name>),
 }
 
 /// A holder as a row names it.
@@ -62,8 +69,18 @@ pub(super) struct Spot {
     pub ignored: bool,
 }
 
+/// A slice of a device.
+#[derive(Debug)]
+struct Cut {
+    profile: Option<Name>,
+    own_index: Option<u32>,
+    place: u32,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Id {
+    /// What tells devices apart on this page, whether it is a real id or not.
+    Key(Name),
     Uuid(Name),
     Index(Option<Name>, u32),
     Pci(Option<Name>, Name),
@@ -78,10 +95,9 @@ pub(super) struct Rows<'d, 'n> {
     pub devices: Vec<Device>,
     ids: FxHashMap<Id, u32>,
     pub places: Vec<Place>,
-    /// Slices of a device by name and, where each has one, by index of their own.
-    by_slice: FxHashMap<(u32, Name, Option<u32>), u32>,
-    /// Slices of a device by name alone.
-    slice_names: FxHashSet<(u32, Name)>,
+    /// Slices of a device by number, with their profile and, where each has one, an index of their own.
+    by_slice: FxHashMap<(u32, Name), Vec<Cut>>,
+    servings: FxHashMap<(Option<ObjectKey>, Option<Name>), u32>,
     device_places: Vec<u32>,
     hosts: Vec<Option<Name>>,
     host_ids: FxHashMap<Option<Name>, u32>,
@@ -90,10 +106,12 @@ pub(super) struct Rows<'d, 'n> {
     pod_ids: FxHashMap<Pod, u32>,
     /// Who holds which place, as often as rows say so.
     pub holders: FxHashMap<(u32, u32), bool>,
-    /// Identity that holds for the whole page.
-    pub page: Device,
-    /// Cores of a device, when the page says.
-    pub cores_per_device: Option<u32>,
+    /// Identity that holds for all rows of a host, or of a page whose rows name none.
+    hosts_of: FxHashMap<Option<Name>, Device>,
+    /// Hosts that the page's own identity names, where its rows name none: of several none holds.
+    page_hosts: Vec<Name>,
+    /// Cores of a device on each host, when the page says.
+    cores: FxHashMap<Option<Name>, u32>,
     /// Rows that named the exporter's own pod.
     pub own_pod: usize,
     /// Rows whose id was nothing but zeros.
@@ -111,15 +129,16 @@ impl<'d, 'n> Rows<'d, 'n> {
             places: Vec::new(),
             by_slice: FxHashMap::default(),
             device_places: Vec::new(),
-            slice_names: FxHashSet::default(),
+            servings: FxHashMap::default(),
             hosts: Vec::new(),
             host_ids: FxHashMap::default(),
             host_places: FxHashMap::default(),
             pods: Vec::new(),
             pod_ids: FxHashMap::default(),
             holders: FxHashMap::default(),
-            page: Device::default(),
-            cores_per_device: None,
+            hosts_of: FxHashMap::default(),
+            page_hosts: Vec::new(),
+            cores: FxHashMap::default(),
             own_pod: 0,
             zero_ids: 0,
         }
@@ -173,11 +192,24 @@ impl<'d, 'n> Rows<'d, 'n> {
         let join = &self.dialect.joins[join];
         let (row, slice) = self.identity(&join.fields, labels);
         if join.page {
-            let page = std::mem::take(&mut self.page);
-            self.page = fill(page, row);
+            let of = self.host_of(labels);
+            if let (None, Some(host)) = (&of, &row.host)
+                && !self.page_hosts.contains(host)
+            {
+                self.page_hosts.push(host.clone());
+            }
+            let known = self.hosts_of.remove(&of).unwrap_or_default();
+            self.hosts_of.insert(of, fill(known, row));
             return true;
         }
-        self.device(row, slice.is_some()).is_some()
+        let own_index = row.index;
+        let Some(device) = self.device(row, slice.is_some()) else {
+            return false;
+        };
+        if let Some((id, profile)) = slice {
+            self.slice(device, id, profile, own_index);
+        }
+        true
     }
 
     /// Takes the number of cores of a device out of an info metric's labels.
@@ -189,17 +221,69 @@ impl<'d, 'n> Rows<'d, 'n> {
             .and_then(|rule| rule.per_device_label.as_ref())
             .and_then(|name| label(labels, name)?.parse().ok())
             .filter(|count| *count > 0);
-        self.cores_per_device = count.or(self.cores_per_device);
+        if let Some(count) = count {
+            let host = self.host_of(labels);
+            self.cores.insert(host, count);
+        }
         count.is_some()
     }
 
+    /// Cores of a device of this host, where the page or the dialect says.
+    pub fn cores_per_device(&self, host: &Option<Name>) -> Option<u32> {
+        let fixed = || self.dialect.core.as_ref().and_then(|rule| rule.per_device);
+        self.cores.get(host).copied().or_else(fixed)
+    }
+
     /// The core's number on its host.
-    pub fn core(&self, labels: &[Label<'_>]) -> Option<u32> {
+    pub fn core(&mut self, labels: &[Label<'_>]) -> Option<u32> {
         let rule = self.dialect.core.as_ref()?;
+        if let Some((name, of)) = &rule.per_device_by
+            && let Some(value) = label(labels, name)
+            && let Some((_, count)) = of.iter().find(|(known, _)| glob(known, value))
+        {
+            let host = self.host_of(labels);
+            self.cores.entry(host).or_insert(*count);
+        }
         rule.index
             .get(labels, &self.dialect.missing.texts)?
             .parse()
             .ok()
+    }
+
+    /// A device with what holds for all of its host.
+    pub fn completed(&self, device: Device) -> Device {
+        let mut all = self.hosts_of.get(&device.host).cloned().unwrap_or_default();
+        if self.page_hosts.len() > 1 && device.host.is_none() {
+            all.host = None;
+        }
+        fill(device, all)
+    }
+
+    fn host_of(&mut self, labels: &[Label<'_>]) -> Option<Name> {
+        let absent = &self.dialect.missing.texts;
+        intern(self.names, self.dialect.fields.host.get(labels, absent))
+    }
+
+    /// The place of the server of models that a row is about: the pod that it names, else the page's own.
+    pub fn serving_place(&mut self, labels: &[Label<'_>]) -> u32 {
+        let absent = &self.dialect.missing.texts;
+        let served = self.dialect.served.as_ref();
+        let model = served.and_then(|field| field.get(labels, absent));
+        let model = intern(self.names, model);
+        let named = self
+            .named_pod(labels)
+            .map(|(namespace, name, ..)| ObjectKey {
+                namespace: self.names.intern(namespace),
+                name: self.names.intern(name),
+            });
+        let pod = named.or_else(|| self.own.clone());
+        let key = (pod, model);
+        if let Some(known) = self.servings.get(&key) {
+            return *known;
+        }
+        let place = self.add(Place::Serving(key.0.clone(), key.1.clone()));
+        self.servings.insert(key, place);
+        place
     }
 
     /// Notes that `pod` holds `place`.
@@ -251,22 +335,42 @@ impl<'d, 'n> Rows<'d, 'n> {
             .as_ref()
             .is_some_and(|rule| !rule.parent.is_empty());
         let own_index = own_index.filter(|_| apart);
-        let key = (device, id.clone(), own_index);
-        if let Some(known) = self.by_slice.get(&key) {
-            return *known;
-        }
-        let first = self.slice_names.insert((device, id.clone()));
-        let called = match own_index {
-            Some(index) if !first => self.names.intern(&format!("{id}.{index}")),
-            _ => id,
+        let known = self.by_slice.entry((device, id.clone())).or_default();
+        let first = known.is_empty();
+        let same = known.iter_mut().find(|cut| {
+            cut.own_index == own_index
+                && (cut.profile == profile || cut.profile.is_none() || profile.is_none())
+        });
+        let mut called = match &profile {
+            Some(profile) => self.names.intern(&format!("{profile}-{id}")),
+            None => id.clone(),
         };
-        let place = self.add(Place::Slice {
+        if let Some(cut) = same {
+            // An info metric may be the only one that knows the profile.
+            if cut.profile.is_none() && profile.is_some() {
+                cut.profile.clone_from(&profile);
+                self.places[cut.place as usize] = Place::Slice {
+                    device,
+                    id: called,
+                    profile,
+                };
+            }
+            return cut.place;
+        }
+        if let (Some(index), false) = (own_index, first) {
+            called = self.names.intern(&format!("{called}.{index}"));
+        }
+        let place = self.places.len() as u32;
+        known.push(Cut {
+            profile: profile.clone(),
+            own_index,
+            place,
+        });
+        self.add(Place::Slice {
             device,
             id: called,
             profile,
-        });
-        self.by_slice.insert(key, place);
-        place
+        })
     }
 
     fn host_place(&mut self, host: u32, make: fn(Option<Name>) -> Place) -> u32 {
@@ -312,11 +416,13 @@ impl<'d, 'n> Rows<'d, 'n> {
         let serial = real(fields.serial.get(labels, absent), &mut 0);
         let names = &mut *self.names;
         let row = Device {
+            key: intern(names, fields.key.get(labels, absent)),
             host: intern(names, fields.host.get(labels, absent)),
             index: fields
                 .index
                 .get(labels, absent)
-                .and_then(|text| text.parse().ok()),
+                .and_then(|text| text.parse().ok())
+                .filter(|index| *index < MOST_DEVICES),
             uuid: uuid.map(|uuid| names.intern(&uuid)),
             serial: serial.map(|serial| names.intern(&serial)),
             pci: intern(names, fields.pci.get(labels, absent)),
@@ -329,11 +435,7 @@ impl<'d, 'n> Rows<'d, 'n> {
             }
             let id = rule.id.get(labels, absent)?;
             let profile = rule.profile.get(labels, absent);
-            let called = match &profile {
-                Some(profile) => names.intern(&format!("{profile}-{id}")),
-                None => names.intern(&id),
-            };
-            Some((called, intern(names, profile)))
+            Some((names.intern(&id), intern(names, profile)))
         });
         (row, slice)
     }
@@ -375,6 +477,8 @@ impl<'d, 'n> Rows<'d, 'n> {
             }
             None => all.into_iter().flatten().take(1).collect(),
         };
+        let keys = row.key.clone().map(Id::Key);
+        let known_by: Vec<Id> = keys.into_iter().chain(known_by).collect();
         let found = known_by
             .iter()
             .filter_map(|id| self.ids.get(id).copied())
@@ -413,17 +517,9 @@ impl<'d, 'n> Rows<'d, 'n> {
     /// Who the row says holds the device; [`NONE`] when it says nothing that can be trusted.
     fn pod(&mut self, labels: &[Label<'_>]) -> u32 {
         let rule = &self.dialect.pod;
-        let absent = &self.dialect.missing.texts;
-        let known = |name: &str| {
-            label(labels, name).filter(|value| !absent.iter().any(|word| word == value))
-        };
-        let Some(set) = rule.labels.iter().find(|set| known(&set.pod).is_some()) else {
+        let Some((namespace, name, container, exported)) = self.named_pod(labels) else {
             return NONE;
         };
-        let (Some(name), Some(namespace)) = (known(&set.pod), known(&set.namespace)) else {
-            return NONE;
-        };
-        let container = set.container.as_ref().and_then(|name| known(name));
         let key = ObjectKey {
             namespace: self.names.intern(namespace),
             name: self.names.intern(name),
@@ -440,7 +536,7 @@ impl<'d, 'n> Rows<'d, 'n> {
         let pod = Pod {
             key,
             container: container.map(|container| self.names.intern(container)),
-            exported: set.pod.starts_with("exported_"),
+            exported,
         };
         if let Some(known) = self.pod_ids.get(&pod) {
             return *known;
@@ -450,11 +546,33 @@ impl<'d, 'n> Rows<'d, 'n> {
         self.pod_ids.insert(pod, id);
         id
     }
+
+    /// Namespace, name and container that the row's labels give, and whether Prometheus had moved them aside.
+    fn named_pod<'l>(
+        &self,
+        labels: &'l [Label<'_>],
+    ) -> Option<(&'l str, &'l str, Option<&'l str>, bool)> {
+        let absent = &self.dialect.missing.texts;
+        let known = |name: &str| {
+            label(labels, name).filter(|value| !absent.iter().any(|word| word == value))
+        };
+        let rules = &self.dialect.pod.labels;
+        let set = rules.iter().find(|set| known(&set.pod).is_some())?;
+        let container = set.container.as_ref().and_then(|name| known(name));
+        let exported = set.pod.starts_with("exported_");
+        Some((
+            known(&set.namespace)?,
+            known(&set.pod)?,
+            container,
+            exported,
+        ))
+    }
 }
 
 /// `known`, with what `more` says where it is silent.
-pub(super) fn fill(known: Device, more: Device) -> Device {
+fn fill(known: Device, more: Device) -> Device {
     Device {
+        key: known.key.or(more.key),
         host: known.host.or(more.host),
         index: known.index.or(more.index),
         uuid: known.uuid.or(more.uuid),

@@ -1,14 +1,15 @@
-//! The TOML form of a dialect, as `config/exporters/*.toml` spells it, and its errors with file and line.
+//! The TOML form of a dialect, as `config/exporters/*.toml` spells it.
 //!
 //! Every key is documented here; `dialect.rs` checks the values and compiles them.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::Range;
 
 use serde::Deserialize;
 use serde::de::{MapAccess, Visitor, value::MapAccessDeserializer};
 use toml::Spanned;
+
+pub(super) use super::faults::{Faults, nearest, parse};
 
 /// A whole dialect file.
 #[derive(Deserialize, Debug)]
@@ -54,6 +55,7 @@ pub(super) struct Spec {
     pub device: FieldsSpec,
     pub slice: Option<SliceSpec>,
     pub core: Option<CoreSpec>,
+    pub serving: Option<ServingSpec>,
     #[serde(default)]
     pub pod: PodSpec,
     pub sizes: Option<SizesSpec>,
@@ -107,6 +109,10 @@ pub(super) struct DiscoverySpec {
     /// Names of container ports in order of preference.
     #[serde(default)]
     pub port_names: Vec<String>,
+    /// Images of containers, `*` for any text; a pod that runs one of them serves the page. For servers that have
+    /// no label of their own.
+    #[serde(default)]
+    pub images: Vec<String>,
     /// Path of the page.
     pub path: Option<String>,
     /// `http` or `https`.
@@ -146,6 +152,9 @@ pub(super) struct RowsSpec {
 #[derive(Deserialize, Debug, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FieldsSpec {
+    /// Tells devices apart within one page, where that label may hold no real id (zeros, say).
+    #[serde(default)]
+    pub key: Vec<Spanned<SourceSpec>>,
     #[serde(default)]
     pub host: Vec<Spanned<SourceSpec>>,
     #[serde(default)]
@@ -228,6 +237,27 @@ pub(super) struct CoreSpec {
     pub per_device_from: Option<String>,
     /// That label.
     pub per_device_label: Option<String>,
+    /// Cores of a device by another label of the rows, where no metric says.
+    pub per_device_by: Option<CoresBySpec>,
+}
+
+/// `per_device_by = { label, of }`.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CoresBySpec {
+    /// The label.
+    pub label: String,
+    /// Its values (`*` for any text), with the number of cores that a device has.
+    pub of: BTreeMap<String, u32>,
+}
+
+/// A server of models, where values are about it rather than about a device.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ServingSpec {
+    /// The model that a row is about; rows of each model are told apart.
+    #[serde(default)]
+    pub model: Vec<Spanned<SourceSpec>>,
 }
 
 /// Who holds the device.
@@ -299,6 +329,9 @@ pub(super) struct MapSpec {
     pub to: Spanned<String>,
     /// Metric names.
     pub from: Spanned<Vec<String>>,
+    /// For a `kind = "mean"` whose names are no histograms: the counts that divide each of the names.
+    #[serde(default)]
+    pub count: Vec<String>,
     /// The names are parts of one whole: they share a rank and are reduced together.
     #[serde(default)]
     pub together: bool,
@@ -341,6 +374,9 @@ pub(super) struct MapSpec {
     pub values: BTreeMap<String, f64>,
     /// The value is this label's, not the series'.
     pub value_label: Option<String>,
+    /// The series' own value is a moment: of several rows the one of the highest counts. Goes with `value_label`.
+    #[serde(default)]
+    pub newest: bool,
 }
 
 /// A number or `"by-size"`.
@@ -363,6 +399,9 @@ pub(super) enum KindSpec {
     Window,
     /// Already a rate.
     Rate,
+    /// The mean of a histogram (its `_sum` over its `_count`), or of a total over `count`: of what came since the
+    /// page before, and of all on the first page.
+    Mean,
 }
 
 /// `scope = …`.
@@ -384,6 +423,8 @@ pub(super) enum ScopeSpec {
     Pod,
     /// Every device of the page.
     Each,
+    /// The server of models that the page is of; needs `[serving]`.
+    Serving,
 }
 
 /// `reduce = …`.
@@ -460,6 +501,7 @@ pub(super) struct SourceSpec {
     pub strip: Option<String>,
     pub prefix: Option<String>,
     pub lower: bool,
+    pub add: Option<i64>,
     pub filter: BTreeMap<String, Many>,
 }
 
@@ -478,6 +520,8 @@ struct LongSource {
     /// In lower case.
     #[serde(default)]
     lower: bool,
+    /// Added to the number that it then is; what is no number is no value.
+    add: Option<i64>,
     /// Only on rows with these labels.
     #[serde(default, rename = "where")]
     filter: BTreeMap<String, Many>,
@@ -489,7 +533,7 @@ impl<'de> Deserialize<'de> for SourceSpec {
         impl<'de> Visitor<'de> for Either {
             type Value = SourceSpec;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a label's name, or { label, regex, strip, prefix, lower, where }")
+                f.write_str("a label's name, or { label, regex, strip, prefix, lower, add, where }")
             }
             fn visit_str<E>(self, label: &str) -> Result<SourceSpec, E> {
                 Ok(SourceSpec {
@@ -505,64 +549,11 @@ impl<'de> Deserialize<'de> for SourceSpec {
                     strip: long.strip,
                     prefix: long.prefix,
                     lower: long.lower,
+                    add: long.add,
                     filter: long.filter,
                 })
             }
         }
         from.deserialize_any(Either)
     }
-}
-
-/// Errors of one file, each with its line.
-pub(super) struct Faults<'a> {
-    pub file: &'a str,
-    pub text: &'a str,
-    pub found: Vec<String>,
-}
-
-impl Faults<'_> {
-    /// Notes what is wrong at `span`.
-    pub fn at(&mut self, span: Range<usize>, what: impl fmt::Display) {
-        let line = 1 + self.text.as_bytes()[..span.start.min(self.text.len())]
-            .iter()
-            .filter(|byte| **byte == b'\n')
-            .count();
-        self.found.push(format!("{}:{line}: {what}", self.file));
-    }
-
-    /// Notes what is wrong with the file as a whole.
-    pub fn whole(&mut self, what: impl fmt::Display) {
-        self.found.push(format!("{}: {what}", self.file));
-    }
-}
-
-/// Reads a file; an error names the line and, for a misspelt word, the nearest valid one.
-pub(super) fn parse(faults: &mut Faults<'_>) -> Option<Spec> {
-    match toml::from_str::<Spec>(faults.text) {
-        Ok(spec) => Some(spec),
-        Err(error) => {
-            let message = error.message().replace('\n', " ");
-            let mut words = message.split('`').skip(1).step_by(2);
-            let hint = match (message.starts_with("unknown "), words.next()) {
-                (true, Some(wrong)) => nearest(wrong, words)
-                    .map(|near| format!("; did you mean `{near}`?"))
-                    .unwrap_or_default(),
-                _ => String::new(),
-            };
-            match error.span() {
-                Some(span) => faults.at(span, format!("{message}{hint}")),
-                None => faults.whole(format!("{message}{hint}")),
-            }
-            None
-        }
-    }
-}
-
-/// The word of `known` nearest to `wrong`, when any is near enough to be meant.
-pub(super) fn nearest<'k>(wrong: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
-    known
-        .map(|word| (strsim::jaro_winkler(wrong, word), word))
-        .filter(|(likeness, _)| *likeness > 0.7)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, word)| word)
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::base::{Moment, Name, ObjectKey};
 
+use super::budget::Budget;
 use super::device::{Device, Pod};
 use super::finding::Finding;
 use super::job::{Job, JobKey};
@@ -12,6 +13,7 @@ use super::node::Node;
 use super::observe::{Lost, SourceHealth, Table};
 use super::policy::Policy;
 use super::pool::{DeviceCounts, Pool};
+use super::queue::{Flavor, PriorityClass, Queue, QueueKey, Topology};
 
 /// How much is known of a table.
 #[derive(Clone, PartialEq, Debug)]
@@ -48,6 +50,16 @@ pub struct Fleet {
     pub pools: Arc<[Pool]>,
     /// Jobs that ask for devices, by namespace, name, kind.
     pub jobs: Arc<[Arc<Job>]>,
+    /// Queues and cohorts, by system, kind and name.
+    pub queues: Arc<[Arc<Queue>]>,
+    /// Flavors by name.
+    pub flavors: Arc<[Arc<Flavor>]>,
+    /// Topologies by name.
+    pub topologies: Arc<[Arc<Topology>]>,
+    /// Disruption budgets by namespace and name.
+    pub budgets: Arc<[Arc<Budget>]>,
+    /// Priority classes by kind and name.
+    pub priority_classes: Arc<[Arc<PriorityClass>]>,
     /// Findings, worst first.
     pub findings: Arc<[Finding]>,
     /// Sources by name.
@@ -68,6 +80,11 @@ impl Fleet {
             nodes: Arc::from([]),
             pools: Arc::from([]),
             jobs: Arc::from([]),
+            queues: Arc::from([]),
+            flavors: Arc::from([]),
+            topologies: Arc::from([]),
+            budgets: Arc::from([]),
+            priority_classes: Arc::from([]),
             findings: Arc::from([]),
             sources: Arc::from([]),
             known: Arc::new(
@@ -94,6 +111,14 @@ impl Fleet {
             .binary_search_by(|job| job.id.cmp(id))
             .ok()
             .map(|at| &self.jobs[at])
+    }
+
+    /// The queue or cohort of this key.
+    pub fn queue(&self, key: &QueueKey) -> Option<&Arc<Queue>> {
+        self.queues
+            .binary_search_by(|queue| queue.key.cmp(key))
+            .ok()
+            .map(|at| &self.queues[at])
     }
 
     /// The pool of this name.

@@ -2,11 +2,15 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::base::{Moment, Name, ObjectKey};
 
+use super::admission::Admission;
 use super::device::{Pod, TeamSource};
 use super::observe::{Failure, Labels, OwnerRef, Resources};
+use super::queue::QueueSystem;
+use super::siting::PodSet;
 
 /// Kind, namespace and name of a job. Orders by namespace, name, kind.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -86,13 +90,15 @@ pub struct Job {
     pub uid: Name,
     /// Owner chain from the pods upward, the job itself last: `Job clip-l-w-0`, `JobSet clip-l`.
     pub chain: Box<[OwnerRef]>,
-    /// Queue.
+    /// The queue that it waits in or draws from: the one behind its door, where that is known.
     pub queue: Option<Name>,
+    /// Whose queue that is.
+    pub queue_system: QueueSystem,
     /// Team.
     pub team: Name,
     /// Which rule named the team.
     pub team_source: TeamSource,
-    /// Priority of its pods.
+    /// Priority: what orders it in its queue, else that of its pods.
     pub priority: Option<i32>,
     /// State.
     pub state: JobState,
@@ -130,9 +136,56 @@ pub struct Job {
     pub idle_devices: u32,
     /// What one pod of it asks for and where it may go, while it has no pods to tell.
     pub wish: Option<Arc<(Resources, Labels)>>,
+    /// Its pods, set by set: what it asks for as a whole, whether they exist or not.
+    pub pod_sets: Arc<[PodSet]>,
+    /// Where it stands with its queueing system; `None` when no such system knows it.
+    pub admission: Option<Arc<Admission>>,
+    /// How long its owner says it runs (`stokehold.dev/runtime-estimate`).
+    pub estimate: Option<Duration>,
+    /// How long it may run at most.
+    pub time_limit: Option<Duration>,
+    /// When it last saved its state (`stokehold.dev/last-checkpoint`).
+    pub last_checkpoint: Option<Moment>,
 }
 
 impl Job {
+    /// A job of which nothing but its name is known.
+    pub fn unknown(id: JobKey) -> Self {
+        Self {
+            uid: Name::default(),
+            chain: Box::default(),
+            queue: None,
+            queue_system: QueueSystem::None,
+            team: id.key.namespace.clone(),
+            team_source: TeamSource::Namespace,
+            priority: None,
+            state: JobState::Waiting,
+            devices_requested: 0,
+            devices_allocated: 0,
+            class: None,
+            pools: Box::default(),
+            gang: None,
+            created: Moment::default(),
+            waiting_since: None,
+            started: None,
+            finished: None,
+            reason_code: None,
+            reason: Name::default(),
+            failure: None,
+            pods: Box::default(),
+            places: Box::default(),
+            util: None,
+            idle_devices: 0,
+            wish: None,
+            pod_sets: Arc::from([]),
+            admission: None,
+            estimate: None,
+            time_limit: None,
+            last_checkpoint: None,
+            id,
+        }
+    }
+
     /// Namespace.
     pub fn namespace(&self) -> &Name {
         &self.id.key.namespace

@@ -1,6 +1,8 @@
 //! The fleet model: what there is, who holds it, what it reads. The ledger is its only mutator.
 
 pub mod accelerator;
+pub mod admission;
+pub mod budget;
 pub mod checks;
 pub mod device;
 pub mod finding;
@@ -17,8 +19,11 @@ pub mod node;
 pub mod observe;
 pub mod policy;
 pub mod pool;
+pub mod queue;
 pub mod reading;
 pub mod signal;
+pub mod siting;
+pub mod tables;
 pub mod thresholds;
 pub mod xid;
 

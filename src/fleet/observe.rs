@@ -1,61 +1,16 @@
 //! Observations: the only things that change a fleet. Sources emit them; the ledger folds them.
 
+use std::sync::Arc;
+
 use crate::base::{Moment, Name, ObjectKey};
 
+use super::admission::GroupSeen;
+use super::budget::Budget;
+use super::queue::{Door, Flavor, PriorityClass, Queue, Topology};
 use super::reading::Page;
+use super::siting::{PodSet, Siting};
 
-/// The kinds of object that a source lists as a whole, so that a relist can sweep what has gone.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Table {
-    /// Nodes.
-    Nodes,
-    /// Pods.
-    Pods,
-    /// Namespaces (for the labels that name a team).
-    Namespaces,
-    /// ReplicaSets: links of an owner chain.
-    ReplicaSets,
-    /// Deployments.
-    Deployments,
-    /// StatefulSets.
-    StatefulSets,
-    /// DaemonSets: links of an owner chain.
-    DaemonSets,
-    /// batch/v1 Jobs.
-    Jobs,
-    /// JobSets.
-    JobSets,
-}
-
-impl Table {
-    /// Every table, in display order.
-    pub const ALL: &'static [Self] = &[
-        Self::Nodes,
-        Self::Pods,
-        Self::Namespaces,
-        Self::ReplicaSets,
-        Self::Deployments,
-        Self::StatefulSets,
-        Self::DaemonSets,
-        Self::Jobs,
-        Self::JobSets,
-    ];
-
-    /// The plural resource name in the API.
-    pub const fn plural(self) -> &'static str {
-        match self {
-            Self::Nodes => "nodes",
-            Self::Pods => "pods",
-            Self::Namespaces => "namespaces",
-            Self::ReplicaSets => "replicasets",
-            Self::Deployments => "deployments",
-            Self::StatefulSets => "statefulsets",
-            Self::DaemonSets => "daemonsets",
-            Self::Jobs => "jobs",
-            Self::JobSets => "jobsets",
-        }
-    }
-}
+pub use super::tables::Table;
 
 /// One thing that a source saw.
 #[derive(Clone, Debug)]
@@ -78,7 +33,23 @@ pub enum Observation {
     Workload(Box<WorkloadSeen>),
     /// A namespace and its labels as they are now.
     Namespace(Name, Labels),
-    /// An object has gone; the key's namespace is empty for nodes and namespaces.
+    /// What a queueing system or a gang scheduler keeps of a job, as it is now.
+    Group(Box<GroupSeen>),
+    /// A queue or a cohort of this table as it is now, without its doors.
+    Queue(Table, Box<Queue>),
+    /// A door to a queue as it is now.
+    Door(Box<Door>),
+    /// A flavor as it is now.
+    Flavor(Box<Flavor>),
+    /// A topology as it is now.
+    Topology(Box<Topology>),
+    /// A disruption budget as it is now.
+    Budget(Box<Budget>),
+    /// A priority class as it is now.
+    Priority(Box<PriorityClass>),
+    /// The order in which a queue's pending work stands now: all of it.
+    Pending(Box<Pending>),
+    /// An object has gone; the key's namespace is empty for whatever lives in none.
     Gone(Table, ObjectKey),
     /// One page of readings.
     Page(Box<Page>),
@@ -88,6 +59,15 @@ pub enum Observation {
     SourceGone(Name),
     /// The server's clock minus this machine's, in milliseconds.
     Skew(i64),
+}
+
+/// The order of a queue's pending work, as its system tells it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Pending {
+    /// The queue.
+    pub queue: Name,
+    /// Workload, its place in the queue and its place at its door, from 0.
+    pub rows: Vec<(ObjectKey, u32, u32)>,
 }
 
 /// Why a table's source is lost.
@@ -111,7 +91,7 @@ pub struct Lost {
 }
 
 /// Labels or annotations, sorted by key.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Labels(Box<[(Name, Name)]>);
 
 impl Labels {
@@ -155,7 +135,7 @@ impl FromIterator<(Name, Name)> for Labels {
 }
 
 /// Amounts of what a node has or a pod asks for.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Resources {
     /// CPU in thousandths of a core.
     pub cpu_milli: i64,
@@ -328,6 +308,8 @@ pub struct PodSeen {
     pub unschedulable: Option<(Name, Name)>,
     /// Node selector.
     pub node_selector: Labels,
+    /// Where else it may go, and what holds it back; `None` when it says nothing of the kind.
+    pub siting: Option<Arc<Siting>>,
     /// Why it failed or restarts.
     pub failure: Option<Failure>,
     /// Devices that the API says it holds.
@@ -381,6 +363,10 @@ pub struct WorkloadSeen {
     pub outcome: Option<bool>,
     /// Pods that failed.
     pub failed_pods: u32,
+    /// Its pods, set by set; none when it does not say.
+    pub pod_sets: Arc<[PodSet]>,
+    /// How long it may run at most, seconds.
+    pub time_limit: Option<u64>,
 }
 
 /// How fresh a source is.

@@ -15,6 +15,8 @@ pub enum Scope {
     Slice,
     /// One pod's copy of a shared device's row; never summed.
     PodCopy,
+    /// A server of models in a pod: requests rather than devices. `model` is the model that it serves.
+    Serving,
 }
 
 /// One row of canonical facts out of one page.
@@ -34,7 +36,7 @@ pub struct Reading {
     pub serial: Option<Name>,
     /// PCI address.
     pub pci: Option<Name>,
-    /// Product name as the exporter prints it.
+    /// Product name as the exporter prints it; of a server of models, the model that it serves.
     pub model: Option<Name>,
     /// Driver version.
     pub driver: Option<Name>,

@@ -2,7 +2,7 @@
 
 macro_rules! signals {
     ($($(#[$doc:meta])* $variant:ident = $name:literal, $kind:ident;)*) => {
-        /// A canonical measurement of a device, slice or node. Units are in the name; ratios are 0 to 1.
+        /// A canonical measurement of a device, slice, node or model server. Units are in the name; ratios are 0 to 1.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[repr(u8)]
         pub enum Signal { $($(#[$doc])* $variant,)* }
@@ -118,6 +118,30 @@ signals! {
     Health = "health", Gauge;
     /// What NVML recommends: 0 none, 1 reset, 2 reboot, 3 drain P2P, 4 drain and reset.
     RecoveryAction = "recovery_action", Gauge;
+    /// Requests that a model server works on.
+    RequestsRunning = "requests_running", Gauge;
+    /// Requests that wait in a model server's queue.
+    RequestsWaiting = "requests_waiting", Gauge;
+    /// Share of a model server's key-value cache in use, 0 to 1.
+    KvCache = "kv_cache_ratio", Gauge;
+    /// Mean time from a request to its first token, seconds.
+    Ttft = "ttft_seconds", Gauge;
+    /// Mean time between two tokens of an answer, seconds.
+    Itl = "itl_seconds", Gauge;
+    /// Mean time that a request waits before it is worked on, seconds.
+    QueueTime = "queue_seconds", Gauge;
+    /// Mean time from a request to the end of its answer, seconds.
+    E2e = "e2e_seconds", Gauge;
+    /// Requests answered since the server started.
+    RequestsDone = "requests_total", Counter;
+    /// Requests that failed since the server started.
+    RequestsFailed = "requests_failed_total", Counter;
+    /// Tokens of prompts read since the server started.
+    PromptTokens = "prompt_tokens_total", Counter;
+    /// Tokens generated since the server started.
+    GeneratedTokens = "generation_tokens_total", Counter;
+    /// Requests put back into the queue for want of cache since the server started.
+    Preemptions = "preemptions_total", Counter;
     /// Accelerators that a node says it has.
     DeviceCount = "device_count", Gauge;
 }

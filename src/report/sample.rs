@@ -28,7 +28,6 @@ pub fn hostile() -> &'static str {
 
 fn job(of: &Arc<Pod>, state: JobState, requested: u32, allocated: u32) -> Arc<Job> {
     Arc::new(Job {
-        id: of.job.clone(),
         uid: Name::new("u-1"),
         chain: Box::default(),
         queue: of.queue.clone(),
@@ -57,7 +56,7 @@ fn job(of: &Arc<Pod>, state: JobState, requested: u32, allocated: u32) -> Arc<Jo
         places: Box::default(),
         util: Some(0.5),
         idle_devices: 1,
-        wish: None,
+        ..Job::unknown(of.job.clone())
     })
 }
 

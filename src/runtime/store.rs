@@ -1,4 +1,5 @@
-//! The store loop: the one owner of the ledger. Observations come in, facts go out, at most ten a second.
+//! The store loop: the one owner of the ledger. Observations come in, facts go out: at most ten a second while
+//! the first lists come, then as often as costs little.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,6 +113,18 @@ impl Store {
     }
 }
 
+/// How long to wait after a picture that took `cost` to make. While the first lists come, at most a fifth of the
+/// time goes into pictures; later, when readings trickle in all the time, a fortieth, but a change is never held
+/// back for longer than a second by it.
+fn pause(cost: Duration, complete: bool) -> Duration {
+    let first = SPACING.max(cost * 4);
+    if complete {
+        (cost * 40).clamp(first, first.max(Duration::from_secs(1)))
+    } else {
+        first
+    }
+}
+
 /// True at first, after `spacing`, and when the clock went back.
 fn due(last: Option<Moment>, at: Moment, spacing: Duration) -> bool {
     last.is_none_or(|last| at < last || at.since(last) >= spacing.into())
@@ -128,7 +141,6 @@ pub async fn run(
     let mut batches: Vec<Vec<Observation>> = Vec::new();
     let mut dirty = false;
     let mut last = Instant::now();
-    // A fleet that is costly to publish is published less often: never more than a fifth of the time.
     let mut spacing = SPACING;
     loop {
         let next = if dirty { last + spacing } else { last + TICK };
@@ -150,9 +162,25 @@ pub async fn run(
         let facts = tokio::task::block_in_place(|| store.publish(clock.now()));
         dirty = false;
         last = Instant::now();
-        spacing = SPACING.max((last - begun) * 4);
+        spacing = pause(last - begun, facts.fleet.is_complete());
         if out.send(Some(Arc::new(facts))).is_err() {
             break;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_costly_fleet_is_shown_less_often_but_never_held_back_for_long() {
+        let ms = Duration::from_millis;
+        assert_eq!(pause(ms(1), true), ms(100));
+        assert_eq!(pause(ms(8), true), ms(320));
+        assert_eq!(pause(ms(8), false), ms(100));
+        assert_eq!(pause(ms(100), true), ms(1_000));
+        assert_eq!(pause(ms(100), false), ms(400));
+        assert_eq!(pause(ms(500), true), ms(2_000));
     }
 }

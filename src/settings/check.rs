@@ -39,6 +39,7 @@ impl Settings {
                 .map(Path::to_path_buf)
         };
         let bases = [
+            base("journal_dir"),
             base("log_file"),
             base("alerts_file"),
             base("keys_file"),
@@ -55,6 +56,7 @@ impl Settings {
             }
         };
         let single = [
+            &mut self.journal_dir,
             &mut self.log_file,
             &mut self.alerts_file,
             &mut self.keys_file,

@@ -13,6 +13,7 @@ use super::types::{RawSettings, Settings};
 
 /// Keys that have no default; all are texts. The test of the defaults' comments holds this list to the file.
 pub(super) const WITHOUT_DEFAULT: &[&str] = &[
+    "journal_dir",
     "log_file",
     "alerts_file",
     "keys_file",
@@ -173,7 +174,7 @@ impl Merge {
                     place: place.to_owned(),
                     line: None,
                 };
-                self.values.0.insert(path, (value, origin));
+                lay(&mut self.values, &path, value, origin);
             }
             Err(message) => self.faults.push(Fault::new(place, key, message)),
         }
@@ -198,6 +199,19 @@ impl Merge {
         } else {
             Err(faults)
         }
+    }
+}
+
+/// Lays a value over what is there. What the machine's file forbids, no later layer of somebody else allows.
+fn lay(values: &mut Origins, path: &[String], value: Value, origin: Origin) {
+    let machines = |layer| matches!(layer, Layer::Machine | Layer::MachineContext);
+    let forbidden = path == ["forbid_write"]
+        && values
+            .0
+            .get(path)
+            .is_some_and(|(value, by)| *value == Value::Boolean(true) && machines(by.layer));
+    if !forbidden || machines(origin.layer) {
+        values.0.insert(path.to_vec(), (value, origin));
     }
 }
 
@@ -257,7 +271,7 @@ impl Walk<'_> {
                         place: self.place.to_owned(),
                         line: Some(line_of(self.text, key.span().start)),
                     };
-                    self.into.0.insert(path.clone(), (value.clone(), origin));
+                    lay(self.into, path, value.clone(), origin);
                 }
             }
             path.pop();

@@ -421,3 +421,39 @@ fn texts_at_fault_are_named_together() {
         );
     }
 }
+
+#[test]
+fn what_the_machine_forbids_nobody_else_allows() {
+    let file = |layer, text: &str| Text {
+        layer,
+        path: format!("/{layer:?}.toml"),
+        text: text.into(),
+    };
+    let mut inputs = Inputs {
+        files: vec![
+            file(Layer::Machine, "forbid_write = true\n"),
+            file(
+                Layer::User,
+                "forbid_write = false\n[context.\"prod\"]\nforbid_write = false\n",
+            ),
+        ],
+        context: Some("prod".into()),
+        variables: vec![("STOKEHOLD_FORBID_WRITE".into(), "false".into())],
+        flags: vec![("--forbid".into(), "forbid_write".into(), "false".into())],
+        ..Inputs::default()
+    };
+    let settings = load(&inputs).expect("is right");
+    assert!(settings.forbid_write);
+    let origin = settings.origins.of("forbid_write").expect("is set");
+    assert_eq!(origin.to_string(), "/Machine.toml:1");
+    // The machine's own file may make an exception for a context.
+    inputs.files[0].text = "forbid_write = true\n[context.\"prod\"]\nforbid_write = false\n".into();
+    assert!(!load(&inputs).expect("is right").forbid_write);
+    // What a user forbids themselves, they allow themselves.
+    inputs.files[0].text = String::new();
+    inputs.files[1].text = "forbid_write = true\n".into();
+    assert!(!load(&inputs).expect("is right").forbid_write);
+    inputs.variables.clear();
+    inputs.flags.clear();
+    assert!(load(&inputs).expect("is right").forbid_write);
+}

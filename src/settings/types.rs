@@ -48,6 +48,10 @@ section! {
         mouse: bool,
         /// Whether writing to clusters is allowed.
         write: bool,
+        /// Forbids writing, whatever `write` says. What the machine's file forbids, nobody else allows.
+        forbid_write: bool,
+        /// Where the journal of changes is kept; the platform's place for state when absent.
+        journal_dir: Option<PathBuf>,
         /// Where to log; nowhere when absent.
         log_file: Option<PathBuf>,
         /// Alert thresholds of the user's own.

@@ -155,6 +155,9 @@ impl Shared {
             Credential::default()
         };
         let mut config = resolved.config.clone();
+        // The library's own policy repeats a 429, 503 or 504 up to fifteen times below the layer that counts: a
+        // page of a hung exporter would be sixteen requests. Whoever asks decides when to ask again.
+        config.default_retry = false;
         let has_identity = credential.identity.is_some();
         if let Some((certificate, key)) = credential.identity {
             let encode = |pem: String| base64::engine::general_purpose::STANDARD.encode(pem);

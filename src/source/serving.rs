@@ -65,7 +65,8 @@ impl Serving {
                     .namespaces
                     .iter()
                     .any(|name| **name == *pod.meta.namespace);
-            here && discovery.matches(|key| pod.meta.labels.get(key).map(|value| &**value))
+            here && (discovery.matches(|key| pod.meta.labels.get(key).map(|value| &**value))
+                || pod.images().any(|image| discovery.runs(image)))
         })
     }
 

@@ -146,6 +146,8 @@ fn job(names: &mut Names, at: u32) -> Observation {
         finished: None,
         outcome: None,
         failed_pods: 0,
+        pod_sets: Arc::from([]),
+        time_limit: None,
     }))
 }
 

@@ -350,3 +350,31 @@ async fn a_server_that_says_nothing_is_known_by_it() {
     let error = version(&choice).await.expect_err("refused");
     assert!(error.contains("nothing listens"), "{error}");
 }
+
+#[tokio::test]
+async fn a_busy_server_is_asked_once_and_whoever_asked_decides_when_again() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let asked = Arc::new(AtomicI64::new(0));
+    let count = Arc::clone(&asked);
+    tokio::spawn(async move {
+        while let Ok((mut socket, _)) = listener.accept().await {
+            let count = Arc::clone(&count);
+            tokio::spawn(async move {
+                let mut buffer = [0; 4096];
+                while socket.read(&mut buffer).await.is_ok_and(|read| read > 0) {
+                    count.fetch_add(1, Ordering::SeqCst);
+                    let busy = "HTTP/1.1 503 Service Unavailable\r\nretry-after: 0\r\ncontent-length: 0\r\n\r\n";
+                    if socket.write_all(busy.as_bytes()).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let choice = write_config(folder.path(), port, "    token: t");
+    assert!(version(&choice).await.is_err());
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+}

@@ -2,13 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
+use crate::base::time::parse_span;
 use crate::base::{Moment, Name};
+use crate::fleet::admission::GroupSeen;
 use crate::fleet::device::Pod;
 use crate::fleet::job::{Gang, Job, JobKey, JobState, Place};
-use crate::fleet::observe::{Failure, OwnerRef, Phase, Resources, WorkloadSeen};
+use crate::fleet::observe::{Labels, OwnerRef, Resources, WorkloadSeen};
+use crate::fleet::queue::PriorityKind;
+use crate::fleet::siting::PodSet;
 
-use super::Ledger;
+use super::standing::{Standing, failure, reason, state, waiting_since};
+use super::{Ledger, sets};
 
 /// Builds the job of this id; `None` when nothing of it asks for devices (any more).
 pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
@@ -26,48 +32,72 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
         .flatten()
         .filter_map(|key| ledger.joined.get(key))
         .collect();
+    let groups: Vec<&Arc<GroupSeen>> = ledger.groups_of(id).collect();
     let top = workloads
         .iter()
         .find(|workload| workload.key == id.key && workload.kind == id.kind)
         .copied();
     let wants_devices = workloads
         .iter()
-        .any(|workload| workload.total.device_count() > 0 || workload.per_pod.device_count() > 0);
+        .any(|workload| workload.total.device_count() > 0 || workload.per_pod.device_count() > 0)
+        || groups
+            .iter()
+            .any(|group| sets::devices(&group.pod_sets) > 0);
     if pods.is_empty() && !wants_devices {
         return None;
     }
-    let requested = requested(top, &workloads, &pods);
+    let admission = ledger.admission(id);
+    let highest = highest(top, &workloads);
+    let pod_sets = pod_sets(&highest, &groups, &pods);
+    let requested = requested(top, &highest, &groups, &pods);
     let bound: Vec<&&Arc<Pod>> = pods.iter().filter(|pod| pod.holds_devices()).collect();
     let allocated = bound
         .iter()
         .map(|pod| pod.seen.requests.device_count())
         .sum();
-    let gang = gang(top, &workloads);
-    let state = state(top, &workloads, &pods, gang);
+    let gang = gang(top, &workloads, &groups, &pod_sets);
+    let standing = Standing {
+        top,
+        workloads: &workloads,
+        pods: &pods,
+        admission: admission.as_ref(),
+        gang,
+    };
+    let state = state(&standing);
     let places = places(ledger, &bound);
     let held = Held::of(ledger, &bound, at);
-    let lower: Vec<Arc<WorkloadSeen>> = workloads
-        .iter()
-        .filter(|workload| top.is_none_or(|top| top.uid != workload.uid))
-        .map(|workload| Arc::clone(workload))
-        .collect();
-    let (queue, team, team_source) = match (top, pods.first()) {
-        (Some(top), _) if pods.is_empty() => ledger.workload_queue_and_team(top, &lower),
-        (_, Some(pod)) => (pod.queue.clone(), pod.team.clone(), pod.team_source),
-        (_, None) => {
-            let any = workloads.first()?;
-            ledger.workload_queue_and_team(any, &lower)
-        }
+    let own = |pod: &Pod| JobKey {
+        key: pod.key().clone(),
+        kind: Name::new("Pod"),
     };
+    let chain_of_pods = pods
+        .first()
+        .map(|pod| ledger.chain(own(pod), pod.seen.owner.as_ref()));
+    let labels: Vec<&Labels> = match (&chain_of_pods, pods.first()) {
+        (Some(chain), Some(pod)) => chain
+            .known
+            .iter()
+            .map(|workload| &workload.labels)
+            .chain([&pod.seen.labels])
+            .collect(),
+        _ => top
+            .into_iter()
+            .chain(workloads.iter().copied())
+            .map(|workload| &workload.labels)
+            .chain(groups.iter().map(|group| &group.labels))
+            .collect(),
+    };
+    let belonging = ledger.queue_and_team(id, &labels);
     let waits = matches!(state, JobState::Waiting | JobState::Starting);
     let (reason_code, reason) = if waits || state == JobState::Suspended {
-        reason(top, &pods, state, queue.as_ref())
+        reason(&standing, state, belonging.queue.as_ref())
     } else {
         (None, Name::default())
     };
     let created = top
         .map(|top| top.created)
         .into_iter()
+        .chain(groups.iter().map(|group| group.created))
         .chain(pods.iter().map(|pod| pod.seen.created))
         .min()
         .unwrap_or_default();
@@ -77,43 +107,49 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
     let class = held
         .class
         .clone()
-        .or_else(|| wanted_class(ledger, top, &pods));
-    let chain = pods
-        .first()
-        .map(|pod| {
-            let own = JobKey {
-                key: pod.key().clone(),
-                kind: Name::new("Pod"),
-            };
-            ledger.chain(own, pod.seen.owner.as_ref()).links
+        .or_else(|| wanted_class(ledger, top, &pod_sets, &pods));
+    let uid = top
+        .map(|top| &top.uid)
+        .or_else(|| {
+            groups
+                .iter()
+                .find(|group| group.key == id.key && group.kind == id.kind)
+                .map(|group| &group.uid)
         })
-        .unwrap_or_else(|| {
-            top.map(|top| OwnerRef {
-                kind: id.kind.clone(),
-                name: id.key.name.clone(),
-                uid: top.uid.clone(),
-            })
-            .into_iter()
-            .collect()
+        .or_else(|| pods.first().map(|pod| &pod.seen.uid))
+        .cloned()
+        .unwrap_or_default();
+    let mut chain = chain_of_pods.map(|chain| chain.links).unwrap_or_default();
+    let is_own_pod = pods.first().is_some_and(|pod| own(pod) == *id);
+    let ends_at_job = chain
+        .last()
+        .is_some_and(|link| link.kind == id.kind && link.name == id.key.name);
+    if !ends_at_job && !is_own_pod {
+        chain.push(OwnerRef {
+            kind: id.kind.clone(),
+            name: id.key.name.clone(),
+            uid: uid.clone(),
         });
+    }
     let shown = pods
         .iter()
         .filter(|pod| !pod.seen.phase.is_over() || state == JobState::Failed)
         .map(|pod| Arc::clone(pod))
         .collect();
+    let said = Said::by(top, &pods);
+    let time_limit = admission
+        .as_ref()
+        .and_then(|admission| admission.seen.time_limit)
+        .or_else(|| top.and_then(|top| top.time_limit))
+        .map(Duration::from_secs);
     Some(Job {
-        uid: top.map_or_else(
-            || {
-                pods.first()
-                    .map_or_else(Name::default, |pod| pod.seen.uid.clone())
-            },
-            |top| top.uid.clone(),
-        ),
+        uid,
         chain: chain.into_boxed_slice(),
-        queue,
-        team,
-        team_source,
-        priority: pods.iter().map(|pod| pod.seen.priority).max(),
+        priority: priority(ledger, &standing, &said),
+        queue: belonging.queue,
+        queue_system: belonging.queue_system,
+        team: belonging.team,
+        team_source: belonging.team_source,
         state,
         devices_requested: requested,
         devices_allocated: allocated,
@@ -121,27 +157,140 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
         pools: held.pools,
         gang,
         created,
-        waiting_since: waits.then(|| waiting_since(top, &pods, created)),
+        waiting_since: waits.then(|| waiting_since(&standing, created)),
         started,
         finished: top.and_then(|top| top.finished),
         reason_code,
         reason,
-        failure: failure(&pods, top),
+        failure: failure(&standing),
         pods: shown,
         places,
         util: held.util,
         idle_devices: held.idle,
-        wish: top
-            .filter(|_| waits && pods.is_empty())
-            .map(|top| Arc::new((top.per_pod.clone(), top.node_selector.clone()))),
+        wish: (waits && pods.is_empty())
+            .then(|| sets::largest(&pod_sets))
+            .flatten()
+            .map(|set| Arc::new((set.request.clone(), set.node_selector.clone()))),
+        pod_sets,
+        admission: admission.map(Arc::new),
+        estimate: said.estimate,
+        time_limit,
+        last_checkpoint: said.last_checkpoint,
         id: id.clone(),
     })
+}
+
+/// What a job's owner says of it in our own labels and annotations.
+struct Said {
+    priority: Option<i32>,
+    estimate: Option<Duration>,
+    last_checkpoint: Option<Moment>,
+}
+
+impl Said {
+    /// The job's own word, else that of its pods; of several checkpoints the oldest, since a gang goes on
+    /// from there.
+    fn by(top: Option<&Arc<WorkloadSeen>>, pods: &[&Arc<Pod>]) -> Self {
+        let texts = |key: &'static str| {
+            let own = top
+                .into_iter()
+                .flat_map(|top| [&top.annotations, &top.labels]);
+            let theirs = pods
+                .iter()
+                .flat_map(|pod| [&pod.seen.annotations, &pod.seen.labels]);
+            own.chain(theirs)
+                .filter_map(move |map| map.get(key))
+                .map(Name::as_str)
+        };
+        Self {
+            priority: texts("stokehold.dev/priority").find_map(|text| text.trim().parse().ok()),
+            estimate: texts("stokehold.dev/runtime-estimate")
+                .find_map(|text| parse_span(text.trim())),
+            last_checkpoint: top
+                .and_then(|top| top.annotations.get("stokehold.dev/last-checkpoint"))
+                .and_then(|text| Moment::parse(text))
+                .or_else(|| {
+                    texts("stokehold.dev/last-checkpoint")
+                        .filter_map(Moment::parse)
+                        .min()
+                }),
+        }
+    }
+}
+
+/// What orders it in its queue; else what its owner says, what its pods have, what its class stands for.
+fn priority(ledger: &Ledger, standing: &Standing<'_>, said: &Said) -> Option<i32> {
+    let class = || {
+        let name = standing.top?.priority_class.as_ref()?;
+        ledger.shelves.priority(PriorityKind::Pod, name)
+    };
+    standing
+        .admission
+        .and_then(|admission| admission.seen.priority)
+        .or(said.priority)
+        .or_else(|| standing.pods.iter().map(|pod| pod.seen.priority).max())
+        .or_else(class)
+        .or_else(|| {
+            let name = standing.admission?.seen.priority_class.as_ref()?;
+            ledger
+                .shelves
+                .priority(PriorityKind::Workload, name)
+                .or_else(|| ledger.shelves.priority(PriorityKind::Pod, name))
+        })
+}
+
+/// The workloads that speak for the whole: the job's own, else those without a known owner, and those right
+/// below a job that says nothing of its size itself.
+fn highest<'a>(
+    top: Option<&'a Arc<WorkloadSeen>>,
+    workloads: &[&'a Arc<WorkloadSeen>],
+) -> Vec<&'a Arc<WorkloadSeen>> {
+    if let Some(top) = top
+        && (top.total.device_count() > 0 || top.pods > 0 || workloads.len() == 1)
+    {
+        return vec![top];
+    }
+    let uids: BTreeSet<&Name> = workloads.iter().map(|workload| &workload.uid).collect();
+    workloads
+        .iter()
+        .filter(|workload| {
+            workload.owner.as_ref().is_none_or(|owner| {
+                !uids.contains(&owner.uid) || top.is_some_and(|top| owner.uid == top.uid)
+            })
+        })
+        .copied()
+        .collect()
+}
+
+/// The job's pods, set by set: as its queueing system holds them, as its owner wrote them, or as they are.
+fn pod_sets(
+    highest: &[&Arc<WorkloadSeen>],
+    groups: &[&Arc<GroupSeen>],
+    pods: &[&Arc<Pod>],
+) -> Arc<[PodSet]> {
+    if let [one] = groups
+        && !one.pod_sets.is_empty()
+    {
+        return Arc::clone(&one.pod_sets);
+    }
+    let sets = sets::of_workloads(highest.iter().copied());
+    if sets::devices(&sets) > 0 {
+        return sets;
+    }
+    if pods.is_empty() && !groups.is_empty() {
+        return groups
+            .iter()
+            .flat_map(|group| group.pod_sets.iter().cloned())
+            .collect();
+    }
+    sets::of_pods(pods)
 }
 
 /// The job's own total, else that of the highest workloads that say one, else that of its pods.
 fn requested(
     top: Option<&Arc<WorkloadSeen>>,
-    workloads: &[&Arc<WorkloadSeen>],
+    highest: &[&Arc<WorkloadSeen>],
+    groups: &[&Arc<GroupSeen>],
     pods: &[&Arc<Pod>],
 ) -> u32 {
     let of_pods: u32 = pods
@@ -149,33 +298,41 @@ fn requested(
         .filter(|pod| !pod.seen.phase.is_over())
         .map(|pod| pod.seen.requests.device_count())
         .sum();
-    if let Some(top) = top
-        && (top.total.device_count() > 0 || top.pods > 0 || workloads.len() == 1)
-    {
-        // A job that has ended asks for nothing more, but its size stays what it was.
-        return top
-            .total
-            .device_count()
-            .max(if top.outcome.is_some() { 0 } else { of_pods });
+    let of_workloads: u32 = highest
+        .iter()
+        .map(|workload| workload.total.device_count())
+        .sum();
+    // A job that has ended asks for nothing more, but its size stays what it was.
+    if top.is_some_and(|top| top.outcome.is_some()) && of_workloads > 0 {
+        return of_workloads;
     }
-    let uids: BTreeSet<&Name> = workloads.iter().map(|workload| &workload.uid).collect();
-    let highest = workloads.iter().filter(|workload| {
-        workload
-            .owner
-            .as_ref()
-            .is_none_or(|owner| !uids.contains(&owner.uid))
-            || top.is_some_and(|top| {
-                workload
-                    .owner
-                    .as_ref()
-                    .is_some_and(|owner| owner.uid == top.uid)
-            })
-    });
-    let of_workloads: u32 = highest.map(|workload| workload.total.device_count()).sum();
-    of_workloads.max(of_pods)
+    let known = of_workloads.max(of_pods);
+    if known > 0 {
+        return known;
+    }
+    groups
+        .iter()
+        .map(|group| sets::devices(&group.pod_sets))
+        .sum()
 }
 
-fn gang(top: Option<&Arc<WorkloadSeen>>, workloads: &[&Arc<WorkloadSeen>]) -> Option<Gang> {
+/// The pods that run together or not at all: as the one group says that schedules them, else as their owner
+/// says.
+fn gang(
+    top: Option<&Arc<WorkloadSeen>>,
+    workloads: &[&Arc<WorkloadSeen>],
+    groups: &[&Arc<GroupSeen>],
+    sets: &[PodSet],
+) -> Option<Gang> {
+    if let [one] = groups
+        && let Some(min) = one.gang_min.filter(|min| *min > 1)
+    {
+        let size = top.map_or(0, |top| top.pods).max(sets::pods(sets));
+        return Some(Gang {
+            size: size.max(min),
+            min,
+        });
+    }
     let of = |workload: &Arc<WorkloadSeen>| {
         workload.gang_min.map(|min| Gang {
             size: workload.pods.max(min),
@@ -188,184 +345,15 @@ fn gang(top: Option<&Arc<WorkloadSeen>>, workloads: &[&Arc<WorkloadSeen>]) -> Op
             .filter_map(|workload| of(workload))
             .collect();
         (!parts.is_empty()).then(|| Gang {
-            size: parts.iter().map(|gang| gang.size).sum(),
-            min: parts.iter().map(|gang| gang.min).sum(),
+            size: parts
+                .iter()
+                .map(|gang| gang.size)
+                .fold(0, u32::saturating_add),
+            min: parts
+                .iter()
+                .map(|gang| gang.min)
+                .fold(0, u32::saturating_add),
         })
-    })
-}
-
-fn state(
-    top: Option<&Arc<WorkloadSeen>>,
-    workloads: &[&Arc<WorkloadSeen>],
-    pods: &[&Arc<Pod>],
-    gang: Option<Gang>,
-) -> JobState {
-    let live: Vec<&&Arc<Pod>> = pods
-        .iter()
-        .filter(|pod| !pod.seen.phase.is_over())
-        .collect();
-    let bound = live.iter().filter(|pod| pod.seen.node.is_some()).count();
-    let running = live
-        .iter()
-        .filter(|pod| pod.seen.phase == Phase::Running && pod.seen.deleted.is_none())
-        .count();
-    let leaving = live.iter().filter(|pod| pod.seen.deleted.is_some()).count();
-    if let Some(top) = top {
-        match top.outcome {
-            Some(true) if bound == 0 => return JobState::Done,
-            Some(false) if bound == 0 => return JobState::Failed,
-            Some(_) => return JobState::Finishing,
-            None => {}
-        }
-        if top.deleted.is_some() {
-            return JobState::Finishing;
-        }
-    }
-    let suspended = top.is_some_and(|top| top.suspended)
-        || (top.is_none() && !workloads.is_empty() && workloads.iter().all(|w| w.suspended));
-    if suspended {
-        return match (bound > 0, is_queued(top, workloads)) {
-            (true, _) => JobState::Finishing,
-            // A queueing system holds what it has not admitted: to its owner that is waiting.
-            (false, true) => JobState::Waiting,
-            (false, false) => JobState::Suspended,
-        };
-    }
-    if top.is_none() && workloads.is_empty() && live.is_empty() {
-        let failed = pods.iter().any(|pod| pod.seen.phase == Phase::Failed);
-        return if failed {
-            JobState::Failed
-        } else {
-            JobState::Done
-        };
-    }
-    if leaving > 0 && leaving == live.len() && top.is_none() {
-        return JobState::Finishing;
-    }
-    let needed = gang.map_or(1, |gang| gang.min.max(1)) as usize;
-    if running >= needed {
-        JobState::Running
-    } else if bound > 0 {
-        JobState::Starting
-    } else if live.is_empty() && top.is_some_and(|top| top.pods == 0) {
-        JobState::Suspended
-    } else {
-        JobState::Waiting
-    }
-}
-
-/// Held by a queueing system rather than by a person.
-fn is_queued(top: Option<&Arc<WorkloadSeen>>, workloads: &[&Arc<WorkloadSeen>]) -> bool {
-    const QUEUES: [&str; 2] = ["kueue.x-k8s.io/queue-name", "stokehold.dev/queue"];
-    top.into_iter()
-        .chain(workloads.iter().copied())
-        .any(|workload| workload.labels.first(QUEUES).is_some())
-}
-
-fn waiting_since(top: Option<&Arc<WorkloadSeen>>, pods: &[&Arc<Pod>], created: Moment) -> Moment {
-    // A job that lost its devices waits since its oldest pod was made anew, not since it was submitted.
-    let pending = pods
-        .iter()
-        .filter(|pod| pod.seen.node.is_none() && !pod.seen.phase.is_over())
-        .map(|pod| pod.seen.created)
-        .min();
-    let held = top.and_then(|top| {
-        top.conditions
-            .iter()
-            .find(|condition| {
-                condition.kind.as_str() == "Suspended" && condition.status == Some(true)
-            })
-            .and_then(|condition| condition.since)
-    });
-    pending.or(held).unwrap_or(created)
-}
-
-fn reason(
-    top: Option<&Arc<WorkloadSeen>>,
-    pods: &[&Arc<Pod>],
-    state: JobState,
-    queue: Option<&Name>,
-) -> (Option<&'static str>, Name) {
-    let refused = pods
-        .iter()
-        .filter(|pod| pod.seen.node.is_none() && !pod.seen.phase.is_over())
-        .find_map(|pod| pod.seen.unschedulable.as_ref());
-    if let Some((reason, message)) = refused {
-        return if reason.as_str() == "SchedulingGated" {
-            (Some("gated"), Name::new("its pods carry scheduling gates"))
-        } else {
-            (Some("unschedulable"), message.clone())
-        };
-    }
-    if top.is_some_and(|top| top.suspended) {
-        return match (state, queue) {
-            (JobState::Waiting, Some(queue)) => (
-                Some("queued"),
-                Name::from(format!("not admitted by queue {queue} yet")),
-            ),
-            _ => (Some("suspended"), Name::new("held by spec.suspend")),
-        };
-    }
-    if state == JobState::Suspended {
-        return (Some("scaled-to-zero"), Name::new("asks for no pods"));
-    }
-    let pending = pods
-        .iter()
-        .any(|pod| pod.seen.node.is_none() && !pod.seen.phase.is_over());
-    if pending {
-        return (
-            Some("pending"),
-            Name::new("the scheduler has not said why yet"),
-        );
-    }
-    if pods
-        .iter()
-        .any(|pod| pod.seen.node.is_some() && pod.seen.phase == Phase::Pending)
-    {
-        return (
-            Some("starting"),
-            Name::new("its containers are being started"),
-        );
-    }
-    if pods.iter().all(|pod| pod.seen.phase.is_over()) {
-        return (
-            Some("no-pods"),
-            Name::new("its controller has made no pods"),
-        );
-    }
-    (Some("incomplete"), Name::new("not all of its gang runs"))
-}
-
-/// The worst that its pods tell: an exit code before a restart, the latest first.
-fn failure(pods: &[&Arc<Pod>], top: Option<&Arc<WorkloadSeen>>) -> Option<Failure> {
-    let mut told: Vec<&Failure> = pods
-        .iter()
-        .filter_map(|pod| pod.seen.failure.as_ref())
-        .collect();
-    let restarts = told.iter().map(|failure| failure.restarts).sum();
-    let last_eviction = told
-        .iter()
-        .filter_map(|failure| failure.last_eviction)
-        .max();
-    told.sort_by_key(|failure| (failure.exit_code.is_none(), failure.message.is_empty()));
-    if let Some(worst) = told.first() {
-        return Some(Failure {
-            restarts,
-            last_eviction,
-            ..(*worst).clone()
-        });
-    }
-    let top = top.filter(|top| top.outcome == Some(false) || top.failed_pods > 0)?;
-    let condition = top
-        .conditions
-        .iter()
-        .find(|condition| condition.kind.as_str() == "Failed" && condition.status == Some(true));
-    Some(Failure {
-        message: condition.map_or_else(
-            || Name::from(format!("{} of its pods failed", top.failed_pods)),
-            |condition| condition.message.clone(),
-        ),
-        ..Failure::default()
     })
 }
 
@@ -467,11 +455,13 @@ impl Held {
 fn wanted_class(
     ledger: &Ledger,
     top: Option<&Arc<WorkloadSeen>>,
+    sets: &[PodSet],
     pods: &[&Arc<Pod>],
 ) -> Option<Name> {
     let selectors = top
         .map(|top| &top.node_selector)
         .into_iter()
+        .chain(sets.iter().map(|set| &set.node_selector))
         .chain(pods.iter().map(|pod| &pod.seen.node_selector));
     for selector in selectors {
         for (_, value) in selector.iter() {

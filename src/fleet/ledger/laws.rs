@@ -111,5 +111,6 @@ proptest! {
         let fleet = ledger.publish(NOW);
         prop_assert!(fleet.nodes.is_empty() && fleet.jobs.is_empty() && fleet.pools.is_empty());
         prop_assert!(ledger.nodes.is_empty() && ledger.job_pods.is_empty() && ledger.pods_by_owner.is_empty());
+        prop_assert!(ledger.groups.is_empty());
     }
 }

@@ -7,12 +7,17 @@
 //! 3. A device's readings stay when its page fails; they grow old and say so.
 
 mod facts;
+mod groups;
 mod jobs;
 mod join;
 mod offer;
 mod owners;
 mod pools;
 mod readings;
+mod reasons;
+mod sets;
+mod shelf;
+mod standing;
 mod wants;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +36,7 @@ use super::observe::{
 };
 use super::policy::Policy;
 use super::pool::Pool;
+use super::queue::{PriorityClass, PriorityKind};
 use super::reading::Page;
 use readings::NodeReadings;
 
@@ -59,6 +65,9 @@ pub struct Ledger {
     pods_by_owner: FxHashMap<Name, BTreeSet<ObjectKey>>,
     workloads_by_owner: FxHashMap<Name, BTreeSet<(Table, ObjectKey)>>,
     namespaces: BTreeMap<Name, Labels>,
+    groups: groups::Groups,
+    shelves: shelf::Shelves,
+    sitings: sets::Shared,
     /// Members of each job: workloads of its chain and pods.
     job_pods: FxHashMap<JobKey, BTreeSet<ObjectKey>>,
     job_workloads: FxHashMap<JobKey, BTreeSet<(Table, ObjectKey)>>,
@@ -100,6 +109,9 @@ impl Ledger {
             pods_by_owner: FxHashMap::default(),
             workloads_by_owner: FxHashMap::default(),
             namespaces: BTreeMap::new(),
+            groups: groups::Groups::default(),
+            shelves: shelf::Shelves::default(),
+            sitings: sets::Shared::default(),
             job_pods: FxHashMap::default(),
             job_workloads: FxHashMap::default(),
             job_of_workload: FxHashMap::default(),
@@ -146,6 +158,32 @@ impl Ledger {
             Observation::Pod(pod) => self.see_pod(*pod),
             Observation::Workload(workload) => self.see_workload(*workload),
             Observation::Namespace(name, labels) => self.see_namespace(name, labels),
+            Observation::Group(group) => self.see_group(*group),
+            Observation::Queue(table, queue) => {
+                self.mention_wide(table, &queue.key.name);
+                self.shelves.see_queue(*queue);
+            }
+            Observation::Door(door) => {
+                let key = door.key.clone();
+                self.mention(Table::LocalQueues, &key);
+                if self.shelves.see_door(*door) {
+                    self.rejoin_door(&key);
+                }
+            }
+            Observation::Flavor(flavor) => {
+                self.mention_wide(Table::ResourceFlavors, &flavor.name);
+                self.shelves.see_flavor(*flavor);
+            }
+            Observation::Topology(topology) => {
+                self.mention_wide(Table::Topologies, &topology.name);
+                self.shelves.see_topology(*topology);
+            }
+            Observation::Budget(budget) => {
+                self.mention(Table::Budgets, &budget.key);
+                self.shelves.see_budget(*budget);
+            }
+            Observation::Priority(class) => self.see_class(*class),
+            Observation::Pending(pending) => self.see_pending(*pending),
             Observation::Gone(table, key) => self.forget(table, &key),
             Observation::Page(page) => self.read_page(*page),
             Observation::Source(health) => {
@@ -199,6 +237,7 @@ impl Ledger {
         } else {
             parts.jobs
         };
+        let shelves = self.shelves.publish();
         let lost_nodes = matches!(self.known.get(&Table::Nodes), Some(Known::Lost(_)));
         let pools: Arc<[Pool]> = pools::build(&nodes, &jobs, &self.policy, at, lost_nodes).into();
         self.revision += 1;
@@ -209,6 +248,11 @@ impl Ledger {
             nodes,
             pools,
             jobs,
+            queues: shelves.queues,
+            flavors: shelves.flavors,
+            topologies: shelves.topologies,
+            budgets: shelves.budgets,
+            priority_classes: shelves.classes,
             findings: parts.findings,
             sources: if self.changed.sources || stale {
                 self.sources.values().cloned().collect()
@@ -255,6 +299,30 @@ impl Ledger {
         }
     }
 
+    fn mention_wide(&mut self, table: Table, name: &Name) {
+        if self.sweeps.contains_key(&table) {
+            self.mention(
+                table,
+                &ObjectKey {
+                    namespace: Name::default(),
+                    name: name.clone(),
+                },
+            );
+        }
+    }
+
+    fn see_class(&mut self, class: PriorityClass) {
+        let table = match class.kind {
+            PriorityKind::Pod => Table::PriorityClasses,
+            PriorityKind::Workload => Table::WorkloadPriorityClasses,
+        };
+        self.mention_wide(table, &class.name);
+        if self.shelves.see_class(class) {
+            // Jobs without pods take their priority from the class. Classes hardly ever change.
+            self.dirty_jobs.extend(self.jobs.keys().cloned());
+        }
+    }
+
     fn keys_of(&self, table: Table) -> Vec<ObjectKey> {
         let cluster = |name: &Name| ObjectKey {
             namespace: Name::default(),
@@ -269,6 +337,8 @@ impl Ledger {
                 .collect(),
             Table::Pods => self.pods.keys().cloned().collect(),
             Table::Namespaces => self.namespaces.keys().map(cluster).collect(),
+            table if table.holds_groups() => self.groups.keys_of(table),
+            table if !table.holds_jobs() => self.shelves.keys_of(table),
             _ => self
                 .workloads
                 .keys()
@@ -314,14 +384,19 @@ impl Ledger {
         self.house_the_homeless();
     }
 
-    fn see_pod(&mut self, pod: PodSeen) {
+    fn see_pod(&mut self, mut pod: PodSeen) {
         self.mention(Table::Pods, &pod.key);
         let key = pod.key.clone();
         let old = self.pods.get(&key).cloned();
+        // Pods of a job say the same: one copy is enough.
+        pod.siting = pod.siting.map(|siting| self.sitings.siting(siting));
+        let mut relinked = true;
         if let Some(old) = &old {
             if **old == pod {
                 return;
             }
+            relinked = old.uid != pod.uid || old.owner != pod.owner;
+            self.unlink_claim(old);
             if old.node != pod.node {
                 self.unbind(&key, old);
             }
@@ -343,8 +418,13 @@ impl Ledger {
                 .or_default()
                 .insert(key.clone());
         }
+        self.link_claim(&pod);
+        let uid = pod.uid.clone();
         self.pods.insert(key.clone(), Arc::new(pod));
         self.rejoin_pod(&key);
+        if relinked {
+            self.rejoin_owned_by_pod(&uid, old.as_deref());
+        }
     }
 
     fn see_workload(&mut self, workload: WorkloadSeen) {
@@ -402,12 +482,23 @@ impl Ledger {
                 if let Some(old) = self.pods.remove(key) {
                     self.unbind(key, &old);
                     self.unlink_pod(key, &old);
+                    self.unlink_claim(&old);
                     self.drop_join(key);
+                    self.rejoin_owned_by_pod(&old.uid, None);
                 }
             }
             Table::Namespaces => {
                 if self.namespaces.remove(&key.name).is_some() {
                     self.rejoin_namespace(&key.name);
+                }
+            }
+            table if table.holds_groups() => self.forget_group(table, key),
+            table if !table.holds_jobs() => {
+                if self.shelves.forget(table, key) {
+                    match table {
+                        Table::LocalQueues => self.rejoin_door(key),
+                        _ => self.dirty_jobs.extend(self.jobs.keys().cloned()),
+                    }
                 }
             }
             _ => {
@@ -482,7 +573,10 @@ impl Ledger {
         for id in std::mem::take(&mut self.dirty_jobs) {
             self.changed.jobs = true;
             match jobs::build(self, &id, at) {
-                Some(job) => self.jobs.insert(id, Arc::new(job)),
+                Some(mut job) => {
+                    job.pod_sets = self.sitings.sets(job.pod_sets);
+                    self.jobs.insert(id, Arc::new(job))
+                }
                 None => self.jobs.remove(&id),
             };
         }

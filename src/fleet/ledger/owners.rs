@@ -7,6 +7,7 @@ use crate::fleet::device::{Pod, TeamSource};
 use crate::fleet::job::JobKey;
 use crate::fleet::observe::{Labels, OwnerRef, PodSeen, Table, WorkloadSeen};
 use crate::fleet::policy::{Policy, TeamRule};
+use crate::fleet::queue::QueueSystem;
 
 use super::Ledger;
 
@@ -20,6 +21,14 @@ pub(super) struct Chain {
     pub(super) links: Vec<OwnerRef>,
     /// Known workloads from the top down.
     pub(super) known: Vec<Arc<WorkloadSeen>>,
+}
+
+/// Whose queue and whose team a job's is.
+pub(super) struct Belonging {
+    pub(super) queue: Option<Name>,
+    pub(super) queue_system: QueueSystem,
+    pub(super) team: Name,
+    pub(super) team_source: TeamSource,
 }
 
 impl Ledger {
@@ -47,60 +56,84 @@ impl Ledger {
                 .by_uid
                 .get(&link.uid)
                 .and_then(|id| self.workloads.get(id));
+            // A LeaderWorkerSet's leader pod owns the StatefulSet of its workers.
+            let pod = match link.kind.as_str() {
+                "Pod" => self
+                    .pods
+                    .get(&chain.job.key)
+                    .filter(|pod| pod.uid == link.uid),
+                _ => None,
+            };
             chain.links.push(link);
-            next = workload.and_then(|workload| workload.owner.clone());
+            next = workload
+                .and_then(|workload| workload.owner.clone())
+                .or_else(|| pod.and_then(|pod| pod.owner.clone()));
             chain.known.extend(workload.cloned());
         }
         chain.known.reverse();
         chain
     }
 
-    fn queue_and_team(
-        &self,
-        namespace: &Name,
-        labels: &[&Labels],
-    ) -> (Option<Name>, Name, TeamSource) {
+    /// Queue and team of a job by the labels of its workloads and pods, the highest first, and by what its
+    /// queueing system says of it.
+    pub(super) fn queue_and_team(&self, job: &JobKey, labels: &[&Labels]) -> Belonging {
+        let namespace = &job.key.namespace;
         let keys = |keys: &[String]| {
             labels
                 .iter()
                 .find_map(|labels| labels.first(keys.iter().map(String::as_str)))
                 .cloned()
         };
-        let queue = keys(&self.policy.queue_labels);
-        let rule = self
-            .policy
-            .teams
-            .iter()
-            .find(|rule| matches(rule, namespace, queue.as_deref(), labels));
+        let labelled = labels.iter().find_map(|labels| {
+            self.policy.queue_labels.iter().find_map(|key| {
+                let value = labels.get(key).filter(|value| !value.is_empty())?;
+                Some((QueueSystem::of_label(key), value.clone()))
+            })
+        });
+        // What the queueing system itself says wins over a label.
+        let told = self
+            .admission(job)
+            .filter(|admission| admission.queue.is_some());
+        let (queue_system, queue) = match (&told, &labelled) {
+            (Some(told), _) => (told.system(), told.queue.clone()),
+            (None, Some((system, value))) => {
+                (*system, Some(self.behind_name(*system, namespace, value)))
+            }
+            (None, None) => (QueueSystem::None, None),
+        };
+        // What its owner wrote is the name that he knows.
+        let door = labelled
+            .map(|(_, value)| value)
+            .or_else(|| told.and_then(|told| told.seen.queue_name.clone()))
+            .or_else(|| queue.clone());
+        let belonging = |team, team_source| Belonging {
+            queue: queue.clone(),
+            queue_system,
+            team,
+            team_source,
+        };
+        let rule = self.policy.teams.iter().find(|rule| {
+            [&door, &queue]
+                .into_iter()
+                .any(|queue| matches(rule, namespace, queue.as_deref(), labels))
+        });
         if let Some(rule) = rule {
-            return (queue, Name::new(&rule.name), TeamSource::Settings);
+            return belonging(Name::new(&rule.name), TeamSource::Settings);
         }
         if let Some(team) = keys(&self.policy.team_labels) {
-            return (queue, team, TeamSource::Label);
+            return belonging(team, TeamSource::Label);
         }
         let of_namespace = self
             .namespaces
             .get(namespace)
             .and_then(|labels| labels.first(self.policy.team_labels.iter().map(String::as_str)));
         if let Some(team) = of_namespace {
-            return (queue, team.clone(), TeamSource::NamespaceLabel);
+            return belonging(team.clone(), TeamSource::NamespaceLabel);
         }
-        match queue {
-            Some(queue) => (Some(queue.clone()), queue, TeamSource::Queue),
-            None => (None, namespace.clone(), TeamSource::Namespace),
+        match door {
+            Some(door) => belonging(door, TeamSource::Queue),
+            None => belonging(namespace.clone(), TeamSource::Namespace),
         }
-    }
-
-    /// Queue and team of a job that may have no pod yet.
-    pub(super) fn workload_queue_and_team(
-        &self,
-        top: &WorkloadSeen,
-        below: &[Arc<WorkloadSeen>],
-    ) -> (Option<Name>, Name, TeamSource) {
-        let labels: Vec<&Labels> = std::iter::once(&top.labels)
-            .chain(below.iter().map(|workload| &workload.labels))
-            .collect();
-        self.queue_and_team(&top.key.namespace, &labels)
     }
 
     /// Joins a pod that asks for devices anew; other pods have no join.
@@ -117,19 +150,20 @@ impl Ledger {
             kind: self.names.intern("Pod"),
         };
         let chain = self.chain(own, seen.owner.as_ref());
+        let job = self.job_by_group(&seen).unwrap_or(chain.job);
         let labels: Vec<&Labels> = chain
             .known
             .iter()
             .map(|workload| &workload.labels)
             .chain([&seen.labels])
             .collect();
-        let (queue, team, team_source) = self.queue_and_team(&key.namespace, &labels);
+        let place = self.queue_and_team(&job, &labels);
         let pod = Pod {
             seen,
-            job: chain.job,
-            queue,
-            team,
-            team_source,
+            job,
+            queue: place.queue,
+            team: place.team,
+            team_source: place.team_source,
         };
         if let Some(old) = self.joined.get(key).cloned() {
             if old.job != pod.job {
@@ -215,10 +249,21 @@ impl Ledger {
         self.rejoin_children(&workload.uid, depth);
     }
 
+    /// A pod that owns workloads (a LeaderWorkerSet's leader) came, went or changed hands.
+    pub(super) fn rejoin_owned_by_pod(&mut self, uid: &Name, old: Option<&PodSeen>) {
+        if let Some(old) = old
+            && old.uid != *uid
+        {
+            self.rejoin_children(&old.uid, 0);
+        }
+        self.rejoin_children(uid, 0);
+    }
+
     fn rejoin_children(&mut self, uid: &Name, depth: usize) {
-        if depth > LONGEST_CHAIN {
+        if depth > LONGEST_CHAIN || uid.is_empty() {
             return;
         }
+        self.rejoin_groups_of(uid);
         for pod in self.pods_by_owner.get(uid).cloned().unwrap_or_default() {
             self.rejoin_pod(&pod);
         }
@@ -263,6 +308,7 @@ impl Ledger {
         let jobs: Vec<JobKey> = self
             .job_workloads
             .keys()
+            .chain(self.jobs.keys())
             .filter(|job| job.key.namespace == *namespace)
             .cloned()
             .collect();

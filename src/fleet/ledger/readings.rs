@@ -57,6 +57,8 @@ pub(super) struct DeviceReadings {
     named: Option<Named>,
     /// Pods of a time-shared device, each named by a row of its own.
     sharers: Vec<Named>,
+    /// No exporter gave its index: it was given the next one that was free.
+    guessed: bool,
 }
 
 fn say(said: &mut Vec<Said>, dialect: &Name, at: Moment, interval: Duration, signals: &Signals) {
@@ -165,19 +167,29 @@ pub(super) struct NodeReadings {
 }
 
 impl NodeReadings {
-    /// The slot of a reading: the device of its uuid, else of its index, else a new one.
-    fn slot(&self, reading: &Reading) -> u32 {
-        let same_uuid = reading.uuid.as_ref().and_then(|uuid| {
-            self.devices
-                .iter()
-                .find(|(_, device)| device.uuid.as_ref() == Some(uuid))
-                .map(|(slot, _)| *slot)
-        });
-        match (reading.index, same_uuid) {
-            (Some(index), _) => index,
-            (None, Some(slot)) => slot,
-            (None, None) => self.devices.keys().next_back().map_or(0, |last| last + 1),
+    /// The slot of a reading: of its index, else the device of its uuid or address, else a new one. None for a device
+    /// that the node's own exporter, which gives indices, does not know: it cannot be a further one.
+    fn slot(&mut self, reading: &Reading) -> Option<u32> {
+        if let Some(index) = reading.index {
+            // Now that indices are known, those that were only guessed hold no longer.
+            self.devices.retain(|_, device| !device.guessed);
+            return Some(index);
         }
+        let same = |known: &Option<Name>, said: &Option<Name>| said.is_some() && known == said;
+        let known = self.devices.iter().find(|(_, device)| {
+            same(&device.uuid, &reading.uuid) || same(&device.pci, &reading.pci)
+        });
+        if let Some((slot, _)) = known {
+            return Some(*slot);
+        }
+        let nameless = reading.uuid.is_none() && reading.pci.is_none();
+        let numbered = self.devices.values().any(|device| !device.guessed);
+        if numbered || nameless {
+            return None;
+        }
+        let slot = self.devices.keys().next_back().map_or(0, |last| last + 1);
+        self.devices.entry(slot).or_default().guessed = true;
+        Some(slot)
     }
 
     /// Takes one page's readings in. Devices that the page does not mention keep what they had.
@@ -192,13 +204,21 @@ impl NodeReadings {
                     .push((reading.dialect.clone(), reading.signals.clone()));
                 continue;
             }
-            let slot = self.slot(reading);
+            if reading.scope == Scope::Serving {
+                continue;
+            }
+            let Some(slot) = self.slot(reading) else {
+                continue;
+            };
             let device = self.devices.entry(slot).or_default();
             // Another board in the same slot: nothing that was said of the old one holds.
             if let (Some(old), Some(new)) = (&device.uuid, &reading.uuid)
                 && old != new
             {
-                *device = DeviceReadings::default();
+                *device = DeviceReadings {
+                    guessed: device.guessed,
+                    ..DeviceReadings::default()
+                };
             }
             device.identify(reading);
             let named = reading.pod.clone().map(|pod| Named { pod, at, interval });

@@ -116,6 +116,8 @@ pub(super) fn workload(
         finished: None,
         outcome: None,
         failed_pods: 0,
+        pod_sets: Arc::from([]),
+        time_limit: None,
     }
 }
 

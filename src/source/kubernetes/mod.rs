@@ -80,6 +80,7 @@ pub(super) async fn follow(shared: Arc<Shared>, table: Table) {
                 .run::<ReplicatedObject>()
                 .await
         }
+        _ => Ok(()),
     };
     if out.is_err() {
         tracing::debug!(table = table.plural(), "nobody listens any more");

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::base::{Moment, Name, Names, ObjectKey};
-use crate::exporter::{Dialects, Rates, Read, Report, Target, read};
+use crate::exporter::{Dialects, HostRule, Rates, Read, Report, Target, read};
 use crate::fleet::observe::{Observation, SourceHealth, SourceState};
 use crate::fleet::reading::Page;
 
@@ -440,9 +440,15 @@ impl Scraper {
                     }
                 }
                 let message = read.report.messages.join("; ");
+                // A page that speaks of many nodes says nothing of the one that its own pod runs on.
+                let of_its_node = known
+                    .dialect
+                    .as_ref()
+                    .and_then(|name| self.dialects.get(name))
+                    .is_none_or(|dialect| dialect.host == HostRule::Target);
                 if !read.readings.is_empty() {
                     told.push(Observation::Page(Box::new(Page {
-                        node: known.node.clone(),
+                        node: known.node.clone().filter(|_| of_its_node),
                         at,
                         interval: known.interval,
                         readings: read.readings,

@@ -1,0 +1,164 @@
+//! The fleet as one versioned document, in and out: what `get fleet -o json` writes of a live cluster, and what anyone
+//! may write by hand to ask the engine about a cluster that is not there.
+//!
+//! Absent and null mean unknown and never stop a document from being read; what is there and wrong does, with its place
+//! and the mend. Keys that the engine does not know are left alone. Where `workloads` does not tell a job, it is worked
+//! out from `jobs` and `pods`.
+
+mod jobs;
+mod nodes;
+mod queues;
+mod reader;
+mod workloads;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::base::Moment;
+use crate::base::document::Fault;
+
+use super::model::{Knobs, Node, Snapshot};
+use jobs::Grips;
+use reader::{Cell, Read};
+
+pub use write::{flavors, queues, value, workloads};
+
+/// The version of the document that is read and written.
+pub const VERSION: u32 = 1;
+
+/// The largest values that are taken; far above any real fleet, and small enough that sums never overflow.
+mod limits {
+    /// Thousandths of a core: a million cores.
+    pub(super) const CPU: i64 = 1_000_000_000;
+    /// Bytes: a pebibyte.
+    pub(super) const MEMORY: i64 = 1 << 50;
+    /// Devices of a node.
+    pub(super) const DEVICES_OF_A_NODE: u32 = 256;
+    /// Largest index of a device.
+    pub(super) const INDEX: u32 = 65_535;
+    /// Slices of a device.
+    pub(super) const SLICES_OF_A_DEVICE: usize = 64;
+    /// Devices that a pod asks for.
+    pub(super) const DEVICES_OF_A_POD: u32 = 65_535;
+    /// Pods of a set.
+    pub(super) const PODS: u32 = 100_000;
+    /// Pods of all workloads.
+    pub(super) const ALL_PODS: u64 = 4_000_000;
+    /// Sets of a workload.
+    pub(super) const SETS: usize = 64;
+    /// Levels of a topology.
+    pub(super) const LEVELS: usize = 16;
+    /// Queues above a queue.
+    pub(super) const QUEUE_DEPTH: usize = 32;
+    /// Quotas of all queues.
+    pub(super) const QUOTAS: usize = 100_000;
+}
+
+/// Reads a document; `place` is what the person who wrote it calls it.
+///
+/// # Errors
+/// Where it is no JSON, of another version, or something in it is wrong; with the place and the mend.
+pub fn read(text: &str, place: &str) -> Result<Snapshot, Fault> {
+    let value: Value = serde_json::from_str(text).map_err(|error| {
+        let line = (error.line() > 0).then(|| error.line());
+        Fault::new(place, "", format!("is no JSON: {error}")).at_line(line)
+    })?;
+    from_value(&value, place)
+}
+
+/// The same from JSON that is parsed already.
+///
+/// # Errors
+/// As [`read`].
+pub fn from_value(value: &Value, place: &str) -> Result<Snapshot, Fault> {
+    snapshot(&Cell::root(value)).map_err(|flaw| {
+        let path = flaw.path;
+        Fault::new(place, path, flaw.message)
+    })
+}
+
+fn snapshot(root: &Cell<'_>) -> Read<Snapshot> {
+    root.must_be_object()?;
+    let version = root.need("version", |cell| cell.whole(0, i64::from(u32::MAX)))?;
+    if version != i64::from(VERSION) {
+        return root.wrong(format!(
+            "the document's version is {version}; this program reads version {VERSION}"
+        ));
+    }
+    let mut grips = Grips::new();
+    let mut names = BTreeSet::new();
+    let mut fleet: Vec<Node> = root.list("nodes", |cell| {
+        let (node, held) = nodes::node(cell)?;
+        if !names.insert(node.name.clone()) {
+            return cell.wrong("another node has this name");
+        }
+        for (by, device, slice) in held {
+            let grip = (node.name.clone(), device, slice);
+            grips.entry(by).or_default().push(grip);
+        }
+        Ok(node)
+    })?;
+    root.list("prices", |cell| nodes::price(cell, &mut fleet))?;
+    let queue_list = root.list("queues", queues::queue)?;
+    if let Some(cell) = root.get("queues") {
+        queues::check_tree(&cell, &queue_list)?;
+        let quotas: usize = queue_list.iter().map(|queue| queue.quotas.len()).sum();
+        if quotas > limits::QUOTAS {
+            return cell.wrong(format!("has more than {} quotas", limits::QUOTAS));
+        }
+    }
+
+    let mut told = BTreeSet::new();
+    let mut pods_in_all = 0_u64;
+    let mut all = root.list("workloads", |cell| {
+        let key = workloads::key(cell)?;
+        if !told.insert(key) {
+            return cell.wrong("another workload has this kind, namespace and name");
+        }
+        let workload = workloads::workload(cell)?;
+        pods_in_all += workload.as_ref().map_or(0, |workload| workload.pod_count());
+        if pods_in_all > limits::ALL_PODS {
+            return cell.wrong(format!("more than {} pods in all", limits::ALL_PODS));
+        }
+        Ok(workload)
+    })?;
+    let mut pods = jobs::pods(root)?;
+    all.extend(root.list("jobs", |cell| {
+        let fresh = told.insert(workloads::key(cell)?);
+        let job = jobs::job(cell, &mut pods, &grips, &fleet)?.filter(|_| fresh);
+        pods_in_all += job.as_ref().map_or(0, |job| job.pod_count());
+        if pods_in_all > limits::ALL_PODS {
+            return cell.wrong(format!("more than {} pods in all", limits::ALL_PODS));
+        }
+        Ok(job)
+    })?);
+    let orphans = jobs::orphans(pods, &grips);
+    all.extend(
+        orphans
+            .into_iter()
+            .map(|job| (!told.contains(&job.key)).then_some(job)),
+    );
+
+    let mut snapshot = Snapshot {
+        revision: root.or("revision", 0, |cell| {
+            Ok(cell.whole(0, i64::MAX)?.unsigned_abs())
+        })?,
+        at: root.or("at", Moment::default(), |cell| cell.moment())?,
+        nodes: fleet,
+        topologies: root.list("topologies", nodes::topology)?,
+        flavors: root.list("flavors", queues::flavor)?,
+        queues: queue_list,
+        workloads: all.into_iter().flatten().collect(),
+        budgets: root.list("budgets", queues::budget)?,
+        runs: root.list("runs", queues::runs)?,
+        routes: root.list("routes", queues::route)?,
+        knobs: root.or("engine", Knobs::default(), queues::knobs)?,
+    };
+    snapshot.settle();
+    Ok(snapshot)
+}

@@ -1,0 +1,285 @@
+//! Nodes, devices, taints, tolerations, prices.
+
+use std::collections::BTreeMap;
+
+use crate::base::Name;
+use crate::engine::model::{
+    Device, Health, Node, PLENTY, Slice, Taint, TaintEffect, Toleration, Topology,
+};
+use crate::fleet::node::Billing;
+
+use super::limits;
+use super::reader::{Cell, Read};
+
+pub(super) const BILLING: [(&str, Billing); 4] = [
+    ("on-demand", Billing::OnDemand),
+    ("spot", Billing::Spot),
+    ("reserved", Billing::Reserved),
+    ("owned", Billing::Owned),
+];
+
+const HEALTH: [(&str, Health); 4] = [
+    ("ok", Health::Ok),
+    ("warn", Health::Warn),
+    ("fault", Health::Fault),
+    ("unknown", Health::Unknown),
+];
+
+const EFFECTS: [(&str, TaintEffect); 3] = [
+    ("NoSchedule", TaintEffect::NoSchedule),
+    ("PreferNoSchedule", TaintEffect::PreferNoSchedule),
+    ("NoExecute", TaintEffect::NoExecute),
+];
+
+/// Who holds a device or a slice: namespace and pod.
+pub(super) type Holder = (Name, Name);
+
+/// What the devices of a node say about who holds them: holder, index of the device, slice.
+pub(super) type Held = Vec<(Holder, u32, Option<Name>)>;
+
+fn holder(cell: &Cell<'_>) -> Read<Holder> {
+    Ok((
+        cell.or("namespace", Name::default(), |cell| cell.name())?,
+        cell.need("pod", |cell| cell.filled())?,
+    ))
+}
+
+/// A node, and who holds its devices.
+pub(super) fn node(cell: &Cell<'_>) -> Read<(Node, Held)> {
+    let mut held = Held::new();
+    let name = cell.need("name", |cell| cell.filled())?;
+    let mut devices: Vec<Device> = Vec::new();
+    cell.list("devices", |cell| {
+        let at = devices.len();
+        if at >= limits::DEVICES_OF_A_NODE as usize {
+            return cell.wrong(format!(
+                "a node has at most {} devices",
+                limits::DEVICES_OF_A_NODE
+            ));
+        }
+        let device = device(cell, at as u32, &mut held)?;
+        if devices.iter().any(|other| other.index == device.index) {
+            return cell.wrong(format!("two devices have the index {}", device.index));
+        }
+        devices.push(device);
+        Ok(())
+    })?;
+    let (cpu, memory, counts) = match cell.get("allocatable").or_else(|| cell.get("capacity")) {
+        Some(amounts) => room(&amounts)?,
+        None => (PLENTY, PLENTY, BTreeMap::new()),
+    };
+    let class = cell.or("class", Name::default(), |cell| cell.name())?;
+    fill_up(&mut devices, &counts, &class);
+    let labels = cell.or("labels", BTreeMap::new(), |cell| cell.labels())?;
+    let node = Node {
+        uid: cell.or("uid", Name::default(), |cell| cell.name())?,
+        pool: cell.or("pool", Name::default(), |cell| cell.name())?,
+        ready: cell.or("ready", true, |cell| cell.flag())?,
+        cordoned: cell.or("unschedulable", false, |cell| cell.flag())?,
+        taints: cell.list("taints", taint)?,
+        cpu_milli: cpu,
+        memory_bytes: memory,
+        billing: cell.maybe("billing", |cell| cell.word("billing", &BILLING))?,
+        instance_type: cell.maybe("instance_type", |cell| cell.name())?,
+        region: cell.maybe("region", |cell| cell.name())?,
+        topology: place(cell)?,
+        labels,
+        devices,
+        name,
+    };
+    Ok((node, held))
+}
+
+fn device(cell: &Cell<'_>, at: u32, held: &mut Held) -> Read<Device> {
+    let index = cell.or("index", at, |cell| cell.count(limits::INDEX))?;
+    if let Some(by) = cell.maybe("holder", holder)? {
+        held.push((by, index, None));
+    }
+    let mut slices: Vec<Slice> = Vec::new();
+    cell.list("slices", |cell| {
+        let name = cell.need("name", |cell| cell.filled())?;
+        if slices.len() >= limits::SLICES_OF_A_DEVICE {
+            return cell.wrong(format!(
+                "a device has at most {} slices",
+                limits::SLICES_OF_A_DEVICE
+            ));
+        }
+        if slices.iter().any(|slice| slice.name == name) {
+            return cell.wrong("two slices of one device have this name");
+        }
+        if let Some(by) = cell.maybe("holder", holder)? {
+            held.push((by, index, Some(name.clone())));
+        }
+        let resource = cell.or("resource", Name::default(), |cell| cell.name())?;
+        slices.push(Slice { name, resource });
+        Ok(())
+    })?;
+    let resource = cell.or("resource", Name::from("nvidia.com/gpu"), |cell| {
+        cell.filled()
+    })?;
+    for slice in &mut slices {
+        if slice.resource.is_empty() {
+            slice.resource = resource.clone();
+        }
+    }
+    Ok(Device {
+        index,
+        class: cell.or("class", Name::default(), |cell| cell.name())?,
+        resource,
+        health: cell.or("health", Health::Unknown, |cell| {
+            cell.word("health", &HEALTH)
+        })?,
+        price: cell.maybe("usd_per_device_hour", |cell| cell.dollars())?,
+        slices,
+    })
+}
+
+/// CPU, memory and counts of devices by resource.
+fn room(cell: &Cell<'_>) -> Read<(i64, i64, BTreeMap<Name, u32>)> {
+    cell.must_be_object()?;
+    let counts = cell.or("devices", Vec::new(), |cell| {
+        cell.entries(|key, cell| Ok((Name::from(key), cell.count(limits::DEVICES_OF_A_NODE)?)))
+    })?;
+    Ok((
+        cell.or("cpu_milli", PLENTY, |cell| cell.whole(0, limits::CPU))?,
+        cell.or("memory_bytes", PLENTY, |cell| cell.whole(0, limits::MEMORY))?,
+        counts.into_iter().collect(),
+    ))
+}
+
+/// Devices that are counted but not listed are there all the same; of those that are listed, what is not counted
+/// cannot be asked for.
+fn fill_up(devices: &mut Vec<Device>, counts: &BTreeMap<Name, u32>, class: &Name) {
+    for (resource, &count) in counts {
+        let listed = devices.iter().filter(|device| device.slices.is_empty());
+        let listed = listed.filter(|device| device.resource == *resource).count();
+        let sliced = devices.iter().flat_map(|device| &device.slices);
+        let sliced = sliced.filter(|slice| slice.resource == *resource).count();
+        if sliced > 0 {
+            continue;
+        }
+        let mut next = devices.iter().map(|device| device.index).max();
+        for _ in listed..count as usize {
+            if devices.len() >= limits::DEVICES_OF_A_NODE as usize {
+                return;
+            }
+            let index = next.map_or(0, |index| index.saturating_add(1));
+            next = Some(index);
+            devices.push(Device {
+                index,
+                class: class.clone(),
+                resource: resource.clone(),
+                health: Health::Unknown,
+                price: None,
+                slices: Vec::new(),
+            });
+        }
+        let mut surplus = listed.saturating_sub(count as usize);
+        let faulty =
+            |device: &Device| device.resource == *resource && device.health == Health::Fault;
+        surplus = surplus.saturating_sub(devices.iter().filter(|device| faulty(device)).count());
+        for device in devices.iter_mut().rev() {
+            if surplus > 0 && device.resource == *resource && device.health != Health::Fault {
+                device.health = Health::Fault;
+                surplus -= 1;
+            }
+        }
+    }
+}
+
+/// The place in the topology: the levels that are said, with rack and clique where they are said apart.
+fn place(cell: &Cell<'_>) -> Read<Vec<(Name, Name)>> {
+    let mut place: Vec<(Name, Name)> = match cell.get("topology") {
+        None => Vec::new(),
+        Some(topology) => topology.items(|cell| {
+            let pair = cell.items(|cell| cell.filled())?;
+            match <[Name; 2]>::try_from(pair) {
+                Ok([level, value]) => Ok((level, value)),
+                Err(_) => cell.wrong("must be a level and its value: [\"rack\", \"r1\"]"),
+            }
+        })?,
+    };
+    for key in ["rack", "clique"] {
+        if let Some(value) = cell.maybe(key, |cell| cell.filled())? {
+            let told = |(level, told): &(Name, Name)| &**level == key || *told == value;
+            if !place.iter().any(told) {
+                place.push((Name::from(key), value));
+            }
+        }
+    }
+    if place.len() > limits::LEVELS {
+        return cell.wrong(format!("has more than {} topology levels", limits::LEVELS));
+    }
+    Ok(place)
+}
+
+/// A taint.
+pub(super) fn taint(cell: &Cell<'_>) -> Read<Taint> {
+    Ok(Taint {
+        key: cell.need("key", |cell| cell.filled())?,
+        value: cell.or("value", Name::default(), |cell| cell.name())?,
+        effect: cell.or("effect", TaintEffect::NoSchedule, |cell| {
+            cell.word("effect", &EFFECTS)
+        })?,
+    })
+}
+
+/// A toleration as a pod spec writes it.
+pub(super) fn toleration(cell: &Cell<'_>) -> Read<Toleration> {
+    cell.must_be_object()?;
+    let exists = cell.or("operator", false, |cell| {
+        cell.word("operator", &[("Exists", true), ("Equal", false)])
+    })?;
+    let key = cell
+        .maybe("key", |cell| cell.name())?
+        .filter(|key| !key.is_empty());
+    let value = cell.or("value", Name::default(), |cell| cell.name())?;
+    if key.is_none() && !exists {
+        return cell.wrong("a toleration without a key must have the operator `Exists`");
+    }
+    Ok(Toleration {
+        key,
+        value: (!exists).then_some(value),
+        effect: match cell.get("effect") {
+            Some(effect) if effect.text()?.is_empty() => None,
+            Some(effect) => Some(effect.word("effect", &EFFECTS)?),
+            None => None,
+        },
+    })
+}
+
+/// A topology of node labels.
+pub(super) fn topology(cell: &Cell<'_>) -> Read<Topology> {
+    let levels = cell.need("levels", |cell| cell.items(|cell| cell.filled()))?;
+    if levels.len() > limits::LEVELS {
+        return cell.wrong(format!("has more than {} levels", limits::LEVELS));
+    }
+    Ok(Topology {
+        name: cell.need("name", |cell| cell.filled())?,
+        levels,
+    })
+}
+
+/// Puts the prices of a pool's and class's devices on those devices that have none of their own.
+pub(super) fn price(cell: &Cell<'_>, nodes: &mut [Node]) -> Read<()> {
+    let Some(price) = cell.maybe("usd_per_device_hour", |cell| cell.dollars())? else {
+        return Ok(());
+    };
+    let pool = cell.maybe("pool", |cell| cell.name())?;
+    let class = cell.need("class", |cell| cell.name())?;
+    let machine = cell.maybe("instance_type", |cell| cell.name())?;
+    let billing = cell.maybe("billing", |cell| cell.word("billing", &BILLING))?;
+    for node in nodes {
+        let here = pool.as_ref().is_none_or(|pool| *pool == node.pool)
+            && (machine.is_none() || machine == node.instance_type)
+            && (billing.is_none() || billing == node.billing);
+        if here {
+            let unpriced = |device: &&mut Device| device.class == class && device.price.is_none();
+            node.devices
+                .iter_mut()
+                .filter(unpriced)
+                .for_each(|device| device.price = Some(price));
+        }
+    }
+    Ok(())
+}

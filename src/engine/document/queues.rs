@@ -1,0 +1,319 @@
+//! Flavors, queues, budgets, past runs, routes and how to decide.
+
+use std::collections::BTreeMap;
+
+use crate::base::Name;
+use crate::engine::model::{
+    Backfill, Borrow, Budget, Choice, DEVICES, FairStrategy, Flavor, Fungibility, Knobs, Order,
+    PLENTY, Preemption, Queue, Quota, Reclaim, Route, Runs, Stop, System, Within,
+};
+use crate::engine::packing::Policy;
+
+use super::limits;
+use super::nodes::{BILLING, taint, toleration};
+use super::reader::{Cell, Flaw, Read, shown};
+
+/// A flavor.
+pub(super) fn flavor(cell: &Cell<'_>) -> Read<Flavor> {
+    Ok(Flavor {
+        name: cell.need("name", |cell| cell.filled())?,
+        labels: cell.or("node_labels", BTreeMap::new(), |cell| cell.labels())?,
+        taints: cell.list("node_taints", taint)?,
+        tolerations: cell.list("tolerations", toleration)?,
+        topology: cell.maybe("topology", |cell| cell.filled())?,
+        billing: cell.maybe("billing", |cell| cell.word("billing", &BILLING))?,
+        price: cell.maybe("usd_per_device_hour", |cell| cell.dollars())?,
+    })
+}
+
+fn quota(cell: &Cell<'_>) -> Read<Quota> {
+    let resource = cell.or("resource", Name::from(DEVICES), |cell| cell.filled())?;
+    let amount = |cell: &Cell<'_>| cell.amount(&resource, PLENTY);
+    Ok(Quota {
+        flavor: cell.need("flavor", |cell| cell.filled())?,
+        nominal: cell.or("nominal", 0, amount)?,
+        borrow: cell.maybe("borrow_limit", amount)?,
+        lend: cell.maybe("lend_limit", amount)?,
+        cap: cell.maybe("cap", amount)?,
+        resource,
+    })
+}
+
+fn preemption(cell: &Cell<'_>) -> Read<Preemption> {
+    cell.must_be_object()?;
+    Ok(Preemption {
+        within: cell.or("within", Within::Never, |cell| {
+            cell.word(
+                "preemption",
+                &[
+                    ("never", Within::Never),
+                    ("lower-priority", Within::LowerPriority),
+                    (
+                        "lower-or-newer-equal-priority",
+                        Within::LowerOrNewerEqualPriority,
+                    ),
+                ],
+            )
+        })?,
+        reclaim: cell.or("reclaim", Reclaim::Never, |cell| {
+            cell.word(
+                "reclaim",
+                &[
+                    ("never", Reclaim::Never),
+                    ("lower-priority", Reclaim::LowerPriority),
+                    ("any", Reclaim::Any),
+                ],
+            )
+        })?,
+        borrow: cell.or("borrow", Borrow::Never, |cell| {
+            cell.word(
+                "borrowing preemption",
+                &[
+                    ("never", Borrow::Never),
+                    ("lower-priority", Borrow::LowerPriority),
+                ],
+            )
+        })?,
+        borrow_threshold: cell.maybe("borrow_threshold", priority)?,
+    })
+}
+
+/// A priority.
+pub(super) fn priority(cell: &Cell<'_>) -> Read<i32> {
+    let whole = cell.whole(i64::from(i32::MIN), i64::from(i32::MAX))?;
+    Ok(i32::try_from(whole).unwrap_or_default())
+}
+
+/// A queue or cohort.
+pub(super) fn queue(cell: &Cell<'_>) -> Read<Queue> {
+    let name = cell.need("name", |cell| cell.filled())?;
+    let systems = System::ALL.map(|system| (system.name(), system));
+    let stop = match cell.get("stopped") {
+        None => Stop::None,
+        Some(stopped) if stopped.is_flag() => match stopped.flag()? {
+            true => Stop::Hold,
+            false => Stop::None,
+        },
+        Some(stopped) => stopped.word(
+            "stop policy",
+            &[
+                ("none", Stop::None),
+                ("hold", Stop::Hold),
+                ("drain", Stop::Drain),
+                ("None", Stop::None),
+                ("Hold", Stop::Hold),
+                ("HoldAndDrain", Stop::Drain),
+            ],
+        )?,
+    };
+    let fungibility = cell.or("fungibility", Fungibility::default(), |cell| {
+        cell.must_be_object()?;
+        let search = [("stop", true), ("next", false)];
+        Ok(Fungibility {
+            borrow_stops: cell.or("borrow", true, |cell| cell.word("search", &search))?,
+            preempt_stops: cell.or("preempt", false, |cell| cell.word("search", &search))?,
+        })
+    })?;
+    Ok(Queue {
+        parent: cell.maybe("parent", |cell| cell.filled())?,
+        system: cell.or("system", System::Stokehold, |cell| {
+            cell.word("system", &systems)
+        })?,
+        admits: cell.or("admits", true, |cell| cell.flag())?,
+        weight_milli: cell.or("weight", 1_000, |cell| cell.milli(1_000_000))?,
+        quotas: cell.list("quota", quota)?,
+        preemption: cell.or("preemption", Preemption::default(), preemption)?,
+        order: cell.or("strategy", Order::BestEffort, |cell| {
+            cell.word(
+                "strategy",
+                &[
+                    ("strict", Order::Strict),
+                    ("best-effort", Order::BestEffort),
+                ],
+            )
+        })?,
+        stop,
+        fungibility,
+        name,
+    })
+}
+
+/// Every quota names a flavor once a resource; a parent is there, and no queue is above itself.
+pub(super) fn check_tree(cell: &Cell<'_>, queues: &[Queue]) -> Read<()> {
+    let at: BTreeMap<&str, usize> = queues
+        .iter()
+        .enumerate()
+        .map(|(at, queue)| (&*queue.name, at))
+        .collect();
+    let flaw = |queue: usize, message: String| Flaw {
+        path: format!("{cell}[{queue}]"),
+        message,
+    };
+    let mut above: Vec<Option<usize>> = Vec::with_capacity(queues.len());
+    for (which, queue) in queues.iter().enumerate() {
+        if at.get(&*queue.name) != Some(&which) {
+            return Err(flaw(
+                which,
+                format!("another queue is called `{}` too", shown(&queue.name)),
+            ));
+        }
+        let mut seen: Vec<(&Name, &Name)> = queue
+            .quotas
+            .iter()
+            .map(|quota| (&quota.resource, &quota.flavor))
+            .collect();
+        seen.sort();
+        if seen.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(flaw(
+                which,
+                "two quotas are of one flavor and resource".to_owned(),
+            ));
+        }
+        above.push(match &queue.parent {
+            None => None,
+            Some(parent) => match at.get(&**parent) {
+                Some(&parent) => Some(parent),
+                None => {
+                    let said = format!(
+                        "its parent `{}` is not in the list; add it, with `admits: false` for a cohort",
+                        shown(parent)
+                    );
+                    return Err(flaw(which, said));
+                }
+            },
+        });
+    }
+    let mut safe = vec![false; queues.len()];
+    for start in 0..queues.len() {
+        let (mut way, mut now) = (Vec::new(), Some(start));
+        while let Some(queue) = now.filter(|&queue| !safe[queue]) {
+            if way.contains(&queue) {
+                return Err(flaw(queue, "it is above itself".to_owned()));
+            }
+            if way.len() >= limits::QUEUE_DEPTH {
+                return Err(flaw(
+                    start,
+                    format!("more than {} queues stand above it", limits::QUEUE_DEPTH),
+                ));
+            }
+            way.push(queue);
+            now = above[queue];
+        }
+        for queue in way {
+            safe[queue] = true;
+        }
+    }
+    Ok(())
+}
+
+/// A disruption budget.
+pub(super) fn budget(cell: &Cell<'_>) -> Read<Budget> {
+    let mut pods = cell.list("pods", |cell| cell.filled())?;
+    pods.sort();
+    pods.dedup();
+    Ok(Budget {
+        namespace: cell.or("namespace", Name::default(), |cell| cell.name())?,
+        name: cell.need("name", |cell| cell.filled())?,
+        pods,
+        allowed: cell.or("disruptions_allowed", 0, |cell| cell.count(u32::MAX))?,
+        desired_healthy: cell.or("desired_healthy", 0, |cell| cell.count(u32::MAX))?,
+    })
+}
+
+/// Past runs of an owner.
+pub(super) fn runs(cell: &Cell<'_>) -> Read<Runs> {
+    let runs = Runs {
+        owner: cell.need("owner", |cell| cell.filled())?,
+        count: cell.or("count", 1, |cell| cell.count(u32::MAX))?,
+        p10_ms: cell.need("p10_seconds", |cell| cell.span())?,
+        p50_ms: cell.need("p50_seconds", |cell| cell.span())?,
+        p90_ms: cell.need("p90_seconds", |cell| cell.span())?,
+    };
+    if runs.p10_ms > runs.p50_ms || runs.p50_ms > runs.p90_ms {
+        return cell.wrong("its quantiles do not rise");
+    }
+    Ok(runs)
+}
+
+/// A flavor with its speed, or its bare name.
+pub(super) fn choice(cell: &Cell<'_>) -> Read<Choice> {
+    if let Ok(text) = cell.text() {
+        return Ok(Choice {
+            flavor: Name::from(text),
+            speed_milli: 1_000,
+        });
+    }
+    let choice = Choice {
+        flavor: cell.need("flavor", |cell| cell.filled())?,
+        speed_milli: cell.or("speed", 1_000, |cell| cell.milli(1_000))?,
+    };
+    if choice.speed_milli == 0 {
+        return cell.wrong("a speed of 0 never finishes; leave the flavor out");
+    }
+    Ok(choice)
+}
+
+/// A route.
+pub(super) fn route(cell: &Cell<'_>) -> Read<Route> {
+    let (queue, labels) = cell.or("match", (None, BTreeMap::new()), |cell| {
+        cell.must_be_object()?;
+        Ok((
+            cell.maybe("queue", |cell| cell.filled())?,
+            cell.or("label", BTreeMap::new(), |cell| cell.labels())?,
+        ))
+    })?;
+    Ok(Route {
+        queue,
+        labels,
+        flavors: cell.need("flavors", |cell| cell.items(choice))?,
+        most_price: cell.maybe("max_usd_per_device_hour", |cell| cell.dollars())?,
+    })
+}
+
+/// How to decide.
+pub(super) fn knobs(cell: &Cell<'_>) -> Read<Knobs> {
+    cell.must_be_object()?;
+    let plain = Knobs::default();
+    let policies = Policy::ALL.map(|policy| (policy.name(), policy));
+    let strategies = [
+        (
+            "less-than-or-equal-to-final-share",
+            FairStrategy::LessThanOrEqualToFinalShare,
+        ),
+        (
+            "less-than-initial-share",
+            FairStrategy::LessThanInitialShare,
+        ),
+    ];
+    let both = || strategies.iter().map(|(_, strategy)| *strategy).collect();
+    Ok(Knobs {
+        placement: cell.or("placement", plain.placement, |cell| {
+            cell.word("placement policy", &policies)
+        })?,
+        backfill: cell.or("backfill", plain.backfill, backfill)?,
+        fair_sharing: match cell.get("fair_sharing") {
+            None => None,
+            Some(cell) if cell.is_flag() => cell.flag()?.then(both),
+            Some(cell) => Some(cell.items(|cell| cell.word("strategy", &strategies))?),
+        },
+        exact_victims: cell.or("exact_victims", plain.exact_victims, |cell| cell.count(24))?,
+        most_reservations: cell.or("most_reservations", plain.most_reservations, |cell| {
+            cell.count(1_024)
+        })?,
+    })
+}
+
+/// `none`, `head`, or a number: how many of each queue hold a reservation.
+fn backfill(cell: &Cell<'_>) -> Read<Backfill> {
+    if cell.is_number() {
+        return Ok(match cell.count(1_024)? {
+            0 => Backfill::None,
+            1 => Backfill::Head,
+            depth => Backfill::Depth(u16::try_from(depth).unwrap_or(u16::MAX)),
+        });
+    }
+    cell.word(
+        "backfill",
+        &[("none", Backfill::None), ("head", Backfill::Head)],
+    )
+}

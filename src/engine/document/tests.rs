@@ -1,0 +1,242 @@
+//! Documents that are read, refused and written back.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::engine::model::{Order, Status, Within};
+
+fn sample() -> Value {
+    json!({
+        "version": 1,
+        "revision": 7,
+        "at": "2026-11-21T06:40:00Z",
+        "nodes": [
+            { "name": "b", "pool": "p", "ready": true, "rack": "r1", "labels": {"k": "v"},
+              "taints": [{"key": "gpu", "value": "", "effect": "NoSchedule"}],
+              "allocatable": {"cpu_milli": 64000, "memory_bytes": 1024, "devices": {"nvidia.com/gpu": 2}},
+              "devices": [
+                { "index": 0, "class": "h100", "resource": "nvidia.com/gpu", "health": "ok",
+                  "holder": {"namespace": "ml", "pod": "one-0", "attribution": "claim"} },
+                { "index": 1, "class": "h100", "resource": "nvidia.com/gpu", "health": "fault", "slices": [] }] },
+            { "name": "a", "allocatable": {"devices": {"nvidia.com/gpu": 3}}, "class": "h100" }
+        ],
+        "prices": [{"pool": "p", "class": "h100", "usd_per_device_hour": 2.5}],
+        "flavors": [{"name": "h100", "node_labels": {"k": "v"}}],
+        "queues": [
+            {"name": "top", "admits": false, "quota": [{"flavor": "h100", "nominal": 4}]},
+            {"name": "nlp", "parent": "top", "weight": 2, "strategy": "strict", "system": "kueue",
+             "preemption": {"within": "lower-priority", "reclaim": "any", "borrow": "never"},
+             "quota": [{"flavor": "h100", "nominal": 1.5, "borrow_limit": 2, "lend_limit": "500m"},
+                       {"flavor": "h100", "resource": "memory", "nominal": "64Gi"}]}
+        ],
+        "jobs": [
+            {"namespace": "ml", "name": "one", "kind": "Job", "state": "running", "priority": null,
+             "created": "2026-11-20T06:40:00Z", "pods": ["one-0"]},
+            {"namespace": "ml", "name": "two", "kind": "JobSet", "queue": "nlp", "state": "waiting",
+             "gang": {"size": 4, "min": 2}, "devices_requested": 32, "class": "h100",
+             "created": "2026-11-20T06:40:00Z"},
+            {"namespace": "ml", "name": "old", "kind": "Job", "state": "done", "created": "2026-11-20T06:40:00Z"}
+        ],
+        "pods": [
+            {"namespace": "ml", "name": "one-0", "job_kind": "Job", "job": "one", "node": "b", "phase": "Running",
+             "priority": 3, "requests": {"cpu_milli": 1000, "memory_bytes": 10, "devices": {"nvidia.com/gpu": 1}},
+             "node_selector": {}, "created": "2026-11-20T06:40:00Z"}
+        ],
+        "workloads": [
+            {"namespace": "ml", "name": "three", "kind": "TrainJob", "queue": "nlp", "priority": 5,
+             "pod_sets": [{"count": 8, "min": 4, "requests": {"devices": {"nvidia.com/gpu": 8}},
+                           "affinity": [[{"key": "k", "operator": "In", "values": ["v"]}]],
+                           "tolerations": [{"key": "gpu", "operator": "Exists"}],
+                           "topology": {"level": "rack"}}],
+             "runtime_estimate_seconds": "2h", "flavors": ["h100", {"flavor": "tpu", "speed": 1.3}]}
+        ],
+        "engine": {"backfill": 4, "fair_sharing": true}
+    })
+}
+
+#[test]
+fn a_document_is_read_in_one_order_with_what_it_leaves_out_unknown() {
+    let snapshot = from_value(&sample(), "fleet.json").expect("is right");
+    let names: Vec<&str> = snapshot.nodes.iter().map(|node| &*node.name).collect();
+    assert_eq!(names, ["a", "b"]);
+    let [a, b] = &snapshot.nodes[..] else {
+        panic!("two nodes");
+    };
+    assert_eq!(
+        (a.devices.len(), a.cpu_milli),
+        (3, crate::engine::model::PLENTY)
+    );
+    assert_eq!(b.topology.len(), 1);
+    assert_eq!(b.devices[0].price, Some(2_500_000));
+    let [nlp, top] = &snapshot.queues[..] else {
+        panic!("two queues");
+    };
+    assert!(!top.admits && nlp.order == Order::Strict);
+    assert_eq!(nlp.preemption.within, Within::LowerPriority);
+    assert_eq!(
+        (nlp.quotas[0].nominal, nlp.quotas[0].lend),
+        (1_500, Some(500))
+    );
+    assert_eq!(nlp.quotas[1].nominal, 64 << 30);
+    let names: Vec<&str> = snapshot
+        .workloads
+        .iter()
+        .map(|it| &*it.key.key.name)
+        .collect();
+    assert_eq!(names, ["one", "three", "two"]);
+    let [one, three, two] = &snapshot.workloads[..] else {
+        panic!("three workloads");
+    };
+    assert_eq!((one.status, one.priority), (Status::Running, 3));
+    assert_eq!(one.sets[0].placements[0].grips[0].device, 0);
+    assert_eq!((two.sets[0].count, two.sets[0].min), (4, 2));
+    assert_eq!(two.sets[0].ask.devices[0].count, 8);
+    assert_eq!(three.estimate_ms, Some(7_200_000));
+    assert_eq!(three.flavors[1].speed_milli, 1_300);
+}
+
+#[test]
+fn what_is_written_is_read_back() {
+    let snapshot = from_value(&sample(), "fleet.json").expect("is right");
+    let again = from_value(&value(&snapshot), "again").expect("was written by us");
+    assert_eq!(snapshot, again);
+}
+
+#[test]
+fn the_order_of_lists_does_not_matter() {
+    let mut turned = sample();
+    for key in ["nodes", "queues", "jobs", "workloads"] {
+        if let Some(Value::Array(items)) = turned.get_mut(key) {
+            items.reverse();
+        }
+    }
+    assert_eq!(from_value(&sample(), "x"), from_value(&turned, "x"));
+}
+
+#[test]
+fn a_mistake_is_named_with_its_place() {
+    for (text, said) in [
+        ("{", "f:1: is no JSON"),
+        ("[]", "f: is a list, must be an object"),
+        ("{}", "f: lacks `version`"),
+        (
+            r#"{"version": 2}"#,
+            "f: the document's version is 2; this program reads version 1",
+        ),
+        (
+            r#"{"version": 1, "nodes": {}}"#,
+            "f: nodes: is an object, must be a list",
+        ),
+        (
+            r#"{"version": 1, "nodes": [{}]}"#,
+            "f: nodes[0]: lacks `name`",
+        ),
+        (
+            r#"{"version": 1, "nodes": [{"name": "a", "devices": [{"index": -1}]}]}"#,
+            "f: nodes[0].devices[0].index: is -1, must be a whole number from 0 to 65535",
+        ),
+        (
+            r#"{"version": 1, "nodes": [{"name": "a"}, {"name": "a"}]}"#,
+            "f: nodes[1]: another node has this name",
+        ),
+        (
+            r#"{"version": 1, "nodes": [{"name": "a", "devices": [{"health": "okay"}]}]}"#,
+            "f: nodes[0].devices[0].health: unknown health `okay`; valid: ok, warn, fault, unknown",
+        ),
+        (
+            r#"{"version": 1, "queues": [{"name": "a", "parent": "b"}]}"#,
+            "f: queues[0]: its parent `b` is not in the list; add it, with `admits: false` for a cohort",
+        ),
+        (
+            r#"{"version": 1, "queues": [{"name": "a", "parent": "b"}, {"name": "b", "parent": "a"}]}"#,
+            "f: queues[0]: it is above itself",
+        ),
+        (
+            r#"{"version": 1, "queues": [{"name": "a", "quota": [{"flavor": "f", "nominal": "lots"}]}]}"#,
+            "f: queues[0].quota[0].nominal: `lots` is no quantity; write 8, 500m or 64Gi",
+        ),
+        (
+            r#"{"version": 1, "workloads": [{"name": "a", "count": 2, "min": 3}]}"#,
+            "f: workloads[0]: its minimum of 3 pods is above its count of 2",
+        ),
+        (
+            r#"{"version": 1, "workloads": [{"name": "a", "created": "yesterday"}]}"#,
+            "f: workloads[0].created: `yesterday` is no moment; write 2026-11-21T06:40:00Z",
+        ),
+        (
+            r#"{"version": 1, "workloads": [{"name": "a", "stat": 1, "state": "wating"}]}"#,
+            "f: workloads[0].state: unknown state `wating`; did you mean `waiting`?",
+        ),
+    ] {
+        let fault = read(text, "f").expect_err(text).to_string();
+        assert!(fault.starts_with(said), "{text}\n{fault}\n{said}");
+    }
+}
+
+/// Any JSON at all, of the kinds that hostile documents are made of.
+fn any_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::Bool),
+        any::<i64>().prop_map(|number| json!(number)),
+        any::<f64>().prop_map(|number| json!(number)),
+        Just(json!(u64::MAX)),
+        "[a-z/0-9.:é\u{1b}-]{0,8}".prop_map(Value::String),
+        Just(json!("9999999999999999999Ei")),
+    ];
+    leaf.prop_recursive(3, 12, 3, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Value::Array),
+            prop::collection::btree_map("[a-z_]{1,6}", inner, 0..3)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+/// Every place of a document, as the keys and indices that lead there.
+fn places(value: &Value, way: &mut Vec<String>, out: &mut Vec<String>) {
+    out.push(format!("/{}", way.join("/")));
+    let mut below = |step: String, inner: &Value| {
+        way.push(step);
+        places(inner, way, out);
+        way.pop();
+    };
+    match value {
+        Value::Object(map) => {
+            for (key, inner) in map {
+                below(key.replace('~', "~0").replace('/', "~1"), inner);
+            }
+        }
+        Value::Array(items) => {
+            for (at, inner) in items.iter().enumerate() {
+                below(at.to_string(), inner);
+            }
+        }
+        _ => {}
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #[test]
+    fn no_shape_of_document_panics(changes in prop::collection::vec((any::<prop::sample::Index>(), any_value()), 1..4)) {
+        let mut document = sample();
+        for (at, value) in changes {
+            let mut all = Vec::new();
+            places(&document, &mut Vec::new(), &mut all);
+            let place = at.get(&all);
+            let place = if place == "/" { "" } else { place };
+            if let Some(slot) = document.pointer_mut(place) {
+                *slot = value;
+            }
+        }
+        match from_value(&document, "f") {
+            Ok(snapshot) => {
+                let again = from_value(&super::value(&snapshot), "again");
+                prop_assert_eq!(Ok(snapshot), again);
+            }
+            Err(fault) => prop_assert!(!fault.to_string().chars().any(|c| c.is_control())),
+        }
+    }
+}

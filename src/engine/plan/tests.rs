@@ -1,0 +1,349 @@
+//! Plans as documents: both ways through JSON, against the schema, and what a malformed one is told.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+/// A plan in which every kind of lever, test, wait and intent stands once.
+fn full() -> Plan {
+    let at = Moment::parse("2026-11-21T06:40:00Z").expect("a time");
+    let job = JobName(ObjectKey::new("nlp", "train"));
+    let object = Object::new("batch", "v1", "jobs", "Job", "train")
+        .within("nlp")
+        .with_uid("u-1");
+    let loss = Loss {
+        device_seconds: Some(5280),
+        micro_usd: Some(51_000_000),
+        since: Some(at),
+    };
+    let levers = [
+        (Verb::Suspend, Lever::Suspend { value: true }),
+        (Verb::Suspend, Lever::WorkloadActive { value: false }),
+        (Verb::Reprioritise, Lever::WorkloadPriority { value: -7 }),
+        (
+            Verb::Reprioritise,
+            Lever::KueuePriorityClass {
+                name: "high".into(),
+            },
+        ),
+        (
+            Verb::Hold,
+            Lever::StopPolicy {
+                value: Policy::HoldAndDrain,
+            },
+        ),
+        (
+            Verb::Hold,
+            Lever::VolcanoCommand {
+                action: VolcanoAction::CloseQueue,
+            },
+        ),
+        (
+            Verb::Reprioritise,
+            Lever::VolcanoPriorityClass {
+                name: "high".into(),
+            },
+        ),
+        (Verb::Scale, Lever::VolcanoQueueWeight { value: 3 }),
+        (
+            Verb::Reprioritise,
+            Lever::KaiPriorityClass {
+                name: "train".into(),
+            },
+        ),
+        (
+            Verb::Evict,
+            Lever::Evict {
+                grace_seconds: Some(30),
+            },
+        ),
+        (
+            Verb::Cordon,
+            Lever::Cordon {
+                by: "ana".into(),
+                why: "XID 79".into(),
+            },
+        ),
+        (Verb::Uncordon, Lever::Uncordon),
+        (
+            Verb::Taint,
+            Lever::Taint {
+                key: "k".into(),
+                value: String::new(),
+                effect: "NoExecute".into(),
+            },
+        ),
+        (
+            Verb::Untaint,
+            Lever::Untaint {
+                key: "k".into(),
+                effect: "NoExecute".into(),
+            },
+        ),
+        (Verb::Admit, Lever::Ungate { gate: "g".into() }),
+        (Verb::Scale, Lever::Scale { replicas: 0 }),
+        (
+            Verb::Mark,
+            Lever::Annotate {
+                key: "stokehold.dev/x".into(),
+                value: None,
+            },
+        ),
+    ];
+    let mut plan = Plan::new(
+        "hold nlp/train",
+        Intent::Hold {
+            target: "nlp/train".into(),
+        },
+        at,
+    );
+    plan.revision = Some(88_412);
+    for (verb, lever) in levers {
+        plan.steps.push(Step::new(verb, object.clone(), lever));
+    }
+    let fact = |test| Fact {
+        object: object.clone(),
+        test,
+    };
+    let first = &mut plan.steps[0];
+    first.job = Some(JobRef {
+        name: job.clone(),
+        devices: Some(8),
+        gang: Some(4),
+    });
+    first.guards = vec![
+        fact(Test::Exists),
+        fact(Test::Is {
+            path: "/spec/suspend".into(),
+            value: json!(false),
+        }),
+        fact(Test::Absent {
+            path: "/metadata/deletionTimestamp".into(),
+        }),
+        fact(Test::Version {
+            resource_version: "17".into(),
+        }),
+    ];
+    let untils = [
+        Until::Checkpoint { after: at },
+        Until::Budget,
+        Until::Gone,
+        Until::Condition {
+            name: "Suspended".into(),
+            status: "True".into(),
+        },
+        Until::Is {
+            path: "/status/active".into(),
+            value: json!(0),
+        },
+        Until::Time { at },
+    ];
+    first.waits = untils
+        .into_iter()
+        .map(|until| Wait {
+            when: When::After,
+            until,
+            at_most_seconds: Some(600),
+            go_on: false,
+        })
+        .collect();
+    first.side_effects = SideEffects {
+        interrupts: true,
+        budgets: Budgets::Ignored,
+        timer_reset: true,
+        loss: Some(loss.clone()),
+        gang_broken: Some(4),
+        overwritten_by: Some("somebody".into()),
+        notes: vec!["a note".into()],
+    };
+    plan.steps[1].needs = vec![1];
+    plan.reads = plan.steps[0].guards.clone();
+    plan.effect = Effect::Forecast(Forecast {
+        starts: vec![StartChange {
+            job: job.clone(),
+            devices: 8,
+            before: None,
+            after: Some(at),
+        }],
+        displaced: vec![Displaced {
+            job,
+            devices: 8,
+            loss,
+            back: None,
+        }],
+        pools: vec![PoolChange {
+            pool: Name::new("h100"),
+            devices: 64,
+            allocated_before: 60,
+            allocated_after: 52,
+        }],
+        lost_device_seconds: None,
+        lost_micro_usd: Some(1),
+        burn_change_micro_usd_per_hour: Some(-3),
+    });
+    plan.reasons = vec!["it was asked for".into()];
+    plan.alternatives = vec![Alternative {
+        sentence: "wait".into(),
+        command: Some("plan resume nlp/train".into()),
+    }];
+    plan.warnings = vec!["a budget allows nothing".into()];
+    plan.checks = vec![Check {
+        name: "rights".into(),
+        outcome: Outcome::NotCheckableYet,
+        sentence: String::new(),
+    }];
+    plan.undo = Undo {
+        possible: true,
+        notes: vec!["placement".into()],
+    };
+    plan
+}
+
+fn intents() -> Vec<Intent> {
+    let job = JobName(ObjectKey::new("nlp", "train"));
+    let nodes = vec![Name::new("a"), Name::new("b")];
+    vec![
+        Intent::Drain {
+            nodes: nodes.clone(),
+            deadline: Moment::parse("2026-11-21T07:00:00Z"),
+        },
+        Intent::Cordon {
+            nodes: nodes.clone(),
+            reason: "hot".into(),
+        },
+        Intent::Uncordon { nodes },
+        Intent::Preempt { job: job.clone() },
+        Intent::Admit {
+            job: job.clone(),
+            preempt: true,
+        },
+        Intent::Reprioritise {
+            job: job.clone(),
+            priority: "100".into(),
+        },
+        Intent::Resume {
+            target: "nlp".into(),
+        },
+        Intent::Requeue { job },
+        Intent::Rebalance { pool: None },
+        Intent::Undo { run: "r1".into() },
+    ]
+}
+
+fn faults(document: &Value) -> Vec<String> {
+    let schema: Value = serde_json::from_str(SCHEMA).expect("is JSON");
+    let validator = jsonschema::draft202012::new(&schema).expect("is a schema");
+    validator
+        .iter_errors(document)
+        .map(|error| format!("{} at {}", error, error.instance_path()))
+        .collect()
+}
+
+#[test]
+fn a_plan_survives_json_and_keeps_to_its_schema() {
+    let mut all = vec![full()];
+    for intent in intents() {
+        let mut plan = full();
+        plan.intent = intent;
+        plan.effect = Effect::Unknown {
+            why: "the engine is not asked".into(),
+        };
+        all.push(plan);
+    }
+    for plan in all {
+        let document = serde_json::to_value(&plan).expect("serialises");
+        assert_eq!(faults(&document), [""; 0], "{:?}", plan.intent);
+        let back: Plan = serde_json::from_value(document).expect("reads back");
+        assert_eq!(back, plan);
+        assert_eq!(plan.validate(), Ok(()));
+    }
+}
+
+#[test]
+fn the_schema_refuses_what_the_reader_refuses() {
+    let good = serde_json::to_value(full()).expect("serialises");
+    let broken: [(&str, Value); 9] = [
+        ("/version", json!("1")),
+        ("/computed_at", json!(17)),
+        ("/intent", json!({"action": "explode"})),
+        (
+            "/intent",
+            json!({"action": "preempt", "job": "no-namespace"}),
+        ),
+        ("/steps/0/verb", json!("delete")),
+        ("/steps/0/lever", json!({"kind": "suspend"})),
+        ("/steps/0/object/place", json!({"group": "batch"})),
+        ("/steps/0/needs", json!([-1])),
+        ("/effect", json!({"state": "none"})),
+    ];
+    for (path, value) in broken {
+        let mut document = good.clone();
+        *document.pointer_mut(path).expect("is there") = value.clone();
+        assert!(!faults(&document).is_empty(), "schema: {path} {value}");
+        assert!(
+            serde_json::from_value::<Plan>(document).is_err(),
+            "reader: {path} {value}"
+        );
+    }
+    let mut more = good.clone();
+    more["steps"][0]["force"] = json!(true);
+    assert!(!faults(&more).is_empty() && serde_json::from_value::<Plan>(more).is_err());
+    // Every key that is written is required: a scheme that accepts anything checks nothing.
+    for key in good.as_object().expect("an object").keys() {
+        let mut less = good.clone();
+        less.as_object_mut().expect("an object").remove(key);
+        assert!(!faults(&less).is_empty(), "without {key}");
+    }
+}
+
+#[test]
+fn an_order_that_cannot_be_is_refused() {
+    let mut plan = full();
+    plan.steps[0].needs = vec![1];
+    assert!(plan.validate().is_err_and(|fault| fault.contains("step 1")));
+    plan.steps[0].needs = vec![0];
+    assert!(plan.validate().is_err());
+    plan.steps[0].needs = Vec::new();
+    plan.version = 9;
+    assert!(
+        plan.validate()
+            .is_err_and(|fault| fault.contains("version 9"))
+    );
+}
+
+#[test]
+fn what_is_grave_must_be_typed() {
+    let mut plan = full();
+    assert!(plan.is_grave(), "a gang stops");
+    plan.steps[0].job.as_mut().expect("a job").gang = None;
+    assert!(!plan.is_grave(), "one job without a gang");
+    plan.steps[4].side_effects.interrupts = true;
+    assert!(plan.is_grave(), "a whole queue");
+    assert_eq!(plan.typed("prod"), "prod/train");
+    plan.intent = Intent::Cordon {
+        nodes: vec![Name::new("a")],
+        reason: String::new(),
+    };
+    assert_eq!(plan.typed("prod"), "prod/a");
+    assert_eq!(plan.steps[0].to_string(), "suspend Job nlp/train");
+}
+
+#[test]
+fn a_refusal_says_what_can_be_done_instead() {
+    let refusal = Refusal::new(
+        RefusalCode::Unsupported,
+        "a LeaderWorkerSet cannot be suspended",
+    )
+    .instead("scale it to 0")
+    .instead("hold its queue");
+    assert_eq!(
+        refusal.to_string(),
+        "a LeaderWorkerSet cannot be suspended; instead: scale it to 0; or: hold its queue"
+    );
+    let json = serde_json::to_value(&refusal).expect("serialises");
+    assert_eq!(json["code"], "unsupported");
+    assert_eq!(
+        serde_json::from_value::<Refusal>(json).expect("reads back"),
+        refusal
+    );
+}

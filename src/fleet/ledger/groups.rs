@@ -1,0 +1,345 @@
+//! Workloads and PodGroups of queueing systems: joined to the jobs that they stand for, which they decorate.
+//!
+//! A group is never a job itself while it has an owner: its job is the top of its owner's chain. Without an owner
+//! (a group of bare pods) it is the job, and the pods that name it are its members.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::base::{Name, ObjectKey};
+use crate::fleet::admission::{Admission, GroupSeen};
+use crate::fleet::job::JobKey;
+use crate::fleet::observe::{Pending, PodSeen, Table};
+use crate::fleet::queue::QueueSystem;
+
+use super::Ledger;
+
+/// Table and key of a group.
+pub(super) type GroupId = (Table, ObjectKey);
+
+/// The kinds of group that pods may name, by the kind they say.
+const NAMED: &[(&str, &[Table])] = &[
+    ("Workload", &[Table::KueueWorkloads, Table::Workloads]),
+    (
+        "PodGroup",
+        &[
+            Table::PodGroups,
+            Table::VolcanoPodGroups,
+            Table::KaiPodGroups,
+        ],
+    ),
+];
+
+/// Every group with the ways to find it.
+#[derive(Default)]
+pub(super) struct Groups {
+    all: FxHashMap<GroupId, Arc<GroupSeen>>,
+    by_owner: FxHashMap<Name, BTreeSet<GroupId>>,
+    of_job: FxHashMap<JobKey, BTreeSet<GroupId>>,
+    job_of: FxHashMap<GroupId, JobKey>,
+    /// Pods without a controller, by the group that they name: namespace and name.
+    claimants: FxHashMap<ObjectKey, BTreeSet<ObjectKey>>,
+    /// Places in queues: workload to (in the queue, at the door).
+    places: FxHashMap<ObjectKey, (u32, u32)>,
+    /// Workloads with a place, by queue.
+    placed: BTreeMap<Name, Vec<ObjectKey>>,
+}
+
+impl Groups {
+    pub(super) fn keys_of(&self, table: Table) -> Vec<ObjectKey> {
+        self.all
+            .keys()
+            .filter(|(of, _)| *of == table)
+            .map(|(_, key)| key.clone())
+            .collect()
+    }
+
+    /// The group that a pod without a controller says it belongs to.
+    fn named_by(&self, pod: &PodSeen) -> Option<&Arc<GroupSeen>> {
+        let member_of = pod.siting.as_ref()?.member_of.as_ref()?;
+        let key = ObjectKey {
+            namespace: pod.key.namespace.clone(),
+            name: member_of.name.clone(),
+        };
+        NAMED
+            .iter()
+            .filter(|(kind, _)| *kind == member_of.kind.as_str())
+            .flat_map(|(_, tables)| tables.iter())
+            .find_map(|table| self.all.get(&(*table, key.clone())))
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+            && self.by_owner.is_empty()
+            && self.of_job.is_empty()
+            && self.job_of.is_empty()
+            && self.claimants.is_empty()
+    }
+}
+
+/// The group's key that a pod without a controller names.
+fn claim(pod: &PodSeen) -> Option<ObjectKey> {
+    if pod.owner.is_some() {
+        return None;
+    }
+    let member_of = pod.siting.as_ref()?.member_of.as_ref()?;
+    Some(ObjectKey {
+        namespace: pod.key.namespace.clone(),
+        name: member_of.name.clone(),
+    })
+}
+
+impl Ledger {
+    pub(super) fn see_group(&mut self, group: GroupSeen) {
+        self.mention(group.table, &group.key);
+        let id = (group.table, group.key.clone());
+        if let Some(old) = self.groups.all.get(&id).cloned() {
+            if *old == group {
+                return;
+            }
+            self.unlink_group(&id, &old);
+        }
+        if let Some(owner) = &group.owner {
+            self.groups
+                .by_owner
+                .entry(owner.uid.clone())
+                .or_default()
+                .insert(id.clone());
+        }
+        self.groups.all.insert(id.clone(), Arc::new(group));
+        self.rejoin_group(&id);
+        self.rejoin_claimants(&id.1);
+    }
+
+    pub(super) fn forget_group(&mut self, table: Table, key: &ObjectKey) {
+        let id = (table, key.clone());
+        let Some(old) = self.groups.all.remove(&id) else {
+            return;
+        };
+        self.unlink_group(&id, &old);
+        if let Some(job) = self.groups.job_of.remove(&id) {
+            self.group_leaves(&id, &job);
+        }
+        self.rejoin_claimants(key);
+    }
+
+    fn unlink_group(&mut self, id: &GroupId, old: &GroupSeen) {
+        if let Some(owner) = &old.owner
+            && let Some(groups) = self.groups.by_owner.get_mut(&owner.uid)
+        {
+            groups.remove(id);
+            if groups.is_empty() {
+                self.groups.by_owner.remove(&owner.uid);
+            }
+        }
+    }
+
+    fn group_leaves(&mut self, id: &GroupId, job: &JobKey) {
+        if let Some(groups) = self.groups.of_job.get_mut(job) {
+            groups.remove(id);
+            if groups.is_empty() {
+                self.groups.of_job.remove(job);
+            }
+        }
+        self.rejoin_members(job);
+    }
+
+    /// Joins a group to its job anew; the job's pods too, since the group may name their queue.
+    fn rejoin_group(&mut self, id: &GroupId) {
+        let Some(group) = self.groups.all.get(id).cloned() else {
+            return;
+        };
+        let own = JobKey {
+            key: group.key.clone(),
+            kind: group.kind.clone(),
+        };
+        let job = self.chain(own, group.owner.as_ref()).job;
+        if let Some(old) = self.groups.job_of.insert(id.clone(), job.clone())
+            && old != job
+        {
+            self.group_leaves(id, &old);
+        }
+        self.groups
+            .of_job
+            .entry(job.clone())
+            .or_default()
+            .insert(id.clone());
+        self.rejoin_members(&job);
+    }
+
+    /// Joins the groups that this object owns anew.
+    pub(super) fn rejoin_groups_of(&mut self, owner: &Name) {
+        for id in self.groups.by_owner.get(owner).cloned().unwrap_or_default() {
+            self.rejoin_group(&id);
+        }
+    }
+
+    /// The pods of a job: their queue may be another now.
+    fn rejoin_members(&mut self, job: &JobKey) {
+        self.dirty_jobs.insert(job.clone());
+        for pod in self.job_pods.get(job).cloned().unwrap_or_default() {
+            self.rejoin_pod(&pod);
+        }
+    }
+
+    fn rejoin_claimants(&mut self, group: &ObjectKey) {
+        for pod in self
+            .groups
+            .claimants
+            .get(group)
+            .cloned()
+            .unwrap_or_default()
+        {
+            self.rejoin_pod(&pod);
+        }
+    }
+
+    /// Notes which group a bare pod names.
+    pub(super) fn link_claim(&mut self, pod: &PodSeen) {
+        if let Some(group) = claim(pod) {
+            self.groups
+                .claimants
+                .entry(group)
+                .or_default()
+                .insert(pod.key.clone());
+        }
+    }
+
+    pub(super) fn unlink_claim(&mut self, pod: &PodSeen) {
+        if let Some(group) = claim(pod)
+            && let Some(pods) = self.groups.claimants.get_mut(&group)
+        {
+            pods.remove(&pod.key);
+            if pods.is_empty() {
+                self.groups.claimants.remove(&group);
+            }
+        }
+    }
+
+    /// The job of a bare pod that names a group: the group's own job, or the group itself.
+    pub(super) fn job_by_group(&self, pod: &PodSeen) -> Option<JobKey> {
+        if pod.owner.is_some() {
+            return None;
+        }
+        match self.groups.named_by(pod) {
+            Some(group) => {
+                let own = JobKey {
+                    key: group.key.clone(),
+                    kind: group.kind.clone(),
+                };
+                Some(self.chain(own, group.owner.as_ref()).job)
+            }
+            // Kueue's groups of pods are named by whoever made the pods; other names are given by
+            // schedulers to any pod, and say nothing as long as nobody knows the group.
+            None => {
+                let member_of = pod.siting.as_ref()?.member_of.as_ref()?;
+                (member_of.kind.as_str() == "Workload").then(|| JobKey {
+                    key: ObjectKey {
+                        namespace: pod.key.namespace.clone(),
+                        name: member_of.name.clone(),
+                    },
+                    kind: member_of.kind.clone(),
+                })
+            }
+        }
+    }
+
+    /// The groups of a job, in table and name order.
+    pub(super) fn groups_of(&self, job: &JobKey) -> impl Iterator<Item = &Arc<GroupSeen>> {
+        self.groups
+            .of_job
+            .get(job)
+            .into_iter()
+            .flatten()
+            .filter_map(|id| self.groups.all.get(id))
+    }
+
+    /// Where a job stands with its queueing system. Of several groups the one that it waits for speaks: one
+    /// without quota before one with, the oldest first.
+    pub(super) fn admission(&self, job: &JobKey) -> Option<Admission> {
+        let group = self.groups_of(job).min_by_key(|group| {
+            (
+                group.system == QueueSystem::None,
+                group.outcome.is_some(),
+                group.reserved_at.is_some(),
+                group.created,
+                group.key.clone(),
+            )
+        })?;
+        let place = match group.table {
+            Table::KueueWorkloads if group.reserved_at.is_none() => {
+                self.groups.places.get(&group.key)
+            }
+            _ => None,
+        };
+        Some(Admission {
+            queue: self.queue_of_group(group),
+            position: place.map(|place| place.0),
+            local_position: place.map(|place| place.1),
+            seen: Arc::clone(group),
+        })
+    }
+
+    /// The queue that a group waits in or draws from.
+    pub(super) fn queue_of_group(&self, group: &GroupSeen) -> Option<Name> {
+        if let Some(queue) = &group.admitted_by {
+            return Some(queue.clone());
+        }
+        let named = group.queue_name.as_ref()?;
+        Some(self.behind_name(group.system, &group.key.namespace, named))
+    }
+
+    /// The queue of this name in this namespace: the one behind the door where there is such a door.
+    pub(super) fn behind_name(&self, system: QueueSystem, namespace: &Name, named: &Name) -> Name {
+        if system != QueueSystem::Kueue {
+            return named.clone();
+        }
+        let door = ObjectKey {
+            namespace: namespace.clone(),
+            name: named.clone(),
+        };
+        self.shelves.behind_door(&door).unwrap_or(named).clone()
+    }
+
+    /// Takes over the order of a queue's pending work.
+    pub(super) fn see_pending(&mut self, pending: Pending) {
+        let Pending { queue, rows } = pending;
+        let mut moved: Vec<ObjectKey> = Vec::new();
+        let mut gone: BTreeSet<ObjectKey> = self
+            .groups
+            .placed
+            .remove(&queue)
+            .unwrap_or_default()
+            .into_iter()
+            .collect();
+        let mut now = Vec::with_capacity(rows.len());
+        for (key, in_queue, at_door) in rows {
+            gone.remove(&key);
+            let place = (in_queue, at_door);
+            if self.groups.places.insert(key.clone(), place) != Some(place) {
+                moved.push(key.clone());
+            }
+            now.push(key);
+        }
+        for key in gone {
+            self.groups.places.remove(&key);
+            moved.push(key);
+        }
+        if !now.is_empty() {
+            self.groups.placed.insert(queue, now);
+        }
+        for key in moved {
+            if let Some(job) = self.groups.job_of.get(&(Table::KueueWorkloads, key)) {
+                self.dirty_jobs.insert(job.clone());
+            }
+        }
+    }
+
+    /// A door leads elsewhere: everything that came through it is joined anew.
+    pub(super) fn rejoin_door(&mut self, door: &ObjectKey) {
+        self.rejoin_namespace(&door.namespace);
+    }
+}

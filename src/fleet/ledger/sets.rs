@@ -1,0 +1,130 @@
+//! Pod sets of jobs, and one copy of what many pods say alike.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+
+use crate::base::Name;
+use crate::fleet::device::Pod;
+use crate::fleet::observe::{Resources, WorkloadSeen};
+use crate::fleet::siting::{PodSet, Siting};
+
+/// Sitings in use. Those that nobody holds any more are dropped now and then.
+#[derive(Default)]
+pub(super) struct Shared {
+    sitings: FxHashSet<Arc<Siting>>,
+    sets: FxHashSet<Arc<[PodSet]>>,
+    kept: usize,
+}
+
+impl Shared {
+    /// The one copy of this siting.
+    pub(super) fn siting(&mut self, siting: Arc<Siting>) -> Arc<Siting> {
+        if let Some(known) = self.sitings.get(&siting) {
+            return Arc::clone(known);
+        }
+        self.prune();
+        self.sitings.insert(Arc::clone(&siting));
+        siting
+    }
+
+    /// The one copy of these pod sets.
+    pub(super) fn sets(&mut self, sets: Arc<[PodSet]>) -> Arc<[PodSet]> {
+        if let Some(known) = self.sets.get(&sets) {
+            return Arc::clone(known);
+        }
+        self.prune();
+        self.sets.insert(Arc::clone(&sets));
+        sets
+    }
+
+    fn prune(&mut self) {
+        if self.sitings.len() + self.sets.len() > self.kept.saturating_mul(2).max(1024) {
+            self.sets.retain(|sets| Arc::strong_count(sets) > 1);
+            self.sitings.retain(|siting| Arc::strong_count(siting) > 1);
+            self.kept = self.sitings.len() + self.sets.len();
+        }
+    }
+}
+
+/// The pod sets of pods that have nobody else to tell them: those that ask for the same, together.
+pub(super) fn of_pods(pods: &[&Arc<Pod>]) -> Arc<[PodSet]> {
+    let mut sets: Vec<PodSet> = Vec::new();
+    for pod in pods.iter().filter(|pod| !pod.seen.phase.is_over()) {
+        let alike = sets.iter_mut().find(|set| {
+            set.request == pod.seen.requests
+                && set.node_selector == pod.seen.node_selector
+                && set.siting == pod.seen.siting
+        });
+        match alike {
+            Some(set) => set.count += 1,
+            None => sets.push(PodSet {
+                name: match sets.len() {
+                    0 => Name::new("main"),
+                    more => Name::from(format!("main-{}", more + 1)),
+                },
+                count: 1,
+                min: 1,
+                request: pod.seen.requests.clone(),
+                node_selector: pod.seen.node_selector.clone(),
+                siting: pod.seen.siting.clone(),
+                topology: None,
+            }),
+        }
+    }
+    sets.into()
+}
+
+/// The pod sets of the highest workloads that say them, in name order; one that says none counts by its
+/// largest pod.
+pub(super) fn of_workloads<'a>(
+    workloads: impl Iterator<Item = &'a Arc<WorkloadSeen>>,
+) -> Arc<[PodSet]> {
+    let mut all: Vec<&Arc<WorkloadSeen>> = workloads.collect();
+    if let [one] = &*all
+        && !one.pod_sets.is_empty()
+    {
+        return Arc::clone(&one.pod_sets);
+    }
+    all.sort_by(|a, b| (&a.key, &a.kind).cmp(&(&b.key, &b.kind)));
+    let mut sets = Vec::new();
+    for workload in all {
+        if workload.pod_sets.is_empty() && workload.per_pod.device_count() > 0 {
+            sets.push(PodSet {
+                name: Name::new("main"),
+                count: workload.pods,
+                min: workload.gang_min.unwrap_or(workload.pods.min(1)),
+                request: workload.per_pod.clone(),
+                node_selector: workload.node_selector.clone(),
+                siting: None,
+                topology: None,
+            });
+        } else {
+            sets.extend(workload.pod_sets.iter().cloned());
+        }
+    }
+    sets.into()
+}
+
+/// Devices that these pod sets ask for in all.
+pub(super) fn devices(sets: &[PodSet]) -> u32 {
+    sets.iter()
+        .map(|set| set.request.device_count().saturating_mul(set.count))
+        .fold(0, u32::saturating_add)
+}
+
+/// Pods in all.
+pub(super) fn pods(sets: &[PodSet]) -> u32 {
+    sets.iter()
+        .map(|set| set.count)
+        .fold(0, u32::saturating_add)
+}
+
+/// What one pod of the set that asks for most asks for, and its node selector.
+pub(super) fn largest(sets: &[PodSet]) -> Option<&PodSet> {
+    let weight = |request: &Resources| (request.device_count(), request.cpu_milli);
+    sets.iter()
+        .rev()
+        .max_by_key(|set| weight(&set.request))
+        .filter(|set| set.request.device_count() > 0)
+}

@@ -1,0 +1,333 @@
+//! Where pods may go besides their node selector: affinity, tolerations, gates; and sets of pods that are alike.
+
+use std::sync::Arc;
+
+use crate::base::Name;
+
+use super::observe::{Labels, Resources, Taint};
+
+/// How an expression compares.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Operator {
+    /// One of the values.
+    In,
+    /// None of the values; also when there is no such label.
+    NotIn,
+    /// There.
+    Exists,
+    /// Not there.
+    DoesNotExist,
+    /// A whole number above the only value.
+    Gt,
+    /// A whole number below the only value.
+    Lt,
+}
+
+impl Operator {
+    /// As in the API.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::In => "In",
+            Self::NotIn => "NotIn",
+            Self::Exists => "Exists",
+            Self::DoesNotExist => "DoesNotExist",
+            Self::Gt => "Gt",
+            Self::Lt => "Lt",
+        }
+    }
+
+    /// The operator of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [
+            Self::In,
+            Self::NotIn,
+            Self::Exists,
+            Self::DoesNotExist,
+            Self::Gt,
+            Self::Lt,
+        ]
+        .into_iter()
+        .find(|operator| operator.name() == name)
+    }
+}
+
+/// A condition on one label.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Expression {
+    /// Label.
+    pub key: Name,
+    /// Comparison.
+    pub operator: Operator,
+    /// What it is compared with.
+    pub values: Box<[Name]>,
+}
+
+impl Expression {
+    /// True when a label of this value (`None`: not there) satisfies it.
+    ///
+    /// Source: Kubernetes' documentation of node affinity and label selectors.
+    pub fn holds(&self, value: Option<&str>) -> bool {
+        let listed = |value: &str| self.values.iter().any(|known| known.as_str() == value);
+        let number = |text: &str| text.parse::<i64>().ok();
+        let bound = || match &*self.values {
+            [one] => number(one),
+            _ => None,
+        };
+        match self.operator {
+            Operator::In => value.is_some_and(listed),
+            Operator::NotIn => !value.is_some_and(listed),
+            Operator::Exists => value.is_some(),
+            Operator::DoesNotExist => value.is_none(),
+            Operator::Gt => {
+                matches!((value.and_then(number), bound()), (Some(a), Some(b)) if a > b)
+            }
+            Operator::Lt => {
+                matches!((value.and_then(number), bound()), (Some(a), Some(b)) if a < b)
+            }
+        }
+    }
+}
+
+/// Conditions on a node that must all hold.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct NodeTerm {
+    /// On its labels.
+    pub labels: Box<[Expression]>,
+    /// On its fields; `metadata.name` is the only one there is.
+    pub fields: Box<[Expression]>,
+}
+
+impl NodeTerm {
+    /// True when a node of this name and these labels satisfies it. A term without conditions matches nothing.
+    pub fn holds(&self, name: &str, labels: &Labels) -> bool {
+        !(self.labels.is_empty() && self.fields.is_empty())
+            && self
+                .labels
+                .iter()
+                .all(|wanted| wanted.holds(labels.get(&wanted.key).map(Name::as_str)))
+            && self.fields.iter().all(|wanted| {
+                wanted.holds((wanted.key.as_str() == "metadata.name").then_some(name))
+            })
+    }
+}
+
+/// A taint that a pod does not mind.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Toleration {
+    /// Key; empty for any.
+    pub key: Name,
+    /// Any value will do.
+    pub exists: bool,
+    /// The value, otherwise.
+    pub value: Name,
+    /// Effect; empty for any.
+    pub effect: Name,
+    /// How long a `NoExecute` taint is borne, seconds; `None` for ever.
+    pub seconds: Option<i64>,
+}
+
+impl Toleration {
+    /// True when it covers this taint.
+    ///
+    /// Source: Kubernetes' documentation of taints and tolerations.
+    pub fn covers(&self, taint: &Taint) -> bool {
+        (self.effect.is_empty() || self.effect == taint.effect)
+            && match self.key.is_empty() {
+                true => self.exists,
+                false => self.key == taint.key && (self.exists || self.value == taint.value),
+            }
+    }
+}
+
+/// A gang that a pod itself says it belongs to.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Membership {
+    /// Kind of the gang's object: `Workload` or `PodGroup`.
+    pub kind: Name,
+    /// Its name, in the pod's namespace.
+    pub name: Name,
+}
+
+/// Where a pod may go besides its node selector, and what holds it back. Shared by all pods that say the same.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Siting {
+    /// Required node affinity: one of these must hold; empty asks for nothing.
+    pub required: Box<[NodeTerm]>,
+    /// Tolerations.
+    pub tolerations: Box<[Toleration]>,
+    /// Gates that keep the scheduler away.
+    pub gates: Box<[Name]>,
+    /// Its scheduler, where it is not the default one.
+    pub scheduler: Option<Name>,
+    /// The gang that it says it belongs to.
+    pub member_of: Option<Membership>,
+}
+
+impl Siting {
+    /// True when it says nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// True when its affinity allows a node of this name and these labels.
+    pub fn allows(&self, name: &str, labels: &Labels) -> bool {
+        self.required.is_empty() || self.required.iter().any(|term| term.holds(name, labels))
+    }
+
+    /// True when it bears this taint, or the taint does not keep pods away.
+    pub fn bears(&self, taint: &Taint) -> bool {
+        taint.effect.as_str() == "PreferNoSchedule"
+            || self.tolerations.iter().any(|known| known.covers(taint))
+    }
+}
+
+/// How much a wish weighs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum WishMode {
+    /// It must be met.
+    Required,
+    /// It is met where it can be.
+    Preferred,
+    /// Anywhere, but with places chosen by the queueing system.
+    Unconstrained,
+}
+
+impl WishMode {
+    /// As in the fleet document.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Required => "required",
+            Self::Preferred => "preferred",
+            Self::Unconstrained => "unconstrained",
+        }
+    }
+}
+
+/// A wish that pods stand close to each other.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TopologyWish {
+    /// How much it weighs.
+    pub mode: WishMode,
+    /// The level within which all stand: a node label, or a tier's name; empty when unconstrained.
+    pub level: Name,
+    /// Parts of so many pods that must each stand within a narrower level.
+    pub slice: Option<(Name, u32)>,
+}
+
+/// Pods of a job that are alike.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct PodSet {
+    /// Name within the job.
+    pub name: Name,
+    /// Pods.
+    pub count: u32,
+    /// Pods without which the job does nothing; `count` unless it says otherwise.
+    pub min: u32,
+    /// What one pod asks for.
+    pub request: Resources,
+    /// Labels that a node must have.
+    pub node_selector: Labels,
+    /// What else decides where they may go.
+    pub siting: Option<Arc<Siting>>,
+    /// How close to each other they want to be.
+    pub topology: Option<Box<TopologyWish>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taint(key: &str, value: &str, effect: &str) -> Taint {
+        Taint {
+            key: Name::new(key),
+            value: Name::new(value),
+            effect: Name::new(effect),
+            since: None,
+        }
+    }
+
+    fn expression(key: &str, operator: &str, values: &[&str]) -> Expression {
+        Expression {
+            key: Name::new(key),
+            operator: Operator::from_name(operator).expect("known"),
+            values: values.iter().map(|value| Name::new(value)).collect(),
+        }
+    }
+
+    #[test]
+    fn tolerations_cover_what_the_api_says_they_do() {
+        let gpu = taint("nvidia.com/gpu", "present", "NoSchedule");
+        let bears = |key: &str, exists: bool, value: &str, effect: &str| {
+            let toleration = Toleration {
+                key: Name::new(key),
+                exists,
+                value: Name::new(value),
+                effect: Name::new(effect),
+                seconds: None,
+            };
+            Siting {
+                tolerations: Box::from([toleration]),
+                ..Siting::default()
+            }
+            .bears(&gpu)
+        };
+        assert!(bears("nvidia.com/gpu", true, "", ""));
+        assert!(bears("nvidia.com/gpu", true, "", "NoSchedule"));
+        assert!(bears("nvidia.com/gpu", false, "present", "NoSchedule"));
+        assert!(
+            bears("", true, "", ""),
+            "an empty key with Exists is for all"
+        );
+        assert!(!bears("", false, "", ""), "an empty key needs Exists");
+        assert!(!bears("nvidia.com/gpu", false, "other", ""));
+        assert!(!bears("nvidia.com/gpu", true, "", "NoExecute"));
+        assert!(!bears("other", true, "", ""));
+        assert!(Siting::default().bears(&taint("a", "", "PreferNoSchedule")));
+    }
+
+    #[test]
+    fn affinity_is_any_of_terms_that_hold_in_full() {
+        let labels: Labels = [("zone", "a"), ("gpus", "8")]
+            .into_iter()
+            .map(|(key, value)| (Name::new(key), Name::new(value)))
+            .collect();
+        for (key, operator, values, holds) in [
+            ("zone", "In", &["a", "b"][..], true),
+            ("zone", "In", &["b"], false),
+            ("zone", "NotIn", &["b"], true),
+            ("rack", "NotIn", &["b"], true),
+            ("rack", "Exists", &[], false),
+            ("rack", "DoesNotExist", &[], true),
+            ("gpus", "Gt", &["4"], true),
+            ("gpus", "Lt", &["4"], false),
+            ("zone", "Gt", &["4"], false),
+            ("gpus", "Gt", &["4", "5"], false),
+        ] {
+            let term = NodeTerm {
+                labels: Box::from([expression(key, operator, values)]),
+                fields: Box::default(),
+            };
+            assert_eq!(
+                term.holds("n", &labels),
+                holds,
+                "{key} {operator} {values:?}"
+            );
+        }
+        let by_name = NodeTerm {
+            labels: Box::default(),
+            fields: Box::from([expression("metadata.name", "In", &["n"])]),
+        };
+        let impossible = NodeTerm {
+            labels: Box::from([expression("zone", "In", &["b"])]),
+            fields: Box::default(),
+        };
+        assert!(by_name.holds("n", &labels) && !by_name.holds("m", &labels));
+        assert!(!NodeTerm::default().holds("n", &labels));
+        let siting = Siting {
+            required: Box::from([impossible.clone(), by_name]),
+            ..Siting::default()
+        };
+        assert!(siting.allows("n", &labels) && !siting.allows("m", &labels));
+        assert!(Siting::default().allows("m", &labels));
+    }
+}

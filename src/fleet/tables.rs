@@ -1,0 +1,182 @@
+//! The kinds of object that sources list as a whole.
+
+/// The kinds of object that a source lists as a whole, so that a relist can sweep what has gone.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Table {
+    /// Nodes.
+    Nodes,
+    /// Pods.
+    Pods,
+    /// Namespaces (for the labels that name a team).
+    Namespaces,
+    /// ReplicaSets: links of an owner chain.
+    ReplicaSets,
+    /// Deployments.
+    Deployments,
+    /// StatefulSets.
+    StatefulSets,
+    /// DaemonSets: links of an owner chain.
+    DaemonSets,
+    /// batch/v1 Jobs.
+    Jobs,
+    /// JobSets.
+    JobSets,
+    /// LeaderWorkerSets.
+    LeaderWorkerSets,
+    /// Kubeflow's PyTorchJobs.
+    PyTorchJobs,
+    /// Kubeflow's TFJobs.
+    TfJobs,
+    /// Kubeflow's MPIJobs.
+    MpiJobs,
+    /// Kubeflow's TrainJobs.
+    TrainJobs,
+    /// RayJobs.
+    RayJobs,
+    /// RayClusters.
+    RayClusters,
+    /// Volcano's Jobs.
+    VolcanoJobs,
+    /// Kueue's Workloads.
+    KueueWorkloads,
+    /// Kueue's ClusterQueues.
+    ClusterQueues,
+    /// Kueue's LocalQueues.
+    LocalQueues,
+    /// Kueue's Cohorts.
+    Cohorts,
+    /// Kueue's ResourceFlavors.
+    ResourceFlavors,
+    /// Kueue's Topologies.
+    Topologies,
+    /// Kueue's WorkloadPriorityClasses.
+    WorkloadPriorityClasses,
+    /// Volcano's PodGroups.
+    VolcanoPodGroups,
+    /// Volcano's Queues.
+    VolcanoQueues,
+    /// KAI's PodGroups.
+    KaiPodGroups,
+    /// KAI's Queues.
+    KaiQueues,
+    /// Kubernetes' own Workloads (gangs, from 1.35).
+    Workloads,
+    /// Kubernetes' own PodGroups (gangs, from 1.36).
+    PodGroups,
+    /// PodDisruptionBudgets.
+    Budgets,
+    /// PriorityClasses.
+    PriorityClasses,
+}
+
+impl Table {
+    /// Every table, in display order.
+    pub const ALL: &'static [Self] = &[
+        Self::Nodes,
+        Self::Pods,
+        Self::Namespaces,
+        Self::ReplicaSets,
+        Self::Deployments,
+        Self::StatefulSets,
+        Self::DaemonSets,
+        Self::Jobs,
+        Self::JobSets,
+    ];
+
+    /// The plural resource name in the API; several groups may use the same.
+    pub const fn plural(self) -> &'static str {
+        match self {
+            Self::Nodes => "nodes",
+            Self::Pods => "pods",
+            Self::Namespaces => "namespaces",
+            Self::ReplicaSets => "replicasets",
+            Self::Deployments => "deployments",
+            Self::StatefulSets => "statefulsets",
+            Self::DaemonSets => "daemonsets",
+            Self::Jobs | Self::VolcanoJobs => "jobs",
+            Self::JobSets => "jobsets",
+            Self::LeaderWorkerSets => "leaderworkersets",
+            Self::PyTorchJobs => "pytorchjobs",
+            Self::TfJobs => "tfjobs",
+            Self::MpiJobs => "mpijobs",
+            Self::TrainJobs => "trainjobs",
+            Self::RayJobs => "rayjobs",
+            Self::RayClusters => "rayclusters",
+            Self::KueueWorkloads | Self::Workloads => "workloads",
+            Self::ClusterQueues => "clusterqueues",
+            Self::LocalQueues => "localqueues",
+            Self::Cohorts => "cohorts",
+            Self::ResourceFlavors => "resourceflavors",
+            Self::Topologies => "topologies",
+            Self::WorkloadPriorityClasses => "workloadpriorityclasses",
+            Self::VolcanoPodGroups | Self::KaiPodGroups | Self::PodGroups => "podgroups",
+            Self::VolcanoQueues | Self::KaiQueues => "queues",
+            Self::Budgets => "poddisruptionbudgets",
+            Self::PriorityClasses => "priorityclasses",
+        }
+    }
+
+    /// Its own name among all tables: the plural, with the API group where another table has the same.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::VolcanoJobs => "jobs.batch.volcano.sh",
+            Self::KueueWorkloads => "workloads.kueue.x-k8s.io",
+            Self::VolcanoPodGroups => "podgroups.scheduling.volcano.sh",
+            Self::VolcanoQueues => "queues.scheduling.volcano.sh",
+            Self::KaiPodGroups => "podgroups.scheduling.run.ai",
+            Self::KaiQueues => "queues.scheduling.run.ai",
+            Self::Workloads => "workloads.scheduling.k8s.io",
+            Self::PodGroups => "podgroups.scheduling.k8s.io",
+            other => other.plural(),
+        }
+    }
+
+    /// True when its rows are links of an owner chain: what a team may have submitted.
+    pub const fn holds_jobs(self) -> bool {
+        matches!(
+            self,
+            Self::ReplicaSets
+                | Self::Deployments
+                | Self::StatefulSets
+                | Self::DaemonSets
+                | Self::Jobs
+                | Self::JobSets
+                | Self::LeaderWorkerSets
+                | Self::PyTorchJobs
+                | Self::TfJobs
+                | Self::MpiJobs
+                | Self::TrainJobs
+                | Self::RayJobs
+                | Self::RayClusters
+                | Self::VolcanoJobs
+        )
+    }
+
+    /// True when its rows decorate jobs: what a queueing system or a gang scheduler keeps of them.
+    pub const fn holds_groups(self) -> bool {
+        matches!(
+            self,
+            Self::KueueWorkloads
+                | Self::VolcanoPodGroups
+                | Self::KaiPodGroups
+                | Self::Workloads
+                | Self::PodGroups
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Table;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_table_has_a_name_of_its_own() {
+        let names: BTreeSet<&str> = Table::ALL.iter().map(|table| table.name()).collect();
+        assert_eq!(names.len(), Table::ALL.len());
+        for table in Table::ALL {
+            assert!(table.name().starts_with(table.plural()), "{table:?}");
+            assert!(!(table.holds_jobs() && table.holds_groups()), "{table:?}");
+        }
+    }
+}
