@@ -35,6 +35,8 @@ mod hands;
 mod history;
 #[path = "keys.rs"]
 mod keys;
+#[path = "link.rs"]
+mod link;
 mod live;
 mod parts;
 mod readme;

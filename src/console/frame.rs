@@ -462,7 +462,11 @@ fn draw_hints(app: &App, brush: &mut Brush<'_>, line: Rect) {
         }
     };
     let style = brush.ink.fg(right.1);
-    let room = line.width / 2;
+    // A notice is read now; hints can be read any time.
+    let room = match app.notice() {
+        Some(_) => line.width.saturating_sub(2),
+        None => line.width / 2,
+    };
     let used = brush.right(
         line.right().saturating_sub(1),
         line.y,

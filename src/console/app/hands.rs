@@ -172,11 +172,7 @@ impl App {
                 self.notify(String::from("asked the sources again"));
             }
             Command::Back => self.back(),
-            Command::Leave => {
-                if !self.up() {
-                    effects.push(Effect::Quit);
-                }
-            }
+            Command::Leave if !self.up() => effects.push(Effect::Quit),
             Command::Suspend | Command::Redraw | Command::SavePicture | Command::Quit => {
                 self.everywhere(command, effects);
             }
