@@ -2,6 +2,7 @@
 
 pub mod clipboard;
 pub mod clock;
+pub mod encode;
 pub mod looking;
 pub mod pace;
 pub mod session;

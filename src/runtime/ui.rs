@@ -195,7 +195,7 @@ fn frame(ui: &Ui, screen: &mut Screen) -> io::Result<Option<Duration>> {
     let area = screen.area();
     let mut buffer = Buffer::empty(area);
     let drawn = ui.app.draw(area, &mut buffer);
-    screen.draw(buffer)?;
+    screen.draw(buffer, drawn.cursor)?;
     Ok(drawn.wake_after)
 }
 
