@@ -162,7 +162,7 @@ fn lose(facts: &mut Facts, tables: &[(Table, LostKind)]) {
         let lost = Lost {
             kind: *kind,
             since: facts.now,
-            message: format!("cannot list {}\u{1b}[2J", table.plural()),
+            message: format!("cannot list {}\u{1b}[2J", table.name()),
         };
         known.insert(*table, Known::Lost(lost));
     }

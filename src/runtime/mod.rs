@@ -2,6 +2,7 @@
 
 pub mod acting;
 pub mod clock;
+pub mod doctor;
 pub mod hush;
 pub mod pace;
 pub mod reading;

@@ -9,7 +9,7 @@ use crate::console::msg::{Effect, Key, KeyPress, Mouse};
 use crate::console::overlay::{Overlay, Verdict};
 use crate::console::picture;
 use crate::console::view::paper::Sort;
-use crate::console::view::{Picked, Place, Turn};
+use crate::console::view::{Lens, Picked, Place, Turn, ViewId};
 
 use crate::report::hush::Hush;
 
@@ -133,6 +133,7 @@ impl App {
                 Some(picked) => self.copy(picked.name(), effects),
                 None => self.notify(String::from("nothing is under the cursor")),
             },
+            Command::Waste => self.go(Place::Part(ViewId::Devices, Lens::Idle)),
             Command::Freeze => self.freeze(),
             Command::Refresh => {
                 effects.push(Effect::Refresh);
