@@ -311,7 +311,7 @@ impl Hands<'_> {
             self.writer.now(),
         );
         let answer = self.writer.tell(&namespace, &event).await;
-        if !answer.code.is_some_and(|code| code < 300) {
+        if answer.code.is_none_or(|code| code >= 300) {
             tracing::warn!(words = %answer.words(), "a Kubernetes Event could not be written");
         }
     }
