@@ -11,6 +11,8 @@ mod acting;
 mod catalog;
 mod checks;
 mod cli;
+#[path = "compile_fail.rs"]
+mod compile_fail;
 #[path = "engine.rs"]
 mod engine;
 #[path = "exporter.rs"]

@@ -5,6 +5,7 @@ use std::io::Write;
 use clap::{Args, ValueEnum};
 
 use crate::base::{Exit, Failure};
+use crate::cluster::levers::OPERATOR;
 use crate::cluster::rights;
 
 use super::out;
@@ -22,12 +23,15 @@ pub struct Rbac {
 pub enum RoleName {
     /// Reads everything that is shown, writes nothing
     Viewer,
+    /// That, and carries out plans; bind it by a RoleBinding to keep it within a namespace
+    Operator,
 }
 
 /// Runs `rbac`.
 pub(super) fn run(rbac: Rbac, namespaces: &[String], out: &mut dyn Write) -> Result<Exit, Failure> {
     let text = match rbac.role {
         RoleName::Viewer => rights::viewer(namespaces),
+        RoleName::Operator => format!("{}---\n{OPERATOR}", rights::viewer(namespaces)),
     };
     out::write(out, &text)?;
     Ok(Exit::Done)
