@@ -543,3 +543,5 @@ mod laws;
 mod support;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_groups;
