@@ -19,6 +19,7 @@ fn prepared(context: Context, command: Command) -> App {
     let view = match context {
         Context::Heatmap => ViewId::Devices,
         Context::Cost => ViewId::Cost,
+        Context::Alerts => ViewId::Alerts,
         Context::Logs => ViewId::Jobs,
         _ => ViewId::Nodes,
     };
@@ -125,7 +126,6 @@ fn a_key_that_is_bound_to_nothing_does_nothing() {
         KeyPress::char('P'),
         KeyPress::char('X'),
         KeyPress::char('D'),
-        KeyPress::char('4'),
         KeyPress::char('9'),
         KeyPress::ctrl('d'),
         KeyPress::ctrl('k'),

@@ -8,6 +8,8 @@ pub mod get;
 mod load;
 mod look;
 mod out;
+mod plan;
+mod shot;
 pub mod simulated;
 #[cfg(test)]
 mod tests;
@@ -63,6 +65,10 @@ enum Command {
     },
     /// Print objects, once or as they change; needs no terminal
     Get(get::Get),
+    /// Draw any view as SVG, coloured text or plain text; needs no terminal
+    Shot(shot::Shot),
+    /// Compute a plan, print it, and with --apply carry it out
+    Plan(plan::PlanFlags),
     /// The known exporter dialects, and what one exposition text means
     #[command(subcommand)]
     Exporter(exporter::Exporter),
@@ -140,6 +146,14 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
             wire::sim(fleet, serve, cli.global.kubeconfig.as_deref(), out)
         }
         Some(Command::Get(get)) => get::run(&cluster()?, get, out, err),
+        Some(Command::Shot(shot)) => match shot.fleet() {
+            Some(fleet) => shot::run(&settle(Target::Demo(fleet))?, shot, out),
+            None => shot::run(&cluster()?, shot, out),
+        },
+        Some(Command::Plan(plan)) => {
+            let settings = load::settings(&cli.global)?;
+            plan::run(&settings, cli.global.choice(), plan, out, err)
+        }
         Some(Command::Exporter(exporter)) => {
             let settings = load::settings(&cli.global)?;
             let rulebook = load::rulebook(&settings)?;

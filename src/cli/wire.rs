@@ -3,13 +3,14 @@
 use std::future::Future;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::base::{Exit, Failure};
 use crate::console::{App, Msg, render_text};
 use crate::report::Facts;
 use crate::runtime::session::{self, Demo, Setup};
 use crate::runtime::ui::{End, Ui};
-use crate::runtime::{clock, telemetry, ui};
+use crate::runtime::{clock, hush, telemetry, ui};
 use crate::settings::{Rulebook, Settings};
 use crate::sim::{self, Server};
 use crate::source::kubeconfig::Choice;
@@ -88,6 +89,7 @@ pub(super) fn console(
         let facts = snapshot(at)?;
         let (width, height) = flags.size.unwrap_or(SIZE);
         app.update(Msg::Resize(width, height));
+        app.update(Msg::Hushed((*facts.hushed).clone()));
         app.update(Msg::Facts(facts));
         out::write(out, &render_text(&app, width, height))?;
         out::write(
@@ -103,6 +105,10 @@ pub(super) fn console(
             app,
             mouse: at.settings.mouse,
             end_after: flags.end_after,
+            hushed: match at.target {
+                Target::Cluster(_) => hush::place(),
+                Target::Demo(_) => None,
+            },
             pictures: std::path::PathBuf::from("."),
         };
         // A kubeconfig that cannot be used is said before the screen is taken; a simulated fleet takes a moment to
@@ -125,6 +131,23 @@ pub(super) fn console(
 
 /// Waits for the first complete fleet, or until a deadline with what is known then.
 pub(super) fn snapshot(at: &Situation) -> Result<Facts, Failure> {
+    look_once(at).map(|facts| heard(at, facts))
+}
+
+/// The facts with what the operator muted on this machine.
+fn heard(at: &Situation, facts: Facts) -> Facts {
+    let place = match at.target {
+        Target::Cluster(_) => hush::place(),
+        Target::Demo(_) => None,
+    };
+    let hushed = hush::load(place.as_deref(), &facts.context);
+    Facts {
+        hushed: Arc::new(hushed),
+        ..facts
+    }
+}
+
+fn look_once(at: &Situation) -> Result<Facts, Failure> {
     let setup = at.setup(true);
     block_on(async {
         tokio::select! {
@@ -141,7 +164,7 @@ pub(super) fn follow(at: &Situation, take: &mut Take<'_>) -> Result<(), Failure>
     block_on(async {
         let mut session = session::open(&at.setup(true), at.target())?;
         let follow = async {
-            take(&*session.first().await?)?;
+            take(&heard(at, (*session.first().await?).clone()))?;
             loop {
                 tokio::time::sleep(refresh).await;
                 session.facts.changed().await.map_err(|_| {
@@ -149,7 +172,7 @@ pub(super) fn follow(at: &Situation, take: &mut Take<'_>) -> Result<(), Failure>
                 })?;
                 let facts = session.facts.borrow_and_update().clone();
                 if let Some(facts) = facts {
-                    take(&facts)?;
+                    take(&heard(at, (*facts).clone()))?;
                 }
             }
         };
@@ -200,7 +223,8 @@ pub(super) fn sim(
     })
 }
 
-fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+/// Runs async work on a runtime of its own.
+pub(super) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

@@ -13,6 +13,8 @@ pub enum Context {
     Table,
     /// In the cost view, besides what tables have.
     Cost,
+    /// In the alerts view, besides what tables have.
+    Alerts,
     /// On the heatmap.
     Heatmap,
     /// In YAML, events, logs and what else is read line by line.
@@ -32,6 +34,7 @@ impl Context {
         Self::Global,
         Self::Table,
         Self::Cost,
+        Self::Alerts,
         Self::Heatmap,
         Self::Text,
         Self::Logs,
@@ -46,6 +49,7 @@ impl Context {
             Self::Global => "global",
             Self::Table => "table",
             Self::Cost => "cost",
+            Self::Alerts => "alerts",
             Self::Heatmap => "heatmap",
             Self::Text => "text",
             Self::Logs => "logs",
@@ -61,6 +65,7 @@ impl Context {
             Self::Global => "in every view",
             Self::Table => "in tables",
             Self::Cost => "in cost",
+            Self::Alerts => "in alerts",
             Self::Heatmap => "on the heatmap",
             Self::Text => "in texts",
             Self::Logs => "in logs",
@@ -111,6 +116,7 @@ commands! {
     ViewFleet "view-fleet" "fleet" [Global] 0 "the fleet in five seconds: pools, devices, waiting jobs, burn, findings";
     ViewPools "view-pools" "pools" [Global] 0 "pools with size, fill, heat, power and money";
     ViewDevices "view-devices" "devices" [Global] 0 "the heatmap of every device";
+    ViewQueues "view-queues" "queues" [Global] 0 "queues with quotas, shares and money, and who waits in each";
     ViewJobs "view-jobs" "jobs" [Global] 0 "jobs with state, place, utilisation and money";
     ViewNodes "view-nodes" "nodes" [Global] 0 "nodes with health, devices, power and money";
     ViewCost "view-cost" "cost" [Global] 0 "burn by pool, queue, team, job and class";
@@ -126,6 +132,7 @@ commands! {
     Yaml "yaml" "yaml" [Global Popup] 0 "the object as the API server has it";
     Events "events" "events" [Global Popup] 0 "the events about it, and about a job's pods";
     Logs "logs" "logs" [Table Text Popup] 4 "logs of its pod, or of all pods of a job";
+    Waste "waste" "idle devices" [Global] 0 "devices that are held and do no work, the dearest first, with holder and dollars";
     Copy "copy" "copy" [Global Popup] 0 "copy the name of what is under the cursor";
     Faults "faults" "faults" [Global] 8 "show only what is faulty, or everything again";
     Freeze "freeze" "freeze" [Global] 0 "hold the picture still, or let it go on";
@@ -143,6 +150,8 @@ commands! {
     Sort "sort" "sort" [Table] 3 "sort by the next column, or settle the order again";
     Order "order" "order" [Table Heatmap] 0 "turn the order round; on the heatmap by place or by value";
     Wide "wide" "wide" [Table] 0 "more columns, or fewer";
+    Mute "mute" "mute" [Alerts] 2 "do not want to hear of it, for a week; again takes it back";
+    Acknowledge "acknowledge" "take on" [Alerts] 2 "somebody is on it, for as long as it lasts; again takes it back";
     Group "group" "group" [Cost Heatmap] 3 "group by something else";
     Metric "metric" "metric" [Heatmap] 2 "show another metric";
     Scale "scale" "scale" [Heatmap] 3 "absolute, relative, or distance from the median of the own gang";
@@ -188,6 +197,7 @@ impl Command {
             Self::ViewFleet => Some(ViewId::Fleet),
             Self::ViewPools => Some(ViewId::Pools),
             Self::ViewDevices => Some(ViewId::Devices),
+            Self::ViewQueues => Some(ViewId::Queues),
             Self::ViewJobs => Some(ViewId::Jobs),
             Self::ViewNodes => Some(ViewId::Nodes),
             Self::ViewCost => Some(ViewId::Cost),

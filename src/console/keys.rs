@@ -11,10 +11,16 @@ use super::msg::{Key, KeyPress};
 const DEFAULT: &str = include_str!("../../config/keys.toml");
 
 /// The contexts that are heard at the same time, first served first. A key may have one meaning in each row.
-const FOCUSES: [&[Context]; 7] = [
+const FOCUSES: [&[Context]; 8] = [
     &[Context::Table, Context::Global, Context::Anywhere],
     &[
         Context::Cost,
+        Context::Table,
+        Context::Global,
+        Context::Anywhere,
+    ],
+    &[
+        Context::Alerts,
         Context::Table,
         Context::Global,
         Context::Anywhere,

@@ -37,6 +37,8 @@ pub struct Column {
     pub trend: Option<fn(&Facts, Row) -> Option<Track>>,
     /// Shown only when more columns are asked for.
     pub wide: bool,
+    /// Only while some row has something to say in it.
+    pub rare: bool,
 }
 
 impl Column {
@@ -96,6 +98,7 @@ impl Column {
             sign: None,
             trend: None,
             wide: false,
+            rare: false,
         }
     }
 
@@ -106,10 +109,24 @@ impl Column {
         self
     }
 
+    /// With its title at the left, for graphics that begin there.
+    #[must_use]
+    pub const fn left(mut self) -> Self {
+        self.head.align = Align::Left;
+        self
+    }
+
     /// With a past.
     #[must_use]
     pub const fn trend(mut self, trend: fn(&Facts, Row) -> Option<Track>) -> Self {
         self.trend = Some(trend);
+        self
+    }
+
+    /// Only while some row has something to say in it.
+    #[must_use]
+    pub const fn rare(mut self) -> Self {
+        self.rare = true;
         self
     }
 
@@ -208,6 +225,8 @@ pub struct Listing {
     faults: bool,
     unsettled: bool,
     widest: Vec<u16>,
+    /// Rare columns in which no row has anything to say.
+    empty: Vec<bool>,
 }
 
 impl Listing {
@@ -226,6 +245,7 @@ impl Listing {
             faults: false,
             unsettled: false,
             widest: Vec::new(),
+            empty: Vec::new(),
         }
     }
 
@@ -377,7 +397,21 @@ impl Listing {
         };
     }
 
+    /// True for a column that is only shown while some row has something to say in it, and none has.
+    pub fn is_empty_column(&self, column: usize) -> bool {
+        self.empty.get(column).copied().unwrap_or(false)
+    }
+
     fn measure(&mut self, facts: &Facts) {
+        self.empty.clear();
+        for column in self.kind.columns {
+            let silent = |row: &Row| match (column.cell)(facts, *row).value {
+                Value::Empty => true,
+                Value::Text(words) => words.is_empty(),
+                _ => false,
+            };
+            self.empty.push(column.rare && self.rows.iter().all(silent));
+        }
         self.widest.resize(self.kind.columns.len(), 0);
         for (slot, column) in self.widest.iter_mut().zip(self.kind.columns) {
             if column.is_numeric() {

@@ -1,6 +1,7 @@
 //! The console: the screen's state machine and its views. Facts and keys in, effects and frames out; no clock, no
 //! I/O, no way to change a cluster.
 
+pub mod ansi;
 pub mod app;
 pub mod brush;
 pub mod color;
@@ -21,7 +22,7 @@ pub mod theme;
 pub mod view;
 pub mod widget;
 
-pub use app::{App, AppOptions, Drawn, render_text};
+pub use app::{App, AppOptions, Drawn, buffer_text, render_text};
 pub use color::ColorDepth;
 pub use keys::Keymap;
 pub use load::LoadError;

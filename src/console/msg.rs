@@ -6,6 +6,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseEvent
 
 use crate::base::{Moment, Name};
 use crate::report::Facts;
+use crate::report::hush::{Entry, Hushed};
 
 use super::reading::{News, Want};
 
@@ -230,6 +231,8 @@ pub enum Msg {
     Resume,
     /// Something to tell the operator, for a few seconds.
     Notice(String),
+    /// Which findings were muted or taken on before.
+    Hushed(Hushed),
     /// What came of what a view wanted read.
     Read(Want, News),
 }
@@ -249,6 +252,8 @@ pub enum Effect {
     Refresh,
     /// Read this for the view in front, instead of what was read before; `None` ends that.
     Read(Option<Want>),
+    /// Keep what was done with this finding; `None` forgets it.
+    Hush(Name, Option<Entry>),
     /// Nodes whose devices are on screen, in order; their readings come first.
     OnScreen(Vec<Name>),
     /// Write this SVG picture of the frame to a file and say where.

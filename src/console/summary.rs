@@ -1,8 +1,8 @@
 //! What the header says of a whole fleet.
 
-use crate::fleet::Fleet;
 use crate::fleet::finding::Severity;
 use crate::fleet::job::JobState;
+use crate::report::Facts;
 
 /// What the header says, worked out once a picture.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -20,8 +20,9 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Counts and means of this fleet.
-    pub fn of(fleet: &Fleet) -> Self {
+    /// Counts and means of this picture. Findings that somebody muted or took on do not count.
+    pub fn of(facts: &Facts) -> Self {
+        let fleet = &facts.fleet;
         let mut summary = Self::default();
         for job in fleet.jobs.iter() {
             if job.state == JobState::Waiting {
@@ -30,6 +31,9 @@ impl Summary {
             }
         }
         for finding in fleet.findings.iter() {
+            if facts.hushed.of(finding, facts.now).is_some() {
+                continue;
+            }
             summary.crit += u64::from(finding.severity == Severity::Crit);
             summary.warn += u64::from(finding.severity == Severity::Warn);
         }

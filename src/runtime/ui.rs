@@ -14,10 +14,10 @@ use crate::base::{Exit, Failure};
 use crate::console::msg::Mouse;
 use crate::console::{App, Effect, KeyPress, Msg};
 
-use super::clock;
 use super::pace::Pace;
 use super::session::Session;
 use super::terminal::{self, Guard, Screen};
+use super::{clock, hush};
 
 /// Frames for new data are at least this far apart; a key does not wait.
 const FRAME: Duration = Duration::from_millis(100);
@@ -44,6 +44,8 @@ pub struct Ui {
     pub mouse: bool,
     /// End after this time.
     pub end_after: Option<Duration>,
+    /// Where it is kept which findings were muted; nowhere for a simulated fleet.
+    pub hushed: Option<std::path::PathBuf>,
     /// Where pictures are written.
     pub pictures: std::path::PathBuf,
 }
@@ -88,6 +90,8 @@ pub async fn run(
     let mut session = tokio::task::spawn_blocking(open)
         .await
         .map_err(|error| Failure::new(Exit::Failed, format!("cannot start: {error}")))??;
+    let hushed = hush::load(ui.hushed.as_deref(), &session.context);
+    ui.app.update(Msg::Hushed(hushed));
     let end = drive(&mut ui, &mut session, &mut screen, &mut signals).await;
     drop(guard);
     end.map_err(unusable)
@@ -258,6 +262,14 @@ fn perform(
             ui.app.update(Msg::Notice(String::from(
                 "sources are read at their own pace, never faster; ages show how old each is",
             )));
+        }
+        Effect::Hush(id, entry) => {
+            if let Some(path) = &ui.hushed {
+                let now = session.clock.now();
+                if let Err(said) = hush::save(path, &session.context, &id, entry, now) {
+                    ui.app.update(Msg::Notice(said));
+                }
+            }
         }
         Effect::Read(want) => session.reading.want(want),
         Effect::OnScreen(nodes) => {

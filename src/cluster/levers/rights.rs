@@ -6,6 +6,9 @@ use crate::engine::plan::{Lever, Object, Step};
 
 use super::call::{Call, Method, Subresource};
 
+/// The least role that suffices to carry out plans, besides the viewer's.
+pub const OPERATOR: &str = include_str!("../../../config/kubernetes/operator.yaml");
+
 /// One right: a verb on a resource, as RBAC and access reviews know it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 pub struct Right {

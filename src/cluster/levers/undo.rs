@@ -58,7 +58,10 @@ pub fn fields(step: &Step) -> Vec<String> {
 /// How to take a step back, given its object as it was before. What somebody has changed since is not overwritten:
 /// the step back is guarded by what the step wrote.
 pub fn inverse(step: &Step, before: &Value) -> Inverse {
-    if super::is_done(step, Some(before)) {
+    // Only the fields that it writes need be there, not the uid.
+    let mut same = step.clone();
+    same.object.uid = None;
+    if super::is_done(&same, Some(before)) {
         return Inverse::Nothing;
     }
     let never = |why: &str| Inverse::Never(format!("{}: {why}", step.object));

@@ -9,7 +9,9 @@ use crate::console::msg::{Effect, Key, KeyPress, Mouse};
 use crate::console::overlay::{Overlay, Verdict};
 use crate::console::picture;
 use crate::console::view::paper::Sort;
-use crate::console::view::{Picked, Place, Turn};
+use crate::console::view::{Lens, Picked, Place, Turn, ViewId};
+
+use crate::report::hush::Hush;
 
 use super::App;
 
@@ -98,6 +100,18 @@ impl App {
                 self.go(to);
                 return;
             }
+            Turn::Hush(id, entry) => {
+                self.notify(String::from(match entry.map(|entry| entry.hush) {
+                    Some(Hush::Muted) => "muted for a week; the same key takes it back",
+                    Some(Hush::Acknowledged) => {
+                        "taken on for as long as it lasts; the same key takes it back"
+                    }
+                    None => "heard again",
+                }));
+                self.hush(id.clone(), entry);
+                effects.push(Effect::Hush(id, entry));
+                return;
+            }
             Turn::NotMine => {}
         }
         match command {
@@ -119,6 +133,7 @@ impl App {
                 Some(picked) => self.copy(picked.name(), effects),
                 None => self.notify(String::from("nothing is under the cursor")),
             },
+            Command::Waste => self.go(Place::Part(ViewId::Devices, Lens::Idle)),
             Command::Freeze => self.freeze(),
             Command::Refresh => {
                 effects.push(Effect::Refresh);

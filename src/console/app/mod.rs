@@ -81,6 +81,7 @@ impl App {
             fleet: Arc::new(Fleet::unknown(Arc::default())),
             burn: Arc::default(),
             history: Arc::default(),
+            hushed: Arc::default(),
             now: Moment::default(),
         };
         let tab = options.view;
@@ -127,6 +128,11 @@ impl App {
             Msg::Paste(words) => self.paste(&words),
             Msg::Resume => effects.push(Effect::Redraw),
             Msg::Notice(words) => self.notify(words),
+            Msg::Hushed(hushed) => {
+                self.facts.hushed = Arc::new(hushed);
+                self.summary = Summary::of(&self.facts);
+                self.refresh(true);
+            }
             Msg::Read(want, news) => {
                 if self.wanted.as_ref() == Some(&want) {
                     let facts = self.facts.clone();

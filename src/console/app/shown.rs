@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::base::Moment;
+use crate::base::{Moment, Name};
 use crate::console::overlay::Overlay;
 use crate::console::summary::Summary;
 use crate::report::Facts;
+use crate::report::hush::Entry;
 
 use super::{App, QUIET};
 
@@ -18,7 +19,8 @@ impl App {
         u128::from(self.quiet()) >= QUIET.as_millis()
     }
 
-    pub(super) fn take(&mut self, facts: Facts) {
+    pub(super) fn take(&mut self, mut facts: Facts) {
+        facts.hushed = Arc::clone(&self.facts.hushed);
         if let Some(held) = &mut self.frozen {
             *held = Some(Box::new(facts));
             return;
@@ -29,7 +31,7 @@ impl App {
         if same {
             return;
         }
-        self.summary = Summary::of(&self.facts.fleet);
+        self.summary = Summary::of(&self.facts);
         let settle = self.is_quiet();
         self.refresh(settle);
     }
@@ -61,6 +63,13 @@ impl App {
         if self.is_quiet() && self.view().is_unsettled() {
             self.refresh(true);
         }
+    }
+
+    /// Notes what the operator did with a finding.
+    pub(super) fn hush(&mut self, id: Name, entry: Option<Entry>) {
+        Arc::make_mut(&mut self.facts.hushed).set(id, entry);
+        self.summary = Summary::of(&self.facts);
+        self.refresh(false);
     }
 
     pub(super) fn freeze(&mut self) {

@@ -11,7 +11,7 @@ use crate::console::widget::bar::bar;
 use crate::console::widget::panel::panel;
 use crate::console::widget::spark::chart;
 use crate::cost::Scope;
-use crate::fleet::finding::Severity;
+use crate::fleet::finding::{Finding, Severity};
 use crate::fleet::history::{FleetSignal, Track};
 use crate::fleet::job::JobState;
 use crate::fleet::observe::{SourceHealth, SourceState};
@@ -185,7 +185,7 @@ impl View for FleetView {
             .fleet
             .findings
             .iter()
-            .filter(|finding| finding.severity != Severity::Info)
+            .filter(|finding| needs_somebody(facts, finding))
             .count();
         let troubled = facts.fleet.sources.iter().filter(|source| speaks(source));
         self.troubled = u16::try_from(troubled.count()).unwrap_or(u16::MAX);
@@ -372,7 +372,11 @@ impl FleetView {
 
     fn draw_burn(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
         let total = format!("${}/h", facts.burn.total.burn);
-        let since = facts.history.since();
+        // A past of a moment is no past yet.
+        let since = facts
+            .history
+            .since()
+            .filter(|since| facts.now.since(*since) >= std::time::Duration::from_secs(120).into());
         let title = match since {
             Some(since) => format!("burn, last {}", brush.age(since)),
             None => String::from("burn by team"),
@@ -380,6 +384,7 @@ impl FleetView {
         let inside = panel(brush, area, &title, &total);
         let mut y = inside.y;
         if inside.height >= 7
+            && since.is_some()
             && let Some(past) = Past::of(facts, &Track::Fleet(FleetSignal::Burn), inside.width)
         {
             let height = (inside.height / 3).clamp(2, 4);
@@ -464,7 +469,7 @@ impl FleetView {
             .fleet
             .findings
             .iter()
-            .filter(|finding| finding.severity != Severity::Info);
+            .filter(|finding| needs_somebody(facts, finding));
         for (at, finding) in findings.enumerate() {
             let left = inside.bottom().saturating_sub(y);
             let more = self.needs - at;
@@ -502,6 +507,11 @@ impl FleetView {
             }
         }
     }
+}
+
+/// True for a finding that is more than a note and that nobody muted or took on.
+fn needs_somebody(facts: &Facts, finding: &Finding) -> bool {
+    finding.severity != Severity::Info && facts.hushed.of(finding, facts.now).is_none()
 }
 
 /// Nothing is only said where it is known.

@@ -385,7 +385,7 @@ impl View for LogView {
         self.id
     }
     fn trail(&self) -> String {
-        format!("logs {}", self.subject.name())
+        String::from("logs")
     }
     fn contexts(&self) -> &'static [Context] {
         LOGS

@@ -6,6 +6,7 @@ use crate::base::{Name, ObjectKey};
 use crate::cost::Scope;
 use crate::fleet::job::JobKey;
 use crate::report::Facts;
+use crate::report::hush::Entry;
 
 use super::brush::Brush;
 use super::commands::{Command, Context};
@@ -13,6 +14,7 @@ use super::reading::{News, Want};
 use paper::Sort;
 
 pub mod alerts;
+mod alerts_view;
 pub mod cost;
 pub mod describe;
 pub mod detail;
@@ -27,11 +29,14 @@ pub mod logs;
 pub mod nodes;
 pub mod paper;
 pub mod pools;
+pub mod queues;
 mod scroll;
 pub mod sheet;
 pub mod sources;
 pub mod strip;
 pub mod subject;
+mod tree;
+mod unblock;
 
 macro_rules! views {
     ($($variant:ident $name:literal $digit:literal;)*) => {
@@ -60,6 +65,7 @@ views! {
     Fleet "fleet" '1';
     Pools "pools" '2';
     Devices "devices" '3';
+    Queues "queues" '4';
     Jobs "jobs" '5';
     Nodes "nodes" '6';
     Cost "cost" '7';
@@ -87,6 +93,8 @@ pub enum Lens {
     Class(Name),
     /// Money by this scope.
     Cost(Scope),
+    /// Devices that are held and do no work.
+    Idle,
 }
 
 impl Lens {
@@ -94,6 +102,7 @@ impl Lens {
     pub fn title(&self) -> String {
         match self {
             Self::All | Self::Cost(_) => String::new(),
+            Self::Idle => String::from("held, idle"),
             Self::Pool(name) => format!("pool {name}"),
             Self::Node(name) => format!("node {name}"),
             Self::Job(job) => format!("job {job}"),
@@ -164,6 +173,8 @@ pub enum Turn {
     Done,
     /// Done, and now show this.
     Go(Place),
+    /// Done with a finding; `None` takes it back.
+    Hush(Name, Option<Entry>),
     /// Not a command of this view.
     NotMine,
 }
@@ -231,6 +242,13 @@ pub const COST: &[Context] = &[
     Context::Global,
     Context::Anywhere,
 ];
+/// Keys of the alerts view.
+pub const ALERTS: &[Context] = &[
+    Context::Alerts,
+    Context::Table,
+    Context::Global,
+    Context::Anywhere,
+];
 /// Keys of the heatmap.
 pub const HEATMAP: &[Context] = &[Context::Heatmap, Context::Global, Context::Anywhere];
 
@@ -248,6 +266,9 @@ pub const LOGS: &[Context] = &[
 pub fn open(id: ViewId, lens: Lens) -> Box<dyn View> {
     match (id, lens) {
         (ViewId::Fleet, _) => Box::new(fleet::FleetView::new()),
+        (ViewId::Devices, lens @ Lens::Idle) => {
+            Box::new(sheet::Sheet::new(id, &devices::IDLE, lens))
+        }
         (ViewId::Devices, lens) => Box::new(heatmap::Heatmap::new(lens)),
         (ViewId::Nodes, Lens::Node(node)) => Box::new(detail::Detail::node(node)),
         (ViewId::Jobs, Lens::Job(job)) => Box::new(detail::Detail::job(job)),
@@ -255,9 +276,10 @@ pub fn open(id: ViewId, lens: Lens) -> Box<dyn View> {
         (ViewId::Cost, _) => Box::new(cost::CostView::new(Scope::Team)),
         (ViewId::Pools, Lens::Pool(pool)) => Box::new(detail::Detail::pool(pool)),
         (ViewId::Pools, lens) => Box::new(sheet::Sheet::new(id, &pools::KIND, lens)),
+        (ViewId::Queues, lens) => Box::new(queues::QueuesView::new(lens)),
         (ViewId::Jobs, lens) => Box::new(sheet::Sheet::new(id, &jobs::KIND, lens)),
         (ViewId::Nodes, lens) => Box::new(sheet::Sheet::new(id, &nodes::KIND, lens)),
-        (ViewId::Alerts, lens) => Box::new(sheet::Sheet::new(id, &alerts::KIND, lens)),
+        (ViewId::Alerts, lens) => Box::new(alerts_view::AlertsView::new(lens)),
         (ViewId::Sources, lens) => Box::new(sheet::Sheet::new(id, &sources::KIND, lens)),
     }
 }

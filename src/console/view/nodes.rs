@@ -66,11 +66,13 @@ pub static KIND: Kind = Kind {
                 return Cell::new(Value::Empty);
             };
             Cell::new(Value::known(cordon.at, Value::Since)).role(Role::Warn)
-        }),
+        })
+        .rare(),
         Column::words("why", "BY WHOM, WHY", 10, (12, 44), |facts, row| {
             let words = node(facts, row).map_or(String::new(), by_whom);
             Cell::text(words).role(Role::Warn)
-        }),
+        })
+        .rare(),
         Column::words("type", "TYPE", 11, (8, 20), |facts, row| {
             of(facts, row, |node| {
                 Value::known(node.instance_type.as_deref(), Value::text)

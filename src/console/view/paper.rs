@@ -379,7 +379,7 @@ impl View for PaperView {
         self.id
     }
     fn trail(&self) -> String {
-        format!("{} {}", self.title(), self.subject.name())
+        self.title().to_owned()
     }
     fn contexts(&self) -> &'static [Context] {
         TEXT

@@ -73,6 +73,7 @@ impl Sheet {
         let listing = &self.listing;
         let shown: Vec<usize> = (0..listing.kind.columns.len())
             .filter(|at| self.wide || !listing.kind.columns[*at].wide)
+            .filter(|at| !listing.is_empty_column(*at))
             .collect();
         let heads: Vec<Head> = shown
             .iter()
@@ -156,12 +157,12 @@ fn nothing_known(facts: &Facts, id: ViewId) -> Option<(String, Role)> {
         match facts.fleet.known(*table) {
             Known::Lost(lost) => {
                 return Some((
-                    format!("{} lost: {}", table.plural(), lost.message),
+                    format!("{} lost: {}", table.name(), lost.message),
                     Role::Crit,
                 ));
             }
             Known::Waiting => {
-                return Some((format!("reading {}…", table.plural()), Role::Muted));
+                return Some((format!("reading {}…", table.name()), Role::Muted));
             }
             Known::Live | Known::Absent => {}
         }

@@ -74,6 +74,9 @@ pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Bru
         };
         sheet.words("efficiency", held(job), role);
     }
+    if let Some(serving) = &job.serving {
+        sheet.words("serves", crate::report::text::serving(serving), Role::Text);
+    }
     sheet.known("queue", job.queue.as_ref());
     sheet.words(
         "team",

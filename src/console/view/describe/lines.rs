@@ -101,15 +101,25 @@ fn parting(brush: &mut Brush<'_>, width: u16, lines: &[Line]) -> Option<(usize, 
     let mut above = 0;
     let mut best: Option<(usize, usize)> = None;
     for (at, height) in heights.iter().enumerate() {
-        // A new column begins with what begins anyway.
-        let begins = at > 0 && matches!(lines[at - 1], Line::Gap);
+        // A new column begins best with what begins anyway; never between a head and what it heads.
+        let before = at.checked_sub(1).map(|at| &lines[at]);
         let high = above.max(whole - above);
-        if begins && best.is_none_or(|(_, least)| high < least) {
-            best = Some((at, high));
+        let cost = match before {
+            None | Some(Line::Head(_)) => None,
+            Some(Line::Gap) => Some(high),
+            _ if matches!(lines[at], Line::Gap) => None,
+            _ => Some(high + 3),
+        };
+        if let Some(cost) = cost
+            && best.is_none_or(|(_, least)| cost < least)
+        {
+            best = Some((at, cost));
         }
         above += height;
     }
-    let (at, high) = best?;
+    let (at, _) = best?;
+    let left: usize = heights[..at].iter().sum();
+    let high = left.max(whole - left);
     // What is very uneven reads better as one column.
     (high * 4 <= whole * 3).then(|| (at, u16::try_from(high).unwrap_or(u16::MAX)))
 }
