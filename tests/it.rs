@@ -7,6 +7,7 @@
     reason = "tests wait for real processes and look at the clock while they do; a failed unwrap fails the test"
 )]
 
+mod acting;
 mod catalog;
 mod checks;
 mod cli;
