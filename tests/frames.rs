@@ -59,6 +59,7 @@ pub fn press(app: &mut App, keys: &str) -> Vec<Effect> {
         let key = match c {
             '\n' => KeyPress::plain(Key::Enter),
             '\u{1b}' => KeyPress::plain(Key::Esc),
+            '\t' => KeyPress::plain(Key::Tab),
             c => KeyPress::char(c),
         };
         effects.extend(app.update(Msg::Key(key)));
@@ -133,7 +134,7 @@ fn frames_look_as_they_did() {
             "",
         ),
         ("help_120x40", &SMALL, ViewId::Devices, (120, 40), "?"),
-        ("facts_120x40", &SMALL, ViewId::Devices, (120, 40), "d"),
+        ("facts_120x40", &SMALL, ViewId::Devices, (120, 40), "."),
         ("palette_80x24", &SMALL, ViewId::Fleet, (80, 24), ":th"),
     ] {
         let mut app = console(facts, view, size, plain());
@@ -164,7 +165,18 @@ fn every_view_stands_at_every_size() {
 
 #[test]
 fn overlays_stand_at_every_size() {
-    for keys in ["?G", "dG", ":jobs", "/class:a100", "\n", "\nd"] {
+    for keys in [
+        "?G",
+        ".G",
+        ":jobs",
+        "/class:a100",
+        "\n",
+        "\nd",
+        "dG",
+        "y",
+        "e",
+        "l",
+    ] {
         let mut app = shown(&SMALL, ViewId::Jobs, (120, 40));
         press(&mut app, keys);
         for size in [(1, 1), (39, 9), (40, 10), (41, 11), (80, 24), (400, 120)] {
@@ -199,7 +211,7 @@ fn the_same_state_draws_the_same_cells() {
 #[test]
 fn nothing_hostile_reaches_the_screen() {
     for view in ViewId::ALL {
-        for keys in ["", "d", "\n", "w"] {
+        for keys in ["", ".", "d", "\n", "w"] {
             let mut app = shown(&PARTLY, *view, (200, 50));
             press(&mut app, keys);
             let (buf, _) = drawn(&app, (200, 50));
@@ -232,7 +244,7 @@ fn an_ascii_screen_gets_ascii() {
     };
     for (name, facts) in all_fleets() {
         for view in ViewId::ALL {
-            for keys in ["", "d", "?", ":", "\n"] {
+            for keys in ["", ".", "d", "y", "e", "?", ":", "\n"] {
                 let mut app = console(facts, *view, (120, 40), options());
                 press(&mut app, keys);
                 let text = render_text(&app, 120, 40);

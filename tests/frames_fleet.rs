@@ -1,5 +1,7 @@
 //! Fleets built by hand for frames: the same bytes every time, no ledger, no clock.
 
+#[path = "frames_queues.rs"]
+mod queues;
 #[path = "frames_totals.rs"]
 mod totals;
 
@@ -207,6 +209,7 @@ fn pod(key: ObjectKey, job: &JobKey, team: &str, node: &Name, devices: u32) -> A
             key,
             node: Some(node.clone()),
             phase: Phase::Running,
+            ready: true,
             labels: [(Name::new("team"), Name::new(team))]
                 .into_iter()
                 .collect::<Labels>(),
@@ -283,6 +286,7 @@ pub fn build(pools: &[PoolPlan], unread: u32) -> Facts {
         jobs.insert(key, waiting);
     }
     nodes.sort_by(|a, b| a.name().cmp(b.name()));
+    queues::people(&mut jobs, &nodes);
     finish(nodes, jobs, pools, policy)
 }
 
@@ -342,6 +346,7 @@ fn node(
             name: name.clone(),
             created: ago(900_000),
             unschedulable: cordoned,
+            provider_id: Some(Name::from(format!("aws:///us-east-1a/i-{number:017x}"))),
             labels: [(Name::new("tier"), Name::new(plan.name))]
                 .into_iter()
                 .collect(),
@@ -415,8 +420,9 @@ fn device(
         id: Name::from(format!("{node}/gpu{index}")),
         index,
         uuid: Some(Name::from(format!("GPU-{node}-{index}"))),
-        serial: None,
-        pci: None,
+        serial: (!plan.tpu)
+            .then(|| Name::from(format!("13249230{:05}", node.len() as u32 + index))),
+        pci: (!plan.tpu).then(|| Name::from(format!("00000000:{:02X}:00.0", 7 + index * 16))),
         vendor: if plan.tpu {
             Vendor::Google
         } else {
@@ -544,6 +550,7 @@ fn finish(
             nodes: nodes.into(),
             pools: pools.into(),
             jobs: jobs.into(),
+            queues: queues::queues().into(),
             findings: findings.into(),
             sources: sources.into(),
             known: Arc::new(
@@ -556,6 +563,7 @@ fn finish(
         }),
         burn: Arc::new(burn),
         history: Arc::new(History::default()),
+        hushed: Arc::default(),
         now: NOW,
     }
 }
@@ -633,6 +641,7 @@ pub fn unknown() -> Facts {
         fleet: Arc::new(Fleet::unknown(Arc::default())),
         burn: Arc::default(),
         history: Arc::default(),
+        hushed: Arc::default(),
         now: NOW,
     }
 }

@@ -14,6 +14,8 @@ mod cli;
 mod engine;
 #[path = "exporter.rs"]
 mod exporter;
+#[path = "exporter_fleet.rs"]
+mod exporter_fleet;
 #[path = "exporter_serving.rs"]
 mod exporter_serving;
 #[path = "exporter_text.rs"]

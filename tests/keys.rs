@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use ratatui::layout::Position;
 
+use stokehold::base::Name;
 use stokehold::console::commands::{COMMANDS, Command, Context};
+use stokehold::console::reading::{LogLine, News};
 use stokehold::console::view::ViewId;
 use stokehold::console::{App, AppOptions, Effect, Key, KeyPress, Keymap, Msg, render_text};
 
@@ -17,9 +19,19 @@ fn prepared(context: Context, command: Command) -> App {
     let view = match context {
         Context::Heatmap => ViewId::Devices,
         Context::Cost => ViewId::Cost,
+        Context::Alerts => ViewId::Alerts,
+        Context::Logs => ViewId::Jobs,
         _ => ViewId::Nodes,
     };
-    let mut app = console(&PAST, view, SIZE, AppOptions::default());
+    let facts = match command {
+        Command::TimeBack | Command::TimeForward => &PAST,
+        _ => &LARGE,
+    };
+    let mut app = console(facts, view, SIZE, AppOptions::default());
+    if matches!(context, Context::Text | Context::Logs) {
+        prepare_text(&mut app, context, command);
+        return app;
+    }
     // What needs more than keys: a past to step into, a view to go forward to.
     if command == Command::TimeForward {
         press(&mut app, "[");
@@ -33,7 +45,7 @@ fn prepared(context: Context, command: Command) -> App {
     }
     let before = match (context, command) {
         (Context::Popup, Command::Up | Command::PageUp | Command::Top) => "?jjjjj",
-        (Context::Popup, Command::Copy) => "d",
+        (Context::Popup, Command::Copy | Command::Yaml | Command::Events | Command::Logs) => ".",
         (Context::Popup, _) => "?",
         (Context::Prompt, Command::Accept) => ":jobs",
         (Context::Prompt, _) => ":",
@@ -55,6 +67,38 @@ fn prepared(context: Context, command: Command) -> App {
     };
     press(&mut app, before);
     app
+}
+
+/// YAML of a node, or the logs of a job's pods, long enough to be scrolled, with two containers.
+fn prepare_text(app: &mut App, context: Context, command: Command) {
+    let logs = context == Context::Logs;
+    let effects = press(app, if logs { "l" } else { "y" });
+    let Some(Effect::Read(Some(want))) = effects.last().cloned() else {
+        panic!("something is to be read, not {effects:?}");
+    };
+    let news = if logs {
+        let words = "a long line ".repeat(30);
+        let line = |pod: u32| LogLine {
+            pod,
+            at: Some(LARGE.now),
+            words: words.clone(),
+        };
+        let names = vec![Name::new("main"), Name::new("sidecar")];
+        let containers = News::Containers(names, Name::new("main"));
+        app.update(Msg::Read(want.clone(), containers));
+        News::Lines((0..200).map(|at| line(at % 2)).collect())
+    } else {
+        News::Text((0..200).map(|at| format!("line{at}: {at}")).collect())
+    };
+    app.update(Msg::Read(want, news));
+    press(
+        app,
+        match command {
+            Command::Up | Command::PageUp | Command::Top if !logs => "G",
+            Command::AllPods => "\t",
+            _ => "",
+        },
+    );
 }
 
 #[test]
@@ -103,7 +147,6 @@ fn a_key_that_is_bound_to_nothing_does_nothing() {
         KeyPress::char('P'),
         KeyPress::char('X'),
         KeyPress::char('D'),
-        KeyPress::char('4'),
         KeyPress::char('9'),
         KeyPress::ctrl('d'),
         KeyPress::ctrl('k'),
@@ -224,7 +267,7 @@ fn drilling_in_and_back_again() {
     press(&mut app, "q");
     assert_eq!(app.view().id(), ViewId::Fleet);
     press(&mut app, "2\n");
-    assert_eq!((app.view().id(), app.view().counts().1), (ViewId::Nodes, 6));
+    assert_eq!((app.view().id(), app.view().counts().1), (ViewId::Pools, 6));
     press(&mut app, "\n");
     assert_eq!(app.view().counts().1, 8, "a node's devices");
     press(&mut app, "\u{1b}\u{1b}");

@@ -12,10 +12,10 @@ use serde::ser::{SerializeMap, Serializer};
 
 use crate::base::{Exit, Failure, Names};
 use crate::exporter::{self, Dialects, Report};
-use crate::fleet::reading::Reading;
+use crate::fleet::reading::{Reading, Scope};
 use crate::fleet::signal::{Signal, Signals};
 use crate::report::table::{Layout, cell};
-use crate::report::text::{UNKNOWN, celsius, or_unknown, percent, watts, word};
+use crate::report::text::{UNKNOWN, amount, celsius, or_unknown, percent, seconds, watts, word};
 
 use super::out;
 
@@ -172,10 +172,21 @@ fn read(
         let message = format!("{}: no known exporter wrote this", page.from);
         return Err(Failure::new(Exit::Failed, message));
     }
-    let rows: Vec<Row<'_>> = read.readings.iter().map(Row::from).collect();
+    let rows = |serving: bool| -> Vec<Row<'_>> {
+        let all = read.readings.iter();
+        all.filter(|one| (one.scope == Scope::Serving) == serving)
+            .map(Row::from)
+            .collect()
+    };
+    let (measured, served) = (rows(false), rows(true));
     let text = match page.output {
-        PageFormat::Json => crate::report::output::safe_json(&rows),
-        PageFormat::Table => sheet(&rows),
+        PageFormat::Json => {
+            let all: Vec<Row<'_>> = measured.into_iter().chain(served).collect();
+            crate::report::output::safe_json(&all)
+        }
+        PageFormat::Table if served.is_empty() => sheet(&measured),
+        PageFormat::Table if measured.is_empty() => serving_sheet(&served),
+        PageFormat::Table => format!("{}\n{}", sheet(&measured), serving_sheet(&served)),
     };
     out::write(out, &text)?;
     Ok(Exit::Done)
@@ -204,6 +215,45 @@ fn summary(from: &str, report: &Report) -> Vec<String> {
     lines
 }
 
+/// The pod of a row, as far as it is known.
+fn pod_of(row: &Row<'_>) -> String {
+    match (row.namespace, row.pod) {
+        (Some(namespace), Some(pod)) => format!("{namespace}/{pod}"),
+        _ => UNKNOWN.to_owned(),
+    }
+}
+
+/// Servers of models: requests rather than devices.
+fn serving_sheet(rows: &[Row<'_>]) -> String {
+    let titles = vec![
+        ("MODEL", false),
+        ("RUNNING", true),
+        ("WAITING", true),
+        ("CACHE", true),
+        ("FIRST-TOKEN", true),
+        ("ANSWER", true),
+        ("SIGNALS", true),
+        ("POD", false),
+    ];
+    let lines: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| {
+            let get = |signal| row.signals.get(signal);
+            vec![
+                cell(&word(row.model)),
+                amount(get(Signal::RequestsRunning)),
+                amount(get(Signal::RequestsWaiting)),
+                percent(get(Signal::KvCache)),
+                seconds(get(Signal::Ttft)),
+                seconds(get(Signal::E2e)),
+                row.signals.len().to_string(),
+                cell(&pod_of(row)),
+            ]
+        })
+        .collect();
+    table(titles, &lines)
+}
+
 fn sheet(rows: &[Row<'_>]) -> String {
     let titles = vec![
         ("NODE", false),
@@ -220,10 +270,7 @@ fn sheet(rows: &[Row<'_>]) -> String {
     let lines: Vec<Vec<String>> = rows
         .iter()
         .map(|row| {
-            let pod = match (row.namespace, row.pod) {
-                (Some(namespace), Some(pod)) => format!("{namespace}/{pod}"),
-                _ => UNKNOWN.to_owned(),
-            };
+            let pod = pod_of(row);
             let memory = row.signals.get(Signal::MemUsed);
             vec![
                 cell(&word(row.node)),

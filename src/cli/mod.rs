@@ -8,6 +8,7 @@ pub mod get;
 mod load;
 mod look;
 mod out;
+mod shot;
 pub mod simulated;
 #[cfg(test)]
 mod tests;
@@ -63,6 +64,8 @@ enum Command {
     },
     /// Print objects, once or as they change; needs no terminal
     Get(get::Get),
+    /// Draw any view as SVG, coloured text or plain text; needs no terminal
+    Shot(shot::Shot),
     /// The known exporter dialects, and what one exposition text means
     #[command(subcommand)]
     Exporter(exporter::Exporter),
@@ -141,6 +144,10 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
             wire::sim(fleet, serve, cli.global.kubeconfig.as_deref(), out)
         }
         Some(Command::Get(get)) => get::run(&cluster()?, get, out, err),
+        Some(Command::Shot(shot)) => match shot.fleet() {
+            Some(fleet) => shot::run(&settle(Target::Demo(fleet))?, shot, out),
+            None => shot::run(&cluster()?, shot, out),
+        },
         Some(Command::Exporter(exporter)) => {
             let settings = load::settings(&cli.global)?;
             let rulebook = load::rulebook(&settings)?;

@@ -11,7 +11,7 @@ use crate::report::Facts;
 use crate::runtime::looking::{Open, Opened, Place, Wish};
 use crate::runtime::session::{self, Demo, Setup};
 use crate::runtime::ui::{End, Ui};
-use crate::runtime::{clock, telemetry, ui};
+use crate::runtime::{clock, hush, telemetry, ui};
 use crate::settings::{Rulebook, Settings};
 use crate::sim::{self, Server};
 use crate::source::kubeconfig::{self, Choice};
@@ -91,6 +91,7 @@ pub(super) fn console(
         let facts = snapshot(at)?;
         let (width, height) = flags.size.unwrap_or(SIZE);
         app.update(Msg::Resize(width, height));
+        app.update(Msg::Hushed((*facts.hushed).clone()));
         app.update(Msg::Facts(facts));
         out::write(out, &render_text(&app, width, height))?;
         out::write(
@@ -106,6 +107,10 @@ pub(super) fn console(
             app,
             mouse: at.settings.mouse,
             end_after: flags.end_after,
+            hushed: match at.target {
+                Target::Cluster(_) => hush::place(),
+                Target::Demo(_) => None,
+            },
             pictures: std::path::PathBuf::from("."),
         };
         Ok(match ui::run(running, open).await? {
@@ -157,6 +162,23 @@ fn opener(at: Situation, global: Global) -> Arc<Open> {
 
 /// Waits for the first complete fleet, or until a deadline with what is known then.
 pub(super) fn snapshot(at: &Situation) -> Result<Facts, Failure> {
+    look_once(at).map(|facts| heard(at, facts))
+}
+
+/// The facts with what the operator muted on this machine.
+fn heard(at: &Situation, facts: Facts) -> Facts {
+    let place = match at.target {
+        Target::Cluster(_) => hush::place(),
+        Target::Demo(_) => None,
+    };
+    let hushed = hush::load(place.as_deref(), &facts.context);
+    Facts {
+        hushed: Arc::new(hushed),
+        ..facts
+    }
+}
+
+fn look_once(at: &Situation) -> Result<Facts, Failure> {
     let setup = at.setup(true);
     block_on(async {
         tokio::select! {
@@ -173,7 +195,7 @@ pub(super) fn follow(at: &Situation, take: &mut Take<'_>) -> Result<(), Failure>
     block_on(async {
         let mut session = session::open(&at.setup(true), at.target())?;
         let follow = async {
-            take(&*session.first().await?)?;
+            take(&heard(at, (*session.first().await?).clone()))?;
             loop {
                 tokio::time::sleep(refresh).await;
                 session.facts.changed().await.map_err(|_| {
@@ -181,7 +203,7 @@ pub(super) fn follow(at: &Situation, take: &mut Take<'_>) -> Result<(), Failure>
                 })?;
                 let facts = session.facts.borrow_and_update().clone();
                 if let Some(facts) = facts {
-                    take(&facts)?;
+                    take(&heard(at, (*facts).clone()))?;
                 }
             }
         };

@@ -1,4 +1,5 @@
-//! Kubernetes objects in, observations out. Pure: takes JSON that a source has read and keeps no object.
+//! Kubernetes objects in, observations out; plan steps in, API calls out ([`levers`]). Pure: takes JSON that a source
+//! has read and keeps no object.
 //!
 //! Each table has a partial struct that reads only the fields that the fleet uses. Every field is read
 //! leniently: one that is null, absent or of another type than the API promises counts as not given,
@@ -6,6 +7,7 @@
 
 pub mod accelerators;
 pub mod job;
+pub mod levers;
 pub mod meta;
 pub mod node;
 pub mod partial;

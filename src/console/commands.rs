@@ -13,8 +13,14 @@ pub enum Context {
     Table,
     /// In the cost view, besides what tables have.
     Cost,
+    /// In the alerts view, besides what tables have.
+    Alerts,
     /// On the heatmap.
     Heatmap,
+    /// In YAML, events, logs and what else is read line by line.
+    Text,
+    /// In logs, besides what texts have.
+    Logs,
     /// In help and facts.
     Popup,
     /// In the filter line and the palette.
@@ -34,7 +40,10 @@ impl Context {
         Self::Global,
         Self::Table,
         Self::Cost,
+        Self::Alerts,
         Self::Heatmap,
+        Self::Text,
+        Self::Logs,
         Self::Popup,
         Self::Prompt,
         Self::Copy,
@@ -49,7 +58,10 @@ impl Context {
             Self::Global => "global",
             Self::Table => "table",
             Self::Cost => "cost",
+            Self::Alerts => "alerts",
             Self::Heatmap => "heatmap",
+            Self::Text => "text",
+            Self::Logs => "logs",
             Self::Popup => "popup",
             Self::Prompt => "prompt",
             Self::Copy => "copy",
@@ -65,7 +77,10 @@ impl Context {
             Self::Global => "in every view",
             Self::Table => "in tables",
             Self::Cost => "in cost",
+            Self::Alerts => "in alerts",
             Self::Heatmap => "on the heatmap",
+            Self::Text => "in texts",
+            Self::Logs => "in logs",
             Self::Popup => "in help and facts",
             Self::Prompt => "while typing",
             Self::Copy => "after `copy`",
@@ -116,6 +131,7 @@ commands! {
     ViewFleet "view-fleet" "fleet" [Global] 0 "the fleet in five seconds: pools, devices, waiting jobs, burn, findings";
     ViewPools "view-pools" "pools" [Global] 0 "pools with size, fill, heat, power and money";
     ViewDevices "view-devices" "devices" [Global] 0 "the heatmap of every device";
+    ViewQueues "view-queues" "queues" [Global] 0 "queues with quotas, shares and money, and who waits in each";
     ViewJobs "view-jobs" "jobs" [Global] 0 "jobs with state, place, utilisation and money";
     ViewNodes "view-nodes" "nodes" [Global] 0 "nodes with health, devices, power and money";
     ViewCost "view-cost" "cost" [Global] 0 "burn by pool, queue, team, job and class";
@@ -128,7 +144,11 @@ commands! {
     Filter "filter" "filter" [Global] 5 "show only what matches: text, !text, -l label=x, util<20 held>2h, or, not, ( )";
     Palette "palette" "command" [Global] 6 "go anywhere: views, nodes, jobs, pods, devices; ctx, ns, team, theme, sort; commands";
     Help "help" "help" [Global] 7 "this list of keys";
-    Facts "facts" "facts" [Global] 4 "everything known of what is under the cursor";
+    Facts "facts" "facts" [Global] 0 "everything known of what is under the cursor, over the view";
+    Describe "describe" "describe" [Global] 4 "everything known of it, with its labels and its events";
+    Yaml "yaml" "yaml" [Global Popup] 0 "the object as the API server has it";
+    Events "events" "events" [Global Popup] 0 "the events about it, and about a job's pods";
+    Logs "logs" "logs" [Table Text Popup] 4 "logs of its pod, or of all pods of a job";
     Copy "copy" "copy" [Global Popup] 0 "copy what is marked or under the cursor: asks as what";
     Faults "faults" "faults" [Global] 8 "show only what is faulty, or everything again";
     Freeze "freeze" "freeze" [Global] 0 "hold the picture still, or let it go on";
@@ -138,14 +158,14 @@ commands! {
     Refresh "refresh" "refresh" [Global] 0 "read the sources again, as far as politeness allows";
     Back "back" "back" [Global] 9 "back to the present, drop the filter, else go back up";
     Leave "leave" "back" [Global Missing] 0 "go back up; at the top, leave the console";
-    Up "up" "up" [Table Heatmap Popup Columns] 0 "up";
-    Down "down" "down" [Table Heatmap Popup Columns] 0 "down";
+    Up "up" "up" [Table Heatmap Text Popup Columns] 0 "up";
+    Down "down" "down" [Table Heatmap Text Popup Columns] 0 "down";
     Left "left" "left" [Heatmap] 0 "left";
     Right "right" "right" [Heatmap] 0 "right";
-    Top "top" "top" [Table Heatmap Popup] 0 "to the first";
-    Bottom "bottom" "bottom" [Table Heatmap Popup] 0 "to the last";
-    PageUp "page-up" "page up" [Table Heatmap Popup] 0 "a page up";
-    PageDown "page-down" "page down" [Table Heatmap Popup] 0 "a page down";
+    Top "top" "top" [Table Heatmap Text Popup] 0 "to the first";
+    Bottom "bottom" "bottom" [Table Heatmap Text Popup] 0 "to the last";
+    PageUp "page-up" "page up" [Table Heatmap Text Popup] 0 "a page up";
+    PageDown "page-down" "page down" [Table Heatmap Text Popup] 0 "a page down";
     Sort "sort" "sort" [Table] 3 "sort by the next column, or settle the order again";
     Order "order" "order" [Table Heatmap] 0 "turn the order round; on the heatmap by place or by value";
     Wide "wide" "wide" [Table] 0 "more columns, or fewer";
@@ -154,11 +174,20 @@ commands! {
     Range "range" "range" [Table] 0 "mark every row from the last mark to the cursor";
     Unmark "unmark" "unmark" [Table] 0 "take all marks away";
     Invert "invert" "invert" [Table] 0 "mark what is not marked, and the other way round";
+    Mute "mute" "mute" [Alerts] 2 "do not want to hear of it, for a week; again takes it back";
+    Acknowledge "acknowledge" "take on" [Alerts] 2 "somebody is on it, for as long as it lasts; again takes it back";
     Group "group" "group" [Cost Heatmap] 3 "group by something else";
     Metric "metric" "metric" [Heatmap] 2 "show another metric";
     Scale "scale" "scale" [Heatmap] 3 "absolute, relative, or distance from the median of the own gang";
     ZoomOut "zoom-out" "zoom out" [Heatmap] 2 "from devices to nodes";
     ZoomIn "zoom-in" "zoom in" [Heatmap] 2 "from nodes to devices, to one node";
+    Follow "follow" "follow" [Logs] 1 "follow the end, or stop";
+    NextPod "next-pod" "next pod" [Logs] 2 "only the next pod of the job";
+    AllPods "all-pods" "all pods" [Logs] 0 "all pods of the job again";
+    Container "container" "container" [Logs] 3 "the next container of the pod";
+    LastRun "last-run" "run before" [Logs] 3 "what the container said before it was started again";
+    Wrap "wrap" "wrap" [Logs] 3 "long lines go on below themselves, or are cut";
+    Times "times" "times" [Logs] 3 "with the time of each line (UTC), or without";
     Close "close" "close" [Popup Prompt Copy Columns Missing] 1 "close it";
     CopyName "copy-name" "name" [Copy] 2 "copy the names, one a line";
     CopyRow "copy-row" "row" [Copy] 3 "copy the rows as they are shown, cells parted by tabs";
@@ -200,6 +229,7 @@ impl Command {
             Self::ViewFleet => Some(ViewId::Fleet),
             Self::ViewPools => Some(ViewId::Pools),
             Self::ViewDevices => Some(ViewId::Devices),
+            Self::ViewQueues => Some(ViewId::Queues),
             Self::ViewJobs => Some(ViewId::Jobs),
             Self::ViewNodes => Some(ViewId::Nodes),
             Self::ViewCost => Some(ViewId::Cost),

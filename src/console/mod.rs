@@ -1,6 +1,7 @@
 //! The console: the screen's state machine and its views. Facts and keys in, effects and frames out; no clock, no
 //! I/O, no way to change a cluster.
 
+pub mod ansi;
 pub mod app;
 pub mod brush;
 pub mod clip;
@@ -17,13 +18,14 @@ pub mod missing;
 pub mod msg;
 pub mod overlay;
 pub mod picture;
+pub mod reading;
 pub mod summary;
 pub mod text;
 pub mod theme;
 pub mod view;
 pub mod widget;
 
-pub use app::{App, AppOptions, Drawn, render_text};
+pub use app::{App, AppOptions, Drawn, buffer_text, render_text};
 pub use color::ColorDepth;
 pub use keys::Keymap;
 pub use load::LoadError;

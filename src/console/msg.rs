@@ -6,6 +6,9 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseEvent
 
 use crate::base::{Moment, Name};
 use crate::report::Facts;
+use crate::report::hush::{Entry, Hushed};
+
+use super::reading::{News, Want};
 
 /// A key without its modifiers. Shift is in the letter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -233,6 +236,10 @@ pub enum Msg {
     Session(Session),
     /// No session could be opened, for this reason; what was shown before stays.
     NoSession(String),
+    /// Which findings were muted or taken on before.
+    Hushed(Hushed),
+    /// What came of what a view wanted read.
+    Read(Want, News),
 }
 
 /// What a running session looks at.
@@ -274,6 +281,10 @@ pub enum Effect {
     Switch(Switch),
     /// Read the sources again now, as far as politeness allows.
     Refresh,
+    /// Read this for the view in front, instead of what was read before; `None` ends that.
+    Read(Option<Want>),
+    /// Keep what was done with this finding; `None` forgets it.
+    Hush(Name, Option<Entry>),
     /// Nodes whose devices are on screen, in order; their readings come first.
     OnScreen(Vec<Name>),
     /// Write this SVG picture of the frame to a file and say where.

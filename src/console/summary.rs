@@ -29,7 +29,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Counts, means and money of what the scope leaves.
+    /// Counts, means and money of what the scope leaves. Findings that somebody muted or took on do not count.
     pub fn of(facts: &Facts, scope: &Scope) -> Self {
         let mut summary = Self::default();
         let fleet = &facts.fleet;
@@ -40,6 +40,9 @@ impl Summary {
             }
         }
         for finding in fleet.findings.iter() {
+            if facts.hushed.of(finding, facts.now).is_some() {
+                continue;
+            }
             summary.crit += u64::from(finding.severity == Severity::Crit);
             summary.warn += u64::from(finding.severity == Severity::Warn);
         }

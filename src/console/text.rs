@@ -53,6 +53,7 @@ fn twin(sign: &str) -> Option<&'static str> {
         "░" | "▒" => ".",
         "✓" => "+",
         "±" => "~",
+        "∞" => "inf",
         "⌈" | "⌊" => "[",
         "⌉" | "⌋" => "]",
         _ => return None,
@@ -136,6 +137,25 @@ pub fn wrap(text: &str, max: usize) -> Vec<String> {
     lines
 }
 
+/// The text broken where a line of `max` cells ends, blanks and all: for what was laid out by others.
+pub fn fold(text: &str, max: usize) -> Vec<String> {
+    let max = max.max(1);
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for grapheme in text.graphemes(true) {
+        let cells = usize::from(grapheme.cell_width());
+        if used + cells > max && used > 0 {
+            lines.push(String::new());
+            used = 0;
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push_str(grapheme);
+        }
+        used += cells;
+    }
+    lines
+}
+
 /// A count and its noun: `1 job`, `3 jobs`.
 pub fn counted(count: u64, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
@@ -189,6 +209,13 @@ mod tests {
         assert_eq!(wrap("abcdefgh", 3), ["abc", "def", "gh"]);
         assert_eq!(wrap("日本語", 1), ["日", "本", "語"]);
         assert_eq!(wrap("", 5), [""]);
+    }
+
+    #[test]
+    fn folding_keeps_every_blank() {
+        assert_eq!(fold("a  bc", 3), ["a  ", "bc"]);
+        assert_eq!(fold("", 3), [""]);
+        assert_eq!(fold("日本語", 5), ["日本", "語"]);
     }
 
     #[test]

@@ -1,14 +1,22 @@
 //! The scheduler: what would run where. Pure: no clock, no I/O, no hash order, no float in a decision, and
 //! randomness only from a seed, so that the same input gives the same bytes on every machine.
 //!
-//! What stands here: the replay of published traces, for packing (placement policies on a full cluster) and
-//! for queueing (who runs next); and the plan as data ([`plan`]), which planners return and others carry out.
+//! Two halves. Plans over a fleet: a [`model::Snapshot`] (read by [`document`]) is compiled into a [`plant::Plant`], of which
+//! a [`state::State`] is the working copy; [`fit`] says whether and where a workload starts, [`cycle`] who starts next. And the
+//! replay of published traces: [`packing`] (placement policies on a full cluster) and [`queueing`] (who runs next). What planners
+//! return and others carry out is a [`plan`], as data.
 
+pub mod cycle;
 pub mod dice;
 pub mod document;
+pub mod fit;
+#[cfg(test)]
+pub(crate) mod fixture;
 pub mod model;
 pub mod packing;
 pub mod percent;
 pub mod plan;
+pub mod plant;
 pub mod queueing;
 pub mod sheet;
+pub mod state;

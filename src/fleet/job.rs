@@ -10,6 +10,7 @@ use super::admission::Admission;
 use super::device::{Pod, TeamSource};
 use super::observe::{Failure, Labels, OwnerRef, Resources};
 use super::queue::QueueSystem;
+use super::signal::Signals;
 use super::siting::PodSet;
 
 /// Kind, namespace and name of a job. Orders by namespace, name, kind.
@@ -81,6 +82,19 @@ pub struct Place {
     pub slice: Option<Name>,
 }
 
+/// What a job's pods say of the requests that they serve.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Serving {
+    /// Pods that said something lately.
+    pub servers: u32,
+    /// Models that they serve, sorted.
+    pub models: Vec<Name>,
+    /// Requests and totals added up over pods and models; shares and times as their plain mean.
+    pub signals: Signals,
+    /// When the newest of it was read.
+    pub read_at: Option<Moment>,
+}
+
 /// A job.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Job {
@@ -134,6 +148,8 @@ pub struct Job {
     pub util: Option<f64>,
     /// Its devices that do no work.
     pub idle_devices: u32,
+    /// The requests that it serves, where its pods tell.
+    pub serving: Option<Serving>,
     /// What one pod of it asks for and where it may go, while it has no pods to tell.
     pub wish: Option<Arc<(Resources, Labels)>>,
     /// Its pods, set by set: what it asks for as a whole, whether they exist or not.
@@ -176,6 +192,7 @@ impl Job {
             places: Box::default(),
             util: None,
             idle_devices: 0,
+            serving: None,
             wish: None,
             pod_sets: Arc::from([]),
             admission: None,

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::fleet::finding::Finding;
 
+use super::hush::Hush;
 use super::table::Column;
 use super::text::{or_unknown, word};
 use super::{Facts, said};
@@ -87,10 +88,16 @@ pub(super) fn columns<'a>() -> Vec<Column<AlertRow<'a>>> {
 
 /// Every alert, worst first.
 pub fn rows(facts: &Facts) -> Vec<AlertRow<'_>> {
-    facts.fleet.findings.iter().map(row).collect()
+    let findings = facts.fleet.findings.iter();
+    findings
+        .map(|finding| AlertRow {
+            muted: facts.hushed.of(finding, facts.now) == Some(Hush::Muted),
+            ..row(finding)
+        })
+        .collect()
 }
 
-/// The row of one finding.
+/// The row of one finding, as if nobody had muted it.
 pub fn row(finding: &Finding) -> AlertRow<'_> {
     AlertRow {
         id: &finding.id,

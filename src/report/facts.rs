@@ -7,6 +7,8 @@ use crate::cost::Burn;
 use crate::fleet::Fleet;
 use crate::fleet::history::History;
 
+use super::hush::Hushed;
+
 /// A picture of everything, handed over as a few reference counts.
 #[derive(Clone, Debug)]
 pub struct Facts {
@@ -18,6 +20,8 @@ pub struct Facts {
     pub burn: Arc<Burn>,
     /// Its past.
     pub history: Arc<History>,
+    /// Findings that somebody muted or took on.
+    pub hushed: Arc<Hushed>,
     /// The moment of drawing, on the server's clock: ages count from here.
     pub now: Moment,
 }

@@ -7,6 +7,7 @@ pub mod cost;
 pub mod devices;
 pub mod document;
 pub mod facts;
+pub mod hush;
 pub mod jobs;
 mod kind;
 pub mod nodes;

@@ -240,6 +240,7 @@ prices = [
         fleet: Arc::new(made),
         burn: Arc::new(burnt),
         history: Arc::new(History::default()),
+        hushed: Arc::default(),
         now: now(),
     }
 }

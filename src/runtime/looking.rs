@@ -6,6 +6,7 @@ use tokio::task::JoinHandle;
 
 use crate::base::{Exit, Failure, Moment, Name};
 use crate::console::msg::{self, Switch};
+use crate::console::reading;
 use crate::report::Facts;
 
 use super::clock;
@@ -69,6 +70,8 @@ pub enum News {
     NoSession(String),
     /// Newer facts, if there are any.
     Facts(Option<Arc<Facts>>),
+    /// What came of something that a view wanted read.
+    Read(reading::Want, reading::News),
 }
 
 /// Opens what is wished. Called within a tokio runtime, where it may block.
@@ -116,10 +119,10 @@ impl Looking {
         let done = tokio::select! {
             biased;
             done = finished(&mut self.opening) => done,
-            latest = changed(&mut self.session, self.ended) => {
+            said = said(&mut self.session, self.ended) => {
                 // The store has ended: what is on screen stays, and the clock shows its age.
-                self.ended = latest.is_none();
-                return News::Facts(latest.flatten());
+                self.ended |= said.is_none();
+                return said.unwrap_or(News::Facts(None));
             }
         };
         let wish = self.opening.take().map(|(wish, _)| wish);
@@ -161,11 +164,16 @@ async fn finished(
         .unwrap_or_else(|error| Err(Failure::new(Exit::Failed, format!("cannot start: {error}"))))
 }
 
-/// Waits for newer facts; nothing when none will come any more.
-async fn changed(session: &mut Option<Session>, ended: bool) -> Option<Option<Arc<Facts>>> {
-    let (Some(session), false) = (session, ended) else {
+/// Waits for what the session says; nothing when its facts have ended.
+async fn said(session: &mut Option<Session>, ended: bool) -> Option<News> {
+    let Some(Session { facts, reading, .. }) = session else {
         return std::future::pending().await;
     };
-    session.facts.changed().await.ok()?;
-    Some(session.facts.borrow_and_update().clone())
+    tokio::select! {
+        changed = facts.changed(), if !ended => {
+            changed.ok()?;
+            Some(News::Facts(facts.borrow_and_update().clone()))
+        }
+        (want, news) = reading.next() => Some(News::Read(want, news)),
+    }
 }

@@ -3,8 +3,10 @@
 pub mod clipboard;
 pub mod clock;
 pub mod encode;
+pub mod hush;
 pub mod looking;
 pub mod pace;
+pub mod reading;
 pub mod session;
 pub mod store;
 pub mod telemetry;

@@ -21,6 +21,7 @@ use crate::source::wire::Wire;
 use crate::source::{self, Sources, StartOptions, proxied_paths};
 
 use super::clock;
+use super::reading::Reading;
 use super::store::{self, Rules};
 
 /// Batches of observations that may wait for the store; a source that fills them waits.
@@ -68,6 +69,8 @@ pub struct Session {
     pub on_screen: watch::Sender<BTreeSet<Name>>,
     /// Name of the context.
     pub context: Name,
+    /// Reads single objects and logs for the view in front.
+    pub reading: Reading,
     /// The server's address, for messages.
     server: String,
     _sources: Sources,
@@ -123,6 +126,7 @@ fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Fai
     let (publish, facts) = watch::channel(None);
     let context = connection.context.clone();
     let server = connection.server.clone();
+    let reading = Reading::new(connection.client.clone());
     let clock = ServerClock(Arc::clone(&connection.wire));
     let mut policy = (*setup.rulebook.policy).clone();
     policy.xids = Arc::new(setup.rulebook.thresholds.xid.clone());
@@ -159,6 +163,7 @@ fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Fai
         clock,
         on_screen,
         context,
+        reading,
         server,
         _sources: sources,
         store,

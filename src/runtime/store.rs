@@ -97,6 +97,7 @@ impl Store {
             fleet: Arc::new(fleet),
             burn: Arc::new(burn),
             history: Arc::new(self.history.clone()),
+            hushed: Arc::default(),
             now: at,
         }
     }

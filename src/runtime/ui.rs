@@ -16,10 +16,10 @@ use crate::console::msg::Mouse;
 use crate::console::{App, Effect, KeyPress, Msg};
 
 use super::clipboard::{self, Between};
-use super::clock;
 use super::looking::{Looking, News, Open};
 use super::pace::Pace;
 use super::terminal::{self, Guard, Screen};
+use super::{clock, hush};
 
 /// Frames for new data are at least this far apart; a key does not wait.
 const FRAME: Duration = Duration::from_millis(100);
@@ -46,6 +46,8 @@ pub struct Ui {
     pub mouse: bool,
     /// End after this time.
     pub end_after: Option<Duration>,
+    /// Where it is kept which findings were muted; nowhere for a simulated fleet.
+    pub hushed: Option<std::path::PathBuf>,
     /// Where pictures are written.
     pub pictures: std::path::PathBuf,
 }
@@ -158,13 +160,23 @@ async fn drive(
                     News::Facts(latest) => latest.map(|facts| Msg::Facts((*facts).clone())),
                     News::Session(about) => Some(Msg::Session(about)),
                     News::NoSession(why) => Some(Msg::NoSession(why)),
+                    News::Read(want, news) => Some(Msg::Read(want, news)),
                 };
-                if !matches!(msg, None | Some(Msg::Facts(_))) {
+                let opened = match &msg {
+                    Some(Msg::Session(about)) => Some(about.context.clone()),
+                    _ => None,
+                };
+                if opened.is_some() {
                     // Another server may have another clock.
                     urgent = true;
                     ui.app.update(Msg::Tick(looking.now()));
                 }
-                msg.map_or_else(Vec::new, |msg| ui.app.update(msg))
+                let effects = msg.map_or_else(Vec::new, |msg| ui.app.update(msg));
+                if let Some(context) = opened {
+                    let hushed = hush::load(ui.hushed.as_deref(), &context);
+                    ui.app.update(Msg::Hushed(hushed));
+                }
+                effects
             }
             () = until(due.filter(|_| ready)) => Vec::new(),
             () = until(wake) => {
@@ -260,6 +272,19 @@ fn perform(
             ui.app.update(Msg::Notice(String::from(
                 "sources are read at their own pace, never faster; ages show how old each is",
             )));
+        }
+        Effect::Hush(id, entry) => {
+            if let (Some(path), Some(session)) = (&ui.hushed, &looking.session) {
+                let now = session.clock.now();
+                if let Err(said) = hush::save(path, &session.context, &id, entry, now) {
+                    ui.app.update(Msg::Notice(said));
+                }
+            }
+        }
+        Effect::Read(want) => {
+            if let Some(session) = &mut looking.session {
+                session.reading.want(want);
+            }
         }
         Effect::OnScreen(nodes) => {
             let Some(session) = &looking.session else {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use base64::Engine;
 use futures::future::BoxFuture;
 use http::header::AUTHORIZATION;
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use kube::Client;
 use kube::client::Body;
 use tokio::sync::Mutex;
@@ -287,6 +287,8 @@ impl Service<Request<Body>> for Login {
         let shared = Arc::clone(&self.shared);
         Box::pin(async move {
             let ready = shared.ready().await?;
+            // A write that got no answer may have been carried out: whoever sent it looks before it is sent again.
+            let reads = matches!(*request.method(), Method::GET | Method::HEAD);
             let again = copy(&request);
             let answer = send(&ready, request).await;
             let Some(again) = again else {
@@ -297,7 +299,7 @@ impl Service<Request<Body>> for Login {
                 .is_ok_and(|answer| answer.status() == StatusCode::UNAUTHORIZED);
             let repeat = if refused {
                 shared.renew(ready.generation).await?
-            } else if answer.is_err() {
+            } else if answer.is_err() && reads {
                 shared.moved(ready.generation).await?
             } else {
                 false

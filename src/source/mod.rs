@@ -6,10 +6,12 @@
 pub mod carried;
 pub mod client;
 pub mod counted;
+pub mod fetch;
 pub mod gate;
 pub mod kubeconfig;
 pub mod kubernetes;
 pub mod login;
+pub mod logs;
 mod no_proxy;
 mod pace;
 pub mod plugin;

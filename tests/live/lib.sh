@@ -3,7 +3,7 @@
 LIVE_HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 LIVE_CACHE=${STOKEHOLD_LIVE_CACHE:-$HOME/.cache/stokehold-live}
 LIVE_DIR=${STOKEHOLD_LIVE_DIR:-$LIVE_CACHE/run}
-LIVE_PROGRAMS=(etcd kwok kube-apiserver kube-controller-manager kube-scheduler kubectl exposition)
+LIVE_PROGRAMS=(etcd kwok kube-apiserver kube-controller-manager kube-scheduler kubectl kueue exposition seed)
 
 say() { printf 'live: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
@@ -17,6 +17,30 @@ live_bin() {
   local program=$1 sum
   sum=$(cd "$LIVE_HERE/$program" && find . -type f ! -name '*_test.go' | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c1-16)
   printf '%s/%s/bin/%s\n' "$LIVE_CACHE" "$sum" "$program"
+}
+
+# The folder of other projects' definitions, taken out of their modules with seed.
+live_definitions() { printf '%s/definitions\n' "$(dirname "$(dirname "$(live_bin seed)")")"; }
+
+# Prometheus as Debian packs it: the installed one, or the package unpacked into
+# the cache, which starts no service.
+live_prometheus() {
+  command -v prometheus && return
+  local folder=$LIVE_CACHE/prometheus
+  if [ ! -x "$folder/usr/bin/prometheus" ]; then
+    say "fetching Debian's prometheus (once)"
+    rm -rf "$folder.part"
+    mkdir -p "$folder.part"
+    (
+      cd "$folder.part"
+      apt-get download -qq prometheus >&2 2>/dev/null || { apt-get update -qq >&2 && apt-get download -qq prometheus >&2; }
+      dpkg-deb -x prometheus_*.deb .
+      rm -f prometheus_*.deb
+    ) || die "the package prometheus could not be fetched"
+    rm -rf "$folder"
+    mv "$folder.part" "$folder"
+  fi
+  printf '%s/usr/bin/prometheus\n' "$folder"
 }
 
 # need COMMAND PACKAGE: install what is missing, without questions.

@@ -9,7 +9,9 @@ use crate::console::frame;
 use crate::console::msg::{Effect, Key, KeyPress, Mouse, Switch};
 use crate::console::overlay::{Go, Overlay, Verdict};
 use crate::console::picture;
+use crate::console::view::paper::Sort;
 use crate::console::view::{Lens, Picked, Place, Turn, ViewId};
+use crate::report::hush::Hush;
 
 use super::App;
 
@@ -62,6 +64,7 @@ impl App {
                 self.toggle_column(at);
                 self.overlay = overlay;
             }
+            Verdict::Read(command, picked) => self.read_of(command, picked),
             Verdict::Go(to) => self.obey(to, effects),
         }
     }
@@ -139,6 +142,18 @@ impl App {
                 self.go(to);
                 return;
             }
+            Turn::Hush(id, entry) => {
+                self.notify(String::from(match entry.map(|entry| entry.hush) {
+                    Some(Hush::Muted) => "muted for a week; the same key takes it back",
+                    Some(Hush::Acknowledged) => {
+                        "taken on for as long as it lasts; the same key takes it back"
+                    }
+                    None => "heard again",
+                }));
+                self.hush(id.clone(), entry);
+                effects.push(Effect::Hush(id, entry));
+                return;
+            }
             Turn::NotMine => {}
         }
         match command {
@@ -160,6 +175,12 @@ impl App {
                 Some(picked) => self.overlay = Overlay::Facts(picked, 0),
                 None => self.notify(String::from("nothing is under the cursor")),
             },
+            Command::Describe | Command::Yaml | Command::Events | Command::Logs => {
+                match self.view().picked(&self.facts) {
+                    Some(picked) => self.read_of(command, picked),
+                    None => self.notify(String::from("nothing is under the cursor")),
+                }
+            }
             Command::Copy => match self.meant().is_empty() {
                 false => self.overlay = Overlay::Copy,
                 true => self.notify(String::from("nothing is under the cursor")),
@@ -178,6 +199,16 @@ impl App {
             }
             _ => {}
         }
+    }
+
+    /// Opens what the cluster says of an object.
+    pub(super) fn read_of(&mut self, command: Command, picked: Picked) {
+        self.go(match command {
+            Command::Yaml => Place::Paper(Sort::Yaml, picked),
+            Command::Events => Place::Paper(Sort::Events, picked),
+            Command::Logs => Place::Logs(picked),
+            _ => Place::Paper(Sort::Describe, picked),
+        });
     }
 
     /// The objects that are meant: the marked ones, or the one under the cursor.

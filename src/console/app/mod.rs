@@ -24,6 +24,7 @@ use super::listing::Scope;
 use super::missing::{Missing, missing};
 use super::msg::{Effect, Msg, Session};
 use super::overlay::Overlay;
+use super::reading::Want;
 use super::summary::Summary;
 use memory::Memory;
 use places::Places;
@@ -72,6 +73,8 @@ pub struct App {
     typed: Option<String>,
     last_key: Moment,
     on_screen: Vec<Name>,
+    /// What the view in front wants read.
+    wanted: Option<Want>,
 }
 
 impl App {
@@ -104,6 +107,7 @@ impl App {
             typed: None,
             last_key: Moment::default(),
             on_screen: Vec::new(),
+            wanted: None,
         };
         app.enter();
         app
@@ -132,11 +136,26 @@ impl App {
             Msg::Notice(words) => self.notify(words),
             Msg::Session(session) => self.session(session),
             Msg::NoSession(why) => self.no_session(why),
+            Msg::Hushed(hushed) => {
+                self.facts.hushed = Arc::new(hushed);
+                self.summarise();
+                self.refresh(true);
+            }
+            Msg::Read(want, news) => {
+                if self.wanted.as_ref() == Some(&want) {
+                    let facts = self.facts.clone();
+                    self.view_mut().told(&news, &facts);
+                }
+            }
         }
         let on_screen = self.view().on_screen(&self.facts, self.body());
         if on_screen != self.on_screen {
             self.on_screen.clone_from(&on_screen);
             effects.push(Effect::OnScreen(on_screen));
+        }
+        if self.view().want() != self.wanted.as_ref() {
+            self.wanted = self.view().want().cloned();
+            effects.push(Effect::Read(self.wanted.clone()));
         }
         effects
     }
@@ -247,6 +266,7 @@ fn nothing(context: Name) -> Facts {
         fleet: Arc::new(Fleet::unknown(Arc::default())),
         burn: Arc::default(),
         history: Arc::default(),
+        hushed: Arc::default(),
         now: Moment::default(),
     }
 }

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use crate::console::commands::Command;
 use crate::console::overlay::Overlay;
 use crate::console::view::{self, Lens, Place, View, ViewId};
+use crate::report::Facts;
 
 use super::App;
 
@@ -93,7 +94,7 @@ impl Places {
     }
 
     /// Goes to a stop: its views stand as they were left, as far as they are kept.
-    fn travel(&mut self, (tab, path): Stop) {
+    fn travel(&mut self, (tab, path): Stop, facts: &Facts) {
         let shared = if tab == self.tab {
             let known = self.stack.iter().map(|(place, _)| place);
             known.zip(&path).take_while(|(a, b)| a == b).count()
@@ -107,7 +108,7 @@ impl Places {
             let kept = self.kept.iter().position(|(known, _)| *known == place);
             let view = match kept.and_then(|at| self.kept.remove(at)) {
                 Some((_, view)) => Some(view),
-                None => view::at(&place),
+                None => view::at(&place, self.front().id(), facts),
             };
             self.stack.extend(view.map(|view| (place, view)));
         }
@@ -159,7 +160,7 @@ impl App {
     pub(super) fn go(&mut self, to: Place) {
         if let Place::Facts(picked) = to {
             self.overlay = Overlay::Facts(picked, 0);
-        } else if let Some(view) = view::at(&to) {
+        } else if let Some(view) = view::at(&to, self.view().id(), &self.facts) {
             self.places.leave();
             self.places.stack.push((to, view));
             self.enter();
@@ -182,13 +183,15 @@ impl App {
     pub(super) fn last(&mut self) {
         if let Some(stop) = self.places.behind.pop() {
             self.places.leave();
-            self.places.travel(stop);
+            let facts = self.facts.clone();
+            self.places.travel(stop, &facts);
             self.enter();
         }
     }
 
     /// Goes one step back on the way that was taken, or forward on it again.
     pub(super) fn along(&mut self, back: bool) {
+        let facts = self.facts.clone();
         let places = &mut self.places;
         let here = places.here();
         let stop = if back {
@@ -206,7 +209,7 @@ impl App {
         } else {
             places.behind.push(here);
         }
-        places.travel(stop);
+        places.travel(stop, &facts);
         self.enter();
     }
 

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::Moment;
+use crate::base::{Moment, Name};
 use crate::console::overlay::Overlay;
 use crate::console::summary::Summary;
+use crate::report::hush::Entry;
 use crate::report::{Facts, past};
 
 use super::{App, QUIET};
@@ -50,7 +51,8 @@ impl App {
             .filter(|left| !left.is_zero())
     }
 
-    pub(super) fn take(&mut self, facts: Facts) {
+    pub(super) fn take(&mut self, mut facts: Facts) {
+        facts.hushed = Arc::clone(&self.facts.hushed);
         self.clock = self.clock.max(facts.now);
         match &mut self.held {
             Held::Still(newest) | Held::Past(newest) => **newest = facts,
@@ -103,6 +105,13 @@ impl App {
         if self.until_quiet().is_none() && self.view().is_unsettled() {
             self.refresh(true);
         }
+    }
+
+    /// Notes what the operator did with a finding.
+    pub(super) fn hush(&mut self, id: Name, entry: Option<Entry>) {
+        Arc::make_mut(&mut self.facts.hushed).set(id, entry);
+        self.summarise();
+        self.refresh(false);
     }
 
     /// Holds the picture still, or lets it go on.

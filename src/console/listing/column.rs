@@ -31,6 +31,8 @@ pub struct Column {
     pub trend: Option<fn(&Facts, Row) -> Option<Track>>,
     /// Shown only when more columns are asked for.
     pub wide: bool,
+    /// Only while some row has something to say in it.
+    pub rare: bool,
 }
 
 impl Column {
@@ -90,6 +92,7 @@ impl Column {
             sign: None,
             trend: None,
             wide: false,
+            rare: false,
         }
     }
 
@@ -100,10 +103,24 @@ impl Column {
         self
     }
 
+    /// With its title at the left, for graphics that begin there.
+    #[must_use]
+    pub const fn left(mut self) -> Self {
+        self.head.align = Align::Left;
+        self
+    }
+
     /// With a past.
     #[must_use]
     pub const fn trend(mut self, trend: fn(&Facts, Row) -> Option<Track>) -> Self {
         self.trend = Some(trend);
+        self
+    }
+
+    /// Only while some row has something to say in it.
+    #[must_use]
+    pub const fn rare(mut self) -> Self {
+        self.rare = true;
         self
     }
 

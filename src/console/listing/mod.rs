@@ -41,6 +41,8 @@ pub struct Listing {
     widest: Vec<u16>,
     marks: FxHashSet<u64>,
     anchor: Option<u64>,
+    /// Rare columns in which no row has anything to say.
+    empty: Vec<bool>,
 }
 
 impl Listing {
@@ -62,6 +64,7 @@ impl Listing {
             widest: Vec::new(),
             marks: FxHashSet::default(),
             anchor: None,
+            empty: Vec::new(),
         }
     }
 
@@ -230,7 +233,21 @@ impl Listing {
         };
     }
 
+    /// True for a column that is only shown while some row has something to say in it, and none has.
+    pub fn is_empty_column(&self, column: usize) -> bool {
+        self.empty.get(column).copied().unwrap_or(false)
+    }
+
     fn measure(&mut self, facts: &Facts) {
+        self.empty.clear();
+        for column in self.kind.columns {
+            let silent = |row: &Row| match (column.cell)(facts, *row).value {
+                Value::Empty => true,
+                Value::Text(words) => words.is_empty(),
+                _ => false,
+            };
+            self.empty.push(column.rare && self.rows.iter().all(silent));
+        }
         self.widest.resize(self.kind.columns.len(), 0);
         for (slot, column) in self.widest.iter_mut().zip(self.kind.columns) {
             if column.is_numeric() {

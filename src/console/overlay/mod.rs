@@ -57,6 +57,8 @@ pub enum Verdict {
     Column(usize),
     /// Close and do this.
     Go(Go),
+    /// Close and read this of the object.
+    Read(Command, Picked),
 }
 
 /// Something to do or somewhere to go.
@@ -135,6 +137,9 @@ impl Overlay {
             Self::Help(skip) => scrolled(skip, command),
             Self::Facts(picked, skip) => match command {
                 Some(Command::Copy) => Verdict::Copy(picked.name()),
+                Some(command @ (Command::Yaml | Command::Events | Command::Logs)) => {
+                    Verdict::Read(command, picked.clone())
+                }
                 other => scrolled(skip, other),
             },
             Self::Palette(palette) => palette.key(press, command, app),

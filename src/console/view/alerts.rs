@@ -6,14 +6,21 @@ use crate::console::theme::Role;
 use crate::console::widget::{Cell, Value};
 use crate::fleet::finding::{Finding, Severity, Subject};
 use crate::report::Facts;
+use crate::report::hush::Hush;
 
 use super::{Lens, Picked, Place, ViewId};
 
 /// The table of findings.
 pub static KIND: Kind = Kind {
     columns: &[
-        Column::words("severity", "SEVERITY", 0, (8, 8), severity).sign(|facts, row| {
-            finding(facts, row).map_or(("–", Role::Muted), |finding| sign(finding.severity))
+        Column::words("severity", "SEVERITY", 0, (8, 10), severity).sign(|facts, row| {
+            finding(facts, row).map_or(("–", Role::Muted), |finding| {
+                match facts.hushed.of(finding, facts.now) {
+                    Some(Hush::Muted) => ("–", Role::Muted),
+                    Some(Hush::Acknowledged) => ("✓", Role::Muted),
+                    None => sign(finding.severity),
+                }
+            })
         }),
         Column::words("code", "CODE", 4, (8, 24), |facts, row| {
             of(facts, row, |finding| Value::text(finding.code.as_str()))
@@ -52,7 +59,9 @@ pub static KIND: Kind = Kind {
     faulty: |facts, row| {
         finding(facts, row).is_some_and(|finding| finding.severity == Severity::Crit)
     },
-    last: |_, _| false,
+    last: |facts, row| {
+        finding(facts, row).is_some_and(|finding| facts.hushed.of(finding, facts.now).is_some())
+    },
     sort: None,
     none: "nothing needs you",
 };
@@ -82,7 +91,10 @@ fn severity(facts: &Facts, row: Row) -> Cell<'_> {
         return Cell::new(Value::Unknown);
     };
     let (_, role) = sign(finding.severity);
-    Cell::text(finding.severity.name()).role(role)
+    match facts.hushed.of(finding, facts.now) {
+        Some(hush) => Cell::text(hush.name()).role(Role::Muted),
+        None => Cell::text(finding.severity.name()).role(role),
+    }
 }
 
 /// Where the object of a finding is shown.
@@ -90,7 +102,7 @@ pub fn place(facts: &Facts, subject: &Subject) -> Option<Place> {
     let name = &subject.key.name;
     match subject.kind {
         "Node" => Some(Place::Part(ViewId::Nodes, Lens::Node(name.clone()))),
-        "Pool" => Some(Place::Part(ViewId::Nodes, Lens::Pool(name.clone()))),
+        "Pool" => Some(Place::Part(ViewId::Pools, Lens::Pool(name.clone()))),
         "Device" => device_of(facts, name).map(Place::Facts),
         "Source" => Some(Place::Facts(Picked::Source(name.clone()))),
         "Job" => facts

@@ -114,7 +114,7 @@ fn open(facts: &Facts, at: Row) -> Option<Place> {
     }
     let name = row.name.clone();
     Some(match row.scope {
-        Scope::Pool => Place::Part(ViewId::Nodes, Lens::Pool(name)),
+        Scope::Pool => Place::Part(ViewId::Pools, Lens::Pool(name)),
         Scope::Queue => Place::Part(ViewId::Jobs, Lens::Queue(name)),
         Scope::Team => Place::Part(ViewId::Jobs, Lens::Team(name)),
         Scope::Class => Place::Part(ViewId::Nodes, Lens::Class(name)),

@@ -1,4 +1,4 @@
-//! One node or one job: what is known of it above, its devices below.
+//! One pool, node or job: what is known of it above, its nodes or devices below.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -12,11 +12,11 @@ use crate::console::widget::panel::panel;
 use crate::fleet::job::JobKey;
 use crate::report::Facts;
 
-use super::describe::{describe, draw_lines};
+use super::describe::{describe, draw_columns};
 use super::sheet::Sheet;
-use super::{Lens, Picked, TABLE, Turn, View, ViewId, devices};
+use super::{Lens, Picked, TABLE, Turn, View, ViewId, devices, nodes};
 
-/// An object's facts over a table of its devices.
+/// An object's facts over a table of its parts.
 pub struct Detail {
     subject: Picked,
     sheet: Sheet,
@@ -26,6 +26,16 @@ pub struct Detail {
 }
 
 impl Detail {
+    /// A pool and its nodes.
+    pub fn pool(name: Name) -> Self {
+        Self {
+            subject: Picked::Pool(name.clone()),
+            sheet: Sheet::new(ViewId::Pools, &nodes::KIND, Lens::Pool(name)),
+            width: 120,
+            lines: 10,
+        }
+    }
+
     /// A node.
     pub fn node(name: Name) -> Self {
         Self {
@@ -74,7 +84,7 @@ impl Detail {
         self.lines = match describe(facts, &self.subject, &mut brush) {
             Some(sheet) => {
                 let none = Rect::new(0, 0, width.saturating_sub(4), 0);
-                draw_lines(&mut brush, none, &sheet.lines, 0) as u16
+                draw_columns(&mut brush, none, &sheet.lines)
             }
             None => 1,
         };
@@ -150,7 +160,7 @@ impl View for Detail {
         match describe(facts, &self.subject, brush) {
             Some(sheet) => {
                 let inside = panel(brush, above, &sheet.title, &sheet.note);
-                draw_lines(brush, inside, &sheet.lines, 0);
+                draw_columns(brush, inside, &sheet.lines);
             }
             None => {
                 let words = format!("{} has gone", self.subject.name());

@@ -11,7 +11,7 @@ use crate::console::widget::bar::bar;
 use crate::console::widget::panel::panel;
 use crate::console::widget::spark::chart;
 use crate::cost::Scope;
-use crate::fleet::finding::Severity;
+use crate::fleet::finding::{Finding, Severity};
 use crate::fleet::history::{FleetSignal, Track};
 use crate::fleet::job::JobState;
 use crate::fleet::observe::{SourceHealth, SourceState};
@@ -185,7 +185,7 @@ impl View for FleetView {
             .fleet
             .findings
             .iter()
-            .filter(|finding| finding.severity != Severity::Info)
+            .filter(|finding| needs_somebody(facts, finding))
             .count();
         let troubled = facts.fleet.sources.iter().filter(|source| speaks(source));
         self.troubled = u16::try_from(troubled.count()).unwrap_or(u16::MAX);
@@ -194,9 +194,9 @@ impl View for FleetView {
 
     fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> Turn {
         let table = self.split(area).table;
-        // From the fleet one wants to see a pool's devices; its nodes are behind the pools' own tab.
+        // From the fleet one wants to see a pool's devices; what is known of it is behind the pools' own tab.
         match self.sheet.obey(command, facts, table) {
-            Turn::Go(Place::Part(ViewId::Nodes, lens @ Lens::Pool(_))) => {
+            Turn::Go(Place::Part(ViewId::Pools, lens @ Lens::Pool(_))) => {
                 Turn::Go(Place::Part(ViewId::Devices, lens))
             }
             other => other,
@@ -464,7 +464,7 @@ impl FleetView {
             .fleet
             .findings
             .iter()
-            .filter(|finding| finding.severity != Severity::Info);
+            .filter(|finding| needs_somebody(facts, finding));
         for (at, finding) in findings.enumerate() {
             let left = inside.bottom().saturating_sub(y);
             let more = self.needs - at;
@@ -502,6 +502,11 @@ impl FleetView {
             }
         }
     }
+}
+
+/// True for a finding that is more than a note and that nobody muted or took on.
+fn needs_somebody(facts: &Facts, finding: &Finding) -> bool {
+    finding.severity != Severity::Info && facts.hushed.of(finding, facts.now).is_none()
 }
 
 /// Nothing is only said where it is known.

@@ -6,12 +6,16 @@ use crate::base::{Name, ObjectKey};
 use crate::cost::Scope;
 use crate::fleet::job::JobKey;
 use crate::report::Facts;
+use crate::report::hush::Entry;
 
 use super::brush::Brush;
 use super::commands::{Command, Context};
 use super::listing;
+use super::reading::{News, Want};
+use paper::Sort;
 
 pub mod alerts;
+mod alerts_view;
 pub mod cost;
 pub mod describe;
 pub mod detail;
@@ -22,11 +26,18 @@ pub mod heatmap;
 mod heatmap_draw;
 pub mod jobs;
 pub mod layout;
+pub mod logs;
 pub mod nodes;
+pub mod paper;
 pub mod pools;
+pub mod queues;
+mod scroll;
 pub mod sheet;
 pub mod sources;
 pub mod strip;
+pub mod subject;
+mod tree;
+mod unblock;
 
 macro_rules! views {
     ($($variant:ident $name:literal $digit:literal;)*) => {
@@ -55,6 +66,7 @@ views! {
     Fleet "fleet" '1';
     Pools "pools" '2';
     Devices "devices" '3';
+    Queues "queues" '4';
     Jobs "jobs" '5';
     Nodes "nodes" '6';
     Cost "cost" '7';
@@ -116,6 +128,8 @@ pub enum Picked {
     Finding(Name),
     /// A source.
     Source(Name),
+    /// A queue.
+    Queue(Name),
     /// A row of money.
     Cost(Scope, Name),
 }
@@ -128,6 +142,7 @@ impl Picked {
             | Self::Node(name)
             | Self::Finding(name)
             | Self::Source(name)
+            | Self::Queue(name)
             | Self::Cost(_, name) => name.to_string(),
             Self::Device(node, index) => format!("{node}/gpu{index}"),
             Self::Job(job) => job.to_string(),
@@ -143,6 +158,10 @@ pub enum Place {
     Part(ViewId, Lens),
     /// Everything known of an object, over the view.
     Facts(Picked),
+    /// What the cluster itself has to say of an object.
+    Paper(Sort, Picked),
+    /// Logs of an object's pods.
+    Logs(Picked),
 }
 
 /// What a command came to.
@@ -152,6 +171,8 @@ pub enum Turn {
     Done,
     /// Done, and now show this.
     Go(Place),
+    /// Done with a finding; `None` takes it back.
+    Hush(Name, Option<Entry>),
     /// Not a command of this view.
     NotMine,
 }
@@ -206,6 +227,12 @@ pub trait View {
             sheet.listing.set_scope(scope, facts);
         }
     }
+    /// What it wants read of the cluster.
+    fn want(&self) -> Option<&Want> {
+        None
+    }
+    /// Takes what came of its want.
+    fn told(&mut self, _news: &News, _facts: &Facts) {}
     /// Draws it.
     fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect);
 }
@@ -219,15 +246,36 @@ pub const COST: &[Context] = &[
     Context::Global,
     Context::Anywhere,
 ];
+/// Keys of the alerts view.
+pub const ALERTS: &[Context] = &[
+    Context::Alerts,
+    Context::Table,
+    Context::Global,
+    Context::Anywhere,
+];
 /// Keys of the heatmap.
 pub const HEATMAP: &[Context] = &[Context::Heatmap, Context::Global, Context::Anywhere];
 
-/// The view that stands at a place; nothing for what opens over a view.
-pub fn at(place: &Place) -> Option<Box<dyn View>> {
-    match place {
-        Place::Part(id, lens) => Some(open(*id, lens.clone())),
-        Place::Facts(_) => None,
-    }
+/// Keys of texts.
+pub const TEXT: &[Context] = &[Context::Text, Context::Global, Context::Anywhere];
+/// Keys of logs.
+pub const LOGS: &[Context] = &[
+    Context::Logs,
+    Context::Text,
+    Context::Global,
+    Context::Anywhere,
+];
+
+/// The view that stands at a place that was gone to from a tab; nothing for what opens over a view.
+pub fn at(place: &Place, from: ViewId, facts: &Facts) -> Option<Box<dyn View>> {
+    Some(match place {
+        Place::Part(id, lens) => open(*id, lens.clone()),
+        Place::Paper(sort, picked) => {
+            Box::new(paper::PaperView::new(from, picked.clone(), *sort, facts))
+        }
+        Place::Logs(picked) => Box::new(logs::LogView::new(from, picked.clone(), facts)),
+        Place::Facts(_) => return None,
+    })
 }
 
 /// Makes a view of a part; `Lens::All` makes the one behind the tab.
@@ -239,10 +287,12 @@ pub fn open(id: ViewId, lens: Lens) -> Box<dyn View> {
         (ViewId::Jobs, Lens::Job(job)) => Box::new(detail::Detail::job(job)),
         (ViewId::Cost, Lens::Cost(scope)) => Box::new(cost::CostView::new(scope)),
         (ViewId::Cost, _) => Box::new(cost::CostView::new(Scope::Team)),
+        (ViewId::Pools, Lens::Pool(pool)) => Box::new(detail::Detail::pool(pool)),
         (ViewId::Pools, lens) => Box::new(sheet::Sheet::new(id, &pools::KIND, lens)),
+        (ViewId::Queues, lens) => Box::new(queues::QueuesView::new(lens)),
         (ViewId::Jobs, lens) => Box::new(sheet::Sheet::new(id, &jobs::KIND, lens)),
         (ViewId::Nodes, lens) => Box::new(sheet::Sheet::new(id, &nodes::KIND, lens)),
-        (ViewId::Alerts, lens) => Box::new(sheet::Sheet::new(id, &alerts::KIND, lens)),
+        (ViewId::Alerts, lens) => Box::new(alerts_view::AlertsView::new(lens)),
         (ViewId::Sources, lens) => Box::new(sheet::Sheet::new(id, &sources::KIND, lens)),
     }
 }

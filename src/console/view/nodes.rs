@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::console::brush::Brush;
 use crate::console::listing::{Column, Kind, Row, id_of};
 use crate::console::theme::Role;
 use crate::console::widget::{Cell, Value};
@@ -60,6 +61,18 @@ pub static KIND: Kind = Kind {
             })
             .role(Role::Accent)
         }),
+        Column::number("cordoned", "CORDONED", 11, 5, |facts, row| {
+            let Some(cordon) = node(facts, row).and_then(|node| node.cordon.as_ref()) else {
+                return Cell::new(Value::Empty);
+            };
+            Cell::new(Value::known(cordon.at, Value::Since)).role(Role::Warn)
+        })
+        .rare(),
+        Column::words("why", "BY WHOM, WHY", 10, (12, 44), |facts, row| {
+            let words = node(facts, row).map_or(String::new(), by_whom);
+            Cell::text(words).role(Role::Warn)
+        })
+        .rare(),
         Column::words("type", "TYPE", 11, (8, 20), |facts, row| {
             of(facts, row, |node| {
                 Value::known(node.instance_type.as_deref(), Value::text)
@@ -160,6 +173,29 @@ pub fn state_of(facts: &Facts, node: &Node) -> (&'static str, Role, Cow<'static,
         ),
         (_, _, Some(_)) => ("◐", Role::Warn, Cow::Borrowed("cordoned")),
         _ => ("●", Role::Ok, Cow::Borrowed("ready")),
+    }
+}
+
+/// Who cordoned it and why, as far as anything says; empty when nobody did.
+fn by_whom(node: &Node) -> String {
+    let Some(cordon) = &node.cordon else {
+        return String::new();
+    };
+    let parts = [&cordon.by, &cordon.reason];
+    let said: Vec<&str> = parts.iter().filter_map(|part| part.as_deref()).collect();
+    if said.is_empty() {
+        String::from("nobody says")
+    } else {
+        said.join(": ")
+    }
+}
+
+/// The same in a sentence, with how long ago.
+pub fn who_cordoned(node: &Node, brush: &mut Brush<'_>) -> String {
+    let ago = node.cordon.as_ref().and_then(|cordon| cordon.at);
+    match ago {
+        Some(at) => format!("{} ago, {}", brush.age(at), by_whom(node)),
+        None => by_whom(node),
     }
 }
 

@@ -42,7 +42,7 @@ pub static KIND: Kind = Kind {
     label: |_, _, _| None,
     picked: |facts, row| pool(facts, row).map(|pool| Picked::Pool(pool.name.clone())),
     open: |facts, row| {
-        pool(facts, row).map(|pool| Place::Part(ViewId::Nodes, Lens::Pool(pool.name.clone())))
+        pool(facts, row).map(|pool| Place::Part(ViewId::Pools, Lens::Pool(pool.name.clone())))
     },
     faulty: |facts, row| {
         pool(facts, row)

@@ -125,7 +125,9 @@ impl Sheet {
     pub fn paint(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect, focus: bool) {
         let listing = &self.listing;
         let wanted = self.columns();
-        let shown: Vec<usize> = (0..wanted.len()).filter(|at| wanted[*at]).collect();
+        let shown: Vec<usize> = (0..wanted.len())
+            .filter(|at| wanted[*at] && !listing.is_empty_column(*at))
+            .collect();
         let heads: Vec<Head> = shown
             .iter()
             .map(|at| {

@@ -9,6 +9,8 @@ use crate::console::brush::Brush;
 use crate::console::text::{UNKNOWN, percent};
 use crate::console::theme::Role;
 
+use super::quota::{BAR, Quota};
+
 /// What a cell holds. Unknown is a value of its own, never zero.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value<'a> {
@@ -46,6 +48,10 @@ pub enum Value<'a> {
     Watts(f64),
     /// Bytes in use, and in all where known.
     Bytes(f64, Option<f64>),
+    /// A plain number with its fraction.
+    Number(f64),
+    /// Use of a quota, as a label, a bar and numbers.
+    Quota(Box<Quota>),
 }
 
 impl<'a> Value<'a> {
@@ -78,6 +84,8 @@ impl<'a> Value<'a> {
             Self::Celsius(degrees) => *degrees,
             Self::Power(watts, _) | Self::Watts(watts) => *watts,
             Self::Bytes(used, _) => *used,
+            Self::Number(number) => *number,
+            Self::Quota(quota) => quota.ratio()?,
         })
     }
 
@@ -243,7 +251,26 @@ impl<'a> Cell<'a> {
                 Some(total) => bytes_of(*used, *total),
                 None => bytes(*used),
             },
+            Value::Number(number) => plain(*number),
+            // The bar's cells are kept free between label and numbers.
+            Value::Quota(quota) => {
+                let gap = " ".repeat(usize::from(BAR) + 1);
+                format!("{} {gap}{}", quota.label, quota.numbers())
+            }
         })
+    }
+}
+
+/// A number with as many digits behind the point as it can bear.
+fn plain(number: f64) -> String {
+    if number.is_infinite() {
+        String::from("∞")
+    } else if number.abs() < 10.0 {
+        format!("{number:.2}")
+    } else if number.abs() < 100.0 {
+        format!("{number:.1}")
+    } else {
+        grouped(number.round() as i64)
     }
 }
 

@@ -5,6 +5,7 @@ pub mod cell;
 pub mod field;
 pub mod heat;
 pub mod panel;
+pub mod quota;
 pub mod spark;
 pub mod table;
 

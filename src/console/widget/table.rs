@@ -8,6 +8,7 @@ use crate::console::theme::Role;
 
 use super::bar::bar;
 use super::cell::{Cell, Value};
+use super::quota::BAR;
 use super::spark::spark;
 
 /// On which side a column's cells stand.
@@ -281,6 +282,15 @@ fn paint(
             }
             brush.right(x + width, y, BESIDE, words, style);
         }
+        Value::Quota(quota) => {
+            let numbers = quota.numbers();
+            let label = width.saturating_sub(BAR + 2 + brush.width(&numbers));
+            brush.say(x, y, label, &quota.label, Role::Muted);
+            // The bars of a column stand under one another: its widest numbers are kept free for all.
+            let used = brush.width(&quota.label).min(label) + 1;
+            super::quota::bar(brush, x + used, y, quota);
+            brush.right(x + width, y, brush.width(&numbers), &numbers, style);
+        }
         _ if head.align == Align::Right => {
             brush.right(x + width, y, width, words, style);
         }
@@ -297,7 +307,8 @@ fn paint(
                 .strip_prefix(cell.sign.map_or("", |(sign, _)| sign))
                 .map_or(words, |tail| {
                     if cell.sign.is_some() {
-                        tail.trim_start()
+                        // What stands further in stays further in.
+                        tail.strip_prefix(' ').unwrap_or(tail)
                     } else {
                         tail
                     }

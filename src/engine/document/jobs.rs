@@ -156,15 +156,17 @@ pub(super) fn orphans(pods: Pods, grips: &Grips) -> Vec<Workload> {
     pods.0.into_iter().map(workload).collect()
 }
 
+/// A pod's name, node and namespace.
+type Who = (Name, Option<Name>, Name);
+
 /// Pods that ask for the same make a set.
 fn sets(pods: Vec<Pod>, grips: &Grips) -> Vec<PodSet> {
-    let mut alike: BTreeMap<(Ask, BTreeMap<Name, Name>), Vec<(Name, Option<Name>, Name)>> =
-        BTreeMap::new();
+    let mut alike: BTreeMap<(Ask, BTreeMap<Name, Name>), Vec<Who>> = BTreeMap::new();
     for pod in pods {
         let who = (pod.name, pod.node, pod.key.key.namespace);
         alike.entry((pod.ask, pod.selector)).or_default().push(who);
     }
-    let set = |(at, ((ask, selector), pods)): (usize, (_, Vec<(Name, Option<Name>, Name)>))| {
+    let set = |(at, ((ask, selector), pods)): (usize, (_, Vec<Who>))| {
         let count = u32::try_from(pods.len()).unwrap_or(limits::PODS);
         PodSet {
             name: Name::from(format!("set-{at}")),

@@ -1,7 +1,7 @@
 //! The entities that the scheduler reasons over, as plain values: whole numbers only, every list in one order.
 //!
 //! A [`Snapshot`] is what the engine knows at one moment. It comes from a document ([`crate::engine::document`]) or
-//! from a live fleet, and is compiled once into a `Plant` before anything is decided.
+//! from a live fleet, and is compiled once into a [`crate::engine::plant::Plant`] before anything is decided.
 
 mod node;
 mod queue;

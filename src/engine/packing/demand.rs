@@ -147,11 +147,11 @@ fn divisor(mut a: i64, mut b: i64) -> i64 {
 
 /// The demand that a cluster is packed for.
 #[derive(Clone, Debug)]
-pub(super) struct Demand {
+pub(in crate::engine) struct Demand {
     /// Kinds of nodes.
     pub(super) kinds: Vec<Kind>,
     /// Kind of each node.
-    pub(super) kind_of: Vec<usize>,
+    pub(in crate::engine) kind_of: Vec<usize>,
     /// CPU of each typical spec.
     pub(super) cpu: Vec<i64>,
     /// Part of a GPU of each typical spec.
@@ -176,6 +176,17 @@ impl Demand {
     /// The demand of a list of pods on these nodes; typical are the most frequent specs that make up `typical`
     /// of the pods.
     pub(super) fn new(nodes: &[Node], pods: &[Pod], typical: Share) -> Self {
+        let pods: Vec<(&Pod, i64)> = pods.iter().map(|pod| (pod, 1)).collect();
+        Self::weighed(nodes, &pods, typical, usize::MAX)
+    }
+
+    /// The same of pods of which there are so many each, with at most `most` typical specs.
+    pub(in crate::engine) fn weighed(
+        nodes: &[Node],
+        pods: &[(&Pod, i64)],
+        typical: Share,
+        most: usize,
+    ) -> Self {
         let mut kinds: Vec<Kind> = nodes.iter().map(Kind::of).collect();
         kinds.sort();
         kinds.dedup();
@@ -185,8 +196,8 @@ impl Demand {
             .collect();
 
         let mut counts: BTreeMap<Spec, i64> = BTreeMap::new();
-        for pod in pods {
-            *counts.entry(Spec::of(pod)).or_default() += 1;
+        for (pod, count) in pods {
+            *counts.entry(Spec::of(pod)).or_default() += count;
         }
         let pressure = pressure(nodes, &kinds, &counts);
         // The larger spec stands first where two are as frequent, as published.
@@ -196,7 +207,8 @@ impl Demand {
             .collect();
         specs.sort_by(|a, b| b.cmp(a));
         let mut total = 0;
-        let all = pods.len() as i64;
+        let all = pods.iter().map(|(_, count)| count).sum();
+        specs.truncate(most);
         specs.retain(|(count, _)| {
             let wanted = !typical.reached(total, all);
             total += if wanted { count } else { &0 };
@@ -211,8 +223,12 @@ impl Demand {
             };
             specs.iter().map(need).collect()
         };
-        let asked =
-            |of: fn(&Pod) -> i64| -> i64 { pods.iter().filter(|pod| pod.gpus > 0).map(of).sum() };
+        let asked = |of: fn(&Pod) -> i64| -> i64 {
+            let users = pods.iter().filter(|(pod, _)| pod.gpus > 0);
+            users
+                .map(|(pod, count)| of(pod).saturating_mul(*count))
+                .fold(0, i64::saturating_add)
+        };
         let gpu = asked(Pod::gpu);
         Self {
             kind_of,

@@ -5,7 +5,7 @@ use super::{Node, WHOLE};
 
 /// The idle part of a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Idle {
+pub(in crate::engine) struct Idle {
     /// Index of the node's kind.
     pub(super) kind: usize,
     /// CPU.
@@ -52,6 +52,44 @@ impl Idle {
         };
         idle.settle(demand);
         idle
+    }
+
+    /// A node of which something is taken, by what is left.
+    pub(in crate::engine) fn used(
+        kind: usize,
+        cpu: i64,
+        memory: i64,
+        left: Vec<i32>,
+        demand: &Demand,
+    ) -> Self {
+        let fit = |want: &i32| left.iter().filter(|left| *left >= want).count() as i32;
+        let small = |want: &i32| left.iter().filter(|left| *left < want).sum();
+        let mut idle = Self {
+            kind,
+            cpu,
+            memory,
+            gpu: left.iter().map(|left| i64::from(*left)).sum(),
+            free: left.iter().filter(|left| **left == WHOLE).count() as u32,
+            fit: demand.milli.iter().map(fit).collect(),
+            small: demand.milli.iter().map(small).collect(),
+            left,
+            fragments: 0,
+            unfed_cpu: 0,
+            unfed_memory: 0,
+            sizes: 0,
+        };
+        idle.settle(demand);
+        idle
+    }
+
+    /// What is left of each device.
+    pub(in crate::engine) fn left(&self) -> &[i32] {
+        &self.left
+    }
+
+    /// What is left of a device.
+    pub(in crate::engine) fn left_of(&self, device: u32) -> i32 {
+        self.left[device as usize]
     }
 
     fn settle(&mut self, demand: &Demand) {

@@ -19,12 +19,12 @@ const LARGEST_GPU: i64 = 8_000;
 
 /// What a pod asks for, which is all that placing looks at.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Ask {
-    cpu: i64,
-    memory: i64,
-    gpus: u32,
-    milli: i32,
-    models: Vec<String>,
+pub(in crate::engine) struct Ask {
+    pub(in crate::engine) cpu: i64,
+    pub(in crate::engine) memory: i64,
+    pub(in crate::engine) gpus: u32,
+    pub(in crate::engine) milli: i32,
+    pub(in crate::engine) models: Vec<String>,
 }
 
 impl Ask {
@@ -33,7 +33,7 @@ impl Ask {
     }
 
     /// One device, and not all of it.
-    fn shares(&self) -> bool {
+    pub(in crate::engine) fn shares(&self) -> bool {
         self.gpus == 1 && self.milli < WHOLE
     }
 }
@@ -268,7 +268,7 @@ fn fits(ask: &Ask, accepts: &[bool], idle: &Idle) -> bool {
 }
 
 /// What it costs to place a pod on a node where it fits: less is better. Published scores count down from 0.
-fn cost(policy: Policy, demand: &Demand, ask: &Ask, idle: &Idle) -> i64 {
+pub(in crate::engine) fn cost(policy: Policy, demand: &Demand, ask: &Ask, idle: &Idle) -> i64 {
     match policy {
         Policy::Random => 0,
         Policy::BestFit => {
@@ -306,7 +306,12 @@ fn cost(policy: Policy, demand: &Demand, ask: &Ask, idle: &Idle) -> i64 {
 }
 
 /// The least cost of a shared pod over the devices of a node, and the first device that has it.
-fn sharing(policy: Policy, demand: &Demand, ask: &Ask, idle: &Idle) -> (i64, u32) {
+pub(in crate::engine) fn sharing(
+    policy: Policy,
+    demand: &Demand,
+    ask: &Ask,
+    idle: &Idle,
+) -> (i64, u32) {
     let mut best = (NEVER, 0);
     for (device, &left) in idle.left.iter().enumerate() {
         // Of devices with as much left, the first speaks for all.

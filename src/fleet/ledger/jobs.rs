@@ -167,6 +167,7 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
         places,
         util: held.util,
         idle_devices: held.idle,
+        serving: ledger.serving.of(pods.iter().map(|pod| &***pod), at),
         wish: (waits && pods.is_empty())
             .then(|| sets::largest(&pod_sets))
             .flatten()

@@ -15,6 +15,8 @@ mod owners;
 mod pools;
 mod readings;
 mod reasons;
+mod rebuild;
+mod serving;
 mod sets;
 mod shelf;
 mod standing;
@@ -78,6 +80,8 @@ pub struct Ledger {
     sources: BTreeMap<Name, SourceHealth>,
     /// Pages whose host is not a known node yet, by the host's own name for itself.
     homeless: BTreeMap<Name, Page>,
+    /// What pods that serve models last said of their requests.
+    serving: serving::Servers,
     skew_ms: Option<i64>,
     dirty_nodes: BTreeSet<Name>,
     dirty_jobs: BTreeSet<JobKey>,
@@ -123,6 +127,7 @@ impl Ledger {
             sweeps: FxHashMap::default(),
             sources: BTreeMap::new(),
             homeless: BTreeMap::new(),
+            serving: serving::Servers::default(),
             skew_ms: None,
             dirty_nodes: BTreeSet::new(),
             dirty_jobs: BTreeSet::new(),
@@ -483,6 +488,7 @@ impl Ledger {
                     self.unbind(key, &old);
                     self.unlink_pod(key, &old);
                     self.unlink_claim(&old);
+                    self.serving.forget(key);
                     self.drop_join(key);
                     self.rejoin_owned_by_pod(&old.uid, None);
                 }
@@ -522,63 +528,6 @@ impl Ledger {
             } else {
                 self.dirty_nodes.insert(node.clone());
             }
-        }
-    }
-
-    fn rebuild_nodes(&mut self, at: Moment) {
-        for name in std::mem::take(&mut self.dirty_nodes) {
-            let Some(state) = self.nodes.get_mut(&name) else {
-                continue;
-            };
-            let Some(seen) = state.seen.clone() else {
-                state.built = None;
-                self.changed.nodes = true;
-                continue;
-            };
-            let mut bound: Vec<Arc<Pod>> = Vec::new();
-            let mut pod_count = 0;
-            for key in &state.pods {
-                if self.pods.get(key).is_none_or(|pod| pod.phase.is_over()) {
-                    continue;
-                }
-                pod_count += 1;
-                if let Some(pod) = self.joined.get(key).filter(|pod| pod.holds_devices()) {
-                    bound.push(Arc::clone(pod));
-                }
-            }
-            let node = join::build(
-                seen,
-                bound,
-                pod_count,
-                &mut state.readings,
-                state.built.as_deref(),
-                &self.policy,
-                &mut self.names,
-                at,
-            );
-            // A job's places and utilisation hang on its devices, those of the old picture included.
-            let old = state.built.replace(Arc::new(node));
-            for pod in old
-                .iter()
-                .chain(state.built.iter())
-                .flat_map(|node| node.pods.iter())
-            {
-                self.dirty_jobs.insert(pod.job.clone());
-            }
-            self.changed.nodes = true;
-        }
-    }
-
-    fn rebuild_jobs(&mut self, at: Moment) {
-        for id in std::mem::take(&mut self.dirty_jobs) {
-            self.changed.jobs = true;
-            match jobs::build(self, &id, at) {
-                Some(mut job) => {
-                    job.pod_sets = self.sitings.sets(job.pod_sets);
-                    self.jobs.insert(id, Arc::new(job))
-                }
-                None => self.jobs.remove(&id),
-            };
         }
     }
 }

@@ -272,6 +272,7 @@ impl NodeReadings {
 
 impl Ledger {
     pub(super) fn read_page(&mut self, page: Page) {
+        self.read_servers(&page);
         if let Some(node) = page.node.clone() {
             if self
                 .nodes

@@ -21,13 +21,14 @@ type Placement struct {
 
 // Exporter is one exporter pod and the devices of its node.
 type Exporter struct {
-	Address string   `json:"address"`
-	Port    int      `json:"port"`
-	Pod     string   `json:"pod"`
-	Node    string   `json:"node"`
-	Driver  string   `json:"driver"`
-	Style   Style    `json:"style"`
-	Devices []Device `json:"devices"`
+	Address   string   `json:"address"`
+	Port      int      `json:"port"`
+	Namespace string   `json:"namespace"`
+	Pod       string   `json:"pod"`
+	Node      string   `json:"node"`
+	Driver    string   `json:"driver"`
+	Style     Style    `json:"style"`
+	Devices   []Device `json:"devices"`
 }
 
 // Style is how an exporter's version writes its labels.
@@ -100,6 +101,16 @@ var products = map[string]struct {
 	"NVIDIA-A100-SXM4-80GB": {"NVIDIA A100-SXM4-80GB", 81920, 400},
 	"NVIDIA-L4":             {"NVIDIA L4", 23034, 72},
 	"NVIDIA-GB200":          {"NVIDIA GB200", 189471, 1200},
+	"NVIDIA-L40S":           {"NVIDIA L40S", 46068, 350},
+	"NVIDIA-A100-SXM4-40GB": {"NVIDIA A100-SXM4-40GB", 40960, 400},
+	"NVIDIA-A100-80GB-PCIe": {"NVIDIA A100 80GB PCIe", 81920, 300},
+	"nvidia-h100-mega-80gb": {"NVIDIA H100 80GB HBM3", 81559, 700}, // as GKE labels it
+}
+
+// isExporter tells the pods of the GPU operator's exporter and of GKE's own.
+func isExporter(pod object) bool {
+	labels := pod.Metadata.Labels
+	return labels["app"] == "nvidia-dcgm-exporter" || labels["app.kubernetes.io/name"] == "gke-managed-dcgm-exporter"
 }
 
 // The slices of one device under a MIG configuration.
@@ -107,6 +118,13 @@ var layouts = map[string][]Slice{
 	"all-balanced": {{ID: 2, Profile: "3g.40gb", MemMiB: 40192}, {ID: 3, Profile: "2g.20gb", MemMiB: 19968}, {ID: 9, Profile: "1g.10gb", MemMiB: 9728}, {ID: 10, Profile: "1g.10gb", MemMiB: 9728}},
 	"all-1g.10gb": {{ID: 7, Profile: "1g.10gb", MemMiB: 9728}, {ID: 8, Profile: "1g.10gb", MemMiB: 9728}, {ID: 9, Profile: "1g.10gb", MemMiB: 9728}, {ID: 10, Profile: "1g.10gb", MemMiB: 9728},
 		{ID: 11, Profile: "1g.10gb", MemMiB: 9728}, {ID: 12, Profile: "1g.10gb", MemMiB: 9728}, {ID: 13, Profile: "1g.10gb", MemMiB: 9728}},
+}
+
+func driver(node object) string {
+	if full := node.Metadata.Labels["nvidia.com/cuda.driver-version.full"]; full != "" {
+		return full
+	}
+	return "570.124.06" // GKE installs its own
 }
 
 func hash(parts ...any) []byte {
@@ -192,7 +210,7 @@ func arrange(objects []object, before Placement) Placement {
 		}
 		devices := allot(node, pods[node.Metadata.Name], held)
 		for _, pod := range pods[node.Metadata.Name] {
-			if pod.Metadata.Labels["app"] != "nvidia-dcgm-exporter" || pod.Status.PodIP == "" || pod.Metadata.DeletionTimestamp != nil ||
+			if !isExporter(pod) || pod.Status.PodIP == "" || pod.Metadata.DeletionTimestamp != nil ||
 				pod.Metadata.Annotations["live.stokehold.dev/exporter"] == "off" {
 				continue
 			}
@@ -208,8 +226,8 @@ func arrange(objects []object, before Placement) Placement {
 				port = ports[0].ContainerPort
 			}
 			result.Exporters = append(result.Exporters, Exporter{
-				Address: pod.Status.PodIP, Port: port, Pod: pod.Metadata.Name, Node: node.Metadata.Name,
-				Driver: node.Metadata.Labels["nvidia.com/cuda.driver-version.full"], Style: style, Devices: devices,
+				Address: pod.Status.PodIP, Port: port, Namespace: pod.Metadata.Namespace, Pod: pod.Metadata.Name, Node: node.Metadata.Name,
+				Driver: driver(node), Style: style, Devices: devices,
 			})
 		}
 	}
@@ -218,12 +236,12 @@ func arrange(objects []object, before Placement) Placement {
 
 func allot(node object, pods []object, held map[string]string) []Device {
 	labels := node.Metadata.Labels
-	product, _, _ := strings.Cut(labels["nvidia.com/gpu.product"], "-MIG-")
+	product, _, _ := strings.Cut(labels["nvidia.com/gpu.product"]+labels["cloud.google.com/gke-accelerator"], "-MIG-")
 	kind, ok := products[strings.TrimSuffix(product, "-SHARED")]
 	if !ok {
 		return nil
 	}
-	count, _ := strconv.Atoi(labels["nvidia.com/gpu.count"])
+	count, _ := strconv.Atoi(labels["nvidia.com/gpu.count"] + labels["cloud.google.com/gke-accelerator-count"])
 	layout := layouts[labels["nvidia.com/mig.config"]]
 	single := labels["nvidia.com/mig.strategy"] == "single" && layout != nil
 	if single {

@@ -1,0 +1,253 @@
+//! `shot`: any view of a cluster or of the simulated fleet as a picture, without a terminal.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use crate::base::{Exit, Failure, Moment};
+use crate::console::view::ViewId;
+use crate::console::{
+    App, AppOptions, ColorDepth, Key, KeyPress, Msg, Theme, ansi, buffer_text, picture,
+};
+use crate::report::Facts;
+use crate::settings::ColorChoice;
+
+use super::flags::size;
+use super::simulated::FleetFlags;
+use super::wire::{self, Situation};
+use super::{look, out};
+
+/// Size of a picture when none is given.
+const SIZE: (u16, u16) = (120, 40);
+
+/// What `--all` draws: file, view, theme, size, keys that are pressed first.
+const GALLERY: &[(&str, ViewId, &str, (u16, u16), &str)] = &[
+    ("fleet", ViewId::Fleet, "ember", (170, 44), ""),
+    ("pools", ViewId::Pools, "ember", (170, 30), ""),
+    ("devices", ViewId::Devices, "ember", (170, 44), ""),
+    ("queues", ViewId::Queues, "ember", (170, 32), ""),
+    ("jobs", ViewId::Jobs, "ember", (170, 32), ""),
+    ("nodes", ViewId::Nodes, "ember", (170, 32), ""),
+    ("cost", ViewId::Cost, "ember", (170, 24), ""),
+    ("alerts", ViewId::Alerts, "ember", (170, 40), ""),
+    ("sources", ViewId::Sources, "ember", (170, 24), ""),
+    ("fleet-daylight", ViewId::Fleet, "daylight", (120, 40), ""),
+    ("devices-harbour", ViewId::Devices, "harbour", (120, 40), ""),
+    ("fleet-80x24", ViewId::Fleet, "ember", (80, 24), ""),
+];
+
+/// What a picture is written as.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub enum Form {
+    /// A drawing for browsers and documents
+    Svg,
+    /// Text with colours for terminals
+    Ansi,
+    /// Text alone
+    #[default]
+    Txt,
+}
+
+/// Draw a view as a picture
+#[derive(Args, Clone, Debug)]
+pub struct Shot {
+    /// The view: fleet, pools, devices, queues, jobs, nodes, cost, alerts or sources
+    #[arg(value_parser = view, required_unless_present = "all")]
+    view: Option<ViewId>,
+    /// Columns and lines
+    #[arg(long, value_name = "WxH", value_parser = size)]
+    size: Option<(u16, u16)>,
+    /// As what
+    #[arg(short, long, value_name = "FORM", default_value = "txt")]
+    output: Form,
+    /// Keys that are pressed first, as one types them: `jj<enter>`
+    #[arg(long, value_name = "KEYS", value_parser = keys, default_value = "")]
+    keys: Keys,
+    /// Of the simulated fleet, not of the cluster
+    #[arg(long)]
+    demo: bool,
+    #[command(flatten)]
+    fleet: FleetFlags,
+    /// Draw the pictures of the README into this folder, as SVG, and nothing else
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["view", "size", "keys"])]
+    all: Option<PathBuf>,
+}
+
+impl Shot {
+    /// The simulated fleet, where that is what is drawn.
+    pub(super) fn fleet(&self) -> Option<FleetFlags> {
+        let fixed = FleetFlags {
+            // Nothing moves while a picture is taken.
+            speed: 0.0,
+            ..self.fleet
+        };
+        (self.demo || self.all.is_some()).then_some(fixed)
+    }
+}
+
+fn view(name: &str) -> Result<ViewId, String> {
+    ViewId::ALL
+        .iter()
+        .copied()
+        .find(|view| view.name() == name)
+        .ok_or_else(|| {
+            let known: Vec<&str> = ViewId::ALL.iter().map(|view| view.name()).collect();
+            format!("there is no such view; there are {}", known.join(", "))
+        })
+}
+
+/// Keys to press.
+#[derive(Clone, Default, Debug)]
+struct Keys(Vec<KeyPress>);
+
+/// Reads `jj<enter>/a100<enter>`.
+fn keys(text: &str) -> Result<Keys, String> {
+    let mut all = Vec::new();
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let named = rest
+            .strip_prefix('<')
+            .and_then(|rest| rest.split_once('>'))
+            .and_then(|(name, after)| Some((KeyPress::parse(name)?, after)));
+        if let Some((press, after)) = named {
+            all.push(press);
+            rest = after;
+            continue;
+        }
+        if c.is_control() {
+            return Err(String::from(
+                "a control character is no key; write <enter>, <ctrl-f>, <esc>",
+            ));
+        }
+        all.push(KeyPress::plain(Key::Char(c)));
+        rest = &rest[c.len_utf8()..];
+    }
+    Ok(Keys(all))
+}
+
+/// Runs `shot`.
+pub(super) fn run(at: &Situation, shot: &Shot, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let base = options(at)?;
+    let facts = wire::snapshot(at)?;
+    if let Some(folder) = &shot.all {
+        return gallery(&base, &facts, folder, out);
+    }
+    let Some(view) = shot.view else {
+        return Err(Failure::new(Exit::Usage, "name a view, or --all DIR"));
+    };
+    let drawn = Drawn::new(base, &facts, view, shot.size.unwrap_or(SIZE), &shot.keys.0);
+    let text = match shot.output {
+        Form::Svg => drawn.svg(),
+        Form::Ansi => ansi::ansi(&drawn.buf),
+        Form::Txt => buffer_text(&drawn.buf),
+    };
+    out::write(out, &text)?;
+    Ok(Exit::Done)
+}
+
+/// The look out of the settings; a picture has every colour unless fewer are asked for.
+fn options(at: &Situation) -> Result<AppOptions, Failure> {
+    let mut options = look::options(&at.settings, true)?;
+    if matches!(at.settings.color, ColorChoice::Auto | ColorChoice::Always) {
+        options.depth = ColorDepth::True;
+    }
+    Ok(options)
+}
+
+struct Drawn {
+    buf: Buffer,
+    theme: Theme,
+}
+
+impl Drawn {
+    fn new(
+        options: AppOptions,
+        facts: &Facts,
+        view: ViewId,
+        (width, height): (u16, u16),
+        keys: &[KeyPress],
+    ) -> Self {
+        let theme = options.theme.clone();
+        let mut app = App::new(AppOptions { view, ..options });
+        app.update(Msg::Resize(width, height));
+        // A moment in which every key lies far enough back for rows to settle.
+        app.update(Msg::Tick(Moment::default()));
+        app.update(Msg::Hushed((*facts.hushed).clone()));
+        app.update(Msg::Facts(facts.clone()));
+        for press in keys {
+            app.update(Msg::Key(*press));
+        }
+        let area = Rect::new(0, 0, width, height);
+        let mut buf = Buffer::empty(area);
+        app.draw(area, &mut buf);
+        Self { buf, theme }
+    }
+
+    fn svg(&self) -> String {
+        picture::svg(&self.buf, &self.theme)
+    }
+}
+
+fn gallery(
+    base: &AppOptions,
+    facts: &Facts,
+    folder: &Path,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let wrong = |path: &Path, error: std::io::Error| {
+        Failure::new(
+            Exit::Failed,
+            format!("cannot write {}: {error}", path.display()),
+        )
+    };
+    fs::create_dir_all(folder).map_err(|error| wrong(folder, error))?;
+    for (name, view, theme, size, keys_text) in GALLERY {
+        let theme =
+            Theme::builtin(theme).map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+        let options = AppOptions {
+            theme,
+            ..base.clone()
+        };
+        let pressed = keys(keys_text).map_err(|error| Failure::new(Exit::Failed, error))?;
+        let drawn = Drawn::new(options, facts, *view, *size, &pressed.0);
+        let path = folder.join(format!("{name}.svg"));
+        fs::write(&path, drawn.svg()).map_err(|error| wrong(&path, error))?;
+        out::write(out, &format!("{}\n", path.display()))?;
+    }
+    Ok(Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_read_as_one_types_them() {
+        let read = |text: &str| keys(text).map(|keys| keys.0);
+        assert_eq!(
+            read("j<enter>/a<ctrl-f>"),
+            Ok(vec![
+                KeyPress::char('j'),
+                KeyPress::plain(Key::Enter),
+                KeyPress::char('/'),
+                KeyPress::char('a'),
+                KeyPress::ctrl('f'),
+            ])
+        );
+        assert_eq!(read("<"), Ok(vec![KeyPress::char('<')]));
+        assert_eq!(read("<nope>").map(|keys| keys.len()), Ok(6));
+        assert!(read("\u{1b}").is_err());
+    }
+
+    #[test]
+    fn every_picture_has_a_view_a_theme_and_keys() {
+        for (name, _, theme, _, pressed) in GALLERY {
+            assert!(Theme::builtin(theme).is_ok(), "{name}");
+            assert!(keys(pressed).is_ok(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! A device: place, health, readings, past, holders, what a repair ticket needs.
+
+use crate::console::brush::Brush;
+use crate::console::text::{UNKNOWN, counted, percent};
+use crate::console::theme::Role;
+use crate::console::view::devices;
+use crate::console::widget::cell::bytes_of;
+use crate::fleet::accelerator::DeviceKind;
+use crate::fleet::device::{Attribution, Device};
+use crate::fleet::finding::Finding;
+use crate::fleet::history::Track;
+use crate::fleet::node::Node;
+use crate::fleet::signal::Signal;
+use crate::report::Facts;
+
+use super::{Line, Sheet};
+
+/// What is known of a device.
+pub(super) fn lines(
+    sheet: &mut Sheet,
+    facts: &Facts,
+    node: &Node,
+    device: &Device,
+    brush: &mut Brush<'_>,
+) {
+    sheet.title = format!("{} / gpu {}", node.name(), device.index);
+    if device.kind == DeviceKind::Tpu {
+        sheet.title = format!("{} / tpu {}", node.name(), device.index);
+    }
+    let place = [("rack", &node.rack), ("domain", &node.clique)];
+    sheet.note = place
+        .iter()
+        .filter_map(|(what, name)| name.as_ref().map(|name| format!("{what} {name}")))
+        .collect::<Vec<_>>()
+        .join(" · ");
+    let model = if device.model.is_empty() {
+        &device.class
+    } else {
+        &device.model
+    };
+    sheet.known("model", Some(model));
+    let (_, role, health) = devices::health_of(device);
+    sheet.words("health", health, role);
+    let about = |finding: &&Finding| {
+        finding.subject.kind == "Device" && finding.subject.key.name == device.id
+    };
+    sheet.findings(facts.fleet.findings.iter().filter(about));
+    // Who is about to write a ticket needs these first; who is not, last.
+    let broken = device.health.why().is_some();
+    if broken {
+        ticket(sheet, node, device);
+    }
+    sheet.gap();
+    readings(sheet, facts, device);
+    let age = device.read_at.map(|at| brush.age(at));
+    match (device.is_stale(facts.now), age) {
+        (true, Some(age)) => sheet.words("read", format!("{age} ago: stale"), Role::Warn),
+        (false, Some(_)) => {}
+        (_, None) => sheet.words("read", "never: no exporter speaks of it", Role::Muted),
+    }
+    pasts(sheet, facts, device);
+    sheet.gap();
+    holders(sheet, facts, device, brush);
+    if let Some(rate) = facts.burn.nodes.get(node.name()) {
+        let share = rate.share(1, node.devices.len() as u64);
+        let so_far = device
+            .first_holder()
+            .and_then(|(pod, _)| facts.burn.jobs.get(&pod.job))
+            .map_or(String::new(), |(_, so_far)| {
+                format!("   this job ${so_far} so far")
+            });
+        sheet.words("cost", format!("${share}/h{so_far}"), Role::Accent);
+    }
+    if !broken {
+        ticket(sheet, node, device);
+    }
+}
+
+/// What a vendor or a cloud asks for before it looks at a device.
+fn ticket(sheet: &mut Sheet, node: &Node, device: &Device) {
+    sheet.gap();
+    sheet.said("serial", device.serial.as_ref());
+    sheet.said("pci", device.pci.as_ref());
+    sheet.said("uuid", device.uuid.as_ref());
+    sheet.said("driver", node.driver.as_ref());
+    sheet.said("machine", node.instance_type.as_ref());
+    sheet.said("provider id", node.seen.provider_id.as_ref());
+}
+
+/// The last hour, as far as it is held.
+fn pasts(sheet: &mut Sheet, facts: &Facts, device: &Device) {
+    if facts.history.since().is_none() {
+        return;
+    }
+    sheet.gap();
+    let id = || device.id.clone();
+    let share = |value: f32| percent(f64::from(value));
+    sheet.past(
+        facts,
+        "util, 1 h",
+        &Track::DeviceUtil(id()),
+        Some(1.0),
+        &share,
+    );
+    let memory = Track::DeviceMemory(id());
+    sheet.past(facts, "memory, 1 h", &memory, Some(1.0), &share);
+    let temp = Track::DeviceTemp(id());
+    sheet.past(facts, "temp, 1 h", &temp, Some(100.0), &|degrees| {
+        format!("{degrees:.0}°")
+    });
+    let limit = device.signals.get(Signal::PowerLimit);
+    let top = limit.map(|watts| watts as f32);
+    sheet.past(
+        facts,
+        "power, 1 h",
+        &Track::DevicePower(id()),
+        top,
+        &|watts| format!("{watts:.0} W"),
+    );
+}
+
+fn readings(sheet: &mut Sheet, facts: &Facts, device: &Device) {
+    let stale = device.is_stale(facts.now);
+    let hot = if stale { Role::Muted } else { Role::Accent };
+    let util_role = match (stale, facts.fleet.is_idle(device)) {
+        (true, _) => Role::Muted,
+        (false, true) => Role::IdleMoney,
+        (false, false) => Role::Accent,
+    };
+    match device.util() {
+        Some(util) => {
+            let idle = if util_role == Role::IdleMoney {
+                "  idle"
+            } else {
+                ""
+            };
+            let words = format!("{}{idle}", percent(util));
+            sheet.lines.push(Line::Bar("util", util, words, util_role));
+        }
+        None => sheet.words("util", UNKNOWN, Role::Muted),
+    }
+    match (device.memory(), device.memory_ratio()) {
+        ((Some(used), Some(total)), Some(ratio)) => {
+            let words = bytes_of(used, total).replace('/', " / ");
+            sheet.lines.push(Line::Bar("memory", ratio, words, hot));
+        }
+        (_, Some(ratio)) => {
+            sheet
+                .lines
+                .push(Line::Bar("memory", ratio, percent(ratio), hot));
+        }
+        _ => sheet.words("memory", UNKNOWN, Role::Muted),
+    }
+    if let Some(tensor) = device.signals.get(Signal::TensorActive) {
+        sheet
+            .lines
+            .push(Line::Bar("tensor", tensor, percent(tensor), hot));
+    }
+    match (
+        device.signals.get(Signal::Power),
+        device.signals.get(Signal::PowerLimit),
+    ) {
+        (Some(watts), Some(limit)) if limit > 0.0 => {
+            let words = format!("{watts:.0} / {limit:.0} W");
+            sheet
+                .lines
+                .push(Line::Bar("power", watts / limit, words, hot));
+        }
+        (Some(watts), _) => sheet.words("power", format!("{watts:.0} W"), Role::Text),
+        (None, _) => {}
+    }
+    if let Some(degrees) = device.signals.get(Signal::Temp) {
+        let slowdown = device
+            .signals
+            .get(Signal::TempSlowdown)
+            .or_else(|| {
+                facts
+                    .fleet
+                    .policy
+                    .catalog
+                    .of_class(&device.class)?
+                    .slowdown_celsius
+            })
+            .unwrap_or(90.0);
+        let role = if degrees >= slowdown { Role::Crit } else { hot };
+        sheet.lines.push(Line::Bar(
+            "temp",
+            degrees / slowdown.max(1.0),
+            format!("{degrees:.0}°"),
+            role,
+        ));
+    }
+}
+
+fn holders(sheet: &mut Sheet, facts: &Facts, device: &Device, brush: &mut Brush<'_>) {
+    let Some((pod, attribution)) = device.first_holder() else {
+        sheet.words("pod", "free: nobody holds it", Role::Muted);
+        return;
+    };
+    sheet.words(
+        "pod",
+        format!("{}{}", pod.key(), attribution.mark()),
+        Role::Title,
+    );
+    let how = match attribution {
+        Attribution::Exporter => "stated by the exporter",
+        Attribution::Claim => "stated by the API",
+        Attribution::Counted => "~ counted: which of the node's devices is a guess",
+        Attribution::None => "not known how",
+    };
+    sheet.words("", how, Role::Muted);
+    let others = device.holders().count() - 1;
+    if others > 0 {
+        sheet.words(
+            "",
+            format!("and {}", counted(others as u64, "other pod")),
+            Role::Muted,
+        );
+    }
+    let job = facts.fleet.job(&pod.job);
+    let mut words = pod.job.key.name.to_string();
+    if let Some(job) = job {
+        let class = job.class.as_ref().map_or("", |class| class.as_str());
+        words.push_str(&format!(" · {} {class}", job.devices_allocated));
+        if job.idle_devices > 0 {
+            words.push_str(&format!(
+                ", {} of {} idle",
+                job.idle_devices, job.devices_allocated
+            ));
+        }
+    }
+    sheet.words("job", words, Role::Text);
+    sheet.known("queue", pod.queue.as_ref());
+    sheet.words("team", pod.team.to_string(), Role::Text);
+    if let Some(since) = device.held_since() {
+        sheet.words("held", brush.age(since), Role::Text);
+    }
+    if let Some(since) = device.idle_since {
+        sheet.words("idle for", brush.age(since), Role::IdleMoney);
+    }
+}

@@ -1,0 +1,228 @@
+//! A job: state and why, gang, owners, pods, failure, money.
+
+use crate::base::ObjectKey;
+use crate::console::brush::Brush;
+use crate::console::text::{UNKNOWN, counted, percent};
+use crate::console::theme::Role;
+use crate::console::view::jobs;
+use crate::fleet::device::Pod;
+use crate::fleet::finding::Finding;
+use crate::fleet::job::{Job, JobState};
+use crate::fleet::observe::Phase;
+use crate::report::Facts;
+
+use super::Sheet;
+
+/// Pods that are told one by one.
+const PODS: usize = 6;
+
+/// What is known of a job.
+pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Brush<'_>) {
+    let (_, role) = jobs::sign(job.state);
+    sheet.note = job.id.kind.to_string();
+    sheet.words("state", job.state.name(), role);
+    let reason = jobs::where_or_why(job);
+    sheet.words(
+        if job.devices_allocated > 0 {
+            "place"
+        } else {
+            "reason"
+        },
+        reason,
+        Role::Text,
+    );
+    if let Some(failure) = &job.failure {
+        let role = if job.state == JobState::Failed {
+            Role::Crit
+        } else {
+            Role::Warn
+        };
+        sheet.words("failure", jobs::why_failed(failure), role);
+        if let Some(at) = failure.last_eviction {
+            let words = format!("{} ago", brush.age(at));
+            sheet.words("evicted", words, Role::Warn);
+        }
+    }
+    let about =
+        |finding: &&Finding| finding.subject.kind == "Job" && finding.subject.key == job.id.key;
+    sheet.findings(facts.fleet.findings.iter().filter(about));
+    let class = job.class.as_ref().map_or(UNKNOWN, |class| class.as_str());
+    sheet.words(
+        "devices",
+        format!(
+            "{} of {} {class}",
+            job.devices_allocated, job.devices_requested
+        ),
+        Role::Text,
+    );
+    gang(sheet, job);
+    let held = |job: &Job| match job.util {
+        Some(util) if job.idle_devices == 0 => format!("{}, no device idle", percent(util)),
+        Some(util) => format!(
+            "{}, {} of {} idle",
+            percent(util),
+            counted(u64::from(job.idle_devices), "device"),
+            job.devices_allocated
+        ),
+        None => UNKNOWN.to_owned(),
+    };
+    if job.devices_allocated > 0 {
+        let role = if job.idle_devices > 0 {
+            Role::IdleMoney
+        } else {
+            Role::Text
+        };
+        sheet.words("efficiency", held(job), role);
+    }
+    if let Some(serving) = &job.serving {
+        sheet.words("serves", crate::report::text::serving(serving), Role::Text);
+    }
+    sheet.known("queue", job.queue.as_ref());
+    sheet.words(
+        "team",
+        format!("{} · by {}", job.team, job.team_source.name()),
+        Role::Text,
+    );
+    sheet.known("priority", job.priority);
+    let chain: Vec<String> = job
+        .chain
+        .iter()
+        .map(|owner| format!("{} {}", owner.kind, owner.name))
+        .collect();
+    if !chain.is_empty() {
+        sheet.words("owners", chain.join(" ▸ "), Role::Muted);
+    }
+    sheet.words(
+        "made",
+        format!("{} ago", brush.age(job.created)),
+        Role::Text,
+    );
+    if let Some(started) = job.started {
+        sheet.words("started", format!("{} ago", brush.age(started)), Role::Text);
+    }
+    if let Some((spend, so_far)) = facts.burn.jobs.get(&job.id) {
+        sheet.words(
+            "cost",
+            format!("${}/h · ${so_far} so far", spend.burn),
+            Role::Accent,
+        );
+    }
+    pods(sheet, job, brush);
+}
+
+/// How many of the pods that belong together are there.
+fn gang(sheet: &mut Sheet, job: &Job) {
+    let Some(gang) = job.gang else { return };
+    let bound = job.pods.iter().filter(|pod| pod.seen.node.is_some());
+    let bound = bound.count() as u32;
+    let ready = job.pods.iter().filter(|pod| pod.seen.ready).count();
+    let whole = if bound >= gang.size {
+        (String::from("complete"), Role::Ok)
+    } else if bound >= gang.min {
+        (format!("{} short, works", gang.size - bound), Role::Warn)
+    } else if bound == 0 {
+        (String::from("none placed"), Role::Muted)
+    } else {
+        let short = gang.min - bound;
+        (format!("broken: {short} short of its least"), Role::Crit)
+    };
+    sheet.words(
+        "gang",
+        format!(
+            "{bound} of {} placed, {ready} ready, at least {} together: {}",
+            counted(u64::from(gang.size), "pod"),
+            gang.min,
+            whole.0
+        ),
+        whole.1,
+    );
+}
+
+/// The pods that have something to tell, then the others, as far as there is room.
+fn pods(sheet: &mut Sheet, job: &Job, brush: &mut Brush<'_>) {
+    let mut pods: Vec<&Pod> = job.pods.iter().map(|pod| &**pod).collect();
+    if pods.is_empty() {
+        return;
+    }
+    pods.sort_by_key(|pod| (pod.seen.failure.is_none(), pod.seen.ready));
+    sheet.head("pods");
+    for pod in pods.iter().take(PODS) {
+        let (words, role) = pod_words(pod, brush);
+        sheet.words(short(pod, job), words, role);
+    }
+    if pods.len() > PODS {
+        let more = format!("and {} more", pods.len() - PODS);
+        sheet.words("", more, Role::Muted);
+    }
+}
+
+/// The part of a pod's name that tells it from its siblings.
+fn short(pod: &Pod, job: &Job) -> String {
+    let name = pod.key().name.as_str();
+    let rest = name.strip_prefix(job.name().as_str()).unwrap_or(name);
+    let rest = rest.trim_start_matches('-');
+    if rest.is_empty() { name } else { rest }.to_owned()
+}
+
+fn pod_words(pod: &Pod, brush: &mut Brush<'_>) -> (String, Role) {
+    let seen = &pod.seen;
+    let (state, mut role) = match seen.phase {
+        _ if seen.deleted.is_some() => ("ending", Role::Info),
+        Phase::Pending if seen.node.is_none() => ("waiting", Role::Warn),
+        Phase::Pending => ("starting", Role::Info),
+        Phase::Running if seen.ready => ("running", Role::Text),
+        Phase::Running => ("running, not ready", Role::Warn),
+        Phase::Succeeded => ("done", Role::Muted),
+        Phase::Failed => ("failed", Role::Crit),
+        Phase::Unknown => ("unknown", Role::Warn),
+    };
+    let mut words = state.to_owned();
+    if let Some(node) = &seen.node {
+        words.push_str(&format!(" on {node}"));
+    }
+    if let Some(since) = seen.started.or(seen.scheduled) {
+        words.push_str(&format!(" for {}", brush.age(since)));
+    }
+    if let Some(failure) = &seen.failure {
+        words.push_str(&format!(" · {}", jobs::why_failed(failure)));
+        if role == Role::Text {
+            role = Role::Warn;
+        }
+    }
+    if let Some((reason, message)) = &seen.unschedulable {
+        words.push_str(&format!(" · {reason}: {message}"));
+    }
+    (words, role)
+}
+
+/// What is known of a pod.
+pub(super) fn pod_lines(
+    sheet: &mut Sheet,
+    facts: &Facts,
+    key: &ObjectKey,
+    brush: &mut Brush<'_>,
+) -> Option<()> {
+    let pod = facts.fleet.pod(key)?;
+    sheet.note = String::from("Pod");
+    let (words, role) = pod_words(pod, brush);
+    sheet.words("state", words, role);
+    sheet.known("job", Some(format!("{} {}", pod.job.kind, pod.job)));
+    sheet.known("node", pod.seen.node.as_ref());
+    sheet.known("queue", pod.queue.as_ref());
+    sheet.words(
+        "team",
+        format!("{} · by {}", pod.team, pod.team_source.name()),
+        Role::Text,
+    );
+    for (resource, count) in &pod.seen.requests.devices {
+        sheet.words("asks for", format!("{count} {resource}"), Role::Text);
+    }
+    sheet.known("priority", Some(pod.seen.priority));
+    sheet.known("address", pod.seen.ip.as_ref());
+    sheet.words(
+        "made",
+        format!("{} ago", brush.age(pod.seen.created)),
+        Role::Text,
+    );
+    Some(())
+}

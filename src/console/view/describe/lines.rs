@@ -1,0 +1,146 @@
+//! How lines are drawn: labels at the left, long words going on below themselves.
+
+use ratatui::layout::Rect;
+
+use crate::console::brush::Brush;
+use crate::console::text;
+use crate::console::theme::Role;
+use crate::console::widget::bar::bar;
+use crate::console::widget::spark::spark;
+
+use super::Line;
+
+/// Cells of the labels.
+const LABEL: u16 = 12;
+
+/// Draws lines from `skip` on; words that are too long go on below themselves. Returns the lines that all would take.
+pub fn draw_lines(brush: &mut Brush<'_>, area: Rect, lines: &[Line], skip: usize) -> usize {
+    let label = LABEL.min(area.width / 3);
+    let room = area.width.saturating_sub(label);
+    let graphic = room.saturating_sub(14).min(24);
+    let mut at = 0usize;
+    let mut slot = |height: usize| -> Vec<Option<u16>> {
+        let rows = (at..at + height)
+            .map(|line| {
+                let y = line.checked_sub(skip)?;
+                (y < usize::from(area.height)).then(|| area.y + y as u16)
+            })
+            .collect();
+        at += height;
+        rows
+    };
+    for line in lines {
+        match line {
+            Line::Gap => {
+                slot(1);
+            }
+            Line::Words(name, words, role) => {
+                let clean = text::clean(words, brush.ink.ascii).into_owned();
+                let wrapped = text::wrap(&clean, usize::from(room));
+                let rows = slot(wrapped.len());
+                for (part, y) in wrapped.iter().zip(rows) {
+                    if let Some(y) = y {
+                        brush.say(area.x + label, y, room, part, *role);
+                        if std::ptr::eq(part, &wrapped[0]) {
+                            brush.say(area.x, y, label, name, Role::Muted);
+                        }
+                    }
+                }
+            }
+            Line::Bar(name, ratio, words, role) => {
+                if let Some(y) = slot(1)[0] {
+                    brush.say(area.x, y, label, name, Role::Muted);
+                    let x = area.x + label;
+                    if graphic >= 4 {
+                        bar(brush, x, y, graphic, *ratio, *role);
+                        let rest = room - graphic - 1;
+                        brush.say(x + graphic + 1, y, rest, words, Role::Text);
+                    } else {
+                        brush.say(x, y, room, words, Role::Text);
+                    }
+                }
+            }
+            Line::Past(name, values, words) => {
+                if let Some(y) = slot(1)[0] {
+                    brush.say(area.x, y, label, name, Role::Muted);
+                    let x = area.x + label;
+                    let beside = brush.width(words) + 1;
+                    let cells = room.saturating_sub(beside).min(values.len() as u16);
+                    let skip = values.len() - usize::from(cells);
+                    spark(brush, x, y, &values[skip..], false);
+                    brush.say(x + cells + 1, y, beside, words, Role::Text);
+                }
+            }
+            Line::Head(words) => {
+                if let Some(y) = slot(1)[0] {
+                    brush.say(area.x, y, area.width, words, Role::Title);
+                }
+            }
+        }
+    }
+    at
+}
+
+/// From this width on, lines stand in two columns.
+const TWO_FROM: u16 = 116;
+/// Air between them.
+const BETWEEN: u16 = 4;
+
+/// Where the second column begins and how high the higher one is; `None` where one column is drawn.
+fn parting(brush: &mut Brush<'_>, width: u16, lines: &[Line]) -> Option<(usize, u16)> {
+    if width < TWO_FROM || lines.len() < 8 {
+        return None;
+    }
+    let half = (width - BETWEEN) / 2;
+    let none = Rect::new(0, 0, half, 0);
+    let heights: Vec<usize> = lines
+        .iter()
+        .map(|line| draw_lines(brush, none, std::slice::from_ref(line), 0))
+        .collect();
+    let whole: usize = heights.iter().sum();
+    let mut above = 0;
+    let mut best: Option<(usize, usize)> = None;
+    for (at, height) in heights.iter().enumerate() {
+        // A new column begins best with what begins anyway; never between a head and what it heads.
+        let before = at.checked_sub(1).map(|at| &lines[at]);
+        let high = above.max(whole - above);
+        let cost = match before {
+            None | Some(Line::Head(_)) => None,
+            Some(Line::Gap) => Some(high),
+            _ if matches!(lines[at], Line::Gap) => None,
+            _ => Some(high + 3),
+        };
+        if let Some(cost) = cost
+            && best.is_none_or(|(_, least)| cost < least)
+        {
+            best = Some((at, cost));
+        }
+        above += height;
+    }
+    let (at, _) = best?;
+    let left: usize = heights[..at].iter().sum();
+    let high = left.max(whole - left);
+    // What is very uneven reads better as one column.
+    (high * 4 <= whole * 3).then(|| (at, u16::try_from(high).unwrap_or(u16::MAX)))
+}
+
+/// Draws lines in two columns where the area is wide, else in one; returns the height that all would take.
+pub fn draw_columns(brush: &mut Brush<'_>, area: Rect, lines: &[Line]) -> u16 {
+    let Some((at, high)) = parting(brush, area.width, lines) else {
+        let height = draw_lines(brush, area, lines, 0);
+        return u16::try_from(height).unwrap_or(u16::MAX);
+    };
+    let half = (area.width - BETWEEN) / 2;
+    let left = Rect {
+        width: half,
+        ..area
+    };
+    let right = Rect {
+        x: area.x + half + BETWEEN,
+        width: area.width - half - BETWEEN,
+        ..area
+    };
+    draw_lines(brush, left, &lines[..at], 0);
+    draw_lines(brush, right, &lines[at..], 0);
+    high
+}

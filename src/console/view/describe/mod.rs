@@ -1,0 +1,211 @@
+//! Everything known of an object, as lines: for the facts popup, the heatmap's panel, the detail and describe views.
+
+mod device;
+mod job;
+mod lines;
+mod node;
+mod pool;
+
+use std::borrow::Cow;
+
+use crate::console::brush::Brush;
+use crate::console::text::UNKNOWN;
+use crate::console::theme::Role;
+use crate::fleet::finding::{Finding, Severity};
+use crate::fleet::history::Track;
+use crate::report::Facts;
+
+use super::{Picked, alerts, sheet, sources, subject};
+
+pub use lines::{draw_columns, draw_lines};
+
+/// One line.
+pub enum Line {
+    /// A label and words.
+    Words(Cow<'static, str>, String, Role),
+    /// A label, a share as a bar, and words.
+    Bar(&'static str, f64, String, Role),
+    /// A label, the last hour as shares, 0 to 1, and words for now.
+    Past(&'static str, Vec<Option<f32>>, String),
+    /// What the lines below are about.
+    Head(&'static str),
+    /// Air.
+    Gap,
+}
+
+/// Points of a past at most.
+const POINTS: usize = 60;
+
+/// An object's title, a note, and its lines.
+#[derive(Default)]
+pub struct Sheet {
+    /// Its name.
+    pub title: String,
+    /// Where it is.
+    pub note: String,
+    /// What is known.
+    pub lines: Vec<Line>,
+}
+
+impl Sheet {
+    fn words(&mut self, label: impl Into<Cow<'static, str>>, words: impl Into<String>, role: Role) {
+        self.lines
+            .push(Line::Words(label.into(), words.into(), role));
+    }
+
+    fn known(&mut self, label: &'static str, words: Option<impl ToString>) {
+        match words {
+            Some(words) => self.words(label, words.to_string(), Role::Text),
+            None => self.words(label, UNKNOWN, Role::Muted),
+        }
+    }
+
+    /// Words that are only said where there are some.
+    fn said(&mut self, label: &'static str, words: Option<impl ToString>) {
+        if let Some(words) = words {
+            self.words(label, words.to_string(), Role::Text);
+        }
+    }
+
+    fn gap(&mut self) {
+        if !matches!(self.lines.last(), None | Some(Line::Gap | Line::Head(_))) {
+            self.lines.push(Line::Gap);
+        }
+    }
+
+    fn head(&mut self, words: &'static str) {
+        self.gap();
+        self.lines.push(Line::Head(words));
+    }
+
+    fn findings<'a>(&mut self, findings: impl Iterator<Item = &'a Finding>) {
+        for finding in findings.take(4) {
+            let (_, role) = alerts::sign(finding.severity);
+            self.words("finding", finding.message.clone(), role);
+            if !finding.repair.is_empty() {
+                let role = match finding.severity {
+                    Severity::Info => Role::Muted,
+                    _ => Role::Warn,
+                };
+                self.words("repair", finding.repair.clone(), role);
+            }
+        }
+    }
+
+    /// The last hour of a track against `top`; without one against its own highest.
+    fn past(
+        &mut self,
+        facts: &Facts,
+        label: &'static str,
+        track: &Track,
+        top: Option<f32>,
+        words: &dyn Fn(f32) -> String,
+    ) {
+        let mut values = sheet::past(facts, track, POINTS);
+        let known = || values.iter().flatten().copied().filter(|v| v.is_finite());
+        let Some(last) = known().next_back() else {
+            return;
+        };
+        let top = top.unwrap_or_else(|| known().fold(f32::MIN_POSITIVE, f32::max));
+        for value in values.iter_mut().flatten() {
+            *value = (*value / top.max(f32::MIN_POSITIVE)).clamp(0.0, 1.0);
+        }
+        self.lines.push(Line::Past(label, values, words(last)));
+    }
+}
+
+/// What is known of an object; nothing when it has gone.
+pub fn describe(facts: &Facts, picked: &Picked, brush: &mut Brush<'_>) -> Option<Sheet> {
+    let mut sheet = Sheet {
+        title: picked.name(),
+        ..Sheet::default()
+    };
+    match picked {
+        Picked::Device(node, index) => {
+            let node = facts.fleet.node(node)?;
+            let device = node.devices.iter().find(|device| device.index == *index)?;
+            device::lines(&mut sheet, facts, node, device, brush);
+        }
+        Picked::Node(name) => node::lines(&mut sheet, facts, facts.fleet.node(name)?, brush),
+        Picked::Job(id) => job::lines(&mut sheet, facts, facts.fleet.job(id)?, brush),
+        Picked::Pod(key) => job::pod_lines(&mut sheet, facts, key, brush)?,
+        Picked::Pool(name) => pool::lines(&mut sheet, facts, name, brush)?,
+        Picked::Finding(id) => {
+            let finding = facts
+                .fleet
+                .findings
+                .iter()
+                .find(|finding| finding.id == *id)?;
+            let (_, role) = alerts::sign(finding.severity);
+            sheet.words("severity", finding.severity.name(), role);
+            sheet.known("code", Some(&finding.code));
+            sheet.words(
+                "object",
+                format!("{} {}", finding.subject.kind, finding.subject.key),
+                Role::Title,
+            );
+            sheet.words("for", brush.age(finding.since), Role::Text);
+            sheet.known("value", finding.value);
+            sheet.known("threshold", finding.threshold);
+            sheet.gap();
+            sheet.words("message", finding.message.clone(), Role::Text);
+            if !finding.repair.is_empty() {
+                sheet.words("repair", finding.repair.clone(), Role::Warn);
+            }
+            let of = finding.id.clone();
+            if let Some(behind) = subject::behind(facts, &of)
+                && !matches!(behind, Picked::Source(_))
+                && let Some(rest) = describe(facts, &behind, brush)
+            {
+                // The finding itself is told above.
+                sheet.gap();
+                let again = [finding.message.as_str(), finding.repair.as_str()];
+                sheet.lines.extend(rest.lines.into_iter().filter(
+                    |line| !matches!(line, Line::Words(_, words, _) if again.contains(&words.as_str())),
+                ));
+            }
+        }
+        Picked::Source(name) => {
+            let source = facts
+                .fleet
+                .sources
+                .iter()
+                .find(|source| source.name == *name)?;
+            let (_, role, word) = sources::state_of(source.state);
+            sheet.words("state", word, role);
+            sheet.known("kind", Some(&source.kind));
+            let age = source.last_ok.map(|at| brush.age(at));
+            sheet.known("answered", age.map(|age| format!("{age} ago")));
+            sheet.known("latency", source.latency_ms.map(|ms| format!("{ms} ms")));
+            sheet.known("errors", Some(source.errors));
+            sheet.known("series used", source.series_used);
+            sheet.known("skipped", source.series_skipped);
+            sheet.known("calls/min", source.calls_per_minute);
+            if !source.message.is_empty() {
+                sheet.gap();
+                sheet.words("message", source.message.clone(), Role::Warn);
+            }
+        }
+        Picked::Queue(name) => {
+            let jobs = facts.fleet.jobs.iter();
+            let of = jobs.filter(|job| job.queue.as_ref() == Some(name)).count();
+            sheet.known("jobs", Some(of));
+        }
+        Picked::Cost(scope, name) => {
+            let row = facts.burn.row(*scope, name)?;
+            sheet.note = format!("{} of cost", scope.name());
+            sheet.known("devices", Some(row.devices));
+            sheet.words("burn", format!("${}/h", row.spend.burn), Role::Accent);
+            sheet.words("free", format!("${}/h", row.spend.free), Role::IdleMoney);
+            sheet.words(
+                "held idle",
+                format!("${}/h", row.spend.idle_allocated),
+                Role::IdleMoney,
+            );
+            sheet.known("no price", Some(row.unpriced));
+            sheet.known("price from", row.price_source.as_ref());
+            sheet.known("as of", row.price_as_of.as_ref());
+        }
+    }
+    Some(sheet)
+}

@@ -1,0 +1,115 @@
+//! A node: state, cordon, conditions, place, machine, taints.
+
+use crate::console::brush::Brush;
+use crate::console::text::percent;
+use crate::console::theme::Role;
+use crate::console::view::nodes;
+use crate::fleet::device::Device;
+use crate::fleet::finding::Finding;
+use crate::fleet::node::Node;
+use crate::report::Facts;
+
+use super::Sheet;
+
+/// What is known of a node.
+pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, node: &Node, brush: &mut Brush<'_>) {
+    let (_, role, words) = nodes::state_of(facts, node);
+    sheet.note = format!("pool {}", node.pool);
+    sheet.words("state", words, role);
+    if node.cordon.is_some() {
+        let words = nodes::who_cordoned(node, brush);
+        sheet.words("cordoned", words, Role::Warn);
+    }
+    for condition in &node.seen.conditions {
+        let bad = (&*condition.kind == "Ready") != (condition.status == Some(true));
+        if bad && condition.status.is_some() {
+            sheet.words("condition", condition_words(condition, brush), Role::Warn);
+        }
+    }
+    let about = |finding: &&Finding| {
+        finding.subject.kind == "Node" && finding.subject.key.name == *node.name()
+    };
+    sheet.findings(facts.fleet.findings.iter().filter(about));
+    sheet.known("type", node.instance_type.as_ref());
+    let place: Vec<&str> = [&node.zone, &node.rack, &node.clique]
+        .into_iter()
+        .filter_map(|name| name.as_deref())
+        .collect();
+    sheet.known("place", (!place.is_empty()).then(|| place.join(" · ")));
+    sheet.known("billing", node.billing.map(|billing| billing.name()));
+    sheet.known("driver", node.driver.as_ref());
+    sheet.said("provider id", node.seen.provider_id.as_ref());
+    sheet.words(
+        "devices",
+        format!(
+            "{} seen, {} allocatable of {}",
+            node.devices.len(),
+            node.device_allocatable,
+            node.device_capacity
+        ),
+        if node.device_allocatable < node.device_capacity {
+            Role::Warn
+        } else {
+            Role::Text
+        },
+    );
+    let held = node
+        .devices
+        .iter()
+        .filter(|device| device.is_allocated())
+        .count();
+    let idle = node
+        .devices
+        .iter()
+        .filter(|device| facts.fleet.is_idle(device))
+        .count();
+    let mean = nodes::mean(node, Device::util).map(percent);
+    let util = mean.map_or(String::from("utilisation –"), |mean| {
+        format!("mean {mean}")
+    });
+    let idle_words = if idle > 0 {
+        format!(", {idle} held idle")
+    } else {
+        String::new()
+    };
+    sheet.words(
+        "in use",
+        format!("{held} held{idle_words} · {util} · {} pods", node.pod_count),
+        if idle > 0 {
+            Role::IdleMoney
+        } else {
+            Role::Text
+        },
+    );
+    sheet.known(
+        "power",
+        node.power_watts()
+            .map(|watts| format!("{:.1} kW", watts / 1000.0)),
+    );
+    if let Some(rate) = facts.burn.nodes.get(node.name()) {
+        sheet.words("cost", format!("${rate}/h"), Role::Accent);
+    }
+    sheet.words("age", brush.age(node.seen.created), Role::Text);
+    for taint in &node.seen.taints {
+        let value = if taint.value.is_empty() {
+            String::new()
+        } else {
+            format!("={}", taint.value)
+        };
+        sheet.words(
+            "taint",
+            format!("{}{value}:{}", taint.key, taint.effect),
+            Role::Muted,
+        );
+    }
+}
+
+fn condition_words(condition: &crate::fleet::observe::Condition, brush: &mut Brush<'_>) -> String {
+    let ago = condition
+        .since
+        .map_or(String::new(), |since| format!(" for {}", brush.age(since)));
+    format!(
+        "{}{ago}: {} {}",
+        condition.kind, condition.reason, condition.message
+    )
+}

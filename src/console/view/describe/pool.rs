@@ -1,0 +1,158 @@
+//! A pool: size, fill, money, what may grow it, the last hour.
+
+use crate::base::quantities::grouped;
+use crate::console::brush::Brush;
+use crate::console::text::{UNKNOWN, percent};
+use crate::console::theme::Role;
+use crate::console::view::pools;
+use crate::fleet::finding::Finding;
+use crate::fleet::history::{FleetSignal, Track};
+use crate::fleet::pool::{Pool, PoolMode};
+use crate::report::Facts;
+
+use super::Sheet;
+
+/// What is known of a pool.
+pub(super) fn lines(
+    sheet: &mut Sheet,
+    facts: &Facts,
+    name: &str,
+    _brush: &mut Brush<'_>,
+) -> Option<()> {
+    let pool = facts.fleet.pool(name)?;
+    sheet.note = pools::classes(pool);
+    sheet.known("mode", pool.mode.map(|mode| mode.name()));
+    let billing = pool.billing.map(|billing| billing.name());
+    sheet.known(
+        "billing",
+        if pool.billing_mixed {
+            Some("mixed")
+        } else {
+            billing
+        },
+    );
+    sheet.said("owner", pool.owner.as_ref());
+    let about = |finding: &&Finding| {
+        finding.subject.kind == "Pool" && finding.subject.key.name == pool.name
+    };
+    sheet.findings(facts.fleet.findings.iter().filter(about));
+    autoscaler(sheet, pool);
+    sheet.words(
+        "nodes",
+        format!(
+            "{} of {} ready, {} cordoned",
+            pool.nodes.ready, pool.nodes.total, pool.nodes.cordoned
+        ),
+        if pool.nodes.ready < pool.nodes.total || pool.nodes.cordoned > 0 {
+            Role::Warn
+        } else {
+            Role::Text
+        },
+    );
+    sheet.words(
+        "devices",
+        format!(
+            "{}: {} held, of them {} idle; {} free, {} unhealthy",
+            grouped(i64::from(pool.devices.total)),
+            grouped(i64::from(pool.devices.allocated)),
+            grouped(i64::from(pool.devices.idle_allocated)),
+            grouped(i64::from(pool.devices.free)),
+            grouped(i64::from(pool.devices.unhealthy))
+        ),
+        Role::Text,
+    );
+    for class in &pool.classes {
+        sheet.words(
+            "class",
+            format!("{} × {}", class.devices, class.class),
+            Role::Text,
+        );
+    }
+    if pool.waiting_devices > 0 {
+        let words = format!(
+            "{} devices wanted",
+            grouped(i64::from(pool.waiting_devices))
+        );
+        sheet.words("waiting", words, Role::Warn);
+    }
+    let share = |value: Option<f64>| value.map_or(String::from(UNKNOWN), percent);
+    sheet.words(
+        "now",
+        format!(
+            "util {} · memory {}",
+            share(pool.util),
+            share(pool.mem_used)
+        ),
+        if pool.stale { Role::Muted } else { Role::Text },
+    );
+    sheet.said(
+        "hottest",
+        pool.temp_max.map(|degrees| format!("{degrees:.0}°")),
+    );
+    if let Some(row) = facts.burn.row(crate::cost::Scope::Pool, name) {
+        sheet.words("burn", format!("${}/h", row.spend.burn), Role::Accent);
+        sheet.words(
+            "idle",
+            format!(
+                "${}/h free, ${}/h held",
+                row.spend.free, row.spend.idle_allocated
+            ),
+            Role::IdleMoney,
+        );
+        sheet.known("price from", row.price_source.as_ref());
+    }
+    if facts.history.since().is_some() {
+        sheet.gap();
+        let track = |signal| Track::Pool(pool.name.clone(), signal);
+        let share = |value: f32| percent(f64::from(value));
+        sheet.past(
+            facts,
+            "util, 1 h",
+            &track(FleetSignal::Util),
+            Some(1.0),
+            &share,
+        );
+        let held = track(FleetSignal::Allocated);
+        sheet.past(facts, "held, 1 h", &held, Some(1.0), &share);
+        let burn = track(FleetSignal::Burn);
+        sheet.past(facts, "burn, 1 h", &burn, None, &|usd| {
+            format!("${}/h", grouped(usd.round() as i64))
+        });
+        let idle = track(FleetSignal::Idle);
+        let most = facts
+            .burn
+            .row(crate::cost::Scope::Pool, name)
+            .map(|row| row.spend.burn.usd() as f32);
+        sheet.past(facts, "idle, 1 h", &idle, most, &|usd| {
+            format!("${}/h", grouped(usd.round() as i64))
+        });
+    }
+    Some(())
+}
+
+/// Whether and how far the pool's size changes by itself.
+fn autoscaler(sheet: &mut Sheet, pool: &Pool) {
+    let end = |end: Option<u32>| end.map_or(String::from(UNKNOWN), |end| end.to_string());
+    match (pool.mode, pool.nodes.min, pool.nodes.max) {
+        (Some(PoolMode::Static), None, None) => {
+            sheet.words("autoscaler", "none: its size is fixed", Role::Text);
+        }
+        (_, None, None) => sheet.words("autoscaler", UNKNOWN, Role::Muted),
+        (_, min, max) => {
+            let full = max.is_some_and(|max| pool.nodes.total >= max);
+            let words = format!(
+                "{} nodes of {} to {}{}",
+                pool.nodes.total,
+                end(min),
+                end(max),
+                if full { ": at its largest" } else { "" }
+            );
+            let role = if full && pool.waiting_devices > 0 {
+                Role::Warn
+            } else {
+                Role::Text
+            };
+            sheet.words("autoscaler", words, role);
+        }
+    }
+}

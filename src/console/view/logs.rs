@@ -1,0 +1,544 @@
+//! Logs: the lines of a pod, or of all pods of a job, as they come; held in a ring of bounded size.
+
+use std::collections::VecDeque;
+
+use ratatui::layout::Rect;
+
+use crate::base::{Name, ObjectKey};
+use crate::console::brush::Brush;
+use crate::console::commands::{Command, Context};
+use crate::console::reading::{LogLine, LogWant, News, Paper, Want};
+use crate::console::text::{self, counted};
+use crate::console::theme::Role;
+use crate::report::Facts;
+
+use super::paper::{Sort, words_pass};
+use super::{LOGS, Picked, Place, Turn, View, ViewId, subject};
+
+/// Lines that are held at most.
+const LINES: usize = 5_000;
+/// Bytes that they take at most.
+const BYTES: usize = 2 << 20;
+/// Pods whose logs are followed at the same time: each is a request that stays open.
+const STREAMS: usize = 24;
+/// Lines to begin with, over all pods, and of each at least.
+const TAIL: (u32, u32) = (1_000, 40);
+/// Cells of a pod's mark.
+const MARK: usize = 18;
+
+/// A line that is held.
+struct Held {
+    line: LogLine,
+    role: Role,
+    /// The filter lets it through.
+    shown: bool,
+}
+
+/// Logs of an object's pods.
+pub struct LogView {
+    id: ViewId,
+    subject: Picked,
+    /// Every pod there is a log of.
+    pods: Vec<ObjectKey>,
+    /// The one pod that is looked at; `None` is all of them.
+    only: Option<usize>,
+    want: Option<Want>,
+    containers: Vec<Name>,
+    container: Option<Name>,
+    lines: VecDeque<Held>,
+    bytes: usize,
+    /// Lines that had to give way.
+    dropped: u64,
+    ended: usize,
+    wrong: Option<String>,
+    heard: bool,
+    follow: bool,
+    wrap: bool,
+    times: bool,
+    faults: bool,
+    filter: String,
+    /// The first line that is shown while it does not follow.
+    first: usize,
+    visible: usize,
+    height: usize,
+}
+
+impl LogView {
+    /// Logs of an object, under the tab that they were opened from.
+    pub fn new(id: ViewId, subject: Picked, facts: &Facts) -> Self {
+        let pods = subject::pods(facts, &subject);
+        let mut view = Self {
+            id,
+            subject,
+            pods,
+            only: None,
+            want: None,
+            containers: Vec::new(),
+            container: None,
+            lines: VecDeque::new(),
+            bytes: 0,
+            dropped: 0,
+            ended: 0,
+            wrong: None,
+            heard: false,
+            follow: true,
+            wrap: false,
+            times: false,
+            faults: false,
+            filter: String::new(),
+            first: 0,
+            visible: 0,
+            height: 20,
+        };
+        view.ask(false);
+        view
+    }
+
+    /// The pods that are read now.
+    fn read(&self) -> &[ObjectKey] {
+        match self.only {
+            Some(at) => &self.pods[at..=at],
+            None => &self.pods[..self.pods.len().min(STREAMS)],
+        }
+    }
+
+    /// Begins anew.
+    fn ask(&mut self, previous: bool) {
+        let pods = self.read().to_vec();
+        let turn = self.want.as_ref().map_or(0, |want| want.turn + 1);
+        self.lines.clear();
+        (self.bytes, self.dropped, self.ended, self.visible) = (0, 0, 0, 0);
+        (self.wrong, self.heard, self.follow) = (None, false, true);
+        if pods.is_empty() {
+            self.want = None;
+            return;
+        }
+        let tail = (TAIL.0 / pods.len() as u32).max(TAIL.1);
+        self.want = Some(Want {
+            paper: Paper::Logs(LogWant {
+                pods,
+                container: self.container.clone(),
+                previous,
+                tail,
+            }),
+            turn,
+        });
+    }
+
+    fn previous(&self) -> bool {
+        matches!(&self.want, Some(Want { paper: Paper::Logs(want), .. }) if want.previous)
+    }
+
+    fn passes(&self, line: &LogLine, role: Role) -> bool {
+        if self.faults && role == Role::Text {
+            return false;
+        }
+        if self.filter.trim().is_empty() {
+            return true;
+        }
+        let low = line.words.to_lowercase();
+        let pod = self.read().get(line.pod as usize);
+        words_pass(&self.filter, |word| {
+            low.contains(word) || pod.is_some_and(|pod| pod.name.contains(word))
+        })
+    }
+
+    fn push(&mut self, line: LogLine) {
+        let role = grade(&line.words);
+        let shown = self.passes(&line, role);
+        self.bytes += line.words.len();
+        self.visible += usize::from(shown);
+        self.lines.push_back(Held { line, role, shown });
+        while self.lines.len() > LINES || self.bytes > BYTES {
+            let Some(old) = self.lines.pop_front() else {
+                break;
+            };
+            self.bytes -= old.line.words.len();
+            self.dropped += 1;
+            if old.shown {
+                self.visible -= 1;
+                // What is read stays under the eyes while lines above it go.
+                self.first = self.first.saturating_sub(1);
+            }
+        }
+    }
+
+    fn sift(&mut self) {
+        let mut lines = std::mem::take(&mut self.lines);
+        for held in &mut lines {
+            held.shown = self.passes(&held.line, held.role);
+        }
+        self.visible = lines.iter().filter(|held| held.shown).count();
+        self.lines = lines;
+        self.follow = true;
+    }
+
+    fn top(&self) -> usize {
+        let most = self.visible.saturating_sub(self.height);
+        if self.follow {
+            most
+        } else {
+            self.first.min(most)
+        }
+    }
+
+    fn scrolled(&mut self, command: Command) -> bool {
+        let (top, page) = (self.top(), self.height.saturating_sub(1).max(1));
+        let most = self.visible.saturating_sub(self.height);
+        self.first = match command {
+            Command::Up => top.saturating_sub(1),
+            Command::Down => top + 1,
+            Command::PageUp => top.saturating_sub(page),
+            Command::PageDown => top + page,
+            Command::Top => 0,
+            Command::Bottom => most,
+            _ => return false,
+        }
+        .min(most);
+        // At the end one follows again, unless one just looked up there.
+        self.follow = self.first >= most && !matches!(command, Command::Up | Command::PageUp);
+        true
+    }
+
+    /// The shortest marks that tell the pods apart.
+    fn mark(&self, pod: u32) -> &str {
+        let read = self.read();
+        let Some(key) = read.get(pod as usize) else {
+            return "";
+        };
+        let name = key.name.as_str();
+        let shared = read
+            .iter()
+            .map(|other| {
+                let same = name.bytes().zip(other.name.bytes());
+                same.take_while(|(a, b)| a == b).count()
+            })
+            .min()
+            .unwrap_or(0);
+        let cut = name[..shared.min(name.len())]
+            .rfind('-')
+            .map_or(0, |at| at + 1);
+        &name[cut..]
+    }
+
+    fn draw_head(&self, brush: &mut Brush<'_>, area: Rect) {
+        let (muted, title) = (brush.ink.fg(Role::Muted), brush.ink.fg(Role::Title));
+        let name = self.subject.name();
+        let pods = match (self.only, self.pods.len()) {
+            (_, 0) => String::new(),
+            (None, 1) => self.pods[0].name.to_string(),
+            (None, all) if all > STREAMS => format!("{STREAMS} of {all} pods"),
+            (None, all) => counted(all as u64, "pod"),
+            (Some(at), all) => format!("{} ({} of {all})", self.pods[at].name, at + 1),
+        };
+        let container = self.container.as_ref().map_or(String::new(), |container| {
+            format!("   container {container}")
+        });
+        let of = match self.containers.len() {
+            0 | 1 => String::new(),
+            all => format!(" of {all}"),
+        };
+        let which = if self.previous() {
+            "   the run before"
+        } else {
+            ""
+        };
+        let (state, role) = match (&self.wrong, self.follow) {
+            (Some(why), _) => (why.clone(), Role::Crit),
+            _ if self.pods.is_empty() => (
+                String::from("no pod of it is on a node: there is no log"),
+                Role::Muted,
+            ),
+            _ if !self.heard => (String::from("reading…"), Role::Muted),
+            (None, _) if self.ended >= self.read().len() => (String::from("ended"), Role::Muted),
+            (None, true) => (String::from("following"), Role::Ok),
+            (None, false) => (String::from("stopped: s follows"), Role::Warn),
+        };
+        let lines = if self.lines.is_empty() {
+            String::new()
+        } else if self.dropped > 0 {
+            format!("last {}", counted(self.lines.len() as u64, "line"))
+        } else {
+            counted(self.lines.len() as u64, "line")
+        };
+        let used = brush.right(area.right() - 1, area.y, 20, &lines, muted);
+        let state_style = brush.ink.fg(role);
+        brush.pieces(
+            area.x + 2,
+            area.y,
+            area.width.saturating_sub(used + 4),
+            &[
+                ("LOGS  ", muted),
+                (&name, title),
+                ("   ", muted),
+                (&pods, muted),
+                (&container, muted),
+                (&of, muted),
+                (which, brush.ink.fg(Role::Info)),
+                ("   ", muted),
+                (&state, state_style),
+            ],
+        );
+    }
+
+    fn draw_lines(&self, brush: &mut Brush<'_>, area: Rect) {
+        let many = self.read().len() > 1;
+        let mark_width = if many && area.width >= 60 {
+            let widest = (0..self.read().len() as u32).map(|pod| text::width(self.mark(pod)));
+            widest.max().unwrap_or(0).min(MARK)
+        } else {
+            0
+        };
+        let time_width = if self.times { 9 } else { 0 };
+        let mark_room = if mark_width > 0 {
+            mark_width as u16 + 1
+        } else {
+            0
+        };
+        let left = time_width + mark_room;
+        let room = area.width.saturating_sub(left).max(1);
+        let shown: Vec<&Held> = self
+            .lines
+            .iter()
+            .filter(|held| held.shown)
+            .skip(self.top())
+            .take(usize::from(area.height))
+            .collect();
+        // Where lines go on below themselves and the end is followed, the first ones give way.
+        let mut heights: Vec<usize> = shown
+            .iter()
+            .map(|held| self.broken(brush, held, room).len())
+            .collect();
+        let mut from = 0;
+        if self.follow {
+            while from + 1 < heights.len()
+                && heights[from..].iter().sum::<usize>() > usize::from(area.height)
+            {
+                from += 1;
+            }
+        }
+        heights.clear();
+        let mut y = area.y;
+        for held in &shown[from..] {
+            for (at, part) in self.broken(brush, held, room).iter().enumerate() {
+                if y >= area.bottom() {
+                    return;
+                }
+                if at == 0 {
+                    if let Some(moment) = held.line.at.filter(|_| self.times) {
+                        let clock = moment.rfc3339();
+                        let clock = clock.get(11..19).unwrap_or_default();
+                        brush.say(area.x, y, 8, clock, Role::Muted);
+                    }
+                    if mark_width > 0 {
+                        let x = area.x + time_width;
+                        let mark = self.mark(held.line.pod);
+                        brush.say(x, y, mark_width as u16, mark, Role::Muted);
+                    }
+                }
+                brush.say(area.x + left, y, room, part, held.role);
+                y += 1;
+            }
+        }
+    }
+
+    /// A line as it stands on the screen: cut, or broken where it is to be seen whole.
+    fn broken(&self, brush: &Brush<'_>, held: &Held, room: u16) -> Vec<String> {
+        let plain = held.line.words.replace('\t', "    ");
+        if self.wrap {
+            let clean = text::clean(&plain, brush.ink.ascii);
+            text::fold(&clean, usize::from(room))
+        } else {
+            vec![plain]
+        }
+    }
+}
+
+/// What a line seems to say: something failed, something is odd, or neither.
+fn grade(line: &str) -> Role {
+    // The level stands near the begin; further on, words are just words.
+    let head: String = line.chars().take(160).collect::<String>().to_lowercase();
+    let any = |words: &[&str]| words.iter().any(|word| head.contains(word));
+    if any(&[
+        "error",
+        "fatal",
+        "panic",
+        "traceback",
+        "exception",
+        "oom",
+        "killed",
+        "segfault",
+        "xid",
+        " failed",
+        "critical",
+    ]) {
+        Role::Crit
+    } else if any(&["warn", "retry", "timeout", "timed out", "deprecat"]) {
+        Role::Warn
+    } else {
+        Role::Text
+    }
+}
+
+impl View for LogView {
+    fn id(&self) -> ViewId {
+        self.id
+    }
+    fn trail(&self) -> String {
+        String::from("logs")
+    }
+    fn contexts(&self) -> &'static [Context] {
+        LOGS
+    }
+    fn fit(&mut self, _: &Facts, area: Rect, _paired: bool) {
+        self.height = usize::from(area.height.saturating_sub(2)).max(1);
+    }
+    fn refresh(&mut self, _: &Facts, _: bool) {}
+    fn on(&mut self, command: Command, _: &Facts, _: Rect) -> Turn {
+        if self.scrolled(command) {
+            return Turn::Done;
+        }
+        match command {
+            Command::Follow => {
+                self.first = self.top();
+                self.follow = !self.follow;
+            }
+            Command::Wrap => self.wrap = !self.wrap,
+            Command::Times => self.times = !self.times,
+            Command::Faults => {
+                self.faults = !self.faults;
+                self.sift();
+            }
+            Command::Refresh => self.ask(self.previous()),
+            Command::LastRun => self.ask(!self.previous()),
+            Command::Container => {
+                let now = self.container.as_ref();
+                let at = self.containers.iter().position(|name| Some(name) == now);
+                let next = at.map_or(0, |at| at + 1) % self.containers.len().max(1);
+                if self.containers.len() > 1 {
+                    self.container = self.containers.get(next).cloned();
+                    self.ask(self.previous());
+                }
+            }
+            Command::NextPod | Command::AllPods if self.pods.len() > 1 => {
+                self.only = match (command, self.only) {
+                    (Command::AllPods, _) => None,
+                    (_, None) => Some(0),
+                    (_, Some(at)) => Some((at + 1) % self.pods.len()),
+                };
+                self.ask(self.previous());
+            }
+            Command::NextPod | Command::AllPods | Command::Logs => {}
+            Command::Describe | Command::Yaml | Command::Events => {
+                let sort = match command {
+                    Command::Describe => Sort::Describe,
+                    Command::Yaml => Sort::Yaml,
+                    _ => Sort::Events,
+                };
+                let of = match self.only {
+                    Some(at) => Picked::Pod(self.pods[at].clone()),
+                    None => self.subject.clone(),
+                };
+                return Turn::Go(Place::Paper(sort, of));
+            }
+            _ => return Turn::NotMine,
+        }
+        Turn::Done
+    }
+    fn point(&mut self, _: &Facts, _: u16, _: u16, _: Rect) -> bool {
+        false
+    }
+    fn set_filter(&mut self, words: &str, _: &Facts) -> Result<(), String> {
+        words.clone_into(&mut self.filter);
+        self.sift();
+        Ok(())
+    }
+    fn filter(&self) -> &str {
+        &self.filter
+    }
+    fn picked(&self, _: &Facts) -> Option<Picked> {
+        match self.only {
+            Some(at) => Some(Picked::Pod(self.pods[at].clone())),
+            None => Some(self.subject.clone()),
+        }
+    }
+    fn counts(&self) -> (usize, usize) {
+        (self.visible, self.lines.len())
+    }
+    fn is_unsettled(&self) -> bool {
+        false
+    }
+    fn faults_only(&self) -> bool {
+        self.faults
+    }
+    fn on_screen(&self, _: &Facts, _: Rect) -> Vec<Name> {
+        Vec::new()
+    }
+    fn want(&self) -> Option<&Want> {
+        self.want.as_ref()
+    }
+    fn told(&mut self, news: &News, _: &Facts) {
+        self.heard = true;
+        match news {
+            News::Lines(lines) => lines.iter().for_each(|line| self.push(line.clone())),
+            News::Containers(all, shown) => {
+                self.containers.clone_from(all);
+                // What was chosen by the server is now the choice; the want stays what it was.
+                self.container = Some(shown.clone());
+            }
+            News::Ended(pod, why) => {
+                self.ended += 1;
+                if let Some(why) = why {
+                    let words = format!("– {why}");
+                    let pod = *pod;
+                    self.push(LogLine {
+                        pod,
+                        at: None,
+                        words,
+                    });
+                }
+            }
+            News::Failed(why) => self.wrong = Some(why.clone()),
+            News::Text(_) | News::Events(..) => {}
+        }
+    }
+
+    fn draw(&self, _: &Facts, brush: &mut Brush<'_>, area: Rect) {
+        if area.height < 3 || area.width < 8 {
+            return;
+        }
+        self.draw_head(brush, area);
+        let below = Rect::new(area.x + 2, area.y + 2, area.width - 3, area.height - 2);
+        if self.lines.is_empty() && self.heard && self.wrong.is_none() {
+            let words = if self.previous() {
+                "there was no run before, or it said nothing"
+            } else {
+                "nothing has been said yet"
+            };
+            brush.say(below.x, below.y, below.width, words, Role::Muted);
+        } else if self.visible == 0 && !self.lines.is_empty() {
+            let words = format!(
+                "none of {} matches   esc shows everything",
+                counted(self.lines.len() as u64, "line")
+            );
+            brush.say(below.x, below.y, below.width, &words, Role::Muted);
+        } else {
+            self.draw_lines(brush, below);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_told_from_the_words() {
+        assert_eq!(grade("INFO step 12 loss 2.1"), Role::Text);
+        assert_eq!(
+            grade("[rank3] RuntimeError: CUDA error: uncorrectable"),
+            Role::Crit
+        );
+        assert_eq!(grade("2026-11-21 WARNING slow dataloader"), Role::Warn);
+    }
+}

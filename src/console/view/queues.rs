@@ -1,0 +1,541 @@
+//! Queues: the tree of them with quotas, shares and money; below it, who waits in the one under the cursor, in order.
+
+use ratatui::layout::Rect;
+
+use crate::base::{Moment, Name, Rate};
+use crate::console::brush::Brush;
+use crate::console::commands::{Command, Context};
+use crate::console::listing::{Column, Kind, Row, id_of};
+use crate::console::text::counted;
+use crate::console::theme::Role;
+use crate::console::widget::panel::panel;
+use crate::console::widget::quota::Quota as Bar;
+use crate::console::widget::table::{Align, Head, Look, Width, table};
+use crate::console::widget::{Cell, Value};
+use crate::cost::Scope;
+use crate::fleet::job::{Job, JobState};
+use crate::fleet::queue::{Measure, Queue, QueueKind, Quota, Stop};
+use crate::report::Facts;
+
+use super::sheet::Sheet;
+use super::tree::Tree;
+use super::unblock::unblock;
+use super::{Lens, Picked, Place, TABLE, Turn, View, ViewId, jobs};
+
+/// The table of queues. A row is its place in the tree and its place among all queues.
+pub static KIND: Kind = Kind {
+    columns: &[
+        Column::words("queue", "QUEUE", 0, (16, 34), name).sign(sign),
+        Column::number("quota", "QUOTA", 1, 22, |facts, row| quota(facts, row, 0)).left(),
+        Column::number("quota2", "", 6, 22, |facts, row| quota(facts, row, 1)).left(),
+        Column::number("quota3", "", 8, 22, |facts, row| quota(facts, row, 2)).left(),
+        Column::number("share", "SHARE", 5, 5, share),
+        Column::number("run", "RUN", 3, 4, |facts, row| {
+            count(tally(facts, row).running, Role::Text)
+        }),
+        Column::number("wait", "WAIT", 0, 4, |facts, row| {
+            count(tally(facts, row).waiting, Role::Warn)
+        }),
+        Column::number("oldest", "OLDEST", 2, 6, |facts, row| {
+            match tally(facts, row).oldest {
+                Some(since) => Cell::new(Value::Since(since)).role(Role::Warn),
+                None => Cell::new(Value::Empty),
+            }
+        }),
+        Column::number("burn", "$/h", 4, 6, burn),
+        Column::words("system", "SYSTEM", 9, (6, 9), |facts, row| {
+            of(facts, row, |queue| Value::text(queue.system().name())).role(Role::Muted)
+        }),
+        Column::number("weight", "WEIGHT", 11, 6, |facts, row| {
+            of(facts, row, |queue| {
+                Value::known(queue.weight, Value::Number)
+            })
+        })
+        .wide(),
+        Column::words("strategy", "STRATEGY", 12, (8, 12), |facts, row| {
+            of(facts, row, |queue| Value::text(queue.strategy.name())).role(Role::Muted)
+        })
+        .wide(),
+        Column::words("stopped", "STOPPED", 7, (7, 30), |facts, row| {
+            Cell::text(queue(facts, row).map_or(String::new(), stopped)).role(Role::Warn)
+        })
+        .wide(),
+    ],
+    collect,
+    id: |facts, row| match queue(facts, row) {
+        Some(queue) => id_of(&queue.key),
+        None => id_of(bare(facts, row)),
+    },
+    label: |_, _, _| None,
+    picked: |facts, row| name_of(facts, row).map(Picked::Queue),
+    open: |facts, row| {
+        let name = name_of(facts, row)?;
+        Some(Place::Part(ViewId::Jobs, Lens::Queue(name)))
+    },
+    faulty: |facts, row| queue(facts, row).is_some_and(Queue::is_stopped),
+    last: |_, _| false,
+    sort: None,
+    none: "no queue: neither Kueue, Volcano nor KAI is here, and no job names one",
+};
+
+/// The queues that a system knows, as a tree; then those that only jobs name.
+fn collect(facts: &Facts, _: &Lens) -> Vec<Row> {
+    let tree = Tree::of(&facts.fleet.queues);
+    let known = tree.order.iter().map(|(at, _)| *at as u32);
+    let more = 0..named(facts).len() as u32;
+    let beyond = facts.fleet.queues.len() as u32;
+    known
+        .chain(more.map(|at| beyond + at))
+        .enumerate()
+        .map(|(place, at)| (place as u32, at))
+        .collect()
+}
+
+/// Queues that jobs name and no system knows, by name.
+fn named(facts: &Facts) -> Vec<Name> {
+    let known = |name: &Name| {
+        let queues = facts.fleet.queues.iter();
+        queues.into_iter().any(|queue| queue.name() == name)
+    };
+    let names = facts.fleet.jobs.iter().filter_map(|job| job.queue.as_ref());
+    let mut names: Vec<Name> = names.filter(|name| !known(name)).cloned().collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+fn queue(facts: &Facts, row: Row) -> Option<&Queue> {
+    facts.fleet.queues.get(row.1 as usize).map(|queue| &**queue)
+}
+
+/// The name of a queue that only jobs name.
+fn bare(facts: &Facts, row: Row) -> Option<Name> {
+    let at = (row.1 as usize).checked_sub(facts.fleet.queues.len())?;
+    named(facts).into_iter().nth(at)
+}
+
+fn name_of(facts: &Facts, row: Row) -> Option<Name> {
+    match queue(facts, row) {
+        Some(queue) => Some(queue.name().clone()),
+        None => bare(facts, row),
+    }
+}
+
+fn of<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Queue) -> Value<'a>) -> Cell<'a> {
+    match queue(facts, row) {
+        Some(queue) => Cell::new(make(queue)),
+        None => Cell::new(Value::Unknown),
+    }
+}
+
+fn sign(facts: &Facts, row: Row) -> (&'static str, Role) {
+    let stopped = queue(facts, row).is_some_and(Queue::is_stopped);
+    match (stopped, tally(facts, row).waiting) {
+        (true, _) => ("□", Role::Warn),
+        (false, 0) => ("●", Role::Ok),
+        (false, _) => ("○", Role::Warn),
+    }
+}
+
+fn name(facts: &Facts, row: Row) -> Cell<'_> {
+    let Some(queue) = queue(facts, row) else {
+        let words = bare(facts, row).map_or(String::from("–"), |name| name.to_string());
+        return Cell::text(words).role(Role::Title);
+    };
+    let tree = Tree::of(&facts.fleet.queues);
+    let depth = tree.depth(row.1 as usize);
+    let branch = if tree.has_children(row.1 as usize) {
+        "▾ "
+    } else if depth > 0 {
+        "· "
+    } else {
+        ""
+    };
+    let words = format!("{}{branch}{}", "  ".repeat(depth), queue.name());
+    Cell::text(words).role(Role::Title)
+}
+
+/// A queue's quota of devices in a flavor; several resources of one flavor are added up.
+fn device_quota(queue: &Queue, flavor: &str) -> Option<Bar> {
+    let of: Vec<&Quota> = queue
+        .quotas
+        .iter()
+        .filter(|quota| quota.measure == Measure::MilliDevices && quota.flavor.as_str() == flavor)
+        .collect();
+    if of.is_empty() {
+        return None;
+    }
+    let whole = |amount: i64| u64::try_from(amount / 1000).unwrap_or(0);
+    let sum = |pick: &dyn Fn(&Quota) -> Option<i64>| -> Option<u64> {
+        of.iter()
+            .map(|quota| pick(quota))
+            .try_fold(0, |sum, one| Some(sum + whole(one?)))
+    };
+    Some(Bar {
+        label: flavor.to_owned(),
+        nominal: sum(&|quota| quota.nominal),
+        used: sum(&|quota| quota.used),
+        borrowed: sum(&|quota| quota.borrowed).unwrap_or(0),
+    })
+}
+
+/// Flavors with devices, those with most of them first.
+fn flavors(facts: &Facts) -> Vec<&Name> {
+    let mut sums: Vec<(&Name, i64)> = Vec::new();
+    for queue in facts.fleet.queues.iter() {
+        for quota in &queue.quotas {
+            if quota.measure != Measure::MilliDevices {
+                continue;
+            }
+            let amount = quota.nominal.unwrap_or(0).max(quota.used.unwrap_or(0));
+            match sums.iter_mut().find(|(known, _)| *known == &quota.flavor) {
+                Some((_, sum)) => *sum += amount,
+                None => sums.push((&quota.flavor, amount)),
+            }
+        }
+    }
+    sums.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    sums.into_iter().map(|(flavor, _)| flavor).collect()
+}
+
+fn quota(facts: &Facts, row: Row, nth: usize) -> Cell<'_> {
+    let Some(queue) = queue(facts, row) else {
+        return Cell::new(Value::Empty);
+    };
+    let flavors = flavors(facts);
+    let Some(flavor) = flavors.get(nth) else {
+        return Cell::new(Value::Empty);
+    };
+    if let Some(bar) = device_quota(queue, flavor) {
+        return Cell::new(Value::Quota(Box::new(bar)));
+    }
+    // A cohort without a quota of its own has what its queues have together.
+    let tree = Tree::of(&facts.fleet.queues);
+    let below = tree.below(row.1 as usize);
+    let parts: Vec<Bar> = below
+        .filter_map(|at| device_quota(facts.fleet.queues.get(at)?, flavor))
+        .collect();
+    if parts.is_empty() {
+        return Cell::new(Value::Empty);
+    }
+    let sum = |pick: &dyn Fn(&Bar) -> Option<u64>| -> Option<u64> {
+        parts
+            .iter()
+            .map(pick)
+            .try_fold(0, |sum, one| Some(sum + one?))
+    };
+    let (nominal, used) = (sum(&|bar| bar.nominal), sum(&|bar| bar.used));
+    let borrowed = match (nominal, used) {
+        (Some(nominal), Some(used)) => used.saturating_sub(nominal),
+        _ => 0,
+    };
+    Cell::new(Value::Quota(Box::new(Bar {
+        label: flavor.to_string(),
+        nominal,
+        used,
+        borrowed,
+    })))
+}
+
+fn share(facts: &Facts, row: Row) -> Cell<'_> {
+    let high = queue(facts, row).is_some_and(|queue| queue.share.is_some_and(|share| share > 1.0));
+    of(facts, row, |queue| match (queue.key.kind, queue.share) {
+        (_, Some(share)) => Value::Number(share),
+        (QueueKind::Cohort, None) => Value::Empty,
+        (QueueKind::Queue, None) => Value::Unknown,
+    })
+    .role(if high { Role::Warn } else { Role::Text })
+}
+
+fn count(count: u32, role: Role) -> Cell<'static> {
+    Cell::new(Value::Count(i64::from(count))).role(if count == 0 { Role::Muted } else { role })
+}
+
+/// Names of the queues of a row: its own, or for what lends to others all below it.
+fn names(facts: &Facts, row: Row) -> Vec<Name> {
+    let Some(queue) = queue(facts, row) else {
+        return bare(facts, row).into_iter().collect();
+    };
+    let own = (queue.key.kind == QueueKind::Queue).then(|| queue.name().clone());
+    let tree = Tree::of(&facts.fleet.queues);
+    let below = tree.below(row.1 as usize);
+    let below = below.filter_map(|at| facts.fleet.queues.get(at));
+    let below = below.filter(|queue| queue.key.kind == QueueKind::Queue);
+    own.into_iter()
+        .chain(below.map(|queue| queue.name().clone()))
+        .collect()
+}
+
+/// Work of a queue, or of all queues below it.
+#[derive(Clone, Copy, Default)]
+struct Tally {
+    running: u32,
+    waiting: u32,
+    oldest: Option<Moment>,
+}
+
+fn tally(facts: &Facts, row: Row) -> Tally {
+    let names = names(facts, row);
+    let mut tally = Tally::default();
+    for job in facts.fleet.jobs.iter() {
+        if !job.queue.as_ref().is_some_and(|name| names.contains(name)) {
+            continue;
+        }
+        match job.state {
+            JobState::Waiting => {
+                tally.waiting += 1;
+                let since = job.waiting_since.unwrap_or(job.created);
+                tally.oldest = Some(tally.oldest.map_or(since, |known| known.min(since)));
+            }
+            JobState::Running | JobState::Starting | JobState::Finishing => tally.running += 1,
+            _ => {}
+        }
+    }
+    tally
+}
+
+fn burn(facts: &Facts, row: Row) -> Cell<'_> {
+    let names = names(facts, row);
+    let rows: Vec<_> = names
+        .iter()
+        .filter_map(|name| facts.burn.row(Scope::Queue, name))
+        .collect();
+    if rows
+        .iter()
+        .any(|row| row.devices > 0 && row.unpriced >= row.devices)
+    {
+        return Cell::new(Value::Unknown);
+    }
+    let sum: Rate = rows.iter().map(|row| row.spend.burn).sum();
+    Cell::new(Value::Money(sum)).role(Role::Accent)
+}
+
+/// Why a queue lets nothing in; empty when it does.
+fn stopped(queue: &Queue) -> String {
+    match (queue.stop, queue.activity.active) {
+        (Stop::None, Some(false)) => {
+            format!("{} {}", queue.activity.reason, queue.activity.message)
+        }
+        (Stop::None, _) => String::new(),
+        (stop, _) => format!("{}: nothing new is let in", stop.name()),
+    }
+}
+
+/// The tree above, the waiting jobs of the queue under the cursor below.
+pub struct QueuesView {
+    sheet: Sheet,
+    /// Waiting jobs of the queue under the cursor, in their order.
+    waiting: Vec<u32>,
+}
+
+/// Columns of the waiting jobs.
+const HEADS: &[Head] = &[
+    head("#", Align::Right, Width::Fit(2), 4),
+    head("WAITING JOB", Align::Left, Width::Cut(20, 40), 0),
+    head("DEV", Align::Right, Width::Fit(3), 0),
+    head("CLASS", Align::Left, Width::Cut(4, 10), 6),
+    head("PRIO", Align::Right, Width::Fit(4), 5),
+    head("WAIT", Align::Right, Width::Fit(5), 0),
+    head("REASON", Align::Left, Width::Cut(20, 70), 1),
+    head("WHAT WOULD START IT", Align::Left, Width::Cut(20, 60), 2),
+    head("ETA", Align::Right, Width::Fit(3), 3),
+];
+
+const fn head(title: &'static str, align: Align, width: Width, drop: u8) -> Head {
+    Head {
+        title,
+        align,
+        width,
+        drop,
+    }
+}
+
+impl QueuesView {
+    /// The view behind the tab.
+    pub fn new(lens: Lens) -> Self {
+        Self {
+            sheet: Sheet::new(ViewId::Queues, &KIND, lens),
+            waiting: Vec::new(),
+        }
+    }
+
+    fn split(&self, area: Rect) -> (Rect, Rect) {
+        let rows = u16::try_from(self.sheet.listing.rows().len()).unwrap_or(u16::MAX);
+        let most = (area.height / 2).max(4);
+        let above = rows.saturating_add(1).clamp(2, most).min(area.height);
+        let air = u16::from(area.height >= 16);
+        let left = area.height.saturating_sub(above + air);
+        (
+            Rect {
+                height: above,
+                ..area
+            },
+            Rect::new(area.x, area.y + above + air, area.width, left),
+        )
+    }
+
+    fn choose(&mut self, facts: &Facts) {
+        let Some(row) = self.sheet.listing.current() else {
+            self.waiting.clear();
+            return;
+        };
+        let names = names(facts, row);
+        let all = &facts.fleet.jobs;
+        self.waiting = (0..all.len() as u32)
+            .filter(|at| {
+                let job = &all[*at as usize];
+                let here = job.queue.as_ref().is_some_and(|name| names.contains(name));
+                here && job.state == JobState::Waiting
+            })
+            .collect();
+        self.waiting.sort_by_key(|at| order(&all[*at as usize]));
+    }
+
+    fn draw_waiting(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
+        let Some(row) = self.sheet.listing.current() else {
+            return;
+        };
+        let name = name_of(facts, row).map_or(String::new(), |name| name.to_string());
+        let note = match self.waiting.len() {
+            0 => String::new(),
+            some => counted(some as u64, "job"),
+        };
+        let title = format!("waiting in {name}, in order");
+        let inside = panel(brush, area, &title, &note);
+        if self.waiting.is_empty() {
+            let words = match queue(facts, row).map(stopped) {
+                Some(why) if !why.is_empty() => why,
+                _ => String::from("nothing waits here"),
+            };
+            brush.say(inside.x, inside.y, inside.width, &words, Role::Muted);
+            return;
+        }
+        let room = usize::from(inside.height.saturating_sub(1));
+        let more = self.waiting.len().saturating_sub(room);
+        let shown = if more > 0 {
+            room.saturating_sub(1)
+        } else {
+            room
+        };
+        let rows: Vec<Vec<Cell<'_>>> = self
+            .waiting
+            .iter()
+            .take(shown)
+            .enumerate()
+            .filter_map(|(at, index)| {
+                let job = facts.fleet.jobs.get(*index as usize)?;
+                Some(cells(facts, job, at))
+            })
+            .collect();
+        // The table keeps two cells for its edge; the panel has air of its own.
+        let wide = Rect::new(inside.x - 2, inside.y, inside.width + 2, inside.height);
+        table(brush, wide, HEADS, &[], &rows, &Look::default());
+        if more > 0 && inside.height > 1 {
+            let words = format!(
+                "+{} more   enter opens them all",
+                self.waiting.len() - shown
+            );
+            let y = inside.bottom() - 1;
+            brush.say(inside.x, y, inside.width, &words, Role::Muted);
+        }
+    }
+}
+
+/// The order of a queue: as its system says; else by priority, then by time.
+fn order(job: &Job) -> (u32, std::cmp::Reverse<i32>, Moment) {
+    let place = job.admission.as_ref().and_then(|known| known.position);
+    (
+        place.unwrap_or(u32::MAX),
+        std::cmp::Reverse(job.priority.unwrap_or(0)),
+        job.waiting_since.unwrap_or(job.created),
+    )
+}
+
+fn cells<'a>(facts: &'a Facts, job: &'a Job, at: usize) -> Vec<Cell<'a>> {
+    let known = job.admission.as_ref().and_then(|known| known.position);
+    let place = known.map_or(at as i64, i64::from) + 1;
+    let class = Value::known(job.class.as_deref(), Value::text);
+    vec![
+        Cell::new(Value::Count(place))
+            .role(Role::Muted)
+            .mark(if known.is_none() { "~" } else { "" }),
+        Cell::new(Value::path(&job.id.key)).role(Role::Title),
+        Cell::new(Value::Count(i64::from(job.devices_requested))),
+        Cell::new(class),
+        Cell::new(Value::known(job.priority, |priority| {
+            Value::Count(i64::from(priority))
+        }))
+        .role(Role::Muted),
+        Cell::new(Value::Since(job.waiting_since.unwrap_or(job.created))).role(Role::Warn),
+        Cell::text(jobs::where_or_why(job)),
+        Cell::text(unblock(facts, job)).role(Role::Info),
+        Cell::new(Value::Unknown),
+    ]
+}
+
+impl View for QueuesView {
+    fn id(&self) -> ViewId {
+        ViewId::Queues
+    }
+    fn trail(&self) -> String {
+        self.sheet.listing.lens.title()
+    }
+    fn contexts(&self) -> &'static [Context] {
+        TABLE
+    }
+    fn refresh(&mut self, facts: &Facts, settle: bool) {
+        self.sheet.refresh(facts, settle);
+        self.choose(facts);
+    }
+    fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> Turn {
+        let (above, _) = self.split(area);
+        let turn = self.sheet.obey(command, facts, above);
+        self.choose(facts);
+        turn
+    }
+    fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool {
+        let (above, _) = self.split(area);
+        let hit = y < above.bottom() && self.sheet.point(facts, x, y, above);
+        self.choose(facts);
+        hit
+    }
+    fn set_filter(&mut self, words: &str, facts: &Facts) -> Result<(), String> {
+        let set = self.sheet.set_filter(words, facts);
+        self.choose(facts);
+        set
+    }
+    fn filter(&self) -> &str {
+        self.sheet.filter()
+    }
+    fn picked(&self, facts: &Facts) -> Option<Picked> {
+        self.sheet.picked(facts)
+    }
+    fn counts(&self) -> (usize, usize) {
+        self.sheet.counts()
+    }
+    fn is_unsettled(&self) -> bool {
+        self.sheet.is_unsettled()
+    }
+    fn faults_only(&self) -> bool {
+        self.sheet.faults_only()
+    }
+    fn on_screen(&self, _: &Facts, _: Rect) -> Vec<Name> {
+        Vec::new()
+    }
+    fn sheet(&self) -> Option<&Sheet> {
+        Some(&self.sheet)
+    }
+    fn sheet_mut(&mut self) -> Option<&mut Sheet> {
+        Some(&mut self.sheet)
+    }
+
+    fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
+        let (above, below) = self.split(area);
+        self.sheet.paint(facts, brush, above, true);
+        if below.height >= 3 && !self.sheet.listing.rows().is_empty() {
+            let air = u16::from(area.width > 60);
+            let inset = Rect::new(below.x + air, below.y, below.width - 2 * air, below.height);
+            self.draw_waiting(facts, brush, inset);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Where one stands in a long text.
+
+use crate::console::commands::Command;
+
+/// Beyond every text: the end is found when it is drawn.
+const FAR: usize = usize::MAX / 2;
+
+/// The first line that is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Scroll {
+    first: usize,
+}
+
+impl Scroll {
+    /// The first line of a window of `height` in a text of `lines`.
+    pub fn first(self, lines: usize, height: usize) -> usize {
+        self.first.min(lines.saturating_sub(height))
+    }
+
+    /// Obeys a command of scrolling; true when it was one. `lines` and `height` as they were last drawn.
+    pub fn on(&mut self, command: Command, lines: usize, height: usize) -> bool {
+        let first = self.first(lines, height);
+        let page = height.saturating_sub(1).max(1);
+        self.first = match command {
+            Command::Up => first.saturating_sub(1),
+            Command::Down => first + 1,
+            Command::PageUp => first.saturating_sub(page),
+            Command::PageDown => first + page,
+            Command::Top => 0,
+            Command::Bottom => FAR,
+            _ => return false,
+        };
+        self.first = self.first(lines, height);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_stays_within_the_text() {
+        let mut scroll = Scroll::default();
+        assert!(scroll.on(Command::PageDown, 100, 20));
+        assert_eq!(scroll.first(100, 20), 19);
+        scroll.on(Command::Bottom, 100, 20);
+        assert_eq!(scroll.first(100, 20), 80);
+        scroll.on(Command::Down, 100, 20);
+        assert_eq!(scroll.first(100, 20), 80);
+        assert_eq!(scroll.first(10, 20), 0);
+        scroll.on(Command::Top, 100, 20);
+        assert!(scroll.on(Command::Up, 100, 20) && scroll.first(100, 20) == 0);
+        assert!(!scroll.on(Command::Open, 100, 20));
+    }
+}

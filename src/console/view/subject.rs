@@ -1,0 +1,130 @@
+//! Which objects of the cluster stand behind what is under the cursor: whose YAML, events and logs are meant.
+
+use crate::base::{Name, ObjectKey};
+use crate::console::reading::Thing;
+use crate::cost::Scope;
+use crate::fleet::device::{Device, Pod};
+use crate::fleet::job::Job;
+use crate::report::Facts;
+
+use super::{Picked, alerts};
+
+/// Pods of a job whose events are read besides its own.
+const PODS: usize = 12;
+
+/// The object itself; nothing for what is none (a pool, a source, a row of money).
+pub fn thing(facts: &Facts, picked: &Picked) -> Option<Thing> {
+    match picked {
+        Picked::Node(name) | Picked::Device(name, _) => Some(Thing::node(name)),
+        Picked::Job(id) => Some(Thing {
+            kind: id.kind.clone(),
+            key: id.key.clone(),
+        }),
+        Picked::Pod(key) => Some(Thing::new("Pod", key.clone())),
+        Picked::Finding(id) => thing(facts, &behind(facts, id)?),
+        Picked::Source(name) => Some(Thing::new("Pod", exporter(name)?)),
+        Picked::Cost(Scope::Job, name) => {
+            let job = facts.fleet.jobs.iter();
+            let job = job.into_iter().find(|job| job.id.to_string() == **name)?;
+            thing(facts, &Picked::Job(job.id.clone()))
+        }
+        Picked::Pool(_) | Picked::Queue(_) | Picked::Cost(..) => None,
+    }
+}
+
+/// What a finding is about.
+pub fn behind(facts: &Facts, id: &Name) -> Option<Picked> {
+    let finding = facts.fleet.findings.iter().find(|known| known.id == *id)?;
+    let key = &finding.subject.key;
+    match finding.subject.kind {
+        "Node" => Some(Picked::Node(key.name.clone())),
+        "Device" => alerts::device_of(facts, &key.name),
+        "Pool" => Some(Picked::Pool(key.name.clone())),
+        "Source" => Some(Picked::Source(key.name.clone())),
+        "Pod" => Some(Picked::Pod(key.clone())),
+        "Job" => {
+            let job = facts.fleet.jobs.iter().find(|job| job.id.key == *key)?;
+            Some(Picked::Job(job.id.clone()))
+        }
+        _ => None,
+    }
+}
+
+/// The objects whose events tell of it: itself, what owns its pods, and its pods, the troubled ones first.
+pub fn things(facts: &Facts, picked: &Picked) -> Vec<Thing> {
+    let mut all: Vec<Thing> = thing(facts, picked).into_iter().collect();
+    let Some(job) = job(facts, picked) else {
+        return all;
+    };
+    for owner in &job.chain {
+        let key = ObjectKey::new(job.namespace().clone(), owner.name.clone());
+        all.push(Thing {
+            kind: owner.kind.clone(),
+            key,
+        });
+    }
+    let mut pods: Vec<&Pod> = job.pods.iter().map(|pod| &**pod).collect();
+    pods.sort_by_key(|pod| (pod.seen.ready && pod.seen.failure.is_none(), pod.key()));
+    all.extend(
+        pods.iter()
+            .take(PODS)
+            .map(|pod| Thing::new("Pod", pod.key().clone())),
+    );
+    let mut seen = std::collections::BTreeSet::new();
+    all.retain(|thing| seen.insert(thing.clone()));
+    all
+}
+
+/// The pods whose logs are meant, the troubled ones first; none where there is no pod to ask.
+pub fn pods(facts: &Facts, picked: &Picked) -> Vec<ObjectKey> {
+    match picked {
+        Picked::Pod(key) => vec![key.clone()],
+        Picked::Device(node, index) => {
+            let pod = device(facts, node, *index).and_then(Device::first_holder);
+            pod.map(|(pod, _)| pod.key().clone()).into_iter().collect()
+        }
+        Picked::Finding(id) => behind(facts, id).map_or_else(Vec::new, |of| pods(facts, &of)),
+        Picked::Source(name) => exporter(name).into_iter().collect(),
+        Picked::Node(name) => {
+            let node = facts.fleet.node(name);
+            node.map_or_else(Vec::new, |node| {
+                node.pods.iter().map(|pod| pod.key().clone()).collect()
+            })
+        }
+        _ => job(facts, picked).map_or_else(Vec::new, |job| {
+            let mut pods: Vec<&Pod> = job.pods.iter().map(|pod| &**pod).collect();
+            pods.retain(|pod| pod.seen.node.is_some());
+            pods.sort_by_key(|pod| pod.seen.failure.is_none());
+            pods.iter().map(|pod| pod.key().clone()).collect()
+        }),
+    }
+}
+
+fn job<'a>(facts: &'a Facts, picked: &Picked) -> Option<&'a Job> {
+    match picked {
+        Picked::Job(id) => facts.fleet.job(id).map(|job| &**job),
+        Picked::Finding(id) => match behind(facts, id)? {
+            Picked::Job(id) => facts.fleet.job(&id).map(|job| &**job),
+            _ => None,
+        },
+        Picked::Cost(Scope::Job, name) => facts
+            .fleet
+            .jobs
+            .iter()
+            .find(|job| job.id.to_string() == **name)
+            .map(|job| &**job),
+        _ => None,
+    }
+}
+
+fn device<'a>(facts: &'a Facts, node: &str, index: u32) -> Option<&'a Device> {
+    let node = facts.fleet.node(node)?;
+    node.devices.iter().find(|device| device.index == index)
+}
+
+/// The pod of an exporter, whose source is called `dcgm gpu-operator/dcgm-exporter-x7`.
+fn exporter(source: &str) -> Option<ObjectKey> {
+    let (_, pod) = source.split_once(' ')?;
+    let (namespace, name) = pod.split_once('/')?;
+    Some(ObjectKey::new(namespace, name))
+}

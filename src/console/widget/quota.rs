@@ -1,0 +1,115 @@
+//! A quota: what is used of one's own, what is borrowed beyond it, what is unused.
+
+use crate::base::quantities::grouped;
+use crate::console::brush::Brush;
+use crate::console::theme::Role;
+
+/// Cells of the bar.
+pub const BAR: u16 = 10;
+
+/// Use of a quota, in whole devices.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Quota {
+    /// The flavor.
+    pub label: String,
+    /// One's own; `None` is without bound.
+    pub nominal: Option<u64>,
+    /// In use, what is borrowed included; `None` is not known.
+    pub used: Option<u64>,
+    /// Of that, borrowed.
+    pub borrowed: u64,
+}
+
+impl Quota {
+    /// `512+96/512`: own in use, borrowed, one's own.
+    pub fn numbers(&self) -> String {
+        let amount = |count: u64| grouped(i64::try_from(count).unwrap_or(i64::MAX));
+        let used = self.used.map_or(String::from("–"), |used| {
+            amount(used.saturating_sub(self.borrowed))
+        });
+        let borrowed = if self.borrowed > 0 {
+            format!("+{}", amount(self.borrowed))
+        } else {
+            String::new()
+        };
+        match self.nominal {
+            Some(nominal) => format!("{used}{borrowed}/{}", amount(nominal)),
+            None => format!("{used}{borrowed}"),
+        }
+    }
+
+    /// Use as a share of one's own.
+    pub fn ratio(&self) -> Option<f64> {
+        let (used, nominal) = (self.used?, self.nominal?);
+        (nominal > 0).then(|| used as f64 / nominal as f64)
+    }
+
+    /// Cells of one's own in use and of what is borrowed; anything above nothing has one.
+    fn cells(&self) -> (u16, u16) {
+        let used = self.used.unwrap_or(0);
+        let whole = self.nominal.unwrap_or(used).max(used);
+        if whole == 0 {
+            return (0, 0);
+        }
+        let share = |part: u64| {
+            let cells = (part as f64 / whole as f64 * f64::from(BAR)).round() as u16;
+            if part > 0 { cells.clamp(1, BAR) } else { 0 }
+        };
+        let borrowed = share(self.borrowed);
+        let mut own = share(used.saturating_sub(self.borrowed)).min(BAR - borrowed);
+        // What is not full does not look full.
+        if used < whole && own + borrowed == BAR {
+            own = own.saturating_sub(1);
+        }
+        (own, borrowed)
+    }
+}
+
+/// Paints the bar alone.
+pub fn bar(brush: &mut Brush<'_>, x: u16, y: u16, quota: &Quota) {
+    let (own, borrowed) = quota.cells();
+    let full = quota
+        .used
+        .is_some_and(|used| Some(used) >= quota.nominal && used > 0);
+    let used_style = brush.ink.fg(if full { Role::Warn } else { Role::Accent });
+    let borrowed_style = brush.ink.fg(Role::Info);
+    let rest = brush.ink.fg(Role::Faint);
+    for at in 0..BAR {
+        let (sign, style) = if at < own {
+            ("█", used_style)
+        } else if at < own + borrowed {
+            // Told from the unused part by its sign on an ASCII screen, too.
+            (if brush.ink.ascii { "+" } else { "▒" }, borrowed_style)
+        } else {
+            ("░", rest)
+        };
+        brush.sign(x + at, y, sign, style);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quota(nominal: u64, used: u64, borrowed: u64) -> Quota {
+        Quota {
+            label: String::from("h100"),
+            nominal: Some(nominal),
+            used: Some(used),
+            borrowed,
+        }
+    }
+
+    #[test]
+    fn a_bar_tells_own_borrowed_and_unused() {
+        assert_eq!(quota(512, 608, 96).cells(), (8, 2));
+        assert_eq!(quota(256, 128, 0).cells(), (5, 0));
+        assert_eq!(quota(64, 0, 0).cells(), (0, 0));
+        assert_eq!(quota(0, 0, 0).cells(), (0, 0));
+        assert_eq!(quota(1000, 999, 0).cells(), (9, 0));
+        assert_eq!(quota(1000, 1, 0).cells(), (1, 0));
+        assert_eq!(quota(0, 8, 8).cells(), (0, 10));
+        assert_eq!(quota(512, 608, 96).numbers(), "512+96/512");
+        assert_eq!(Quota::default().numbers(), "–");
+    }
+}

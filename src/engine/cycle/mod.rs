@@ -1,0 +1,260 @@
+//! One cycle: who starts now and where, who waits and why, and for whom room is kept.
+//!
+//! Queues put forward their first in rounds, as Kueue's scheduler does: in each round the first of every queue, those that
+//! need not borrow before those that do (or, with fair sharing, by the share that their queue would have), then by priority,
+//! then by age. What a strict queue cannot start holds up those behind it; in another queue they may pass, unless a
+//! reservation of one before them would be delayed.
+
+mod order;
+mod promise;
+pub mod share;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::base::Moment;
+
+use super::fit::{Lens, Miss, Why};
+use super::model::{Order, Status};
+use super::plant::{Plant, QueueId, WorkId};
+use super::state::{State, Tenure};
+
+use promise::Promises;
+
+pub use order::{pending, precedes};
+
+/// How to run a cycle.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Options<'a> {
+    /// How long each workload runs from start to end, in milliseconds at speed 1; nothing for one of which nothing is known.
+    /// Without the list, [`expected`].
+    pub durations: Option<&'a [Option<i64>]>,
+}
+
+/// A workload that starts.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Admission {
+    /// Which.
+    pub work: WorkId,
+    /// What it holds from now on.
+    pub tenure: Arc<Tenure>,
+    /// It starts before one that stands before it in its queue.
+    pub passed: bool,
+}
+
+/// Room kept for a workload.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Reservation {
+    /// Which.
+    pub work: WorkId,
+    /// When it starts.
+    pub at: Moment,
+    /// What it will hold.
+    pub tenure: Arc<Tenure>,
+}
+
+/// What a cycle decides.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Cycle {
+    /// Who starts, in the order in which it was decided.
+    pub admitted: Vec<Admission>,
+    /// Who waits, by workload, and why: every attempt that failed.
+    pub waiting: BTreeMap<WorkId, Arc<[Miss]>>,
+    /// Room that is kept, in the order in which it was.
+    pub reservations: Vec<Reservation>,
+}
+
+/// How long a workload is expected to run, in milliseconds at speed 1: what it says; or else what nine tenths of its owner's
+/// past runs stayed below; or else nothing.
+pub fn expected(plant: &Plant, work: WorkId) -> Option<i64> {
+    let workload = plant.workload(work);
+    let past = || {
+        let runs = &plant.snapshot.runs;
+        let found = runs.binary_search_by(|runs| runs.owner.cmp(&workload.owner));
+        Some(runs[found.ok()?].p90_ms)
+    };
+    workload.estimate_ms.or_else(past)
+}
+
+/// How long something of a duration at speed 1 takes at another speed, rounded up.
+pub fn at_speed(duration: i64, speed_milli: i64) -> i64 {
+    let speed = i128::from(speed_milli.max(1));
+    let wide = (i128::from(duration.max(0)) * 1_000 + speed - 1) / speed;
+    i64::try_from(wide).unwrap_or(i64::MAX)
+}
+
+/// When a workload that holds something ends: its start (now, where that is not known) and its duration. One that ran over
+/// ends a minute from now.
+pub fn end_of(state: &State<'_>, work: WorkId, duration: Option<i64>) -> Option<Moment> {
+    let tenure = state.tenure(work)?;
+    let now = state.now();
+    if state.standing(work).status == Status::Ending {
+        return Some(now);
+    }
+    let since = state.since(work).unwrap_or(now);
+    let lasts = at_speed(duration?, tenure.speed_milli);
+    let end = Moment::from_millis(since.millis().saturating_add(lasts));
+    Some(if end > now {
+        end
+    } else {
+        Moment::from_millis(now.millis().saturating_add(60_000))
+    })
+}
+
+/// Runs a cycle: the state then holds what was admitted.
+pub fn cycle(state: &mut State<'_>, options: Options<'_>) -> Cycle {
+    let plant = state.plant();
+    let works = 0..plant.works.len();
+    let durations: Vec<Option<i64>> = match options.durations {
+        Some(list) => works
+            .map(|work| list.get(work).copied().flatten())
+            .collect(),
+        None => works.map(|work| expected(plant, work)).collect(),
+    };
+    let mut run = Run {
+        failed: vec![None; plant.shapes],
+        promises: Promises::new(durations),
+        lines: order::lines(state),
+        out: Cycle::default(),
+    };
+    while run.round(state) {}
+    run.out
+}
+
+/// A queue with those who want to start from it.
+#[derive(Clone, Debug)]
+struct Line {
+    queue: QueueId,
+    /// In order.
+    works: Vec<WorkId>,
+    /// How many have had their turn.
+    next: usize,
+    /// The first that could not start.
+    blocked: Option<WorkId>,
+    strict: bool,
+}
+
+struct Run {
+    /// By shape of workload: why it does not start. Nothing becomes free in a cycle, so that stays.
+    failed: Vec<Option<Arc<[Miss]>>>,
+    promises: Promises,
+    lines: Vec<Line>,
+    out: Cycle,
+}
+
+impl Run {
+    /// Gives the first of every queue its turn. False where there was none.
+    fn round(&mut self, state: &mut State<'_>) -> bool {
+        let mut heads: Vec<(usize, WorkId)> = Vec::new();
+        for (at, line) in self.lines.iter_mut().enumerate() {
+            if let Some(&work) = line.works.get(line.next) {
+                line.next += 1;
+                heads.push((at, work));
+            }
+        }
+        if heads.is_empty() {
+            return false;
+        }
+        let mut turns = order::Turns::new(state, heads);
+        while let Some((line, work)) = turns.next(state) {
+            let admitted = self.turn(state, line, work);
+            turns.done(state, work, admitted);
+        }
+        true
+    }
+
+    fn turn(&mut self, state: &mut State<'_>, line: usize, work: WorkId) -> bool {
+        let shape = state.plant().works[work].shape;
+        if let Some(misses) = &self.failed[shape] {
+            let misses = misses.clone();
+            self.blocked(state, line, work, misses);
+            return false;
+        }
+        match self.try_start(state, work) {
+            Ok(tenure) => {
+                let passed = self.lines[line].blocked.is_some();
+                self.out.admitted.push(Admission {
+                    work,
+                    tenure,
+                    passed,
+                });
+                true
+            }
+            Err(misses) => {
+                let misses: Arc<[Miss]> = misses.into();
+                let promised = |miss: &Miss| matches!(miss.why, Why::Reserved { .. });
+                if !misses.iter().any(promised) {
+                    self.failed[shape] = Some(misses.clone());
+                }
+                self.blocked(state, line, work, misses);
+                false
+            }
+        }
+    }
+
+    /// Starts a workload if it fits and delays no reservation.
+    fn try_start(&mut self, state: &mut State<'_>, work: WorkId) -> Result<Arc<Tenure>, Vec<Miss>> {
+        let lens = Lens::default();
+        let mark = state.mark();
+        let tenure = state.start(work, &lens)?;
+        let Some(against) = self.promises.conflict(state, work, &tenure) else {
+            self.promises.keep(state, work, &tenure);
+            return Ok(tenure);
+        };
+        // Once more beside the nodes that are kept.
+        state.undo_to(mark);
+        for node in self.promises.nodes() {
+            state.set_open(node, false);
+        }
+        let again = state.find(work, &lens);
+        state.undo_to(mark);
+        if let Ok(tenure) = again
+            && self.promises.conflict(state, work, &tenure).is_none()
+        {
+            state.admit(work, tenure.clone());
+            self.promises.keep(state, work, &tenure);
+            return Ok(tenure);
+        }
+        Err(vec![Miss {
+            set: 0,
+            flavors: Vec::new(),
+            why: Why::Reserved { work: against },
+        }])
+    }
+
+    fn blocked(&mut self, state: &mut State<'_>, at: usize, work: WorkId, misses: Arc<[Miss]>) {
+        let knobs = &state.plant().snapshot.knobs;
+        let (depth, most) = (knobs.backfill.depth(), knobs.most_reservations as usize);
+        let line = &mut self.lines[at];
+        line.blocked.get_or_insert(work);
+        if line.strict {
+            let behind: Arc<[Miss]> = Arc::new([Miss {
+                set: 0,
+                flavors: Vec::new(),
+                why: Why::Behind { work },
+            }]);
+            let rest = line.works.drain(line.next..);
+            self.out
+                .waiting
+                .extend(rest.map(|work| (work, behind.clone())));
+        } else if misses.iter().any(|miss| miss.why.may_pass())
+            && self.out.reservations.len() < most
+            && self.promises.of_queue(line.queue) < depth
+        {
+            let queue = line.queue;
+            if let Some(reservation) = self.promises.make(state, queue, work) {
+                self.out.reservations.push(reservation);
+            }
+        }
+        self.out.waiting.insert(work, misses);
+    }
+}
+
+/// Whether a queue is strict; those that are only names are not.
+fn is_strict(plant: &Plant, queue: QueueId) -> bool {
+    let known = plant.snapshot.queues.get(queue);
+    known.is_some_and(|queue| queue.order == Order::Strict)
+}

@@ -1,0 +1,220 @@
+//! Who has the next turn.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BTreeMap;
+
+use crate::base::Moment;
+use crate::engine::fit::Lens;
+use crate::engine::plant::{QueueId, WorkId};
+use crate::engine::state::State;
+
+use super::share::Share;
+use super::{Line, is_strict};
+
+/// What orders workloads of one queue: priority, then age, then name.
+type Rank = (Reverse<i32>, Moment, WorkId);
+
+fn rank(state: &State<'_>, work: WorkId) -> Rank {
+    let created = state.workload(work).created;
+    (Reverse(state.priority(work)), created, work)
+}
+
+/// How two workloads of one queue are ordered: the one that is less has its turn first.
+pub fn precedes(state: &State<'_>, a: WorkId, b: WorkId) -> Ordering {
+    rank(state, a).cmp(&rank(state, b))
+}
+
+/// Those that want to start, by queue, in order. Those whose queue is not there are left out.
+pub fn pending(state: &State<'_>) -> BTreeMap<QueueId, Vec<WorkId>> {
+    let mut queues: BTreeMap<QueueId, Vec<WorkId>> = BTreeMap::new();
+    for work in state.waiting() {
+        if let Some(queue) = state.plant().works[work].queue {
+            queues.entry(queue).or_default().push(work);
+        }
+    }
+    for works in queues.values_mut() {
+        works.sort_by_key(|&work| rank(state, work));
+    }
+    queues
+}
+
+/// The lines of all queues. Those whose queue is not there stand in a line of their own.
+pub(super) fn lines(state: &State<'_>) -> Vec<Line> {
+    let plant = state.plant();
+    let mut lines: Vec<Line> = pending(state)
+        .into_iter()
+        .map(|(queue, works)| Line {
+            queue,
+            works,
+            next: 0,
+            blocked: None,
+            strict: is_strict(plant, queue),
+        })
+        .collect();
+    let lost = state
+        .waiting()
+        .filter(|work| plant.works[*work].queue.is_none());
+    let works: Vec<WorkId> = lost.collect();
+    if !works.is_empty() {
+        lines.push(Line {
+            queue: plant.tree.branches.len(),
+            works,
+            next: 0,
+            blocked: None,
+            strict: false,
+        });
+    }
+    lines
+}
+
+/// The turns of a round.
+pub(super) enum Turns {
+    /// Those that need not borrow first, then by rank.
+    Plain(std::vec::IntoIter<(usize, WorkId)>),
+    /// By share.
+    Fair(Fair),
+}
+
+impl Turns {
+    pub(super) fn new(state: &mut State<'_>, heads: Vec<(usize, WorkId)>) -> Self {
+        if state.plant().snapshot.knobs.fair_sharing.is_some() {
+            return Self::Fair(Fair::new(state, heads));
+        }
+        let mut keyed: Vec<((bool, Rank), (usize, WorkId))> = heads
+            .into_iter()
+            .map(|head| ((would_borrow(state, head.1), rank(state, head.1)), head))
+            .collect();
+        keyed.sort_unstable();
+        let order: Vec<(usize, WorkId)> = keyed.into_iter().map(|(_, head)| head).collect();
+        Self::Plain(order.into_iter())
+    }
+
+    /// The next to have its turn.
+    pub(super) fn next(&mut self, state: &mut State<'_>) -> Option<(usize, WorkId)> {
+        match self {
+            Self::Plain(order) => order.next(),
+            Self::Fair(fair) => fair.next(state),
+        }
+    }
+
+    /// It had its turn.
+    pub(super) fn done(&mut self, state: &mut State<'_>, work: WorkId, admitted: bool) {
+        if let Self::Fair(fair) = self {
+            fair.done(state, work, admitted);
+        }
+    }
+}
+
+/// Whether a workload needs more than its queue's own, by its first flavors that quota allows.
+fn would_borrow(state: &mut State<'_>, work: WorkId) -> bool {
+    let Some(queue) = state.plant().works[work].queue else {
+        return false;
+    };
+    if state.tree().branches[queue].parent.is_none() {
+        return false;
+    }
+    let usage = state.nominated(work, &Lens::default());
+    usage.iter().any(|&(pair, amount)| {
+        let own = state.tree().quota(queue, pair).subtree;
+        state.used(queue, pair).saturating_add(amount) > own
+    })
+}
+
+/// A tournament in every tree of queues: at each cohort the child whose share, with the workload that it puts forward, is
+/// least; then priority, then age. Kueue's order under fair sharing.
+pub(super) struct Fair {
+    /// Per queue: its line, its workload, and what that would use.
+    heads: BTreeMap<QueueId, Head>,
+    /// Those in no cohort, in order; they compete with nobody.
+    alone: Vec<(usize, WorkId)>,
+    /// Per queue or cohort: who wins below it.
+    winners: BTreeMap<QueueId, Option<QueueId>>,
+}
+
+struct Head {
+    line: usize,
+    work: WorkId,
+    rank: Rank,
+    usage: Vec<(usize, i64)>,
+}
+
+impl Fair {
+    fn new(state: &mut State<'_>, heads: Vec<(usize, WorkId)>) -> Self {
+        let mut fair = Self {
+            heads: BTreeMap::new(),
+            alone: Vec::new(),
+            winners: BTreeMap::new(),
+        };
+        for (line, work) in heads {
+            let rank = rank(state, work);
+            match state.plant().works[work].queue {
+                Some(queue) if state.tree().branches[queue].parent.is_some() => {
+                    let usage = state.nominated(work, &Lens::default());
+                    let head = Head {
+                        line,
+                        work,
+                        rank,
+                        usage,
+                    };
+                    fair.heads.insert(queue, head);
+                }
+                _ => fair.alone.push((line, work)),
+            }
+        }
+        fair.alone
+            .sort_by_key(|(_, work)| Reverse(rank(state, *work)));
+        fair
+    }
+
+    fn next(&mut self, state: &mut State<'_>) -> Option<(usize, WorkId)> {
+        if let Some(turn) = self.alone.pop() {
+            return Some(turn);
+        }
+        // One tree after the other: they do not touch each other.
+        let first = *self.heads.keys().next()?;
+        let root = state.tree().branches[first].root;
+        let queue = self.winner(state, root)?;
+        let head = self.heads.remove(&queue)?;
+        // Who won against it is to be found out again, all the way up.
+        let path: Vec<QueueId> = state.tree().path(queue).collect();
+        for up in path {
+            self.winners.remove(&up);
+        }
+        Some((head.line, head.work))
+    }
+
+    fn done(&mut self, state: &State<'_>, work: WorkId, admitted: bool) {
+        if let Some(queue) = state.plant().works[work].queue.filter(|_| admitted) {
+            for up in state.tree().path(queue) {
+                self.winners.remove(&up);
+            }
+        }
+    }
+
+    fn winner(&mut self, state: &mut State<'_>, at: QueueId) -> Option<QueueId> {
+        if let Some(known) = self.winners.get(&at) {
+            return *known;
+        }
+        let own = self.heads.contains_key(&at).then_some(at);
+        let children = state.tree().branches[at].children.clone();
+        let mut best: Option<((Share, Rank), QueueId)> = None;
+        for child in children {
+            let Some(queue) = self.winner(state, child) else {
+                continue;
+            };
+            let head = &self.heads[&queue];
+            let mark = state.mark();
+            for &(pair, amount) in &head.usage {
+                state.use_quota(queue, pair, amount);
+            }
+            let key = (state.share(child), head.rank);
+            state.undo_to(mark);
+            if best.as_ref().is_none_or(|best| key < best.0) {
+                best = Some((key, queue));
+            }
+        }
+        let winner = best.map(|(_, queue)| queue).or(own);
+        self.winners.insert(at, winner);
+        winner
+    }
+}

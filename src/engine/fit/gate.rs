@@ -1,0 +1,84 @@
+//! Which zones of nodes pods may go to: labels, affinity and taints, worked out once for pods that are alike.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::engine::model::{Taint, TaintEffect, Toleration};
+use crate::engine::plant::{FlavorId, Plant};
+use crate::engine::state::State;
+
+use super::Lens;
+
+/// The taint that says no more than that a node is cordoned, which the engine knows by itself.
+const CORDON: &str = "node.kubernetes.io/unschedulable";
+
+type Key = (usize, Vec<FlavorId>, bool, bool, Vec<Toleration>);
+
+/// Zones by constraint and flavors.
+#[derive(Clone, Default, Debug)]
+pub(in crate::engine) struct Gates {
+    known: BTreeMap<Key, Arc<[bool]>>,
+}
+
+/// The first taint that keeps pods away.
+pub(super) fn kept_out<'t>(
+    taints: &'t [Taint],
+    tolerations: &[&[Toleration]],
+) -> Option<&'t Taint> {
+    let covered = |taint: &Taint| {
+        let mut all = tolerations.iter().copied().flatten();
+        all.any(|toleration| toleration.covers(taint))
+    };
+    taints.iter().find(|taint| {
+        taint.effect != TaintEffect::PreferNoSchedule && &*taint.key != CORDON && !covered(taint)
+    })
+}
+
+impl State<'_> {
+    /// Per zone: whether pods of a constraint may go there with these flavors.
+    pub(super) fn gate(
+        &mut self,
+        constraint: usize,
+        flavors: &[FlavorId],
+        lens: &Lens,
+    ) -> Arc<[bool]> {
+        let key = (
+            constraint,
+            flavors.to_vec(),
+            lens.no_labels,
+            lens.no_taints,
+            lens.tolerate.clone(),
+        );
+        if let Some(gate) = self.gates.known.get(&key) {
+            return gate.clone();
+        }
+        let plant = self.plant();
+        let zones = 0..plant.zones.len();
+        let gate: Arc<[bool]> = zones
+            .map(|zone| opens(plant, zone, constraint, flavors, lens))
+            .collect();
+        self.gates.known.insert(key, gate.clone());
+        gate
+    }
+}
+
+fn opens(plant: &Plant, zone: usize, constraint: usize, flavors: &[FlavorId], lens: &Lens) -> bool {
+    let node = &plant.snapshot.nodes[plant.zones[zone]];
+    let constraint = &plant.constraints[constraint];
+    let carried = |(key, value)| node.labels.get(key) == Some(value);
+    let flavors = || {
+        flavors
+            .iter()
+            .map(|flavor| &plant.snapshot.flavors[*flavor])
+    };
+    let own = lens.no_labels
+        || constraint.selector.iter().all(carried)
+            && (constraint.affinity.is_empty()
+                || constraint.affinity.iter().any(|term| {
+                    !term.is_empty() && term.iter().all(|need| need.is_met(&node.labels))
+                }));
+    let mut tolerations: Vec<&[Toleration]> = vec![&constraint.tolerations, &lens.tolerate];
+    tolerations.extend(flavors().map(|flavor| &flavor.tolerations[..]));
+    own && flavors().all(|flavor| flavor.labels.iter().all(carried))
+        && (lens.no_taints || kept_out(&node.taints, &tolerations).is_none())
+}

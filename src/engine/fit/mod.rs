@@ -1,0 +1,392 @@
+//! Whether a workload can start in a state, with which flavors and on which nodes; and if not, why, flavor by flavor.
+//!
+//! A workload starts whole (at least the minimum of every set of pods) or not at all. Nothing that fits is refused, save
+//! what flavors in order, or sets of pods of several kinds that compete for the same nodes, can hide: sets are placed the
+//! largest first, and none is moved again.
+
+mod gang;
+mod gate;
+mod option;
+mod seat;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use crate::base::Name;
+
+use super::model::Toleration;
+use super::plant::{FlavorId, PairId, QueueId, WorkId};
+use super::state::{SetTenure, State, Tenure};
+
+pub(super) use gate::Gates;
+
+/// What is left out of account while looking: how one cause is told from another.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Lens {
+    /// Quotas.
+    pub no_quota: bool,
+    /// Room on nodes; what is found has no seats.
+    pub no_nodes: bool,
+    /// Wishes for closeness, required ones too.
+    pub no_topology: bool,
+    /// Taints.
+    pub no_taints: bool,
+    /// Labels that pods ask for (those of flavors stay).
+    pub no_labels: bool,
+    /// Tolerations on top of the workload's own.
+    pub tolerate: Vec<Toleration>,
+    /// Only this flavor for accelerators, whatever the workload's own list says; it must be one of the queue's.
+    pub only_flavor: Option<FlavorId>,
+    /// Nothing less than the full count of every set.
+    pub whole: bool,
+}
+
+/// Why a workload cannot start with some flavors.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Why {
+    /// It names a queue that is not there.
+    NoQueue,
+    /// Its queue, or one above it, admits nothing now.
+    Stopped {
+        /// Which.
+        queue: QueueId,
+    },
+    /// Its queue is a cohort, which admits nothing.
+    Cohort,
+    /// Its queue has no quota for a resource that it asks for.
+    NotCovered {
+        /// The resource.
+        resource: Name,
+    },
+    /// None of its own flavors is one of its queue's.
+    NoFlavor,
+    /// The flavor's nodes carry a taint that it does not tolerate.
+    FlavorTaint {
+        /// Flavor.
+        flavor: FlavorId,
+        /// Key of the taint.
+        key: Name,
+    },
+    /// The flavor's labels are not those that it asks for.
+    FlavorLabels {
+        /// Flavor.
+        flavor: FlavorId,
+    },
+    /// It asks for more than its queue could ever use, borrowing included.
+    OverMost {
+        /// Flavor and resource in the queue's tree.
+        pair: PairId,
+        /// Asked for.
+        asked: i64,
+        /// The most.
+        most: i64,
+    },
+    /// Too much of the quota is in use.
+    Quota {
+        /// Flavor and resource in the queue's tree.
+        pair: PairId,
+        /// Asked for.
+        asked: i64,
+        /// Free for its queue now.
+        free: i64,
+    },
+    /// Too few nodes have room.
+    Room {
+        /// Set of pods.
+        set: usize,
+        /// Pods.
+        asked: u32,
+        /// Pods for which there is room.
+        room: u64,
+    },
+    /// There is room, but in no one domain.
+    Topology {
+        /// Set of pods.
+        set: usize,
+        /// Index of the ladder.
+        ladder: usize,
+        /// Index of the level.
+        level: usize,
+        /// Pods.
+        asked: u32,
+        /// Most pods for which one domain has room.
+        best: u64,
+    },
+    /// The queue is strict, and another stands before it.
+    Behind {
+        /// Which.
+        work: WorkId,
+    },
+    /// It would delay one that holds a reservation.
+    Reserved {
+        /// Which.
+        work: WorkId,
+    },
+}
+
+impl Why {
+    /// True where time alone can mend it: something that is in use may become free.
+    pub fn may_pass(&self) -> bool {
+        matches!(
+            self,
+            Self::Quota { .. }
+                | Self::Room { .. }
+                | Self::Topology { .. }
+                | Self::Behind { .. }
+                | Self::Reserved { .. }
+        )
+    }
+}
+
+/// An attempt that failed.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Miss {
+    /// The set of pods that failed.
+    pub set: usize,
+    /// The flavors that were tried; none where it failed before.
+    pub flavors: Vec<FlavorId>,
+    /// Why.
+    pub why: Why,
+}
+
+impl Miss {
+    fn plain(why: Why) -> Vec<Self> {
+        vec![Self {
+            set: 0,
+            flavors: Vec::new(),
+            why,
+        }]
+    }
+}
+
+impl State<'_> {
+    /// Starts a workload, if it fits as it is now: it holds what is returned.
+    ///
+    /// # Errors
+    /// Every attempt that failed, in the order of attempts; the state is as before.
+    pub fn start(&mut self, work: WorkId, lens: &Lens) -> Result<Arc<Tenure>, Vec<Miss>> {
+        let mark = self.mark();
+        match self.tenure_for(work, lens) {
+            Ok(tenure) => {
+                // It was seated while looking; what is left is to say so.
+                let tenure = Arc::new(tenure);
+                self.hold(work, tenure.clone());
+                Ok(tenure)
+            }
+            Err(misses) => {
+                self.undo_to(mark);
+                Err(misses)
+            }
+        }
+    }
+
+    /// What a workload would hold if it started now; the state stays as it is.
+    ///
+    /// # Errors
+    /// As [`State::start`].
+    pub fn find(&mut self, work: WorkId, lens: &Lens) -> Result<Arc<Tenure>, Vec<Miss>> {
+        let mark = self.mark();
+        let found = self.tenure_for(work, lens);
+        self.undo_to(mark);
+        found.map(Arc::new)
+    }
+
+    /// Whether its queue lets anything in.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn gate_of_queue(&self, work: WorkId) -> Result<QueueId, Why> {
+        use super::model::Stop;
+        let Some(queue) = self.plant().works[work].queue else {
+            return Err(Why::NoQueue);
+        };
+        let known = &self.plant().snapshot.queues;
+        if known.get(queue).is_some_and(|queue| !queue.admits) {
+            return Err(Why::Cohort);
+        }
+        let stopped = self
+            .tree()
+            .path(queue)
+            .find(|&up| known.get(up).is_some_and(|queue| queue.stop != Stop::None));
+        match stopped {
+            Some(queue) => Err(Why::Stopped { queue }),
+            None => Ok(queue),
+        }
+    }
+
+    /// What of its queue's quotas a workload would use, by the first flavors that quotas alone allow; by the first of all
+    /// where they allow none.
+    pub(super) fn nominated(&mut self, work: WorkId, lens: &Lens) -> Vec<(PairId, i64)> {
+        let quota_only = Lens {
+            no_nodes: true,
+            ..lens.clone()
+        };
+        if let Ok(tenure) = self.find(work, &quota_only) {
+            return tenure.usage.clone();
+        }
+        let Ok(queue) = self.gate_of_queue(work) else {
+            return Vec::new();
+        };
+        let sets = 0..self.plant().works[work].sets.len();
+        let first = |set: usize| {
+            let options = self.options(work, set, queue, lens).ok()?;
+            Some(SetTenure {
+                count: self.plant().works[work].sets[set].count,
+                flavors: options.into_iter().next()?,
+                seats: Vec::new(),
+            })
+        };
+        let sets: Vec<SetTenure> = sets.map_while(first).collect();
+        self.usage_of(work, queue, &sets)
+    }
+
+    fn tenure_for(&mut self, work: WorkId, lens: &Lens) -> Result<Tenure, Vec<Miss>> {
+        let queue = self.gate_of_queue(work).map_err(Miss::plain)?;
+        let sets = &self.plant().works[work].sets;
+        let mut order: Vec<usize> = (0..sets.len()).collect();
+        let size = |set: &usize| {
+            let ask = &self.plant().wants[sets[*set].want].ask;
+            (ask.device_milli(), ask.cpu_milli)
+        };
+        order.sort_by_key(|set| std::cmp::Reverse(size(set)));
+        let mut held: Vec<Option<SetTenure>> = vec![None; sets.len()];
+        for set in order {
+            held[set] = Some(self.start_set(work, set, queue, lens)?);
+        }
+        let sets: Vec<SetTenure> = held.into_iter().flatten().collect();
+        Ok(Tenure {
+            queue: Some(queue),
+            usage: self.usage_of(work, queue, &sets),
+            speed_milli: self.speed(work, &sets),
+            sets,
+        })
+    }
+
+    /// Starts one set of pods: the first flavors in which it fits whole; or else, where less will do, the first in which
+    /// its minimum fits.
+    fn start_set(
+        &mut self,
+        work: WorkId,
+        set: usize,
+        queue: QueueId,
+        lens: &Lens,
+    ) -> Result<SetTenure, Vec<Miss>> {
+        let options = self.options(work, set, queue, lens)?;
+        let (count, min) = {
+            let set = &self.plant().works[work].sets[set];
+            (set.count, set.min)
+        };
+        let stops = {
+            let known = &self.plant().snapshot.queues;
+            known
+                .get(queue)
+                .is_none_or(|queue| queue.fungibility.borrow_stops)
+        };
+        let mut misses: Vec<Miss> = Vec::new();
+        let mut mosts: Vec<u32> = Vec::new();
+        let mut borrowing: Option<usize> = None;
+        for (at, flavors) in options.iter().enumerate() {
+            let mark = self.mark();
+            match self.attempt(work, set, queue, flavors, count, lens) {
+                Ok(tenure) if stops || !self.borrows(work, set, queue, flavors) => {
+                    return Ok(tenure);
+                }
+                Ok(_) => {
+                    // It fits by borrowing; one that does not borrow is better.
+                    self.undo_to(mark);
+                    borrowing = borrowing.or(Some(at));
+                    mosts.push(0);
+                }
+                Err((why, most)) => {
+                    self.undo_to(mark);
+                    mosts.push(most);
+                    misses.push(Miss {
+                        set,
+                        flavors: flavors.clone(),
+                        why,
+                    });
+                }
+            }
+        }
+        if let Some(at) = borrowing
+            && let Ok(tenure) = self.attempt(work, set, queue, &options[at], count, lens)
+        {
+            return Ok(tenure);
+        }
+        let least = if lens.whole { count } else { min.max(1) };
+        for (flavors, &most) in options.iter().zip(&mosts) {
+            let mark = self.mark();
+            let mut most = most.min(count.saturating_sub(1));
+            // What quota allows may be more than the nodes do; twice is enough to know both.
+            for _ in 0..3 {
+                if most < least {
+                    break;
+                }
+                match self.attempt(work, set, queue, flavors, most, lens) {
+                    Ok(tenure) => return Ok(tenure),
+                    Err((_, fewer)) => {
+                        self.undo_to(mark);
+                        most = fewer.min(most - 1);
+                    }
+                }
+            }
+        }
+        Err(misses)
+    }
+
+    /// Starts so many pods of a set with these flavors. Otherwise why not, and how many could.
+    fn attempt(
+        &mut self,
+        work: WorkId,
+        set: usize,
+        queue: QueueId,
+        flavors: &[FlavorId],
+        count: u32,
+        lens: &Lens,
+    ) -> Result<SetTenure, (Why, u32)> {
+        self.flavors_suit(work, set, queue, flavors, lens)
+            .map_err(|why| (why, 0))?;
+        let usage = self.amounts(work, set, queue, flavors, 1);
+        if !lens.no_quota {
+            let mut most = count;
+            let mut failed = None;
+            for &(pair, each) in &usage {
+                let asked = each.saturating_mul(i64::from(count));
+                let free = self.available(queue, pair);
+                if each == 0 || asked <= free {
+                    continue;
+                }
+                most = most.min(u32::try_from((free / each).max(0)).unwrap_or(count));
+                let limit = self.tree().quota(queue, pair).potential;
+                let why = if asked > limit {
+                    Why::OverMost {
+                        pair,
+                        asked,
+                        most: limit,
+                    }
+                } else {
+                    Why::Quota { pair, asked, free }
+                };
+                failed = failed.or(Some(why));
+            }
+            if let Some(why) = failed {
+                return Err((why, most));
+            }
+        }
+        for &(pair, each) in &usage {
+            self.use_quota(queue, pair, each.saturating_mul(i64::from(count)));
+        }
+        let seats = if lens.no_nodes || self.nodes() == 0 {
+            Vec::new()
+        } else {
+            self.place(work, set, flavors, count, lens)?
+        };
+        Ok(SetTenure {
+            count,
+            flavors: flavors.to_vec(),
+            seats,
+        })
+    }
+}

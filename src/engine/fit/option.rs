@@ -1,0 +1,248 @@
+//! The flavors that a set of pods may start with, in the order in which they are tried, and what that uses of quotas.
+
+use std::collections::BTreeSet;
+
+use crate::base::Name;
+use crate::engine::model::DEVICES;
+use crate::engine::plant::{FlavorId, Group, PairId, QueueId, WorkId};
+use crate::engine::state::{SetTenure, State};
+
+use super::gate::kept_out;
+use super::{Lens, Miss, Why};
+
+/// Most combinations of flavors that are tried.
+const MOST_OPTIONS: usize = 64;
+
+impl State<'_> {
+    /// The groups of a queue that have what a set asks for.
+    ///
+    /// # Errors
+    /// A resource that it asks for and the queue, which must have it, has not.
+    pub(in crate::engine) fn groups_of(
+        &self,
+        work: WorkId,
+        set: usize,
+        queue: QueueId,
+    ) -> Result<Vec<usize>, Name> {
+        let branch = &self.tree().branches[queue];
+        let ask = &self.plant().wants[self.plant().works[work].sets[set].want].ask;
+        let devices = ask
+            .devices
+            .iter()
+            .map(|device| (device.resource.clone(), true));
+        let plain = [("cpu", ask.cpu_milli), ("memory", ask.memory_bytes)];
+        let plain = plain
+            .into_iter()
+            .filter(|(_, amount)| *amount > 0)
+            .map(|(name, _)| (Name::from(name), false));
+        let mut used = BTreeSet::new();
+        for (resource, device) in devices.chain(plain) {
+            let own = |group: &Group| group.resources.contains(&resource);
+            let any =
+                |group: &Group| device && group.resources.iter().any(|name| &**name == DEVICES);
+            let found = branch.groups.iter().position(own);
+            match found.or_else(|| branch.groups.iter().position(any)) {
+                Some(group) => _ = used.insert(group),
+                None if branch.covers_all => return Err(resource),
+                None => {}
+            }
+        }
+        // Pods themselves may be counted.
+        let pods = |group: &Group| group.resources.iter().any(|name| &**name == "pods");
+        used.extend(branch.groups.iter().position(pods));
+        Ok(used.into_iter().collect())
+    }
+
+    /// Flavors to try, one for each group.
+    pub(super) fn options(
+        &self,
+        work: WorkId,
+        set: usize,
+        queue: QueueId,
+        lens: &Lens,
+    ) -> Result<Vec<Vec<FlavorId>>, Vec<Miss>> {
+        let groups = self
+            .groups_of(work, set, queue)
+            .map_err(|resource| Miss::plain(Why::NotCovered { resource }))?;
+        let branch = &self.tree().branches[queue];
+        let choices = self.plant().works[work].choices.as_ref();
+        let lists: Vec<Vec<FlavorId>> = groups
+            .iter()
+            .map(|&group| {
+                let group = &branch.groups[group];
+                let devices = group
+                    .resources
+                    .iter()
+                    .any(|name| !matches!(&**name, "cpu" | "memory" | "pods"));
+                match (lens.only_flavor, choices) {
+                    (Some(only), _) if devices => {
+                        let own = group.flavors.iter().filter(|flavor| **flavor == only);
+                        own.copied().collect()
+                    }
+                    (_, Some(choices)) if devices => {
+                        let own = choices.iter().map(|(flavor, _)| *flavor);
+                        own.filter(|flavor| group.flavors.contains(flavor))
+                            .collect()
+                    }
+                    _ => group.flavors.clone(),
+                }
+            })
+            .collect();
+        if lists.iter().any(Vec::is_empty) {
+            return Err(Miss::plain(Why::NoFlavor));
+        }
+        if lists.is_empty() {
+            // Without quotas flavors only say where pods go.
+            let only = lens.only_flavor.map(|flavor| vec![vec![flavor]]);
+            let own = choices.map(|list| list.iter().map(|(flavor, _)| vec![*flavor]).collect());
+            return match only.or(own) {
+                Some(list) if Vec::is_empty(&list) => Err(Miss::plain(Why::NoFlavor)),
+                Some(list) => Ok(list),
+                None => Ok(vec![Vec::new()]),
+            };
+        }
+        let mut options: Vec<Vec<FlavorId>> = vec![Vec::new()];
+        for list in lists {
+            let longer = |option: &Vec<FlavorId>| {
+                let option = option.clone();
+                list.clone().into_iter().map(move |flavor| {
+                    let mut option = option.clone();
+                    option.push(flavor);
+                    option
+                })
+            };
+            options = options.iter().flat_map(longer).take(MOST_OPTIONS).collect();
+        }
+        Ok(options)
+    }
+
+    /// Whether the flavors take the pods at all, whatever is free.
+    pub(super) fn flavors_suit(
+        &self,
+        work: WorkId,
+        set: usize,
+        queue: QueueId,
+        flavors: &[FlavorId],
+        lens: &Lens,
+    ) -> Result<(), Why> {
+        let plant = self.plant();
+        let constraint = &plant.constraints[plant.works[work].sets[set].constraint];
+        let branch = &self.tree().branches[queue];
+        for &flavor in flavors {
+            let model = &plant.snapshot.flavors[flavor];
+            let tolerations = [
+                &constraint.tolerations[..],
+                &lens.tolerate[..],
+                &model.tolerations[..],
+            ];
+            if !lens.no_taints
+                && let Some(taint) = kept_out(&model.taints, &tolerations)
+            {
+                let key = taint.key.clone();
+                return Err(Why::FlavorTaint { flavor, key });
+            }
+            // Labels that flavors of the group are told apart by must be those that are asked for.
+            let group = branch
+                .groups
+                .iter()
+                .find(|group| group.flavors.contains(&flavor));
+            let tells = |key: &Name| {
+                let flavors = group.into_iter().flat_map(|group| &group.flavors);
+                flavors
+                    .map(|flavor| &plant.snapshot.flavors[*flavor])
+                    .any(|flavor| flavor.labels.contains_key(key))
+            };
+            let mut asked = constraint.selector.iter().filter(|(key, _)| tells(key));
+            let suits = asked.all(|(key, value)| model.labels.get(key) == Some(value));
+            if !lens.no_labels && !suits {
+                return Err(Why::FlavorLabels { flavor });
+            }
+        }
+        Ok(())
+    }
+
+    /// What so many pods of a set use of a queue's quotas with these flavors.
+    pub(super) fn amounts(
+        &self,
+        work: WorkId,
+        set: usize,
+        queue: QueueId,
+        flavors: &[FlavorId],
+        count: u32,
+    ) -> Vec<(PairId, i64)> {
+        let branch = &self.tree().branches[queue];
+        let Ok(groups) = self.groups_of(work, set, queue) else {
+            return Vec::new();
+        };
+        let ask = &self.plant().wants[self.plant().works[work].sets[set].want].ask;
+        let named = |resource: &Name| {
+            let mut groups = branch.groups.iter();
+            groups.any(|group| group.resources.contains(resource))
+        };
+        let mut usage = Vec::new();
+        for (&group, &flavor) in groups.iter().zip(flavors) {
+            for resource in &branch.groups[group].resources {
+                let devices = ask.devices.iter();
+                let milli = |device: &crate::engine::model::DeviceAsk| {
+                    i64::from(device.count) * i64::from(device.milli)
+                };
+                let each = match &**resource {
+                    "cpu" => ask.cpu_milli,
+                    "memory" => ask.memory_bytes,
+                    "pods" => 1_000,
+                    DEVICES => devices
+                        .filter(|device| !named(&device.resource))
+                        .map(milli)
+                        .sum(),
+                    _ => devices
+                        .filter(|device| device.resource == *resource)
+                        .map(milli)
+                        .sum(),
+                };
+                if each == 0 {
+                    continue;
+                }
+                if let Some(pair) = self.tree().pair(queue, flavor, resource) {
+                    usage.push((pair, each.saturating_mul(i64::from(count))));
+                }
+            }
+        }
+        usage
+    }
+
+    /// What a workload's sets use of a queue's quotas, each pair once.
+    pub(in crate::engine) fn usage_of(
+        &self,
+        work: WorkId,
+        queue: QueueId,
+        sets: &[SetTenure],
+    ) -> Vec<(PairId, i64)> {
+        let mut all: Vec<(PairId, i64)> = Vec::new();
+        for (at, set) in sets.iter().enumerate() {
+            all.extend(self.amounts(work, at, queue, &set.flavors, set.count));
+        }
+        all.sort_unstable();
+        all.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            if same {
+                kept.1 = kept.1.saturating_add(next.1);
+            }
+            same
+        });
+        all
+    }
+
+    /// Whether a queue uses more than its own of what a set with these flavors asks for.
+    pub(super) fn borrows(
+        &self,
+        work: WorkId,
+        set: usize,
+        queue: QueueId,
+        flavors: &[FlavorId],
+    ) -> bool {
+        let usage = self.amounts(work, set, queue, flavors, 1);
+        usage
+            .iter()
+            .any(|(pair, _)| self.borrowed(queue, *pair) > 0)
+    }
+}

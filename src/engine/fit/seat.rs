@@ -1,0 +1,112 @@
+//! One pod: the node that the placement policy chooses, and the units on it.
+
+use std::sync::Arc;
+
+use crate::engine::model::WHOLE;
+use crate::engine::plant::{NodeId, WorkId};
+use crate::engine::state::{Look, Seat, State, Tenure};
+
+impl State<'_> {
+    /// The best node for one pod in the zones of a gate: least cost, then least left over, then the first.
+    pub(super) fn best_node(&mut self, want: usize, gate: &[bool]) -> Option<NodeId> {
+        let mut best: Option<((i64, i64), NodeId)> = None;
+        for (condition, look) in self.candidates(want, gate) {
+            if best.is_some_and(|best| look.cost > best.0) {
+                continue;
+            }
+            let Some(node) = self.open_nodes(condition).next() else {
+                continue;
+            };
+            if best.is_none_or(|best| (look.cost, node) < best) {
+                best = Some((look.cost, node));
+            }
+        }
+        best.map(|(_, node)| node)
+    }
+
+    /// Seats one pod on a node where it fits.
+    pub(super) fn take_seat(&mut self, node: NodeId, want: usize) -> Seat {
+        let look = self.look(node, want);
+        let seat = Seat {
+            node,
+            grips: self.grips(node, want, look).into(),
+        };
+        self.sit(&seat, want);
+        seat
+    }
+
+    /// The tenure of a workload on the same nodes as another, on whatever units are free there; nothing where its quota or
+    /// one of its pods does not fit. The state stays as it is.
+    pub(in crate::engine) fn seat_again(
+        &mut self,
+        work: WorkId,
+        tenure: &Arc<Tenure>,
+    ) -> Option<Arc<Tenure>> {
+        let mark = self.mark();
+        let again = self.sit_again(work, tenure);
+        self.undo_to(mark);
+        again.map(Arc::new)
+    }
+
+    fn sit_again(&mut self, work: WorkId, tenure: &Tenure) -> Option<Tenure> {
+        let plant = self.plant();
+        if let Some(queue) = tenure.queue {
+            for &(pair, amount) in &tenure.usage {
+                if self.available(queue, pair) < amount {
+                    return None;
+                }
+            }
+        }
+        let mut again = tenure.clone();
+        for (set, held) in plant.works[work].sets.iter().zip(&mut again.sets) {
+            for seat in &mut held.seats {
+                if self.look(seat.node, set.want).room == 0 {
+                    return None;
+                }
+                *seat = self.take_seat(seat.node, set.want);
+            }
+        }
+        Some(again)
+    }
+
+    /// The units that a pod takes: whole ones from the first; of shared devices the one that the policy chose, or, where
+    /// it needs several, those with most left, so that as many more pods fit as can.
+    fn grips(&self, node: NodeId, want: usize, look: Look) -> Vec<(u32, i32)> {
+        let plant = self.plant();
+        let units = &plant.makes[self.room(node).make].units;
+        let left = self.left(node);
+        let mut grips: Vec<(u32, i32)> = Vec::new();
+        for &(resource, count, milli) in &plant.wants[want].devices {
+            let fits = |at: &usize| {
+                let unit = &units[*at];
+                let whole = milli == WHOLE || unit.slice.is_some();
+                unit.resource == resource
+                    && unit.sound
+                    && left[*at] >= if whole { WHOLE } else { milli }
+            };
+            let mut own: Vec<usize> = (0..units.len()).filter(fits).collect();
+            match (milli, count) {
+                (WHOLE, _) => own.sort_by_key(|&at| (units[at].slice.is_some(), at)),
+                (_, 1) => own.sort_by_key(|&at| {
+                    (
+                        units[at].slice.is_some(),
+                        left[at] != look.left,
+                        left[at],
+                        at,
+                    )
+                }),
+                _ => own.sort_by_key(|&at| (units[at].slice.is_some(), -left[at], at)),
+            }
+            grips.extend(own.into_iter().take(count as usize).map(|at| {
+                let part = if units[at].slice.is_some() {
+                    WHOLE
+                } else {
+                    milli
+                };
+                (at as u32, part)
+            }));
+        }
+        grips.sort_unstable();
+        grips
+    }
+}

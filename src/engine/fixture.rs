@@ -1,0 +1,103 @@
+//! Small fleets for tests, as documents.
+
+use serde_json::{Value, json};
+
+use super::document;
+use super::fit::{Lens, Miss, Why};
+use super::plant::{Plant, WorkId};
+use super::state::State;
+
+/// A compiled document, version and moment filled in.
+pub(crate) fn plant(mut document: Value) -> Plant {
+    document["version"] = json!(1);
+    if document.get("at").is_none() {
+        document["at"] = json!("2026-11-21T06:40:00Z");
+    }
+    Plant::new(document::from_value(&document, "test").expect("a document"))
+}
+
+/// A node of so many GPUs, 12 cores and 96 GiB each, in a rack and block.
+pub(crate) fn node(name: &str, gpus: u32, rack: &str, block: &str) -> Value {
+    let devices: Vec<Value> = (0..gpus)
+        .map(|index| json!({ "index": index, "class": "h100", "resource": "nvidia.com/gpu" }))
+        .collect();
+    json!({
+        "name": name,
+        "labels": { "class": "h100", "kubernetes.io/hostname": name },
+        "topology": [["block", block], ["rack", rack]],
+        "allocatable": { "cpu_milli": i64::from(gpus.max(1)) * 12_000,
+                         "memory_bytes": i64::from(gpus.max(1)) * 96 * (1_i64 << 30) },
+        "devices": devices,
+    })
+}
+
+/// A workload of so many pods of so many GPUs, with more keys laid over it.
+pub(crate) fn work(name: &str, pods: u32, gpus: u32, more: Value) -> Value {
+    let mut out = json!({
+        "namespace": "ml", "name": name, "kind": "Job",
+        "created": "2026-11-21T06:00:00Z",
+        "count": pods,
+        "requests": { "cpu_milli": 1_000, "memory_bytes": 1 << 30, "devices": { "nvidia.com/gpu": gpus } },
+    });
+    if let (Value::Object(out), Value::Object(more)) = (&mut out, more) {
+        out.extend(more);
+    }
+    out
+}
+
+/// The workload of this name.
+pub(crate) fn id(plant: &Plant, name: &str) -> WorkId {
+    let mut all = plant.snapshot.workloads.iter();
+    all.position(|work| &*work.key.key.name == name)
+        .expect("a workload of this name")
+}
+
+/// The name of a workload.
+pub(crate) fn name(plant: &Plant, work: WorkId) -> &str {
+    &plant.workload(work).key.key.name
+}
+
+/// The names of the nodes that a workload would start on, one for each pod; or why not.
+pub(crate) fn spots(state: &mut State<'_>, name: &str, lens: &Lens) -> Result<Vec<String>, Why> {
+    let plant = state.plant();
+    let found = state.find(id(plant, name), lens);
+    found
+        .map(|tenure| {
+            let seats = tenure.sets.iter().flat_map(|set| &set.seats);
+            let node = |node: usize| {
+                plant.snapshot.nodes[state.room(node).origin]
+                    .name
+                    .to_string()
+            };
+            seats.map(|seat| node(seat.node)).collect()
+        })
+        .map_err(|misses: Vec<Miss>| misses[0].why.clone())
+}
+
+/// Nothing is held by more than one pod, nobody sits on what is broken, and what is left is what the seats leave.
+pub(crate) fn check(state: &State<'_>) {
+    let plant = state.plant();
+    let mut left: Vec<Vec<i32>> = (0..state.nodes())
+        .map(|node| vec![1_000; plant.makes[state.room(node).make].units.len()])
+        .collect();
+    let mut cpu: Vec<i64> = (0..state.nodes())
+        .map(|node| plant.makes[state.room(node).make].cpu)
+        .collect();
+    for work in state.holders() {
+        let tenure = state.tenure(work).expect("a holder holds");
+        for (set, held) in plant.works[work].sets.iter().zip(&tenure.sets) {
+            for seat in &held.seats {
+                cpu[seat.node] -= plant.wants[set.want].ask.cpu_milli;
+                for &(unit, milli) in seat.grips.iter() {
+                    left[seat.node][unit as usize] -= milli;
+                }
+            }
+        }
+    }
+    for (node, left) in left.iter().enumerate() {
+        assert_eq!(state.left(node), left, "node {node}");
+        assert_eq!(state.room(node).cpu, cpu[node], "node {node}");
+        assert!(left.iter().all(|left| *left >= 0), "node {node}: {left:?}");
+        assert!(cpu[node] >= 0, "node {node}");
+    }
+}

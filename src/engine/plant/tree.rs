@@ -1,0 +1,331 @@
+//! Quotas in the tree of queues, as Kueue computes them: what a subtree has, what it keeps for itself, what it may get.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::base::Name;
+use crate::engine::model::{PLENTY, Queue, Quota, Snapshot, System};
+
+use super::{FlavorId, PairId, QueueId};
+
+/// Resources that share a list of flavors: a pod set gets one flavor for all of them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Group {
+    /// Resources, by name.
+    pub resources: Vec<Name>,
+    /// Flavors, in the order in which they are tried.
+    pub flavors: Vec<FlavorId>,
+}
+
+/// The quotas of one queue for one flavor and resource.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Quotas {
+    /// Its own.
+    pub nominal: i64,
+    /// Most above its own; none: no limit.
+    pub borrow: Option<i64>,
+    /// Most that it lends; none: no limit.
+    pub lend: Option<i64>,
+    /// Most in all; none: no limit.
+    pub cap: Option<i64>,
+    /// Its own and what those below lend it.
+    pub subtree: i64,
+    /// Of that, what it never lends.
+    pub guaranteed: i64,
+    /// What it could use if nobody used anything.
+    pub potential: i64,
+}
+
+/// A queue in the tree.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Branch {
+    /// Name.
+    pub name: Name,
+    /// Above it.
+    pub parent: Option<QueueId>,
+    /// Below it, in order.
+    pub children: Vec<QueueId>,
+    /// At the top of it.
+    pub root: QueueId,
+    /// Where its quotas begin in [`Tree::quotas`] and its usage in the state's.
+    pub base: usize,
+    /// Its flavors by resource; empty: it has no limits.
+    pub groups: Vec<Group>,
+    /// It refuses resources that it has no quota for.
+    pub covers_all: bool,
+    /// It is known only by name.
+    pub nameless: bool,
+}
+
+/// The tree, with quotas in dense order.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Tree {
+    /// Queues: those of the snapshot, then those that only workloads name, then that of workloads without one.
+    pub branches: Vec<Branch>,
+    /// Per root: its flavors and resources, in order.
+    pub pairs: BTreeMap<QueueId, Vec<(FlavorId, Name)>>,
+    /// Quotas: of a queue and pair at [`Branch::base`] + pair.
+    pub quotas: Vec<Quotas>,
+    by_name: BTreeMap<Name, QueueId>,
+}
+
+impl Tree {
+    pub(super) fn new(snapshot: &Snapshot) -> Self {
+        let mut tree = Self::default();
+        for (id, queue) in snapshot.queues.iter().enumerate() {
+            tree.by_name.insert(queue.name.clone(), id);
+        }
+        let flavors: BTreeMap<&Name, FlavorId> = snapshot
+            .flavors
+            .iter()
+            .enumerate()
+            .map(|(at, flavor)| (&flavor.name, at))
+            .collect();
+        for queue in &snapshot.queues {
+            let parent = queue.parent.as_ref();
+            tree.branches.push(Branch {
+                name: queue.name.clone(),
+                parent: parent.and_then(|name| tree.by_name.get(name).copied()),
+                children: Vec::new(),
+                root: 0,
+                base: 0,
+                groups: Vec::new(),
+                covers_all: queue.system == System::Kueue,
+                nameless: false,
+            });
+        }
+        tree.cut_rings();
+        tree.add_names(snapshot);
+        for id in 0..tree.branches.len() {
+            let root = tree.path(id).last().unwrap_or(id);
+            tree.branches[id].root = root;
+            if let Some(parent) = tree.branches[id].parent {
+                tree.branches[parent].children.push(id);
+            }
+        }
+        tree.lay_out(&snapshot.queues, &flavors);
+        for root in tree.roots() {
+            tree.settle(root);
+        }
+        tree
+    }
+
+    /// A queue that is above itself stands at the top instead.
+    fn cut_rings(&mut self) {
+        for start in 0..self.branches.len() {
+            let mut seen = BTreeSet::from([start]);
+            let mut now = start;
+            while let Some(parent) = self.branches[now].parent {
+                if !seen.insert(parent) {
+                    self.branches[now].parent = None;
+                    break;
+                }
+                now = parent;
+            }
+        }
+    }
+
+    /// Queues that are only names: all of them where none is known, and always that of workloads without a queue.
+    fn add_names(&mut self, snapshot: &Snapshot) {
+        let mut names = BTreeSet::from([Name::default()]);
+        if snapshot.queues.is_empty() {
+            names.extend(
+                snapshot
+                    .workloads
+                    .iter()
+                    .filter_map(|work| work.queue.clone()),
+            );
+        }
+        for name in names {
+            if !self.by_name.contains_key(&name) {
+                self.by_name.insert(name.clone(), self.branches.len());
+                self.branches.push(Branch {
+                    name,
+                    parent: None,
+                    children: Vec::new(),
+                    root: 0,
+                    base: 0,
+                    groups: Vec::new(),
+                    covers_all: false,
+                    nameless: true,
+                });
+            }
+        }
+    }
+
+    fn lay_out(&mut self, queues: &[Queue], flavors: &BTreeMap<&Name, FlavorId>) {
+        let mut pairs: BTreeMap<QueueId, BTreeSet<(FlavorId, Name)>> = BTreeMap::new();
+        let known = |quota: &Quota| flavors.get(&quota.flavor).copied();
+        for (id, queue) in queues.iter().enumerate() {
+            let of_root = pairs.entry(self.branches[id].root).or_default();
+            for quota in &queue.quotas {
+                if let Some(flavor) = known(quota) {
+                    of_root.insert((flavor, quota.resource.clone()));
+                }
+            }
+        }
+        self.pairs = pairs
+            .into_iter()
+            .map(|(root, pairs)| (root, pairs.into_iter().collect()))
+            .collect();
+        for id in 0..self.branches.len() {
+            self.branches[id].base = self.quotas.len();
+            let width = self.width(id);
+            self.quotas
+                .extend(std::iter::repeat_n(Quotas::default(), width));
+            let Some(queue) = queues.get(id) else {
+                continue;
+            };
+            for quota in &queue.quotas {
+                let pair = known(quota).and_then(|flavor| self.pair(id, flavor, &quota.resource));
+                if let Some(pair) = pair {
+                    let at = self.branches[id].base + pair;
+                    self.quotas[at] = Quotas {
+                        nominal: quota.nominal.clamp(0, PLENTY),
+                        borrow: quota.borrow,
+                        lend: quota.lend,
+                        cap: quota.cap,
+                        ..Quotas::default()
+                    };
+                }
+            }
+            self.branches[id].groups = groups(&queue.quotas, known);
+        }
+        // A queue without quotas of its own tries the flavors of the one above; in Kueue it admits nothing.
+        for id in 0..queues.len() {
+            if self.branches[id].groups.is_empty() && !self.branches[id].covers_all {
+                let above = self
+                    .path(id)
+                    .find(|&up| !self.branches[up].groups.is_empty());
+                if let Some(above) = above {
+                    self.branches[id].groups = self.branches[above].groups.clone();
+                }
+            }
+        }
+    }
+
+    /// The queue of this name; `""` for that of workloads without one.
+    pub fn queue(&self, name: &str) -> Option<QueueId> {
+        self.by_name.get(name).copied()
+    }
+
+    /// A queue and all above it, up to the root.
+    pub fn path(&self, queue: QueueId) -> impl Iterator<Item = QueueId> + '_ {
+        std::iter::successors(Some(queue), |&at| self.branches[at].parent)
+    }
+
+    /// Queues at the top.
+    pub fn roots(&self) -> Vec<QueueId> {
+        let all = 0..self.branches.len();
+        all.filter(|&id| self.branches[id].parent.is_none())
+            .collect()
+    }
+
+    /// How many flavors and resources the root of a queue has.
+    pub fn width(&self, queue: QueueId) -> usize {
+        let root = self.branches[queue].root;
+        self.pairs.get(&root).map_or(0, Vec::len)
+    }
+
+    /// Flavors and resources of the root of a queue.
+    pub fn pairs_of(&self, queue: QueueId) -> &[(FlavorId, Name)] {
+        let root = self.branches[queue].root;
+        self.pairs.get(&root).map_or(&[], Vec::as_slice)
+    }
+
+    /// The pair of a flavor and resource in a queue's tree.
+    pub fn pair(&self, queue: QueueId, flavor: FlavorId, resource: &str) -> Option<PairId> {
+        let pairs = self.pairs_of(queue);
+        let order = |pair: &(FlavorId, Name)| (pair.0, &*pair.1).cmp(&(flavor, resource));
+        pairs.binary_search_by(order).ok()
+    }
+
+    /// The quotas of a queue and pair.
+    pub fn quota(&self, queue: QueueId, pair: PairId) -> &Quotas {
+        &self.quotas[self.branches[queue].base + pair]
+    }
+
+    /// The same tree with other quotas for a queue and pair; only what is said by people is taken from `quotas`.
+    #[must_use]
+    pub fn with(&self, queue: QueueId, pair: PairId, quotas: Quotas) -> Self {
+        let mut tree = self.clone();
+        let at = tree.branches[queue].base + pair;
+        tree.quotas[at] = quotas;
+        tree.settle(tree.branches[queue].root);
+        tree
+    }
+
+    /// Works out subtree, guaranteed and potential below a root.
+    fn settle(&mut self, root: QueueId) {
+        let mut order = vec![root];
+        let mut next = 0;
+        while let Some(&queue) = order.get(next) {
+            order.extend(self.branches[queue].children.iter().copied());
+            next += 1;
+        }
+        for pair in 0..self.width(root) {
+            for &queue in order.iter().rev() {
+                let lent = |&child: &QueueId| {
+                    let quotas = self.quota(child, pair);
+                    quotas.subtree - quotas.guaranteed
+                };
+                let below: i64 = self.branches[queue].children.iter().map(lent).sum();
+                let at = self.branches[queue].base + pair;
+                let quotas = &mut self.quotas[at];
+                quotas.subtree = quotas.nominal.saturating_add(below).min(PLENTY);
+                quotas.guaranteed = quotas.lend.map_or(0, |lend| (quotas.subtree - lend).max(0));
+            }
+            for &queue in &order {
+                let above = self.branches[queue].parent;
+                let above = above.map(|parent| self.quota(parent, pair).potential);
+                let at = self.branches[queue].base + pair;
+                let quotas = &mut self.quotas[at];
+                quotas.potential = match above {
+                    None => quotas.subtree,
+                    Some(above) => {
+                        let most = quotas
+                            .borrow
+                            .map_or(i64::MAX, |borrow| quotas.subtree.saturating_add(borrow));
+                        quotas.guaranteed.saturating_add(above).min(most)
+                    }
+                };
+                quotas.potential = quotas.potential.min(quotas.cap.unwrap_or(i64::MAX));
+            }
+        }
+    }
+}
+
+/// Groups of a list of quotas: resources that have a flavor in common share a group.
+fn groups(quotas: &[Quota], known: impl Fn(&Quota) -> Option<FlavorId>) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for quota in quotas {
+        let Some(flavor) = known(quota) else {
+            continue;
+        };
+        let touches = |group: &Group| {
+            group.flavors.contains(&flavor) || group.resources.contains(&quota.resource)
+        };
+        let (mut mine, others): (Vec<Group>, Vec<Group>) = groups.into_iter().partition(touches);
+        groups = others;
+        let mut group = mine.drain(..).reduce(|mut first, other| {
+            first.flavors.extend(other.flavors);
+            first.resources.extend(other.resources);
+            first
+        });
+        let group = group.get_or_insert_with(|| Group {
+            resources: Vec::new(),
+            flavors: Vec::new(),
+        });
+        if !group.flavors.contains(&flavor) {
+            group.flavors.push(flavor);
+        }
+        if !group.resources.contains(&quota.resource) {
+            group.resources.push(quota.resource.clone());
+        }
+        groups.push(group.clone());
+    }
+    for group in &mut groups {
+        group.resources.sort();
+    }
+    groups.sort_by(|a, b| a.resources.cmp(&b.resources));
+    groups
+}

@@ -1,0 +1,216 @@
+//! Conditions of nodes: nodes of one shape with as much left are in one condition, and cost the same. So a decision looks
+//! at conditions, of which a fleet has a few hundred, and not at nodes.
+
+use rustc_hash::FxHashMap;
+
+use crate::engine::model::WHOLE;
+use crate::engine::packing::{self, Idle, Policy};
+use crate::engine::plant::{Make, Plant, ResourceId, Want};
+
+/// Bytes to a MiB.
+const MIB: i64 = 1 << 20;
+
+/// Most pods of one kind that are counted on a node.
+const MOST_PODS: i64 = 1_000_000;
+
+/// What is left of a node, whichever of its units that is on.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Condition {
+    /// Shape.
+    pub(super) make: usize,
+    /// CPU.
+    pub(super) cpu: i64,
+    /// Memory.
+    pub(super) memory: i64,
+    /// What is left of each sound unit, by resource, then rising. Never below nothing.
+    left: Vec<(ResourceId, bool, i32)>,
+}
+
+/// How a pod would do on a node in some condition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::engine) struct Look {
+    /// How many such pods fit.
+    pub(in crate::engine) room: u32,
+    /// What one costs, less being better; then what it leaves of what it asks for.
+    pub(in crate::engine) cost: (i64, i64),
+    /// What is left now of the device that a shared pod takes.
+    pub(in crate::engine) left: i32,
+}
+
+/// What is worked out once and holds for good: conditions by content, and how pods do in them.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Memo {
+    conditions: Vec<Condition>,
+    known: FxHashMap<Condition, u32>,
+    looks: FxHashMap<(u32, u32), Look>,
+    /// Per condition: resources of which something is left, and how many whole units of each.
+    pub(super) holds: Vec<Vec<(ResourceId, usize)>>,
+}
+
+impl Memo {
+    /// The condition of a node of this shape with this left of its units.
+    pub(super) fn condition(
+        &mut self,
+        make: usize,
+        shape: &Make,
+        cpu: i64,
+        memory: i64,
+        left: &[i32],
+    ) -> u32 {
+        let sound = shape.units.iter().zip(left).filter(|(unit, _)| unit.sound);
+        let mut left: Vec<(ResourceId, bool, i32)> = sound
+            .map(|(unit, left)| (unit.resource, unit.slice.is_some(), (*left).max(0)))
+            .collect();
+        left.sort_unstable();
+        let condition = Condition {
+            make,
+            cpu,
+            memory,
+            left,
+        };
+        if let Some(&at) = self.known.get(&condition) {
+            return at;
+        }
+        let mut holds: Vec<(ResourceId, usize)> = Vec::new();
+        for &(resource, _, left) in &condition.left {
+            if left == 0 {
+                continue;
+            }
+            let whole = usize::from(left == WHOLE);
+            match holds.last_mut() {
+                Some(last) if last.0 == resource => last.1 += whole,
+                _ => holds.push((resource, whole)),
+            }
+        }
+        let at = self.conditions.len() as u32;
+        self.holds.push(holds);
+        self.conditions.push(condition.clone());
+        self.known.insert(condition, at);
+        at
+    }
+
+    /// A condition by its number.
+    pub(super) fn get(&self, condition: u32) -> &Condition {
+        &self.conditions[condition as usize]
+    }
+
+    /// How many conditions are known.
+    pub(super) fn len(&self) -> usize {
+        self.conditions.len()
+    }
+
+    /// How a pod does in a condition.
+    pub(super) fn look(&mut self, plant: &Plant, want: usize, condition: u32) -> Look {
+        if let Some(look) = self.looks.get(&(want as u32, condition)) {
+            return *look;
+        }
+        let look = look(plant, &plant.wants[want], self.get(condition));
+        self.looks.insert((want as u32, condition), look);
+        look
+    }
+}
+
+/// How many pods fit by their devices alone: the most pods `k` for which the units can give `k` pods their parts, no two
+/// parts of one pod on one unit.
+fn room(left: &[(ResourceId, bool, i32)], want: (ResourceId, u32, i32)) -> i64 {
+    let (resource, count, milli) = want;
+    if count == 0 {
+        return MOST_PODS;
+    }
+    let parts = |&(of, sliced, left): &(ResourceId, bool, i32)| {
+        // A slice is given out whole, however little of it is asked for.
+        let parts = match (of == resource, sliced) {
+            (false, _) => 0,
+            (true, true) => i64::from(left == WHOLE),
+            (true, false) => i64::from(left / milli.max(1)),
+        };
+        (parts > 0).then_some(parts)
+    };
+    let parts: Vec<i64> = left.iter().filter_map(parts).collect();
+    let count = i64::from(count);
+    let enough =
+        |pods: i64| parts.iter().map(|part| (*part).min(pods)).sum::<i64>() >= pods * count;
+    let most: i64 = parts.iter().sum::<i64>() / count;
+    // Enough for some pods is enough for fewer.
+    let (mut least, mut most) = (0, most);
+    while least < most {
+        let middle = (least + most + 1) / 2;
+        if enough(middle) {
+            least = middle;
+        } else {
+            most = middle - 1;
+        }
+    }
+    least
+}
+
+fn look(plant: &Plant, want: &Want, condition: &Condition) -> Look {
+    let share = |have: i64, asked: i64| match asked {
+        ..=0 => MOST_PODS,
+        asked => (have / asked).max(0),
+    };
+    let mut fits = share(condition.cpu, want.ask.cpu_milli)
+        .min(share(condition.memory, want.ask.memory_bytes))
+        .min(MOST_PODS);
+    for &device in &want.devices {
+        fits = fits.min(room(&condition.left, device));
+    }
+    let room = u32::try_from(fits).unwrap_or(0);
+    if room == 0 {
+        return Look {
+            room,
+            cost: (i64::MAX, i64::MAX),
+            left: 0,
+        };
+    }
+    let (cost, left) = cost(plant, want, condition);
+    let asked = |resource: ResourceId| want.devices.iter().any(|device| device.0 == resource);
+    let over: i64 = condition
+        .left
+        .iter()
+        .filter(|(resource, _, _)| asked(*resource))
+        .map(|(_, _, left)| i64::from(*left))
+        .sum();
+    Look {
+        room,
+        cost: (cost, over),
+        left,
+    }
+}
+
+/// What the packing policy says of a pod on a node, and what is left of the device that a shared pod takes. Slices of
+/// devices play no part in it.
+fn cost(plant: &Plant, want: &Want, condition: &Condition) -> (i64, i32) {
+    let whole = |&(_, sliced, left): &(ResourceId, bool, i32)| (!sliced).then_some(left);
+    let left: Vec<i32> = condition.left.iter().filter_map(whole).collect();
+    let of_device = |resource: ResourceId| {
+        let mut units = condition.left.iter();
+        units.any(|&(of, sliced, _)| of == resource && !sliced)
+    };
+    let device = want.devices.iter().find(|device| of_device(device.0));
+    let ask = packing::Ask {
+        cpu: want.ask.cpu_milli,
+        memory: want.ask.memory_bytes / MIB,
+        gpus: device.map_or(0, |device| device.1),
+        milli: device.map_or(0, |device| device.2),
+        models: Vec::new(),
+    };
+    let policy = plant.snapshot.knobs.placement;
+    let kind = plant.makes[condition.make].kind;
+    let memory = condition.memory / MIB;
+    let idle = Idle::used(kind, condition.cpu, memory, left, &plant.demand);
+    if !ask.shares() {
+        return (packing::cost(policy, &plant.demand, &ask, &idle), WHOLE);
+    }
+    match policy {
+        Policy::Fgd | Policy::Stokehold => {
+            let (cost, device) = packing::sharing(policy, &plant.demand, &ask, &idle);
+            (cost, idle.left_of(device))
+        }
+        _ => {
+            let fitting = idle.left().iter().filter(|left| **left >= ask.milli);
+            let tightest = fitting.min().copied().unwrap_or(WHOLE);
+            (packing::cost(policy, &plant.demand, &ask, &idle), tightest)
+        }
+    }
+}

@@ -1,0 +1,538 @@
+//! The working copy: what is used of a [`Plant`] now. Everything that is done to it is journalled, so that a
+//! supposition is explored by [`State::mark`], doing, looking, and [`State::undo_to`]; that costs as much as what was done.
+
+mod condition;
+mod quota;
+mod room;
+mod tenure;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::base::Moment;
+
+use super::model::{Status, Workload};
+use super::plant::{FlavorId, NodeId, PairId, Plant, QueueId, Quotas, ResourceId, Tree, WorkId};
+
+pub(super) use condition::Look;
+use condition::Memo;
+use quota::Usage;
+
+pub use room::Room;
+pub use tenure::{Seat, SetTenure, Tenure};
+
+/// Where a workload stands in a state.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Standing {
+    /// Its status.
+    pub status: Status,
+    /// What it holds.
+    pub tenure: Option<Arc<Tenure>>,
+    /// Its priority.
+    pub priority: i32,
+    /// When it got what it holds.
+    pub since: Option<Moment>,
+}
+
+/// All that changes. Two of one plant can be exchanged ([`State::exchange`]).
+#[derive(Clone, Debug)]
+pub struct Occupancy {
+    rooms: Vec<Room>,
+    /// What is left of every unit of every node.
+    left: Vec<i32>,
+    /// Per condition: its nodes.
+    groups: Vec<BTreeSet<u32>>,
+    /// Conditions that some node is in.
+    live: BTreeSet<u32>,
+    /// Per resource and number of whole units left: conditions that some node is in.
+    buckets: Vec<Vec<BTreeSet<u32>>>,
+    tree: Arc<Tree>,
+    usage: Usage,
+    works: Vec<Standing>,
+}
+
+/// One thing that was done, as what takes it back.
+#[derive(Clone, Debug)]
+enum Undo {
+    /// A pod sat down (`1`) or got up (`-1`).
+    Seat {
+        seat: Seat,
+        want: usize,
+        sign: i64,
+    },
+    /// Usage and gross usage before, by place.
+    Usage(Vec<(usize, i64, i64)>),
+    Work(WorkId, Standing),
+    Open(NodeId, bool),
+    Tree(Arc<Tree>, Box<Usage>),
+    Node,
+}
+
+/// A point to go back to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Mark(usize);
+
+/// The working copy.
+#[derive(Clone, Debug)]
+pub struct State<'p> {
+    plant: &'p Plant,
+    now: Moment,
+    memo: Memo,
+    occupancy: Occupancy,
+    journal: Vec<Undo>,
+    pub(super) gates: super::fit::Gates,
+}
+
+impl<'p> State<'p> {
+    /// The fleet as the snapshot shows it: what runs holds what it holds, even where that is more than there is.
+    pub fn new(plant: &'p Plant) -> Self {
+        let mut memo = Memo::default();
+        let mut occupancy = Occupancy {
+            rooms: Vec::with_capacity(plant.sites.len()),
+            left: Vec::new(),
+            groups: Vec::new(),
+            live: BTreeSet::new(),
+            buckets: vec![Vec::new(); plant.resources.len()],
+            tree: plant.tree.clone(),
+            usage: Usage::new(&plant.tree),
+            works: plant
+                .snapshot
+                .workloads
+                .iter()
+                .map(|work| Standing {
+                    status: work.status,
+                    tenure: None,
+                    priority: work.priority,
+                    since: None,
+                })
+                .collect(),
+        };
+        for (node, site) in plant.sites.iter().enumerate() {
+            occupancy.add_room(plant, &mut memo, node, *site);
+        }
+        let mut state = Self {
+            plant,
+            now: plant.snapshot.at,
+            memo,
+            occupancy,
+            journal: Vec::new(),
+            gates: super::fit::Gates::default(),
+        };
+        for work in 0..plant.works.len() {
+            state.settle_in(work);
+        }
+        state.journal.clear();
+        state
+    }
+
+    /// What it is a state of.
+    pub fn plant(&self) -> &'p Plant {
+        self.plant
+    }
+
+    /// The moment that it is at: that of the snapshot, until it is moved.
+    pub fn now(&self) -> Moment {
+        self.now
+    }
+
+    /// Moves its moment. Not journalled.
+    pub fn set_now(&mut self, now: Moment) {
+        self.now = now;
+    }
+
+    /// The model of a workload.
+    pub fn workload(&self, work: WorkId) -> &'p Workload {
+        &self.plant.snapshot.workloads[work]
+    }
+
+    /// This point.
+    pub fn mark(&self) -> Mark {
+        Mark(self.journal.len())
+    }
+
+    /// Takes back all that was done since a point.
+    pub fn undo_to(&mut self, mark: Mark) {
+        while self.journal.len() > mark.0 {
+            let Some(undo) = self.journal.pop() else {
+                return;
+            };
+            self.take_back(undo);
+        }
+    }
+
+    /// Forgets how to go back: what was done so far stays.
+    pub fn commit(&mut self) {
+        self.journal.clear();
+    }
+
+    /// Forgets how to take back what was done since a point: it stays.
+    pub(super) fn forget_since(&mut self, mark: Mark) {
+        self.journal.truncate(mark.0);
+    }
+
+    /// Changes what is used for another of the same plant, and gives back the one so far. Marks from before hold
+    /// again once it is exchanged back; what is done in between is taken back, or stays for good, before that.
+    pub fn exchange(&mut self, other: &mut Occupancy) {
+        std::mem::swap(&mut self.occupancy, other);
+        self.occupancy.widen(self.memo.len());
+    }
+
+    /// A copy of what is used.
+    pub fn occupancy(&self) -> Occupancy {
+        self.occupancy.clone()
+    }
+
+    fn take_back(&mut self, undo: Undo) {
+        match undo {
+            Undo::Seat { seat, want, sign } => self.apply(&seat, want, -sign),
+            Undo::Usage(before) => {
+                for (at, counted, gross) in before {
+                    self.occupancy.usage.counted[at] = counted;
+                    self.occupancy.usage.gross[at] = gross;
+                }
+            }
+            Undo::Work(work, standing) => self.occupancy.works[work] = standing,
+            Undo::Open(node, open) => self.occupancy.rooms[node].open = open,
+            Undo::Tree(tree, usage) => {
+                self.occupancy.tree = tree;
+                self.occupancy.usage = *usage;
+            }
+            Undo::Node => self.occupancy.drop_room(),
+        }
+    }
+
+    // Workloads.
+
+    /// When a workload that holds something got it, where that is known.
+    pub fn since(&self, work: WorkId) -> Option<Moment> {
+        self.occupancy.works[work].since
+    }
+
+    /// Where a workload stands.
+    pub fn standing(&self, work: WorkId) -> &Standing {
+        &self.occupancy.works[work]
+    }
+
+    /// What a workload holds.
+    pub fn tenure(&self, work: WorkId) -> Option<&Arc<Tenure>> {
+        self.occupancy.works[work].tenure.as_ref()
+    }
+
+    /// Its priority, as it is supposed to be.
+    pub fn priority(&self, work: WorkId) -> i32 {
+        self.occupancy.works[work].priority
+    }
+
+    /// Workloads that hold quota or nodes, in order.
+    pub fn holders(&self) -> impl Iterator<Item = WorkId> + '_ {
+        let all = self.occupancy.works.iter().enumerate();
+        all.filter(|(_, standing)| standing.tenure.is_some())
+            .map(|(work, _)| work)
+    }
+
+    /// Workloads that want to start, in order.
+    pub fn waiting(&self) -> impl Iterator<Item = WorkId> + '_ {
+        let all = self.occupancy.works.iter().enumerate();
+        all.filter(|(_, standing)| standing.status == Status::Waiting && standing.tenure.is_none())
+            .map(|(work, _)| work)
+    }
+
+    fn set_standing(&mut self, work: WorkId, standing: Standing) {
+        let before = std::mem::replace(&mut self.occupancy.works[work], standing);
+        self.journal.push(Undo::Work(work, before));
+    }
+
+    /// Supposes another priority.
+    pub fn set_priority(&mut self, work: WorkId, priority: i32) {
+        let standing = Standing {
+            priority,
+            ..self.standing(work).clone()
+        };
+        self.set_standing(work, standing);
+    }
+
+    /// Supposes another status; what it holds stays with it.
+    pub fn set_status(&mut self, work: WorkId, status: Status) {
+        let standing = Standing {
+            status,
+            ..self.standing(work).clone()
+        };
+        self.set_standing(work, standing);
+    }
+
+    /// Gives a workload what a tenure says, which was found for this state. Nothing is checked.
+    pub fn admit(&mut self, work: WorkId, tenure: Arc<Tenure>) {
+        self.seat_all(work, &tenure);
+        self.hold(work, tenure);
+    }
+
+    /// Says that a workload holds what was taken for it already.
+    pub(super) fn hold(&mut self, work: WorkId, tenure: Arc<Tenure>) {
+        let standing = Standing {
+            status: Status::Running,
+            tenure: Some(tenure),
+            priority: self.priority(work),
+            since: Some(self.now),
+        };
+        self.set_standing(work, standing);
+    }
+
+    fn seat_all(&mut self, work: WorkId, tenure: &Tenure) {
+        for (set, held) in self.plant.works[work].sets.iter().zip(&tenure.sets) {
+            for seat in &held.seats {
+                self.sit(seat, set.want);
+            }
+        }
+        if let Some(queue) = tenure.queue {
+            for &(pair, amount) in &tenure.usage {
+                self.use_quota(queue, pair, amount);
+            }
+        }
+    }
+
+    /// Takes from a workload all that it holds; it waits again. Gives back what it held.
+    pub fn evict(&mut self, work: WorkId) -> Option<Arc<Tenure>> {
+        let tenure = self.occupancy.works[work].tenure.clone()?;
+        for (set, held) in self.plant.works[work].sets.iter().zip(&tenure.sets) {
+            for seat in &held.seats {
+                self.rise(seat, set.want);
+            }
+        }
+        if let Some(queue) = tenure.queue {
+            for &(pair, amount) in &tenure.usage {
+                self.use_quota(queue, pair, -amount);
+            }
+        }
+        let standing = Standing {
+            status: Status::Waiting,
+            tenure: None,
+            priority: self.priority(work),
+            since: None,
+        };
+        self.set_standing(work, standing);
+        Some(tenure)
+    }
+
+    /// Ends a workload: what it holds is free, and it wants nothing more.
+    pub fn finish(&mut self, work: WorkId) -> Option<Arc<Tenure>> {
+        let tenure = self.evict(work);
+        self.set_status(work, Status::Ending);
+        tenure
+    }
+
+    // Quota.
+
+    /// The tree of queues, with what is supposed of it.
+    pub fn tree(&self) -> &Tree {
+        &self.occupancy.tree
+    }
+
+    /// What a queue may still take of a flavor and resource; below nothing where more is in use than there is.
+    pub fn available(&self, queue: QueueId, pair: PairId) -> i64 {
+        self.occupancy
+            .usage
+            .available(&self.occupancy.tree, queue, pair)
+    }
+
+    /// What counts against a queue's own and what those below lend it.
+    pub fn used(&self, queue: QueueId, pair: PairId) -> i64 {
+        self.occupancy
+            .usage
+            .counted(&self.occupancy.tree, queue, pair)
+    }
+
+    /// All that a queue and those below it use.
+    pub fn gross(&self, queue: QueueId, pair: PairId) -> i64 {
+        self.occupancy
+            .usage
+            .gross(&self.occupancy.tree, queue, pair)
+    }
+
+    /// What a queue uses above its own.
+    pub fn borrowed(&self, queue: QueueId, pair: PairId) -> i64 {
+        self.occupancy
+            .usage
+            .borrowed(&self.occupancy.tree, queue, pair)
+    }
+
+    /// Takes (or, below nothing, gives back) quota of a queue. Nothing is checked.
+    pub fn use_quota(&mut self, queue: QueueId, pair: PairId, amount: i64) {
+        let Occupancy { tree, usage, .. } = &mut self.occupancy;
+        let before = tree
+            .path(queue)
+            .map(|up| tree.branches[up].base + pair)
+            .map(|at| (at, usage.counted[at], usage.gross[at]))
+            .collect();
+        self.journal.push(Undo::Usage(before));
+        if amount >= 0 {
+            usage.take(tree, queue, pair, amount);
+        } else {
+            usage.give(tree, queue, pair, -amount);
+        }
+    }
+
+    /// Supposes other quotas for a queue; what is in use stays.
+    pub fn set_quota(&mut self, queue: QueueId, pair: PairId, quotas: Quotas) {
+        let tree = Arc::new(self.occupancy.tree.with(queue, pair, quotas));
+        let before = std::mem::replace(&mut self.occupancy.tree, tree);
+        let usage = Usage::new(&self.occupancy.tree);
+        let usage = std::mem::replace(&mut self.occupancy.usage, usage);
+        self.journal.push(Undo::Tree(before, Box::new(usage)));
+        let Occupancy {
+            tree, usage, works, ..
+        } = &mut self.occupancy;
+        for tenure in works.iter().filter_map(|work| work.tenure.as_ref()) {
+            if let Some(queue) = tenure.queue {
+                for &(pair, amount) in &tenure.usage {
+                    usage.take(tree, queue, pair, amount);
+                }
+            }
+        }
+    }
+
+    // Nodes.
+
+    /// How many nodes there are, supposed ones included.
+    pub fn nodes(&self) -> usize {
+        self.occupancy.rooms.len()
+    }
+
+    /// A node.
+    pub fn room(&self, node: NodeId) -> &Room {
+        &self.occupancy.rooms[node]
+    }
+
+    /// What is left of each unit of a node, in the order of its make, in thousandths.
+    pub fn left(&self, node: NodeId) -> &[i32] {
+        let room = &self.occupancy.rooms[node];
+        let units = self.plant.makes[room.make].units.len();
+        &self.occupancy.left[room.begin..room.begin + units]
+    }
+
+    /// Opens or closes a node for new pods.
+    pub fn set_open(&mut self, node: NodeId, open: bool) {
+        let before = std::mem::replace(&mut self.occupancy.rooms[node].open, open);
+        self.journal.push(Undo::Open(node, before));
+    }
+
+    /// Supposes one more node, open and empty, like another: same shape, labels and place.
+    pub fn add_node(&mut self, like: NodeId) -> NodeId {
+        let origin = self.occupancy.rooms[like].origin;
+        let site = super::plant::Site {
+            open: true,
+            ..self.plant.sites[origin]
+        };
+        self.occupancy
+            .add_room(self.plant, &mut self.memo, origin, site);
+        self.journal.push(Undo::Node);
+        self.occupancy.rooms.len() - 1
+    }
+
+    /// A pod sits down. Nothing is checked.
+    pub fn sit(&mut self, seat: &Seat, want: usize) {
+        self.apply(seat, want, 1);
+        self.journal.push(Undo::Seat {
+            seat: seat.clone(),
+            want,
+            sign: 1,
+        });
+    }
+
+    /// A pod gets up.
+    pub fn rise(&mut self, seat: &Seat, want: usize) {
+        self.apply(seat, want, -1);
+        self.journal.push(Undo::Seat {
+            seat: seat.clone(),
+            want,
+            sign: -1,
+        });
+    }
+
+    fn apply(&mut self, seat: &Seat, want: usize, sign: i64) {
+        let ask = &self.plant.wants[want].ask;
+        self.occupancy.apply(
+            self.plant,
+            &mut self.memo,
+            seat,
+            (ask.cpu_milli * sign, ask.memory_bytes * sign),
+            sign,
+        );
+    }
+
+    /// How a pod would do on a node.
+    pub(super) fn look(&mut self, node: NodeId, want: usize) -> Look {
+        let condition = self.occupancy.rooms[node].condition;
+        self.memo.look(self.plant, want, condition)
+    }
+
+    /// Conditions with room for a pod in the zones of a gate, and how it would do there.
+    pub(super) fn candidates(&mut self, want: usize, gate: &[bool]) -> Vec<(u32, Look)> {
+        let devices = &self.plant.wants[want].devices;
+        let Occupancy { live, buckets, .. } = &self.occupancy;
+        let all: Vec<u32> = match devices.first() {
+            None => live.iter().copied().collect(),
+            Some(&(resource, count, milli)) => {
+                let whole = if milli == super::model::WHOLE {
+                    count as usize
+                } else {
+                    0
+                };
+                let buckets = buckets.get(resource).map_or(&[][..], Vec::as_slice);
+                let able = buckets.iter().skip(whole).flatten();
+                able.copied().collect()
+            }
+        };
+        let mut out = Vec::with_capacity(all.len());
+        for condition in all {
+            let zone = self.plant.makes[self.memo.get(condition).make].zone;
+            if !gate[zone] {
+                continue;
+            }
+            let look = self.memo.look(self.plant, want, condition);
+            if look.room > 0 {
+                out.push((condition, look));
+            }
+        }
+        out
+    }
+
+    /// Open nodes in a condition, in order.
+    pub(super) fn open_nodes(&self, condition: u32) -> impl Iterator<Item = NodeId> + '_ {
+        let nodes = self.occupancy.groups[condition as usize].iter();
+        nodes
+            .map(|node| *node as NodeId)
+            .filter(|node| self.occupancy.rooms[*node].open)
+    }
+
+    /// Whole units of a resource that nobody holds, on open nodes.
+    pub fn free_units(&self, resource: ResourceId) -> usize {
+        let Some(buckets) = self.occupancy.buckets.get(resource) else {
+            return 0;
+        };
+        let mut free = 0;
+        for (whole, conditions) in buckets.iter().enumerate() {
+            for condition in conditions {
+                let nodes = self.occupancy.groups[*condition as usize].iter();
+                let open = nodes.filter(|node| self.occupancy.rooms[**node as usize].open);
+                free += whole * open.count();
+            }
+        }
+        free
+    }
+
+    /// The flavors whose labels a node carries.
+    pub fn flavors_of(&self, node: NodeId) -> impl Iterator<Item = FlavorId> + '_ {
+        let origin = self.occupancy.rooms[node].origin;
+        let labels = &self.plant.snapshot.nodes[origin].labels;
+        let flavors = self.plant.snapshot.flavors.iter().enumerate();
+        flavors
+            .filter(move |(_, flavor)| {
+                let carried = |(key, value)| labels.get(key) == Some(value);
+                flavor.labels.iter().all(carried)
+            })
+            .map(|(flavor, _)| flavor)
+    }
+}

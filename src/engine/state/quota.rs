@@ -1,0 +1,98 @@
+//! Quota in use up the tree, as Kueue reckons it: what a queue uses beyond what it never lends counts above it too.
+
+use crate::engine::plant::{PairId, QueueId, Tree};
+
+/// Usage of all queues. `counted` is what counts against a queue's subtree; `gross` all that it and those below use.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Usage {
+    pub(super) counted: Vec<i64>,
+    pub(super) gross: Vec<i64>,
+}
+
+impl Usage {
+    pub(super) fn new(tree: &Tree) -> Self {
+        Self {
+            counted: vec![0; tree.quotas.len()],
+            gross: vec![0; tree.quotas.len()],
+        }
+    }
+
+    fn at(tree: &Tree, queue: QueueId, pair: PairId) -> usize {
+        tree.branches[queue].base + pair
+    }
+
+    /// What a queue uses.
+    pub(super) fn counted(&self, tree: &Tree, queue: QueueId, pair: PairId) -> i64 {
+        self.counted[Self::at(tree, queue, pair)]
+    }
+
+    /// What a queue and those below it use in all.
+    pub(super) fn gross(&self, tree: &Tree, queue: QueueId, pair: PairId) -> i64 {
+        self.gross[Self::at(tree, queue, pair)]
+    }
+
+    /// What a queue may still take, limits of borrowing and lending and hard caps considered; below nothing where more is
+    /// in use than there is.
+    pub(super) fn available(&self, tree: &Tree, queue: QueueId, pair: PairId) -> i64 {
+        let quota = self.by_quota(tree, queue, pair);
+        let caps = tree.path(queue).filter_map(|queue| {
+            let cap = tree.quota(queue, pair).cap?;
+            Some(cap - self.gross(tree, queue, pair))
+        });
+        caps.fold(quota, i64::min)
+    }
+
+    fn by_quota(&self, tree: &Tree, queue: QueueId, pair: PairId) -> i64 {
+        let quotas = tree.quota(queue, pair);
+        let used = self.counted(tree, queue, pair);
+        let Some(parent) = tree.branches[queue].parent else {
+            return quotas.subtree - used;
+        };
+        let mut above = self.by_quota(tree, parent, pair);
+        if let Some(borrow) = quotas.borrow {
+            let stored = quotas.subtree - quotas.guaranteed;
+            let taken = (used - quotas.guaranteed).max(0);
+            above = above.min((stored - taken).saturating_add(borrow));
+        }
+        (quotas.guaranteed - used).max(0) + above
+    }
+
+    /// What a queue uses above its own.
+    pub(super) fn borrowed(&self, tree: &Tree, queue: QueueId, pair: PairId) -> i64 {
+        (self.counted(tree, queue, pair) - tree.quota(queue, pair).subtree).max(0)
+    }
+
+    /// Takes an amount for a queue. Nothing is checked.
+    pub(super) fn take(&mut self, tree: &Tree, queue: QueueId, pair: PairId, amount: i64) {
+        for up in tree.path(queue) {
+            self.gross[Self::at(tree, up, pair)] += amount;
+        }
+        let (mut queue, mut amount) = (queue, amount);
+        loop {
+            let at = Self::at(tree, queue, pair);
+            let free = (tree.quotas[at].guaranteed - self.counted[at]).max(0);
+            self.counted[at] += amount;
+            match tree.branches[queue].parent {
+                Some(parent) if amount > free => (queue, amount) = (parent, amount - free),
+                _ => return,
+            }
+        }
+    }
+
+    /// Gives back an amount of a queue.
+    pub(super) fn give(&mut self, tree: &Tree, queue: QueueId, pair: PairId, amount: i64) {
+        for up in tree.path(queue) {
+            self.gross[Self::at(tree, up, pair)] -= amount;
+        }
+        let (mut queue, mut amount) = (queue, amount);
+        loop {
+            let at = Self::at(tree, queue, pair);
+            let stored = self.counted[at] - tree.quotas[at].guaranteed;
+            self.counted[at] -= amount;
+            match tree.branches[queue].parent {
+                Some(parent) if stored > 0 => (queue, amount) = (parent, amount.min(stored)),
+                _ => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! One request and its answer, whichever client sends it.
+
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{Method, Request};
+use http_body_util::{BodyExt, Limited};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+
+use crate::cluster::levers::{Right, path};
+use crate::engine::plan::Object;
+use crate::source::trouble::Trouble;
+use crate::source::wire::retry_after;
+
+use super::answer::Answer;
+use super::machine::Seen;
+
+/// The largest answer that is read, bytes.
+const LARGEST: usize = 64 << 20;
+
+/// Sends one request. Every end of it is an answer; one without a code is none.
+pub(super) async fn ask(
+    client: &Client,
+    method: Method,
+    path: &str,
+    content: &str,
+    body: &Value,
+) -> Answer {
+    let body = if body.is_null() {
+        Vec::new()
+    } else {
+        body.to_string().into_bytes()
+    };
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(ACCEPT, "application/json")
+        .header(CONTENT_TYPE, content)
+        .body(Body::from(body));
+    let request = match request {
+        Ok(request) => request,
+        Err(error) => return Answer::of(400, json!({"message": error.to_string()})),
+    };
+    match client.send(request).await {
+        Ok(response) => {
+            let code = response.status().as_u16();
+            let wait = retry_after(response.headers());
+            let body = Limited::new(response.into_body(), LARGEST).collect().await;
+            let body = body
+                .ok()
+                .and_then(|body| serde_json::from_slice(&body.to_bytes()).ok());
+            // The code came: it was carried out or refused, whatever became of the rest.
+            let mut answer = Answer::of(code, body.unwrap_or(Value::Null));
+            answer.retry_after = wait;
+            answer
+        }
+        Err(error) => Answer::none(Trouble::of_transport(&error).message),
+    }
+}
+
+/// Reads what stands at a path.
+pub(super) async fn get(client: &Client, path: &str) -> Answer {
+    ask(client, Method::GET, path, "application/json", &Value::Null).await
+}
+
+/// Reads one object.
+pub(super) async fn read(client: &Client, object: &Object) -> Seen {
+    let Some(path) = path(object, false) else {
+        return Seen::Not(unwritable(object));
+    };
+    let answer = get(client, &path).await;
+    match answer.code {
+        Some(200) if answer.body.is_object() => Seen::There(Box::new(answer.body)),
+        // It broke off, or is none of Kubernetes: ask again.
+        Some(200) => Seen::Not(Answer::none("the answer is not an object")),
+        Some(404) => Seen::Gone,
+        _ => Seen::Not(answer),
+    }
+}
+
+/// What is said of an object that no request can name.
+pub(super) fn unwritable(object: &Object) -> Answer {
+    let message = format!("{object}: its name or version cannot stand in a path");
+    Answer::of(400, json!({ "message": message }))
+}
+
+/// Asks whether we may do something: `None` when the server does not say.
+pub async fn may(client: &Client, right: &Right) -> Option<bool> {
+    let mut attributes = json!({
+        "verb": right.verb,
+        "group": right.group,
+        "resource": right.resource,
+    });
+    if !right.subresource.is_empty() {
+        attributes["subresource"] = right.subresource.into();
+    }
+    if !right.namespace.is_empty() {
+        attributes["namespace"] = right.namespace.as_str().into();
+    }
+    let body = json!({
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    });
+    let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let answer = ask(client, Method::POST, path, "application/json", &body).await;
+    answer.body.pointer("/status/allowed")?.as_bool()
+}
+
+/// Those of these rights that we lack, as far as the server says.
+pub async fn missing(client: &Client, rights: &[Right]) -> Vec<Right> {
+    let mut lacking = Vec::new();
+    for right in rights {
+        if may(client, right).await == Some(false) {
+            lacking.push(right.clone());
+        }
+    }
+    lacking
+}

@@ -1,0 +1,114 @@
+//! What can be checked before a plan is confirmed: rights by access reviews, and what the server says to a dry run.
+
+use std::collections::BTreeSet;
+
+use kube::Client;
+
+use crate::cluster::levers::{self, Mark};
+use crate::engine::plan::{Check, Outcome, Plan, When};
+
+use super::answer::Verdict;
+use super::ask::{may, read};
+use super::machine::Seen;
+use super::writer::Probe;
+
+/// At most so many steps are tried dry; a plan of thousands is not.
+const MOST: usize = 200;
+
+fn check(name: &str, outcome: Outcome, sentence: String) -> Check {
+    Check {
+        name: name.to_owned(),
+        outcome,
+        sentence,
+    }
+}
+
+/// The checks of a plan. Without a probe, which needs a grant, no dry run is asked for.
+pub async fn checks(plan: &Plan, reading: &Client, probe: Option<&Probe>) -> Vec<Check> {
+    vec![
+        rights(plan, reading).await,
+        dry_run(plan, reading, probe).await,
+    ]
+}
+
+async fn rights(plan: &Plan, reading: &Client) -> Check {
+    let wanted: BTreeSet<_> = plan.steps.iter().flat_map(levers::rights).collect();
+    let (mut lacking, mut unsaid) = (Vec::new(), false);
+    for right in &wanted {
+        match may(reading, right).await {
+            Some(true) => {}
+            Some(false) => lacking.push(right.to_string()),
+            None => unsaid = true,
+        }
+    }
+    if !lacking.is_empty() {
+        let sentence = format!(
+            "you may not {}; ask for the role in config/kubernetes/operator.yaml",
+            lacking.join(", nor ")
+        );
+        return check("rights", Outcome::Failed, sentence);
+    }
+    if unsaid {
+        let sentence = "the server does not say what you may do".to_owned();
+        return check("rights", Outcome::NotChecked, sentence);
+    }
+    check("rights", Outcome::Ok, String::new())
+}
+
+async fn dry_run(plan: &Plan, reading: &Client, probe: Option<&Probe>) -> Check {
+    const NAME: &str = "server dry run";
+    let Some(probe) = probe else {
+        let sentence = "read-only: a dry run needs the right to write".to_owned();
+        return check(NAME, Outcome::NotChecked, sentence);
+    };
+    let mut later = 0;
+    for (at, step) in plan.steps.iter().enumerate() {
+        let waits = step.waits.iter().any(|wait| wait.when == When::Before);
+        if at >= MOST || waits || !step.needs.is_empty() {
+            later += 1;
+            continue;
+        }
+        let number = u32::try_from(at + 1).unwrap_or(u32::MAX);
+        let failed = |words: &str| {
+            let sentence = format!("step {number}, {step}: {words}");
+            check(NAME, Outcome::Failed, sentence)
+        };
+        let object = match read(reading, &step.object).await {
+            Seen::There(object) => object,
+            Seen::Gone => return failed("it has gone"),
+            Seen::Not(answer) => return failed(&answer.words()),
+        };
+        let mark = Mark {
+            run: "dry-run",
+            step: number,
+        };
+        let call = match levers::call(step, &object, mark) {
+            Ok(call) => call,
+            Err(refusal) => return failed(&refusal.to_string()),
+        };
+        match probe.ask(&call).await.verdict(&call) {
+            Verdict::Accepted => {}
+            // A budget is waited for, a busy server asked again.
+            Verdict::Budget(..) | Verdict::Busy(..) => later += 1,
+            Verdict::Conflict(words)
+            | Verdict::Invalid(words)
+            | Verdict::Gone(words)
+            | Verdict::Refused(words) => return failed(&words),
+            Verdict::Unknown(words) => {
+                let sentence = format!("step {number}: {words}");
+                return check(NAME, Outcome::NotChecked, sentence);
+            }
+        }
+    }
+    match later {
+        0 => check(NAME, Outcome::Ok, String::new()),
+        later => check(
+            NAME,
+            Outcome::NotCheckableYet,
+            format!(
+                "{later} of {} steps depend on what comes before them",
+                plan.steps.len()
+            ),
+        ),
+    }
+}

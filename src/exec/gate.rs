@@ -1,0 +1,154 @@
+//! The write gate: the writing client may read, ask what it may do, and send what levers send. Nothing else passes.
+
+use std::task::{Context, Poll};
+
+use futures::future::BoxFuture;
+use http::header::UPGRADE;
+use http::{Method, Request};
+use tower::{BoxError, Layer, Service};
+
+use crate::cluster::levers::writes;
+use crate::source::gate::{Refused, is_read};
+
+/// Who am I: changes nothing.
+pub const WHO: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+
+/// True when a request of this method and path is one that the writing client may send.
+pub fn is_allowed(method: &Method, path: &str) -> bool {
+    if is_read(method, path, &[]) || *method == Method::POST && path == WHO {
+        return true;
+    }
+    let verb = match method.as_str() {
+        "PATCH" => "patch",
+        "POST" => "create",
+        _ => return false,
+    };
+    // What a GET of the same path may not be is no path to write to either: escapes, dots, empty segments.
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'/' | b'-' | b'_' | b'.' | b':');
+    if !path.starts_with('/') || !path.bytes().all(plain) {
+        return false;
+    }
+    let segments: Vec<&str> = path[1..].split('/').collect();
+    if segments.iter().any(|part| matches!(*part, "" | "." | "..")) {
+        return false;
+    }
+    let (group, rest) = match segments.as_slice() {
+        ["api", "v1", rest @ ..] => ("", rest),
+        ["apis", group, _version, rest @ ..] => (*group, rest),
+        _ => return false,
+    };
+    let rest = match rest {
+        ["namespaces", _namespace, rest @ ..] if !rest.is_empty() => rest,
+        rest => rest,
+    };
+    match (verb, rest) {
+        ("patch", [plural, _name]) => writes(group, plural, "", verb),
+        ("create", [plural]) => writes(group, plural, "", verb),
+        ("create", [plural, _name, subresource]) => writes(group, plural, subresource, verb),
+        _ => false,
+    }
+}
+
+/// The layer that holds it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WriteGate;
+
+impl<S> Layer<S> for WriteGate {
+    type Service = Gated<S>;
+    fn layer(&self, inner: S) -> Gated<S> {
+        Gated { inner }
+    }
+}
+
+/// A service behind the gate.
+#[derive(Clone, Debug)]
+pub struct Gated<S> {
+    inner: S,
+}
+
+impl<S, B> Service<Request<B>> for Gated<S>
+where
+    S: Service<Request<B>>,
+    S::Error: Into<BoxError>,
+    S::Future: Send + 'static,
+    S::Response: 'static,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<S::Response, BoxError>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let (method, path) = (request.method(), request.uri().path());
+        if request.headers().contains_key(UPGRADE) || !is_allowed(method, path) {
+            let refused = Refused {
+                method: method.clone(),
+                path: path.to_owned(),
+            };
+            return Box::pin(async move { Err(refused.into()) });
+        }
+        let asked = self.inner.call(request);
+        Box::pin(async move { asked.await.map_err(Into::into) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allowed(method: &str, path: &str) -> bool {
+        is_allowed(&method.parse().expect("a method"), path)
+    }
+
+    #[test]
+    fn what_levers_send_passes() {
+        for (method, path) in [
+            ("PATCH", "/api/v1/nodes/a"),
+            ("POST", "/api/v1/namespaces/nlp/pods/p/eviction"),
+            ("POST", "/api/v1/namespaces/nlp/events"),
+            ("PATCH", "/apis/batch/v1/namespaces/nlp/jobs/j"),
+            ("PATCH", "/apis/kueue.x-k8s.io/v1beta2/clusterqueues/q"),
+            (
+                "POST",
+                "/apis/bus.volcano.sh/v1alpha1/namespaces/default/commands",
+            ),
+            ("GET", "/apis/batch/v1/namespaces/nlp/jobs/j"),
+            ("POST", WHO),
+            (
+                "POST",
+                "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+            ),
+        ] {
+            assert!(allowed(method, path), "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn everything_else_is_refused() {
+        for (method, path) in [
+            ("DELETE", "/api/v1/namespaces/nlp/pods/p"),
+            ("DELETE", "/apis/batch/v1/namespaces/nlp/jobs/j"),
+            ("PUT", "/api/v1/nodes/a"),
+            ("PATCH", "/api/v1/nodes/a/status"),
+            ("PATCH", "/api/v1/nodes"),
+            ("PATCH", "/api/v1/namespaces/nlp/secrets/s"),
+            ("PATCH", "/apis/batch/v1/namespaces/nlp/jobs/j/status"),
+            ("PATCH", "/apis/apps/v1/namespaces/nlp/daemonsets/d"),
+            ("POST", "/api/v1/namespaces/nlp/pods"),
+            ("POST", "/api/v1/namespaces/nlp/pods/p/exec"),
+            ("POST", "/api/v1/namespaces/nlp/pods/p/binding"),
+            ("POST", "/api/v1/namespaces"),
+            ("PATCH", "/api/v1/namespaces/nlp"),
+            ("PATCH", "/apis/batch/v1/namespaces/nlp/jobs/j%2f..%2fx"),
+            ("PATCH", "/apis/batch/v1/namespaces/nlp/jobs/../j"),
+            ("PATCH", "/apis/rbac.authorization.k8s.io/v1/clusterroles/r"),
+            ("GET", "/api/v1/namespaces/nlp/pods/p/exec"),
+            ("POST", "/apis/apps/v1/namespaces/nlp/deployments"),
+        ] {
+            assert!(!allowed(method, path), "{method} {path}");
+        }
+    }
+}

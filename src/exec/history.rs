@@ -1,0 +1,270 @@
+//! Runs as the journal tells them: what was done, what was not, how to go on with one, and how to take one back.
+
+use serde_json::{Map, Value};
+
+use crate::base::Moment;
+use crate::cluster::levers::{Inverse, inverse};
+use crate::engine::plan::{Effect, Intent, Plan, Refusal, RefusalCode, Undo};
+
+use super::journal::Pages;
+use super::machine::{End, Item, Over, Stand};
+use super::record::{Cluster, Record, Who};
+
+/// One run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Run {
+    /// Its name.
+    pub name: String,
+    /// When it began.
+    pub begun: Moment,
+    /// Its last line's moment.
+    pub last: Moment,
+    /// Where.
+    pub cluster: Cluster,
+    /// Who.
+    pub who: Who,
+    /// Why.
+    pub reason: String,
+    /// What was confirmed.
+    pub plan: Plan,
+    /// Each step, in order.
+    pub steps: Vec<Trace>,
+    /// How it ended; `None` while it runs, or when its process was ended.
+    pub end: Option<End>,
+}
+
+/// What became of one step.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Trace {
+    /// How often it was sent.
+    pub attempts: u32,
+    /// The last call was accepted (`Some(true)`), refused, or nobody knows (`None`).
+    pub accepted: Option<bool>,
+    /// The fields that it wrote as they were before the first call, by path.
+    pub before: Option<Map<String, Value>>,
+    /// How it is over.
+    pub over: Option<Over>,
+    /// What was said last.
+    pub words: String,
+}
+
+impl Trace {
+    /// Whether it has changed the cluster, as far as is known.
+    pub fn has_written(&self) -> bool {
+        self.accepted == Some(true)
+    }
+
+    /// Sent, and nobody knows whether it was carried out.
+    pub fn is_unresolved(&self) -> bool {
+        self.attempts > 0 && self.accepted.is_none() && self.over.is_none()
+    }
+}
+
+/// The runs of a journal, oldest first.
+pub fn runs(pages: &Pages) -> Vec<Run> {
+    let mut all: Vec<Run> = Vec::new();
+    for line in &pages.lines {
+        if let Record::Begin {
+            cluster,
+            who,
+            reason,
+            plan,
+        } = &line.record
+        {
+            all.push(Run {
+                name: line.run.clone(),
+                begun: line.at,
+                last: line.at,
+                cluster: cluster.clone(),
+                who: who.clone(),
+                reason: reason.clone(),
+                steps: vec![Trace::default(); plan.steps.len()],
+                plan: (**plan).clone(),
+                end: None,
+            });
+            continue;
+        }
+        // Most lines belong to the latest runs.
+        let Some(run) = all.iter_mut().rev().find(|run| run.name == line.run) else {
+            continue;
+        };
+        run.last = line.at;
+        run.learn(&line.record);
+    }
+    all
+}
+
+impl Run {
+    fn trace(&mut self, step: u32) -> Option<&mut Trace> {
+        self.steps.get_mut((step as usize).checked_sub(1)?)
+    }
+
+    fn learn(&mut self, record: &Record) {
+        match record {
+            Record::Begin { .. } => {}
+            Record::TakenUp { .. } => self.end = None,
+            Record::Intent {
+                step,
+                attempt,
+                before,
+                ..
+            } => {
+                if let Some(trace) = self.trace(*step) {
+                    trace.attempts = *attempt;
+                    trace.accepted = None;
+                    trace.before.get_or_insert_with(|| before.clone());
+                }
+            }
+            Record::Answer {
+                step,
+                accepted,
+                words,
+                ..
+            } => {
+                if let Some(trace) = self.trace(*step) {
+                    trace.accepted = *accepted;
+                    trace.words.clone_from(words);
+                }
+            }
+            Record::Resolved { step, done } => {
+                if let Some(trace) = self.trace(*step) {
+                    trace.accepted = Some(*done);
+                }
+            }
+            Record::Waits { step, words } => {
+                if let Some(trace) = self.trace(*step) {
+                    trace.words.clone_from(words);
+                }
+            }
+            Record::Over { step, how, words } => {
+                if let Some(trace) = self.trace(*step) {
+                    trace.over = Some(*how);
+                    trace.words.clone_from(words);
+                }
+            }
+            Record::End { end } => self.end = Some(end.clone()),
+        }
+    }
+
+    /// Whether there is something left to carry out.
+    ///
+    /// # Errors
+    /// It is over, or it failed: then its plan is to be made anew, since the cluster is not what it was.
+    pub fn can_go_on(&self) -> Result<(), String> {
+        match &self.end {
+            None | Some(End::Stopped) => Ok(()),
+            Some(End::Done) => Err(format!(
+                "{} is done: nothing is left to carry out",
+                self.name
+            )),
+            Some(End::Failed { step, words }) => Err(format!(
+                "{} failed at step {step} ({words}); make the plan anew, or take back what was done with `plan undo {}`",
+                self.name, self.name
+            )),
+        }
+    }
+
+    /// The steps as a machine takes them up again.
+    pub(super) fn items(&self) -> Vec<Item> {
+        self.steps
+            .iter()
+            .map(|trace| {
+                let mut item = Item::default();
+                item.attempts = trace.attempts;
+                item.unresolved = trace.is_unresolved();
+                item.stand = match (trace.over, trace.accepted) {
+                    (Some(how), _) => Stand::Over(how),
+                    (None, Some(true)) => Stand::Settling(self.last),
+                    _ => Stand::Todo,
+                };
+                item
+            })
+            .collect()
+    }
+
+    /// The plan that takes back what it did, the last step first.
+    ///
+    /// # Errors
+    /// It has changed nothing, or nothing that can be taken back.
+    pub fn undo(&self, now: Moment) -> Result<Plan, Refusal> {
+        let title = format!("undo {}", self.plan.title);
+        let mut plan = Plan::new(
+            title,
+            Intent::Undo {
+                run: self.name.clone(),
+            },
+            now,
+        );
+        let mut never = Vec::new();
+        for (number, (trace, step)) in self.steps.iter().zip(&self.plan.steps).enumerate().rev() {
+            let before = match &trace.before {
+                Some(before) if trace.has_written() || trace.is_unresolved() => restored(before),
+                _ => continue,
+            };
+            if trace.is_unresolved() {
+                plan.warnings.push(format!(
+                    "step {} was sent and never answered: it is looked into first",
+                    number + 1
+                ));
+            }
+            match inverse(step, &before) {
+                Inverse::Step(mut back) => {
+                    back.reason = format!("takes back step {} of {}", number + 1, self.name);
+                    // The order of undoing is the order of doing backwards.
+                    back.needs = match u32::try_from(plan.steps.len()) {
+                        Ok(count) if count > 0 => vec![count],
+                        _ => Vec::new(),
+                    };
+                    plan.reads.extend(back.guards.iter().cloned());
+                    plan.steps.push(*back);
+                }
+                Inverse::Nothing => {}
+                Inverse::Never(why) => never.push(why),
+            }
+        }
+        if plan.steps.is_empty() {
+            let sentence = if never.is_empty() {
+                format!(
+                    "{} has changed nothing: there is nothing to take back",
+                    self.name
+                )
+            } else {
+                format!("{} cannot be taken back: {}", self.name, never.join("; "))
+            };
+            return Err(Refusal::new(RefusalCode::AlreadySo, sentence));
+        }
+        plan.reasons
+            .push(format!("takes back what {} did", self.name));
+        plan.effect = Effect::Unknown {
+            why: "what is written back is known; what the scheduler makes of it is not computed"
+                .to_owned(),
+        };
+        plan.undo = Undo {
+            possible: true,
+            notes: Vec::new(),
+        };
+        plan.warnings.extend(never);
+        Ok(plan)
+    }
+}
+
+/// An object in which just these fields are as they were.
+fn restored(before: &Map<String, Value>) -> Value {
+    let mut object = Value::Object(Map::new());
+    for (path, value) in before {
+        if value.is_null() {
+            continue;
+        }
+        let mut at = &mut object;
+        for key in path.split('/').skip(1) {
+            let key = key.replace("~1", "/").replace("~0", "~");
+            if !at.is_object() {
+                *at = Value::Object(Map::new());
+            }
+            let Value::Object(map) = at else { break };
+            at = map.entry(key).or_insert(Value::Null);
+        }
+        *at = value.clone();
+    }
+    object
+}

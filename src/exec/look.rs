@@ -1,0 +1,488 @@
+//! Reads the objects that an action is about: what was named, what owns it, and what its queueing system made of it.
+//!
+//! Uses a reading client: a plan can be looked at without the right to write.
+
+use std::collections::BTreeMap;
+
+use kube::Client;
+use serde_json::Value;
+use tokio::sync::OnceCell;
+
+use crate::action::{Class, Found, Subject, Target};
+use crate::base::{Exit, Failure};
+use crate::cluster::levers::{entry, text};
+use crate::engine::plan::{Object, Refusal, RefusalCode};
+
+use super::answer::Answer;
+use super::ask::{get, read};
+use super::machine::Seen;
+
+/// Kinds that are jobs, in the order in which a name is looked for.
+const JOBS: &[(&str, &str, &str)] = &[
+    ("jobset.x-k8s.io", "jobsets", "JobSet"),
+    ("trainer.kubeflow.org", "trainjobs", "TrainJob"),
+    ("kubeflow.org", "pytorchjobs", "PyTorchJob"),
+    ("kubeflow.org", "mpijobs", "MPIJob"),
+    ("kubeflow.org", "tfjobs", "TFJob"),
+    ("kubeflow.org", "xgboostjobs", "XGBoostJob"),
+    ("kubeflow.org", "paddlejobs", "PaddleJob"),
+    ("kubeflow.org", "jaxjobs", "JAXJob"),
+    ("ray.io", "rayjobs", "RayJob"),
+    ("ray.io", "rayclusters", "RayCluster"),
+    ("ray.io", "rayservices", "RayService"),
+    ("batch.volcano.sh", "jobs", "Job"),
+    (
+        "leaderworkerset.x-k8s.io",
+        "leaderworkersets",
+        "LeaderWorkerSet",
+    ),
+    ("batch", "jobs", "Job"),
+    ("apps", "deployments", "Deployment"),
+    ("apps", "statefulsets", "StatefulSet"),
+    ("apps", "replicasets", "ReplicaSet"),
+    ("", "pods", "Pod"),
+];
+
+/// Kinds that are queues: group, plural, kind, namespaced.
+const QUEUES: &[(&str, &str, &str, bool)] = &[
+    ("kueue.x-k8s.io", "clusterqueues", "ClusterQueue", false),
+    ("kueue.x-k8s.io", "localqueues", "LocalQueue", true),
+    ("scheduling.volcano.sh", "queues", "Queue", false),
+    ("scheduling.run.ai", "queues", "Queue", false),
+];
+
+/// The longest chain of owners that is followed.
+const DEEPEST: usize = 8;
+
+/// Why something could not be looked at.
+#[derive(Debug)]
+pub enum Unseen {
+    /// There is no plan to be made of it.
+    Refused(Refusal),
+    /// The server did not say.
+    Failed(Failure),
+}
+
+impl From<Refusal> for Unseen {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// Looks at objects of one cluster.
+pub struct Looker {
+    client: Client,
+    /// The namespace of a name that comes without.
+    namespace: String,
+    /// Versions of each group, the preferred one first.
+    served: OnceCell<BTreeMap<String, Vec<String>>>,
+}
+
+/// A name as it was typed, taken apart.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Named<'a> {
+    kind: Option<String>,
+    namespace: Option<&'a str>,
+    name: &'a str,
+}
+
+impl<'a> Named<'a> {
+    /// `NAME`, `NAMESPACE/NAME`, `KIND/NAME`, `KIND/NAMESPACE/NAME`.
+    fn parse(text: &'a str) -> Option<Self> {
+        let is_kind = |word: &str| {
+            let word = word.to_ascii_lowercase();
+            let jobs = JOBS.iter().map(|(_, plural, kind)| (*plural, *kind));
+            let queues = QUEUES.iter().map(|(_, plural, kind, _)| (*plural, *kind));
+            let all: Vec<(&str, &str)> = jobs.chain(queues).collect();
+            matches!(&*word, "job" | "queue")
+                || all
+                    .iter()
+                    .any(|(plural, kind)| word == *plural || word == kind.to_ascii_lowercase())
+        };
+        let parts: Vec<&str> = text.split('/').collect();
+        if parts.iter().any(|part| part.is_empty()) {
+            return None;
+        }
+        match parts.as_slice() {
+            [name] => Some(Self {
+                kind: None,
+                namespace: None,
+                name,
+            }),
+            [kind, name] if is_kind(kind) => Some(Self {
+                kind: Some(kind.to_ascii_lowercase()),
+                namespace: None,
+                name,
+            }),
+            [namespace, name] => Some(Self {
+                kind: None,
+                namespace: Some(namespace),
+                name,
+            }),
+            [kind, namespace, name] if is_kind(kind) => Some(Self {
+                kind: Some(kind.to_ascii_lowercase()),
+                namespace: Some(namespace),
+                name,
+            }),
+            _ => None,
+        }
+    }
+
+    fn wants(&self, plural: &str, kind: &str) -> bool {
+        self.kind.as_ref().is_none_or(|wanted| {
+            wanted == plural
+                || *wanted == kind.to_ascii_lowercase()
+                || wanted == "queue" && plural.ends_with("queues")
+        })
+    }
+}
+
+fn failed(what: &str, answer: &Answer) -> Unseen {
+    let exit = match answer.code {
+        Some(401 | 403) => Exit::Refused,
+        Some(_) => Exit::Failed,
+        None => Exit::Unreachable,
+    };
+    Unseen::Failed(Failure::new(exit, format!("{what}: {}", answer.words())))
+}
+
+fn found(mut object: Object, now: Value) -> Found {
+    object = object.with_uid(text(&now, "/metadata/uid"));
+    Found { object, now }
+}
+
+impl Looker {
+    /// Looks through this client; `namespace` is that of names that come without.
+    pub fn new(client: Client, namespace: impl Into<String>) -> Self {
+        Self {
+            client,
+            namespace: namespace.into(),
+            served: OnceCell::new(),
+        }
+    }
+
+    async fn served(&self) -> Result<&BTreeMap<String, Vec<String>>, Unseen> {
+        self.served
+            .get_or_try_init(|| async {
+                let answer = get(&self.client, "/apis").await;
+                if answer.code != Some(200) {
+                    return Err(failed("asking what the cluster serves", &answer));
+                }
+                let mut served = BTreeMap::from([(String::new(), vec!["v1".to_owned()])]);
+                let groups = answer.body.get("groups").and_then(Value::as_array);
+                for group in groups.into_iter().flatten() {
+                    let mut versions = vec![text(group, "/preferredVersion/version").to_owned()];
+                    let all = group.get("versions").and_then(Value::as_array);
+                    for version in all.into_iter().flatten() {
+                        versions.push(text(version, "/version").to_owned());
+                    }
+                    versions.retain(|version| !version.is_empty());
+                    let mut unique = Vec::new();
+                    for version in versions {
+                        if !unique.contains(&version) {
+                            unique.push(version);
+                        }
+                    }
+                    served.insert(text(group, "/name").to_owned(), unique);
+                }
+                Ok(served)
+            })
+            .await
+    }
+
+    /// One object; `None` when there is none, or its kind is not served.
+    async fn find(
+        &self,
+        group: &str,
+        plural: &str,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Found>, Unseen> {
+        let versions = self.served().await?.get(group);
+        // Kinds of one group may differ in version.
+        for version in versions.into_iter().flatten() {
+            let object = Object::new(group, version, plural, kind, name).within(namespace);
+            match read(&self.client, &object).await {
+                Seen::There(now) => return Ok(Some(found(object, *now))),
+                Seen::Gone => {}
+                Seen::Not(answer) => return Err(failed(&format!("reading {object}"), &answer)),
+            }
+        }
+        Ok(None)
+    }
+
+    async fn list(&self, group: &str, plural: &str, namespace: &str) -> Result<Vec<Value>, Unseen> {
+        let Some(version) = self.served().await?.get(group).and_then(|all| all.first()) else {
+            return Ok(Vec::new());
+        };
+        let object = Object::new(group, version, plural, plural, "").within(namespace);
+        let Some(path) = crate::cluster::levers::path(&object, true) else {
+            return Ok(Vec::new());
+        };
+        let mut answer = get(&self.client, &path).await;
+        match answer.code {
+            Some(200) => match answer.body.get_mut("items").map(Value::take) {
+                Some(Value::Array(items)) => Ok(items),
+                _ => Ok(Vec::new()),
+            },
+            Some(404) => Ok(Vec::new()),
+            _ => Err(failed(&format!("listing {plural}"), &answer)),
+        }
+    }
+
+    /// The job or queue of this name.
+    ///
+    /// # Errors
+    /// There is none, the name fits several, or the server does not say.
+    pub async fn target(&self, typed: &str) -> Result<Target, Unseen> {
+        let named = Named::parse(typed).ok_or_else(|| malformed(typed))?;
+        let mut queues = Vec::new();
+        for (group, plural, kind, namespaced) in QUEUES {
+            // Without a namespace it is a queue of the whole cluster, or one of the current namespace.
+            let namespace = match (namespaced, named.namespace) {
+                (false, None) => "",
+                (true, namespace) => namespace.unwrap_or(&self.namespace),
+                (false, Some(_)) => continue,
+            };
+            if named.wants(plural, kind) {
+                queues.extend(
+                    self.find(group, plural, kind, namespace, named.name)
+                        .await?,
+                );
+            }
+        }
+        if named.kind.is_none() && named.namespace.is_none() {
+            // One name, one queue: its LocalQueue of the same name is meant only where it is named.
+            queues.sort_by_key(|queue| !queue.object.namespace.is_empty());
+            queues.truncate(1);
+        }
+        let jobs = self.jobs(&named).await?;
+        match (queues.len(), jobs.len()) {
+            (1, 0) => Ok(Target::Queue(Box::new(queues.remove(0)))),
+            (0, 1) => Ok(Target::Job(Box::new(self.subject(jobs).await?))),
+            (0, 0) => Err(self.nothing(&named, "job or queue").into()),
+            _ => Err(ambiguous(typed, queues.iter().chain(&jobs)).into()),
+        }
+    }
+
+    /// The job of this name.
+    ///
+    /// # Errors
+    /// There is none, the name fits several, or the server does not say.
+    pub async fn job(&self, typed: &str) -> Result<Subject, Unseen> {
+        let named = Named::parse(typed).ok_or_else(|| malformed(typed))?;
+        let jobs = self.jobs(&named).await?;
+        match jobs.len() {
+            0 => Err(self.nothing(&named, "job").into()),
+            1 => self.subject(jobs).await,
+            _ => Err(ambiguous(typed, jobs.iter()).into()),
+        }
+    }
+
+    async fn jobs(&self, named: &Named<'_>) -> Result<Vec<Found>, Unseen> {
+        let namespace = named.namespace.unwrap_or(&self.namespace);
+        let mut all: Vec<Found> = Vec::new();
+        for (group, plural, kind) in JOBS {
+            if named.wants(plural, kind) {
+                all.extend(
+                    self.find(group, plural, kind, namespace, named.name)
+                        .await?,
+                );
+            }
+        }
+        if all.len() > 1 {
+            // Objects of one name that own each other are one job.
+            let uids: Vec<String> = all
+                .iter()
+                .map(|one| text(&one.now, "/metadata/uid").to_owned())
+                .collect();
+            all.retain(|one| {
+                controller(&one.now)
+                    .is_none_or(|owner| !uids.iter().any(|uid| uid == text(owner, "/uid")))
+            });
+        }
+        Ok(all)
+    }
+
+    fn nothing(&self, named: &Named<'_>, what: &str) -> Refusal {
+        let namespace = named.namespace.unwrap_or(&self.namespace);
+        let sentence = format!("there is no {what} {namespace}/{}", named.name);
+        Refusal::new(RefusalCode::NotFound, sentence)
+            .instead("name it as NAMESPACE/NAME; `get jobs` and `get queues` list what there is")
+    }
+
+    /// A job with its owners and what its queueing system made of it.
+    async fn subject(&self, mut chain: Vec<Found>) -> Result<Subject, Unseen> {
+        while chain.len() < DEEPEST {
+            let Some(last) = chain.last() else { break };
+            let Some(owner) = controller(&last.now).cloned() else {
+                break;
+            };
+            let (kind, name) = (text(&owner, "/kind"), text(&owner, "/name"));
+            let group = text(&owner, "/apiVersion")
+                .rsplit_once('/')
+                .map_or("", |(group, _)| group);
+            let known = JOBS
+                .iter()
+                .find(|(known, _, of)| *known == group && *of == kind);
+            let above = match known {
+                Some((group, plural, kind)) => {
+                    let namespace = last.object.namespace.to_string();
+                    self.find(group, plural, kind, &namespace, name).await?
+                }
+                None => None,
+            };
+            let Some(above) =
+                above.filter(|above| text(&above.now, "/metadata/uid") == text(&owner, "/uid"))
+            else {
+                let sentence = format!(
+                    "{} belongs to {kind} {name}, which has no lever that is known",
+                    last.object
+                );
+                return Err(Refusal::new(RefusalCode::OwnedByAnother, sentence)
+                    .instead(format!("act on {kind} {name} by its own tool"))
+                    .into());
+            };
+            chain.push(above);
+        }
+        let uids: Vec<String> = chain
+            .iter()
+            .map(|one| text(&one.now, "/metadata/uid").to_owned())
+            .collect();
+        let top = chain.last().expect("a chain has an object").clone();
+        let namespace = top.object.namespace.to_string();
+        let owned = |now: &Value| {
+            owners(now).any(|owner| uids.iter().any(|uid| uid == text(owner, "/uid")))
+        };
+        let workload = self
+            .pick("kueue.x-k8s.io", "workloads", "Workload", &namespace, owned)
+            .await?;
+        let group_name = chain
+            .iter()
+            .find_map(|one| entry(&one.now, "annotations", "scheduling.k8s.io/group-name"));
+        let pod_group = self
+            .pick(
+                "scheduling.volcano.sh",
+                "podgroups",
+                "PodGroup",
+                &namespace,
+                |now| {
+                    owned(now) || group_name.is_some_and(|name| text(now, "/metadata/name") == name)
+                },
+            )
+            .await?;
+        Ok(Subject {
+            chain,
+            workload,
+            pod_group,
+            classes: self.classes("scheduling.k8s.io", "priorityclasses").await,
+            workload_classes: self
+                .classes("kueue.x-k8s.io", "workloadpriorityclasses")
+                .await,
+        })
+    }
+
+    async fn pick(
+        &self,
+        group: &str,
+        plural: &str,
+        kind: &str,
+        namespace: &str,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Result<Option<Found>, Unseen> {
+        let Some(version) = self
+            .served()
+            .await?
+            .get(group)
+            .and_then(|all| all.first())
+            .cloned()
+        else {
+            return Ok(None);
+        };
+        let items = self.list(group, plural, namespace).await?;
+        let mut fitting: Vec<Value> = items.into_iter().filter(|now| wanted(now)).collect();
+        // Finished ones may linger: the newest counts.
+        fitting.sort_by_key(|now| text(now, "/metadata/creationTimestamp").to_owned());
+        Ok(fitting.pop().map(|now| {
+            let name = text(&now, "/metadata/name").to_owned();
+            found(
+                Object::new(group, &version, plural, kind, &name).within(namespace),
+                now,
+            )
+        }))
+    }
+
+    /// Classes of priorities; none where they cannot be listed, which only a priority given by class needs.
+    async fn classes(&self, group: &str, plural: &str) -> Vec<Class> {
+        let items = self.list(group, plural, "").await.unwrap_or_default();
+        items
+            .iter()
+            .map(|item| Class {
+                name: text(item, "/metadata/name").to_owned(),
+                value: item.get("value").and_then(Value::as_i64).unwrap_or(0),
+            })
+            .collect()
+    }
+}
+
+fn owners(now: &Value) -> impl Iterator<Item = &Value> {
+    now.pointer("/metadata/ownerReferences")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+}
+
+fn controller(now: &Value) -> Option<&Value> {
+    owners(now).find(|owner| owner.get("controller").and_then(Value::as_bool) == Some(true))
+}
+
+fn malformed(typed: &str) -> Refusal {
+    let sentence = format!("`{typed}` names nothing");
+    Refusal::new(RefusalCode::NotFound, sentence)
+        .instead("write NAME, NAMESPACE/NAME, KIND/NAME or KIND/NAMESPACE/NAME")
+}
+
+fn ambiguous<'a>(typed: &str, all: impl Iterator<Item = &'a Found>) -> Refusal {
+    let names: Vec<String> = all
+        .map(|one| {
+            let object = &one.object;
+            let kind = object.kind.to_ascii_lowercase();
+            if object.namespace.is_empty() {
+                format!("{kind}/{}", object.name)
+            } else {
+                format!("{kind}/{}/{}", object.namespace, object.name)
+            }
+        })
+        .collect();
+    let sentence = format!("`{typed}` may be {}", names.join(" or "));
+    Refusal::new(RefusalCode::Ambiguous, sentence).instead("name it with its kind")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_taken_apart() {
+        let parsed = |text: &str| {
+            Named::parse(text).map(|named| {
+                (
+                    named.kind.unwrap_or_default(),
+                    named.namespace.unwrap_or_default().to_owned(),
+                    named.name.to_owned(),
+                )
+            })
+        };
+        let of = |kind: &str, namespace: &str, name: &str| {
+            Some((kind.to_owned(), namespace.to_owned(), name.to_owned()))
+        };
+        assert_eq!(parsed("train"), of("", "", "train"));
+        assert_eq!(parsed("nlp/train"), of("", "nlp", "train"));
+        assert_eq!(parsed("ClusterQueue/nlp"), of("clusterqueue", "", "nlp"));
+        assert_eq!(parsed("jobset/nlp/train"), of("jobset", "nlp", "train"));
+        for bad in ["", "/", "a//b", "a/b/c", "a/b/c/d"] {
+            assert_eq!(parsed(bad), None, "{bad}");
+        }
+    }
+}

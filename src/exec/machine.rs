@@ -1,0 +1,532 @@
+//! A run as a pure state machine: told what was read and answered, it says what to read, write or wait for next.
+//!
+//! Knows no client, clock or file. It reads an object before it writes it, holds it to the step's guards, writes with
+//! those guards in the call, and never goes on past a step that failed. A step that waits (for a budget, a
+//! checkpoint, a pod to end) is set aside, and others that do not need it go on.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::base::{Moment, Name};
+use crate::cluster::levers::{self, Call, Mark, text};
+use crate::engine::plan::{Fact, Lever, Object, Plan, Step, Test, Until, When};
+
+use super::answer::{Answer, Verdict};
+pub use super::order::{End, Note, Order, Over, Seen, Stand};
+use super::waits::{Pending, pause, pending};
+
+/// How long a budget is waited for where the plan does not say.
+const BUDGET: Duration = Duration::from_secs(15 * 60);
+/// How long a server that does not answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(10 * 60);
+/// How often one step is tried again after others wrote in between.
+const TRIES: u32 = 10;
+
+#[derive(Clone, Debug)]
+pub(super) struct Item {
+    pub(super) stand: Stand,
+    /// How often it was sent.
+    pub(super) attempts: u32,
+    /// Sent, and nobody knows whether it was carried out.
+    pub(super) unresolved: bool,
+    /// Since when it waits, before its call or after it.
+    pub(super) since: Option<Moment>,
+    /// The object's version when the server found the call invalid, with its words.
+    invalid: Option<(String, String)>,
+    /// Refusals in a row, for the length of the pause.
+    refusals: u32,
+    /// What it waits for or why it failed.
+    pub(super) words: String,
+}
+
+impl Default for Item {
+    fn default() -> Self {
+        Self {
+            stand: Stand::Todo,
+            attempts: 0,
+            unresolved: false,
+            since: None,
+            invalid: None,
+            refusals: 0,
+            words: String::new(),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Doing {
+    Nothing,
+    /// Reading for a step: the objects still to read, its own last.
+    Reading(usize, Vec<Object>),
+    Writing(usize, Box<Call>, Map<String, Value>, String),
+}
+
+/// A run.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    run: String,
+    steps: Vec<Step>,
+    items: Vec<Item>,
+    doing: Doing,
+    stop: bool,
+    /// Since when the server does not answer.
+    lost: Option<Moment>,
+    /// The step that must be looked into before any other goes on: nobody knows whether it was carried out.
+    held: Option<usize>,
+    end: Option<End>,
+    notes: Vec<Note>,
+}
+
+impl Machine {
+    /// A run of this plan from its beginning. `versions` are those that the cluster serves, for groups whose version
+    /// the plan leaves open.
+    pub fn new(run: impl Into<String>, plan: &Plan, versions: &BTreeMap<String, String>) -> Self {
+        let mut steps = plan.steps.clone();
+        let fill = |object: &mut Object| {
+            if object.place.version.is_empty()
+                && let Some(version) = versions.get(&*object.place.group)
+            {
+                object.place.version = Name::new(version);
+            }
+        };
+        for step in &mut steps {
+            fill(&mut step.object);
+            for guard in &mut step.guards {
+                fill(&mut guard.object);
+            }
+        }
+        Self {
+            run: run.into(),
+            items: vec![Item::default(); steps.len()],
+            steps,
+            doing: Doing::Nothing,
+            stop: false,
+            lost: None,
+            held: None,
+            end: None,
+            notes: Vec::new(),
+        }
+    }
+
+    /// The same with steps as an earlier process left them.
+    pub(super) fn with_items(mut self, items: Vec<Item>) -> Self {
+        debug_assert_eq!(items.len(), self.steps.len(), "one for each step");
+        self.held = items.iter().position(|item| item.unresolved);
+        self.items = items;
+        for at in 0..self.steps.len() {
+            if matches!(self.items[at].stand, Stand::Settling(_)) && !self.settles(at) {
+                // It was accepted, and its process ended before that could be written down.
+                self.over(at, Over::Done, String::new());
+            }
+        }
+        self
+    }
+
+    /// Stops after the current step.
+    pub fn stop(&mut self) {
+        self.stop = true;
+    }
+
+    /// Where each step stands, and what it waits for or why it failed.
+    pub fn stands(&self) -> impl Iterator<Item = (&Step, Stand, &str)> {
+        self.steps
+            .iter()
+            .zip(&self.items)
+            .map(|(step, item)| (step, item.stand, item.words.as_str()))
+    }
+
+    /// What is to be written down since the last call.
+    pub fn notes(&mut self) -> Vec<Note> {
+        std::mem::take(&mut self.notes)
+    }
+
+    /// What is to be done at `now`.
+    pub fn next(&mut self, now: Moment) -> Order {
+        if let Some(end) = &self.end {
+            return Order::End(end.clone());
+        }
+        match &self.doing {
+            Doing::Reading(_, queue) => {
+                if let Some(object) = queue.first() {
+                    return Order::Read(object.clone());
+                }
+            }
+            Doing::Writing(at, call, before, _) => {
+                return Order::Write {
+                    step: number(*at),
+                    attempt: self.items[*at].attempts,
+                    call: call.clone(),
+                    before: before.clone(),
+                };
+            }
+            Doing::Nothing => {}
+        }
+        if self.stop {
+            self.end = Some(End::Stopped);
+            return Order::End(End::Stopped);
+        }
+        let mut earliest: Option<Moment> = None;
+        let all = 0..self.steps.len();
+        for at in self.held.map_or(all, |held| held..held + 1) {
+            let until = match self.items[at].stand {
+                Stand::Over(_) => continue,
+                Stand::Settling(until) => until,
+                _ if !self.is_free(at) => continue,
+                Stand::Todo => now,
+                Stand::Waiting(until) => until,
+            };
+            if until <= now {
+                return self.begin(at);
+            }
+            earliest = Some(earliest.map_or(until, |first| first.min(until)));
+        }
+        match earliest {
+            Some(until) => Order::Sleep(until),
+            None => {
+                self.end = Some(End::Done);
+                Order::End(End::Done)
+            }
+        }
+    }
+
+    /// True once everything that a step needs is over.
+    fn is_free(&self, at: usize) -> bool {
+        self.steps[at].needs.iter().all(|need| {
+            let needed = (*need as usize).checked_sub(1);
+            needed
+                .and_then(|needed| self.items.get(needed))
+                .is_some_and(|item| matches!(item.stand, Stand::Over(_)))
+        })
+    }
+
+    fn begin(&mut self, at: usize) -> Order {
+        let step = &self.steps[at];
+        let mut queue: Vec<Object> = Vec::new();
+        if !matches!(self.items[at].stand, Stand::Settling(_)) {
+            for fact in &step.guards {
+                if !fact.object.is(&step.object) && !queue.iter().any(|q| q.is(&fact.object)) {
+                    queue.push(fact.object.clone());
+                }
+            }
+        }
+        queue.push(step.object.clone());
+        let first = queue[0].clone();
+        self.doing = Doing::Reading(at, queue);
+        Order::Read(first)
+    }
+
+    /// Tells what was read for the last [`Order::Read`].
+    pub fn read(&mut self, now: Moment, seen: Seen) {
+        let (at, mut queue) = match std::mem::replace(&mut self.doing, Doing::Nothing) {
+            Doing::Reading(at, queue) => (at, queue),
+            other => {
+                self.doing = other;
+                return;
+            }
+        };
+        if queue.is_empty() {
+            return;
+        }
+        let read = queue.remove(0);
+        let object = match seen {
+            Seen::There(object) => Some(object),
+            Seen::Gone => None,
+            Seen::Not(answer) => return self.unread(now, at, &answer),
+        };
+        self.lost = None;
+        self.held = None;
+        let object = object.as_deref();
+        if queue.is_empty() {
+            return match self.items[at].stand {
+                Stand::Settling(_) => self.settle(now, at, object),
+                _ => self.decide(now, at, object),
+            };
+        }
+        let facts = self.steps[at].guards.iter();
+        let broken = facts
+            .filter(|fact| fact.object.is(&read))
+            .find_map(|fact| levers::holds(fact, object).err());
+        match broken {
+            Some(words) => self.fail(at, changed(&words)),
+            None => self.doing = Doing::Reading(at, queue),
+        }
+    }
+
+    fn unread(&mut self, now: Moment, at: usize, answer: &Answer) {
+        let words = answer.words();
+        match answer.code {
+            Some(429 | 500..=599) | None => self.lose(now, at, words, answer.retry_after),
+            _ => self.fail(
+                at,
+                format!("{} cannot be read: {words}", self.steps[at].object),
+            ),
+        }
+    }
+
+    /// The server is not to be had: the step waits, and the run ends when that lasts too long.
+    fn lose(&mut self, now: Moment, at: usize, words: String, asked: Option<Duration>) {
+        let since = *self.lost.get_or_insert(now);
+        if now.since(since) > PATIENCE.into() {
+            let words = format!(
+                "the server does not answer for {}: {words}",
+                now.since(since)
+            );
+            return self.fail(at, words);
+        }
+        self.held = Some(at);
+        let item = &mut self.items[at];
+        let until = now.plus(pause(item.refusals, asked));
+        item.refusals += 1;
+        item.stand = match item.stand {
+            Stand::Settling(_) => Stand::Settling(until),
+            _ => Stand::Waiting(until),
+        };
+        self.waits(at, words);
+    }
+
+    fn waits(&mut self, at: usize, words: String) {
+        if self.items[at].words != words {
+            self.items[at].words.clone_from(&words);
+            self.notes.push(Note::Waits {
+                step: number(at),
+                words,
+            });
+        }
+    }
+
+    fn over(&mut self, at: usize, how: Over, words: String) {
+        let item = &mut self.items[at];
+        item.stand = Stand::Over(how);
+        item.words.clone_from(&words);
+        self.notes.push(Note::Over {
+            step: number(at),
+            how,
+            words,
+        });
+    }
+
+    fn fail(&mut self, at: usize, words: String) {
+        self.over(at, Over::Failed, words.clone());
+        self.end = Some(End::Failed {
+            step: number(at),
+            words,
+        });
+    }
+
+    fn settles(&self, at: usize) -> bool {
+        let waits = &self.steps[at].waits;
+        waits.iter().any(|wait| wait.when == When::After)
+    }
+
+    /// The call has been carried out: the step is over, or what comes after it is waited for.
+    fn sent(&mut self, now: Moment, at: usize) {
+        let settles = self.settles(at);
+        let item = &mut self.items[at];
+        item.unresolved = false;
+        item.refusals = 0;
+        if settles {
+            item.since = Some(now);
+            item.stand = Stand::Settling(now);
+            item.words.clear();
+        } else {
+            self.over(at, Over::Done, String::new());
+        }
+    }
+
+    /// Looks at a step's object before the call.
+    fn decide(&mut self, now: Moment, at: usize, object: Option<&Value>) {
+        let step = self.steps[at].clone();
+        let done = levers::is_done(&step, object);
+        if self.items[at].unresolved {
+            self.notes.push(Note::Resolved {
+                step: number(at),
+                done,
+            });
+            self.items[at].unresolved = false;
+            if done {
+                return self.sent(now, at);
+            }
+        }
+        let evicts = matches!(step.lever, Lever::Evict { .. });
+        let own = Fact {
+            object: step.object.clone(),
+            test: Test::Exists,
+        };
+        let facts = step
+            .guards
+            .iter()
+            .filter(|fact| fact.object.is(&step.object));
+        let broken = std::iter::once(&own)
+            .chain(facts)
+            .find_map(|fact| levers::holds(fact, object).err());
+        let there = object.filter(|_| broken.is_none());
+        let Some(object) = there else {
+            if evicts && done {
+                // Whoever ended it: the pod that was to go is going or has gone.
+                return self.already(now, at);
+            }
+            return self.fail(at, changed(&broken.unwrap_or_default()));
+        };
+        if done {
+            return self.already(now, at);
+        }
+        let version = text(object, "/metadata/resourceVersion");
+        if let Some((words, tried)) = self.items[at].invalid.take()
+            && tried == version
+        {
+            return self.fail(at, words);
+        }
+        match self.pending(now, at, When::Before, Some(object)) {
+            Pending::No => {}
+            Pending::Until(until, words) => {
+                self.items[at].stand = Stand::Waiting(until);
+                return self.waits(at, words);
+            }
+            Pending::Late(words) => return self.fail(at, words),
+        }
+        let mark = Mark {
+            run: &self.run,
+            step: number(at),
+        };
+        match levers::call(&step, object, mark) {
+            Ok(call) => {
+                let before = levers::fields(&step).into_iter().map(|path| {
+                    let value = object.pointer(&path).cloned().unwrap_or(Value::Null);
+                    (path, value)
+                });
+                self.items[at].attempts += 1;
+                self.doing =
+                    Doing::Writing(at, Box::new(call), before.collect(), version.to_owned());
+            }
+            Err(refusal) => self.fail(at, refusal.to_string()),
+        }
+    }
+
+    fn already(&mut self, now: Moment, at: usize) {
+        if self.settles(at) {
+            return self.sent(now, at);
+        }
+        self.over(at, Over::Already, "it was so already".to_owned());
+    }
+
+    /// Looks at a step's object after the call.
+    fn settle(&mut self, now: Moment, at: usize, object: Option<&Value>) {
+        match self.pending(now, at, When::After, object) {
+            Pending::No => self.over(at, Over::Done, String::new()),
+            Pending::Until(until, words) => {
+                self.items[at].stand = Stand::Settling(until);
+                self.waits(at, words);
+            }
+            Pending::Late(words) => self.fail(at, words),
+        }
+    }
+
+    /// What a step still waits for.
+    fn pending(&mut self, now: Moment, at: usize, when: When, object: Option<&Value>) -> Pending {
+        pending(
+            &self.steps[at],
+            &mut self.items[at].since,
+            now,
+            when,
+            object,
+        )
+    }
+
+    /// Tells what was answered to the last [`Order::Write`].
+    pub fn answered(&mut self, now: Moment, answer: &Answer) {
+        let (at, call, version) = match std::mem::replace(&mut self.doing, Doing::Nothing) {
+            Doing::Writing(at, call, _, version) => (at, call, version),
+            other => {
+                self.doing = other;
+                return;
+            }
+        };
+        let verdict = answer.verdict(&call);
+        if !matches!(verdict, Verdict::Unknown(_) | Verdict::Busy(..)) {
+            self.lost = None;
+        }
+        match verdict {
+            Verdict::Accepted => self.sent(now, at),
+            Verdict::Budget(words, asked) => self.refused_by_budget(now, at, words, asked),
+            Verdict::Busy(words, asked) => self.lose(now, at, words, asked),
+            Verdict::Unknown(words) => {
+                self.items[at].unresolved = true;
+                self.lose(now, at, words, None);
+            }
+            Verdict::Conflict(words) | Verdict::Invalid(words)
+                if self.items[at].attempts >= TRIES =>
+            {
+                self.fail(
+                    at,
+                    format!(
+                        "others write {} all the time: {words}",
+                        self.steps[at].object
+                    ),
+                );
+            }
+            Verdict::Conflict(words) => {
+                self.held = Some(at);
+                let item = &mut self.items[at];
+                item.stand = Stand::Waiting(now.plus(Duration::from_millis(100)));
+                self.waits(at, words);
+            }
+            Verdict::Invalid(words) => {
+                let item = &mut self.items[at];
+                item.invalid = Some((words, version));
+                item.stand = Stand::Todo;
+            }
+            // A pod that was to go has gone.
+            Verdict::Gone(_) if matches!(self.steps[at].lever, Lever::Evict { .. }) => {
+                self.over(at, Over::Already, "it had gone already".to_owned());
+            }
+            Verdict::Gone(words) | Verdict::Refused(words) => {
+                self.fail(at, format!("{}: {words}", self.steps[at].object));
+            }
+        }
+    }
+
+    fn refused_by_budget(
+        &mut self,
+        now: Moment,
+        at: usize,
+        words: String,
+        asked: Option<Duration>,
+    ) {
+        let wait = self.steps[at]
+            .waits
+            .iter()
+            .find(|wait| wait.until == Until::Budget);
+        let (most, go_on) = match wait {
+            Some(wait) => (wait.at_most_seconds.map(Duration::from_secs), wait.go_on),
+            None => (Some(BUDGET), false),
+        };
+        let item = &mut self.items[at];
+        let since = *item.since.get_or_insert(now);
+        let limit = most.map(|most| since.plus(most));
+        if limit.is_some_and(|limit| now >= limit) {
+            let words = format!(
+                "{}: its disruption budget has refused for {}: {words}",
+                self.steps[at].object,
+                now.since(since)
+            );
+            if go_on {
+                return self.over(at, Over::Left, words);
+            }
+            return self.fail(at, words);
+        }
+        let until = now.plus(pause(item.refusals, asked));
+        item.refusals += 1;
+        item.stand = Stand::Waiting(limit.map_or(until, |limit| until.min(limit)));
+        self.waits(at, words);
+    }
+}
+
+fn number(at: usize) -> u32 {
+    u32::try_from(at + 1).unwrap_or(u32::MAX)
+}
+
+fn changed(words: &str) -> String {
+    format!("the cluster has changed since the plan was made: {words}")
+}

@@ -1,0 +1,148 @@
+//! The lines of the journal: what was asked, by whom, why, each call and its answer.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::base::Moment;
+use crate::cluster::levers::Call;
+use crate::engine::plan::Plan;
+
+use super::machine::{End, Over};
+
+/// One line.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Line {
+    /// When, RFC 3339.
+    #[serde(with = "stamp")]
+    pub at: Moment,
+    /// Which run.
+    pub run: String,
+    /// What.
+    #[serde(flatten)]
+    pub record: Record,
+}
+
+/// What a line says.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "kebab-case")]
+pub enum Record {
+    /// A run begins.
+    Begin {
+        /// Where.
+        cluster: Cluster,
+        /// Who.
+        who: Who,
+        /// Why, in the operator's words; may be empty.
+        reason: String,
+        /// What was confirmed.
+        plan: Box<Plan>,
+    },
+    /// A run is taken up again after its process had ended.
+    TakenUp {
+        /// Who.
+        who: Who,
+    },
+    /// A call is about to be sent. On disk before it is.
+    Intent {
+        /// Number of the step, from 1.
+        step: u32,
+        /// How often the step has been sent, this time included.
+        attempt: u32,
+        /// What is sent.
+        call: Call,
+        /// The fields that it writes as they were, by path; null where there was none.
+        before: Map<String, Value>,
+    },
+    /// What was answered.
+    Answer {
+        /// Number of the step.
+        step: u32,
+        /// Which time.
+        attempt: u32,
+        /// Code of HTTP; null when no answer came.
+        code: Option<u16>,
+        /// Whether it counts as carried out; null when nobody knows.
+        accepted: Option<bool>,
+        /// What it said.
+        words: String,
+    },
+    /// An intent without an answer was looked into by reading the object.
+    Resolved {
+        /// Number of the step.
+        step: u32,
+        /// Whether it had been carried out.
+        done: bool,
+    },
+    /// A step waits.
+    Waits {
+        /// Number of the step.
+        step: u32,
+        /// For what.
+        words: String,
+    },
+    /// A step is over.
+    Over {
+        /// Number of the step.
+        step: u32,
+        /// How.
+        how: Over,
+        /// Why.
+        words: String,
+    },
+    /// The run is over.
+    End {
+        /// How.
+        end: End,
+    },
+}
+
+/// Where a run takes place.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Cluster {
+    /// Name of the kubeconfig context.
+    pub context: String,
+    /// The server's address; empty for the simulated one.
+    pub server: String,
+}
+
+/// Who acts.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Who {
+    /// As the cluster knows them; empty when it does not say.
+    pub user: String,
+    /// As this machine knows them.
+    pub local: String,
+}
+
+impl Who {
+    /// The name to show.
+    pub fn name(&self) -> &str {
+        if self.user.is_empty() {
+            &self.local
+        } else {
+            &self.user
+        }
+    }
+}
+
+/// Moments to the millisecond.
+mod stamp {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::base::Moment;
+
+    pub(super) fn serialize<S: Serializer>(at: &Moment, out: S) -> Result<S::Ok, S::Error> {
+        let whole = at.rfc3339();
+        let millis = at.millis().rem_euclid(1000);
+        out.collect_str(&format_args!(
+            "{}.{millis:03}Z",
+            whole.trim_end_matches('Z')
+        ))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Moment, D::Error> {
+        let text = String::deserialize(from)?;
+        Moment::parse(&text).ok_or_else(|| D::Error::custom(format!("`{text}` is not a time")))
+    }
+}

@@ -1,0 +1,380 @@
+//! Carries out an approved plan: drives the machine, sends, and writes everything down before and after.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::base::Moment;
+use crate::engine::plan::{Plan, Step};
+use crate::grant::{Approved, Confirmed, Consent, Grant};
+
+use super::answer::Verdict;
+use super::history::{Run, runs};
+use super::journal::{Journal, JournalFault, Pen};
+use super::machine::{End, Machine, Note, Order, Over, Stand};
+use super::record::{Record, Who};
+use super::writer::Writer;
+
+/// Where a run stands, for whoever looks on.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Progress {
+    /// The run.
+    pub run: String,
+    /// Each step: where it stands, and what it waits for or why it failed.
+    pub steps: Vec<(Stand, String)>,
+    /// How it ended; `None` while it runs.
+    pub end: Option<End>,
+}
+
+/// Why a run could not be carried out at all, or was broken off.
+#[derive(Debug)]
+pub enum Broken {
+    /// The journal cannot be written: nothing more is sent.
+    Journal(JournalFault),
+    /// It may not be taken up.
+    Refused(String),
+}
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Journal(fault) => fault.fmt(f),
+            Self::Refused(words) => f.write_str(words),
+        }
+    }
+}
+
+impl std::error::Error for Broken {}
+
+impl From<JournalFault> for Broken {
+    fn from(fault: JournalFault) -> Self {
+        Self::Journal(fault)
+    }
+}
+
+/// A name for a new run: when it began, and enough chance that two at once differ. Fit for a name in Kubernetes.
+pub fn name_of_run(now: Moment) -> String {
+    let digits: String = now.rfc3339().chars().filter(char::is_ascii_digit).collect();
+    let chance = RandomState::new().build_hasher().finish() & 0xff_ffff;
+    format!("{digits}-{chance:06x}")
+}
+
+/// What a run is carried out with.
+pub struct Hands<'a> {
+    /// What writes to the cluster.
+    pub writer: &'a Writer,
+    /// What is written down.
+    pub journal: &'a Journal,
+    /// Our name on this machine.
+    pub local: String,
+    /// This machine's clock, for the journal.
+    pub clock: &'a (dyn Fn() -> Moment + Send + Sync),
+    /// Where progress is told.
+    pub progress: watch::Sender<Option<Progress>>,
+    /// True once its operator wants it to stop after the current step.
+    pub stop: watch::Receiver<bool>,
+}
+
+impl Hands<'_> {
+    async fn who(&self) -> Who {
+        Who {
+            user: self.writer.user().await,
+            local: self.local.clone(),
+        }
+    }
+
+    async fn versions(&self, plan: &Plan) -> BTreeMap<String, String> {
+        let mut versions = BTreeMap::new();
+        let objects = plan.steps.iter().flat_map(|step| {
+            std::iter::once(&step.object).chain(step.guards.iter().map(|fact| &fact.object))
+        });
+        for object in objects.filter(|object| object.place.version.is_empty()) {
+            let group = object.place.group.as_str();
+            if !versions.contains_key(group)
+                && let Some(version) = self.writer.version_of(group).await
+            {
+                versions.insert(group.to_owned(), version);
+            }
+        }
+        versions
+    }
+
+    /// Carries out a plan; `run` is its name, from [`name_of_run`].
+    ///
+    /// # Errors
+    /// The journal cannot be written, or the plan is for another cluster.
+    pub async fn carry_out(mut self, approved: &Approved, run: &str) -> Result<End, Broken> {
+        let cluster = self.writer.cluster().clone();
+        if *cluster.context != **approved.context() {
+            return Err(Broken::Refused(format!(
+                "the plan was approved for {}, and this is {}",
+                approved.context(),
+                cluster.context
+            )));
+        }
+        let mut pen = self.journal.open(run, (self.clock)())?;
+        let who = self.who().await;
+        let plan = approved.plan();
+        let begin = Record::Begin {
+            cluster,
+            who: who.clone(),
+            reason: approved.reason().to_owned(),
+            plan: Box::new(plan.clone()),
+        };
+        pen.write((self.clock)(), begin)?;
+        let versions = self.versions(plan).await;
+        let machine = Machine::new(run, plan, &versions);
+        self.drive(machine, pen, plan, &who, approved.reason())
+            .await
+    }
+
+    /// Takes up a run whose process has ended, or that was stopped. Nothing is done twice: what was sent and never
+    /// answered is looked into first.
+    ///
+    /// # Errors
+    /// There is no such run on this cluster, it is over, another process carries it out, or the journal fails.
+    pub async fn take_up(mut self, grant: &Grant, run: &str) -> Result<End, Broken> {
+        let mut pen = self.journal.open(run, (self.clock)())?;
+        let past = find(self.journal, run)?;
+        let cluster = self.writer.cluster();
+        if past.cluster != *cluster {
+            return Err(Broken::Refused(format!(
+                "{run} is a run on {} ({}), and this is {} ({})",
+                past.cluster.context, past.cluster.server, cluster.context, cluster.server
+            )));
+        }
+        past.can_go_on().map_err(Broken::Refused)?;
+        let consent = Consent {
+            reason: past.reason.clone(),
+            confirmed: Confirmed::Outright,
+        };
+        let approved = grant
+            .approve(past.plan.clone(), consent)
+            .map_err(|error| Broken::Refused(error.to_string()))?;
+        let who = self.who().await;
+        pen.write((self.clock)(), Record::TakenUp { who: who.clone() })?;
+        let plan = approved.plan();
+        let versions = self.versions(plan).await;
+        let machine = Machine::new(run, plan, &versions).with_items(past.items());
+        self.drive(machine, pen, plan, &who, approved.reason())
+            .await
+    }
+
+    async fn drive(
+        &mut self,
+        mut machine: Machine,
+        mut pen: Pen,
+        plan: &Plan,
+        who: &Who,
+        reason: &str,
+    ) -> Result<End, Broken> {
+        loop {
+            if *self.stop.borrow() {
+                machine.stop();
+            }
+            self.tell_progress(&machine, &pen, None);
+            let order = machine.next(self.writer.now());
+            match order {
+                Order::Read(object) => {
+                    let seen = self.writer.read(&object).await;
+                    machine.read(self.writer.now(), seen);
+                }
+                Order::Write {
+                    step,
+                    attempt,
+                    call,
+                    before,
+                } => {
+                    let intent = Record::Intent {
+                        step,
+                        attempt,
+                        call: (*call).clone(),
+                        before,
+                    };
+                    pen.write((self.clock)(), intent)?;
+                    let answer = self.writer.send(&call).await;
+                    let accepted = match answer.verdict(&call) {
+                        Verdict::Accepted => Some(true),
+                        Verdict::Unknown(_) => None,
+                        _ => Some(false),
+                    };
+                    let record = Record::Answer {
+                        step,
+                        attempt,
+                        code: answer.code,
+                        accepted,
+                        words: if accepted == Some(true) {
+                            String::new()
+                        } else {
+                            answer.words()
+                        },
+                    };
+                    pen.write((self.clock)(), record)?;
+                    machine.answered(self.writer.now(), &answer);
+                }
+                Order::Sleep(until) => {
+                    let wait = Duration::from_millis(until.since(self.writer.now()).millis());
+                    let wait = wait.max(Duration::from_millis(10));
+                    tokio::select! {
+                        () = tokio::time::sleep(wait) => {}
+                        changed = self.stop.changed() => if changed.is_err() {
+                            // Nobody can stop it any more: it goes on to its end.
+                            tokio::time::sleep(wait).await;
+                        }
+                    }
+                }
+                Order::End(end) => {
+                    pen.write((self.clock)(), Record::End { end: end.clone() })?;
+                    self.tell_progress(&machine, &pen, Some(end.clone()));
+                    return Ok(end);
+                }
+            }
+            for note in machine.notes() {
+                let record = match note {
+                    Note::Resolved { step, done } => Record::Resolved { step, done },
+                    Note::Waits { step, words } => Record::Waits { step, words },
+                    Note::Over { step, how, words } => {
+                        let told = plan.steps.get((step as usize).wrapping_sub(1));
+                        if let Some(told) = told.filter(|_| how != Over::Already) {
+                            self.tell_cluster(pen.run(), step, told, how, &words, who, reason)
+                                .await;
+                        }
+                        Record::Over { step, how, words }
+                    }
+                };
+                pen.write((self.clock)(), record)?;
+            }
+        }
+    }
+
+    fn tell_progress(&self, machine: &Machine, pen: &Pen, end: Option<End>) {
+        let progress = Progress {
+            run: pen.run().to_owned(),
+            steps: machine
+                .stands()
+                .map(|(_, stand, words)| (stand, words.to_owned()))
+                .collect(),
+            end,
+        };
+        self.progress.send_replace(Some(progress));
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one event, all of whose words differ"
+    )]
+    async fn tell_cluster(
+        &self,
+        run: &str,
+        number: u32,
+        step: &Step,
+        how: Over,
+        words: &str,
+        who: &Who,
+        reason: &str,
+    ) {
+        let (namespace, event) = event(
+            run,
+            number,
+            step,
+            how,
+            words,
+            who,
+            reason,
+            self.writer.now(),
+        );
+        let answer = self.writer.tell(&namespace, &event).await;
+        if !answer.code.is_some_and(|code| code < 300) {
+            tracing::warn!(words = %answer.words(), "a Kubernetes Event could not be written");
+        }
+    }
+}
+
+/// The run of this name in the journal.
+///
+/// # Errors
+/// The journal cannot be read, or has no such run.
+pub fn find(journal: &Journal, run: &str) -> Result<Run, Broken> {
+    let pages = journal.read()?;
+    runs(&pages)
+        .into_iter()
+        .rev()
+        .find(|known| known.name == run)
+        .ok_or_else(|| {
+            Broken::Refused(format!(
+                "the journal {} has no run {run}; `plan --log` lists them",
+                journal.path().display()
+            ))
+        })
+}
+
+/// The Event on a step's object, and the namespace it stands in: that of the object, else `default`.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "one event, all of whose words differ"
+)]
+fn event(
+    run: &str,
+    number: u32,
+    step: &Step,
+    how: Over,
+    words: &str,
+    who: &Who,
+    reason: &str,
+    now: Moment,
+) -> (String, Value) {
+    let it = &step.object;
+    let namespace = if it.namespace.is_empty() {
+        "default"
+    } else {
+        it.namespace.as_str()
+    };
+    let said = match how {
+        Over::Failed => format!("could not {}: {words}", step.verb.word()),
+        Over::Left => format!("left undone: {}: {words}", step.verb.word()),
+        Over::Done | Over::Already => step.verb.word().to_owned(),
+    };
+    let why = if reason.is_empty() {
+        String::new()
+    } else {
+        format!(": {reason}")
+    };
+    let message: String = format!(
+        "{said} by {} through stokehold (run {run}){why}",
+        who.name()
+    )
+    .chars()
+    .take(1000)
+    .collect();
+    let version = if it.place.group.is_empty() {
+        it.place.version.to_string()
+    } else {
+        format!("{}/{}", it.place.group, it.place.version)
+    };
+    // The name of an object has 253 characters at most.
+    let name: String = it.name.chars().take(200).collect();
+    let stamp = now.rfc3339();
+    let event = json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": format!("{name}.{run}-{number}"), "namespace": namespace},
+        "involvedObject": {
+            "kind": it.kind, "namespace": it.namespace, "name": it.name, "uid": it.uid,
+            "apiVersion": version,
+        },
+        "reason": match how { Over::Failed | Over::Left => "StokeholdFailed", _ => "Stokehold" },
+        "message": message,
+        "type": match how { Over::Failed | Over::Left => "Warning", _ => "Normal" },
+        "count": 1,
+        "firstTimestamp": stamp,
+        "lastTimestamp": stamp,
+        "source": {"component": "stokehold"},
+        "reportingComponent": "stokehold.dev/console",
+        "reportingInstance": "stokehold",
+        "action": step.verb.word(),
+    });
+    (namespace.to_owned(), event)
+}

@@ -1,0 +1,200 @@
+//! Processes killed at any point, answers that are lost, and taking back what was done.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use crate::base::Moment;
+use crate::engine::plan::{Plan, Until, Wait, When};
+use crate::exec::answer::{Answer, Verdict};
+use crate::exec::history::{Run, Trace, runs};
+use crate::exec::journal::Pages;
+use crate::exec::machine::{End, Machine, Note, Order};
+use crate::exec::record::{Cluster, Line, Record, Who};
+
+use super::{World, evict, failed, go, plan, suspend};
+
+/// A journal in memory, written as `run` writes it.
+fn begin(plan: &Plan) -> Vec<Line> {
+    vec![line(Record::Begin {
+        cluster: Cluster {
+            context: "c".into(),
+            server: String::new(),
+        },
+        who: Who {
+            user: "ana".into(),
+            local: "ana".into(),
+        },
+        reason: "why".into(),
+        plan: Box::new(plan.clone()),
+    })]
+}
+
+fn line(record: Record) -> Line {
+    Line {
+        at: Moment::from_seconds(1),
+        run: "r".into(),
+        record,
+    }
+}
+
+fn past(lines: &[Line]) -> Run {
+    // Through JSON, as from disk.
+    let lines = lines
+        .iter()
+        .map(|line| {
+            let text = serde_json::to_string(line).expect("serialises");
+            serde_json::from_str(&text).expect("reads back")
+        })
+        .collect();
+    let pages = Pages {
+        lines,
+        unreadable: 0,
+    };
+    runs(&pages).pop().expect("a run")
+}
+
+/// Carries out a plan in processes that are killed after so many actions each; the last one is not.
+fn with_kills(plan: &Plan, world: &mut World, lives: &[u32], losses: &[bool]) -> (End, Vec<Line>) {
+    let mut lines = begin(plan);
+    let mut losses = losses.iter().copied().cycle();
+    for life in lives.iter().copied().chain([u32::MAX]) {
+        let past = past(&lines);
+        let mut machine = Machine::new("r", plan, &BTreeMap::new()).with_items(past.items());
+        let mut left = life;
+        let mut killed = false;
+        while !killed {
+            // Each point between two lines of `run::drive` may be the last.
+            killed = 'life: {
+                macro_rules! point {
+                    () => {
+                        if left == 0 {
+                            break 'life true;
+                        }
+                        left -= 1;
+                    };
+                }
+                point!();
+                match machine.next(world.now) {
+                    Order::Read(object) => {
+                        let seen = world.read(&object);
+                        machine.read(world.now, seen);
+                    }
+                    Order::Write {
+                        step,
+                        attempt,
+                        call,
+                        before,
+                    } => {
+                        lines.push(line(Record::Intent {
+                            step,
+                            attempt,
+                            call: (*call).clone(),
+                            before,
+                        }));
+                        point!();
+                        let lost = losses.next().unwrap_or(false);
+                        let answer = world.write(&call);
+                        point!();
+                        let answer = if lost { Answer::none("reset") } else { answer };
+                        let accepted = match answer.verdict(&call) {
+                            Verdict::Accepted => Some(true),
+                            Verdict::Unknown(_) => None,
+                            _ => Some(false),
+                        };
+                        lines.push(line(Record::Answer {
+                            step,
+                            attempt,
+                            code: answer.code,
+                            accepted,
+                            words: String::new(),
+                        }));
+                        point!();
+                        machine.answered(world.now, &answer);
+                    }
+                    Order::Sleep(until) => world.now = until,
+                    Order::End(end) => {
+                        lines.push(line(Record::End { end: end.clone() }));
+                        return (end, lines);
+                    }
+                }
+                for note in machine.notes() {
+                    point!();
+                    lines.push(line(match note {
+                        Note::Resolved { step, done } => Record::Resolved { step, done },
+                        Note::Waits { step, words } => Record::Waits { step, words },
+                        Note::Over { step, how, words } => Record::Over { step, how, words },
+                    }));
+                }
+                false
+            };
+        }
+    }
+    panic!("the last process is not killed")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn whatever_is_killed_or_lost_nothing_is_done_twice(
+        lives in prop::collection::vec(0_u32..25, 0..12),
+        losses in prop::collection::vec(any::<bool>(), 1..8),
+        blocked in prop::collection::vec(0_i64..400, 4),
+    ) {
+        let mut last = suspend("e");
+        last.needs = vec![1, 3];
+        let mut free = evict("a");
+        free.waits.push(Wait { when: When::Before, until: Until::Budget, at_most_seconds: None, go_on: false });
+        let plan = plan(vec![free, suspend("b"), evict("c"), evict("d"), last]);
+        let mut world = World::new(&plan);
+        for (name, seconds) in ["a", "c", "d"].iter().zip(&blocked) {
+            world.blocked.insert((*name).to_owned(), world.now.plus(Duration::from_secs(*seconds as u64)));
+        }
+        let (end, lines) = with_kills(&plan, &mut world, &lives, &losses);
+        prop_assert_eq!(end, End::Done);
+        let mut done = world.carried_out.clone();
+        done.sort();
+        prop_assert_eq!(done, ["a", "b", "c", "d", "e"], "each once");
+        let past = past(&lines);
+        prop_assert_eq!(&past.end, &Some(End::Done));
+        for trace in &past.steps {
+            prop_assert!(trace.over.is_some() && trace.has_written(), "the journal tells the truth: {:?}", trace);
+        }
+        prop_assert!(past.can_go_on().is_err(), "nothing is left");
+    }
+}
+
+#[test]
+fn undo_writes_back_what_was_written_and_says_what_does_not_come_back() {
+    let plan = plan(vec![suspend("a"), evict("b"), suspend("c")]);
+    let mut world = World::new(&plan);
+    let (_, lines) = with_kills(&plan, &mut world, &[], &[false]);
+    let past = past(&lines);
+    let undo = past
+        .undo(Moment::from_seconds(2000))
+        .expect("can be taken back");
+    let objects: Vec<&str> = undo.steps.iter().map(|step| &*step.object.name).collect();
+    assert_eq!(objects, ["c", "a"], "the last first");
+    assert_eq!(undo.steps[1].needs, [1]);
+    assert!(
+        undo.warnings.iter().any(|w| w.contains("evicted pod")),
+        "{:?}",
+        undo.warnings
+    );
+    undo.validate().expect("is well formed");
+    let (end, _) = go(&undo, &mut world);
+    assert_eq!(end, End::Done);
+    for name in ["a", "c"] {
+        assert_eq!(world.objects[name]["spec"]["suspend"], false);
+    }
+    // Somebody has resumed it since: undo does not write over them.
+    let (end, _) = go(&undo, &mut world);
+    assert_eq!(failed(&end).0, 1);
+    let nothing = Run {
+        steps: vec![Trace::default(); 3],
+        ..past
+    };
+    assert!(nothing.undo(Moment::from_seconds(0)).is_err());
+}

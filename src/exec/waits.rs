@@ -1,0 +1,109 @@
+//! What a step waits for: whether it has come, in which words it is told, and how long to pause.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::base::Moment;
+use crate::cluster::levers::{CHECKPOINT, entry, has_condition, is_value, text};
+use crate::engine::plan::{Step, Until, Wait, When};
+
+/// How often an object that is waited for is looked at.
+const POLL: Duration = Duration::from_secs(2);
+/// The first and the longest pause after a budget's refusal, and between tries at a busy or silent server.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(30));
+
+/// The pause after so many refusals; never shorter than the server asks.
+pub(super) fn pause(refusals: u32, asked: Option<Duration>) -> Duration {
+    let (first, longest) = PAUSES;
+    let own = (first * 2_u32.saturating_pow(refusals.min(8))).min(longest);
+    own.max(asked.unwrap_or_default())
+}
+
+/// Whether what is waited for has come. The object is `None` when that very object is not there.
+pub(super) fn is_over(until: &Until, now: Moment, object: Option<&Value>) -> bool {
+    match until {
+        Until::Budget => true,
+        Until::Time { at } => now >= *at,
+        Until::Gone => object.is_none(),
+        Until::Checkpoint { after } => object
+            .and_then(|object| entry(object, "annotations", CHECKPOINT))
+            .and_then(Moment::parse)
+            .is_some_and(|saved| saved > *after),
+        Until::Condition { name, status } => {
+            object.is_some_and(|object| has_condition(object, name, status))
+        }
+        Until::Is { path, value } => object.is_some_and(|object| is_value(object, path, value)),
+    }
+}
+
+/// What is waited for, in words.
+pub(super) fn wanted(wait: &Wait) -> String {
+    match &wait.until {
+        Until::Budget => "until its disruption budget allows it".to_owned(),
+        Until::Time { at } => format!("until {}", at.rfc3339()),
+        Until::Gone => "until it has ended".to_owned(),
+        Until::Checkpoint { .. } => "until its work is saved".to_owned(),
+        Until::Condition { name, status } => format!("until its condition {name} is {status}"),
+        Until::Is { path, value } => format!("until {path} is {value}"),
+    }
+}
+
+/// What is still waited for.
+pub(super) enum Pending {
+    /// Nothing.
+    No,
+    /// Something; when to look next, and in words.
+    Until(Moment, String),
+    /// It did not come in time.
+    Late(String),
+}
+
+/// What a step still waits for; `since` is when it began to.
+pub(super) fn pending(
+    step: &Step,
+    since: &mut Option<Moment>,
+    now: Moment,
+    when: When,
+    object: Option<&Value>,
+) -> Pending {
+    let uid = step.object.uid.as_ref();
+    let object =
+        object.filter(|object| uid.is_none_or(|uid| text(object, "/metadata/uid") == uid.as_str()));
+    let mut next: Option<(Moment, String)> = None;
+    for wait in step.waits.iter().filter(|wait| wait.when == when) {
+        if is_over(&wait.until, now, object) {
+            continue;
+        }
+        let since = *since.get_or_insert(now);
+        let limit = wait
+            .at_most_seconds
+            .map(|most| since.plus(Duration::from_secs(most)));
+        let words = wanted(wait);
+        if limit.is_some_and(|limit| now >= limit) {
+            if wait.go_on {
+                continue;
+            }
+            let waited = now.since(since);
+            return Pending::Late(format!("{}: waited {waited} in vain: {words}", step.object));
+        }
+        if object.is_none() && !matches!(wait.until, Until::Time { .. }) {
+            return Pending::Late(format!(
+                "{} has gone while it was waited: {words}",
+                step.object
+            ));
+        }
+        let look = match wait.until {
+            Until::Time { at } => at,
+            _ => now.plus(POLL),
+        };
+        let look = limit.map_or(look, |limit| look.min(limit));
+        if next.as_ref().is_none_or(|(until, _)| look < *until) {
+            next = Some((look, words));
+        }
+    }
+    match next {
+        Some((until, words)) => Pending::Until(until, words),
+        None => Pending::No,
+    }
+}

@@ -1,0 +1,196 @@
+//! The two sole writers: [`Writer`] sends the calls of approved plans, [`Probe`] asks the server what it would say to
+//! them. Neither can be had without a [`Grant`].
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tower::{BoxError, Layer, Service};
+
+use crate::base::Moment;
+use crate::cluster::levers::{Call, text};
+use crate::cluster::table::Group;
+use crate::engine::plan::Object;
+use crate::grant::Grant;
+use crate::source::counted::Counted;
+use crate::source::kubeconfig::{Choice, ConfigFault, resolve};
+use crate::source::login::Login;
+use crate::source::wire::Wire;
+
+use super::answer::Answer;
+use super::ask::{ask, get, read, unwritable};
+use super::gate::{WHO, WriteGate};
+use super::machine::Seen;
+use super::record::Cluster;
+
+/// The client that may write: a gate of its own, our own count, and no retry below us, since a call that got no
+/// answer is looked into before it is sent again.
+#[derive(Clone)]
+pub struct WritingClient {
+    client: Client,
+    wire: Arc<Wire>,
+    cluster: Cluster,
+}
+
+/// Connects to the cluster of `choice` for writing; what is sent is counted in `wire`.
+///
+/// # Errors
+/// What is wrong with the kubeconfig, or that the grant is for another context.
+pub fn connect(
+    grant: &Grant,
+    choice: Choice,
+    wire: Arc<Wire>,
+    interactive: bool,
+) -> Result<WritingClient, ConfigFault> {
+    let resolved = resolve(&choice)?;
+    if *resolved.context != **grant.context() {
+        return Err(ConfigFault(format!(
+            "writing is granted for the context \"{}\", and this is \"{}\"",
+            grant.context(),
+            resolved.context
+        )));
+    }
+    let cluster = Cluster {
+        context: resolved.context.clone(),
+        server: resolved.config.cluster_url.to_string(),
+    };
+    let namespace = resolved.namespace.clone();
+    let login = Login::new(choice, resolved, interactive, Arc::clone(&wire));
+    Ok(writing(login, &namespace, wire, cluster))
+}
+
+/// A writing client on a service in this process.
+pub fn client_for<S, B>(grant: &Grant, service: S, wire: Arc<Wire>) -> WritingClient
+where
+    S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send,
+    B: hyper::body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    let cluster = Cluster {
+        context: grant.context().to_string(),
+        server: String::new(),
+    };
+    writing(service, "default", wire, cluster)
+}
+
+fn writing<S, B>(service: S, namespace: &str, wire: Arc<Wire>, cluster: Cluster) -> WritingClient
+where
+    S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send,
+    B: hyper::body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    let counted = Counted::new(Arc::clone(&wire)).layer(service);
+    let client = Client::new(WriteGate.layer(counted), namespace);
+    WritingClient {
+        client,
+        wire,
+        cluster,
+    }
+}
+
+impl WritingClient {
+    async fn ask(&self, method: Method, path: &str, content: &str, body: &Value) -> Answer {
+        ask(&self.client, method, path, content, body).await
+    }
+}
+
+/// Sends calls. Only a run of an approved plan holds one while it sends.
+pub struct Writer {
+    client: WritingClient,
+}
+
+impl std::fmt::Debug for Writer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Writer").finish_non_exhaustive()
+    }
+}
+
+impl Writer {
+    /// A writer of this grant.
+    pub fn new(_grant: &Grant, client: WritingClient) -> Self {
+        Self { client }
+    }
+
+    /// Which cluster it writes to.
+    pub fn cluster(&self) -> &Cluster {
+        &self.client.cluster
+    }
+
+    /// The server's clock.
+    pub fn now(&self) -> Moment {
+        self.client.wire.now()
+    }
+
+    /// Reads one object.
+    pub async fn read(&self, object: &Object) -> Seen {
+        read(&self.client.client, object).await
+    }
+
+    /// Sends one call.
+    pub(super) async fn send(&self, call: &Call) -> Answer {
+        send(&self.client, call, false).await
+    }
+
+    /// Writes a Kubernetes Event. It is news, not part of the plan: whether it came through decides nothing.
+    pub(super) async fn tell(&self, namespace: &str, event: &Value) -> Answer {
+        let path = format!("/api/v1/namespaces/{namespace}/events?fieldManager=stokehold");
+        self.client
+            .ask(Method::POST, &path, "application/json", event)
+            .await
+    }
+
+    /// The version in which the cluster serves a group; `None` when it does not say.
+    pub async fn version_of(&self, group: &str) -> Option<String> {
+        let answer = get(&self.client.client, &format!("/apis/{group}")).await;
+        let group: Group = serde_json::from_value(answer.body).ok()?;
+        group.version().map(str::to_owned)
+    }
+
+    /// Our name, as the cluster knows it; empty when it does not say.
+    pub async fn user(&self) -> String {
+        let body = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+        let answer = self
+            .client
+            .ask(Method::POST, WHO, "application/json", &body)
+            .await;
+        text(&answer.body, "/status/userInfo/username").to_owned()
+    }
+}
+
+async fn send(client: &WritingClient, call: &Call, dry_run: bool) -> Answer {
+    let Some(path) = call.path(dry_run) else {
+        return unwritable(&call.object);
+    };
+    let method = match call.method.http() {
+        "PATCH" => Method::PATCH,
+        _ => Method::POST,
+    };
+    client
+        .ask(method, &path, call.method.content_type(), &call.body)
+        .await
+}
+
+/// Asks the server what it would say to a call. It changes nothing, and yet it needs the right to write, as it
+/// sends what a write sends.
+pub struct Probe {
+    client: WritingClient,
+}
+
+impl Probe {
+    /// A probe of this grant.
+    pub fn new(_grant: &Grant, client: WritingClient) -> Self {
+        Self { client }
+    }
+
+    /// The answer that this call would get now.
+    pub async fn ask(&self, call: &Call) -> Answer {
+        send(&self.client, call, true).await
+    }
+}

@@ -1,0 +1,67 @@
+//! Nodes and jobs made anew where an observation touched them.
+
+use std::sync::Arc;
+
+use crate::base::Moment;
+use crate::fleet::device::Pod;
+
+use super::{Ledger, jobs, join};
+
+impl Ledger {
+    pub(super) fn rebuild_nodes(&mut self, at: Moment) {
+        for name in std::mem::take(&mut self.dirty_nodes) {
+            let Some(state) = self.nodes.get_mut(&name) else {
+                continue;
+            };
+            let Some(seen) = state.seen.clone() else {
+                state.built = None;
+                self.changed.nodes = true;
+                continue;
+            };
+            let mut bound: Vec<Arc<Pod>> = Vec::new();
+            let mut pod_count = 0;
+            for key in &state.pods {
+                if self.pods.get(key).is_none_or(|pod| pod.phase.is_over()) {
+                    continue;
+                }
+                pod_count += 1;
+                if let Some(pod) = self.joined.get(key).filter(|pod| pod.holds_devices()) {
+                    bound.push(Arc::clone(pod));
+                }
+            }
+            let node = join::build(
+                seen,
+                bound,
+                pod_count,
+                &mut state.readings,
+                state.built.as_deref(),
+                &self.policy,
+                &mut self.names,
+                at,
+            );
+            // A job's places and utilisation hang on its devices, those of the old picture included.
+            let old = state.built.replace(Arc::new(node));
+            for pod in old
+                .iter()
+                .chain(state.built.iter())
+                .flat_map(|node| node.pods.iter())
+            {
+                self.dirty_jobs.insert(pod.job.clone());
+            }
+            self.changed.nodes = true;
+        }
+    }
+
+    pub(super) fn rebuild_jobs(&mut self, at: Moment) {
+        for id in std::mem::take(&mut self.dirty_jobs) {
+            self.changed.jobs = true;
+            match jobs::build(self, &id, at) {
+                Some(mut job) => {
+                    job.pod_sets = self.sitings.sets(job.pod_sets);
+                    self.jobs.insert(id, Arc::new(job))
+                }
+                None => self.jobs.remove(&id),
+            };
+        }
+    }
+}

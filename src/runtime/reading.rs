@@ -1,0 +1,72 @@
+//! Reads what the view in front wants, one want at a time: a new one ends the one before.
+
+use kube::Client;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::console::reading::{News, Paper, Want};
+use crate::source::{fetch, logs};
+
+/// Pieces of news that may wait for the screen; a log that fills them waits at the server.
+const BACKLOG: usize = 16;
+
+/// The one reading that is under way.
+pub struct Reading {
+    client: Client,
+    now: Option<(Want, mpsc::Receiver<News>, JoinHandle<()>)>,
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Reading {
+    /// Nothing is read yet.
+    pub const fn new(client: Client) -> Self {
+        Self { client, now: None }
+    }
+
+    fn end(&mut self) {
+        if let Some((.., task)) = self.now.take() {
+            task.abort();
+        }
+    }
+
+    /// Reads this instead of what was read before. Must be called within a tokio runtime.
+    pub fn want(&mut self, want: Option<Want>) {
+        self.end();
+        let Some(want) = want else { return };
+        let (out, news) = mpsc::channel(BACKLOG);
+        let task = tokio::spawn(read(self.client.clone(), want.paper.clone(), out));
+        self.now = Some((want, news, task));
+    }
+
+    /// The next piece of news; never comes while nothing is read.
+    pub async fn next(&mut self) -> (Want, News) {
+        loop {
+            match &mut self.now {
+                None => std::future::pending::<()>().await,
+                Some((want, news, _)) => match news.recv().await {
+                    Some(piece) => return (want.clone(), piece),
+                    None => self.now = None,
+                },
+            }
+        }
+    }
+}
+
+async fn read(client: Client, paper: Paper, out: mpsc::Sender<News>) {
+    let news = match paper {
+        Paper::Logs(want) => {
+            logs::follow(client, want, out).await;
+            return;
+        }
+        Paper::Yaml(thing) => fetch::yaml(&client, &thing).await.map(News::Text),
+        Paper::Events(things) => fetch::events(&client, &things)
+            .await
+            .map(|(events, more)| News::Events(events, more)),
+    };
+    let _ = out.send(news.unwrap_or_else(News::Failed)).await;
+}

@@ -1,0 +1,451 @@
+//! One object and what is told of it, read when somebody asks: YAML without noise or secrets, and events.
+
+use http::{Method, Request};
+use kube::Client;
+use serde::Deserialize;
+
+use crate::base::{Moment, ObjectKey};
+use crate::cluster::table;
+use crate::console::reading::{EventSeen, Thing};
+use crate::fleet::observe::Table;
+use crate::report::value::Value;
+
+use super::trouble::{Trouble, clipped};
+
+/// An answer longer than this is no object that one reads.
+const LONGEST: usize = 4 << 20;
+/// Events of one object that are asked for.
+const EVENTS: usize = 200;
+
+/// Kinds that own pods and stand in no table of ours: group and plural. Their version is asked for.
+const OTHERS: &[(&str, &str, &str)] = &[
+    ("CronJob", "batch", "cronjobs"),
+    ("ReplicationController", "", "replicationcontrollers"),
+    (
+        "LeaderWorkerSet",
+        "leaderworkerset.x-k8s.io",
+        "leaderworkersets",
+    ),
+    ("PyTorchJob", "kubeflow.org", "pytorchjobs"),
+    ("TFJob", "kubeflow.org", "tfjobs"),
+    ("MPIJob", "kubeflow.org", "mpijobs"),
+    ("XGBoostJob", "kubeflow.org", "xgboostjobs"),
+    ("JAXJob", "kubeflow.org", "jaxjobs"),
+    ("PaddleJob", "kubeflow.org", "paddlejobs"),
+    ("TrainJob", "trainer.kubeflow.org", "trainjobs"),
+    ("RayJob", "ray.io", "rayjobs"),
+    ("RayCluster", "ray.io", "rayclusters"),
+    ("RayService", "ray.io", "rayservices"),
+    ("AppWrapper", "workload.codeflare.dev", "appwrappers"),
+    ("Workload", "kueue.x-k8s.io", "workloads"),
+    ("ClusterQueue", "kueue.x-k8s.io", "clusterqueues"),
+    ("LocalQueue", "kueue.x-k8s.io", "localqueues"),
+    ("Cohort", "kueue.x-k8s.io", "cohorts"),
+    ("InferenceService", "serving.kserve.io", "inferenceservices"),
+    ("Notebook", "kubeflow.org", "notebooks"),
+    (
+        "SparkApplication",
+        "sparkoperator.k8s.io",
+        "sparkapplications",
+    ),
+    ("NodePool", "karpenter.sh", "nodepools"),
+    ("NodeClaim", "karpenter.sh", "nodeclaims"),
+];
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Resources {
+    resources: Vec<Served>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Served {
+    name: String,
+    kind: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Groups {
+    groups: Vec<NamedGroup>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct NamedGroup {
+    name: String,
+}
+
+/// The object as lines of YAML: as the API server has it, without what only servers read, and no Secret's values.
+///
+/// # Errors
+/// Why it cannot be read, and the mend.
+pub async fn yaml(client: &Client, thing: &Thing) -> Result<Vec<String>, String> {
+    let path = path_of(client, thing).await?;
+    let text = text(client, &path, thing).await?;
+    let object: Value = serde_json::from_str(&text)
+        .map_err(|error| format!("{} is not as it should be: {error}", name(thing)))?;
+    let clean = without_secrets(without_noise(object)).printable();
+    let yaml = serde_saphyr::to_string(&clean)
+        .map_err(|error| format!("{} cannot be written as YAML: {error}", name(thing)))?;
+    Ok(yaml.lines().map(str::to_owned).collect())
+}
+
+/// Events about these objects, the latest first; true when the server holds more of one of them.
+///
+/// # Errors
+/// Why they cannot be read, and the mend.
+pub async fn events(client: &Client, things: &[Thing]) -> Result<(Vec<EventSeen>, bool), String> {
+    let mut all = Vec::new();
+    let mut more = false;
+    for thing in things {
+        let path = events_path(thing);
+        let text = text(client, &path, thing).await?;
+        let list: EventList = serde_json::from_str(&text).map_err(|error| {
+            format!(
+                "events of {} are not as they should be: {error}",
+                name(thing)
+            )
+        })?;
+        more |= !list.metadata.next.is_empty();
+        all.extend(list.items.into_iter().map(Event::seen));
+    }
+    all.sort_by(|a, b| b.last.cmp(&a.last).then_with(|| a.about.cmp(&b.about)));
+    Ok((all, more))
+}
+
+fn name(thing: &Thing) -> String {
+    format!("{} {}", thing.kind, thing.key)
+}
+
+/// The path of the events about an object. Those about a node stand in the namespace `default`, mostly.
+fn events_path(thing: &Thing) -> String {
+    let base = match thing.key.namespace.as_str() {
+        "" => String::from("/api/v1/events"),
+        namespace => format!("/api/v1/namespaces/{namespace}/events"),
+    };
+    let fields = format!(
+        "involvedObject.kind={},involvedObject.name={}",
+        thing.kind, thing.key.name
+    );
+    format!("{base}?fieldSelector={}&limit={EVENTS}", escaped(&fields))
+}
+
+/// A value of a query, with everything escaped that could end it.
+pub(super) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => out.push(byte as char),
+            other => out.push_str(&format!("%{other:02X}")),
+        }
+    }
+    out
+}
+
+/// Where an object of this kind stands in the API.
+async fn path_of(client: &Client, thing: &Thing) -> Result<String, String> {
+    let kind = thing.kind.as_str();
+    let known = Table::ALL
+        .iter()
+        .map(|table| (table::place(*table), table.plural()))
+        .find(|(place, _)| place.kind == kind)
+        .map(|(place, plural)| (place.group, place.version, plural))
+        .or_else(|| {
+            let other = OTHERS.iter().find(|(known, ..)| *known == kind)?;
+            let version = if other.1.is_empty() { "v1" } else { "" };
+            Some((other.1, version, other.2))
+        });
+    if let Some((group, version, plural)) = known {
+        let version = match version {
+            "" => version_of(client, group, thing).await?,
+            fixed => fixed.to_owned(),
+        };
+        return Ok(object_path(group, &version, plural, &thing.key));
+    }
+    search(client, thing).await
+}
+
+fn object_path(group: &str, version: &str, plural: &str, key: &ObjectKey) -> String {
+    let base = match group {
+        "" => format!("/api/{version}"),
+        group => format!("/apis/{group}/{version}"),
+    };
+    match key.namespace.as_str() {
+        "" => format!("{base}/{plural}/{}", key.name),
+        namespace => format!("{base}/namespaces/{namespace}/{plural}/{}", key.name),
+    }
+}
+
+async fn version_of(client: &Client, group: &str, thing: &Thing) -> Result<String, String> {
+    let text = text(client, &format!("/apis/{group}"), thing).await?;
+    let group: table::Group = serde_json::from_str(&text).unwrap_or_default();
+    group
+        .version()
+        .map(str::to_owned)
+        .ok_or_else(|| format!("the cluster does not serve {}", thing.kind))
+}
+
+/// Looks through what the cluster serves for a kind that nobody told us of.
+async fn search(client: &Client, thing: &Thing) -> Result<String, String> {
+    let groups: Groups = serde_json::from_str(&text(client, "/apis", thing).await?)
+        .map_err(|error| format!("the list of API groups is not as it should be: {error}"))?;
+    for group in groups.groups {
+        let Ok(version) = version_of(client, &group.name, thing).await else {
+            continue;
+        };
+        let Ok(text) = text(client, &format!("/apis/{}/{version}", group.name), thing).await else {
+            continue;
+        };
+        let served: Resources = serde_json::from_str(&text).unwrap_or_default();
+        let found = served
+            .resources
+            .iter()
+            .find(|served| served.kind == thing.kind.as_str() && !served.name.contains('/'));
+        if let Some(found) = found {
+            return Ok(object_path(&group.name, &version, &found.name, &thing.key));
+        }
+    }
+    Err(format!("the cluster does not serve {}", thing.kind))
+}
+
+async fn text(client: &Client, path: &str, thing: &Thing) -> Result<String, String> {
+    let text = client
+        .request_text(get(path))
+        .await
+        .map_err(|error| trouble(&error, &format!("get {}", name(thing))))?;
+    if text.len() > LONGEST {
+        return Err(format!(
+            "{} is larger than one reads: {} MiB",
+            name(thing),
+            text.len() >> 20
+        ));
+    }
+    Ok(text)
+}
+
+/// Why a request for one object failed, and the mend.
+pub(super) fn trouble(error: &kube::Error, what: &str) -> String {
+    let kube::Error::Api(status) = error else {
+        return Trouble::of_transport(error).message;
+    };
+    let said = clipped(&status.message);
+    match status.code {
+        401 => String::from("401: the API server does not accept our credentials; log in again"),
+        403 => format!("403: may not {what}: {said}; ask for the role of `stokehold rbac viewer`"),
+        404 => format!("404: {said}"),
+        code => format!("{code}: {said}"),
+    }
+}
+
+pub(super) fn get(path: &str) -> Request<Vec<u8>> {
+    let mut request = Request::new(Vec::new());
+    *request.method_mut() = Method::GET;
+    if let Ok(uri) = path.parse() {
+        *request.uri_mut() = uri;
+    }
+    request
+}
+
+/// Without the record of who set which field, which is longer than the object.
+fn without_noise(object: Value) -> Value {
+    let Value::Map(fields) = object else {
+        return object;
+    };
+    let trimmed = fields.into_iter().map(|(key, value)| match (&*key, value) {
+        ("metadata", Value::Map(meta)) => {
+            let kept = meta.into_iter().filter(|(key, _)| key != "managedFields");
+            (key, Value::Map(kept.collect()))
+        }
+        (_, value) => (key, value),
+    });
+    Value::Map(trimmed.collect())
+}
+
+/// A Secret keeps its keys and loses its values, and so does the copy of it that `kubectl apply` leaves.
+fn without_secrets(object: Value) -> Value {
+    let is_secret = object.at("kind") == Some(&Value::Text(String::from("Secret")));
+    let (true, Value::Map(fields)) = (is_secret, &object) else {
+        return object;
+    };
+    let hidden = |value: &Value| match value {
+        Value::Map(entries) => Value::Map(
+            entries
+                .iter()
+                .map(|(key, _)| (key.clone(), Value::Text(String::from("(hidden)"))))
+                .collect(),
+        ),
+        _ => Value::Text(String::from("(hidden)")),
+    };
+    let safe = fields.iter().map(|(key, value)| match &**key {
+        "data" | "stringData" => (key.clone(), hidden(value)),
+        "metadata" => (key.clone(), value.clone().without(&["annotations"])),
+        _ => (key.clone(), value.clone()),
+    });
+    Value::Map(safe.collect())
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct EventList {
+    metadata: ListMeta,
+    items: Vec<Event>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct ListMeta {
+    #[serde(rename = "continue")]
+    next: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct Event {
+    #[serde(rename = "type")]
+    grade: Option<String>,
+    reason: Option<String>,
+    message: Option<String>,
+    count: Option<u32>,
+    first_timestamp: Option<String>,
+    last_timestamp: Option<String>,
+    event_time: Option<String>,
+    involved_object: Involved,
+    reporting_component: Option<String>,
+    source: Source,
+    series: Option<Series>,
+    metadata: Meta,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Involved {
+    kind: String,
+    name: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Source {
+    component: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct Series {
+    count: Option<u32>,
+    last_observed_time: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct Meta {
+    creation_timestamp: Option<String>,
+}
+
+impl Event {
+    /// Old events count by themselves, new ones in a series; either may lack the other's fields.
+    fn seen(self) -> EventSeen {
+        let clean = |text: Option<String>| {
+            let text = text.unwrap_or_default();
+            let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            crate::base::name::printable(&line).into_owned()
+        };
+        let at = |text: &Option<String>| text.as_deref().and_then(Moment::parse);
+        let series = self.series.unwrap_or_default();
+        let made = at(&self.metadata.creation_timestamp);
+        let first = at(&self.first_timestamp).or(at(&self.event_time)).or(made);
+        let last = at(&series.last_observed_time)
+            .or(at(&self.last_timestamp))
+            .or(first);
+        EventSeen {
+            about: clean(Some(format!(
+                "{} {}",
+                self.involved_object.kind, self.involved_object.name
+            ))),
+            warning: self.grade.is_some_and(|grade| grade != "Normal"),
+            reason: clean(self.reason),
+            message: clean(self.message),
+            first,
+            last,
+            count: series.count.or(self.count).unwrap_or(1).max(1),
+            by: clean(
+                self.source
+                    .component
+                    .filter(|by| !by.is_empty())
+                    .or(self.reporting_component),
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(json: &str) -> Value {
+        serde_json::from_str(json).expect("JSON")
+    }
+
+    #[test]
+    fn noise_and_secrets_are_left_out() {
+        let object = r#"{"kind":"Secret","metadata":{"name":"s","managedFields":[{"manager":"x"}],
+            "annotations":{"kubectl.kubernetes.io/last-applied-configuration":"aHVzaA=="}},
+            "data":{"token":"aHVzaA=="},"stringData":{"more":"hush"},"type":"Opaque"}"#;
+        let clean = without_secrets(without_noise(value(object)));
+        let yaml = serde_saphyr::to_string(&clean).expect("YAML");
+        assert!(
+            yaml.contains("token") && yaml.contains("more") && yaml.contains("Opaque"),
+            "{yaml}"
+        );
+        for hush in ["aHVzaA", "hush", "manager"] {
+            assert!(!yaml.contains(hush), "{hush} in {yaml}");
+        }
+        let other = value(r#"{"kind":"ConfigMap","data":{"a":"b"}}"#);
+        assert_eq!(without_secrets(other.clone()), other);
+    }
+
+    #[test]
+    fn events_of_both_ages_read_the_same() {
+        let old: Event = serde_json::from_str(
+            r#"{"type":"Warning","reason":"FailedScheduling","message":"0/4 nodes\nare available","count":7,
+            "firstTimestamp":"2026-11-21T06:00:00Z","lastTimestamp":"2026-11-21T06:40:00Z","eventTime":null,
+            "involvedObject":{"kind":"Pod","name":"a"},"source":{"component":"default-scheduler"}}"#,
+        )
+        .expect("an event");
+        let new: Event = serde_json::from_str(
+            r#"{"type":"Normal","reason":"Scheduled","eventTime":"2026-11-21T06:00:00.000000Z","firstTimestamp":null,
+            "series":{"count":3,"lastObservedTime":"2026-11-21T06:10:00.000000Z"},"reportingComponent":"scheduler",
+            "involvedObject":{"kind":"Pod","name":"b"},"source":{}}"#,
+        )
+        .expect("an event");
+        let (old, new) = (old.seen(), new.seen());
+        assert!(old.warning && !new.warning);
+        assert_eq!((old.count, new.count), (7, 3));
+        assert_eq!(old.message, "0/4 nodes are available");
+        assert_eq!(old.last, Moment::parse("2026-11-21T06:40:00Z"));
+        assert_eq!(new.last, Moment::parse("2026-11-21T06:10:00Z"));
+        assert_eq!((&*new.by, &*old.about), ("scheduler", "Pod a"));
+    }
+
+    #[test]
+    fn paths_are_those_of_the_api() {
+        let pod = ObjectKey::new("ml", "p-0");
+        assert_eq!(
+            object_path("", "v1", "pods", &pod),
+            "/api/v1/namespaces/ml/pods/p-0"
+        );
+        let node = ObjectKey::new("", "n-1");
+        assert_eq!(object_path("", "v1", "nodes", &node), "/api/v1/nodes/n-1");
+        assert_eq!(
+            object_path("batch", "v1", "jobs", &pod),
+            "/apis/batch/v1/namespaces/ml/jobs/p-0"
+        );
+        let thing = Thing::new("Pod", pod);
+        assert_eq!(
+            events_path(&thing),
+            "/api/v1/namespaces/ml/events?fieldSelector=involvedObject.kind%3DPod%2CinvolvedObject.name%3Dp-0&limit=200"
+        );
+    }
+}

@@ -1,0 +1,366 @@
+//! Logs of pods, read as they come: one open request a pod, lines handed over in batches of bounded size.
+
+use std::time::Duration;
+
+use futures::{AsyncBufRead, AsyncBufReadExt};
+use kube::Client;
+use serde::Deserialize;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::base::name::printable;
+use crate::base::{Moment, Name, ObjectKey};
+use crate::console::reading::{LogLine, LogWant, News};
+
+use super::fetch::{escaped, get, trouble};
+
+/// A line longer than this is cut; what follows up to its end is thrown away.
+const LONGEST: usize = 8 << 10;
+/// Lines handed over at once at most.
+const BATCH: usize = 256;
+/// Lines are handed over after this time at the latest.
+const LINGER: Duration = Duration::from_millis(80);
+/// A log that breaks off is asked for again after this time.
+const AGAIN: Duration = Duration::from_secs(3);
+
+/// A pod's containers, as far as one chooses among them.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct PodObject {
+    metadata: Meta,
+    spec: Spec,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Meta {
+    annotations: std::collections::BTreeMap<String, String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct Spec {
+    containers: Vec<Container>,
+    init_containers: Vec<Container>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Container {
+    name: String,
+}
+
+impl PodObject {
+    /// Every container, those that run first; and the one that kubectl would show.
+    fn containers(&self) -> (Vec<Name>, Option<Name>) {
+        let names = self
+            .spec
+            .containers
+            .iter()
+            .chain(&self.spec.init_containers);
+        let all: Vec<Name> = names.map(|container| Name::new(&container.name)).collect();
+        let chosen = self
+            .metadata
+            .annotations
+            .get("kubectl.kubernetes.io/default-container")
+            .and_then(|chosen| all.iter().find(|name| name.as_str() == chosen));
+        let shown = chosen.or(all.first()).cloned();
+        (all, shown)
+    }
+}
+
+/// Reads the wanted logs until all have ended or nobody listens. A reader that is slow makes the server wait.
+pub async fn follow(client: Client, want: LogWant, out: mpsc::Sender<News>) {
+    let Some(first) = want.pods.first() else {
+        return;
+    };
+    let path = format!("/api/v1/namespaces/{}/pods/{}", first.namespace, first.name);
+    let text = match client.request_text(get(&path)).await {
+        Ok(text) => text,
+        Err(error) => {
+            let why = trouble(&error, &format!("get pod {first}"));
+            let _ = out.send(News::Failed(why)).await;
+            return;
+        }
+    };
+    let pod: PodObject = serde_json::from_str(&text).unwrap_or_default();
+    let (all, shown) = pod.containers();
+    let Some(container) = want.container.clone().or(shown) else {
+        let why = format!("pod {first} names no container");
+        let _ = out.send(News::Failed(why)).await;
+        return;
+    };
+    if out
+        .send(News::Containers(all, container.clone()))
+        .await
+        .is_err()
+    {
+        return;
+    }
+    let mut streams = JoinSet::new();
+    for (at, key) in want.pods.iter().enumerate() {
+        let stream = Stream {
+            client: client.clone(),
+            pod: at as u32,
+            key: key.clone(),
+            container: container.clone(),
+            previous: want.previous,
+            tail: want.tail,
+            out: out.clone(),
+        };
+        streams.spawn(stream.run());
+    }
+    while streams.join_next().await.is_some() {}
+}
+
+struct Stream {
+    client: Client,
+    pod: u32,
+    key: ObjectKey,
+    container: Name,
+    previous: bool,
+    tail: u32,
+    out: mpsc::Sender<News>,
+}
+
+/// Nobody listens.
+struct Deaf;
+
+impl Stream {
+    async fn run(self) {
+        let mut since: Option<Moment> = None;
+        loop {
+            let path = self.path(since);
+            let answer = self.client.request_stream(get(&path)).await;
+            let broken = match answer {
+                Ok(body) => match self.lines(body, &mut since).await {
+                    Ok(None) => None,
+                    Ok(Some(why)) => Some(why),
+                    Err(Deaf) => return,
+                },
+                Err(error) => {
+                    let why = trouble(&error, &format!("read the log of {}", self.key));
+                    let _ = self.out.send(News::Ended(self.pod, Some(why))).await;
+                    return;
+                }
+            };
+            match (broken, self.previous) {
+                // The connection broke, not the log: go on from where it stood.
+                (Some(_), false) if since.is_some() => tokio::time::sleep(AGAIN).await,
+                (why, _) => {
+                    let _ = self.out.send(News::Ended(self.pod, why)).await;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn path(&self, since: Option<Moment>) -> String {
+        let mut path = format!(
+            "/api/v1/namespaces/{}/pods/{}/log?container={}&timestamps=true",
+            self.key.namespace,
+            self.key.name,
+            escaped(&self.container)
+        );
+        match since {
+            // The next line is later; the API counts in whole seconds, so some may come twice and are dropped.
+            Some(since) => path.push_str(&format!("&sinceTime={}", escaped(&since.rfc3339()))),
+            None => path.push_str(&format!("&tailLines={}", self.tail)),
+        }
+        path.push_str(if self.previous {
+            "&previous=true"
+        } else {
+            "&follow=true"
+        });
+        path
+    }
+
+    /// Hands over lines until the log ends (nothing) or breaks off (why).
+    async fn lines(
+        &self,
+        body: impl AsyncBufRead,
+        since: &mut Option<Moment>,
+    ) -> Result<Option<String>, Deaf> {
+        let mut body = std::pin::pin!(body);
+        let resumed = *since;
+        let mut batch: Vec<LogLine> = Vec::new();
+        let mut due: Option<Instant> = None;
+        let mut line = Vec::new();
+        let mut cut = false;
+        loop {
+            let chunk = match due {
+                Some(at) => match tokio::time::timeout_at(at, body.fill_buf()).await {
+                    Ok(chunk) => chunk,
+                    Err(_) => {
+                        self.hand_over(&mut batch, &mut due).await?;
+                        continue;
+                    }
+                },
+                None => body.fill_buf().await,
+            };
+            let chunk = match chunk {
+                Ok(chunk) => chunk,
+                Err(error) => {
+                    self.hand_over(&mut batch, &mut due).await?;
+                    return Ok(Some(format!("the log of {} broke off: {error}", self.key)));
+                }
+            };
+            if chunk.is_empty() {
+                if !line.is_empty() {
+                    batch.push(self.line(&line, cut));
+                }
+                self.hand_over(&mut batch, &mut due).await?;
+                return Ok(None);
+            }
+            let (taken, whole) = match memchr::memchr(b'\n', chunk) {
+                Some(at) => (at + 1, true),
+                None => (chunk.len(), false),
+            };
+            let part = &chunk[..taken - usize::from(whole)];
+            let room = LONGEST.saturating_sub(line.len());
+            cut |= part.len() > room;
+            line.extend_from_slice(&part[..part.len().min(room)]);
+            body.as_mut().consume(taken);
+            if whole {
+                let next = self.line(&line, cut);
+                line.clear();
+                cut = false;
+                // What stood there before the connection broke has been told already.
+                if resumed.is_none() || next.at > resumed {
+                    *since = next.at.or(*since);
+                    batch.push(next);
+                    due = due.or_else(|| Some(Instant::now() + LINGER));
+                }
+            }
+            if batch.len() >= BATCH {
+                self.hand_over(&mut batch, &mut due).await?;
+            }
+        }
+    }
+
+    async fn hand_over(
+        &self,
+        batch: &mut Vec<LogLine>,
+        due: &mut Option<Instant>,
+    ) -> Result<(), Deaf> {
+        *due = None;
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let lines = News::Lines(std::mem::take(batch));
+        self.out.send(lines).await.map_err(|_| Deaf)
+    }
+
+    fn line(&self, bytes: &[u8], cut: bool) -> LogLine {
+        let text = String::from_utf8_lossy(bytes);
+        let text = text.trim_end_matches('\r');
+        let (at, words) = match text.split_once(' ') {
+            Some((stamp, rest)) => match Moment::parse(stamp) {
+                Some(at) => (Some(at), rest),
+                None => (None, text),
+            },
+            None => match Moment::parse(text) {
+                Some(at) => (Some(at), ""),
+                None => (None, text),
+            },
+        };
+        let mut words = plain(words);
+        if cut {
+            words.push('…');
+        }
+        LogLine {
+            pod: self.pod,
+            at,
+            words,
+        }
+    }
+}
+
+/// A line without the colours that programs give their logs, and without whatever else could steer a terminal. Tabs
+/// become blanks, and of a line that a progress bar wrote over itself the last state is kept.
+fn plain(line: &str) -> String {
+    let line = line
+        .rsplit('\r')
+        .find(|part| !part.is_empty())
+        .unwrap_or("");
+    let mut out = String::with_capacity(line.len());
+    let mut chars = line.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\u{1b}' => skip_sequence(&mut chars),
+            '\u{9b}' => skip_parameters(&mut chars),
+            '\t' => out.push_str("    "),
+            c => out.push(c),
+        }
+    }
+    printable(&out).into_owned()
+}
+
+type Chars<'a> = std::iter::Peekable<std::str::Chars<'a>>;
+
+/// What follows an escape: a control sequence up to its letter, a string up to its end, or one character.
+fn skip_sequence(chars: &mut Chars<'_>) {
+    match chars.next() {
+        Some('[') => skip_parameters(chars),
+        Some(']' | 'P' | '^' | '_' | 'X') => {
+            while let Some(c) = chars.next() {
+                if c == '\u{7}' || c == '\u{9c}' {
+                    break;
+                }
+                if c == '\u{1b}' {
+                    chars.next_if_eq(&'\\');
+                    break;
+                }
+            }
+        }
+        Some('(' | ')' | '#') => {
+            chars.next();
+        }
+        _ => {}
+    }
+}
+
+fn skip_parameters(chars: &mut Chars<'_>) {
+    for c in chars.by_ref() {
+        if ('\u{40}'..='\u{7e}').contains(&c) {
+            break;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_keeps_its_words_and_loses_its_colours() {
+        for (line, words) in [
+            ("plain", "plain"),
+            ("\u{1b}[31mERROR\u{1b}[0m x", "ERROR x"),
+            ("\u{1b}]0;title\u{7}y", "y"),
+            ("\u{1b}]52;c;aGk=\u{1b}\\z", "z"),
+            ("10%\r50%\r100%", "100%"),
+            ("a\tb", "a    b"),
+            ("\u{1b}[2J\u{1b}[Hcleared", "cleared"),
+            ("bell\u{7}", "bell\u{fffd}"),
+            ("\u{1b}", ""),
+            ("\u{1b}[", ""),
+        ] {
+            assert_eq!(plain(line), words, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn the_container_is_the_one_that_kubectl_shows() {
+        let pod: PodObject = serde_json::from_str(
+            r#"{"metadata":{"annotations":{"kubectl.kubernetes.io/default-container":"b"}},
+            "spec":{"containers":[{"name":"a"},{"name":"b"}],"initContainers":[{"name":"i"}]}}"#,
+        )
+        .expect("a pod");
+        let (all, shown) = pod.containers();
+        assert_eq!(all, ["a", "b", "i"].map(Name::new));
+        assert_eq!(shown, Some(Name::new("b")));
+        assert_eq!(PodObject::default().containers(), (Vec::new(), None));
+    }
+}

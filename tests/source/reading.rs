@@ -1,0 +1,156 @@
+//! YAML, events and logs of the simulated fleet, read as the console reads them.
+
+use std::time::Duration;
+
+use stokehold::base::{Moment, Name, ObjectKey};
+use stokehold::console::reading::{LogWant, News, Thing};
+use stokehold::runtime::clock;
+use stokehold::sim::serve::embed;
+use stokehold::sim::world::{Options, World};
+use stokehold::source::client::{Connection, client_for};
+use stokehold::source::{fetch, logs};
+use tokio::sync::mpsc;
+
+/// A fleet whose time runs fast, and its way in. No path is proxied: the gate lets only plain reads through.
+fn fleet() -> Connection {
+    let at = Moment::parse("2026-11-21T08:00:00Z").unwrap();
+    let world = World::new(Options {
+        seed: 3,
+        nodes: Some(24),
+        devices: None,
+        at,
+    });
+    let service = embed(Box::new(world), clock::shared(), 200.0, 3).unwrap();
+    client_for(service, "demo", clock::shared(), [])
+}
+
+/// Running pods that hold devices, as the API lists them.
+async fn running(connection: &Connection) -> Vec<serde_json::Value> {
+    let request = http::Request::get("/api/v1/pods?fieldSelector=status.phase%3DRunning")
+        .body(Vec::new())
+        .unwrap();
+    let list: serde_json::Value = connection.client.request(request).await.unwrap();
+    list["items"].as_array().unwrap().clone()
+}
+
+fn key(pod: &serde_json::Value) -> ObjectKey {
+    let text = |field: &str| Name::new(pod["metadata"][field].as_str().unwrap());
+    ObjectKey::new(text("namespace"), text("name"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_reads_as_yaml_without_noise() {
+    let connection = fleet();
+    let pods = running(&connection).await;
+    let thing = Thing::new("Pod", key(&pods[0]));
+    let lines = fetch::yaml(&connection.client, &thing).await.unwrap();
+    assert_eq!(lines[0], "apiVersion: v1");
+    assert!(lines.contains(&String::from("kind: Pod")));
+    assert!(lines.iter().any(|line| line.trim() == "containers:"));
+    assert!(!lines.iter().any(|line| line.contains("managedFields")));
+    // A job's kind is found by what the cluster serves; what is not there says so in words.
+    let owned = pods.iter().find_map(|pod| {
+        let owner = pod["metadata"]["ownerReferences"].get(0)?;
+        let name = Name::new(owner["name"].as_str()?);
+        let kind = owner["kind"].as_str()?;
+        Some(Thing::new(kind, ObjectKey::new(key(pod).namespace, name)))
+    });
+    let owner = owned.unwrap();
+    let lines = fetch::yaml(&connection.client, &owner).await.unwrap();
+    assert!(
+        lines.contains(&format!("kind: {}", owner.kind)),
+        "{lines:?}"
+    );
+    let gone = Thing::new("Pod", ObjectKey::new("default", "nobody"));
+    let why = fetch::yaml(&connection.client, &gone).await.unwrap_err();
+    assert!(why.starts_with("404: ") && why.contains("nobody"), "{why}");
+    let strange = Thing::new("Zeppelin", ObjectKey::new("default", "z"));
+    let why = fetch::yaml(&connection.client, &strange).await.unwrap_err();
+    assert_eq!(why, "the cluster does not serve Zeppelin");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_about_an_object_come_latest_first() {
+    let connection = fleet();
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    loop {
+        let pods = running(&connection).await;
+        let things: Vec<Thing> = pods.iter().map(|pod| Thing::new("Pod", key(pod))).collect();
+        let (events, more) = fetch::events(&connection.client, &things).await.unwrap();
+        if events.is_empty() {
+            assert!(tokio::time::Instant::now() < deadline, "no pod was started");
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            continue;
+        }
+        assert!(!more);
+        assert!(events.is_sorted_by(|a, b| a.last >= b.last));
+        for event in &events {
+            assert!(
+                event.about.starts_with("Pod ") && !event.reason.is_empty(),
+                "{event:?}"
+            );
+            assert!(event.last.is_some() && event.count >= 1, "{event:?}");
+        }
+        return;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn logs_of_a_gang_come_as_they_are_written() {
+    let connection = fleet();
+    let pods = running(&connection).await;
+    // Two pods of one job.
+    let mut owners: std::collections::BTreeMap<String, Vec<ObjectKey>> = Default::default();
+    for pod in &pods {
+        let owner = pod["metadata"]["ownerReferences"][0]["uid"].as_str();
+        owners
+            .entry(owner.unwrap_or_default().to_owned())
+            .or_default()
+            .push(key(pod));
+    }
+    let pods = owners
+        .into_iter()
+        .find(|(owner, pods)| !owner.is_empty() && pods.len() >= 2)
+        .unwrap()
+        .1[..2]
+        .to_vec();
+    let (out, mut news) = mpsc::channel(4);
+    let want = LogWant {
+        pods,
+        container: None,
+        previous: false,
+        tail: 5,
+    };
+    let task = tokio::spawn(logs::follow(connection.client.clone(), want, out));
+    let mut containers = None;
+    let mut lines = [0, 0];
+    let deadline = Duration::from_secs(20);
+    let heard = tokio::time::timeout(deadline, async {
+        while let Some(piece) = news.recv().await {
+            match piece {
+                News::Containers(all, shown) => {
+                    assert!(all.contains(&shown));
+                    containers = Some(shown);
+                }
+                News::Lines(some) => {
+                    for line in some {
+                        assert!(line.at.is_some() && !line.words.chars().any(char::is_control));
+                        lines[line.pod as usize] += 1;
+                    }
+                    // More than the last five of each: the log is followed.
+                    if lines.iter().all(|count| *count > 5) {
+                        return;
+                    }
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    });
+    heard
+        .await
+        .unwrap_or_else(|_| panic!("only {lines:?} lines came"));
+    assert!(containers.is_some());
+    // Nobody listens any more: the requests end.
+    drop(news);
+    tokio::time::timeout(deadline, task).await.unwrap().unwrap();
+}
