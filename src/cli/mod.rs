@@ -8,6 +8,7 @@ pub mod get;
 mod load;
 mod look;
 mod out;
+mod plan;
 mod shot;
 pub mod simulated;
 #[cfg(test)]
@@ -66,6 +67,8 @@ enum Command {
     Get(get::Get),
     /// Draw any view as SVG, coloured text or plain text; needs no terminal
     Shot(shot::Shot),
+    /// Compute a plan, print it, and with --apply carry it out
+    Plan(plan::PlanFlags),
     /// The known exporter dialects, and what one exposition text means
     #[command(subcommand)]
     Exporter(exporter::Exporter),
@@ -148,6 +151,10 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
             Some(fleet) => shot::run(&settle(Target::Demo(fleet))?, shot, out),
             None => shot::run(&cluster()?, shot, out),
         },
+        Some(Command::Plan(plan)) => {
+            let settings = load::settings(&cli.global)?;
+            plan::run(&settings, cli.global.choice(), plan, out, err)
+        }
         Some(Command::Exporter(exporter)) => {
             let settings = load::settings(&cli.global)?;
             let rulebook = load::rulebook(&settings)?;

@@ -149,6 +149,7 @@ commands! {
     Yaml "yaml" "yaml" [Global Popup] 0 "the object as the API server has it";
     Events "events" "events" [Global Popup] 0 "the events about it, and about a job's pods";
     Logs "logs" "logs" [Table Text Popup] 4 "logs of its pod, or of all pods of a job";
+    Waste "waste" "idle devices" [Global] 0 "devices that are held and do no work, the dearest first, with holder and dollars";
     Copy "copy" "copy" [Global Popup] 0 "copy what is marked or under the cursor: asks as what";
     Faults "faults" "faults" [Global] 8 "show only what is faulty, or everything again";
     Freeze "freeze" "freeze" [Global] 0 "hold the picture still, or let it go on";

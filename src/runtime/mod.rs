@@ -1,5 +1,6 @@
 //! The shell around the pure rooms: the composition root, the two loops, the terminal and the clock.
 
+pub mod acting;
 pub mod clipboard;
 pub mod clock;
 pub mod encode;

@@ -141,7 +141,7 @@ async fn complete(bench: &mut Bench) {
     bench
         .until("the whole rack", |one| {
             match one {
-                Observation::End(table) => drop(wanted.remove(table)),
+                Observation::End(table) | Observation::Absent(table) => drop(wanted.remove(table)),
                 Observation::Page(found) => {
                     page = found.node.as_deref() == Some("gpu-1") && found.readings.len() == 1
                 }

@@ -185,6 +185,7 @@ impl App {
                 false => self.overlay = Overlay::Copy,
                 true => self.notify(String::from("nothing is under the cursor")),
             },
+            Command::Waste => self.go(Place::Part(ViewId::Devices, Lens::Idle)),
             Command::Freeze => self.freeze(),
             Command::TimeBack => self.step(true),
             Command::TimeForward => self.step(false),

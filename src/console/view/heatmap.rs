@@ -1,5 +1,7 @@
 //! The heatmap: every device a cell, grouped and zoomed; what is under the cursor beside it.
 
+use std::collections::BTreeMap;
+
 use ratatui::layout::Rect;
 
 use crate::base::Name;
@@ -41,6 +43,8 @@ pub struct Heatmap {
     pub(super) glows: Glows,
     /// Mean of the metric of each group, where known.
     pub(super) means: Vec<Option<f64>>,
+    /// The rack (where racks are known, else the group) with the highest mean, and that mean.
+    pub(super) most: Option<(String, f64)>,
     /// What the map was made of, while it shows everything by place.
     made_of: Option<u64>,
     shown: usize,
@@ -70,6 +74,7 @@ impl Heatmap {
             map: Map::default(),
             glows: Glows::default(),
             means: Vec::new(),
+            most: None,
             made_of: None,
             shown: 0,
             total: 0,
@@ -104,7 +109,30 @@ impl Heatmap {
                 (count > 0).then(|| sum / f64::from(count))
             })
             .collect();
+        self.most = self.highest(facts);
         self.find_cursor(facts);
+    }
+
+    fn highest(&self, facts: &Facts) -> Option<(String, f64)> {
+        let mut racks: BTreeMap<(&Name, &Name), (f64, u32)> = BTreeMap::new();
+        for spot in &self.map.spots {
+            let node = facts.fleet.nodes.get(spot.row.0 as usize)?;
+            let Some(rack) = &node.rack else { continue };
+            let (sum, count) = self.glows.sum(spot.row.0, spot.row.1);
+            let entry = racks.entry((&node.pool, rack)).or_default();
+            *entry = (entry.0 + sum, entry.1 + count);
+        }
+        let mean = |(sum, count): (f64, u32)| (count > 0).then(|| sum / f64::from(count));
+        let rack = racks
+            .into_iter()
+            .filter_map(|((pool, rack), sums)| Some((format!("{rack} of {pool}"), mean(sums)?)))
+            .max_by(|a, b| a.1.total_cmp(&b.1));
+        rack.or_else(|| {
+            let groups = self.map.groups.iter().zip(&self.means);
+            groups
+                .filter_map(|(group, mean)| Some((group.name.to_string(), (*mean)?)))
+                .max_by(|a, b| a.1.total_cmp(&b.1))
+        })
     }
 
     /// What the map of all devices by place depends on, as a number: while it stays, so does the map.

@@ -94,6 +94,8 @@ pub enum Lens {
     Class(Name),
     /// Money by this scope.
     Cost(Scope),
+    /// Devices that are held and do no work.
+    Idle,
 }
 
 impl Lens {
@@ -101,6 +103,7 @@ impl Lens {
     pub fn title(&self) -> String {
         match self {
             Self::All | Self::Cost(_) => String::new(),
+            Self::Idle => String::from("held, idle"),
             Self::Pool(name) => format!("pool {name}"),
             Self::Node(name) => format!("node {name}"),
             Self::Job(job) => format!("job {job}"),
@@ -282,6 +285,9 @@ pub fn at(place: &Place, from: ViewId, facts: &Facts) -> Option<Box<dyn View>> {
 pub fn open(id: ViewId, lens: Lens) -> Box<dyn View> {
     match (id, lens) {
         (ViewId::Fleet, _) => Box::new(fleet::FleetView::new()),
+        (ViewId::Devices, lens @ Lens::Idle) => {
+            Box::new(sheet::Sheet::new(id, &devices::IDLE, lens))
+        }
         (ViewId::Devices, lens) => Box::new(heatmap::Heatmap::new(lens)),
         (ViewId::Nodes, Lens::Node(node)) => Box::new(detail::Detail::node(node)),
         (ViewId::Jobs, Lens::Job(job)) => Box::new(detail::Detail::job(job)),

@@ -213,12 +213,12 @@ fn nothing_known(facts: &Facts, id: ViewId) -> Option<(String, Role)> {
         match facts.fleet.known(*table) {
             Known::Lost(lost) => {
                 return Some((
-                    format!("{} lost: {}", table.plural(), lost.message),
+                    format!("{} lost: {}", table.name(), lost.message),
                     Role::Crit,
                 ));
             }
             Known::Waiting => {
-                return Some((format!("reading {}…", table.plural()), Role::Muted));
+                return Some((format!("reading {}…", table.name()), Role::Muted));
             }
             Known::Live | Known::Absent => {}
         }
