@@ -12,6 +12,7 @@ pub mod document;
 pub mod fit;
 #[cfg(test)]
 pub(crate) mod fixture;
+pub mod live;
 pub mod model;
 pub mod packing;
 pub mod percent;

@@ -6,14 +6,17 @@ use serde::Serialize;
 
 use crate::base::{Name, ObjectKey};
 use crate::fleet::Known;
-use crate::fleet::device::{Device, Pod, Slice};
+use crate::fleet::device::Pod;
 use crate::fleet::job::{Job, JobState};
-use crate::fleet::node::Node;
-use crate::fleet::observe::{Labels, Phase, Resources};
+use crate::fleet::observe::{Phase, Resources};
 use crate::fleet::policy::Policy;
 
+use super::inventory::{NodeCell, by_key, node_cell};
 use super::jobs::GangCell;
 use super::pools::{PoolRow, waiting_devices};
+use super::scheduling::{
+    AdmissionCell, PodSetCell, PriorityClassCell, Scheduling, admission, scheduling,
+};
 use super::table::Column;
 use super::text::{or_unknown, usd};
 use super::{Facts, pools, said};
@@ -54,9 +57,9 @@ pub struct Figures {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Amounts<'a> {
     /// Thousandths of a core.
-    pub cpu_milli: i64,
+    pub cpu_milli: Option<i64>,
     /// Bytes.
-    pub memory_bytes: i64,
+    pub memory_bytes: Option<i64>,
     /// Accelerators by resource name.
     pub devices: BTreeMap<&'a str, u32>,
 }
@@ -64,8 +67,8 @@ pub struct Amounts<'a> {
 impl<'a> From<&'a Resources> for Amounts<'a> {
     fn from(resources: &'a Resources) -> Self {
         Self {
-            cpu_milli: resources.cpu_milli,
-            memory_bytes: resources.memory_bytes,
+            cpu_milli: Some(resources.cpu_milli),
+            memory_bytes: Some(resources.memory_bytes),
             devices: resources
                 .devices
                 .iter()
@@ -75,103 +78,14 @@ impl<'a> From<&'a Resources> for Amounts<'a> {
     }
 }
 
-/// Who holds a device or a slice, and how that is known.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct HolderCell<'a> {
-    /// Namespace.
-    pub namespace: &'a str,
-    /// Pod.
-    pub pod: &'a str,
-    /// `exporter`, `claim` or `counted`.
-    pub attribution: &'static str,
-}
-
-/// A slice of a device.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct SliceCell<'a> {
-    /// Id within the device.
-    pub name: &'a str,
-    /// The resource that asks for it.
-    pub resource: Option<&'a str>,
-    /// Who holds it.
-    pub holder: Option<HolderCell<'a>>,
-}
-
-/// A device.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct DeviceCell<'a> {
-    /// `NODE/gpu3`.
-    pub id: &'a str,
-    /// Index on its node.
-    pub index: u32,
-    /// The vendor's id.
-    pub uuid: Option<&'a str>,
-    /// Vendor.
-    pub vendor: &'static str,
-    /// `gpu`, `tpu` or `other`.
-    pub kind: &'static str,
-    /// Class.
-    pub class: &'a str,
-    /// The resource that asks for it.
-    pub resource: &'a str,
-    /// `ok`, `warn`, `fault` or `unknown`.
-    pub health: &'static str,
-    /// Mean use, 0 to 1.
-    pub util_ratio: Option<f64>,
-    /// Who holds it whole.
-    pub holder: Option<HolderCell<'a>>,
-    /// Its slices.
-    pub slices: Vec<SliceCell<'a>>,
-}
-
-/// A taint.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct TaintCell<'a> {
-    /// Key.
-    pub key: &'a str,
-    /// Value.
-    pub value: &'a str,
-    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
-    pub effect: &'a str,
-}
-
-/// A node.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct NodeCell<'a> {
-    /// Name.
-    pub name: &'a str,
-    /// Unique id.
-    pub uid: Option<&'a str>,
-    /// Pool.
-    pub pool: &'a str,
-    /// Ready.
-    pub ready: Option<bool>,
-    /// Takes no new pods.
-    pub unschedulable: bool,
-    /// Labels.
-    pub labels: BTreeMap<&'a str, &'a str>,
-    /// Taints.
-    pub taints: Vec<TaintCell<'a>>,
-    /// What it has.
-    pub capacity: Amounts<'a>,
-    /// What pods may ask for.
-    pub allocatable: Amounts<'a>,
-    /// How its hours are paid.
-    pub billing: Option<&'static str>,
-    /// Machine type.
-    pub instance_type: Option<&'a str>,
-    /// Zone.
-    pub zone: Option<&'a str>,
-    /// Region.
-    pub region: Option<&'a str>,
-    /// Rack.
-    pub rack: Option<&'a str>,
-    /// Scale-up domain.
-    pub clique: Option<&'a str>,
-    /// Topology levels from wide to narrow: level and value.
-    pub topology: Vec<(&'a str, &'a str)>,
-    /// Its devices.
-    pub devices: Vec<DeviceCell<'a>>,
+impl<'a> Amounts<'a> {
+    /// What a node has: none has nothing, so nothing means that it does not say.
+    pub(super) fn of_node(resources: &'a Resources) -> Self {
+        let mut amounts = Self::from(resources);
+        amounts.cpu_milli = amounts.cpu_milli.filter(|amount| *amount > 0);
+        amounts.memory_bytes = amounts.memory_bytes.filter(|amount| *amount > 0);
+        amounts
+    }
 }
 
 /// A job.
@@ -209,6 +123,12 @@ pub struct JobCell<'a> {
     pub waiting_since: Option<String>,
     /// Its pods, by name.
     pub pods: Vec<&'a str>,
+    /// What it asks for, set by set.
+    pub pod_sets: Vec<PodSetCell<'a>>,
+    /// Where it stands with its queueing system.
+    pub admission: Option<AdmissionCell<'a>>,
+    /// What it holds: node, index of the device, slice.
+    pub placements: Vec<(&'a str, u32, Option<&'a str>)>,
 }
 
 /// A pod that asks for devices.
@@ -317,6 +237,11 @@ pub struct Document<'a> {
     pub jobs: Vec<JobCell<'a>>,
     /// Pods of these jobs.
     pub pods: Vec<PodCell<'a>>,
+    /// Queues, flavors, topologies, budgets, workloads: what the engine reads.
+    #[serde(flatten)]
+    pub scheduling: Scheduling,
+    /// Priority classes.
+    pub priority_classes: Vec<PriorityClassCell<'a>>,
     /// Prices of one device.
     pub prices: Vec<PriceCell<'a>>,
     /// Rules.
@@ -410,6 +335,12 @@ pub fn document(facts: &Facts) -> Document<'_> {
         nodes: fleet.nodes.iter().map(|node| node_cell(node)).collect(),
         jobs: fleet.jobs.iter().map(|job| job_cell(job)).collect(),
         pods: pods.into_values().map(pod_cell).collect(),
+        scheduling: scheduling(facts),
+        priority_classes: fleet
+            .priority_classes
+            .iter()
+            .map(|class| PriorityClassCell::from(&**class))
+            .collect(),
         prices: facts
             .burn
             .prices
@@ -452,86 +383,6 @@ const fn phase_name(phase: Phase) -> &'static str {
     }
 }
 
-fn by_key(labels: &Labels) -> BTreeMap<&str, &str> {
-    let pairs = labels.iter();
-    pairs
-        .map(|(key, value)| (key.as_str(), value.as_str()))
-        .collect()
-}
-
-fn node_cell(node: &Node) -> NodeCell<'_> {
-    let seen = &node.seen;
-    NodeCell {
-        name: &seen.name,
-        uid: said(&seen.uid),
-        pool: &node.pool,
-        ready: node.ready,
-        unschedulable: seen.unschedulable,
-        labels: by_key(&seen.labels),
-        taints: seen
-            .taints
-            .iter()
-            .map(|taint| TaintCell {
-                key: &taint.key,
-                value: &taint.value,
-                effect: &taint.effect,
-            })
-            .collect(),
-        capacity: Amounts::from(&seen.capacity),
-        allocatable: Amounts::from(&seen.allocatable),
-        billing: node.billing.map(|billing| billing.name()),
-        instance_type: node.instance_type.as_deref(),
-        zone: node.zone.as_deref(),
-        region: node.region.as_deref(),
-        rack: node.rack.as_deref(),
-        clique: node.clique.as_deref(),
-        topology: node
-            .topology
-            .iter()
-            .map(|(level, value)| (level.as_str(), value.as_str()))
-            .collect(),
-        devices: node.devices.iter().map(device_cell).collect(),
-    }
-}
-
-fn device_cell(device: &Device) -> DeviceCell<'_> {
-    DeviceCell {
-        id: &device.id,
-        index: device.index,
-        uuid: device.uuid.as_deref(),
-        vendor: device.vendor.name(),
-        kind: device.kind.name(),
-        class: &device.class,
-        resource: &device.resource,
-        health: device.health.name(),
-        util_ratio: device.util(),
-        holder: device
-            .holder
-            .as_deref()
-            .map(|pod| holder_cell(pod, device.attribution.name())),
-        slices: device.slices.iter().map(slice_cell).collect(),
-    }
-}
-
-fn slice_cell(slice: &Slice) -> SliceCell<'_> {
-    SliceCell {
-        name: &slice.name,
-        resource: slice.resource.as_deref(),
-        holder: slice
-            .holder
-            .as_deref()
-            .map(|pod| holder_cell(pod, slice.attribution.name())),
-    }
-}
-
-fn holder_cell<'a>(pod: &'a Pod, attribution: &'static str) -> HolderCell<'a> {
-    HolderCell {
-        namespace: &pod.key().namespace,
-        pod: &pod.key().name,
-        attribution,
-    }
-}
-
 fn job_cell(job: &Job) -> JobCell<'_> {
     JobCell {
         namespace: job.namespace(),
@@ -550,6 +401,13 @@ fn job_cell(job: &Job) -> JobCell<'_> {
         started: job.started.map(|at| at.rfc3339()),
         waiting_since: job.waiting_since.map(|at| at.rfc3339()),
         pods: job.pods.iter().map(|pod| pod.key().name.as_str()).collect(),
+        pod_sets: job.pod_sets.iter().map(PodSetCell::from).collect(),
+        admission: admission(job),
+        placements: job
+            .places
+            .iter()
+            .map(|place| (place.node.as_str(), place.device, place.slice.as_deref()))
+            .collect(),
     }
 }
 

@@ -9,6 +9,7 @@ pub mod devices;
 pub mod document;
 pub mod facts;
 pub mod hush;
+pub mod inventory;
 pub mod jobs;
 mod kind;
 pub mod nodes;
@@ -18,10 +19,13 @@ pub mod pools;
 pub mod queues;
 #[cfg(test)]
 pub mod sample;
+pub mod scheduling;
 pub mod sources;
 pub mod table;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_scheduling;
 pub mod text;
 pub mod value;
 pub mod watch;

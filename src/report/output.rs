@@ -155,7 +155,14 @@ pub fn sheet(
             )
         }
         Kind::Queues => {
-            let shape = plain(|row: &queues::QueueRow<'_>| Cow::Borrowed(row.name));
+            let shape = Shape {
+                key: |row: &queues::QueueRow<'_>| {
+                    Cow::Owned(format!("{} ({})", row.name, row.system))
+                },
+                also: |row| vec![Cow::Borrowed(row.name)],
+                place: |_| (None, None),
+                placed: false,
+            };
             build(
                 queues::rows(facts),
                 &shape,

@@ -1,32 +1,84 @@
-//! Rows of `queues`, from what is known of them so far: the queues that jobs name.
+//! Rows of `queues`: every queue that a queueing system has, and every other that a job names.
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::base::{Moment, Rate};
 use crate::cost::Scope;
 use crate::fleet::job::{Job, JobState};
+use crate::fleet::queue::{Measure, Queue, QueueKind, QueueSystem, Quota};
 
 use super::table::Column;
 use super::text::{age, or_unknown, usd, word};
-use super::{Facts, UNATTRIBUTED};
+use super::{Facts, UNATTRIBUTED, said};
 
-/// Quota of one flavor in one queue, in devices.
+/// A number of devices: whole where it can be (KAI sets quotas of parts of a GPU).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Count(i64);
+
+impl Count {
+    /// So many thousandths.
+    pub const fn of_milli(milli: i64) -> Self {
+        Self(milli)
+    }
+
+    /// Devices.
+    pub fn devices(self) -> f64 {
+        self.0 as f64 / 1000.0
+    }
+}
+
+impl Serialize for Count {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self.0 % 1000 {
+            0 => to.serialize_i64(self.0 / 1000),
+            _ => to.serialize_f64(self.devices()),
+        }
+    }
+}
+
+impl std::fmt::Display for Count {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(&self.devices(), f)
+    }
+}
+
+/// Quota of one resource of one flavor in one queue, in devices.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct QuotaCell<'a> {
-    /// Flavor.
-    pub flavor: &'a str,
-    /// The queue's own.
-    pub nominal: u32,
+    /// Flavor; `None` in systems that have none.
+    pub flavor: Option<&'a str>,
+    /// Resource, `nvidia.com/gpu`; `devices` counts all kinds together.
+    pub resource: &'a str,
+    /// The queue's own; `None` is without bound.
+    pub nominal: Option<Count>,
     /// How much it may borrow; `None` is unlimited.
-    pub borrow_limit: Option<u32>,
+    pub borrow_limit: Option<Count>,
     /// How much it may lend; `None` is all of it.
-    pub lend_limit: Option<u32>,
+    pub lend_limit: Option<Count>,
+    /// What it may never exceed; `None` is without bound.
+    pub cap: Option<Count>,
     /// In use.
-    pub used: u32,
+    pub used: Option<Count>,
     /// Of that, borrowed.
-    pub borrowed: u32,
+    pub borrowed: Option<Count>,
+}
+
+impl<'a> From<&'a Quota> for QuotaCell<'a> {
+    fn from(quota: &'a Quota) -> Self {
+        let count = |amount: Option<i64>| amount.map(Count::of_milli);
+        Self {
+            flavor: said(&quota.flavor),
+            resource: &quota.resource,
+            nominal: count(quota.nominal),
+            borrow_limit: count(quota.borrow_limit),
+            lend_limit: count(quota.lend_limit),
+            cap: count(quota.cap),
+            used: count(quota.used),
+            borrowed: count(quota.borrowed),
+        }
+    }
 }
 
 /// One queue.
@@ -34,17 +86,17 @@ pub struct QuotaCell<'a> {
 pub struct QueueRow<'a> {
     /// Name.
     pub name: &'a str,
-    /// The queue above it.
+    /// The queue or cohort above it.
     pub parent: Option<&'a str>,
     /// `kueue`, `volcano`, `kai`, `stokehold` or `none`.
     pub system: &'static str,
     /// Weight among its siblings.
     pub weight: Option<f64>,
-    /// True when it lets nothing in.
+    /// True when it lets nothing in; `None` when nothing is known of it but its name.
     pub stopped: Option<bool>,
-    /// Its quota by flavor.
+    /// Its quota of devices, by flavor and resource.
     pub quota: Vec<QuotaCell<'a>>,
-    /// Use against fair share.
+    /// How far its use is above its own, against its weight, as its system says.
     pub share: Option<f64>,
     /// Jobs that hold devices.
     pub running: u32,
@@ -58,7 +110,6 @@ pub struct QueueRow<'a> {
 
 #[derive(Default)]
 struct Tally {
-    system: Option<&'static str>,
     running: u32,
     waiting: u32,
     oldest: Option<Moment>,
@@ -66,7 +117,6 @@ struct Tally {
 
 impl Tally {
     fn add(&mut self, job: &Job) {
-        self.system = self.system.or_else(|| system_of(job));
         match job.state {
             JobState::Starting | JobState::Running | JobState::Finishing => self.running += 1,
             JobState::Waiting => {
@@ -104,7 +154,16 @@ pub(super) fn columns<'a>() -> Vec<Column<QueueRow<'a>>> {
         Column::wide_text("PARENT", |row| word(row.parent)),
         Column::text("SYSTEM", |row| row.system.to_owned()),
         Column::wide_number("WEIGHT", |row| or_unknown(row.weight)),
-        Column::wide_number("SHARE", |row| or_unknown(row.share)),
+        Column::wide_text("STOPPED", |row| {
+            word(
+                row.stopped
+                    .map(|stopped| if stopped { "yes" } else { "no" }),
+            )
+        }),
+        Column::text("QUOTA", |row| quotas(&row.quota)),
+        Column::wide_number("SHARE", |row| {
+            or_unknown(row.share.map(|share| format!("{share:.2}")))
+        }),
         Column::number("RUNNING", |row| row.running.to_string()),
         Column::number("WAITING", |row| row.waiting.to_string()),
         Column::number("OLDEST", |row| age(row.oldest_waiting_seconds)),
@@ -112,62 +171,117 @@ pub(super) fn columns<'a>() -> Vec<Column<QueueRow<'a>>> {
     ]
 }
 
-/// Every queue that a job names, by name; then `unattributed` for jobs and money of no queue.
+/// `h100 12/8+4`: in use, its own and what of it is borrowed, flavor by flavor.
+fn quotas(cells: &[QuotaCell<'_>]) -> String {
+    let cell = |cell: &QuotaCell<'_>| {
+        let borrowed = cell
+            .borrowed
+            .filter(|borrowed| *borrowed != Count(0))
+            .map_or(String::new(), |borrowed| format!("+{borrowed}"));
+        let own = cell
+            .nominal
+            .map_or_else(|| "any".to_owned(), |own| own.to_string());
+        let name = cell.flavor.unwrap_or(cell.resource);
+        format!("{name} {}/{own}{borrowed}", or_unknown(cell.used))
+    };
+    match cells {
+        [] => "-".to_owned(),
+        cells => cells.iter().map(cell).collect::<Vec<_>>().join(" "),
+    }
+}
+
+/// What queues are told apart by: two systems may have queues of one name.
+type Place<'a> = (&'a str, QueueSystem);
+
+/// Every queue by name and system; then `unattributed` for jobs and money of no queue.
 pub fn rows(facts: &Facts) -> Vec<QueueRow<'_>> {
-    let mut queues: BTreeMap<&str, Tally> = BTreeMap::new();
+    let mut places: BTreeMap<Place<'_>, (Option<&Queue>, Tally)> = BTreeMap::new();
+    let queues = facts.fleet.queues.iter();
+    for queue in queues.filter(|queue| queue.key.kind == QueueKind::Queue) {
+        let place = (queue.name().as_str(), queue.system());
+        places.entry(place).or_default().0 = Some(queue);
+    }
     let mut none = Tally::default();
     for job in facts.fleet.jobs.iter() {
         match &job.queue {
-            Some(queue) => queues.entry(queue).or_default().add(job),
+            Some(queue) => places
+                .entry((queue.as_str(), job.queue_system))
+                .or_default()
+                .1
+                .add(job),
             None => none.add(job),
         }
     }
-    let mut rows: Vec<QueueRow<'_>> = queues
-        .into_iter()
-        .map(|(name, tally)| row(facts, name, &tally))
-        .collect();
-    let rest = row(facts, UNATTRIBUTED, &none);
+    let mut rows: Vec<QueueRow<'_>> = Vec::with_capacity(places.len() + 1);
+    let all: Vec<_> = places.into_iter().collect();
+    for (at, ((name, system), (queue, tally))) in all.iter().enumerate() {
+        let namesakes = [at.checked_sub(1), Some(at + 1)]
+            .into_iter()
+            .flatten()
+            .filter_map(|other| all.get(other))
+            .any(|((other, _), _)| other == name);
+        let burn = match namesakes {
+            false => burn_of(facts, name),
+            true => burn_of_jobs(facts, name, *system),
+        };
+        rows.push(row(facts, name, *system, *queue, tally, burn));
+    }
+    let burn = burn_of(facts, UNATTRIBUTED);
+    let rest = row(facts, UNATTRIBUTED, QueueSystem::None, None, &none, burn);
     if rest.running > 0 || rest.waiting > 0 || rest.burn_usd_per_hour != Some(0.0) {
         rows.push(rest);
     }
     rows
 }
 
-fn row<'a>(facts: &Facts, name: &'a str, tally: &Tally) -> QueueRow<'a> {
-    QueueRow {
-        name,
-        parent: None,
-        system: tally.system.unwrap_or("none"),
-        weight: None,
-        stopped: None,
-        quota: Vec::new(),
-        share: None,
-        running: tally.running,
-        waiting: tally.waiting,
-        oldest_waiting_seconds: tally.oldest.map(|since| facts.now.since(since).seconds()),
-        burn_usd_per_hour: match facts.burn.row(Scope::Queue, name) {
-            Some(row) => row.known().map(|spend| spend.burn.usd()),
-            None => Some(Rate::ZERO.usd()),
-        },
+fn burn_of(facts: &Facts, name: &str) -> Option<f64> {
+    match facts.burn.row(Scope::Queue, name) {
+        Some(row) => row.known().map(|spend| spend.burn.usd()),
+        None => Some(Rate::ZERO.usd()),
     }
 }
 
-/// The system whose label put the job into its queue.
-fn system_of(job: &Job) -> Option<&'static str> {
-    let pod = job.pods.first()?;
-    let queue = job.queue.as_deref()?;
-    pod.seen
-        .labels
-        .iter()
-        .filter(|(_, value)| value.as_str() == queue)
-        .find_map(|(key, _)| {
-            let (domain, _) = key.split_once('/')?;
-            match domain {
-                "kueue.x-k8s.io" => Some("kueue"),
-                "kai.scheduler" | "runai" => Some("kai"),
-                "volcano.sh" | "scheduling.volcano.sh" => Some("volcano"),
-                "stokehold.dev" => Some("stokehold"),
-                _ => None,
+/// The money of one of several queues that share a name, which the cost rows do not tell apart.
+fn burn_of_jobs(facts: &Facts, name: &str, system: QueueSystem) -> Option<f64> {
+    let mut sum = Rate::ZERO;
+    let mut unknown = false;
+    for job in facts.fleet.jobs.iter() {
+        if job.queue.as_deref() == Some(name) && job.queue_system == system {
+            match facts.burn.jobs.get(&job.id) {
+                Some((spend, _)) => sum += spend.burn,
+                None => unknown |= job.devices_allocated > 0,
             }
-        })
+        }
+    }
+    (!unknown || sum > Rate::ZERO).then(|| sum.usd())
+}
+
+fn row<'a>(
+    facts: &Facts,
+    name: &'a str,
+    system: QueueSystem,
+    queue: Option<&'a Queue>,
+    tally: &Tally,
+    burn: Option<f64>,
+) -> QueueRow<'a> {
+    QueueRow {
+        name,
+        parent: queue.and_then(|queue| queue.parent.as_deref()),
+        system: system.name(),
+        weight: queue.and_then(|queue| queue.weight),
+        stopped: queue.map(Queue::is_stopped),
+        quota: queue
+            .into_iter()
+            .flat_map(|queue| queue.quotas.iter())
+            .filter(|quota| quota.measure == Measure::MilliDevices)
+            .map(QuotaCell::from)
+            .collect(),
+        share: queue
+            .and_then(|queue| queue.share)
+            .filter(|share| share.is_finite()),
+        running: tally.running,
+        waiting: tally.waiting,
+        oldest_waiting_seconds: tally.oldest.map(|since| facts.now.since(since).seconds()),
+        burn_usd_per_hour: burn,
+    }
 }

@@ -17,6 +17,7 @@ use crate::fleet::observe::{
     Failure, Labels, Lost, LostKind, Resources, SourceHealth, SourceState, Table, Taint,
 };
 use crate::fleet::pool::{ClassCount, DeviceCounts, NodeCounts, Pool, PoolMode};
+use crate::fleet::queue::QueueSystem;
 use crate::fleet::{Fleet, Known};
 
 use super::Facts;
@@ -31,6 +32,10 @@ fn job(of: &Arc<Pod>, state: JobState, requested: u32, allocated: u32) -> Arc<Jo
         uid: Name::new("u-1"),
         chain: Box::default(),
         queue: of.queue.clone(),
+        queue_system: match of.queue {
+            Some(_) => QueueSystem::Kueue,
+            None => QueueSystem::None,
+        },
         team: of.team.clone(),
         team_source: of.team_source,
         priority: Some(10),

@@ -26,6 +26,7 @@ use super::model::{Knobs, Node, Snapshot};
 use jobs::Grips;
 use reader::{Cell, Read};
 
+pub(in crate::engine) use nodes::fill_up;
 pub use write::{flavors, queues, value, workloads};
 
 /// The version of the document that is read and written.

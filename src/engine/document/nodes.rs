@@ -149,7 +149,11 @@ fn room(cell: &Cell<'_>) -> Read<(i64, i64, BTreeMap<Name, u32>)> {
 
 /// Devices that are counted but not listed are there all the same; of those that are listed, what is not counted
 /// cannot be asked for.
-fn fill_up(devices: &mut Vec<Device>, counts: &BTreeMap<Name, u32>, class: &Name) {
+pub(in crate::engine) fn fill_up(
+    devices: &mut Vec<Device>,
+    counts: &BTreeMap<Name, u32>,
+    class: &Name,
+) {
     for (resource, &count) in counts {
         let listed = devices.iter().filter(|device| device.slices.is_empty());
         let listed = listed.filter(|device| device.resource == *resource).count();

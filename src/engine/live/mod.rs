@@ -1,0 +1,244 @@
+//! A live fleet as a [`Snapshot`]: the same that reading its own document (`get fleet -o json`) gives.
+//!
+//! What the fleet does not know stays unbounded rather than nothing; what no cluster can mean (a flavor without a
+//! name, a queue above itself) is left out rather than refused.
+
+mod queues;
+mod workloads;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::base::{Name, ObjectKey};
+use crate::cost::Burn;
+use crate::fleet::Fleet;
+use crate::fleet::device::{self, Pod};
+use crate::fleet::observe::{self, Labels};
+use crate::fleet::{node, siting};
+
+use super::document::fill_up;
+use super::model::{
+    Budget, Device, Grip, Health, Node, PLENTY, Slice, Snapshot, Taint, TaintEffect, Toleration,
+    Topology, WHOLE,
+};
+
+pub use queues::Titles;
+
+/// Most levels of a topology that the engine takes.
+const LEVELS: usize = 16;
+
+/// What each pod holds on its node, by the pod's key.
+type Grips<'a> = BTreeMap<&'a ObjectKey, Vec<Grip>>;
+
+/// Everything that the engine needs to know of a fleet. Routes and knobs are the settings'; they stay empty here.
+pub fn snapshot(fleet: &Fleet, burn: &Burn) -> Snapshot {
+    let titles = Titles::of(fleet);
+    let mut grips = Grips::new();
+    for node in fleet.nodes.iter() {
+        hold(node, &mut grips);
+    }
+    let mut snapshot = Snapshot {
+        revision: fleet.revision,
+        at: fleet.at,
+        nodes: nodes(fleet, burn),
+        topologies: fleet
+            .topologies
+            .iter()
+            .filter(|topology| !topology.name.is_empty())
+            .map(|topology| Topology {
+                name: topology.name.clone(),
+                levels: topology.levels.iter().take(LEVELS).cloned().collect(),
+            })
+            .collect(),
+        flavors: queues::flavors(fleet),
+        queues: queues::queues(fleet, &titles),
+        workloads: workloads::workloads(fleet, &titles, &grips),
+        budgets: budgets(fleet),
+        ..Snapshot::default()
+    };
+    snapshot.settle();
+    snapshot
+}
+
+/// A device's price, micro-USD an hour.
+fn price(node: &node::Node, class: &Name, burn: &Burn) -> Option<i64> {
+    burn.prices
+        .iter()
+        .filter(|group| {
+            group.pool == node.pool
+                && group.class == *class
+                && (group.instance_type.is_none() || group.instance_type == node.instance_type)
+                && (group.billing.is_none() || group.billing == node.billing)
+        })
+        .find_map(|group| Some(group.price.as_ref()?.rate.micros()))
+}
+
+fn nodes(fleet: &Fleet, burn: &Burn) -> Vec<Node> {
+    fleet
+        .nodes
+        .iter()
+        .map(|node| {
+            let seen = &node.seen;
+            let mut devices: Vec<Device> = node.devices.iter().map(device).collect();
+            let counts = seen.allocatable.devices.iter().cloned().collect();
+            fill_up(&mut devices, &counts, &Name::default());
+            for device in &mut devices {
+                device.price = price(node, &device.class, burn);
+            }
+            Node {
+                name: seen.name.clone(),
+                uid: seen.uid.clone(),
+                pool: node.pool.clone(),
+                ready: node.ready.unwrap_or(true),
+                cordoned: seen.unschedulable,
+                labels: by_key(&seen.labels),
+                taints: seen.taints.iter().filter_map(taint).collect(),
+                cpu_milli: known(seen.allocatable.cpu_milli),
+                memory_bytes: known(seen.allocatable.memory_bytes),
+                billing: node.billing,
+                instance_type: node.instance_type.clone(),
+                region: node.region.clone(),
+                topology: place(node),
+                devices,
+            }
+        })
+        .collect()
+}
+
+/// No node has none of it: what is not said is not known.
+const fn known(amount: i64) -> i64 {
+    if amount > 0 { amount } else { PLENTY }
+}
+
+fn device(device: &device::Device) -> Device {
+    Device {
+        index: device.index,
+        class: device.class.clone(),
+        resource: device.resource.clone(),
+        health: match device.health {
+            device::Health::Ok => Health::Ok,
+            device::Health::Warn(_) => Health::Warn,
+            device::Health::Fault(_) => Health::Fault,
+            device::Health::Unknown => Health::Unknown,
+        },
+        price: None,
+        slices: device
+            .slices
+            .iter()
+            .map(|slice| Slice {
+                name: slice.name.clone(),
+                resource: slice
+                    .resource
+                    .clone()
+                    .unwrap_or_else(|| device.resource.clone()),
+            })
+            .collect(),
+    }
+}
+
+/// The levels that are said, with rack and clique where they are said apart.
+fn place(node: &node::Node) -> Vec<(Name, Name)> {
+    let mut place: Vec<(Name, Name)> = node
+        .topology
+        .iter()
+        .filter(|(level, value)| !level.is_empty() && !value.is_empty())
+        .cloned()
+        .collect();
+    for (level, value) in [("rack", &node.rack), ("clique", &node.clique)] {
+        if let Some(value) = value.as_ref().filter(|value| !value.is_empty()) {
+            let told = |(known, told): &(Name, Name)| known.as_str() == level || told == value;
+            if !place.iter().any(told) {
+                place.push((Name::new(level), value.clone()));
+            }
+        }
+    }
+    place
+}
+
+fn hold<'a>(node: &'a node::Node, grips: &mut Grips<'a>) {
+    for device in &node.devices {
+        let mut note = |holder: &'a Option<std::sync::Arc<Pod>>, slice: Option<Name>| {
+            let Some(pod) = holder else { return };
+            // A pod that is bound elsewhere holds nothing here.
+            if pod.seen.node.as_ref() == Some(node.name()) {
+                grips.entry(pod.key()).or_default().push(Grip {
+                    device: device.index,
+                    slice,
+                    milli: WHOLE,
+                });
+            }
+        };
+        note(&device.holder, None);
+        for slice in &device.slices {
+            note(&slice.holder, Some(slice.name.clone()));
+        }
+    }
+}
+
+fn budgets(fleet: &Fleet) -> Vec<Budget> {
+    let mut pods: BTreeMap<&Name, BTreeSet<(&Name, &Labels)>> = BTreeMap::new();
+    if !fleet.budgets.is_empty() {
+        for pod in fleet.jobs.iter().flat_map(|job| job.pods.iter()) {
+            let key = pod.key();
+            let row = (&key.name, &pod.seen.labels);
+            pods.entry(&key.namespace).or_default().insert(row);
+        }
+    }
+    fleet
+        .budgets
+        .iter()
+        .filter(|budget| !budget.key.name.is_empty())
+        .map(|budget| Budget {
+            namespace: budget.key.namespace.clone(),
+            name: budget.key.name.clone(),
+            pods: pods
+                .get(&budget.key.namespace)
+                .into_iter()
+                .flatten()
+                .filter(|(_, labels)| budget.covers(&budget.key.namespace, labels))
+                .map(|(name, _)| (*name).clone())
+                .collect(),
+            // A controller that lags behind refuses every eviction.
+            allowed: if budget.unobserved { 0 } else { budget.allowed },
+            desired_healthy: budget.wanted,
+        })
+        .collect()
+}
+
+fn by_key(labels: &Labels) -> BTreeMap<Name, Name> {
+    labels
+        .iter()
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
+}
+
+fn effect(text: &str) -> Option<TaintEffect> {
+    TaintEffect::ALL
+        .into_iter()
+        .find(|effect| effect.name() == text)
+}
+
+fn taint(taint: &observe::Taint) -> Option<Taint> {
+    Some(Taint {
+        key: taint.key.clone(),
+        value: taint.value.clone(),
+        effect: effect(&taint.effect)?,
+    })
+}
+
+/// `None` for one that the API would not take.
+fn toleration(toleration: &siting::Toleration) -> Option<Toleration> {
+    if toleration.key.is_empty() && !toleration.exists {
+        return None;
+    }
+    Some(Toleration {
+        key: (!toleration.key.is_empty()).then(|| toleration.key.clone()),
+        value: (!toleration.exists).then(|| toleration.value.clone()),
+        effect: match toleration.effect.is_empty() {
+            true => None,
+            false => Some(effect(&toleration.effect)?),
+        },
+    })
+}

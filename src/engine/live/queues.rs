@@ -1,0 +1,213 @@
+//! Queues, cohorts and flavors of a live fleet.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::base::Name;
+use crate::engine::model::{
+    self, Borrow, Flavor, Fungibility, Order, PLENTY, Preemption, Quota, Reclaim, Stop, System,
+    Within, unit_is_milli,
+};
+use crate::fleet::Fleet;
+use crate::fleet::queue::{self, Measure, Queue, QueueKey, QueueKind, QueueSystem};
+
+use super::{taint, toleration};
+
+/// The flavor of quotas in systems that have none.
+const ANY: &str = "any";
+
+/// What stands for no bound: whole devices, so that a document writes it as a plain number.
+const UNBOUNDED: i64 = PLENTY / 1000 * 1000;
+
+/// Most queues above a queue.
+const DEPTH: usize = 32;
+
+/// The largest weight that counts, in whole units.
+const HEAVIEST: f64 = 1_000_000.0;
+
+/// What the engine calls each queue. It knows queues by name alone; a cohort may share its name with a queue, and so
+/// may the queues of two systems.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Titles(BTreeMap<QueueKey, Name>);
+
+impl Titles {
+    /// The titles of a fleet's queues: their names, with what tells them apart where two have the same. Names of
+    /// Kubernetes objects hold no `/`, so no title is a name.
+    pub fn of(fleet: &Fleet) -> Self {
+        let mut seen: BTreeMap<&Name, u32> = BTreeMap::new();
+        for queue in fleet.queues.iter() {
+            *seen.entry(queue.name()).or_default() += 1;
+        }
+        let title = |key: &QueueKey| match (seen.get(&key.name), key.kind) {
+            (Some(1), _) => key.name.clone(),
+            (_, QueueKind::Cohort) => Name::from(format!("cohort/{}", key.name)),
+            (_, QueueKind::Queue) if key.system == QueueSystem::Kueue => key.name.clone(),
+            (_, QueueKind::Queue) => Name::from(format!("{}/{}", key.system.name(), key.name)),
+        };
+        Self(
+            fleet
+                .queues
+                .iter()
+                .filter(|queue| !queue.name().is_empty())
+                .map(|queue| (queue.key.clone(), title(&queue.key)))
+                .collect(),
+        )
+    }
+
+    /// The title of this queue, where it is known.
+    pub fn get(&self, key: &QueueKey) -> Option<&Name> {
+        self.0.get(key)
+    }
+
+    /// What the engine calls the queue of this name that a job is in.
+    pub fn of_job(&self, system: QueueSystem, name: &Name) -> Name {
+        let key = QueueKey {
+            system,
+            kind: QueueKind::Queue,
+            name: name.clone(),
+        };
+        self.get(&key).unwrap_or(name).clone()
+    }
+}
+
+/// Every queue and cohort.
+pub(super) fn queues(fleet: &Fleet, titles: &Titles) -> Vec<model::Queue> {
+    fleet
+        .queues
+        .iter()
+        .filter_map(|queue| {
+            let name = titles.get(&queue.key)?.clone();
+            Some(model::Queue {
+                parent: parent(fleet, queue, titles),
+                admits: queue.key.kind == QueueKind::Queue,
+                ..read(queue, name)
+            })
+        })
+        .collect()
+}
+
+/// The title of what stands above a queue. A circle, or a tower beyond all reason, is cut at its foot.
+fn parent(fleet: &Fleet, queue: &Queue, titles: &Titles) -> Option<Name> {
+    let above = queue.parent_key()?;
+    let mut way = BTreeSet::from([queue.key.clone()]);
+    let mut next = Some(above.clone());
+    while let Some(key) = next {
+        if way.len() > DEPTH || !way.insert(key.clone()) {
+            return None;
+        }
+        next = fleet.queue(&key).and_then(|queue| queue.parent_key());
+    }
+    titles.get(&above).cloned()
+}
+
+fn read(queue: &Queue, name: Name) -> model::Queue {
+    let preemption = &queue.preemption;
+    model::Queue {
+        name,
+        parent: None,
+        system: match queue.system() {
+            QueueSystem::Kueue => System::Kueue,
+            QueueSystem::Volcano => System::Volcano,
+            QueueSystem::Kai => System::Kai,
+            QueueSystem::Stokehold => System::Stokehold,
+            QueueSystem::None => System::None,
+        },
+        admits: true,
+        weight_milli: queue.weight.map_or(1_000, |weight| {
+            (weight.clamp(0.0, HEAVIEST) * 1000.0).round() as i64
+        }),
+        quotas: quotas(queue),
+        preemption: Preemption {
+            within: match preemption.within {
+                queue::Within::Never => Within::Never,
+                queue::Within::LowerPriority => Within::LowerPriority,
+                queue::Within::LowerOrNewerEqual => Within::LowerOrNewerEqualPriority,
+            },
+            reclaim: match preemption.reclaim {
+                queue::Reclaim::Never => Reclaim::Never,
+                queue::Reclaim::LowerPriority => Reclaim::LowerPriority,
+                queue::Reclaim::Any => Reclaim::Any,
+            },
+            borrow: match preemption.borrow {
+                queue::Borrow::Never => Borrow::Never,
+                queue::Borrow::LowerPriority => Borrow::LowerPriority,
+            },
+            borrow_threshold: preemption.borrow_max_priority,
+        },
+        order: match queue.strategy {
+            queue::Strategy::Strict => Order::Strict,
+            queue::Strategy::BestEffort => Order::BestEffort,
+        },
+        stop: match queue.stop {
+            queue::Stop::Drain => Stop::Drain,
+            // Whatever keeps it from working, it lets nothing in.
+            _ if queue.is_stopped() => Stop::Hold,
+            _ => Stop::None,
+        },
+        fungibility: Fungibility {
+            borrow_stops: !queue.next_before_borrow,
+            preempt_stops: !queue.next_before_preempt,
+        },
+    }
+}
+
+/// An amount of a quota in the engine's unit of the resource.
+fn amount(resource: &str, measure: Measure, amount: i64) -> i64 {
+    let scaled = match (unit_is_milli(resource), measure.whole()) {
+        (true, 1) => amount.saturating_mul(1000),
+        (false, 1000) => amount / 1000,
+        _ => amount,
+    };
+    scaled.clamp(0, UNBOUNDED)
+}
+
+fn quotas(queue: &Queue) -> Vec<Quota> {
+    let told = queue
+        .quotas
+        .iter()
+        .filter(|quota| !quota.resource.is_empty());
+    told.map(|quota| {
+        let amount = |told: i64| amount(&quota.resource, quota.measure, told);
+        Quota {
+            flavor: match quota.flavor.is_empty() {
+                true => Name::new(ANY),
+                false => quota.flavor.clone(),
+            },
+            resource: quota.resource.clone(),
+            nominal: quota.nominal.map_or(UNBOUNDED, amount),
+            borrow: quota.borrow_limit.map(amount),
+            lend: quota.lend_limit.map(amount),
+            cap: quota.cap.map(amount),
+        }
+    })
+    .collect()
+}
+
+/// Every flavor, and the one that stands for none where a queue's quota needs it.
+pub(super) fn flavors(fleet: &Fleet) -> Vec<Flavor> {
+    let mut flavors: Vec<Flavor> = fleet
+        .flavors
+        .iter()
+        .filter(|flavor| !flavor.name.is_empty())
+        .map(|flavor| Flavor {
+            name: flavor.name.clone(),
+            labels: super::by_key(&flavor.node_labels),
+            taints: flavor.taints.iter().filter_map(taint).collect(),
+            tolerations: flavor.tolerations.iter().filter_map(toleration).collect(),
+            topology: flavor.topology.clone().filter(|name| !name.is_empty()),
+            billing: None,
+            price: None,
+        })
+        .collect();
+    let flavorless = fleet
+        .queues
+        .iter()
+        .flat_map(|queue| queue.quotas.iter())
+        .any(|quota| quota.flavor.is_empty());
+    if flavorless && !flavors.iter().any(|flavor| flavor.name.as_str() == ANY) {
+        flavors.push(Flavor {
+            name: Name::new(ANY),
+            ..Flavor::default()
+        });
+    }
+    flavors
+}

@@ -1,0 +1,325 @@
+//! A fleet as the engine sees it.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::base::Moment;
+use crate::engine::model::{Order, Status, Stop};
+use crate::fleet::admission::{Admission, Assigned, GroupSeen};
+use crate::fleet::job::{Job, JobKey, JobState};
+use crate::fleet::observe::{NodeSeen, Phase, PodSeen, Resources, Table};
+use crate::fleet::policy::Policy;
+use crate::fleet::queue::{Measure, Queue, QueueKey, QueueKind, QueueSystem, Quota, Strategy};
+use crate::fleet::siting::{
+    Expression, NodeTerm, Operator, PodSet, Siting, TopologyWish, WishMode,
+};
+use crate::fleet::{budget, queue};
+
+fn gpus(count: u32) -> Resources {
+    Resources {
+        devices: Box::from([(Name::new("nvidia.com/gpu"), count)]),
+        ..Resources::default()
+    }
+}
+
+fn key(system: QueueSystem, kind: QueueKind, name: &str) -> QueueKey {
+    QueueKey {
+        system,
+        kind,
+        name: Name::new(name),
+    }
+}
+
+fn queue(key: QueueKey, parent: Option<&str>) -> Queue {
+    Queue {
+        key,
+        parent: parent.map(Name::new),
+        reclaimable: true,
+        ..Queue::default()
+    }
+}
+
+/// A fleet with these parts, in the order that fleets keep.
+fn fleet(mut queues: Vec<Queue>, jobs: Vec<Job>) -> Fleet {
+    queues.sort_by(|a, b| a.key.cmp(&b.key));
+    let mut out = Fleet::unknown(Arc::new(Policy::default()));
+    out.queues = queues.into_iter().map(Arc::new).collect();
+    out.jobs = jobs.into_iter().map(Arc::new).collect();
+    out.nodes = Arc::from([Arc::new(node::Node {
+        seen: Arc::new(NodeSeen {
+            name: Name::new("a"),
+            allocatable: gpus(2),
+            ..NodeSeen::default()
+        }),
+        pool: Name::new("pool"),
+        ready: Some(true),
+        ready_since: None,
+        cordon: None,
+        billing: None,
+        instance_type: None,
+        zone: None,
+        region: None,
+        rack: Some(Name::new("r1")),
+        topology: Box::from([(Name::new("block"), Name::new("b1"))]),
+        clique: None,
+        driver: None,
+        devices: Box::default(),
+        device_capacity: 2,
+        device_allocatable: 2,
+        pod_count: 0,
+        pods: Box::default(),
+    })]);
+    out
+}
+
+fn job(name: &str, kind: &str, state: JobState) -> Job {
+    let mut job = Job::unknown(JobKey {
+        key: ObjectKey::new("ns", name),
+        kind: Name::new(kind),
+    });
+    job.state = state;
+    job.pod_sets = Arc::from([PodSet {
+        name: Name::new("main"),
+        count: 2,
+        min: 2,
+        request: gpus(1),
+        ..PodSet::default()
+    }]);
+    job
+}
+
+fn pod(name: &str, on: &str) -> Arc<Pod> {
+    Arc::new(Pod {
+        seen: Arc::new(PodSeen {
+            key: ObjectKey::new("ns", name),
+            node: Some(Name::new(on)),
+            phase: Phase::Running,
+            requests: gpus(1),
+            labels: [(Name::new("app"), Name::new("x"))].into_iter().collect(),
+            ..PodSeen::default()
+        }),
+        job: JobKey::default(),
+        queue: None,
+        team: Name::default(),
+        team_source: crate::fleet::device::TeamSource::Namespace,
+    })
+}
+
+fn see(fleet: &Fleet) -> Snapshot {
+    snapshot(fleet, &Burn::default())
+}
+
+#[test]
+fn queues_of_one_name_are_told_apart_and_circles_are_cut() {
+    use QueueKind::{Cohort, Queue as Own};
+    use QueueSystem::{Kueue, Volcano};
+    let seen = see(&fleet(
+        vec![
+            queue(key(Kueue, Cohort, "prod"), Some("all")),
+            queue(key(Kueue, Cohort, "all"), Some("prod")),
+            queue(key(Kueue, Own, "prod"), Some("prod")),
+            queue(key(Volcano, Own, "prod"), Some("gone")),
+            queue(key(Volcano, Own, "alone"), None),
+        ],
+        vec![],
+    ));
+    let rows: Vec<(&str, Option<&str>, bool)> = seen
+        .queues
+        .iter()
+        .map(|queue| (&*queue.name, queue.parent.as_deref(), queue.admits))
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            ("all", None, false),
+            ("alone", None, true),
+            ("cohort/prod", None, false),
+            ("prod", None, true),
+            ("volcano/prod", None, true),
+        ],
+        "whatever stands on a circle has nothing above it"
+    );
+    let tree = see(&fleet(
+        vec![
+            queue(key(Kueue, Cohort, "prod"), Some("all")),
+            queue(key(Kueue, Cohort, "all"), None),
+            queue(key(Kueue, Own, "prod"), Some("prod")),
+        ],
+        vec![],
+    ));
+    let parents: Vec<Option<&str>> = tree
+        .queues
+        .iter()
+        .map(|queue| queue.parent.as_deref())
+        .collect();
+    assert_eq!(parents, [None, Some("all"), Some("cohort/prod")]);
+}
+
+#[test]
+fn quotas_come_in_the_engines_units_and_unbounded_is_not_nothing() {
+    let mut kai = queue(key(QueueSystem::Kai, QueueKind::Queue, "team"), None);
+    kai.activity.active = Some(false);
+    kai.strategy = Strategy::Strict;
+    let quota = |resource: &str, measure, nominal| Quota {
+        resource: Name::new(resource),
+        measure,
+        nominal,
+        ..Quota::default()
+    };
+    kai.quotas = Box::from([
+        quota(queue::DEVICES, Measure::MilliDevices, Some(2_500)),
+        quota("cpu", Measure::MilliCores, None),
+        quota("memory", Measure::Bytes, Some(7)),
+        quota("pods", Measure::Units, Some(3)),
+    ]);
+    let seen = see(&fleet(vec![kai], vec![]));
+    let queue = &seen.queues[0];
+    let nominal: Vec<(&str, i64)> = queue
+        .quotas
+        .iter()
+        .map(|quota| (&*quota.flavor, quota.nominal))
+        .collect();
+    assert_eq!(
+        nominal,
+        [
+            ("any", 2_500),
+            ("any", PLENTY / 1000 * 1000),
+            ("any", 7),
+            ("any", 3_000)
+        ]
+    );
+    assert_eq!((queue.stop, queue.order), (Stop::Hold, Order::Strict));
+    assert_eq!(seen.flavors.len(), 1, "the flavor that stands for none");
+}
+
+#[test]
+fn pods_stand_where_they_run_and_unplaced_quota_is_held() {
+    let mut running = job("run", "Job", JobState::Running);
+    running.pods = Box::from([pod("p-0", "a"), pod("p-1", "elsewhere"), pod("p-2", "a")]);
+    let mut admitted = job("let-in", "Job", JobState::Waiting);
+    let mut group = GroupSeen::unknown(
+        Table::KueueWorkloads,
+        QueueSystem::Kueue,
+        Name::new("Workload"),
+        ObjectKey::new("ns", "w"),
+    );
+    group.reserved_at = Some(Moment::from_seconds(5));
+    group.assigned = Box::from([Assigned {
+        name: Name::new("main"),
+        count: 2,
+        flavors: Box::from([(Name::new("nvidia.com/gpu"), Name::new("h100"))]),
+        ..Assigned::default()
+    }]);
+    admitted.admission = Some(Arc::new(Admission {
+        seen: Arc::new(group),
+        queue: Some(Name::new("q")),
+        position: None,
+        local_position: None,
+    }));
+    let mut all = vec![
+        job("done", "Job", JobState::Done),
+        job("held", "Job", JobState::Suspended),
+        admitted,
+        running,
+        job("waits", "Deployment", JobState::Waiting),
+    ];
+    all[1].pod_sets = Arc::from([]);
+    let mut fleet = fleet(vec![], all);
+    fleet.budgets = Arc::from([Arc::new(budget::Budget {
+        key: ObjectKey::new("ns", "b"),
+        selector: Some(budget::Selector {
+            labels: [(Name::new("app"), Name::new("x"))].into_iter().collect(),
+            ..budget::Selector::default()
+        }),
+        allowed: 3,
+        unobserved: true,
+        ..budget::Budget::default()
+    })]);
+    let seen = see(&fleet);
+    let rows: Vec<(&str, Status, usize, u32)> = seen
+        .workloads
+        .iter()
+        .map(|work| {
+            let set = &work.sets[0];
+            (
+                &*work.key.key.name,
+                work.status,
+                set.placements.len(),
+                set.count,
+            )
+        })
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            ("held", Status::Held, 0, 1),
+            ("let-in", Status::Running, 0, 2),
+            ("run", Status::Running, 2, 2),
+            ("waits", Status::Waiting, 0, 2),
+        ],
+        "a node that nobody knows holds nothing"
+    );
+    assert_eq!(seen.workloads[1].sets[0].admitted.len(), 1);
+    assert_eq!(seen.workloads[1].admitted_at, Some(Moment::from_seconds(5)));
+    let levers = |at: usize| {
+        let levers = seen.workloads[at].levers;
+        (levers.suspend, levers.reprioritise, levers.honours_budgets)
+    };
+    assert_eq!(levers(1), (true, true, false));
+    assert_eq!(levers(2), (true, false, false));
+    assert_eq!(levers(3), (false, false, true));
+    assert_eq!(
+        (seen.budgets[0].pods.len(), seen.budgets[0].allowed),
+        (3, 0)
+    );
+    // Devices that only a count tells of are there all the same, and what is not said is not bounded.
+    let node = &seen.nodes[0];
+    assert_eq!((node.devices.len(), node.cpu_milli), (2, PLENTY));
+    assert_eq!(node.topology.len(), 2);
+}
+
+#[test]
+fn what_nothing_can_meet_is_no_way_in() {
+    let expression = |key: &str, operator, values: &[&str]| Expression {
+        key: Name::new(key),
+        operator,
+        values: values.iter().map(|value| Name::new(value)).collect(),
+    };
+    let affinity = |terms: Vec<NodeTerm>| {
+        let mut job = job("j", "Job", JobState::Waiting);
+        job.pod_sets = Arc::from([PodSet {
+            count: 1,
+            siting: Some(Arc::new(Siting {
+                required: terms.into_boxed_slice(),
+                ..Siting::default()
+            })),
+            topology: Some(Box::new(TopologyWish {
+                mode: WishMode::Required,
+                level: Name::new("tier-2"),
+                slice: None,
+            })),
+            ..PodSet::default()
+        }]);
+        job.queue_system = QueueSystem::Volcano;
+        let set = see(&fleet(vec![], vec![job])).workloads[0].sets[0].clone();
+        assert_eq!(
+            set.topology, None,
+            "no label of ours is called like Volcano's tier"
+        );
+        set.affinity
+    };
+    let impossible = NodeTerm {
+        labels: Box::from([expression("zone", Operator::In, &[])]),
+        ..NodeTerm::default()
+    };
+    let by_name = NodeTerm {
+        fields: Box::from([expression("metadata.name", Operator::In, &["a"])]),
+        ..NodeTerm::default()
+    };
+    let both = affinity(vec![impossible.clone(), by_name]);
+    assert_eq!(both.len(), 1);
+    assert_eq!(&*both[0][0].key, "kubernetes.io/hostname");
+    let none = affinity(vec![impossible]);
+    assert!(!none.is_empty() && !none[0][0].is_met(&BTreeMap::new()));
+    assert!(affinity(vec![]).is_empty());
+}

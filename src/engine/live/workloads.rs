@@ -1,0 +1,317 @@
+//! Jobs of a live fleet as workloads: what they ask for, where their pods run, what may be done to them.
+
+use std::collections::BTreeMap;
+
+use crate::base::{Moment, Name};
+use crate::engine::model::{
+    Ask, DeviceAsk, Levers, Op, Placement, PodSet, Requirement, Status, TopologyWish, WHOLE,
+    Workload,
+};
+use crate::fleet::Fleet;
+use crate::fleet::device::Pod;
+use crate::fleet::job::{Job, JobState};
+use crate::fleet::observe::Resources;
+use crate::fleet::queue::QueueSystem;
+use crate::fleet::siting::{self, Operator, Siting, WishMode};
+
+use super::{Grips, Titles, by_key, toleration};
+
+/// Most thousandths of a core, bytes, devices, pods and sets that the engine takes.
+const CPU: i64 = 1_000_000_000;
+const MEMORY: i64 = 1 << 50;
+const DEVICES: u32 = 65_535;
+const PODS: u32 = 100_000;
+const SETS: usize = 64;
+
+/// KAI's pods below this priority may be preempted when nothing else is said.
+const KAI_FIRM: i32 = 100;
+
+/// Every job that wants or holds something.
+pub(super) fn workloads(fleet: &Fleet, titles: &Titles, grips: &Grips<'_>) -> Vec<Workload> {
+    fleet
+        .jobs
+        .iter()
+        .filter_map(|job| workload(fleet, job, titles, grips))
+        .collect()
+}
+
+fn workload(fleet: &Fleet, job: &Job, titles: &Titles, grips: &Grips<'_>) -> Option<Workload> {
+    let bound: Vec<&Pod> = job
+        .pods
+        .iter()
+        .map(|pod| &**pod)
+        .filter(|pod| pod.holds_devices())
+        .collect();
+    let admission = job.admission.as_deref();
+    let has_quota = admission
+        .is_some_and(|admission| admission.system() == QueueSystem::Kueue && admission.has_quota());
+    let mut status = match job.state {
+        JobState::Done | JobState::Failed => return None,
+        JobState::Finishing => Status::Ending,
+        JobState::Suspended if bound.is_empty() => Status::Held,
+        JobState::Suspended => Status::Ending,
+        JobState::Waiting if !has_quota => Status::Waiting,
+        JobState::Starting | JobState::Running if bound.is_empty() && !has_quota => Status::Waiting,
+        JobState::Waiting | JobState::Starting | JobState::Running => Status::Running,
+    };
+    let mut sets = sets(fleet, job);
+    if sets.is_empty() {
+        // Nothing says what it asks for (its last pods have just ended, say): it holds what it holds, and is not
+        // considered.
+        sets.push(PodSet {
+            min: 0,
+            ..PodSet::default()
+        });
+        status = match bound.is_empty() {
+            true => Status::Held,
+            false => Status::Ending,
+        };
+    }
+    place(fleet, &mut sets, &bound, grips);
+    let labels = job
+        .pods
+        .first()
+        .map(|pod| &pod.seen.labels)
+        .or_else(|| admission.map(|admission| &admission.seen.labels));
+    let queued = admission.and_then(|admission| admission.seen.queued_at);
+    let admitted_at = admission
+        .and_then(|admission| admission.seen.admitted_at.or(admission.seen.reserved_at))
+        .or(job.started)
+        .filter(|_| status == Status::Running);
+    Some(Workload {
+        key: job.id.clone(),
+        uid: job.uid.clone(),
+        queue: job
+            .queue
+            .as_ref()
+            .filter(|queue| !queue.is_empty())
+            .map(|queue| titles.of_job(job.queue_system, queue)),
+        team: job.team.clone(),
+        labels: labels.map(by_key).unwrap_or_default(),
+        priority: job.priority.unwrap_or(0),
+        // What was put back stands in the queue from then on.
+        created: queued.map_or(job.created, whole).max(whole(job.created)),
+        sets,
+        flavors: Vec::new(),
+        estimate_ms: job
+            .estimate
+            .or(job.time_limit)
+            .and_then(|span| i64::try_from(span.as_millis()).ok()),
+        owner: Name::default(),
+        checkpoint: job.last_checkpoint.map(whole),
+        deadline: None,
+        preemptible: preemptible(job),
+        levers: levers(job),
+        status,
+        admitted_at: admitted_at.map(whole),
+    })
+}
+
+/// Without parts of a second, which no document of Kubernetes has.
+fn whole(at: Moment) -> Moment {
+    Moment::from_seconds(at.millis().div_euclid(1000))
+}
+
+fn preemptible(job: &Job) -> bool {
+    let Some(admission) = &job.admission else {
+        return true;
+    };
+    match (admission.seen.preemptible, admission.system()) {
+        (Some(told), _) => told,
+        (None, QueueSystem::Kai) => job.priority.is_none_or(|priority| priority < KAI_FIRM),
+        (None, _) => true,
+    }
+}
+
+/// What the kind of object lets be done. Only the eviction of pods asks disruption budgets first: what is suspended
+/// is not asked for.
+fn levers(job: &Job) -> Levers {
+    let system = job.admission.as_ref().map(|admission| admission.system());
+    let queued = system == Some(QueueSystem::Kueue);
+    let suspends = matches!(
+        job.id.kind.as_str(),
+        "Job"
+            | "JobSet"
+            | "TrainJob"
+            | "PyTorchJob"
+            | "TFJob"
+            | "MPIJob"
+            | "RayJob"
+            | "RayCluster"
+            | "VolcanoJob"
+    );
+    let suspend = queued || suspends;
+    Levers {
+        suspend,
+        reprioritise: queued
+            || job.id.kind.as_str() == "VolcanoJob"
+            || system == Some(QueueSystem::Kai),
+        honours_budgets: !suspend,
+    }
+}
+
+fn ask(request: &Resources) -> Ask {
+    Ask {
+        cpu_milli: request.cpu_milli.clamp(0, CPU),
+        memory_bytes: request.memory_bytes.clamp(0, MEMORY),
+        devices: request
+            .devices
+            .iter()
+            .filter(|(_, count)| *count > 0)
+            .map(|(resource, count)| DeviceAsk {
+                resource: resource.clone(),
+                count: (*count).min(DEVICES),
+                milli: WHOLE,
+            })
+            .collect(),
+    }
+}
+
+/// Conditions on labels, any of whose lists must hold. A condition on the node's name holds by its hostname label.
+fn affinity(siting: &Siting) -> Vec<Vec<Requirement>> {
+    let requirement = |wanted: &siting::Expression| {
+        let op = match wanted.operator {
+            Operator::In => Op::In,
+            Operator::NotIn => Op::NotIn,
+            Operator::Exists => Op::Exists,
+            Operator::DoesNotExist => Op::DoesNotExist,
+            Operator::Gt => Op::Gt,
+            Operator::Lt => Op::Lt,
+        };
+        let number = |value: &Name| value.parse::<i64>().is_ok();
+        let sound = match op {
+            Op::In | Op::NotIn => !wanted.values.is_empty(),
+            Op::Gt | Op::Lt => wanted.values.len() == 1 && wanted.values.iter().all(number),
+            Op::Exists | Op::DoesNotExist => true,
+        };
+        let key = match wanted.key.as_str() {
+            "metadata.name" => Name::new("kubernetes.io/hostname"),
+            _ => wanted.key.clone(),
+        };
+        sound.then(|| Requirement {
+            key,
+            op,
+            values: wanted.values.to_vec(),
+        })
+    };
+    let mut lists = Vec::new();
+    for term in &siting.required {
+        let all: Option<Vec<Requirement>> = term
+            .labels
+            .iter()
+            .chain(&term.fields)
+            .map(requirement)
+            .collect();
+        // A list that nothing can meet is no way in.
+        lists.extend(all.filter(|all| !all.is_empty()));
+    }
+    if lists.is_empty() && !siting.required.is_empty() {
+        lists.push(vec![Requirement {
+            key: Name::new("kubernetes.io/hostname"),
+            op: Op::In,
+            values: vec![Name::default()],
+        }]);
+    }
+    lists
+}
+
+fn topology(fleet: &Fleet, job: &Job, set: &siting::PodSet) -> Option<TopologyWish> {
+    let wish = set.topology.as_ref()?;
+    let required = match wish.mode {
+        WishMode::Required => true,
+        WishMode::Preferred => false,
+        WishMode::Unconstrained => return None,
+    };
+    // Volcano's tiers are no labels: where none of ours is called like one, we cannot tell.
+    let is_level = || {
+        fleet.nodes.iter().any(|node| {
+            node.seen.labels.get(&wish.level).is_some()
+                || node.topology.iter().any(|(level, _)| *level == wish.level)
+        })
+    };
+    let tells = job.queue_system != QueueSystem::Volcano || is_level();
+    (tells && !wish.level.is_empty()).then(|| TopologyWish {
+        level: wish.level.clone(),
+        required,
+    })
+}
+
+fn sets(fleet: &Fleet, job: &Job) -> Vec<PodSet> {
+    let assigned = |name: &Name| {
+        let all = job
+            .admission
+            .iter()
+            .flat_map(|admission| admission.seen.assigned.iter());
+        let mut found = all.filter(|assigned| assigned.name == *name);
+        let flavors = found
+            .next()
+            .map(|assigned| assigned.flavors.iter().cloned().collect());
+        flavors.unwrap_or_default()
+    };
+    job.pod_sets
+        .iter()
+        .filter(|set| set.count > 0)
+        .take(SETS)
+        .map(|set| {
+            let count = set.count.min(PODS);
+            let siting = set.siting.as_deref();
+            let tolerations = siting
+                .into_iter()
+                .flat_map(|siting| siting.tolerations.iter());
+            PodSet {
+                name: match set.name.is_empty() {
+                    true => Name::new("main"),
+                    false => set.name.clone(),
+                },
+                count,
+                min: set.min.min(count),
+                ask: ask(&set.request),
+                selector: by_key(&set.node_selector),
+                affinity: siting.map(affinity).unwrap_or_default(),
+                tolerations: tolerations.filter_map(toleration).collect(),
+                topology: topology(fleet, job, set),
+                admitted: assigned(&set.name),
+                placements: Vec::new(),
+            }
+        })
+        .collect()
+}
+
+/// Puts every bound pod into the set that it is most like. More pods than a set wants (a rollout, say) are there
+/// all the same.
+fn place(fleet: &Fleet, sets: &mut [PodSet], bound: &[&Pod], grips: &Grips<'_>) {
+    let mut taken: BTreeMap<usize, u32> = BTreeMap::new();
+    for pod in bound {
+        let Some(node) = pod
+            .seen
+            .node
+            .as_ref()
+            .filter(|node| fleet.node(node).is_some())
+        else {
+            continue;
+        };
+        let asks = ask(&pod.seen.requests);
+        let likeness = |at: usize, set: &PodSet| {
+            let room = taken.get(&at).copied().unwrap_or(0) < set.count;
+            (
+                set.ask.devices == asks.devices,
+                room,
+                set.ask == asks,
+                std::cmp::Reverse(at),
+            )
+        };
+        let best = (0..sets.len()).max_by_key(|at| likeness(*at, &sets[*at]));
+        let Some(at) = best else { return };
+        let used = taken.entry(at).or_default();
+        *used += 1;
+        let set = &mut sets[at];
+        set.count = set.count.max(*used);
+        let mut held = grips.get(pod.key()).cloned().unwrap_or_default();
+        held.sort();
+        set.placements.push(Placement {
+            pod: pod.key().name.clone(),
+            node: node.clone(),
+            grips: held,
+        });
+    }
+}
