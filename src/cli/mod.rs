@@ -144,9 +144,10 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
         return Err(Failure::new(Exit::Usage, message));
     }
     match &cli.command {
-        None => wire::console(&cluster()?, &cli.console, out),
+        None => wire::console(&cluster()?, &cli.global, &cli.console, out),
         Some(Command::Demo { fleet, console }) => {
-            wire::console(&settle(Target::Demo(*fleet))?, console, out)
+            let demo = settle(Target::Demo(*fleet))?;
+            wire::console(&demo, &cli.global, console, out)
         }
         Some(Command::Sim { fleet, serve }) => {
             wire::sim(fleet, serve, cli.global.kubeconfig.as_deref(), out)

@@ -13,6 +13,7 @@ pub mod jobs;
 mod kind;
 pub mod nodes;
 pub mod output;
+pub mod past;
 pub mod pools;
 pub mod queues;
 #[cfg(test)]

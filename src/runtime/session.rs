@@ -148,6 +148,12 @@ fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Fai
             Arc::clone(&setup.rulebook.thresholds)
         },
         prices: Arc::clone(&setup.rulebook.prices),
+        // A first look is over as soon as it is whole.
+        refresh: if one_look {
+            Duration::ZERO
+        } else {
+            setup.settings.refresh.duration()
+        },
         one_look,
     };
     let store = tokio::spawn(store::run(rules, clock.clone(), seen, publish));

@@ -19,7 +19,7 @@ use crate::report::Facts;
 
 use super::session::ServerClock;
 
-/// Facts are published at most once in this time.
+/// While the first lists come in, facts are published at most once in this time: one sees them come.
 const SPACING: Duration = Duration::from_millis(100);
 
 /// With no observation at all, facts are published this often: sources and readings grow stale.
@@ -42,6 +42,8 @@ pub struct Rules {
     pub thresholds: Arc<Thresholds>,
     /// Prices.
     pub prices: Arc<Prices>,
+    /// Once the first lists are there, facts are published at most once in this time.
+    pub refresh: Duration,
     /// For one look: findings are judged on each picture, for there is no later one to bring them.
     pub one_look: bool,
 }
@@ -180,8 +182,9 @@ pub async fn run(
     let mut dirty = false;
     let mut last = Instant::now();
     let mut spacing = SPACING;
+    let refresh = store.rules.refresh;
     loop {
-        let next = if dirty { last + spacing } else { last + TICK };
+        let next = last + if dirty { spacing } else { TICK.max(spacing) };
         tokio::select! {
             count = seen.recv_many(&mut batches, 64) => {
                 if count == 0 {
@@ -200,7 +203,9 @@ pub async fn run(
         let facts = tokio::task::block_in_place(|| store.publish(clock.now()));
         dirty = false;
         last = Instant::now();
-        spacing = pause(last - begun, facts.fleet.is_complete());
+        let calm = facts.fleet.is_complete();
+        let floor = if calm { refresh } else { SPACING };
+        spacing = pause(last - begun, calm).max(floor);
         if out.send(Some(Arc::new(facts))).is_err() {
             break;
         }

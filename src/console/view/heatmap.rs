@@ -8,7 +8,7 @@ use crate::base::Name;
 use crate::console::brush::Brush;
 use crate::console::commands::{Command, Context};
 use crate::console::filter::Filter;
-use crate::console::listing::{Row, fields, matches};
+use crate::console::listing::{Row, Scope, fields, matches};
 use crate::report::Facts;
 
 use super::glow::{Glows, Metric, Scale};
@@ -27,6 +27,7 @@ pub(super) enum Zoom {
 /// The heatmap's state.
 pub struct Heatmap {
     lens: Lens,
+    scope: Scope,
     pub(super) metric: Metric,
     pub(super) grouping: Grouping,
     pub(super) scale: Scale,
@@ -59,6 +60,7 @@ impl Heatmap {
     pub fn new(lens: Lens) -> Self {
         Self {
             lens,
+            scope: Scope::default(),
             metric: Metric::default(),
             grouping: Grouping::default(),
             scale: Scale::default(),
@@ -145,7 +147,8 @@ impl Heatmap {
         let holders = matches!(
             self.grouping,
             Grouping::Queue | Grouping::Job | Grouping::Team
-        ) || matches!(self.lens, Lens::Job(_) | Lens::Team(_) | Lens::Queue(_));
+        ) || matches!(self.lens, Lens::Job(_) | Lens::Team(_) | Lens::Queue(_))
+            || !self.scope.is_all();
         for node in facts.fleet.nodes.iter() {
             (node.name(), &node.pool, &node.rack, node.devices.len()).hash(&mut hasher);
             match self.grouping {
@@ -171,7 +174,9 @@ impl Heatmap {
             .nodes
             .iter()
             .flat_map(|node| node.devices.iter().map(move |device| (node, device)))
-            .filter(|(node, device)| devices::holds(&self.lens, node, device))
+            .filter(|(node, device)| {
+                devices::holds(&self.lens, node, device) && self.scope.has_device(device)
+            })
             .count();
         if self.zoom.is_none() && self.total > 0 {
             // A fleet of more than two screens begins as nodes.
@@ -197,7 +202,8 @@ impl Heatmap {
             paired: self.paired && zoom != Zoom::OneNode,
             by_node: zoom == Zoom::Nodes,
         };
-        let (lens, filter, faults) = (&self.lens, self.filter.as_ref(), self.faults);
+        let (lens, scope) = (&self.lens, &self.scope);
+        let (filter, faults) = (self.filter.as_ref(), self.faults);
         let glows = &self.glows;
         let value = |row: Row| match glows.sum(row.0, row.1) {
             (_, 0) => -1.0,
@@ -209,6 +215,7 @@ impl Heatmap {
             |node, device, row: Row| {
                 only.as_ref().is_none_or(|only| node.name() == only)
                     && devices::holds(lens, node, device)
+                    && scope.has_device(device)
                     && (!faults || (devices::KIND.faulty)(facts, row))
                     && filter.is_none_or(|filter| matches(filter, &devices::KIND, facts, row))
             },
@@ -454,6 +461,14 @@ impl View for Heatmap {
             .filter_map(|at| facts.fleet.nodes.get(*at as usize))
             .map(|node| node.name().clone())
             .collect()
+    }
+
+    fn set_scope(&mut self, scope: &Scope, facts: &Facts) {
+        if self.scope != *scope {
+            self.scope = scope.clone();
+            self.made_of = None;
+            self.make(facts);
+        }
     }
 
     fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {

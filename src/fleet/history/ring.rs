@@ -170,6 +170,13 @@ impl<C> Ring<C> {
         self.frames.back()
     }
 
+    /// The frame that stands for `at`: of its step, or the last of the few before it.
+    pub(super) fn near(&self, at: Moment) -> Option<&Frame<C>> {
+        let slot = self.slot(at);
+        let frame = self.frames.iter().rev().find(|frame| frame.slot <= slot)?;
+        (slot - frame.slot < BRIDGE).then_some(frame)
+    }
+
     /// When the oldest frame begins, milliseconds.
     pub(super) fn start(&self) -> Option<i64> {
         self.frames
