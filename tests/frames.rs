@@ -16,7 +16,7 @@ use stokehold::console::{
     App, AppOptions, Drawn, Effect, Key, KeyPress, Keymap, Msg, Theme, render_text,
 };
 use stokehold::cost::Scope;
-use stokehold::fleet::observe::{SourceState, Table};
+use stokehold::fleet::observe::SourceState;
 use stokehold::report::Facts;
 
 use crate::frames_fleet as fleets;
@@ -334,8 +334,11 @@ fn unknown_is_never_zero() {
     ] {
         assert!(header.contains(piece), "{piece} in {header}");
     }
-    let sources = format!("0 of {} sources", Table::ALL.len());
-    assert!(header.contains(&sources), "{header}");
+    let waiting = format!(
+        "0 of {} sources",
+        stokehold::fleet::observe::Table::ALL.len()
+    );
+    assert!(header.contains(&waiting), "{header}");
     assert!(text.contains("reading nodes") && text.contains("not known yet"));
     // Known to be empty is another thing.
     let text = render_text(&shown(&EMPTY, ViewId::Fleet, (170, 44)), 170, 44);

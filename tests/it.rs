@@ -7,9 +7,12 @@
     reason = "tests wait for real processes and look at the clock while they do; a failed unwrap fails the test"
 )]
 
+mod acting;
 mod catalog;
 mod checks;
 mod cli;
+#[path = "compile_fail.rs"]
+mod compile_fail;
 #[path = "engine.rs"]
 mod engine;
 #[path = "exporter.rs"]
@@ -26,6 +29,8 @@ mod exporter_toml;
 mod exporter_vendors;
 #[path = "frames.rs"]
 mod frames;
+#[path = "frames_checks.rs"]
+mod frames_checks;
 #[path = "frames_fleet.rs"]
 mod frames_fleet;
 #[path = "fuzz/exposition.rs"]

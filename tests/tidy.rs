@@ -358,6 +358,22 @@ fn clock_reads(name: &str, code: &str) -> Vec<String> {
         .collect()
 }
 
+/// Grants that are asked for outside of `runtime`, and ungated clients made outside of `source` and `exec`.
+fn grants(name: &str, code: &str) -> Vec<String> {
+    let allowed = |rooms: &[&str]| rooms.iter().any(|room| name.starts_with(room));
+    let mut out = Vec::new();
+    for (word, rooms) in [
+        ("Grant::from_settings", &["runtime/", "grant.rs"][..]),
+        ("Client::new", &["source/", "exec/"]),
+        ("Client::try_from", &["source/"]),
+        ("Client::try_default", &[]),
+    ] {
+        let found = words(code, word).filter(|_| !allowed(rooms));
+        out.extend(found.map(|at| format!("src/{name}:{}: `{word}` here", line_of(code, at))));
+    }
+    out
+}
+
 /// `unwrap()` outside of tests.
 fn unwraps(name: &str, code: &str) -> Vec<String> {
     code.match_indices(".unwrap()")
@@ -515,7 +531,14 @@ type Rule = fn(&str, &str) -> Vec<String>;
 fn rooms_keep_their_layers_their_purity_and_their_manners() {
     let program = program();
     assert!(program.len() > 20, "the program was not found");
-    let rules: [Rule; 5] = [broken_layers, impurities, clock_reads, unwraps, empty_names];
+    let rules: [Rule; 6] = [
+        broken_layers,
+        impurities,
+        clock_reads,
+        grants,
+        unwraps,
+        empty_names,
+    ];
     let complaints: Vec<String> = program
         .iter()
         .flat_map(|(name, _, code)| rules.iter().flat_map(move |rule| rule(name, code)))
@@ -611,6 +634,18 @@ fn every_view_has_a_frame_and_every_action_a_test() {
 }
 
 // From here on: each rule must see what it is there to see.
+
+#[test]
+fn the_grant_rule_sees_a_grant_made_elsewhere() {
+    let code = "let grant = Grant::from_settings(&settings, &context, true);";
+    assert_eq!(grants("cli/plan.rs", code).len(), 1);
+    assert_eq!(grants("runtime/acting.rs", code), [""; 0]);
+    assert_eq!(
+        grants("console/app.rs", "Client::new(service, \"\")").len(),
+        1
+    );
+    assert_eq!(grants("exec/writer.rs", "Client::try_default()").len(), 1);
+}
 
 #[test]
 fn the_layer_rule_sees_every_way_to_name_a_room() {

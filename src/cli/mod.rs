@@ -1,6 +1,7 @@
 //! The command line: parse, settle, run, end with the contract's exit code. One file a command.
 
 mod config;
+mod doctor;
 pub mod engine;
 mod exporter;
 pub mod flags;
@@ -9,6 +10,7 @@ mod load;
 mod look;
 mod out;
 mod plan;
+mod rbac;
 mod shot;
 pub mod simulated;
 #[cfg(test)]
@@ -78,6 +80,10 @@ enum Command {
     /// Where settings are, what they come to, whether they are right
     #[command(subcommand)]
     Config(config::Config),
+    /// What it can reach and may do here, and what it found: each finding with its mend
+    Doctor(doctor::Doctor),
+    /// Print the least role that it needs, for kubectl apply
+    Rbac(rbac::Rbac),
     /// Print completions for a shell
     Completions {
         /// The shell
@@ -162,6 +168,8 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
         }
         Some(Command::Engine(engine)) => engine::run(engine, out, err),
         Some(Command::Config(config)) => config::run(config, &cli.global, out, err),
+        Some(Command::Doctor(doctor)) => doctor::run(*doctor, &cli.global, out, err),
+        Some(Command::Rbac(rbac)) => rbac::run(*rbac, &cli.global.namespace, out),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "stokehold", &mut script);

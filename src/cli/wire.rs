@@ -8,10 +8,11 @@ use std::sync::Arc;
 use crate::base::{Exit, Failure, Name};
 use crate::console::{App, Msg, msg, render_text};
 use crate::report::Facts;
+use crate::report::checkup::Point;
 use crate::runtime::looking::{Open, Opened, Place, Wish};
 use crate::runtime::session::{self, Demo, Setup};
 use crate::runtime::ui::{End, Ui};
-use crate::runtime::{clock, hush, telemetry, ui};
+use crate::runtime::{clock, doctor, hush, telemetry, ui};
 use crate::settings::{Rulebook, Settings};
 use crate::sim::{self, Server};
 use crate::source::kubeconfig::{self, Choice};
@@ -183,6 +184,20 @@ fn look_once(at: &Situation) -> Result<Facts, Failure> {
     block_on(async {
         tokio::select! {
             facts = session::snapshot(&setup, at.target()) => facts,
+            () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
+        }
+    })
+}
+
+/// Looks at everything that `doctor` looks at.
+pub(super) fn examine(at: &Situation) -> Result<Vec<Point>, Failure> {
+    let setup = at.setup(true);
+    let Target::Cluster(choice) = at.target.clone() else {
+        return Ok(Vec::new());
+    };
+    block_on(async {
+        tokio::select! {
+            points = doctor::examine(&setup, choice) => Ok(points),
             () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
         }
     })

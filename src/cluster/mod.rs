@@ -22,6 +22,7 @@ pub mod policy;
 pub mod quota;
 pub mod ray;
 pub mod resources;
+pub mod rights;
 pub mod sets;
 pub mod siting;
 pub mod table;

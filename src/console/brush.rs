@@ -217,6 +217,16 @@ impl<'a> Brush<'a> {
         self.buf.set_style(area.intersection(self.buf.area), style);
     }
 
+    /// Takes the colours from what is written in an area where the ground is not one of ours: reversed, each would be
+    /// a ground of its own.
+    pub fn uncolour(&mut self, area: Rect) {
+        if matches!(self.ink.depth, ColorDepth::True | ColorDepth::Ansi256) {
+            return;
+        }
+        let plain = Style::new().fg(Color::Reset).remove_modifier(Modifier::DIM);
+        self.buf.set_style(area.intersection(self.buf.area), plain);
+    }
+
     /// Empties an area and lays a ground.
     pub fn clear(&mut self, area: Rect, role: Role) {
         let area = area.intersection(self.buf.area);

@@ -170,13 +170,13 @@ commands! {
     Sort "sort" "sort" [Table] 3 "sort by the next column, or settle the order again";
     Order "order" "order" [Table Heatmap] 0 "turn the order round; on the heatmap by place or by value";
     Wide "wide" "wide" [Table] 0 "more columns, or fewer";
+    Mute "mute" "mute" [Alerts] 2 "do not want to hear of it, for a week; again takes it back";
+    Acknowledge "acknowledge" "take on" [Alerts] 2 "somebody is on it, for as long as it lasts; again takes it back";
     Columns "columns" "columns" [Table] 0 "choose which columns are shown";
     Mark "mark" "mark" [Table] 0 "mark the row, or take its mark away";
     Range "range" "range" [Table] 0 "mark every row from the last mark to the cursor";
     Unmark "unmark" "unmark" [Table] 0 "take all marks away";
     Invert "invert" "invert" [Table] 0 "mark what is not marked, and the other way round";
-    Mute "mute" "mute" [Alerts] 2 "do not want to hear of it, for a week; again takes it back";
-    Acknowledge "acknowledge" "take on" [Alerts] 2 "somebody is on it, for as long as it lasts; again takes it back";
     Group "group" "group" [Cost Heatmap] 3 "group by something else";
     Metric "metric" "metric" [Heatmap] 2 "show another metric";
     Scale "scale" "scale" [Heatmap] 3 "absolute, relative, or distance from the median of the own gang";

@@ -369,7 +369,7 @@ fn draw_tabs(app: &App, brush: &mut Brush<'_>, line: Rect) {
             let words = format!(" {digit} {name} ");
             brush.text(x, line.y, width, &words, brush.ink.tab());
         } else {
-            let digit_style = brush.ink.fg(Role::Faint);
+            let digit_style = brush.ink.fg(Role::Muted);
             let name_style = brush.ink.fg(Role::Muted);
             brush.pieces(
                 x + 1,

@@ -72,14 +72,6 @@ fn no_session(fault: &str) -> Missing {
     }
 }
 
-/// A few names and how many more.
-fn few(names: &[&str]) -> String {
-    match names {
-        [a, b, c, _, rest @ ..] => format!("{a}, {b}, {c} and {} more", rest.len() + 1),
-        few => few.join(", "),
-    }
-}
-
 /// Nothing is known of any table.
 fn is_blind(fleet: &Fleet) -> bool {
     !fleet
@@ -118,7 +110,7 @@ fn refused(fleet: &Fleet) -> Option<Missing> {
     }
     let tables: Vec<&str> = lost.iter().map(|(table, _)| *table).collect();
     Some(Missing {
-        title: format!("no right to list {}", few(&tables)),
+        title: format!("no right to list {}", tables.join(", ")),
         why: why.to_owned(),
         mends: vec![
             String::from(
@@ -143,7 +135,7 @@ fn unreachable(fleet: &Fleet) -> Option<Missing> {
         title: if grave {
             String::from("the cluster does not answer")
         } else {
-            format!("{} cannot be read", few(&tables))
+            format!("{} cannot be read", tables.join(", "))
         },
         why: why.to_owned(),
         mends: vec![

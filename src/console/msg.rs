@@ -232,14 +232,14 @@ pub enum Msg {
     Resume,
     /// Something to tell the operator, for a few seconds.
     Notice(String),
-    /// A session has been opened: what was asked for with [`Effect::Switch`], or the first one.
-    Session(Session),
-    /// No session could be opened, for this reason; what was shown before stays.
-    NoSession(String),
     /// Which findings were muted or taken on before.
     Hushed(Hushed),
     /// What came of what a view wanted read.
     Read(Want, News),
+    /// A session has been opened: what was asked for with [`Effect::Switch`], or the first one.
+    Session(Session),
+    /// No session could be opened, for this reason; what was shown before stays.
+    NoSession(String),
 }
 
 /// What a running session looks at.

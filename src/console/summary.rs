@@ -29,7 +29,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Counts, means and money of what the scope leaves. Findings that somebody muted or took on do not count.
+    /// Counts, means and money of what the scope leaves.
     pub fn of(facts: &Facts, scope: &Scope) -> Self {
         let mut summary = Self::default();
         let fleet = &facts.fleet;

@@ -17,6 +17,7 @@ pub mod packing;
 pub mod percent;
 pub mod plan;
 pub mod plant;
+pub mod preempt;
 pub mod queueing;
 pub mod sheet;
 pub mod state;

@@ -175,8 +175,10 @@ impl Hands<'_> {
             if *self.stop.borrow() {
                 machine.stop();
             }
-            self.tell_progress(&machine, &pen, None);
             let order = machine.next(self.writer.now());
+            self.write_notes(&mut machine, &mut pen, plan, who, reason)
+                .await?;
+            self.tell_progress(&machine, &pen, None);
             match order {
                 Order::Read(object) => {
                     let seen = self.writer.read(&object).await;
@@ -232,22 +234,44 @@ impl Hands<'_> {
                     return Ok(end);
                 }
             }
-            for note in machine.notes() {
-                let record = match note {
-                    Note::Resolved { step, done } => Record::Resolved { step, done },
-                    Note::Waits { step, words } => Record::Waits { step, words },
-                    Note::Over { step, how, words } => {
-                        let told = plan.steps.get((step as usize).wrapping_sub(1));
-                        if let Some(told) = told.filter(|_| how != Over::Already) {
-                            self.tell_cluster(pen.run(), step, told, how, &words, who, reason)
-                                .await;
-                        }
-                        Record::Over { step, how, words }
-                    }
-                };
-                pen.write((self.clock)(), record)?;
+        }
+    }
+
+    /// Writes down what the machine notes, and tells the cluster of steps that are over.
+    async fn write_notes(
+        &self,
+        machine: &mut Machine,
+        pen: &mut Pen,
+        plan: &Plan,
+        who: &Who,
+        reason: &str,
+    ) -> Result<(), Broken> {
+        for note in machine.notes() {
+            let record = match &note {
+                Note::Resolved { step, done } => Record::Resolved {
+                    step: *step,
+                    done: *done,
+                },
+                Note::Waits { step, words } => Record::Waits {
+                    step: *step,
+                    words: words.clone(),
+                },
+                Note::Over { step, how, words } => Record::Over {
+                    step: *step,
+                    how: *how,
+                    words: words.clone(),
+                },
+            };
+            pen.write((self.clock)(), record)?;
+            if let Note::Over { step, how, words } = &note
+                && *how != Over::Already
+                && let Some(told) = plan.steps.get((*step as usize).wrapping_sub(1))
+            {
+                self.tell_cluster(pen.run(), *step, told, *how, words, who, reason)
+                    .await;
             }
         }
+        Ok(())
     }
 
     fn tell_progress(&self, machine: &Machine, pen: &Pen, end: Option<End>) {
@@ -287,7 +311,7 @@ impl Hands<'_> {
             self.writer.now(),
         );
         let answer = self.writer.tell(&namespace, &event).await;
-        if !answer.code.is_some_and(|code| code < 300) {
+        if answer.code.is_none_or(|code| code >= 300) {
             tracing::warn!(words = %answer.words(), "a Kubernetes Event could not be written");
         }
     }

@@ -147,6 +147,11 @@ signals! {
 }
 
 impl Signal {
+    /// True for what a model server says of its requests; every other signal is a device's.
+    pub const fn is_of_a_server(self) -> bool {
+        self as u8 >= Self::RequestsRunning as u8 && self as u8 <= Self::Preemptions as u8
+    }
+
     /// The signal of this canonical name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL

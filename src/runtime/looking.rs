@@ -6,7 +6,7 @@ use tokio::task::JoinHandle;
 
 use crate::base::{Exit, Failure, Moment, Name};
 use crate::console::msg::{self, Switch};
-use crate::console::reading;
+use crate::console::reading::{self, Want};
 use crate::report::Facts;
 
 use super::clock;
@@ -70,8 +70,8 @@ pub enum News {
     NoSession(String),
     /// Newer facts, if there are any.
     Facts(Option<Arc<Facts>>),
-    /// What came of something that a view wanted read.
-    Read(reading::Want, reading::News),
+    /// What came of what a view wanted read.
+    Read(Want, reading::News),
 }
 
 /// Opens what is wished. Called within a tokio runtime, where it may block.
@@ -119,10 +119,13 @@ impl Looking {
         let done = tokio::select! {
             biased;
             done = finished(&mut self.opening) => done,
-            said = said(&mut self.session, self.ended) => {
+            piece = heard(&mut self.session, self.ended) => {
+                if let Some(news) = piece {
+                    return news;
+                }
                 // The store has ended: what is on screen stays, and the clock shows its age.
-                self.ended |= said.is_none();
-                return said.unwrap_or(News::Facts(None));
+                self.ended = true;
+                return News::Facts(None);
             }
         };
         let wish = self.opening.take().map(|(wish, _)| wish);
@@ -164,16 +167,22 @@ async fn finished(
         .unwrap_or_else(|error| Err(Failure::new(Exit::Failed, format!("cannot start: {error}"))))
 }
 
-/// Waits for what the session says; nothing when its facts have ended.
-async fn said(session: &mut Option<Session>, ended: bool) -> Option<News> {
-    let Some(Session { facts, reading, .. }) = session else {
+/// Waits for newer facts, or for what came of a want; nothing when no facts will come any more.
+async fn heard(session: &mut Option<Session>, ended: bool) -> Option<News> {
+    let Some(session) = session else {
         return std::future::pending().await;
     };
-    tokio::select! {
-        changed = facts.changed(), if !ended => {
-            changed.ok()?;
-            Some(News::Facts(facts.borrow_and_update().clone()))
+    let facts = &mut session.facts;
+    let changed = async {
+        if ended {
+            return std::future::pending().await;
         }
-        (want, news) = reading.next() => Some(News::Read(want, news)),
+        facts.changed().await
+    };
+    tokio::select! {
+        biased;
+        changed = changed => changed.ok()?,
+        (want, news) = session.reading.next() => return Some(News::Read(want, news)),
     }
+    Some(News::Facts(session.facts.borrow_and_update().clone()))
 }

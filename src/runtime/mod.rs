@@ -3,6 +3,7 @@
 pub mod acting;
 pub mod clipboard;
 pub mod clock;
+pub mod doctor;
 pub mod encode;
 pub mod hush;
 pub mod looking;

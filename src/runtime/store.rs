@@ -10,8 +10,8 @@ use tokio::time::{Instant, sleep_until};
 use crate::base::{Moment, Name};
 use crate::cost::{self, Burn, Prices};
 use crate::fleet::checks;
-use crate::fleet::history::History;
-use crate::fleet::observe::Observation;
+use crate::fleet::history::{History, PastReading};
+use crate::fleet::observe::{Observation, Past};
 use crate::fleet::policy::Policy;
 use crate::fleet::thresholds::Thresholds;
 use crate::fleet::{Fleet, Ledger};
@@ -57,7 +57,12 @@ pub struct Store {
     checks: checks::State,
     findings: Arc<[crate::fleet::finding::Finding]>,
     history: History,
+    /// The past that has come before the fleet was complete.
+    past: Vec<Past>,
 }
+
+/// So much of the past is kept until the fleet is complete; what comes before more of it is not missed.
+const PAST_KEPT: usize = 256;
 
 impl Store {
     /// An empty store.
@@ -70,12 +75,21 @@ impl Store {
             checks: checks::State::default(),
             findings: Arc::from([]),
             history: History::default(),
+            past: Vec::new(),
         }
     }
 
     /// Folds one observation; true when something visible may have changed.
     pub fn apply(&mut self, observation: Observation) -> bool {
-        self.ledger.apply(observation)
+        match observation {
+            Observation::Past(past) => {
+                if self.past.len() < PAST_KEPT {
+                    self.past.push(*past);
+                }
+                true
+            }
+            observation => self.ledger.apply(observation),
+        }
     }
 
     /// The facts as of `at`.
@@ -88,6 +102,11 @@ impl Store {
         }
         fleet.findings = Arc::clone(&self.findings);
         let burn = cost::burn(&fleet, &self.rules.prices);
+        if fleet.is_complete() {
+            for past in std::mem::take(&mut self.past) {
+                self.remember(&fleet, &past);
+            }
+        }
         if fleet.is_complete() && due(self.sampled, at, SAMPLING) {
             self.sampled = Some(at);
             self.sample(&fleet, &burn, at);
@@ -99,6 +118,24 @@ impl Store {
             history: Arc::new(self.history.clone()),
             hushed: Arc::default(),
             now: at,
+        }
+    }
+
+    /// Fills history with readings of the past.
+    fn remember(&mut self, fleet: &Fleet, past: &Past) {
+        let mut readings = Vec::new();
+        for page in &past.pages {
+            for (device, reading) in self.ledger.devices_of(page) {
+                readings.push(PastReading {
+                    device,
+                    at: page.at,
+                    signals: reading.signals.clone(),
+                });
+            }
+        }
+        self.history.fill(fleet, past.step, &readings);
+        if past.last {
+            self.history.fill_sums(fleet);
         }
     }
 

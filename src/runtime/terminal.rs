@@ -254,7 +254,6 @@ mod tests {
         let changed = screen.draw(frame("hellO"), None).expect("drawn");
         assert!(changed > 0 && changed < 60, "{changed}");
         screen.ready().await.expect("written");
-        screen.ready().await.expect("written");
         let at = Some(Position::new(3, 1));
         assert!(screen.draw(frame("hellO"), at).expect("drawn") > 0);
         screen.ready().await.expect("written");

@@ -162,17 +162,17 @@ async fn drive(
                     News::NoSession(why) => Some(Msg::NoSession(why)),
                     News::Read(want, news) => Some(Msg::Read(want, news)),
                 };
-                let opened = match &msg {
+                let begun = match &msg {
                     Some(Msg::Session(about)) => Some(about.context.clone()),
                     _ => None,
                 };
-                if opened.is_some() {
+                if matches!(msg, Some(Msg::Session(_) | Msg::NoSession(_))) {
                     // Another server may have another clock.
                     urgent = true;
                     ui.app.update(Msg::Tick(looking.now()));
                 }
                 let effects = msg.map_or_else(Vec::new, |msg| ui.app.update(msg));
-                if let Some(context) = opened {
+                if let Some(context) = begun {
                     let hushed = hush::load(ui.hushed.as_deref(), &context);
                     ui.app.update(Msg::Hushed(hushed));
                 }

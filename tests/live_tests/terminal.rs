@@ -10,6 +10,23 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{LocalModes, Termios, tcgetattr};
 use vt100::{MouseProtocolMode, Parser};
 
+/// The first line of a screen.
+pub fn header(text: &str) -> &str {
+    text.lines().next().unwrap_or_default().trim_end()
+}
+
+/// True when every device of the plane stands in the header (thousands are set apart).
+pub fn shows_the_fleet(text: &str) -> bool {
+    header(text)
+        .replace(char::is_whitespace, "")
+        .contains("devices1056")
+}
+
+/// True when the whole fleet is there and every source speaks.
+pub fn is_live(text: &str) -> bool {
+    shows_the_fleet(text) && header(text).ends_with("live")
+}
+
 /// A program on a terminal. Ends with the value.
 pub struct Terminal {
     pty: Arc<Pty>,
@@ -71,12 +88,7 @@ impl Terminal {
 
     /// The first line.
     pub fn header(&self) -> String {
-        self.text()
-            .lines()
-            .next()
-            .unwrap_or_default()
-            .trim_end()
-            .to_owned()
+        header(&self.text()).to_owned()
     }
 
     /// Waits until the screen is as wanted; gives it.

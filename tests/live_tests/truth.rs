@@ -6,6 +6,32 @@ use serde_json::Value;
 
 use super::plane::{items, placement};
 
+/// The kinds whose objects stand above pods, by how `kubectl` names them, and below whom each is looked for.
+const OWNERS: [&str; 14] = [
+    "replicasets.apps",
+    "deployments.apps",
+    "statefulsets.apps",
+    "daemonsets.apps",
+    "jobs.batch",
+    "jobsets.jobset.x-k8s.io",
+    "leaderworkersets.leaderworkerset.x-k8s.io",
+    "pytorchjobs.kubeflow.org",
+    "mpijobs.kubeflow.org",
+    "trainjobs.trainer.kubeflow.org",
+    "rayjobs.ray.io",
+    "rayclusters.ray.io",
+    "jobs.batch.volcano.sh",
+    "workloads.kueue.x-k8s.io",
+];
+
+/// The label of a node's pool, by the order in which the settings look for it.
+const POOLS: [&str; 4] = [
+    "karpenter.sh/nodepool",
+    "cloud.google.com/gke-nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "kubernetes.azure.com/agentpool",
+];
+
 /// Namespace and name.
 pub type Key = (String, String);
 
@@ -35,7 +61,7 @@ pub fn key(object: &Value) -> Key {
 pub fn devices(resources: &Value) -> u64 {
     let counts = resources.as_object().into_iter().flatten();
     counts
-        .filter(|(name, _)| name.starts_with("nvidia.com/"))
+        .filter(|(name, _)| name.starts_with("nvidia.com/") || *name == "google.com/tpu")
         .map(|(_, count)| {
             count
                 .as_str()
@@ -64,14 +90,14 @@ pub fn holds(object: &Value, kind: &str) -> bool {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Job {
     /// Kind of its top object.
-    pub kind: &'static str,
+    pub kind: String,
     /// State.
     pub state: &'static str,
     /// Devices that it asks for.
     pub requested: u64,
     /// Devices that its pods hold.
     pub allocated: u64,
-    /// Why it waits: what the scheduler says of one of its pods.
+    /// Why it waits: what the scheduler says of one of its pods, or Kueue of its workload.
     pub reasons: Vec<String>,
     /// Exit codes of its failed containers.
     pub exits: Vec<i64>,
@@ -85,6 +111,8 @@ pub struct Truth {
     pub pods: Vec<Value>,
     /// What the exporters tell, by node.
     pub exporters: BTreeMap<String, Value>,
+    /// Objects that own pods or other such objects, and Kueue's workloads, by uid; pods too.
+    owners: BTreeMap<String, Value>,
 }
 
 impl Truth {
@@ -98,80 +126,180 @@ impl Truth {
             .iter()
             .map(|exporter| (text(exporter, "/node").to_owned(), exporter.clone()))
             .collect();
+        let pods = items("pods");
+        let mut owners: BTreeMap<String, Value> = OWNERS
+            .iter()
+            .flat_map(|kind| items(kind))
+            .map(|object| (text(&object, "/metadata/uid").to_owned(), object))
+            .collect();
+        for pod in &pods {
+            owners.insert(text(pod, "/metadata/uid").to_owned(), pod.clone());
+        }
         Self {
             nodes,
-            pods: items("pods"),
+            pods,
             exporters,
+            owners,
         }
+    }
+
+    /// The pool of a node, by its labels.
+    pub fn pool_of(&self, node: &str) -> &str {
+        let labels = &self.nodes[node]["metadata"]["labels"];
+        let named = POOLS.iter().find_map(|key| labels[*key].as_str());
+        named.unwrap_or_else(|| panic!("{node} is in a pool"))
     }
 
     /// Pods on a node that are not over.
     pub fn pods_on(&self, node: &str) -> usize {
-        let on = self
-            .pods
-            .iter()
-            .filter(|pod| text(pod, "/spec/nodeName") == node);
-        on.filter(|pod| !is_over(pod)).count()
+        self.on(node).count()
+    }
+
+    fn on(&self, node: &str) -> impl Iterator<Item = &Value> {
+        let on = self.pods.iter();
+        on.filter(move |pod| text(pod, "/spec/nodeName") == node && !is_over(pod))
+    }
+
+    /// Devices of a node: those its exporter tells of, else those it says it has.
+    pub fn devices_of(&self, node: &str) -> u64 {
+        match self.exporters.get(node) {
+            Some(exporter) => list(exporter, "/devices").len() as u64,
+            None => devices(&self.nodes[node]["status"]["capacity"]),
+        }
     }
 
     /// Devices of a node that a pod holds, whole or in part.
-    pub fn held_on(&self, node: &str) -> usize {
-        list(&self.exporters[node], "/devices")
-            .iter()
-            .filter(|device| !holders(device).is_empty())
-            .count()
+    pub fn held_on(&self, node: &str) -> u64 {
+        match self.exporters.get(node) {
+            Some(exporter) => {
+                let held = list(exporter, "/devices").iter();
+                held.filter(|device| !holders(device).is_empty()).count() as u64
+            }
+            None => self.on(node).map(|pod| asked(&pod["spec"])).sum(),
+        }
+    }
+
+    /// All devices of all nodes.
+    pub fn devices(&self) -> u64 {
+        self.nodes.keys().map(|node| self.devices_of(node)).sum()
+    }
+
+    /// The object at the top of those that own this one; the object itself when none does.
+    fn root<'a>(&'a self, object: &'a Value) -> &'a Value {
+        let above = list(object, "/metadata/ownerReferences").iter();
+        let mut above = above.filter_map(|owner| self.owners.get(text(owner, "/uid")));
+        above.next().map_or(object, |owner| self.root(owner))
     }
 
     /// Every job that asks for devices.
     pub fn jobs(&self) -> BTreeMap<Key, Job> {
-        let mut jobs = BTreeMap::new();
-        for (kind, what) in [
-            ("Job", "jobs"),
-            ("Deployment", "deployments"),
-            ("StatefulSet", "statefulsets"),
-        ] {
-            for object in items(what) {
-                let each = asked(&object["spec"]["template"]["spec"]);
-                let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_u64);
-                let count = match kind {
-                    // What a Job still has to run, as far as it may at one time.
-                    "Job" => {
-                        let left = number("/spec/completions").expect("a count")
-                            - number("/status/succeeded").unwrap_or(0);
-                        left.min(number("/spec/parallelism").expect("a count"))
-                    }
-                    _ => number("/spec/replicas").expect("a count"),
-                };
-                if each > 0 {
-                    let pods = self.pods_of(&object);
-                    jobs.insert(key(&object), job(kind, &object, each * count, &pods));
-                }
-            }
+        let mut pods: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+        for pod in self.pods.iter().filter(|pod| asked(&pod["spec"]) > 0) {
+            let root = text(self.root(pod), "/metadata/uid");
+            pods.entry(root).or_default().push(pod);
         }
-        for pod in &self.pods {
-            let bare = list(pod, "/metadata/ownerReferences").is_empty();
-            let each = asked(&pod["spec"]);
-            if bare && each > 0 {
-                jobs.insert(key(pod), job("Pod", pod, each, &[pod]));
+        let mut jobs = BTreeMap::new();
+        for (uid, object) in &self.owners {
+            let pods = pods.get(uid.as_str()).map_or(&[][..], Vec::as_slice);
+            let is_top = list(object, "/metadata/ownerReferences").is_empty();
+            let kind = text(object, "/kind");
+            let wanted = self.wanted(object, pods);
+            if is_top && wanted > 0 && kind != "ReplicaSet" {
+                jobs.insert(key(object), self.job(object, wanted, pods));
             }
         }
         jobs
     }
 
-    /// The pods that an object's selector selects.
-    fn pods_of(&self, object: &Value) -> Vec<&Value> {
-        let labels = object["spec"]["selector"]["matchLabels"]
-            .as_object()
-            .expect("labels");
-        self.pods
+    /// Devices that an object asks for in all.
+    fn wanted(&self, object: &Value, pods: &[&Value]) -> u64 {
+        let each = asked(&object["spec"]["template"]["spec"]);
+        let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_u64);
+        match (text(object, "/kind"), text(object, "/apiVersion")) {
+            // What a Job still has to run, as far as it may at one time.
+            ("Job", "batch/v1") => {
+                let left = number("/spec/completions").expect("a count")
+                    - number("/status/succeeded").unwrap_or(0);
+                each * left.min(number("/spec/parallelism").expect("a count"))
+            }
+            ("Deployment" | "StatefulSet", _) => each * number("/spec/replicas").expect("a count"),
+            ("Pod", _) => asked(&object["spec"]),
+            // Those of other systems have all their pods here.
+            _ => pods.iter().map(|pod| asked(&pod["spec"])).sum(),
+        }
+    }
+
+    /// Kueue's workload of an object.
+    pub fn workload(&self, object: &Value) -> Option<&Value> {
+        let uid = text(object, "/metadata/uid");
+        self.owners.values().find(|workload| {
+            let owned = list(workload, "/metadata/ownerReferences").iter();
+            workload["kind"] == "Workload"
+                && workload["apiVersion"]
+                    .as_str()
+                    .is_some_and(|version| version.starts_with("kueue"))
+                && owned.into_iter().any(|owner| text(owner, "/uid") == uid)
+        })
+    }
+
+    fn job(&self, object: &Value, requested: u64, pods: &[&Value]) -> Job {
+        let live: Vec<&&Value> = pods.iter().filter(|pod| !is_over(pod)).collect();
+        let bound = live
             .iter()
-            .filter(|pod| key(pod).0 == key(object).0)
-            .filter(|pod| {
-                labels
-                    .iter()
-                    .all(|(k, v)| pod["metadata"]["labels"].get(k) == Some(v))
-            })
-            .collect()
+            .filter(|pod| !text(pod, "/spec/nodeName").is_empty());
+        let running = live
+            .iter()
+            .filter(|pod| text(pod, "/status/phase") == "Running")
+            .count();
+        let gang = match text(object, "/spec/completionMode") {
+            "Indexed" => object["spec"]["completions"].as_u64().expect("a count"),
+            _ => 1,
+        };
+        let allocated: u64 = bound.clone().map(|pod| asked(&pod["spec"])).sum();
+        let pending = self
+            .workload(object)
+            .filter(|workload| !holds(workload, "QuotaReserved"));
+        let state = if holds(object, "Complete") {
+            "done"
+        } else if holds(object, "Failed") {
+            "failed"
+        } else if pending.is_some() {
+            "waiting"
+        } else if object["spec"]["suspend"] == true {
+            "suspended"
+        } else if running as u64 >= gang {
+            "running"
+        } else if bound.count() > 0 {
+            "starting"
+        } else {
+            "waiting"
+        };
+        let unbound = live
+            .iter()
+            .flat_map(|pod| list(pod, "/status/conditions"))
+            .filter(|c| c["type"] == "PodScheduled" && c["status"] == "False");
+        let unadmitted = pending
+            .into_iter()
+            .flat_map(|workload| list(workload, "/status/conditions"))
+            .filter(|c| c["type"] == "QuotaReserved" && c["status"] == "False");
+        let reasons = unbound
+            .chain(unadmitted)
+            .map(|c| text(c, "/message").to_owned())
+            .collect();
+        let exits = pods
+            .iter()
+            .flat_map(|pod| list(pod, "/status/containerStatuses"))
+            .filter_map(|status| status.pointer("/state/terminated/exitCode")?.as_i64())
+            .filter(|code| *code != 0)
+            .collect();
+        Job {
+            kind: text(object, "/kind").to_owned(),
+            state,
+            requested,
+            allocated,
+            reasons,
+            exits,
+        }
     }
 }
 
@@ -193,53 +321,4 @@ pub fn holders(device: &Value) -> Vec<Key> {
 
 fn is_over(pod: &Value) -> bool {
     matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
-}
-
-fn job(kind: &'static str, object: &Value, requested: u64, pods: &[&Value]) -> Job {
-    let live: Vec<&&Value> = pods.iter().filter(|pod| !is_over(pod)).collect();
-    let bound = live
-        .iter()
-        .filter(|pod| !text(pod, "/spec/nodeName").is_empty());
-    let running = live
-        .iter()
-        .filter(|pod| text(pod, "/status/phase") == "Running")
-        .count();
-    let gang = match text(object, "/spec/completionMode") {
-        "Indexed" => object["spec"]["completions"].as_u64().expect("a count"),
-        _ => 1,
-    };
-    let allocated: u64 = bound.clone().map(|pod| asked(&pod["spec"])).sum();
-    let state = if holds(object, "Complete") {
-        "done"
-    } else if holds(object, "Failed") {
-        "failed"
-    } else if object["spec"]["suspend"] == true {
-        "suspended"
-    } else if running as u64 >= gang {
-        "running"
-    } else if bound.count() > 0 {
-        "starting"
-    } else {
-        "waiting"
-    };
-    let reasons = live
-        .iter()
-        .flat_map(|pod| list(pod, "/status/conditions"))
-        .filter(|c| c["type"] == "PodScheduled" && c["status"] == "False")
-        .map(|c| text(c, "/message").to_owned())
-        .collect();
-    let exits = pods
-        .iter()
-        .flat_map(|pod| list(pod, "/status/containerStatuses"))
-        .filter_map(|status| status.pointer("/state/terminated/exitCode")?.as_i64())
-        .filter(|code| *code != 0)
-        .collect();
-    Job {
-        kind,
-        state,
-        requested,
-        allocated,
-        reasons,
-        exits,
-    }
 }

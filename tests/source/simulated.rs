@@ -123,6 +123,7 @@ fn watching(connection: Connection, namespaces: Namespaces, tables: &[Table]) ->
             mode: Mode::Proxy,
             ..ScrapeOptions::default()
         }),
+        prometheus: None,
         out,
         on_screen,
     });

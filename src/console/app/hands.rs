@@ -11,6 +11,7 @@ use crate::console::overlay::{Go, Overlay, Verdict};
 use crate::console::picture;
 use crate::console::view::paper::Sort;
 use crate::console::view::{Lens, Picked, Place, Turn, ViewId};
+
 use crate::report::hush::Hush;
 
 use super::App;
@@ -204,11 +205,12 @@ impl App {
 
     /// Opens what the cluster says of an object.
     pub(super) fn read_of(&mut self, command: Command, picked: Picked) {
+        let id = self.view().id();
         self.go(match command {
-            Command::Yaml => Place::Paper(Sort::Yaml, picked),
-            Command::Events => Place::Paper(Sort::Events, picked),
-            Command::Logs => Place::Logs(picked),
-            _ => Place::Paper(Sort::Describe, picked),
+            Command::Yaml => Place::Paper(id, Sort::Yaml, picked),
+            Command::Events => Place::Paper(id, Sort::Events, picked),
+            Command::Logs => Place::Logs(id, picked),
+            _ => Place::Paper(id, Sort::Describe, picked),
         });
     }
 

@@ -14,8 +14,8 @@ const FILTERS: usize = 20;
 pub(in crate::console) struct Memory {
     /// Filters that were accepted, the latest last.
     filters: BTreeMap<ViewId, Vec<String>>,
-    /// Chosen columns, by view and number of columns: views of one tab may show different tables.
-    columns: BTreeMap<(ViewId, usize), Vec<bool>>,
+    /// Chosen columns, by the table's first column and number of columns: one table may stand under several tabs.
+    columns: BTreeMap<(&'static str, usize), Vec<bool>>,
 }
 
 impl Memory {
@@ -43,10 +43,10 @@ impl App {
 
     /// Shows a column of the view in front, or hides it.
     pub(super) fn toggle_column(&mut self, at: usize) {
-        let id = self.view().id();
         let Some(sheet) = self.view_mut().sheet_mut() else {
             return;
         };
+        let id = sheet.listing.kind.columns[0].id;
         let mut chosen = sheet.columns();
         if let Some(shown) = chosen.get_mut(at) {
             *shown = !*shown;
@@ -59,11 +59,11 @@ impl App {
 
     /// Gives the view in front the columns that were chosen for its like.
     pub(super) fn recall_columns(&mut self) {
-        let id = self.view().id();
-        let Some(count) = self.view().sheet().map(|sheet| sheet.columns().len()) else {
+        let Some(sheet) = self.view().sheet() else {
             return;
         };
-        let known = self.memory.columns.get(&(id, count)).cloned();
+        let table = (sheet.listing.kind.columns[0].id, sheet.columns().len());
+        let known = self.memory.columns.get(&table).cloned();
         if let (Some(chosen), Some(sheet)) = (known, self.view_mut().sheet_mut())
             && sheet.chosen_columns().is_none()
         {

@@ -134,8 +134,6 @@ impl App {
             Msg::Paste(words) => self.paste(&words, &mut effects),
             Msg::Resume => effects.push(Effect::Redraw),
             Msg::Notice(words) => self.notify(words),
-            Msg::Session(session) => self.session(session),
-            Msg::NoSession(why) => self.no_session(why),
             Msg::Hushed(hushed) => {
                 self.facts.hushed = Arc::new(hushed);
                 self.summarise();
@@ -147,6 +145,8 @@ impl App {
                     self.view_mut().told(&news, &facts);
                 }
             }
+            Msg::Session(session) => self.session(session),
+            Msg::NoSession(why) => self.no_session(why),
         }
         let on_screen = self.view().on_screen(&self.facts, self.body());
         if on_screen != self.on_screen {
@@ -221,6 +221,8 @@ impl App {
         self.options.contexts = session.contexts;
         self.scope.namespaces = session.namespaces;
         self.fault = None;
+        // Whatever was wanted is read of the new session.
+        self.wanted = None;
         self.warned = false;
         self.notice = None;
         if matches!(self.overlay, Overlay::Missing(_)) {

@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use crate::console::commands::Command;
 use crate::console::overlay::Overlay;
 use crate::console::view::{self, Lens, Place, View, ViewId};
-use crate::report::Facts;
 
 use super::App;
 
@@ -94,7 +93,7 @@ impl Places {
     }
 
     /// Goes to a stop: its views stand as they were left, as far as they are kept.
-    fn travel(&mut self, (tab, path): Stop, facts: &Facts) {
+    fn travel(&mut self, (tab, path): Stop) {
         let shared = if tab == self.tab {
             let known = self.stack.iter().map(|(place, _)| place);
             known.zip(&path).take_while(|(a, b)| a == b).count()
@@ -108,7 +107,7 @@ impl Places {
             let kept = self.kept.iter().position(|(known, _)| *known == place);
             let view = match kept.and_then(|at| self.kept.remove(at)) {
                 Some((_, view)) => Some(view),
-                None => view::at(&place, self.front().id(), facts),
+                None => view::at(&place),
             };
             self.stack.extend(view.map(|view| (place, view)));
         }
@@ -160,7 +159,7 @@ impl App {
     pub(super) fn go(&mut self, to: Place) {
         if let Place::Facts(picked) = to {
             self.overlay = Overlay::Facts(picked, 0);
-        } else if let Some(view) = view::at(&to, self.view().id(), &self.facts) {
+        } else if let Some(view) = view::at(&to) {
             self.places.leave();
             self.places.stack.push((to, view));
             self.enter();
@@ -183,15 +182,13 @@ impl App {
     pub(super) fn last(&mut self) {
         if let Some(stop) = self.places.behind.pop() {
             self.places.leave();
-            let facts = self.facts.clone();
-            self.places.travel(stop, &facts);
+            self.places.travel(stop);
             self.enter();
         }
     }
 
     /// Goes one step back on the way that was taken, or forward on it again.
     pub(super) fn along(&mut self, back: bool) {
-        let facts = self.facts.clone();
         let places = &mut self.places;
         let here = places.here();
         let stop = if back {
@@ -209,7 +206,7 @@ impl App {
         } else {
             places.behind.push(here);
         }
-        places.travel(stop, &facts);
+        places.travel(stop);
         self.enter();
     }
 

@@ -39,10 +39,10 @@ pub struct Listing {
     faults: bool,
     unsettled: bool,
     widest: Vec<u16>,
-    marks: FxHashSet<u64>,
-    anchor: Option<u64>,
     /// Rare columns in which no row has anything to say.
     empty: Vec<bool>,
+    marks: FxHashSet<u64>,
+    anchor: Option<u64>,
 }
 
 impl Listing {
@@ -62,9 +62,9 @@ impl Listing {
             faults: false,
             unsettled: false,
             widest: Vec::new(),
+            empty: Vec::new(),
             marks: FxHashSet::default(),
             anchor: None,
-            empty: Vec::new(),
         }
     }
 

@@ -161,10 +161,10 @@ pub enum Place {
     Part(ViewId, Lens),
     /// Everything known of an object, over the view.
     Facts(Picked),
-    /// What the cluster itself has to say of an object.
-    Paper(Sort, Picked),
+    /// What the cluster itself has to say of an object, under the tab that it was opened from.
+    Paper(ViewId, Sort, Picked),
     /// Logs of an object's pods.
-    Logs(Picked),
+    Logs(ViewId, Picked),
 }
 
 /// What a command came to.
@@ -224,18 +224,18 @@ pub trait View {
     fn sheet_mut(&mut self) -> Option<&mut sheet::Sheet> {
         None
     }
-    /// Keeps to a scope, whatever part it shows.
-    fn set_scope(&mut self, scope: &listing::Scope, facts: &Facts) {
-        if let Some(sheet) = self.sheet_mut() {
-            sheet.listing.set_scope(scope, facts);
-        }
-    }
     /// What it wants read of the cluster.
     fn want(&self) -> Option<&Want> {
         None
     }
     /// Takes what came of its want.
     fn told(&mut self, _news: &News, _facts: &Facts) {}
+    /// Keeps to a scope, whatever part it shows.
+    fn set_scope(&mut self, scope: &listing::Scope, facts: &Facts) {
+        if let Some(sheet) = self.sheet_mut() {
+            sheet.listing.set_scope(scope, facts);
+        }
+    }
     /// Draws it.
     fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect);
 }
@@ -268,17 +268,16 @@ pub const LOGS: &[Context] = &[
     Context::Global,
     Context::Anywhere,
 ];
-
-/// The view that stands at a place that was gone to from a tab; nothing for what opens over a view.
-pub fn at(place: &Place, from: ViewId, facts: &Facts) -> Option<Box<dyn View>> {
-    Some(match place {
-        Place::Part(id, lens) => open(*id, lens.clone()),
-        Place::Paper(sort, picked) => {
-            Box::new(paper::PaperView::new(from, picked.clone(), *sort, facts))
+/// The view that stands at a place; nothing for what opens over a view.
+pub fn at(place: &Place) -> Option<Box<dyn View>> {
+    match place {
+        Place::Part(id, lens) => Some(open(*id, lens.clone())),
+        Place::Paper(id, sort, picked) => {
+            Some(Box::new(paper::PaperView::new(*id, picked.clone(), *sort)))
         }
-        Place::Logs(picked) => Box::new(logs::LogView::new(from, picked.clone(), facts)),
-        Place::Facts(_) => return None,
-    })
+        Place::Logs(id, picked) => Some(Box::new(logs::LogView::new(*id, picked.clone()))),
+        Place::Facts(_) => None,
+    }
 }
 
 /// Makes a view of a part; `Lens::All` makes the one behind the tab.

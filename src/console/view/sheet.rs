@@ -126,7 +126,7 @@ impl Sheet {
         let listing = &self.listing;
         let wanted = self.columns();
         let shown: Vec<usize> = (0..wanted.len())
-            .filter(|at| wanted[*at] && !listing.is_empty_column(*at))
+            .filter(|at| wanted[*at] && (self.chosen.is_some() || !listing.is_empty_column(*at)))
             .collect();
         let heads: Vec<Head> = shown
             .iter()

@@ -9,7 +9,7 @@ use crate::console::brush::Brush;
 use crate::console::text::{counted, percent};
 use crate::console::theme::Role;
 use crate::console::widget::bar::bar;
-use crate::console::widget::heat::{Ember, pair, single};
+use crate::console::widget::heat::{Ember, Glow, pair, single};
 use crate::console::widget::panel::panel;
 use crate::console::widget::spark::{chart, spark};
 use crate::fleet::device::Device;
@@ -114,12 +114,25 @@ impl Strip {
         } else {
             "a cell is "
         };
-        let what = format!(
-            "{half}{}; brighter is busier, blue is held but idle",
-            counted(self.per as u64, "device")
-        );
+        // Without half blocks digits tell how busy a cell is.
+        let busier = match (self.paired, brush.ink.theme.dark) {
+            (true, true) => "brighter is busier",
+            (true, false) => "darker is busier",
+            (false, _) => "9 is busiest",
+        };
+        let what = format!("{half}{}; {busier}, ", counted(self.per as u64, "device"));
+        let x = area.x + used + 4;
         let room = area.width.saturating_sub(used + 4);
-        brush.say(area.x + used + 4, area.y, room, &what, Role::Muted);
+        let used = brush.say(x, area.y, room, &what, Role::Muted);
+        let idle = Ember::fresh(Glow::Idle);
+        if room > used + 20 {
+            if self.paired {
+                pair(brush, x + used, area.y, Some(idle), Some(idle));
+            } else {
+                single(brush, x + used, area.y, idle);
+            }
+            brush.say(x + used + 2, area.y, 20, "is held but idle", Role::Muted);
+        }
         let mut y = area.y + 1;
         let across = usize::from(self.width);
         for (name, embers) in &self.pools {

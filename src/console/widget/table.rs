@@ -122,6 +122,9 @@ pub fn table(
                 );
             }
         }
+        if look.selected == Some(line) {
+            brush.uncolour(Rect::new(area.x, y, area.width, 1));
+        }
     }
 }
 

@@ -12,7 +12,7 @@ pub mod share;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::base::Moment;
@@ -20,6 +20,7 @@ use crate::base::Moment;
 use super::fit::{Lens, Miss, Why};
 use super::model::{Order, Status};
 use super::plant::{Plant, QueueId, WorkId};
+use super::preempt::{Mode, Victim, Victims};
 use super::state::{State, Tenure};
 
 use promise::Promises;
@@ -32,6 +33,8 @@ pub struct Options<'a> {
     /// How long each workload runs from start to end, in milliseconds at speed 1; nothing for one of which nothing is known.
     /// Without the list, [`expected`].
     pub durations: Option<&'a [Option<i64>]>,
+    /// Nobody is preempted, and nobody evicted from a queue that is being drained.
+    pub spare_all: bool,
 }
 
 /// A workload that starts.
@@ -43,6 +46,15 @@ pub struct Admission {
     pub tenure: Arc<Tenure>,
     /// It starts before one that stands before it in its queue.
     pub passed: bool,
+}
+
+/// A workload that starts in the place of others.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Preempted {
+    /// Which; it is among those admitted as well.
+    pub by: WorkId,
+    /// Who goes.
+    pub victims: Victims,
 }
 
 /// Room kept for a workload.
@@ -61,6 +73,10 @@ pub struct Reservation {
 pub struct Cycle {
     /// Who starts, in the order in which it was decided.
     pub admitted: Vec<Admission>,
+    /// Who goes so that another starts, in the order in which it was decided.
+    pub preempted: Vec<Preempted>,
+    /// Who goes before anybody starts, because its queue is being drained.
+    pub drained: Vec<Victim>,
     /// Who waits, by workload, and why: every attempt that failed.
     pub waiting: BTreeMap<WorkId, Arc<[Miss]>>,
     /// Room that is kept, in the order in which it was.
@@ -114,11 +130,23 @@ pub fn cycle(state: &mut State<'_>, options: Options<'_>) -> Cycle {
             .collect(),
         None => works.map(|work| expected(plant, work)).collect(),
     };
+    let mut drained = Vec::new();
+    if !options.spare_all {
+        drained = state.drained();
+        for victim in &drained {
+            state.evict(victim.work);
+        }
+    }
     let mut run = Run {
         failed: vec![None; plant.shapes],
+        spared: vec![options.spare_all; plant.shapes],
+        fresh: BTreeSet::new(),
         promises: Promises::new(durations),
         lines: order::lines(state),
-        out: Cycle::default(),
+        out: Cycle {
+            drained,
+            ..Cycle::default()
+        },
     };
     while run.round(state) {}
     run.out
@@ -138,8 +166,12 @@ struct Line {
 }
 
 struct Run {
-    /// By shape of workload: why it does not start. Nothing becomes free in a cycle, so that stays.
+    /// By shape of workload: why it does not start. That stays until somebody is preempted.
     failed: Vec<Option<Arc<[Miss]>>>,
+    /// By shape: it preempts nobody. In a line the first of a shape may take the most.
+    spared: Vec<bool>,
+    /// Those that started in this cycle.
+    fresh: BTreeSet<WorkId>,
     promises: Promises,
     lines: Vec<Line>,
     out: Cycle,
@@ -168,6 +200,11 @@ impl Run {
 
     fn turn(&mut self, state: &mut State<'_>, line: usize, work: WorkId) -> bool {
         let shape = state.plant().works[work].shape;
+        let first = state.plant().works[work].queue;
+        if first.is_some_and(|queue| state.preempt_stops(queue)) && self.preempts(state, work, line)
+        {
+            return true;
+        }
         if let Some(misses) = &self.failed[shape] {
             let misses = misses.clone();
             self.blocked(state, line, work, misses);
@@ -175,17 +212,16 @@ impl Run {
         }
         match self.try_start(state, work) {
             Ok(tenure) => {
-                let passed = self.lines[line].blocked.is_some();
-                self.out.admitted.push(Admission {
-                    work,
-                    tenure,
-                    passed,
-                });
+                self.admitted(line, work, tenure);
                 true
             }
             Err(misses) => {
                 let misses: Arc<[Miss]> = misses.into();
                 let promised = |miss: &Miss| matches!(miss.why, Why::Reserved { .. });
+                if misses.iter().any(|miss| miss.why.may_pass()) && self.preempts(state, work, line)
+                {
+                    return true;
+                }
                 if !misses.iter().any(promised) {
                     self.failed[shape] = Some(misses.clone());
                 }
@@ -193,6 +229,49 @@ impl Run {
                 false
             }
         }
+    }
+
+    fn admitted(&mut self, line: usize, work: WorkId, tenure: Arc<Tenure>) {
+        let passed = self.lines[line].blocked.is_some();
+        self.fresh.insert(work);
+        self.out.admitted.push(Admission {
+            work,
+            tenure,
+            passed,
+        });
+    }
+
+    /// Starts a workload in the place of others, if it may and delays no reservation.
+    fn preempts(&mut self, state: &mut State<'_>, work: WorkId, line: usize) -> bool {
+        let shape = state.plant().works[work].shape;
+        let Some(queue) = state.plant().works[work].queue else {
+            return false;
+        };
+        if self.spared[shape] || !state.may_preempt(queue) {
+            return false;
+        }
+        let fresh = &self.fresh;
+        let found = state.victims_except(work, Mode::AsCluster, &|work| fresh.contains(&work));
+        let kept = found.ok().filter(|victims| {
+            let mark = state.mark();
+            let gone: Vec<WorkId> = victims.list.iter().map(|it| it.work).collect();
+            for victim in &gone {
+                state.evict(*victim);
+            }
+            let free = self.promises.replace(state, &gone, work, &victims.tenure);
+            state.undo_to(mark);
+            free
+        });
+        let Some(victims) = kept else {
+            self.spared[shape] = true;
+            return false;
+        };
+        state.preempt(work, &victims);
+        self.admitted(line, work, victims.tenure.clone());
+        self.out.preempted.push(Preempted { by: work, victims });
+        // What they leave over may be enough for others.
+        self.failed.fill(None);
+        true
     }
 
     /// Starts a workload if it fits and delays no reservation.

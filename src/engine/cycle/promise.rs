@@ -90,6 +90,34 @@ impl Promises {
         }
     }
 
+    /// A workload starts now in the place of others; false, and nothing done, where it would delay a reservation.
+    pub(super) fn replace(
+        &mut self,
+        state: &mut State<'_>,
+        gone: &[WorkId],
+        work: WorkId,
+        tenure: &Arc<Tenure>,
+    ) -> bool {
+        let before: Vec<Occupancy> = self.made.iter().map(|made| made.then.clone()).collect();
+        for made in &mut self.made {
+            state.exchange(&mut made.then);
+            let mark = state.mark();
+            for victim in gone {
+                state.evict(*victim);
+            }
+            state.forget_since(mark);
+            state.exchange(&mut made.then);
+        }
+        if self.conflict(state, work, tenure).is_none() {
+            self.keep(state, work, tenure);
+            return true;
+        }
+        for (made, then) in self.made.iter_mut().zip(before) {
+            made.then = then;
+        }
+        false
+    }
+
     /// Keeps room for a workload that cannot start now: at the earliest moment at which it can, others' reservations
     /// considered. Nothing where no such moment is known.
     pub(super) fn make(

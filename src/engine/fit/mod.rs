@@ -244,15 +244,8 @@ impl State<'_> {
 
     fn tenure_for(&mut self, work: WorkId, lens: &Lens) -> Result<Tenure, Vec<Miss>> {
         let queue = self.gate_of_queue(work).map_err(Miss::plain)?;
-        let sets = &self.plant().works[work].sets;
-        let mut order: Vec<usize> = (0..sets.len()).collect();
-        let size = |set: &usize| {
-            let ask = &self.plant().wants[sets[*set].want].ask;
-            (ask.device_milli(), ask.cpu_milli)
-        };
-        order.sort_by_key(|set| std::cmp::Reverse(size(set)));
-        let mut held: Vec<Option<SetTenure>> = vec![None; sets.len()];
-        for set in order {
+        let mut held: Vec<Option<SetTenure>> = vec![None; self.plant().works[work].sets.len()];
+        for set in self.by_size(work) {
             held[set] = Some(self.start_set(work, set, queue, lens)?);
         }
         let sets: Vec<SetTenure> = held.into_iter().flatten().collect();
@@ -317,23 +310,91 @@ impl State<'_> {
         }
         let least = if lens.whole { count } else { min.max(1) };
         for (flavors, &most) in options.iter().zip(&mosts) {
-            let mark = self.mark();
-            let mut most = most.min(count.saturating_sub(1));
-            // What quota allows may be more than the nodes do; twice is enough to know both.
-            for _ in 0..3 {
-                if most < least {
-                    break;
-                }
-                match self.attempt(work, set, queue, flavors, most, lens) {
-                    Ok(tenure) => return Ok(tenure),
-                    Err((_, fewer)) => {
-                        self.undo_to(mark);
-                        most = fewer.min(most - 1);
-                    }
-                }
+            let most = most.min(count.saturating_sub(1));
+            if let Some(tenure) = self.start_fewer(work, set, queue, flavors, (least, most), lens) {
+                return Ok(tenure);
             }
         }
         Err(misses)
+    }
+
+    /// Starts as many pods of a set as can be, from a most down to a least.
+    fn start_fewer(
+        &mut self,
+        work: WorkId,
+        set: usize,
+        queue: QueueId,
+        flavors: &[FlavorId],
+        (least, mut most): (u32, u32),
+        lens: &Lens,
+    ) -> Option<SetTenure> {
+        // What quota allows may be more than the nodes do; twice is enough to know both.
+        for _ in 0..3 {
+            if most < least {
+                return None;
+            }
+            let mark = self.mark();
+            match self.attempt(work, set, queue, flavors, most, lens) {
+                Ok(tenure) => return Some(tenure),
+                Err((_, fewer)) => {
+                    self.undo_to(mark);
+                    most = fewer.min(most - 1);
+                }
+            }
+        }
+        None
+    }
+
+    /// Seats a workload with the flavors that are given for each of its sets, if it fits. Otherwise the state is as before.
+    pub(super) fn start_with(
+        &mut self,
+        work: WorkId,
+        queue: QueueId,
+        flavors: &[Vec<FlavorId>],
+        lens: &Lens,
+    ) -> Option<Tenure> {
+        let start = self.mark();
+        let mut held: Vec<Option<SetTenure>> = vec![None; flavors.len()];
+        for set in self.by_size(work) {
+            let mark = self.mark();
+            let (count, min) = {
+                let set = &self.plant().works[work].sets[set];
+                (set.count, set.min)
+            };
+            let own = &flavors[set];
+            held[set] = match self.attempt(work, set, queue, own, count, lens) {
+                Ok(tenure) => Some(tenure),
+                Err((_, fewer)) if !lens.whole => {
+                    self.undo_to(mark);
+                    let most = fewer.min(count.saturating_sub(1));
+                    self.start_fewer(work, set, queue, own, (min.max(1), most), lens)
+                }
+                Err(_) => None,
+            };
+            if held[set].is_none() {
+                self.undo_to(start);
+                return None;
+            }
+        }
+        let sets: Vec<SetTenure> = held.into_iter().flatten().collect();
+        Some(Tenure {
+            queue: Some(queue),
+            usage: self.usage_of(work, queue, &sets),
+            speed_milli: self.speed(work, &sets),
+            sets,
+        })
+    }
+
+    /// Sets of pods, those that ask for most first.
+    fn by_size(&self, work: WorkId) -> Vec<usize> {
+        let sets = &self.plant().works[work].sets;
+        let mut order: Vec<usize> = (0..sets.len()).collect();
+        let size = |set: &usize| {
+            let ask = &self.plant().wants[sets[*set].want].ask;
+            (ask.device_milli(), ask.cpu_milli)
+        };
+        order.sort_by_key(|set| std::cmp::Reverse(size(set)));
+        order
     }
 
     /// Starts so many pods of a set with these flavors. Otherwise why not, and how many could.

@@ -270,7 +270,7 @@ impl<'p> State<'p> {
     }
 
     /// Says that a workload holds what was taken for it already.
-    pub(super) fn hold(&mut self, work: WorkId, tenure: Arc<Tenure>) {
+    pub(in crate::engine) fn hold(&mut self, work: WorkId, tenure: Arc<Tenure>) {
         let standing = Standing {
             status: Status::Running,
             tenure: Some(tenure),

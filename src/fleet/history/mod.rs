@@ -5,6 +5,7 @@
 //! the list of frames (a few hundred pointers) at most. A device costs 5 bytes a step, 600 bytes for its hour; the
 //! list of device ids is shared by all frames until devices come or go.
 
+mod past;
 mod ring;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use super::device::Device;
 use super::fleet::Fleet;
 use super::observe::Table;
 use super::signal::Signal;
+pub use past::PastReading;
 use ring::{Chart, Frame, Ring, Roster};
 
 /// One step of a device's columns, milliseconds.
@@ -91,7 +93,7 @@ impl Default for History {
 }
 
 /// Every device at one step. The largest number of a column is a gap.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct DeviceColumns {
     util: Box<[u8]>,
     memory: Box<[u8]>,

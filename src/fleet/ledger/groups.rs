@@ -121,11 +121,8 @@ impl Ledger {
                 .or_default()
                 .insert(id.clone());
         }
-        let uid = group.uid.clone();
         self.groups.all.insert(id.clone(), Arc::new(group));
-        self.rejoin_group(&id);
-        self.rejoin_claimants(&id.1);
-        self.rejoin_children(&uid, 0);
+        self.rejoin_group(&id, 0);
     }
 
     pub(super) fn forget_group(&mut self, table: Table, key: &ObjectKey) {
@@ -163,8 +160,9 @@ impl Ledger {
         self.rejoin_members(job);
     }
 
-    /// Joins a group to its job anew; the job's pods too, since the group may name their queue.
-    fn rejoin_group(&mut self, id: &GroupId) {
+    /// Joins a group to its job anew, and everything that hangs on it; the job's pods too, since the group may
+    /// name their queue.
+    fn rejoin_group(&mut self, id: &GroupId, depth: usize) {
         let Some(group) = self.groups.all.get(id).cloned() else {
             return;
         };
@@ -184,17 +182,19 @@ impl Ledger {
             .or_default()
             .insert(id.clone());
         self.rejoin_members(&job);
+        self.rejoin_claimants(&id.1);
+        self.rejoin_children(&group.uid, depth + 1);
     }
 
     /// Joins the groups anew that refer to an object of this kind and name without its id.
-    pub(super) fn rejoin_named(&mut self, kind: &Name, key: &ObjectKey) {
+    pub(super) fn rejoin_named(&mut self, kind: &Name, key: &ObjectKey, depth: usize) {
         if self.groups.nameless > 0 {
             let owner = OwnerRef {
                 kind: kind.clone(),
                 name: key.name.clone(),
                 uid: Name::default(),
             };
-            self.rejoin_groups_of(&handle(&owner, &key.namespace));
+            self.rejoin_groups_of(&handle(&owner, &key.namespace), depth);
         }
     }
 
@@ -209,9 +209,9 @@ impl Ledger {
     }
 
     /// Joins the groups that this object owns anew.
-    pub(super) fn rejoin_groups_of(&mut self, owner: &Name) {
+    pub(super) fn rejoin_groups_of(&mut self, owner: &Name, depth: usize) {
         for id in self.groups.by_owner.get(owner).cloned().unwrap_or_default() {
-            self.rejoin_group(&id);
+            self.rejoin_group(&id, depth);
         }
     }
 

@@ -9,7 +9,7 @@ use crate::base::{Moment, Name};
 use crate::fleet::admission::GroupSeen;
 use crate::fleet::device::Pod;
 use crate::fleet::job::{Gang, Job, JobKey, JobState, Place};
-use crate::fleet::observe::{Labels, OwnerRef, Resources, WorkloadSeen};
+use crate::fleet::observe::{Labels, OwnerRef, Resources, Table, WorkloadSeen};
 use crate::fleet::queue::PriorityKind;
 use crate::fleet::siting::PodSet;
 
@@ -276,9 +276,8 @@ fn pod_sets(
     groups: &[&Arc<GroupSeen>],
     pods: &[&Arc<Pod>],
 ) -> Arc<[PodSet]> {
-    if let [one] = groups
-        && !one.pod_sets.is_empty()
-    {
+    let mut tell = groups.iter().filter(|group| !group.pod_sets.is_empty());
+    if let (Some(one), None) = (tell.next(), tell.next()) {
         return Arc::clone(&one.pod_sets);
     }
     let mut sets = sets::of_workloads(highest.iter().copied());
@@ -336,7 +335,12 @@ fn gang(
     groups: &[&Arc<GroupSeen>],
     sets: &[PodSet],
 ) -> Option<Gang> {
-    if let [one] = groups
+    // Kubernetes' own Workload is the plan of which its PodGroups are made.
+    let made = groups.iter().any(|group| group.table == Table::PodGroups);
+    let mut tell = groups
+        .iter()
+        .filter(|group| group.gang_min.is_some() && !(made && group.table == Table::Workloads));
+    if let (Some(one), None) = (tell.next(), tell.next())
         && let Some(min) = one.gang_min.filter(|min| *min > 1)
     {
         let size = top.map_or(0, |top| top.pods).max(sets::pods(sets));

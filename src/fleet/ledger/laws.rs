@@ -3,12 +3,17 @@
 use proptest::prelude::*;
 
 use super::support::*;
+use super::tests_groups::{cluster_queue, door, group, kueue, member, seen};
 use super::*;
-use crate::fleet::observe::Table;
+use crate::fleet::observe::{OwnerRef, Table};
+use crate::fleet::queue::QueueSystem;
 
 /// Everything a fleet shows, as text, without its revision.
 fn digest(fleet: &Fleet) -> String {
-    format!("{:#?}\n{:#?}\n{:#?}", fleet.nodes, fleet.pools, fleet.jobs)
+    format!(
+        "{:#?}\n{:#?}\n{:#?}\n{:#?}",
+        fleet.nodes, fleet.pools, fleet.jobs, fleet.queues
+    )
 }
 
 fn busy_fleet() -> Vec<Observation> {
@@ -47,6 +52,34 @@ fn busy_fleet() -> Vec<Observation> {
     }
     all.push(pod("lone", Some("a"), &[("nvidia.com/gpu", 1)]));
     all.push(pod("waits", None, &[("nvidia.com/gpu", 4)]));
+    // A queueing system on top: a Workload of the set, its door and queue, a group of bare pods, a leader whose
+    // pod owns its workers' set, a gang that names its job without an id.
+    all.push(door("lq", "nlp"));
+    all.push(cluster_queue("nlp", Some("research")));
+    all.push(seen(kueue(
+        "jobset-big",
+        Some(owner_ref("JobSet", "big")),
+        None,
+    )));
+    all.push(member("bare-0", Some("c"), "Workload", "bare"));
+    all.push(member("bare-1", None, "Workload", "bare"));
+    all.push(seen(kueue("bare", None, Some(("WaitingForQuota", "")))));
+    let mut workers = workload(Table::StatefulSets, "StatefulSet", "llm-0", 1, 1, None);
+    workers.owner = Some(OwnerRef {
+        kind: Name::new("Pod"),
+        name: Name::new("llm-0"),
+        uid: Name::new("llm-0"),
+    });
+    all.push(Observation::Workload(Box::new(workers)));
+    all.push(owned("llm-0", Some("c"), 1, "LeaderWorkerSet", "llm"));
+    all.push(owned("llm-0-1", Some("c"), 1, "StatefulSet", "llm-0"));
+    let by_name = OwnerRef {
+        uid: Name::default(),
+        ..owner_ref("Job", "big-0")
+    };
+    let mut gang = group(Table::PodGroups, QueueSystem::None, "pg", Some(by_name));
+    gang.gang_min = Some(2);
+    all.push(seen(gang));
     for name in ["a", "b", "c"] {
         let rows = (0..4)
             .map(|i| reading(i, 0.2, (name == "a" && i == 3).then_some("lone")))
@@ -63,7 +96,7 @@ proptest! {
     #[test]
     fn order_and_pauses_do_not_matter(
         order in Just((0..busy_fleet().len()).collect::<Vec<_>>()).prop_shuffle(),
-        pause in 0usize..14,
+        pause in 0usize..25,
     ) {
         let all = busy_fleet();
         let expected = digest(&fold(all.clone()).publish(NOW));
@@ -80,7 +113,7 @@ proptest! {
     /// Whatever comes and goes: counts add up, no device is held twice, no pod holds more than it asked
     /// for by counting, and an emptied ledger is empty.
     #[test]
-    fn counts_always_add_up(steps in prop::collection::vec((0u8..8, 0u8..6, 0u8..3), 0..60)) {
+    fn counts_always_add_up(steps in prop::collection::vec((0u8..13, 0u8..6, 0u8..3), 0..60)) {
         let mut ledger = Ledger::new(Arc::new(Policy::default()));
         for (what, which, on) in steps {
             let name = format!("p{which}");
@@ -92,7 +125,12 @@ proptest! {
                 4 => node(host, &[("nvidia.com/gpu", u32::from(which))], &[]),
                 5 => Observation::Gone(Table::Nodes, ObjectKey::new("", host)),
                 6 => page(host, NOW, vec![reading(u32::from(which), 0.0, Some(&name))]),
-                _ => owned(&name, Some(host), 1, "Job", "j"),
+                7 => owned(&name, Some(host), 1, "Job", "j"),
+                8 => seen(kueue(host, (which > 2).then(|| owner_ref("Job", "j")), (which % 2 == 0).then_some(("Pending", "")))),
+                9 => Observation::Gone(Table::KueueWorkloads, ObjectKey::new("ns", host)),
+                10 => member(&name, Some(host), "Workload", host),
+                11 => door("lq", host),
+                _ => cluster_queue(host, (which > 2).then_some("cohort")),
             });
             let fleet = ledger.publish(NOW);
             let counts = fleet.device_counts();
@@ -104,12 +142,12 @@ proptest! {
                 prop_assert!(named <= job.devices_allocated.max(named.min(1) * 6));
             }
         }
-        for table in [Table::Pods, Table::Nodes] {
+        for table in [Table::Pods, Table::Nodes, Table::KueueWorkloads, Table::LocalQueues, Table::ClusterQueues] {
             ledger.apply(Observation::Begin(table));
             ledger.apply(Observation::End(table));
         }
         let fleet = ledger.publish(NOW);
-        prop_assert!(fleet.nodes.is_empty() && fleet.jobs.is_empty() && fleet.pools.is_empty());
+        prop_assert!(fleet.nodes.is_empty() && fleet.jobs.is_empty() && fleet.pools.is_empty() && fleet.queues.is_empty());
         prop_assert!(ledger.nodes.is_empty() && ledger.job_pods.is_empty() && ledger.pods_by_owner.is_empty());
         prop_assert!(ledger.groups.is_empty());
     }

@@ -261,7 +261,7 @@ impl Ledger {
             .insert(id.clone());
         self.dirty_jobs.insert(job);
         self.rejoin_children(&workload.uid, depth);
-        self.rejoin_named(&workload.kind, &workload.key);
+        self.rejoin_named(&workload.kind, &workload.key, depth);
     }
 
     /// A pod that owns workloads (a LeaderWorkerSet's leader) came, went or changed hands.
@@ -278,9 +278,12 @@ impl Ledger {
         if depth > LONGEST_CHAIN || uid.is_empty() {
             return;
         }
-        self.rejoin_groups_of(uid);
+        self.rejoin_groups_of(uid, depth);
         for pod in self.pods_by_owner.get(uid).cloned().unwrap_or_default() {
             self.rejoin_pod(&pod);
+            if let Some(own) = self.pods.get(&pod).map(|pod| pod.uid.clone()) {
+                self.rejoin_children(&own, depth + 1);
+            }
         }
         for child in self
             .workloads_by_owner
@@ -307,7 +310,7 @@ impl Ledger {
             self.leave_as_workload(id, &job);
         }
         self.rejoin_children(&old.uid, 0);
-        self.rejoin_named(&old.kind, &old.key);
+        self.rejoin_named(&old.kind, &old.key, 0);
     }
 
     /// A namespace's labels name teams: everything in it is joined anew.

@@ -1,5 +1,6 @@
 //! The API server's tables: one task a table lists and watches it, projects each object at once and keeps none.
 
+pub(super) mod several;
 mod telling;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -60,6 +61,8 @@ pub enum Namespaces {
     },
     /// This one.
     One(String),
+    /// These, each for itself.
+    Several(Vec<String>),
 }
 
 /// What every table's task shares.
@@ -235,8 +238,9 @@ impl<'s> Follower<'s> {
             _ if !namespaced => None,
             (Some(only), _) => Some(only.clone()),
             (None, Namespaces::One(only)) => Some(only.clone()),
-            (None, Namespaces::All { .. }) => None,
+            (None, Namespaces::All { .. } | Namespaces::Several(_)) => None,
         };
+        let place = namespace.clone().unwrap_or_default();
         let api: Api<Carried<T>> = match &namespace {
             Some(namespace) => Api::namespaced_with(client, namespace, &kind),
             None => Api::all_with(client, &kind),
@@ -270,7 +274,10 @@ impl<'s> Follower<'s> {
             let resumed = async {
                 match self.lost {
                     Some(_) if !listing => {
-                        self.shared.wire.watch_opened(self.class, asked_at).await
+                        self.shared
+                            .wire
+                            .watch_opened(self.class, &place, asked_at)
+                            .await
                     }
                     _ => std::future::pending().await,
                 }

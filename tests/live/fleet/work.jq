@@ -60,7 +60,7 @@ def ask($count): {devices: {requests: [{name: "gpu", exactly: {deviceClassName: 
           containers: [{name: "dcgm-exporter", image: "registry.example/gke-dcgm-exporter:3", ports: [{name: "metrics", containerPort: 9400}]}]}}}}) | labelled({"app.kubernetes.io/name": "gke-managed-dcgm-exporter"})]
     + [range(4) | deployment("web"; "shop-\(.)"; 100; pods({"karpenter.sh/nodepool": "general"}; ""; 0) | .containers[0].resources.requests = {cpu: "100m", memory: "64Mi"})]
     # (Most of the pods without devices are bound by hand, which is quicker than by the scheduler.)
-    + [range(1140) | pod("web"; "page-\(.)"; {app: "page"}; {
+    + [range(1072) | pod("web"; "page-\(.)"; {app: "page"}; {
         nodeName: "ip-10-2-\(. % 24)-3.ec2.internal", terminationGracePeriodSeconds: 1,
         containers: [{name: "main", image: "registry.example/page:1", resources: {requests: {cpu: "100m", memory: "64Mi"}}}]})]
     + [deployment("inference"; "embed"; 30; gpus(ray; 1) | .priorityClassName = "production"), budget("inference"; "embed"; {maxUnavailable: "20%"}),

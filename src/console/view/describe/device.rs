@@ -67,7 +67,7 @@ pub(super) fn lines(
             .first_holder()
             .and_then(|(pod, _)| facts.burn.jobs.get(&pod.job))
             .map_or(String::new(), |(_, so_far)| {
-                format!("   this job ${so_far} so far")
+                format!(" · this job ${so_far} so far")
             });
         sheet.words("cost", format!("${share}/h{so_far}"), Role::Accent);
     }

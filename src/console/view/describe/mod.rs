@@ -114,6 +114,12 @@ impl Sheet {
     }
 }
 
+/// A number with two digits behind the point at most.
+fn plain(number: f64) -> String {
+    let text = format!("{number:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 /// What is known of an object; nothing when it has gone.
 pub fn describe(facts: &Facts, picked: &Picked, brush: &mut Brush<'_>) -> Option<Sheet> {
     let mut sheet = Sheet {
@@ -137,20 +143,30 @@ pub fn describe(facts: &Facts, picked: &Picked, brush: &mut Brush<'_>) -> Option
                 .iter()
                 .find(|finding| finding.id == *id)?;
             let (_, role) = alerts::sign(finding.severity);
-            sheet.words("severity", finding.severity.name(), role);
-            sheet.known("code", Some(&finding.code));
+            sheet.words("message", finding.message.clone(), role);
+            if !finding.repair.is_empty() {
+                sheet.words("repair", finding.repair.clone(), Role::Warn);
+            }
             sheet.words(
                 "object",
                 format!("{} {}", finding.subject.kind, finding.subject.key),
                 Role::Title,
             );
-            sheet.words("for", brush.age(finding.since), Role::Text);
-            sheet.known("value", finding.value);
-            sheet.known("threshold", finding.threshold);
-            sheet.gap();
-            sheet.words("message", finding.message.clone(), Role::Text);
-            if !finding.repair.is_empty() {
-                sheet.words("repair", finding.repair.clone(), Role::Warn);
+            let mut what = format!(
+                "{} {} for {}",
+                finding.severity.name(),
+                finding.code,
+                brush.age(finding.since)
+            );
+            if let Some(value) = finding.value {
+                what.push_str(&format!(", measured {}", plain(value)));
+            }
+            if let Some(threshold) = finding.threshold {
+                what.push_str(&format!(", threshold {}", plain(threshold)));
+            }
+            sheet.words("finding", what, Role::Text);
+            if let Some(hush) = facts.hushed.of(finding, facts.now) {
+                sheet.words("", hush.name(), Role::Muted);
             }
             let of = finding.id.clone();
             if let Some(behind) = subject::behind(facts, &of)

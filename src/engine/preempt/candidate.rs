@@ -1,0 +1,245 @@
+//! Who may be made to go for a workload, in the order in which Kueue looks at them.
+
+use std::cmp::Reverse;
+
+use crate::base::Moment;
+use crate::engine::model::{Borrow, Preemption, Reclaim, Status, Within};
+use crate::engine::plant::{PairId, QueueId, WorkId};
+use crate::engine::state::{State, Tenure};
+
+use super::scene::Scene;
+use super::{Reason, Victim};
+
+/// Somebody who may be made to go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Candidate {
+    pub(super) work: WorkId,
+    /// Its queue.
+    pub(super) queue: QueueId,
+    pub(super) reason: Reason,
+    /// It is of the workload's own queue.
+    pub(super) own: bool,
+    /// Where the way up from its queue meets that of the workload's.
+    meet: QueueId,
+    /// Only if the workload then borrows nothing.
+    only_own: bool,
+    /// Device-milliseconds lost.
+    pub(super) lost: i64,
+}
+
+impl Candidate {
+    pub(super) fn victim(&self) -> Victim {
+        Victim {
+            work: self.work,
+            reason: self.reason,
+            lost_ms: self.lost,
+        }
+    }
+
+    /// Whether it may be taken as things are now: its queue, and those around it that do not hold the workload's, use more
+    /// than their own.
+    pub(super) fn may_go(&self, state: &mut State<'_>, scene: &Scene, borrow: bool) -> bool {
+        if self.own {
+            return true;
+        }
+        if state.plant().snapshot.knobs.fair_sharing.is_some() {
+            return super::fair::evens_out(state, scene, self);
+        }
+        if borrow && self.only_own {
+            return false;
+        }
+        let mut around = state.tree().path(self.queue);
+        let around: Vec<QueueId> = around
+            .by_ref()
+            .take_while(|node| *node != self.meet)
+            .collect();
+        !around
+            .into_iter()
+            .any(|node| scene.is_within_own(state, node))
+    }
+}
+
+/// What a tenure uses of a pair.
+pub(super) fn uses(tenure: &Tenure, pair: PairId) -> i64 {
+    let mut usage = tenure.usage.iter();
+    usage
+        .find(|(of, _)| *of == pair)
+        .map_or(0, |(_, amount)| *amount)
+}
+
+/// Candidates, and whether to look for a set with which the workload may borrow (true), or need not (false), in order.
+pub(super) struct Candidates {
+    pub(super) list: Vec<Candidate>,
+    pub(super) tries: Vec<bool>,
+}
+
+/// All candidates of a scene.
+pub(super) fn candidates(
+    state: &mut State<'_>,
+    scene: &Scene,
+    spared: &dyn Fn(WorkId) -> bool,
+) -> Candidates {
+    let fair = state.plant().snapshot.knobs.fair_sharing.is_some();
+    let mut hierarchical: Vec<Candidate> = Vec::new();
+    let mut others: Vec<Candidate> = Vec::new();
+    let mut own: Vec<Candidate> = Vec::new();
+    let meets = meets(state, scene);
+    for work in state.holders().collect::<Vec<_>>() {
+        let Some(candidate) = candidate(state, scene, work, &meets, fair) else {
+            continue;
+        };
+        if spared(work) || !is_of_use(state, scene, work) {
+            continue;
+        }
+        match (candidate.own, candidate.reason) {
+            (true, _) => own.push(candidate),
+            _ if meets[candidate.meet].1 => hierarchical.push(candidate),
+            _ => others.push(candidate),
+        }
+    }
+    let none_of_others = hierarchical.is_empty() && others.is_empty();
+    let tries = if fair {
+        vec![true]
+    } else {
+        let no_borrowing = scene.rules.borrow == Borrow::Never;
+        if none_of_others || no_borrowing && !scene.is_under_own(state) {
+            vec![true]
+        } else if no_borrowing && hierarchical.is_empty() {
+            vec![false, true]
+        } else {
+            vec![true, false]
+        }
+    };
+    let mut list = Vec::new();
+    for mut part in [hierarchical, others, own] {
+        part.sort_by_key(|candidate| rank(state, candidate));
+        list.append(&mut part);
+    }
+    if fair {
+        list.sort_by_key(|candidate| rank(state, candidate));
+    }
+    Candidates { list, tries }
+}
+
+/// Other queues first, then the lower priority, then the more recently admitted.
+fn rank(state: &State<'_>, candidate: &Candidate) -> (bool, i32, Reverse<Moment>, WorkId) {
+    let since = state.since(candidate.work).unwrap_or(state.now());
+    let priority = state.priority(candidate.work);
+    (candidate.own, priority, Reverse(since), candidate.work)
+}
+
+/// Per queue above the workload's, or itself: whether it is, and whether the workload has a claim on all below it that is
+/// older than anybody's priority: it fits in what a subtree below has of its own.
+fn meets(state: &State<'_>, scene: &Scene) -> Vec<(bool, bool)> {
+    let mut out = vec![(false, false); state.tree().branches.len()];
+    let mut left = scene.usage.clone();
+    let mut claim = false;
+    for node in state.tree().path(scene.queue) {
+        out[node] = (true, claim);
+        let mut fits = true;
+        for (pair, amount) in &mut left {
+            let quotas = state.tree().quota(node, *pair);
+            let used = state.used(node, *pair);
+            fits &= used.saturating_add(*amount) <= quotas.subtree;
+            *amount = (*amount - (quotas.guaranteed - used).max(0)).max(0);
+        }
+        claim |= fits;
+    }
+    out
+}
+
+fn candidate(
+    state: &State<'_>,
+    scene: &Scene,
+    work: WorkId,
+    meets: &[(bool, bool)],
+    fair: bool,
+) -> Option<Candidate> {
+    let standing = state.standing(work);
+    let model = state.workload(work);
+    let tenure = standing.tenure.as_ref()?;
+    let queue = tenure.queue?;
+    if standing.status != Status::Running || !model.preemptible || work == scene.work {
+        return None;
+    }
+    let mine = state.priority(scene.work);
+    let lower = standing.priority < mine;
+    let plain = Candidate {
+        work,
+        queue,
+        reason: Reason::InQueue,
+        own: true,
+        meet: scene.queue,
+        only_own: false,
+        lost: state.lost_ms(work),
+    };
+    if queue == scene.queue || scene.nameless && state.tree().branches[queue].nameless {
+        let newer = standing.priority == mine && model.created > state.workload(scene.work).created;
+        let may = match scene.rules.within {
+            Within::Never => false,
+            Within::LowerPriority => lower,
+            Within::LowerOrNewerEqualPriority => lower || newer,
+        };
+        return may.then_some(plain);
+    }
+    if state.tree().branches[queue].root != state.tree().branches[scene.queue].root {
+        return None;
+    }
+    let may = match scene.rules.reclaim {
+        Reclaim::Never => false,
+        Reclaim::LowerPriority => lower,
+        Reclaim::Any => true,
+    };
+    if !may {
+        return None;
+    }
+    let meet = state.tree().path(queue).find(|node| meets[*node].0)?;
+    let mut around = state.tree().path(queue).take_while(|node| *node != meet);
+    if around.any(|node| scene.is_within_own(state, node)) {
+        return None;
+    }
+    let claim = meets[meet].1;
+    let borrows = may_borrow(&scene.rules, standing.priority, mine);
+    let reason = match (fair, claim, borrows) {
+        (true, _, _) => Reason::FairSharing,
+        (_, true, _) | (_, _, false) => Reason::Reclaim,
+        _ => Reason::ReclaimWhileBorrowing,
+    };
+    Some(Candidate {
+        reason,
+        own: false,
+        meet,
+        only_own: !fair && !claim && !borrows,
+        ..plain
+    })
+}
+
+/// Whether one of a priority may be taken for one that borrows.
+fn may_borrow(rules: &Preemption, theirs: i32, mine: i32) -> bool {
+    rules.borrow == Borrow::LowerPriority
+        && theirs < mine
+        && rules.borrow_threshold.is_none_or(|most| theirs <= most)
+}
+
+/// Whether its going frees anything that the workload lacks: quota that is short, or room where it may go.
+fn is_of_use(state: &mut State<'_>, scene: &Scene, work: WorkId) -> bool {
+    let Some(tenure) = state.tenure(work).cloned() else {
+        return false;
+    };
+    let same_tree = tenure.queue.is_some_and(|queue| {
+        state.tree().branches[queue].root == state.tree().branches[scene.queue].root
+    });
+    let quota = same_tree && scene.short.iter().any(|pair| uses(&tenure, *pair) > 0);
+    if scene.by_quota || !quota && !scene.short.is_empty() {
+        return quota;
+    }
+    // Only room is short.
+    let plant = state.plant();
+    (0..scene.flavors.len()).any(|set| {
+        let constraint = plant.works[scene.work].sets[set].constraint;
+        let gate = state.gate(constraint, &scene.flavors[set], &scene.lens);
+        let seats = tenure.sets.iter().flat_map(|set| &set.seats);
+        let mut rooms = seats.map(|seat| state.room(seat.node));
+        rooms.any(|room| room.open && gate[plant.makes[room.make].zone])
+    })
+}

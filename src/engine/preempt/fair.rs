@@ -1,0 +1,196 @@
+//! Preemption under fair sharing: queues with the greatest share pay first, as long as that evens out shares. Kueue:
+//! `fairSharing.preemptionStrategies`.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::engine::cycle::share::Share;
+use crate::engine::model::FairStrategy;
+use crate::engine::plant::QueueId;
+use crate::engine::state::State;
+
+use super::candidate::Candidate;
+use super::scene::Scene;
+
+fn strategies<'p>(state: &State<'p>) -> &'p [FairStrategy] {
+    let plant = state.plant();
+    plant.snapshot.knobs.fair_sharing.as_deref().unwrap_or(&[])
+}
+
+fn lets(strategy: FairStrategy, mine: Share, before: Share, after: Share) -> bool {
+    match strategy {
+        FairStrategy::LessThanOrEqualToFinalShare => mine <= after,
+        FairStrategy::LessThanInitialShare => mine < before,
+    }
+}
+
+/// The queues right below where the ways up from two queues meet: that of the first and that of the second.
+fn sides(state: &State<'_>, mine: QueueId, theirs: QueueId) -> Option<(QueueId, QueueId)> {
+    let up: Vec<QueueId> = state.tree().path(mine).collect();
+    let other: Vec<QueueId> = state.tree().path(theirs).collect();
+    let at = other.iter().position(|node| up.contains(node))?;
+    let of_mine = up.iter().position(|node| *node == other[at])?;
+    Some((
+        *up.get(of_mine.checked_sub(1)?)?,
+        *other.get(at.checked_sub(1)?)?,
+    ))
+}
+
+/// Adds (1) or takes away (-1) what the workload would use.
+fn suppose(state: &mut State<'_>, scene: &Scene, sign: i64) {
+    for &(pair, amount) in &scene.usage {
+        state.use_quota(scene.queue, pair, sign * amount);
+    }
+}
+
+/// Shares as they are when the workload is in: of its side, of the candidate's, and of that when the candidate has gone.
+fn shares(state: &mut State<'_>, scene: &Scene, candidate: &Candidate) -> Option<[Share; 3]> {
+    let (mine, theirs) = sides(state, scene.queue, candidate.queue)?;
+    let (own, before) = (state.share(mine), state.share(theirs));
+    let mark = state.mark();
+    if let Some(tenure) = state.tenure(candidate.work).cloned() {
+        for &(pair, amount) in &tenure.usage {
+            state.use_quota(candidate.queue, pair, -amount);
+        }
+    }
+    let after = state.share(theirs);
+    state.undo_to(mark);
+    Some([own, before, after])
+}
+
+/// Whether taking a candidate of another queue now evens out shares, by any of the strategies.
+pub(super) fn evens_out(state: &mut State<'_>, scene: &Scene, candidate: &Candidate) -> bool {
+    let all = strategies(state);
+    let mark = state.mark();
+    suppose(state, scene, 1);
+    let shares = shares(state, scene, candidate);
+    state.undo_to(mark);
+    shares.is_some_and(|[mine, before, after]| {
+        before > Share::default() && all.iter().any(|it| lets(*it, mine, before, after))
+    })
+}
+
+/// Takes candidates one by one, in the order of the strategies.
+pub(super) struct Tournament<'a> {
+    scene: &'a Scene,
+    candidates: &'a [Candidate],
+    /// Per queue: its candidates that are left, in order.
+    left: BTreeMap<QueueId, VecDeque<usize>>,
+    /// Those that the first strategy protects.
+    again: Vec<usize>,
+    dropped: BTreeSet<QueueId>,
+    /// Which strategy is at work.
+    round: usize,
+}
+
+impl<'a> Tournament<'a> {
+    pub(super) fn new(scene: &'a Scene, candidates: &'a [Candidate]) -> Self {
+        let mut tournament = Self {
+            scene,
+            candidates,
+            left: BTreeMap::new(),
+            again: Vec::new(),
+            dropped: BTreeSet::new(),
+            round: 0,
+        };
+        tournament.line_up(0..candidates.len());
+        tournament
+    }
+
+    fn line_up(&mut self, all: impl IntoIterator<Item = usize>) {
+        self.left.clear();
+        self.dropped.clear();
+        for at in all {
+            let queue = self.candidates[at].queue;
+            self.left.entry(queue).or_default().push_back(at);
+        }
+    }
+
+    /// The next that goes; it is gone from the state, in which nothing is supposed of the workload.
+    pub(super) fn next(&mut self, state: &mut State<'_>) -> Option<usize> {
+        let all = strategies(state);
+        loop {
+            let Some(strategy) = all.get(self.round.min(all.len().saturating_sub(1))) else {
+                // No strategy: only its own queue pays.
+                return None;
+            };
+            suppose(state, self.scene, 1);
+            let found = self.pick(state, *strategy);
+            suppose(state, self.scene, -1);
+            if let Some(at) = found {
+                state.evict(self.candidates[at].work);
+                return Some(at);
+            }
+            self.round += 1;
+            if self.round >= all.len() {
+                return None;
+            }
+            let again = std::mem::take(&mut self.again);
+            self.line_up(again);
+        }
+    }
+
+    fn pick(&mut self, state: &mut State<'_>, strategy: FairStrategy) -> Option<usize> {
+        let own = self.scene.queue;
+        if state.tree().branches[own].parent.is_none() {
+            return self.left.get_mut(&own)?.pop_front();
+        }
+        let root = state.tree().branches[own].root;
+        while !self.dropped.contains(&root) {
+            let Some(queue) = self.next_queue(state, root) else {
+                continue;
+            };
+            if queue == own {
+                return self.left.get_mut(&queue)?.pop_front();
+            }
+            if self.round > 0 {
+                // Of each queue at most one goes by the second strategy.
+                let at = self.left.get_mut(&queue)?.pop_front()?;
+                self.dropped.insert(queue);
+                let [mine, before, after] = shares(state, self.scene, &self.candidates[at])?;
+                if lets(strategy, mine, before, after) {
+                    return Some(at);
+                }
+                continue;
+            }
+            while let Some(at) = self.left.get_mut(&queue)?.pop_front() {
+                let [mine, before, after] = shares(state, self.scene, &self.candidates[at])?;
+                if lets(strategy, mine, before, after) {
+                    return Some(at);
+                }
+                self.again.push(at);
+            }
+        }
+        None
+    }
+
+    /// The queue below a cohort that pays next; nothing where the cohort, or something below it, is out of it now.
+    fn next_queue(&mut self, state: &State<'_>, cohort: QueueId) -> Option<QueueId> {
+        let own: BTreeSet<QueueId> = state.tree().path(self.scene.queue).collect();
+        let mut highest: Option<(Share, bool, QueueId)> = None;
+        for &child in &state.tree().branches[cohort].children {
+            if self.dropped.contains(&child) {
+                continue;
+            }
+            let is_cohort = !state.tree().branches[child].children.is_empty();
+            let share = state.share(child);
+            let empty = !is_cohort && self.left.get(&child).is_none_or(VecDeque::is_empty);
+            if empty || share == Share::default() && !own.contains(&child) {
+                self.dropped.insert(child);
+                continue;
+            }
+            // Of equals a cohort, then the last.
+            let key = (share, is_cohort, child);
+            if highest.is_none_or(|highest| key > highest) {
+                highest = Some(key);
+            }
+        }
+        match highest {
+            None => {
+                self.dropped.insert(cohort);
+                None
+            }
+            Some((_, true, child)) => self.next_queue(state, child),
+            Some((_, false, child)) => Some(child),
+        }
+    }
+}

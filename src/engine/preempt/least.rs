@@ -1,0 +1,221 @@
+//! The least victims: some good guesses, the best of them, and the proof where candidates are few.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::engine::model::WHOLE;
+use crate::engine::plant::NodeId;
+use crate::engine::state::State;
+
+use super::candidate::{Candidate, uses};
+use super::scene::Scene;
+use super::search::{Found, exhaustive, give_back, in_order, makes_room};
+
+/// Up to so many candidates every guess is made; beyond, only the two that look at what is lacking.
+const MANY: usize = 512;
+
+/// The set that loses least, and whether that is proven.
+pub(super) fn least(
+    state: &mut State<'_>,
+    scene: &Scene,
+    list: &[Candidate],
+    tries: &[bool],
+) -> (Option<Found>, bool) {
+    let mut guesses: Vec<Vec<usize>> = vec![by_nodes(state, scene, list)];
+    if list.len() <= MANY {
+        guesses.push(by_quota(state, scene, list));
+        guesses.push((0..list.len()).collect());
+    }
+    let mut best: Option<Found> = None;
+    for &borrow in tries {
+        for order in &guesses {
+            let Some(found) = in_order(state, scene, list, borrow, order) else {
+                continue;
+            };
+            // The dearest first.
+            let mut dear = found.taken.clone();
+            dear.sort_by_key(|at| (std::cmp::Reverse(list[*at].lost), *at));
+            let given = give_back(state, scene, list, found.clone(), borrow, Some(&dear));
+            // Without those that were given back the others may not be free to go; then in the order in which they went.
+            let lawful = makes_room(state, scene, list, borrow, &given.taken);
+            let found =
+                lawful.unwrap_or_else(|| give_back(state, scene, list, found, borrow, None));
+            if best
+                .as_ref()
+                .is_none_or(|best| found.cost(list) < best.cost(list))
+            {
+                best = Some(found);
+            }
+        }
+    }
+    if list.len() > state.plant().snapshot.knobs.exact_victims as usize {
+        return (best, false);
+    }
+    exhaustive(state, scene, list, tries, best)
+}
+
+/// Those that bring most of the quota that is short for what they lose.
+fn by_quota(state: &State<'_>, scene: &Scene, list: &[Candidate]) -> Vec<usize> {
+    let brings = |at: usize| {
+        let tenure = state.tenure(list[at].work);
+        let short = scene.short.iter();
+        tenure.map_or(0, |tenure| {
+            short.map(|pair| uses(tenure, *pair)).sum::<i64>()
+        })
+    };
+    let keyed: Vec<(i128, i128)> = (0..list.len())
+        .map(|at| (i128::from(list[at].lost), i128::from(brings(at).max(1))))
+        .collect();
+    let mut order: Vec<usize> = (0..list.len()).collect();
+    order.sort_by(|&a, &b| {
+        let cross = (keyed[a].0 * keyed[b].1).cmp(&(keyed[b].0 * keyed[a].1));
+        // Of equals the larger.
+        cross.then(keyed[b].1.cmp(&keyed[a].1)).then(a.cmp(&b))
+    });
+    order
+}
+
+/// Room for one pod on a node: what it costs and who must go for it.
+struct Slot {
+    lost: i64,
+    node: NodeId,
+    takes: Vec<usize>,
+}
+
+/// Those on the nodes that are cleared most cheaply first, in the domain where that is cheapest in all; then the others.
+fn by_nodes(state: &mut State<'_>, scene: &Scene, list: &[Candidate]) -> Vec<usize> {
+    let rest = by_quota(state, scene, list);
+    let plant = state.plant();
+    let sets = &plant.works[scene.work].sets;
+    let whole = |set: &usize| {
+        let devices = &plant.wants[sets[*set].want].devices;
+        devices.iter().any(|device| device.2 == WHOLE)
+    };
+    let size = |set: &usize| {
+        u64::from(sets[*set].count) * plant.wants[sets[*set].want].ask.device_milli() as u64
+    };
+    let Some(set) = (0..sets.len()).filter(whole).max_by_key(size) else {
+        return rest;
+    };
+    let slots = slots(state, scene, list, set);
+    let own = &sets[set];
+    let count = if scene.lens.whole {
+        own.count
+    } else {
+        own.min.max(1)
+    } as usize;
+    let cheapest = |slots: Vec<&Slot>| -> Option<(i64, Vec<usize>)> {
+        let mut slots = slots;
+        if slots.len() < count {
+            return None;
+        }
+        slots.sort_by_key(|slot| (slot.lost, slot.node));
+        slots.truncate(count);
+        let lost = slots
+            .iter()
+            .fold(0_i64, |sum, slot| sum.saturating_add(slot.lost));
+        Some((
+            lost,
+            slots
+                .into_iter()
+                .flat_map(|slot| slot.takes.iter().copied())
+                .collect(),
+        ))
+    };
+    let chosen = match own.wish.filter(|wish| wish.2) {
+        None => cheapest(slots.iter().collect()),
+        Some((ladder, level, _)) => {
+            let ladder = &plant.ladders[ladder];
+            let mut domains: BTreeMap<usize, Vec<&Slot>> = BTreeMap::new();
+            for slot in &slots {
+                let origin = state.room(slot.node).origin;
+                if let Some(domain) = ladder.domain_of(origin, level) {
+                    domains.entry(domain).or_default().push(slot);
+                }
+            }
+            let all = domains.into_values().filter_map(cheapest);
+            all.min_by_key(|(lost, takes)| (*lost, takes.len()))
+        }
+    };
+    let mut order: Vec<usize> = chosen.map_or_else(Vec::new, |(_, takes)| takes);
+    let mut seen = BTreeSet::new();
+    order.extend(rest);
+    order.retain(|at| seen.insert(*at));
+    order
+}
+
+/// Room for pods of a set that could be made on nodes, by whole devices.
+fn slots(state: &mut State<'_>, scene: &Scene, list: &[Candidate], set: usize) -> Vec<Slot> {
+    let plant = state.plant();
+    let own = &plant.works[scene.work].sets[set];
+    let Some(&(resource, each, _)) = plant.wants[own.want]
+        .devices
+        .iter()
+        .find(|device| device.2 == WHOLE)
+    else {
+        return Vec::new();
+    };
+    let gate = state.gate(own.constraint, &scene.flavors[set], &scene.lens);
+    // Per node: candidates with the units that they hold there and their share of what is lost.
+    let mut held: BTreeMap<NodeId, BTreeMap<usize, i64>> = BTreeMap::new();
+    let mut totals: Vec<i64> = vec![0; list.len()];
+    for (at, candidate) in list.iter().enumerate() {
+        let Some(tenure) = state.tenure(candidate.work) else {
+            continue;
+        };
+        for seat in tenure.sets.iter().flat_map(|set| &set.seats) {
+            let units = &plant.makes[state.room(seat.node).make].units;
+            let of = |(unit, _): &&(u32, i32)| units[*unit as usize].resource == resource;
+            let count = seat.grips.iter().filter(of).count() as i64;
+            totals[at] += count;
+            *held.entry(seat.node).or_default().entry(at).or_default() += count;
+        }
+    }
+    let mut slots = Vec::new();
+    for node in 0..state.nodes() {
+        let room = *state.room(node);
+        let make = &plant.makes[room.make];
+        if !room.open || !gate[make.zone] {
+            continue;
+        }
+        let units = make.units.iter().zip(state.left(node));
+        let free = units
+            .filter(|(unit, left)| unit.resource == resource && unit.sound && **left == WHOLE)
+            .count() as i64;
+        let each = i64::from(each.max(1));
+        for _ in 0..free / each {
+            slots.push(Slot {
+                lost: 0,
+                node,
+                takes: Vec::new(),
+            });
+        }
+        let Some(held) = held.get(&node) else {
+            continue;
+        };
+        let mut order: Vec<(i64, usize, i64)> = held
+            .iter()
+            .map(|(&at, &count)| {
+                let part =
+                    i128::from(list[at].lost) * i128::from(count) / i128::from(totals[at].max(1));
+                (i64::try_from(part).unwrap_or(i64::MAX), at, count)
+            })
+            .collect();
+        order.sort_by_key(|&(lost, at, count)| (lost / count.max(1), at));
+        let (mut spare, mut lost, mut takes) = (free % each, 0_i64, Vec::new());
+        for (part, at, count) in order {
+            spare += count;
+            lost = lost.saturating_add(part);
+            takes.push(at);
+            for more in 0..spare / each {
+                let (lost, takes) = if more == 0 {
+                    (std::mem::take(&mut lost), std::mem::take(&mut takes))
+                } else {
+                    (0, Vec::new())
+                };
+                slots.push(Slot { lost, node, takes });
+            }
+            spare %= each;
+        }
+    }
+    slots
+}

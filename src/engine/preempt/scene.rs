@@ -1,0 +1,195 @@
+//! One way in which a workload could start, and what is short for it.
+
+use crate::engine::fit::Lens;
+use crate::engine::model::{Borrow, Preemption, Reclaim, Within};
+use crate::engine::plant::{FlavorId, PairId, QueueId, WorkId};
+use crate::engine::state::{SetTenure, State, Tenure};
+
+/// Most ways to give flavors to sets of pods that are tried.
+const MOST_ASSIGNMENTS: usize = 64;
+
+/// A workload with flavors given to each of its sets.
+#[derive(Debug)]
+pub(super) struct Scene {
+    pub(super) work: WorkId,
+    pub(super) queue: QueueId,
+    pub(super) flavors: Vec<Vec<FlavorId>>,
+    /// Whole, or with its minimum.
+    pub(super) lens: Lens,
+    /// What it must get at least.
+    pub(super) usage: Vec<(PairId, i64)>,
+    /// Of that, what its queue has too little of; all of it where only room on nodes is short.
+    pub(super) short: Vec<PairId>,
+    /// Quota is short, rather than only room.
+    pub(super) by_quota: bool,
+    /// What its queue may take.
+    pub(super) rules: Preemption,
+    /// No queue is known: only priority counts.
+    pub(super) nameless: bool,
+}
+
+impl Scene {
+    /// The scene, if preemption could be of help at all.
+    pub(super) fn new(
+        state: &State<'_>,
+        work: WorkId,
+        queue: QueueId,
+        flavors: &[Vec<FlavorId>],
+        lens: &Lens,
+    ) -> Option<Self> {
+        let plant = state.plant();
+        let sets: Vec<SetTenure> = flavors
+            .iter()
+            .zip(&plant.works[work].sets)
+            .map(|(flavors, set)| SetTenure {
+                count: if lens.whole {
+                    set.count
+                } else {
+                    set.min.max(1).min(set.count)
+                },
+                flavors: flavors.clone(),
+                seats: Vec::new(),
+            })
+            .collect();
+        let usage = state.usage_of(work, queue, &sets);
+        let nameless = state.tree().branches[queue].nameless;
+        let known = plant.snapshot.queues.get(queue);
+        let rules = known.map_or_else(Preemption::default, |queue| queue.preemption);
+        let mut scene = Self {
+            work,
+            queue,
+            flavors: flavors.to_vec(),
+            lens: lens.clone(),
+            short: Vec::new(),
+            by_quota: false,
+            rules: if nameless {
+                Preemption {
+                    within: Within::LowerPriority,
+                    ..Preemption::default()
+                }
+            } else {
+                rules
+            },
+            nameless,
+            usage,
+        };
+        for &(pair, amount) in &scene.usage {
+            if amount <= state.available(queue, pair) {
+                continue;
+            }
+            if !scene.may_get(state, pair, amount) {
+                return None;
+            }
+            scene.short.push(pair);
+        }
+        scene.by_quota = !scene.short.is_empty();
+        if !scene.by_quota {
+            scene.short = scene.usage.iter().map(|(pair, _)| *pair).collect();
+        }
+        Some(scene)
+    }
+
+    /// Whether an amount could be got by preemption: within what is the queue's own or of a cohort below the top, or by
+    /// borrowing where it may preempt to borrow.
+    fn may_get(&self, state: &State<'_>, pair: PairId, amount: i64) -> bool {
+        let quotas = state.tree().quota(self.queue, pair);
+        if amount > quotas.potential {
+            return false;
+        }
+        let fair = state.plant().snapshot.knobs.fair_sharing.is_some();
+        let while_borrowing = if fair {
+            self.rules.reclaim != Reclaim::Never
+        } else {
+            self.rules.borrow != Borrow::Never
+        };
+        amount <= quotas.nominal || while_borrowing || self.fits_below_top(state, pair, amount)
+    }
+
+    /// Whether some subtree around the queue, but not the whole tree, has enough of its own.
+    fn fits_below_top(&self, state: &State<'_>, pair: PairId, amount: i64) -> bool {
+        let mut left = amount;
+        for node in state.tree().path(self.queue) {
+            if state.tree().branches[node].parent.is_none() {
+                return false;
+            }
+            let quotas = state.tree().quota(node, pair);
+            let used = state.used(node, pair);
+            if used.saturating_add(left) <= quotas.subtree {
+                return true;
+            }
+            left -= (quotas.guaranteed - used).max(0);
+        }
+        false
+    }
+
+    /// Seats the workload as things are; without `borrow` only if its queue then uses no more than its own.
+    pub(super) fn start(&self, state: &mut State<'_>, borrow: bool) -> Option<Tenure> {
+        let mark = state.mark();
+        let tenure = state.start_with(self.work, self.queue, &self.flavors, &self.lens)?;
+        if borrow || !self.borrows(state, &tenure) {
+            return Some(tenure);
+        }
+        state.undo_to(mark);
+        None
+    }
+
+    /// Whether it fits as things are.
+    pub(super) fn fits(&self, state: &mut State<'_>, borrow: bool) -> bool {
+        let mark = state.mark();
+        let fits = self.start(state, borrow).is_some();
+        state.undo_to(mark);
+        fits
+    }
+
+    /// Whether its queue, which gave it a tenure, uses more than its own of that.
+    pub(super) fn borrows(&self, state: &State<'_>, tenure: &Tenure) -> bool {
+        let mut usage = tenure.usage.iter();
+        usage.any(|(pair, _)| state.borrowed(self.queue, *pair) > 0)
+    }
+
+    /// Whether a queue or cohort uses no more than its own of what is short.
+    pub(super) fn is_within_own(&self, state: &State<'_>, queue: QueueId) -> bool {
+        let mut short = self.short.iter();
+        short.all(|pair| state.borrowed(queue, *pair) == 0)
+    }
+
+    /// Whether its own queue uses less than its own of all that is short.
+    pub(super) fn is_under_own(&self, state: &State<'_>) -> bool {
+        let mut short = self.short.iter();
+        short.all(|&pair| {
+            let quotas = state.tree().quota(self.queue, pair);
+            state.used(self.queue, pair) < quotas.nominal
+        })
+    }
+}
+
+/// Flavors for every set of pods, in the order in which they are tried.
+pub(super) fn assignments(
+    state: &State<'_>,
+    work: WorkId,
+    queue: QueueId,
+) -> Vec<Vec<Vec<FlavorId>>> {
+    let lens = Lens::default();
+    let mut all: Vec<Vec<Vec<FlavorId>>> = vec![Vec::new()];
+    for set in 0..state.plant().works[work].sets.len() {
+        let Ok(options) = state.options(work, set, queue, &lens) else {
+            return Vec::new();
+        };
+        let suits = |flavors: &Vec<FlavorId>| {
+            let suits = state.flavors_suit(work, set, queue, flavors, &lens);
+            suits.is_ok()
+        };
+        let options: Vec<Vec<FlavorId>> = options.into_iter().filter(suits).collect();
+        let mut longer = Vec::new();
+        for start in &all {
+            for option in &options {
+                let mut next = start.clone();
+                next.push(option.clone());
+                longer.push(next);
+            }
+        }
+        longer.truncate(MOST_ASSIGNMENTS);
+        all = longer;
+    }
+    all
+}

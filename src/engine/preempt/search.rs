@@ -1,0 +1,374 @@
+//! The search: which flavors, who goes until it fits, and who is given back.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::engine::fit::Lens;
+use crate::engine::model::{Fungibility, WHOLE};
+use crate::engine::plant::{FlavorId, NodeId, QueueId, WorkId};
+use crate::engine::state::{State, Tenure};
+
+use super::candidate::{Candidate, candidates};
+use super::fair::Tournament;
+use super::scene::Scene;
+use super::{Mode, Reason, Refusal, Victims, exact, least};
+
+/// A set that makes room.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Found {
+    /// Indices of candidates, in the order in which they go.
+    pub(super) taken: Vec<usize>,
+    pub(super) tenure: Tenure,
+}
+
+impl Found {
+    /// What it costs: device-milliseconds lost, then victims.
+    pub(super) fn cost(&self, candidates: &[Candidate]) -> (i64, usize) {
+        let lost = self.taken.iter().map(|at| candidates[*at].lost);
+        (lost.fold(0, i64::saturating_add), self.taken.len())
+    }
+}
+
+/// Looks through flavors, in order, for whom to take.
+pub(super) fn run(
+    state: &mut State<'_>,
+    work: WorkId,
+    queue: QueueId,
+    flavors: &[Vec<Vec<FlavorId>>],
+    mode: Mode,
+    spared: &dyn Fn(WorkId) -> bool,
+) -> Result<Victims, Refusal> {
+    let mut refusal = Refusal::Hopeless(Vec::new());
+    let elastic = state.plant().works[work]
+        .sets
+        .iter()
+        .any(|set| set.min < set.count);
+    let whole = Lens {
+        whole: true,
+        ..Lens::default()
+    };
+    let lenses: Vec<Lens> = match mode {
+        Mode::AsCluster if elastic => vec![whole, Lens::default()],
+        _ => vec![Lens::default()],
+    };
+    let known = state.plant().snapshot.queues.get(queue);
+    let stops = known.map_or_else(Fungibility::default, |queue| queue.fungibility);
+    for lens in lenses {
+        let mut best: Option<((i64, i64), Victims)> = None;
+        let mut all_proven = true;
+        for own in flavors {
+            let Some(scene) = Scene::new(state, work, queue, own, &lens) else {
+                continue;
+            };
+            let some = candidates(state, &scene, spared);
+            if some.list.is_empty() {
+                if matches!(refusal, Refusal::Hopeless(_)) {
+                    refusal = Refusal::Protected;
+                }
+                continue;
+            }
+            let found = match mode {
+                Mode::AsCluster => {
+                    as_cluster(state, &scene, &some.list, &some.tries).map(|found| (found, false))
+                }
+                Mode::Least => {
+                    let (found, proven) = least::least(state, &scene, &some.list, &some.tries);
+                    all_proven &= proven;
+                    found.map(|found| (found, proven))
+                }
+            };
+            let Some((found, _)) = found else {
+                refusal = Refusal::TooFew;
+                continue;
+            };
+            let borrows = scene_borrows(state, &scene, &found, &some.list);
+            let victims = victims(&found, &some.list);
+            let key = match mode {
+                Mode::Least => (victims.lost_ms, victims.list.len() as i64),
+                Mode::AsCluster => {
+                    if stops.preempt_stops && (!borrows || stops.borrow_stops) {
+                        return Ok(victims);
+                    }
+                    // Getting one's own back comes before preempting in one's queue, and that before borrowing.
+                    let inside = victims.list.iter().any(|it| it.reason == Reason::InQueue);
+                    (i64::from(inside), i64::from(borrows))
+                }
+            };
+            if best.as_ref().is_none_or(|best| key < best.0) {
+                best = Some((key, victims));
+            }
+        }
+        if let Some((_, mut victims)) = best {
+            victims.proven = mode == Mode::Least && all_proven;
+            return Ok(victims);
+        }
+    }
+    Err(refusal)
+}
+
+fn victims(found: &Found, list: &[Candidate]) -> Victims {
+    Victims {
+        list: found.taken.iter().map(|at| list[*at].victim()).collect(),
+        tenure: Arc::new(found.tenure.clone()),
+        lost_ms: found.cost(list).0,
+        proven: false,
+    }
+}
+
+fn scene_borrows(state: &mut State<'_>, scene: &Scene, found: &Found, list: &[Candidate]) -> bool {
+    let mark = state.mark();
+    for at in &found.taken {
+        state.evict(list[*at].work);
+    }
+    for &(pair, amount) in &found.tenure.usage {
+        state.use_quota(scene.queue, pair, amount);
+    }
+    let borrows = scene.borrows(state, &found.tenure);
+    state.undo_to(mark);
+    borrows
+}
+
+/// As Kueue does.
+fn as_cluster(
+    state: &mut State<'_>,
+    scene: &Scene,
+    list: &[Candidate],
+    tries: &[bool],
+) -> Option<Found> {
+    let fair = state.plant().snapshot.knobs.fair_sharing.is_some();
+    if fair {
+        let mut tournament = Tournament::new(scene, list);
+        let found = take(state, scene, list, true, |state| tournament.next(state))?;
+        return Some(give_back(state, scene, list, found, true, None));
+    }
+    tries.iter().find_map(|&borrow| {
+        let found = in_order(
+            state,
+            scene,
+            list,
+            borrow,
+            &(0..list.len()).collect::<Vec<_>>(),
+        )?;
+        Some(give_back(state, scene, list, found, borrow, None))
+    })
+}
+
+/// Takes candidates in some order, each that may go when its turn comes, until the workload fits.
+pub(super) fn in_order(
+    state: &mut State<'_>,
+    scene: &Scene,
+    list: &[Candidate],
+    borrow: bool,
+    order: &[usize],
+) -> Option<Found> {
+    let mut next = order.iter().copied();
+    take(state, scene, list, borrow, |state| {
+        let at = next.find(|at| list[*at].may_go(state, scene, borrow))?;
+        state.evict(list[at].work);
+        Some(at)
+    })
+}
+
+/// Takes those that `next` takes until the workload fits: the least number from the first on. Looks only after 1, 2, 4 ...
+/// of them, then back.
+fn take<'p>(
+    state: &mut State<'p>,
+    scene: &Scene,
+    list: &[Candidate],
+    borrow: bool,
+    mut next: impl FnMut(&mut State<'p>) -> Option<usize>,
+) -> Option<Found> {
+    let start = state.mark();
+    let mut taken: Vec<usize> = Vec::new();
+    let (mut no, mut look_at) = (0, 1);
+    loop {
+        let more = next(state);
+        taken.extend(more);
+        if more.is_some() && taken.len() < look_at {
+            continue;
+        }
+        if scene.fits(state, borrow) {
+            break;
+        }
+        if more.is_none() {
+            state.undo_to(start);
+            return None;
+        }
+        no = taken.len();
+        look_at = no * 2;
+    }
+    let mut yes = taken.len();
+    state.undo_to(start);
+    let evict = |state: &mut State<'p>, some: &[usize]| {
+        for at in some {
+            state.evict(list[*at].work);
+        }
+    };
+    evict(state, &taken[..no.min(yes)]);
+    while yes - no > 1 {
+        let middle = no.midpoint(yes);
+        let mark = state.mark();
+        evict(state, &taken[no..middle]);
+        if scene.fits(state, borrow) {
+            yes = middle;
+            state.undo_to(mark);
+        } else {
+            no = middle;
+        }
+    }
+    evict(state, &taken[no..yes]);
+    let tenure = scene.start(state, borrow);
+    state.undo_to(start);
+    taken.truncate(yes);
+    Some(Found {
+        taken,
+        tenure: tenure?,
+    })
+}
+
+/// Gives back those without whom the workload fits all the same: in the order given, or else from the last but one to the
+/// first.
+pub(super) fn give_back(
+    state: &mut State<'_>,
+    scene: &Scene,
+    list: &[Candidate],
+    found: Found,
+    borrow: bool,
+    order: Option<&[usize]>,
+) -> Found {
+    let start = state.mark();
+    let Found { mut taken, tenure } = found;
+    let mut held: Vec<Option<Arc<Tenure>>> = vec![None; list.len()];
+    for &at in &taken {
+        held[at] = state.evict(list[at].work);
+    }
+    let mut tenure = Arc::new(tenure);
+    state.admit(scene.work, tenure.clone());
+    let mut nodes: BTreeSet<NodeId> = tenure.nodes().into_iter().collect();
+    let reverse: Vec<usize> = taken.iter().rev().skip(1).copied().collect();
+    let mut gone: BTreeSet<usize> = BTreeSet::new();
+    for &at in order.unwrap_or(&reverse) {
+        let Some(theirs) = held[at].clone() else {
+            continue;
+        };
+        let mark = state.mark();
+        state.admit(list[at].work, theirs.clone());
+        if stands(state, scene, &tenure, &theirs, &nodes, borrow) {
+            gone.insert(at);
+            continue;
+        }
+        state.undo_to(mark);
+        state.evict(scene.work);
+        state.admit(list[at].work, theirs);
+        if let Some(other) = scene.start(state, borrow) {
+            tenure = Arc::new(other);
+            state.hold(scene.work, tenure.clone());
+            nodes = tenure.nodes().into_iter().collect();
+            gone.insert(at);
+        } else {
+            state.undo_to(mark);
+        }
+    }
+    state.undo_to(start);
+    taken.retain(|at| !gone.contains(at));
+    Found {
+        taken,
+        tenure: Tenure::clone(&tenure),
+    }
+}
+
+/// Whether the workload, which is seated, can stay so beside one that was given back.
+fn stands(
+    state: &State<'_>,
+    scene: &Scene,
+    tenure: &Tenure,
+    theirs: &Tenure,
+    nodes: &BTreeSet<NodeId>,
+    borrow: bool,
+) -> bool {
+    let quota = |&(pair, _): &(usize, i64)| state.available(scene.queue, pair) >= 0;
+    let sound = |node: NodeId| {
+        let room = state.room(node);
+        let left = state.left(node);
+        room.cpu >= 0 && room.memory >= 0 && left.iter().all(|left| (0..=WHOLE).contains(left))
+    };
+    tenure.usage.iter().all(quota)
+        && (borrow || !scene.borrows(state, tenure))
+        && theirs
+            .nodes()
+            .into_iter()
+            .all(|node| !nodes.contains(&node) || sound(node))
+}
+
+/// Whether these may go one after the other, each when its turn comes: those of the workload's own queue first, then the
+/// smallest first, since each leaves less to take from. Gives them in that order.
+pub(super) fn lawful(
+    state: &mut State<'_>,
+    scene: &Scene,
+    list: &[Candidate],
+    borrow: bool,
+    taken: &[usize],
+) -> Option<Vec<usize>> {
+    let size = |at: usize| {
+        let tenure = state.tenure(list[at].work);
+        let pair = scene.short.first();
+        let uses =
+            |tenure: &Arc<Tenure>| pair.map_or(0, |pair| super::candidate::uses(tenure, *pair));
+        tenure.map_or(0, uses)
+    };
+    let mut order: Vec<(bool, i64, usize)> = taken
+        .iter()
+        .map(|&at| (!list[at].own, size(at), at))
+        .collect();
+    order.sort_unstable();
+    let mark = state.mark();
+    let mut lawful = true;
+    for &(_, _, at) in &order {
+        if !list[at].may_go(state, scene, borrow) {
+            lawful = false;
+            break;
+        }
+        state.evict(list[at].work);
+    }
+    state.undo_to(mark);
+    lawful.then(|| order.into_iter().map(|(_, _, at)| at).collect())
+}
+
+/// Only so that the exhaustive search and the driver agree on what is asked of a set.
+pub(super) fn makes_room(
+    state: &mut State<'_>,
+    scene: &Scene,
+    list: &[Candidate],
+    borrow: bool,
+    taken: &[usize],
+) -> Option<Found> {
+    let taken = lawful(state, scene, list, borrow, taken)?;
+    let mark = state.mark();
+    for &at in &taken {
+        state.evict(list[at].work);
+    }
+    let tenure = scene.start(state, borrow);
+    state.undo_to(mark);
+    Some(Found {
+        taken,
+        tenure: tenure?,
+    })
+}
+
+/// The smallest set by exhaustion, if there are few enough; with whether all were looked at.
+pub(super) fn exhaustive(
+    state: &mut State<'_>,
+    scene: &Scene,
+    list: &[Candidate],
+    tries: &[bool],
+    start: Option<Found>,
+) -> (Option<Found>, bool) {
+    let mut best = start;
+    let mut proven = true;
+    for &borrow in tries {
+        let (found, all) = exact::exact(state, scene, list, borrow, best.take());
+        best = found;
+        proven &= all;
+    }
+    (best, proven)
+}

@@ -1,0 +1,1 @@
+//! Small fleets, and who must go.

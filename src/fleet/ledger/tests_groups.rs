@@ -1,0 +1,532 @@
+//! Joins of jobs with what queueing systems and gang schedulers keep of them.
+
+use super::support::*;
+use super::*;
+use crate::fleet::admission::{Eviction, GroupSeen};
+use crate::fleet::job::JobState;
+use crate::fleet::observe::{OwnerRef, Pending};
+use crate::fleet::queue::{
+    Door, PriorityClass, PriorityKind, Queue, QueueKey, QueueKind, QueueSystem,
+};
+use crate::fleet::siting::{Membership, PodSet, Siting, TopologyWish, WishMode};
+
+pub(super) fn group(
+    table: Table,
+    system: QueueSystem,
+    name: &str,
+    owner: Option<OwnerRef>,
+) -> GroupSeen {
+    let kind = match table {
+        Table::KueueWorkloads | Table::Workloads => "Workload",
+        _ => "PodGroup",
+    };
+    let mut seen = GroupSeen::unknown(table, system, Name::new(kind), ObjectKey::new("ns", name));
+    seen.uid = Name::from(format!("{kind}-{name}"));
+    seen.owner = owner;
+    seen.created = NOW.minus(std::time::Duration::from_secs(5000));
+    seen
+}
+
+pub(super) fn kueue(
+    name: &str,
+    owner: Option<OwnerRef>,
+    pending: Option<(&str, &str)>,
+) -> GroupSeen {
+    let mut seen = group(Table::KueueWorkloads, QueueSystem::Kueue, name, owner);
+    seen.queue_name = Some(Name::new("lq"));
+    seen.pending = pending.map(|(word, text)| (Name::new(word), Name::new(text)));
+    if pending.is_none() {
+        seen.reserved_at = Some(NOW);
+        seen.admitted_at = Some(NOW);
+    }
+    seen
+}
+
+pub(super) fn seen(group: GroupSeen) -> Observation {
+    Observation::Group(Box::new(group))
+}
+
+pub(super) fn door(name: &str, queue: &str) -> Observation {
+    Observation::Door(Box::new(Door {
+        key: ObjectKey::new("ns", name),
+        queue: Name::new(queue),
+        ..Door::default()
+    }))
+}
+
+pub(super) fn cluster_queue(name: &str, cohort: Option<&str>) -> Observation {
+    let queue = Queue {
+        key: QueueKey {
+            system: QueueSystem::Kueue,
+            kind: QueueKind::Queue,
+            name: Name::new(name),
+        },
+        parent: cohort.map(Name::new),
+        ..Queue::default()
+    };
+    Observation::Queue(Table::ClusterQueues, Box::new(queue))
+}
+
+/// A pod without a controller that names a group.
+pub(super) fn member(name: &str, on: Option<&str>, kind: &str, of: &str) -> Observation {
+    let mut pod = pod_seen(name, on, &[("nvidia.com/gpu", 1)]);
+    pod.siting = Some(Arc::new(Siting {
+        member_of: Some(Membership {
+            kind: Name::new(kind),
+            name: Name::new(of),
+        }),
+        ..Siting::default()
+    }));
+    Observation::Pod(Box::new(pod))
+}
+
+fn suspended_job(name: &str) -> Observation {
+    let mut job = workload(Table::Jobs, "Job", name, 2, 8, None);
+    job.suspended = true;
+    job.labels = labels(&[("kueue.x-k8s.io/queue-name", "lq")]);
+    Observation::Workload(Box::new(job))
+}
+
+/// The fleet after these observations, in every rotation of their order; all must be alike.
+fn in_any_order(all: &[Observation]) -> Fleet {
+    let mut first: Option<(String, Fleet)> = None;
+    for start in 0..all.len() {
+        for backwards in [false, true] {
+            let mut order: Vec<Observation> =
+                all[start..].iter().chain(&all[..start]).cloned().collect();
+            if backwards {
+                order.reverse();
+            }
+            let fleet = fold(order).publish(NOW);
+            let text = format!("{:#?}{:#?}", fleet.jobs, fleet.queues);
+            match &first {
+                Some((expected, _)) => {
+                    assert_eq!(&text, expected, "from {start}, backwards {backwards}")
+                }
+                None => first = Some((text, fleet)),
+            }
+        }
+    }
+    first.expect("something to fold").1
+}
+
+#[test]
+fn a_workload_decorates_the_job_that_owns_it() {
+    let fleet = in_any_order(&[
+        suspended_job("train"),
+        seen(kueue(
+            "job-train-1",
+            Some(owner_ref("Job", "train")),
+            Some(("WaitingForQuota", "8 more needed")),
+        )),
+        door("lq", "nlp"),
+        cluster_queue("nlp", Some("research")),
+        Observation::Pending(Box::new(Pending {
+            queue: Name::new("nlp"),
+            rows: vec![
+                (ObjectKey::new("ns", "other"), 0, 0),
+                (ObjectKey::new("ns", "job-train-1"), 1, 0),
+            ],
+        })),
+    ]);
+    assert_eq!(fleet.jobs.len(), 1, "a Workload is no job of its own");
+    let job = &fleet.jobs[0];
+    assert_eq!((&*job.id.kind, &**job.name()), ("Job", "train"));
+    assert_eq!(job.state, JobState::Waiting);
+    assert_eq!(
+        (job.reason_code, &*job.reason),
+        (Some("quota"), "8 more needed")
+    );
+    assert_eq!(
+        (job.queue.as_deref(), job.queue_system),
+        (Some("nlp"), QueueSystem::Kueue)
+    );
+    // The team is named by what its owner wrote.
+    assert_eq!(&*job.team, "lq");
+    let admission = job.admission.as_ref().expect("known to Kueue");
+    assert_eq!(
+        (admission.position, admission.local_position),
+        (Some(1), Some(0))
+    );
+    assert!(!admission.has_quota());
+    // The cohort that only its queue names is there, and the queue knows its door.
+    let names: Vec<(&str, &str)> = fleet
+        .queues
+        .iter()
+        .map(|queue| (queue.key.kind.name(), &**queue.name()))
+        .collect();
+    assert_eq!(names, [("cohort", "research"), ("queue", "nlp")]);
+    assert_eq!(fleet.queues[1].doors.len(), 1);
+    assert_eq!(
+        fleet.queues[1].parent_key(),
+        Some(fleet.queues[0].key.clone())
+    );
+}
+
+#[test]
+fn what_kueue_took_out_of_its_queue_is_held() {
+    let mut taken = kueue("w", Some(owner_ref("Job", "train")), Some(("Pending", "")));
+    taken.active = false;
+    taken.evictions = Box::from([Eviction {
+        reason: Name::new("Deactivated"),
+        message: Name::new("by a person"),
+        count: 1,
+        at: Some(NOW),
+        ..Eviction::default()
+    }]);
+    let fleet = in_any_order(&[suspended_job("train"), seen(taken)]);
+    let job = &fleet.jobs[0];
+    assert_eq!(job.state, JobState::Suspended);
+    assert_eq!(
+        (job.reason_code, &*job.reason),
+        (Some("deactivated"), "by a person")
+    );
+    let failure = job.failure.as_ref().expect("evicted");
+    assert_eq!(failure.last_eviction, Some(NOW));
+}
+
+#[test]
+fn the_door_decides_the_queue_and_may_lead_elsewhere() {
+    let mut ledger = fold([
+        node("a", &[("nvidia.com/gpu", 8)], &[]),
+        suspended_job("train"),
+        {
+            let mut pod = pod_seen("p", Some("a"), &[("nvidia.com/gpu", 1)]);
+            pod.labels = labels(&[("kueue.x-k8s.io/queue-name", "lq")]);
+            Observation::Pod(Box::new(pod))
+        },
+    ]);
+    let queues = |ledger: &mut Ledger| -> Vec<String> {
+        let fleet = ledger.publish(NOW);
+        let mut all: Vec<String> = fleet
+            .jobs
+            .iter()
+            .map(|job| job.queue.as_ref().expect("queued").to_string())
+            .collect();
+        let held = fleet.node("a").expect("there").devices[0].holder.as_ref();
+        all.push(
+            held.and_then(|pod| pod.queue.as_deref())
+                .unwrap_or("")
+                .to_owned(),
+        );
+        all
+    };
+    assert_eq!(
+        queues(&mut ledger),
+        ["lq", "lq", "lq"],
+        "a door that nobody knows"
+    );
+    ledger.apply(door("lq", "nlp"));
+    assert_eq!(queues(&mut ledger), ["nlp", "nlp", "nlp"]);
+    ledger.apply(door("lq", "vision"));
+    assert_eq!(queues(&mut ledger), ["vision", "vision", "vision"]);
+    ledger.apply(Observation::Absent(Table::LocalQueues));
+    assert_eq!(queues(&mut ledger), ["lq", "lq", "lq"]);
+}
+
+#[test]
+fn bare_pods_of_one_group_are_one_job() {
+    let fleet = in_any_order(&[
+        node("a", &[("nvidia.com/gpu", 8)], &[]),
+        member("p-0", Some("a"), "Workload", "pods"),
+        member("p-1", None, "Workload", "pods"),
+        seen({
+            let mut group = kueue("pods", None, None);
+            group.pod_sets = Arc::from([PodSet {
+                name: Name::new("main"),
+                count: 2,
+                min: 2,
+                request: devices(&[("nvidia.com/gpu", 1)]),
+                ..PodSet::default()
+            }]);
+            group
+        }),
+    ]);
+    assert_eq!(fleet.jobs.len(), 1);
+    let job = &fleet.jobs[0];
+    assert_eq!((&*job.id.kind, &**job.name()), ("Workload", "pods"));
+    assert_eq!(
+        (job.devices_requested, job.devices_allocated, job.pods.len()),
+        (2, 1, 2)
+    );
+    assert_eq!(job.chain.last().map(|link| &*link.name), Some("pods"));
+    assert_eq!(&*job.uid, "Workload-pods");
+}
+
+#[test]
+fn a_group_that_a_pod_owns_decorates_the_pod() {
+    // KAI makes a PodGroup for every lone pod; the pod names it, too.
+    let mut group = group(
+        Table::KaiPodGroups,
+        QueueSystem::Kai,
+        "pg-p-uid",
+        Some(OwnerRef {
+            kind: Name::new("Pod"),
+            name: Name::new("p"),
+            uid: Name::new("p"),
+        }),
+    );
+    group.queue_name = Some(Name::new("team-a"));
+    group.gang_min = Some(1);
+    group.pending = Some((Name::new("OverLimit"), Name::new("team-a is at its limit")));
+    let fleet = in_any_order(&[
+        member("p", None, "PodGroup", "pg-p-uid"),
+        seen(group),
+        pod("other", None, &[("nvidia.com/gpu", 1)]),
+    ]);
+    let kinds: Vec<(&str, &str)> = fleet
+        .jobs
+        .iter()
+        .map(|job| (&*job.id.kind, &**job.name()))
+        .collect();
+    assert_eq!(kinds, [("Pod", "other"), ("Pod", "p")]);
+    let job = &fleet.jobs[1];
+    assert_eq!(
+        (job.queue.as_deref(), job.queue_system),
+        (Some("team-a"), QueueSystem::Kai)
+    );
+    assert_eq!(job.reason_code, Some("exceeds-quota"));
+    assert_eq!(job.gang, None, "one pod is no gang");
+}
+
+#[test]
+fn a_pod_groups_minimum_is_the_gangs() {
+    let mut volcano = group(
+        Table::VolcanoPodGroups,
+        QueueSystem::Volcano,
+        "podgroup-1",
+        Some(owner_ref("VolcanoJob", "v")),
+    );
+    volcano.gang_min = Some(3);
+    volcano.queue_name = Some(Name::new("research"));
+    volcano.topology = Some(Box::new(TopologyWish {
+        mode: WishMode::Required,
+        level: Name::new("tier-2"),
+        slice: None,
+    }));
+    let mut job = workload(Table::VolcanoJobs, "VolcanoJob", "v", 4, 8, None);
+    job.gang_min = Some(4);
+    let fleet = in_any_order(&[
+        Observation::Workload(Box::new(job)),
+        owned("v-0", None, 8, "VolcanoJob", "v"),
+        seen(volcano),
+    ]);
+    let job = &fleet.jobs[0];
+    assert_eq!(job.gang.map(|gang| (gang.size, gang.min)), Some((4, 3)));
+    assert_eq!(job.queue.as_deref(), Some("research"));
+    let wish = job.pod_sets[0].topology.as_ref().expect("the group's wish");
+    assert_eq!(&*wish.level, "tier-2");
+}
+
+#[test]
+fn a_controller_named_without_an_id_is_found() {
+    let job = workload(
+        Table::Jobs,
+        "Job",
+        "set-a",
+        2,
+        8,
+        Some(owner_ref("JobSet", "set")),
+    );
+    let mut core = group(
+        Table::Workloads,
+        QueueSystem::None,
+        "gang",
+        Some(OwnerRef {
+            kind: Name::new("Job"),
+            name: Name::new("set-a"),
+            uid: Name::default(),
+        }),
+    );
+    core.gang_min = Some(2);
+    // Its PodGroup stands below the Workload.
+    let runtime = group(
+        Table::PodGroups,
+        QueueSystem::None,
+        "gang-0",
+        Some(owner_ref("Workload", "gang")),
+    );
+    let all = [
+        Observation::Workload(Box::new(job)),
+        Observation::Workload(Box::new(workload(
+            Table::JobSets,
+            "JobSet",
+            "set",
+            2,
+            8,
+            None,
+        ))),
+        seen(core),
+        seen(runtime),
+    ];
+    let fleet = in_any_order(&all);
+    assert_eq!(fleet.jobs.len(), 1);
+    assert_eq!(&*fleet.jobs[0].id.kind, "JobSet");
+    let mut ledger = fold(all);
+    ledger.apply(Observation::Gone(
+        Table::Workloads,
+        ObjectKey::new("ns", "gang"),
+    ));
+    ledger.apply(Observation::Gone(
+        Table::PodGroups,
+        ObjectKey::new("ns", "gang-0"),
+    ));
+    assert!(ledger.publish(NOW).jobs[0].admission.is_none());
+    assert!(ledger.groups.is_empty());
+}
+
+#[test]
+fn a_leaders_workers_belong_to_the_leaders_set() {
+    let mut set = workload(
+        Table::LeaderWorkerSets,
+        "LeaderWorkerSet",
+        "llm",
+        3,
+        8,
+        None,
+    );
+    set.gang_min = Some(3);
+    let mut workers = workload(Table::StatefulSets, "StatefulSet", "llm-0", 2, 8, None);
+    // The leader pod owns the set of its workers.
+    workers.owner = Some(OwnerRef {
+        kind: Name::new("Pod"),
+        name: Name::new("llm-0"),
+        uid: Name::new("llm-0"),
+    });
+    let fleet = in_any_order(&[
+        Observation::Workload(Box::new(set)),
+        Observation::Workload(Box::new(workload(
+            Table::StatefulSets,
+            "StatefulSet",
+            "llm",
+            1,
+            8,
+            Some(owner_ref("LeaderWorkerSet", "llm")),
+        ))),
+        owned("llm-0", Some("a"), 8, "StatefulSet", "llm"),
+        Observation::Workload(Box::new(workers)),
+        owned("llm-0-1", Some("a"), 8, "StatefulSet", "llm-0"),
+        owned("llm-0-2", None, 8, "StatefulSet", "llm-0"),
+    ]);
+    assert_eq!(fleet.jobs.len(), 1, "{:#?}", fleet.jobs);
+    let job = &fleet.jobs[0];
+    assert_eq!((&*job.id.kind, job.pods.len()), ("LeaderWorkerSet", 3));
+    assert_eq!((job.devices_requested, job.state), (24, JobState::Starting));
+}
+
+#[test]
+fn a_launcher_without_devices_does_not_keep_a_gang_from_running() {
+    let mut mpi = workload(Table::MpiJobs, "MPIJob", "m", 3, 8, None);
+    mpi.gang_min = Some(3);
+    mpi.total = devices(&[("nvidia.com/gpu", 16)]);
+    mpi.pod_sets = [("launcher", 1, 0), ("worker", 2, 8)]
+        .iter()
+        .map(|(name, count, gpus)| PodSet {
+            name: Name::new(name),
+            count: *count,
+            min: *count,
+            request: match gpus {
+                0 => Default::default(),
+                gpus => devices(&[("nvidia.com/gpu", *gpus)]),
+            },
+            ..PodSet::default()
+        })
+        .collect();
+    let state = |workers: &[Option<&str>]| {
+        let pods = workers
+            .iter()
+            .enumerate()
+            .map(|(at, on)| owned(&format!("m-{at}"), *on, 8, "MPIJob", "m"));
+        fold(pods.chain([Observation::Workload(Box::new(mpi.clone()))]))
+            .publish(NOW)
+            .jobs[0]
+            .state
+    };
+    assert_eq!(state(&[Some("a"), None]), JobState::Starting);
+    assert_eq!(state(&[Some("a"), Some("b")]), JobState::Running);
+}
+
+#[test]
+fn classes_give_their_priority_to_jobs_without_pods() {
+    let mut job = workload(Table::Jobs, "Job", "j", 1, 8, None);
+    job.priority_class = Some(Name::new("high"));
+    let class = |value| {
+        Observation::Priority(Box::new(PriorityClass {
+            kind: PriorityKind::Pod,
+            name: Name::new("high"),
+            value,
+            ..PriorityClass::default()
+        }))
+    };
+    let mut ledger = fold([Observation::Workload(Box::new(job)), class(1000)]);
+    assert_eq!(ledger.publish(NOW).jobs[0].priority, Some(1000));
+    ledger.apply(class(7));
+    assert_eq!(ledger.publish(NOW).jobs[0].priority, Some(7));
+    ledger.apply(Observation::Absent(Table::PriorityClasses));
+    let fleet = ledger.publish(NOW);
+    assert_eq!(fleet.jobs[0].priority, None, "unknown is not zero");
+    assert!(fleet.priority_classes.is_empty());
+}
+
+#[test]
+fn what_an_owner_says_of_a_job_is_known() {
+    let mut job = workload(Table::Jobs, "Job", "j", 1, 8, None);
+    job.annotations = labels(&[
+        ("stokehold.dev/runtime-estimate", "2h30m"),
+        ("stokehold.dev/last-checkpoint", "2026-11-21T06:40:00Z"),
+    ]);
+    job.labels = labels(&[("stokehold.dev/priority", "-3")]);
+    job.time_limit = Some(60);
+    let mut ledger = fold([Observation::Workload(Box::new(job))]);
+    let fleet = ledger.publish(NOW);
+    let job = &fleet.jobs[0];
+    assert_eq!(job.estimate.map(|span| span.as_secs()), Some(9000));
+    assert_eq!(job.last_checkpoint, Moment::parse("2026-11-21T06:40:00Z"));
+    assert_eq!(
+        (job.priority, job.time_limit.map(|span| span.as_secs())),
+        (Some(-3), Some(60))
+    );
+}
+
+#[test]
+fn kinds_that_vanish_take_their_rows_with_them() {
+    let mut ledger = fold([
+        suspended_job("train"),
+        seen(kueue(
+            "w",
+            Some(owner_ref("Job", "train")),
+            Some(("Pending", "")),
+        )),
+        door("lq", "nlp"),
+        cluster_queue("nlp", Some("research")),
+        Observation::End(Table::ClusterQueues),
+    ]);
+    let fleet = ledger.publish(NOW);
+    assert_eq!(
+        (fleet.queues.len(), fleet.known(Table::ClusterQueues)),
+        (2, &Known::Live)
+    );
+    for table in [
+        Table::ClusterQueues,
+        Table::LocalQueues,
+        Table::KueueWorkloads,
+    ] {
+        ledger.apply(Observation::Absent(table));
+    }
+    let fleet = ledger.publish(NOW);
+    assert!(fleet.queues.is_empty() && fleet.jobs[0].admission.is_none());
+    assert_eq!(fleet.known(Table::ClusterQueues), &Known::Absent);
+    // And they may come back.
+    ledger.apply(Observation::Begin(Table::ClusterQueues));
+    ledger.apply(cluster_queue("nlp", None));
+    ledger.apply(Observation::End(Table::ClusterQueues));
+    let fleet = ledger.publish(NOW);
+    assert_eq!(
+        (fleet.queues.len(), fleet.known(Table::ClusterQueues)),
+        (1, &Known::Live)
+    );
+    // A relist that does not mention it any more sweeps it.
+    ledger.apply(Observation::Begin(Table::ClusterQueues));
+    ledger.apply(Observation::End(Table::ClusterQueues));
+    assert!(ledger.publish(NOW).queues.is_empty());
+}
