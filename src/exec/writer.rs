@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use tower::{BoxError, Layer, Service};
 
 use crate::base::Moment;
-use crate::cluster::levers::{Call, text};
 use crate::cluster::discovery::PlainGroup;
+use crate::cluster::levers::{Call, text};
 use crate::engine::plan::Object;
 use crate::grant::Grant;
 use crate::source::counted::Counted;
