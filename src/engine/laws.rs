@@ -227,9 +227,11 @@ proptest! {
     fn what_a_cycle_does_is_lawful_at_every_step_and_comes_to_rest(seed in any::<u64>()) {
         let plant = plant(fleet(seed));
         let mut state = State::new(&plant);
+        let mut last = Vec::new();
         for round in 0..40 {
             let mut before = state.clone();
             let cycle = cycle(&mut state, Options::default());
+            last.push(told(&plant, &cycle));
             sound(&state);
             replay(&mut before, &cycle);
             if round == 0 {
@@ -238,7 +240,7 @@ proptest! {
                 return Ok(());
             }
         }
-        prop_assert!(false, "forty cycles, and they still preempt each other");
+        prop_assert!(false, "forty cycles, and they still preempt each other: {last:#?}");
     }
 
     #[test]

@@ -91,7 +91,7 @@ fn by_force(state: &mut State<'_>, new: WorkId) -> Option<(i64, usize)> {
     let queue = state.gate_of_queue(new).ok()?;
     let mut best: Option<(i64, usize)> = None;
     for flavors in assignments(state, new, queue) {
-        let Some(scene) = Scene::new(state, new, queue, &flavors, &Lens::default()) else {
+        let Some(scene) = Scene::new(state, new, queue, &flavors, false) else {
             continue;
         };
         let some = candidates(state, &scene, &|_| false);
