@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::engine::fit::Lens;
 use crate::engine::model::WHOLE;
 use crate::engine::plant::NodeId;
 use crate::engine::state::State;
@@ -98,11 +99,7 @@ fn by_nodes(state: &mut State<'_>, scene: &Scene, list: &[Candidate]) -> Vec<usi
     };
     let slots = slots(state, scene, list, set);
     let own = &sets[set];
-    let count = if scene.lens.whole {
-        own.count
-    } else {
-        own.min.max(1)
-    } as usize;
+    let count = scene.counts[set] as usize;
     let cheapest = |slots: Vec<&Slot>| -> Option<(i64, Vec<usize>)> {
         let mut slots = slots;
         if slots.len() < count {
@@ -154,7 +151,7 @@ fn slots(state: &mut State<'_>, scene: &Scene, list: &[Candidate], set: usize) -
     else {
         return Vec::new();
     };
-    let gate = state.gate(own.constraint, &scene.flavors[set], &scene.lens);
+    let gate = state.gate(own.constraint, &scene.flavors[set], &Lens::default());
     // Per node: candidates with the units that they hold there and their share of what is lost.
     let mut held: BTreeMap<NodeId, BTreeMap<usize, i64>> = BTreeMap::new();
     let mut totals: Vec<i64> = vec![0; list.len()];

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::engine::fit::Lens;
 use crate::engine::model::{Fungibility, WHOLE};
 use crate::engine::plant::{FlavorId, NodeId, QueueId, WorkId};
 use crate::engine::state::{State, Tenure};
@@ -43,21 +42,17 @@ pub(super) fn run(
         .sets
         .iter()
         .any(|set| set.min < set.count);
-    let whole = Lens {
-        whole: true,
-        ..Lens::default()
-    };
-    let lenses: Vec<Lens> = match mode {
-        Mode::AsCluster if elastic => vec![whole, Lens::default()],
-        _ => vec![Lens::default()],
+    let wholes: &[bool] = match mode {
+        Mode::AsCluster if elastic => &[true, false],
+        _ => &[false],
     };
     let known = state.plant().snapshot.queues.get(queue);
     let stops = known.map_or_else(Fungibility::default, |queue| queue.fungibility);
-    for lens in lenses {
+    for &whole in wholes {
         let mut best: Option<((i64, i64), Victims)> = None;
         let mut all_proven = true;
         for own in flavors {
-            let Some(scene) = Scene::new(state, work, queue, own, &lens) else {
+            let Some(scene) = Scene::new(state, work, queue, own, whole) else {
                 continue;
             };
             let some = candidates(state, &scene, spared);
