@@ -6,17 +6,22 @@
 //! replay of published traces: [`packing`] (placement policies on a full cluster) and [`queueing`] (who runs next). What planners
 //! return and others carry out is a [`plan`], as data.
 
+pub mod answers;
 pub mod cycle;
 pub mod dice;
 pub mod document;
+pub mod explain;
 pub mod fit;
 #[cfg(test)]
 pub(crate) mod fixture;
+pub mod forecast;
 pub mod model;
 pub mod packing;
 pub mod percent;
 pub mod plan;
 pub mod plant;
 pub mod queueing;
+pub mod route;
 pub mod sheet;
 pub mod state;
+pub mod what_if;

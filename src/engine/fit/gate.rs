@@ -36,7 +36,7 @@ pub(super) fn kept_out<'t>(
 
 impl State<'_> {
     /// Per zone: whether pods of a constraint may go there with these flavors.
-    pub(super) fn gate(
+    pub(in crate::engine) fn gate(
         &mut self,
         constraint: usize,
         flavors: &[FlavorId],

@@ -54,7 +54,7 @@ impl State<'_> {
     }
 
     /// Flavors to try, one for each group.
-    pub(super) fn options(
+    pub(in crate::engine) fn options(
         &self,
         work: WorkId,
         set: usize,
@@ -162,7 +162,7 @@ impl State<'_> {
     }
 
     /// What so many pods of a set use of a queue's quotas with these flavors.
-    pub(super) fn amounts(
+    pub(in crate::engine) fn amounts(
         &self,
         work: WorkId,
         set: usize,
