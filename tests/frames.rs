@@ -229,7 +229,7 @@ fn nothing_hostile_reaches_the_screen() {
     }
     let mut app = shown(&PARTLY, ViewId::Pools, (200, 50));
     press(&mut app, "g");
-    let effects = press(&mut app, "c");
+    let effects = press(&mut app, "cn");
     let [Effect::Copy(name)] = effects.as_slice() else {
         panic!("one copy, not {effects:?}");
     };

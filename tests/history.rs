@@ -5,7 +5,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 use stokehold::base::{Moment, Name};
 use stokehold::fleet::Fleet;
-use stokehold::fleet::history::{FleetSignal, History, RATIO_ERROR, Track, WHOLE_ERROR};
+use stokehold::fleet::history::{
+    FleetSignal, History, PastReading, RATIO_ERROR, Track, WHOLE_ERROR,
+};
 use stokehold::fleet::observe::Table;
 use stokehold::fleet::signal::Signal;
 
@@ -252,4 +254,49 @@ proptest! {
         let late = history.window(&util(), after(seconds as u64 + 400), after(1_000_000), 5);
         prop_assert_eq!(late, vec![None; 5]);
     }
+}
+
+#[test]
+fn the_past_fills_gaps_and_nothing_else() {
+    let mut history = History::default();
+    // Somebody looks from the tenth minute on; a gap follows.
+    for step in 20..24 {
+        let value = (step != 22).then_some(0.5);
+        history.record(&fleet(step * 30, value), &free);
+    }
+    let now = fleet(720, Some(0.5));
+    let past = |seconds: u64, util: f64| PastReading {
+        device: Name::from("n1/gpu0"),
+        at: after(seconds),
+        signals: [(Signal::Util, util), (Signal::Power, 300.0)]
+            .into_iter()
+            .collect(),
+    };
+    let mut readings: Vec<PastReading> = (0..12).map(|minute| past(minute * 60, 0.25)).collect();
+    // Later than now, or long before what is kept: neither is taken.
+    readings.push(past(3600, 0.9));
+    readings.push(PastReading {
+        device: Name::from("n9/gpu9"),
+        ..past(0, 0.9)
+    });
+    history.fill(&now, Duration::from_secs(60), &readings);
+    let points = history.window(&util(), after(0), after(720), 24);
+    let close = |value: Option<f32>, wanted: f32| {
+        let value = value.expect("is known");
+        assert!((value - wanted).abs() <= RATIO_ERROR, "{value} {wanted}");
+    };
+    for (at, point) in points.iter().enumerate() {
+        close(*point, if at < 20 || at == 22 { 0.25 } else { 0.5 });
+    }
+    assert_eq!(history.since(), Some(after(0)));
+    let fleet_util = Track::Fleet(FleetSignal::Util);
+    assert_eq!(history.window(&fleet_util, after(0), after(300), 1), [None]);
+    history.fill_sums(&now);
+    close(
+        history.window(&fleet_util, after(0), after(300), 1)[0],
+        0.25,
+    );
+    // The power of one device is not the fleet's.
+    let power = Track::Fleet(FleetSignal::Power);
+    assert_eq!(history.window(&power, after(0), after(300), 1), [None]);
 }

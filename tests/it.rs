@@ -7,6 +7,7 @@
     reason = "tests wait for real processes and look at the clock while they do; a failed unwrap fails the test"
 )]
 
+mod acting;
 mod catalog;
 mod checks;
 mod cli;
@@ -26,15 +27,21 @@ mod exporter_toml;
 mod exporter_vendors;
 #[path = "frames.rs"]
 mod frames;
+#[path = "frames_checks.rs"]
+mod frames_checks;
 #[path = "frames_fleet.rs"]
 mod frames_fleet;
 #[path = "fuzz/exposition.rs"]
 mod fuzz_exposition;
 #[path = "fuzz/watch.rs"]
 mod fuzz_watch;
+#[path = "hands.rs"]
+mod hands;
 mod history;
 #[path = "keys.rs"]
 mod keys;
+#[path = "link.rs"]
+mod link;
 mod live;
 mod parts;
 mod readme;

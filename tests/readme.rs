@@ -19,3 +19,15 @@ fn the_key_table_is_the_registrys() {
     }
     assert_eq!(table, wanted, "run: UPDATE=1 cargo test readme");
 }
+
+#[test]
+fn the_viewers_role_in_the_repository_is_the_one_that_is_printed() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/config/kubernetes/viewer.yaml");
+    let wanted = stokehold::cluster::rights::viewer(&[]);
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(path, &wanted).expect("the file is ours");
+        return;
+    }
+    let text = std::fs::read_to_string(path).expect("it is there");
+    assert_eq!(text, wanted, "run: UPDATE=1 cargo test readme");
+}

@@ -193,7 +193,7 @@ pub fn losses(facts: &Facts, kind: Kind) -> Vec<(Exit, String)> {
     tables
         .iter()
         .filter_map(|table| {
-            let name = table.plural();
+            let name = table.name();
             match facts.fleet.known(*table) {
                 Known::Live | Known::Absent => None,
                 Known::Waiting => Some((

@@ -19,6 +19,12 @@ pub(super) fn options(settings: &Settings, terminal: bool) -> Result<AppOptions,
         ascii: settings.ascii,
         keys: keys(settings)?,
         team: settings.scope.team.as_deref().map(Name::new),
+        namespaces: settings
+            .scope
+            .namespaces
+            .iter()
+            .map(|name| Name::new(name))
+            .collect(),
         ..base
     })
 }

@@ -1,6 +1,7 @@
 //! The command line: parse, settle, run, end with the contract's exit code. One file a command.
 
 mod config;
+mod doctor;
 pub mod engine;
 mod exporter;
 pub mod flags;
@@ -8,6 +9,8 @@ pub mod get;
 mod load;
 mod look;
 mod out;
+mod plan;
+mod rbac;
 mod shot;
 pub mod simulated;
 #[cfg(test)]
@@ -66,6 +69,8 @@ enum Command {
     Get(get::Get),
     /// Draw any view as SVG, coloured text or plain text; needs no terminal
     Shot(shot::Shot),
+    /// Compute a plan, print it, and with --apply carry it out
+    Plan(plan::PlanFlags),
     /// The known exporter dialects, and what one exposition text means
     #[command(subcommand)]
     Exporter(exporter::Exporter),
@@ -75,6 +80,10 @@ enum Command {
     /// Where settings are, what they come to, whether they are right
     #[command(subcommand)]
     Config(config::Config),
+    /// What it can reach and may do here, and what it found: each finding with its mend
+    Doctor(doctor::Doctor),
+    /// Print the least role that it needs, for kubectl apply
+    Rbac(rbac::Rbac),
     /// Print completions for a shell
     Completions {
         /// The shell
@@ -135,9 +144,10 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
         return Err(Failure::new(Exit::Usage, message));
     }
     match &cli.command {
-        None => wire::console(&cluster()?, &cli.console, out),
+        None => wire::console(&cluster()?, &cli.global, &cli.console, out),
         Some(Command::Demo { fleet, console }) => {
-            wire::console(&settle(Target::Demo(*fleet))?, console, out)
+            let demo = settle(Target::Demo(*fleet))?;
+            wire::console(&demo, &cli.global, console, out)
         }
         Some(Command::Sim { fleet, serve }) => {
             wire::sim(fleet, serve, cli.global.kubeconfig.as_deref(), out)
@@ -147,6 +157,10 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
             Some(fleet) => shot::run(&settle(Target::Demo(fleet))?, shot, out),
             None => shot::run(&cluster()?, shot, out),
         },
+        Some(Command::Plan(plan)) => {
+            let settings = load::settings(&cli.global)?;
+            plan::run(&settings, cli.global.choice(), plan, out, err)
+        }
         Some(Command::Exporter(exporter)) => {
             let settings = load::settings(&cli.global)?;
             let rulebook = load::rulebook(&settings)?;
@@ -154,6 +168,8 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
         }
         Some(Command::Engine(engine)) => engine::run(engine, out, err),
         Some(Command::Config(config)) => config::run(config, &cli.global, out, err),
+        Some(Command::Doctor(doctor)) => doctor::run(*doctor, &cli.global, out, err),
+        Some(Command::Rbac(rbac)) => rbac::run(*rbac, &cli.global.namespace, out),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "stokehold", &mut script);

@@ -26,6 +26,18 @@ pub struct FleetFlags {
     pub at: Option<Moment>,
 }
 
+impl Default for FleetFlags {
+    fn default() -> Self {
+        Self {
+            nodes: None,
+            devices: None,
+            seed: 1,
+            speed: 1.0,
+            at: None,
+        }
+    }
+}
+
 /// Where to serve it.
 #[derive(Args, Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ServeFlags {

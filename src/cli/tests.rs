@@ -144,7 +144,7 @@ fn wrong_use_is_refused_with_the_mend() {
         ("stokehold --as-group a", "--as <USER>"),
         ("stokehold dmeo", "'demo'"),
         // Commands of later steps do not exist.
-        ("stokehold plan", "unrecognized subcommand"),
+        ("stokehold govern", "unrecognized subcommand"),
         ("stokehold completions tcl", "possible values"),
     ] {
         let error = refused(line);
@@ -162,7 +162,7 @@ fn lose(facts: &mut Facts, tables: &[(Table, LostKind)]) {
         let lost = Lost {
             kind: *kind,
             since: facts.now,
-            message: format!("cannot list {}\u{1b}[2J", table.plural()),
+            message: format!("cannot list {}\u{1b}[2J", table.name()),
         };
         known.insert(*table, Known::Lost(lost));
     }

@@ -5,20 +5,22 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::base::{Exit, Failure};
-use crate::console::{App, Msg, render_text};
+use crate::base::{Exit, Failure, Name};
+use crate::console::{App, Msg, msg, render_text};
 use crate::report::Facts;
+use crate::report::checkup::Point;
+use crate::runtime::looking::{Open, Opened, Place, Wish};
 use crate::runtime::session::{self, Demo, Setup};
 use crate::runtime::ui::{End, Ui};
-use crate::runtime::{clock, hush, telemetry, ui};
+use crate::runtime::{clock, doctor, hush, telemetry, ui};
 use crate::settings::{Rulebook, Settings};
 use crate::sim::{self, Server};
-use crate::source::kubeconfig::Choice;
+use crate::source::kubeconfig::{self, Choice};
 
-use super::flags::ConsoleFlags;
-use super::look;
+use super::flags::{ConsoleFlags, Global};
 use super::out;
 use super::simulated::{FleetFlags, ServeFlags};
+use super::{load, look};
 
 /// Size of a frame where the output is no terminal and none is given.
 const SIZE: (u16, u16) = (120, 40);
@@ -78,6 +80,7 @@ pub type Take<'a> = dyn FnMut(&Facts) -> Result<(), Failure> + 'a;
 /// Runs the console until the operator leaves. With an output that is no terminal, prints one frame.
 pub(super) fn console(
     at: &Situation,
+    global: &Global,
     flags: &ConsoleFlags,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
@@ -99,7 +102,7 @@ pub(super) fn console(
         )?;
         return Ok(Exit::Done);
     }
-    let (setup, target) = (at.setup(false), at.target());
+    let open = opener(at.clone(), global.clone());
     block_on(async {
         let running = Ui {
             app,
@@ -111,21 +114,50 @@ pub(super) fn console(
             },
             pictures: std::path::PathBuf::from("."),
         };
-        // A kubeconfig that cannot be used is said before the screen is taken; a simulated fleet takes a moment to
-        // draw up, which the first frame does not wait for.
-        let end = match target {
-            session::Target::Cluster(_) => {
-                let session = session::open(&setup, target)?;
-                ui::run(running, move || Ok(session)).await?
-            }
-            session::Target::Demo(_) => {
-                ui::run(running, move || session::open(&setup, target)).await?
-            }
-        };
-        Ok(match end {
+        Ok(match ui::run(running, open).await? {
             End::Quit | End::Gone => Exit::Done,
             End::Interrupted => Exit::Interrupted,
         })
+    })
+}
+
+/// What opens the sessions of a console. Another context has settings of its own, so they are read again for it.
+fn opener(at: Situation, global: Global) -> Arc<Open> {
+    Arc::new(move |wish: &Wish| {
+        let mut global = global.clone();
+        let (mut setup, target) = match &wish.place {
+            Place::Named => (at.setup(false), at.target()),
+            Place::Context(name) => {
+                global.context = Some(name.to_string());
+                let settings = load::settings(&global)?;
+                let setup = Setup {
+                    rulebook: load::rulebook(&settings)?,
+                    settings,
+                    interactive: false,
+                };
+                (setup, session::Target::Cluster(global.choice()))
+            }
+            Place::Demo => {
+                let fleet = Demo {
+                    world: world(&FleetFlags::default()),
+                    speed: 1.0,
+                };
+                (at.setup(false), session::Target::Demo(fleet))
+            }
+        };
+        if let Some(names) = &wish.namespaces {
+            setup.settings.scope.namespaces = names.iter().map(ToString::to_string).collect();
+        }
+        let session = session::open(&setup, target)?;
+        // Contexts that cannot be listed cannot be offered; the session is there all the same.
+        let contexts = kubeconfig::contexts(&global.choice()).map_or(Vec::new(), |(all, _)| all);
+        let names = |all: &[String]| all.iter().map(|name| Name::new(name)).collect();
+        let about = msg::Session {
+            context: session.context.clone(),
+            contexts: names(&contexts),
+            namespaces: names(&setup.settings.scope.namespaces),
+        };
+        Ok(Opened { session, about })
     })
 }
 
@@ -152,6 +184,20 @@ fn look_once(at: &Situation) -> Result<Facts, Failure> {
     block_on(async {
         tokio::select! {
             facts = session::snapshot(&setup, at.target()) => facts,
+            () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
+        }
+    })
+}
+
+/// Looks at everything that `doctor` looks at.
+pub(super) fn examine(at: &Situation) -> Result<Vec<Point>, Failure> {
+    let setup = at.setup(true);
+    let Target::Cluster(choice) = at.target.clone() else {
+        return Ok(Vec::new());
+    };
+    block_on(async {
+        tokio::select! {
+            points = doctor::examine(&setup, choice) => Ok(points),
             () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
         }
     })
@@ -223,7 +269,8 @@ pub(super) fn sim(
     })
 }
 
-fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+/// Runs async work on a runtime of its own.
+pub(super) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

@@ -1,12 +1,14 @@
 //! batch/v1 Jobs and JobSets: pods that end, and gangs of them.
 
 use crate::base::Names;
-use crate::fleet::observe::{Observation, Resources, Table, WorkloadSeen};
+use crate::fleet::observe::{Observation, Table};
 
 use super::Projected;
-use super::meta::{Meta, RawCondition, find};
+use super::meta::{Meta, RawCondition};
 use super::partial::{Flag, List, Text, Whole, partial};
-use super::resources::{PodShape, Template, of_pod, plus, times};
+use super::resources::{Template, of_pod, times};
+use super::sets::{end, of_sets, only_set, pod_set};
+use super::siting::wish;
 use super::workload::blank;
 
 partial! {
@@ -32,6 +34,8 @@ partial! {
         completion_mode: Text = "completionMode",
         /// Held.
         suspend: Flag = "suspend",
+        /// How long it may run, seconds.
+        deadline: Whole = "activeDeadlineSeconds",
         /// The pods' template.
         template: Template = "template",
     }
@@ -73,17 +77,6 @@ impl JobSpec {
     }
 }
 
-/// Writes how it ended into `seen`, from the first of these conditions that is true.
-fn end(seen: &mut WorkloadSeen, raw: &[RawCondition], well: &str, badly: &str) {
-    for (kind, outcome) in [(well, true), (badly, false)] {
-        if let Some(condition) = find(raw, kind).filter(|found| found.status() == Some(true)) {
-            seen.outcome = Some(outcome);
-            seen.finished = condition.since.moment();
-            return;
-        }
-    }
-}
-
 impl Projected for JobObject {
     fn meta(&self) -> &Meta {
         &self.meta
@@ -101,6 +94,8 @@ impl Projected for JobObject {
         };
         seen.per_pod = of_pod(shape, names);
         seen.total = times(&seen.per_pod, seen.pods);
+        seen.pod_sets = only_set(&seen, &spec.template, names);
+        seen.time_limit = spec.deadline.seconds();
         seen.started = status.started.moment();
         seen.failed_pods = status.failed.count().unwrap_or(0);
         end(&mut seen, &status.conditions, "Complete", "Failed");
@@ -134,6 +129,8 @@ partial! {
 partial! {
     /// A Job template and how often it is made.
     ReplicatedJob {
+        /// Name.
+        name: Text = "name",
         /// Copies; one when it does not say.
         replicas: Whole = "replicas",
         /// The Job's template.
@@ -144,6 +141,8 @@ partial! {
 partial! {
     /// A Job template.
     JobTemplate {
+        /// Its labels and annotations.
+        meta: Meta = "metadata",
         /// Its Job spec.
         spec: JobSpec = "spec",
     }
@@ -173,43 +172,36 @@ impl Projected for JobSetObject {
     }
 
     fn project(&self, table: Table, names: &mut Names) -> Option<Observation> {
-        // The pod set that asks for most speaks for the whole: it decides where the gang can run.
-        let asked: Vec<(u32, Resources, &PodShape)> = self
+        let exclusive = |meta: &Meta| {
+            meta.annotations
+                .get("alpha.jobset.sigs.k8s.io/exclusive-topology")
+                .and_then(Text::get)
+                .map(str::to_owned)
+        };
+        let of_all = exclusive(&self.meta);
+        let sets = self
             .spec
             .replicated
             .iter()
-            .map(|job| {
+            .enumerate()
+            .map(|(at, job)| {
                 let spec = &job.template.spec;
-                let pods = job
-                    .replicas
-                    .count()
-                    .unwrap_or(1)
-                    .saturating_mul(spec.width(0));
-                (
-                    pods,
-                    of_pod(&spec.template.spec, names),
-                    &spec.template.spec,
-                )
+                let (copies, width) = (job.replicas.count().unwrap_or(1), spec.width(0));
+                let pods = copies.saturating_mul(width);
+                let named = format!("set-{at}");
+                let name = job.name.get().unwrap_or(&named);
+                let mut set = pod_set(name, pods, pods, &spec.template, names);
+                // Each of its Jobs has a domain of its own.
+                if let Some(level) = exclusive(&job.template.meta).or_else(|| of_all.clone()) {
+                    set.topology = match copies {
+                        1 => wish(Some(&level), None, false, None, names),
+                        _ => wish(None, None, false, Some((&level, width)), names),
+                    };
+                }
+                (set, &spec.template.spec)
             })
             .collect();
-        let largest = asked
-            .iter()
-            .rev()
-            .max_by_key(|(_, one, _)| (one.device_count(), one.cpu_milli));
-        let none = PodShape::default();
-        let shape = largest.map_or(&none, |(_, _, shape)| *shape);
-        let mut seen = blank(table, &self.meta, &self.status.conditions, shape, names)?;
-        if seen.priority_class.is_none() {
-            seen.priority_class = asked
-                .iter()
-                .find_map(|(_, _, shape)| shape.priority_class.get())
-                .map(|class| names.intern(class));
-        }
-        seen.per_pod = largest.map(|(_, one, _)| one.clone()).unwrap_or_default();
-        for (pods, one, _) in &asked {
-            seen.pods = seen.pods.saturating_add(*pods);
-            seen.total = plus(&seen.total, &times(one, *pods));
-        }
+        let mut seen = of_sets(table, &self.meta, &self.status.conditions, sets, names)?;
         seen.suspended = self.spec.suspend.is_set();
         // Its Jobs start, stop and restart as one.
         seen.gang_min = (seen.pods > 1).then_some(seen.pods);

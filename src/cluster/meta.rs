@@ -3,7 +3,8 @@
 use crate::base::{Moment, Name, Names, ObjectKey};
 use crate::fleet::observe::{Condition, Labels, OwnerRef};
 
-use super::partial::{Flag, List, Map, Text, partial};
+use super::partial::{Flag, List, Map, Text, Whole, partial};
+use super::table::VOLCANO_JOB;
 
 partial! {
     /// `metadata`.
@@ -20,6 +21,8 @@ partial! {
         labels: Map<Text> = "labels",
         /// Annotations.
         annotations: Map<Text> = "annotations",
+        /// Version of its spec.
+        generation: Whole = "generation",
         /// When it was made.
         created: Text = "creationTimestamp",
         /// When it was told to end.
@@ -32,6 +35,8 @@ partial! {
 partial! {
     /// An entry of `metadata.ownerReferences`.
     Owner {
+        /// API group and version.
+        api: Text = "apiVersion",
         /// Kind.
         kind: Text = "kind",
         /// Name.
@@ -100,21 +105,38 @@ impl Meta {
 
     /// The controller: the owner that manages the object.
     pub fn owner(&self, names: &mut Names) -> Option<OwnerRef> {
-        let owner = self
-            .owners
+        self.owners
             .iter()
             .find(|owner| owner.controller.is_set())
-            .filter(|owner| owner.name.get().is_some())?;
-        Some(OwnerRef {
-            kind: names.intern(&owner.kind),
-            name: names.intern(&owner.name),
-            uid: names.intern(&owner.uid),
+            .and_then(|owner| owner.read(names))
+    }
+
+    /// The controller, or the only owner there is.
+    pub fn main_owner(&self, names: &mut Names) -> Option<OwnerRef> {
+        self.owner(names).or_else(|| match &*self.owners {
+            [only] => only.read(names),
+            _ => None,
         })
     }
 
     /// When it was made; the epoch when the object does not say.
     pub fn created(&self) -> Moment {
         self.created.moment().unwrap_or_default()
+    }
+}
+
+impl Owner {
+    fn read(&self, names: &mut Names) -> Option<OwnerRef> {
+        self.name.get()?;
+        let kind = match (&*self.kind, self.api.split('/').next()) {
+            ("Job", Some("batch.volcano.sh")) => VOLCANO_JOB,
+            (kind, _) => kind,
+        };
+        Some(OwnerRef {
+            kind: names.intern(kind),
+            name: names.intern(&self.name),
+            uid: names.intern(&self.uid),
+        })
     }
 }
 

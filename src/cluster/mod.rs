@@ -6,14 +6,28 @@
 //! never as an error, so that one odd object loses neither itself nor the list that it stands in.
 
 pub mod accelerators;
+pub mod admission;
+pub mod discovery;
+pub mod gang;
 pub mod job;
+pub mod kai;
+pub mod kueue;
+pub mod leader;
 pub mod levers;
 pub mod meta;
 pub mod node;
 pub mod partial;
 pub mod pod;
+pub mod policy;
+pub mod quota;
+pub mod ray;
 pub mod resources;
+pub mod rights;
+pub mod sets;
+pub mod siting;
 pub mod table;
+pub mod training;
+pub mod volcano;
 pub mod workload;
 
 use crate::base::Names;
@@ -34,3 +48,7 @@ pub trait Projected:
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_jobs;
+#[cfg(test)]
+mod tests_queues;

@@ -1,12 +1,13 @@
 //! Nodes and namespaces.
 
 use crate::base::Names;
-use crate::fleet::observe::{NodeSeen, Observation, Table, Taint};
+use crate::fleet::observe::{NodeSeen, Observation, Table};
 
 use super::Projected;
 use super::meta::{Meta, RawCondition, conditions};
 use super::partial::{Flag, List, Text, partial};
 use super::resources::{ResourceList, of_node};
+use super::siting::{RawTaint, taints};
 
 partial! {
     /// A v1 Node.
@@ -29,20 +30,6 @@ partial! {
         unschedulable: Flag = "unschedulable",
         /// Taints.
         taints: List<RawTaint> = "taints",
-    }
-}
-
-partial! {
-    /// A taint.
-    RawTaint {
-        /// Key.
-        key: Text = "key",
-        /// Value.
-        value: Text = "value",
-        /// Effect.
-        effect: Text = "effect",
-        /// When it was added.
-        since: Text = "timeAdded",
     }
 }
 
@@ -72,18 +59,7 @@ impl Projected for NodeObject {
             annotations: self.meta.annotations(names),
             provider_id: self.spec.provider_id.get().map(|id| names.intern(id)),
             unschedulable: self.spec.unschedulable.is_set(),
-            taints: self
-                .spec
-                .taints
-                .iter()
-                .filter(|taint| taint.key.get().is_some())
-                .map(|taint| Taint {
-                    key: names.intern(&taint.key),
-                    value: names.intern(&taint.value),
-                    effect: names.intern(&taint.effect),
-                    since: taint.since.moment(),
-                })
-                .collect(),
+            taints: taints(&self.spec.taints, names),
             conditions: conditions(&self.status.conditions, names),
             capacity: of_node(&self.status.capacity, names),
             allocatable: of_node(&self.status.allocatable, names),

@@ -166,6 +166,13 @@ impl Whole {
             .map(|number| u32::try_from(number.max(0)).unwrap_or(u32::MAX))
     }
 
+    /// The number as seconds, where it is one that can pass.
+    pub fn seconds(self) -> Option<u64> {
+        self.0
+            .and_then(|number| u64::try_from(number).ok())
+            .filter(|seconds| *seconds > 0)
+    }
+
     /// The number where it fits.
     pub fn small(self) -> Option<i32> {
         self.0.and_then(|number| i32::try_from(number).ok())
@@ -186,6 +193,42 @@ impl<'de> Deserialize<'de> for Whole {
             fn visit_f64<E: Error>(self, number: f64) -> Result<Whole, E> {
                 let exact = number.fract() == 0.0 && number.abs() < 9e15;
                 Ok(Whole(exact.then_some(number as i64)))
+            }
+            else_default!(@bool);
+            else_default!(@str);
+            else_default!(@null);
+            else_default!(@seq);
+            else_default!(@map);
+        }
+        from.deserialize_any(Any)
+    }
+}
+
+/// A number, whole or not, where one is given.
+#[derive(Default, Clone, Copy, PartialEq, Debug)]
+pub struct Real(pub Option<f64>);
+
+impl Real {
+    /// The number in thousandths; negative ones (`-1` is without bound) and those that do not fit are `None`.
+    pub fn milli(self) -> Option<i64> {
+        let milli = self.0? * 1000.0;
+        (0.0..9e18).contains(&milli).then(|| milli.round() as i64)
+    }
+}
+
+impl<'de> Deserialize<'de> for Real {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Real;
+            fn visit_i64<E: Error>(self, number: i64) -> Result<Real, E> {
+                Ok(Real(Some(number as f64)))
+            }
+            fn visit_u64<E: Error>(self, number: u64) -> Result<Real, E> {
+                Ok(Real(Some(number as f64)))
+            }
+            fn visit_f64<E: Error>(self, number: f64) -> Result<Real, E> {
+                Ok(Real(number.is_finite().then_some(number)))
             }
             else_default!(@bool);
             else_default!(@str);

@@ -6,8 +6,9 @@ use crate::fleet::observe::{Claimed, Failure, Observation, Phase, PodSeen, Table
 use super::Projected;
 use super::accelerators::counts_devices;
 use super::meta::{Meta, RawCondition, find, labels};
-use super::partial::{List, Map, Maybe, Text, Whole, partial};
-use super::resources::{Container, PodShape, of_pod};
+use super::partial::{List, Maybe, Text, Whole, partial};
+use super::resources::{PodShape, of_pod};
+use super::siting::{membership, siting};
 
 partial! {
     /// A v1 Pod.
@@ -15,29 +16,9 @@ partial! {
         /// Metadata.
         meta: Meta = "metadata",
         /// Spec.
-        spec: PodSpec = "spec",
+        spec: PodShape = "spec",
         /// Status.
         status: PodStatus = "status",
-    }
-}
-
-partial! {
-    /// `spec` of a pod.
-    PodSpec {
-        /// Node that it is bound to.
-        node: Text = "nodeName",
-        /// Resolved priority.
-        priority: Whole = "priority",
-        /// Node selector.
-        node_selector: Map<Text> = "nodeSelector",
-        /// Main containers.
-        containers: List<Container> = "containers",
-        /// Init containers and sidecars.
-        init_containers: List<Container> = "initContainers",
-        /// What the sandbox takes.
-        overhead: super::resources::ResourceList = "overhead",
-        /// Resources of the pod as a whole.
-        resources: super::resources::Asked = "resources",
     }
 }
 
@@ -141,17 +122,6 @@ partial! {
     }
 }
 
-/// A pod's containers as a shape that [`of_pod`] understands.
-fn shape(spec: &PodSpec) -> PodShape {
-    PodShape {
-        containers: spec.containers.clone(),
-        init_containers: spec.init_containers.clone(),
-        overhead: spec.overhead.clone(),
-        resources: spec.resources.clone(),
-        ..PodShape::default()
-    }
-}
-
 /// Reasons of a container that waits in the ordinary course of things.
 const ORDINARY: &[&str] = &["", "ContainerCreating", "PodInitializing"];
 
@@ -161,8 +131,10 @@ impl PodObject {
     pub fn seen(&self, serves: bool, names: &mut Names) -> Option<PodSeen> {
         let key = self.meta.key(names)?;
         let status = &self.status;
-        let requests = of_pod(&shape(&self.spec), names);
-        let keeps_labels = serves || requests.device_count() > 0;
+        let requests = of_pod(&self.spec, names);
+        let wants_devices = requests.device_count() > 0;
+        let keeps_labels = serves || wants_devices;
+        let owner = self.meta.owner(names);
         let placed = find(&status.conditions, "PodScheduled");
         let phase = phase(&status.phase);
         Some(PodSeen {
@@ -177,7 +149,7 @@ impl PodObject {
                 Default::default()
             },
             annotations: self.meta.annotations(names),
-            owner: self.meta.owner(names),
+            owner: owner.clone(),
             requests,
             priority: self.spec.priority.small().unwrap_or(0),
             created: self.meta.created(),
@@ -192,7 +164,15 @@ impl PodObject {
                 .filter(|placed| placed.status() == Some(false))
                 .map(|placed| (names.intern(&placed.reason), names.intern(&placed.message))),
             node_selector: labels(&self.spec.node_selector, names),
-            siting: None,
+            siting: wants_devices
+                .then(|| {
+                    let member_of = match owner {
+                        Some(_) => None,
+                        None => membership(&self.meta, &self.spec, names),
+                    };
+                    siting(&self.spec, member_of, names)
+                })
+                .flatten(),
             failure: self.failure(phase),
             claimed: self.claimed(names),
             ip: status.ip.get().map(Name::new),

@@ -6,7 +6,9 @@ use crate::base::{Name, Names};
 use crate::fleet::observe::Resources;
 
 use super::accelerators::{SAME_SILICON, counts_devices};
-use super::partial::{List, Map, Quantity, Text, partial};
+use super::meta::Meta;
+use super::partial::{List, Map, Quantity, Text, Whole, partial};
+use super::siting::{Affinity, Named, RawToleration, SchedulingGroup};
 
 /// A resource list as the API writes it.
 pub type ResourceList = Map<Quantity>;
@@ -41,12 +43,12 @@ partial! {
         /// Name.
         name: Text = "name",
         /// Number.
-        number: super::partial::Whole = "containerPort",
+        number: Whole = "containerPort",
     }
 }
 
 partial! {
-    /// The part of a pod's spec (or template) that says what it asks for.
+    /// The part of a pod's spec (or template) that says what it asks for and where it may go.
     PodShape {
         /// Main containers.
         containers: List<Container> = "containers",
@@ -58,14 +60,32 @@ partial! {
         resources: Asked = "resources",
         /// Name of its priority class.
         priority_class: Text = "priorityClassName",
+        /// Resolved priority; in templates it is not.
+        priority: Whole = "priority",
+        /// Node that it is bound to.
+        node: Text = "nodeName",
         /// Node selector.
         node_selector: Map<Text> = "nodeSelector",
+        /// Affinity.
+        affinity: Affinity = "affinity",
+        /// Tolerations.
+        tolerations: List<RawToleration> = "tolerations",
+        /// Gates that keep the scheduler away.
+        gates: List<Named> = "schedulingGates",
+        /// Scheduler.
+        scheduler: Text = "schedulerName",
+        /// The gang it belongs to, from Kubernetes 1.36.
+        scheduling_group: SchedulingGroup = "schedulingGroup",
+        /// The gang it belongs to, in Kubernetes 1.35.
+        workload_ref: Named = "workloadRef",
     }
 }
 
 partial! {
     /// A pod template.
     Template {
+        /// Its labels and annotations.
+        meta: Meta = "metadata",
         /// Its pod spec.
         spec: PodShape = "spec",
     }

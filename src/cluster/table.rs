@@ -1,7 +1,5 @@
 //! Where each table stands in the API: group, version, plural, kind and scope.
 
-use serde::Deserialize;
-
 use crate::fleet::observe::Table;
 
 /// The API coordinates of a table.
@@ -15,6 +13,28 @@ pub struct Place {
     pub kind: &'static str,
     /// True when its objects live in namespaces.
     pub namespaced: bool,
+}
+
+impl Place {
+    /// What one of its objects is called as a job. Volcano's Job shares its kind with Kubernetes' own, and the
+    /// two may share a name: they must not be taken for each other.
+    pub const fn job_kind(&self) -> &'static str {
+        match self.group.as_bytes() {
+            b"batch.volcano.sh" => VOLCANO_JOB,
+            _ => self.kind,
+        }
+    }
+}
+
+/// What Volcano's Job is called among jobs.
+pub const VOLCANO_JOB: &str = "VolcanoJob";
+
+/// The table of what a team calls its job, by the kind of its key.
+pub fn of_job_kind(kind: &str) -> Option<Table> {
+    Table::ALL
+        .iter()
+        .copied()
+        .find(|table| table.holds_jobs() && place(*table).job_kind() == kind)
 }
 
 /// The API coordinates of `table`.
@@ -62,47 +82,16 @@ pub const fn place(table: Table) -> Place {
     }
 }
 
-/// What an API group says of itself (`GET /apis/GROUP`).
-#[derive(Deserialize, Default, Debug)]
-#[serde(default, rename_all = "camelCase")]
-pub struct Group {
-    versions: Vec<GroupVersion>,
-    preferred_version: Option<GroupVersion>,
-}
-
-#[derive(Deserialize, Default, Debug)]
-#[serde(default)]
-struct GroupVersion {
-    version: String,
-}
-
-impl Group {
-    /// The version to speak: the one the server prefers, else the first it serves.
-    pub fn version(&self) -> Option<&str> {
-        self.preferred_version
-            .iter()
-            .chain(&self.versions)
-            .map(|known| known.version.as_str())
-            .find(|version| !version.is_empty())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_group_names_the_version_to_speak() {
-        let group: Group = serde_json::from_str(
-            r#"{"kind":"APIGroup","versions":[{"version":"v1alpha1"},{"version":"v1alpha2"}],
-                "preferredVersion":{"groupVersion":"jobset.x-k8s.io/v1alpha2","version":"v1alpha2"}}"#,
-        )
-        .expect("a group");
-        assert_eq!(group.version(), Some("v1alpha2"));
-        let bare: Group =
-            serde_json::from_str(r#"{"versions":[{"version":"v1"}]}"#).expect("a group");
-        assert_eq!(bare.version(), Some("v1"));
-        assert_eq!(Group::default().version(), None);
+    fn every_kind_of_job_leads_back_to_its_table() {
+        for table in Table::ALL.iter().filter(|table| table.holds_jobs()) {
+            assert_eq!(of_job_kind(place(*table).job_kind()), Some(*table));
+        }
+        assert_eq!(of_job_kind("Pod"), None);
     }
 
     #[test]

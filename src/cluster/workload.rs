@@ -8,6 +8,7 @@ use crate::fleet::observe::{Observation, Table, WorkloadSeen};
 use super::meta::{Meta, RawCondition, conditions, labels};
 use super::partial::{List, Whole, partial};
 use super::resources::{PodShape, Template, of_pod, times};
+use super::sets::only_set;
 use super::{Projected, table};
 
 partial! {
@@ -53,7 +54,7 @@ pub(super) fn blank(
     let key = meta.key(names)?;
     Some(WorkloadSeen {
         table,
-        kind: names.intern(table::place(table).kind),
+        kind: names.intern(table::place(table).job_kind()),
         key,
         uid: names.intern(&meta.uid),
         labels: meta.labels(names),
@@ -92,6 +93,7 @@ impl Projected for ReplicatedObject {
         };
         seen.per_pod = of_pod(shape, names);
         seen.total = times(&seen.per_pod, seen.pods);
+        seen.pod_sets = only_set(&seen, &self.spec.template, names);
         Some(Observation::Workload(Box::new(seen)))
     }
 }

@@ -25,6 +25,12 @@ pub enum Context {
     Popup,
     /// In the filter line and the palette.
     Prompt,
+    /// In the question what to copy.
+    Copy,
+    /// In the list of columns.
+    Columns,
+    /// On the screen that says what is missing.
+    Missing,
 }
 
 impl Context {
@@ -40,6 +46,9 @@ impl Context {
         Self::Logs,
         Self::Popup,
         Self::Prompt,
+        Self::Copy,
+        Self::Columns,
+        Self::Missing,
     ];
 
     /// As the key file spells it.
@@ -55,6 +64,9 @@ impl Context {
             Self::Logs => "logs",
             Self::Popup => "popup",
             Self::Prompt => "prompt",
+            Self::Copy => "copy",
+            Self::Columns => "columns",
+            Self::Missing => "missing",
         }
     }
 
@@ -71,6 +83,9 @@ impl Context {
             Self::Logs => "in logs",
             Self::Popup => "in help and facts",
             Self::Prompt => "while typing",
+            Self::Copy => "after `copy`",
+            Self::Columns => "in the list of columns",
+            Self::Missing => "when something is missing",
         }
     }
 }
@@ -122,24 +137,30 @@ commands! {
     ViewCost "view-cost" "cost" [Global] 0 "burn by pool, queue, team, job and class";
     ViewAlerts "view-alerts" "alerts" [Global] 0 "findings, worst first, with the repair";
     ViewSources "view-sources" "sources" [Global] 0 "where the numbers come from and how old they are";
-    LastView "last-view" "last view" [Global] 0 "back to the view before this one";
+    LastView "last-view" "last view" [Global] 0 "to the view before this one, and back again";
+    Earlier "earlier" "way back" [Global] 0 "one step back on the way that was taken";
+    Later "later" "way forward" [Global] 0 "one step forward on it again";
     Open "open" "open" [Global] 1 "open what is under the cursor";
     Filter "filter" "filter" [Global] 5 "show only what matches: text, !text, -l label=x, util<20 held>2h, or, not, ( )";
-    Palette "palette" "command" [Global] 6 "type the name of a view, a command or a theme";
+    Palette "palette" "command" [Global] 6 "go anywhere: views, nodes, jobs, pods, devices; ctx, ns, team, theme, sort; commands";
     Help "help" "help" [Global] 7 "this list of keys";
     Facts "facts" "facts" [Global] 0 "everything known of what is under the cursor, over the view";
     Describe "describe" "describe" [Global] 4 "everything known of it, with its labels and its events";
     Yaml "yaml" "yaml" [Global Popup] 0 "the object as the API server has it";
     Events "events" "events" [Global Popup] 0 "the events about it, and about a job's pods";
     Logs "logs" "logs" [Table Text Popup] 4 "logs of its pod, or of all pods of a job";
-    Copy "copy" "copy" [Global Popup] 0 "copy the name of what is under the cursor";
+    Waste "waste" "idle devices" [Global] 0 "devices that are held and do no work, the dearest first, with holder and dollars";
+    Copy "copy" "copy" [Global Popup] 0 "copy what is marked or under the cursor: asks as what";
     Faults "faults" "faults" [Global] 8 "show only what is faulty, or everything again";
     Freeze "freeze" "freeze" [Global] 0 "hold the picture still, or let it go on";
+    TimeBack "time-back" "earlier" [Global] 0 "readings a step further back in the history that is held";
+    TimeForward "time-forward" "later" [Global] 0 "a step forward in it, up to the present";
+    Missing "missing" "missing" [Global] 0 "what is missing to see everything, and the mend";
     Refresh "refresh" "refresh" [Global] 0 "read the sources again, as far as politeness allows";
-    Back "back" "back" [Global] 9 "drop the filter, else go back up";
-    Leave "leave" "back" [Global] 0 "go back up; at the top, leave the console";
-    Up "up" "up" [Table Heatmap Text Popup] 0 "up";
-    Down "down" "down" [Table Heatmap Text Popup] 0 "down";
+    Back "back" "back" [Global] 9 "back to the present, drop the filter, else go back up";
+    Leave "leave" "back" [Global Missing] 0 "go back up; at the top, leave the console";
+    Up "up" "up" [Table Heatmap Text Popup Columns] 0 "up";
+    Down "down" "down" [Table Heatmap Text Popup Columns] 0 "down";
     Left "left" "left" [Heatmap] 0 "left";
     Right "right" "right" [Heatmap] 0 "right";
     Top "top" "top" [Table Heatmap Text Popup] 0 "to the first";
@@ -151,6 +172,11 @@ commands! {
     Wide "wide" "wide" [Table] 0 "more columns, or fewer";
     Mute "mute" "mute" [Alerts] 2 "do not want to hear of it, for a week; again takes it back";
     Acknowledge "acknowledge" "take on" [Alerts] 2 "somebody is on it, for as long as it lasts; again takes it back";
+    Columns "columns" "columns" [Table] 0 "choose which columns are shown";
+    Mark "mark" "mark" [Table] 0 "mark the row, or take its mark away";
+    Range "range" "range" [Table] 0 "mark every row from the last mark to the cursor";
+    Unmark "unmark" "unmark" [Table] 0 "take all marks away";
+    Invert "invert" "invert" [Table] 0 "mark what is not marked, and the other way round";
     Group "group" "group" [Cost Heatmap] 3 "group by something else";
     Metric "metric" "metric" [Heatmap] 2 "show another metric";
     Scale "scale" "scale" [Heatmap] 3 "absolute, relative, or distance from the median of the own gang";
@@ -163,7 +189,15 @@ commands! {
     LastRun "last-run" "run before" [Logs] 3 "what the container said before it was started again";
     Wrap "wrap" "wrap" [Logs] 3 "long lines go on below themselves, or are cut";
     Times "times" "times" [Logs] 3 "with the time of each line (UTC), or without";
-    Close "close" "close" [Popup Prompt] 1 "close it";
+    Close "close" "close" [Popup Prompt Copy Columns Missing] 1 "close it";
+    CopyName "copy-name" "name" [Copy] 2 "copy the names, one a line";
+    CopyRow "copy-row" "row" [Copy] 3 "copy the rows as they are shown, cells parted by tabs";
+    CopyKubectl "copy-kubectl" "kubectl" [Copy] 4 "copy the kubectl command that shows them";
+    CopyMarkdown "copy-markdown" "markdown" [Copy] 5 "copy the rows as a Markdown table";
+    Toggle "toggle" "show or hide" [Columns] 2 "show the column, or hide it";
+    Demo "demo" "demo" [Missing] 2 "open the simulated fleet: no cluster is needed";
+    Retry "retry" "try again" [Missing] 3 "connect to the cluster again";
+    Contexts "contexts" "another context" [Missing] 4 "choose another context";
     Accept "accept" "accept" [Prompt] 1 "take what is typed";
     Next "next" "next" [Prompt] 2 "the next offer";
     Previous "previous" "previous" [Prompt] 0 "the offer before";

@@ -3,13 +3,15 @@
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 
+use crate::base::Rate;
 use crate::base::quantities::grouped;
+use crate::cost::Spend;
 use crate::fleet::Known;
 use crate::fleet::observe::{SourceState, Table};
 
 use super::app::App;
 use super::brush::Brush;
-use super::commands::Context;
+use super::commands::{Command, Context};
 use super::overlay::Overlay;
 use super::text::percent;
 use super::theme::Role;
@@ -42,6 +44,7 @@ pub fn draw(app: &App, brush: &mut Brush<'_>, area: Rect) -> Option<Position> {
     draw_header(app, brush, line(area.y));
     draw_tabs(app, brush, line(area.y + 1));
     app.view().draw(&app.facts, brush, body(area));
+    draw_banner(app, brush, area);
     draw_hints(app, brush, line(area.bottom() - 1));
     app.overlay.draw(app, brush, area)
 }
@@ -83,8 +86,8 @@ fn draw_header(app: &App, brush: &mut Brush<'_>, line: Rect) {
         let words = if wide { long } else { short };
         (format!("{words} "), muted)
     };
-    let counts = app.facts.fleet.device_counts();
-    let known = counts.total > 0 || app.facts.fleet.known(Table::Nodes).is_known();
+    let summary = &app.summary;
+    let known = summary.devices > 0 || app.facts.fleet.known(Table::Nodes).is_known();
     let number = |count: i64| {
         if known {
             grouped(count)
@@ -103,30 +106,38 @@ fn draw_header(app: &App, brush: &mut Brush<'_>, line: Rect) {
             drop: 0,
         },
     ];
-    if wide || app.options.team.is_some() {
-        let team = app.options.team.as_ref().map_or("all", |team| team);
+    if wide || app.scope.team.is_some() {
+        let team = app.scope.team.as_ref().map_or("all", |team| team);
+        let team = super::text::cut(team, 20, app.ink.ascii).into_owned();
         left.push(Piece {
-            words: vec![(String::from("team "), muted), (team.to_owned(), title)],
+            words: vec![(String::from("team "), muted), (team, title)],
             drop: 6,
+        });
+    }
+    if !app.scope.namespaces.is_empty() {
+        let names = app.scope.namespaces.join(",");
+        let names = super::text::cut(&names, 24, app.ink.ascii).into_owned();
+        left.push(Piece {
+            words: vec![(String::from("ns "), muted), (names, title)],
+            drop: 5,
         });
     }
     left.push(Piece {
         words: vec![
             word("devices", "dev"),
-            (number(i64::from(counts.total)), title),
+            (number(i64::from(summary.devices)), title),
         ],
         drop: 2,
     });
-    let alloc = if counts.total > 0 {
-        percent(f64::from(counts.allocated) / f64::from(counts.total))
-    } else {
-        String::from("–")
-    };
-    left.push(Piece {
-        words: vec![(String::from("alloc "), muted), (alloc, title)],
-        drop: 1,
-    });
-    let util = app.summary.util.map_or(String::from("–"), percent);
+    // A part of the fleet is what somebody holds: all of it is allocated.
+    if app.scope.is_all() {
+        let alloc = summary.allocated.map_or(String::from("–"), percent);
+        left.push(Piece {
+            words: vec![(String::from("alloc "), muted), (alloc, title)],
+            drop: 1,
+        });
+    }
+    let util = summary.util.map_or(String::from("–"), percent);
     left.push(Piece {
         words: vec![(String::from("util "), muted), (util, title)],
         drop: 1,
@@ -149,26 +160,21 @@ fn draw_header(app: &App, brush: &mut Brush<'_>, line: Rect) {
         words.push((more, muted));
     }
     left.push(Piece { words, drop: 4 });
-    let burn = &app.facts.burn;
-    let priced = burn.devices > burn.unpriced;
-    let money = |rate: crate::base::Rate| {
-        if priced {
-            format!("${rate}/h")
-        } else {
-            String::from("–")
-        }
+    let money = |rate: fn(&Spend) -> Rate| match &summary.money {
+        Some(spend) => format!("${}/h", rate(spend)),
+        None => String::from("–"),
     };
     left.push(Piece {
         words: vec![
             (String::from(if wide { "burn " } else { "" }), muted),
-            (money(burn.total.burn), accent),
+            (money(|spend| spend.burn), accent),
         ],
         drop: 0,
     });
     left.push(Piece {
         words: vec![
             (String::from("idle "), muted),
-            (money(burn.total.free + burn.total.idle_allocated), blue),
+            (money(|spend| spend.free + spend.idle_allocated), blue),
         ],
         drop: 3,
     });
@@ -273,6 +279,11 @@ fn right_side(app: &App, brush: &Brush<'_>, wide: bool) -> Vec<Piece> {
 
 fn freshness(app: &App) -> (String, Role) {
     let fleet = &app.facts.fleet;
+    if app.is_past() {
+        let age = app.present().since(app.facts.now);
+        let (back, clock) = ("← ", app.facts.now.clock());
+        return (format!("{back}{clock}, {age} ago"), Role::Info);
+    }
     if app.is_frozen() {
         let clock = app.facts.now.clock();
         return (format!("held {clock}"), Role::Info);
@@ -358,7 +369,7 @@ fn draw_tabs(app: &App, brush: &mut Brush<'_>, line: Rect) {
             let words = format!(" {digit} {name} ");
             brush.text(x, line.y, width, &words, brush.ink.tab());
         } else {
-            let digit_style = brush.ink.fg(Role::Faint);
+            let digit_style = brush.ink.fg(Role::Muted);
             let name_style = brush.ink.fg(Role::Muted);
             brush.pieces(
                 x + 1,
@@ -391,22 +402,71 @@ fn draw_tabs(app: &App, brush: &mut Brush<'_>, line: Rect) {
     }
 }
 
+/// Where there is air under the tabs, it says what is missing.
+fn draw_banner(app: &App, brush: &mut Brush<'_>, area: Rect) {
+    let all = app.missing();
+    let Some(first) = all.first() else {
+        return;
+    };
+    let keys = app.options.keys.keys(Context::Global, Command::Missing);
+    if area.height < 20 || !matches!(app.overlay, Overlay::None) {
+        return;
+    }
+    let more = match all.len() {
+        1 => String::new(),
+        count => format!(", and {} more", count - 1),
+    };
+    let why = first.why.lines().next().unwrap_or_default();
+    let (warn, muted) = (brush.ink.fg(Role::Warn), brush.ink.fg(Role::Muted));
+    let accent = brush.ink.bold(Role::Accent);
+    let hint = keys
+        .first()
+        .map(|key| (key.to_string(), " says how to mend it"));
+    let (key, words) = hint.unwrap_or_default();
+    let needed = brush.width(&key) + brush.width(words) + 3;
+    let y = area.y + 2;
+    let room = area.width.saturating_sub(needed + 4);
+    let title = format!("▲ {}{more}", first.title);
+    let used = brush.pieces(
+        area.x + 2,
+        y,
+        room,
+        &[(&title, warn), ("   ", muted), (why, muted)],
+    );
+    let x = area.x + 2 + used + 3;
+    let left = area.right().saturating_sub(x);
+    brush.pieces(x, y, left, &[(&key, accent), (words, muted)]);
+}
+
 fn draw_hints(app: &App, brush: &mut Brush<'_>, line: Rect) {
     brush.ground(line, Role::Panel);
     let right = match app.notice() {
         Some(notice) => (notice.to_owned(), Role::Info),
         None => {
             let (shown, total) = app.view().counts();
-            let words = if shown == total {
+            let mut words = if shown == total {
                 String::new()
             } else {
                 format!("{} of {}", grouped(shown as i64), grouped(total as i64))
             };
-            (words, Role::Muted)
+            let marked = app
+                .view()
+                .sheet()
+                .map_or(0, |sheet| sheet.listing.marked().len());
+            let role = if marked > 0 { Role::Mark } else { Role::Muted };
+            if marked > 0 {
+                let gap = if words.is_empty() { "" } else { "   " };
+                words = format!("{} marked{gap}{words}", grouped(marked as i64));
+            }
+            (words, role)
         }
     };
     let style = brush.ink.fg(right.1);
-    let room = line.width / 2;
+    // A notice is read now; hints can be read any time.
+    let room = match app.notice() {
+        Some(_) => line.width.saturating_sub(2),
+        None => line.width / 2,
+    };
     let used = brush.right(
         line.right().saturating_sub(1),
         line.y,

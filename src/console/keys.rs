@@ -11,7 +11,7 @@ use super::msg::{Key, KeyPress};
 const DEFAULT: &str = include_str!("../../config/keys.toml");
 
 /// The contexts that are heard at the same time, first served first. A key may have one meaning in each row.
-const FOCUSES: [&[Context]; 8] = [
+const FOCUSES: [&[Context]; 11] = [
     &[Context::Table, Context::Global, Context::Anywhere],
     &[
         Context::Cost,
@@ -35,6 +35,9 @@ const FOCUSES: [&[Context]; 8] = [
     ],
     &[Context::Popup, Context::Anywhere],
     &[Context::Prompt, Context::Anywhere],
+    &[Context::Copy, Context::Anywhere],
+    &[Context::Columns, Context::Anywhere],
+    &[Context::Missing, Context::Anywhere],
 ];
 
 /// A command and where it is given.

@@ -4,14 +4,17 @@
 pub mod ansi;
 pub mod app;
 pub mod brush;
+pub mod clip;
 pub mod color;
 pub mod commands;
 pub mod filter;
 mod filter_parse;
 pub mod frame;
+pub mod fuzzy;
 pub mod keys;
 pub mod listing;
 pub mod load;
+pub mod missing;
 pub mod msg;
 pub mod overlay;
 pub mod picture;

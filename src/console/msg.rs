@@ -128,6 +128,7 @@ impl KeyPress {
         let ctrl = event.modifiers.contains(KeyModifiers::CONTROL);
         // A terminal sends ctrl-\ and its neighbours as ctrl-4 to ctrl-7; ctrl with a letter has no case.
         let key = match key {
+            Key::Char(c @ '4'..='7') if ctrl => Key::Char(['\\', ']', '^', '_'][c as usize - 0x34]),
             Key::Char(c) if ctrl => Key::Char(c.to_ascii_lowercase()),
             other => other,
         };
@@ -235,6 +236,34 @@ pub enum Msg {
     Hushed(Hushed),
     /// What came of what a view wanted read.
     Read(Want, News),
+    /// A session has been opened: what was asked for with [`Effect::Switch`], or the first one.
+    Session(Session),
+    /// No session could be opened, for this reason; what was shown before stays.
+    NoSession(String),
+}
+
+/// What a running session looks at.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Session {
+    /// Name of its context.
+    pub context: Name,
+    /// Every context that could be chosen.
+    pub contexts: Vec<Name>,
+    /// The namespaces that it is restricted to; empty is all.
+    pub namespaces: Vec<Name>,
+}
+
+/// What to look at instead.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Switch {
+    /// Another context of the kubeconfig.
+    Context(Name),
+    /// These namespaces of the same cluster; none is all of them.
+    Namespaces(Vec<Name>),
+    /// The simulated fleet.
+    Demo,
+    /// The same again.
+    Again,
 }
 
 /// What the runtime is asked to do.
@@ -246,8 +275,10 @@ pub enum Effect {
     Suspend,
     /// Paint every cell anew: the terminal may show something else than we think.
     Redraw,
-    /// Put this on the clipboard (OSC 52). Has no control characters.
+    /// Put this on the clipboard (OSC 52). Has no control characters but tabs and line ends.
     Copy(String),
+    /// Close the session and open another; the screen goes on meanwhile.
+    Switch(Switch),
     /// Read the sources again now, as far as politeness allows.
     Refresh,
     /// Read this for the view in front, instead of what was read before; `None` ends that.

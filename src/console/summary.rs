@@ -1,12 +1,19 @@
-//! What the header says of a whole fleet.
+//! What the header says of the fleet, or of the part of it that one works in.
 
+use crate::cost::Spend;
 use crate::fleet::finding::Severity;
 use crate::fleet::job::JobState;
 use crate::report::Facts;
 
+use super::listing::Scope;
+
 /// What the header says, worked out once a picture.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Summary {
+    /// Devices: all of them, or those that the scope holds.
+    pub devices: u32,
+    /// Share of the devices that are held, 0 to 1; of the whole fleet only.
+    pub allocated: Option<f64>,
     /// Jobs that wait.
     pub waiting_jobs: u64,
     /// Devices that they want.
@@ -15,16 +22,18 @@ pub struct Summary {
     pub crit: u64,
     /// Findings to look at.
     pub warn: u64,
-    /// Mean utilisation over pools that know theirs, by devices.
+    /// Mean utilisation over devices that know theirs.
     pub util: Option<f64>,
+    /// Money an hour; `None` when no device has a price.
+    pub money: Option<Spend>,
 }
 
 impl Summary {
-    /// Counts and means of this picture. Findings that somebody muted or took on do not count.
-    pub fn of(facts: &Facts) -> Self {
-        let fleet = &facts.fleet;
+    /// Counts, means and money of what the scope leaves.
+    pub fn of(facts: &Facts, scope: &Scope) -> Self {
         let mut summary = Self::default();
-        for job in fleet.jobs.iter() {
+        let fleet = &facts.fleet;
+        for job in fleet.jobs.iter().filter(|job| scope.has_job(job)) {
             if job.state == JobState::Waiting {
                 summary.waiting_jobs += 1;
                 summary.waiting_devices += u64::from(job.devices_requested);
@@ -37,14 +46,53 @@ impl Summary {
             summary.crit += u64::from(finding.severity == Severity::Crit);
             summary.warn += u64::from(finding.severity == Severity::Warn);
         }
+        if scope.is_all() {
+            summary.whole(facts);
+        } else {
+            summary.part(facts, scope);
+        }
+        summary
+    }
+
+    fn whole(&mut self, facts: &Facts) {
+        let counts = facts.fleet.device_counts();
+        self.devices = counts.total;
+        self.allocated =
+            (counts.total > 0).then(|| f64::from(counts.allocated) / f64::from(counts.total));
         let (mut sum, mut devices) = (0.0, 0.0);
-        for pool in fleet.pools.iter() {
+        for pool in facts.fleet.pools.iter() {
             if let Some(util) = pool.util {
                 sum += util * f64::from(pool.devices.total);
                 devices += f64::from(pool.devices.total);
             }
         }
-        summary.util = (devices > 0.0).then(|| sum / devices);
-        summary
+        self.util = (devices > 0.0).then(|| sum / devices);
+        let burn = &facts.burn;
+        self.money = (burn.devices > burn.unpriced).then_some(burn.total);
+    }
+
+    /// What the scope's jobs hold, and what that costs: the sum of their rows.
+    fn part(&mut self, facts: &Facts, scope: &Scope) {
+        let (mut sum, mut known) = (0.0, 0u32);
+        for (_, device) in facts
+            .fleet
+            .devices()
+            .filter(|(_, one)| scope.has_device(one))
+        {
+            self.devices += 1;
+            if let Some(util) = device.util().filter(|_| !device.is_stale(facts.now)) {
+                sum += util;
+                known += 1;
+            }
+        }
+        self.util = (known > 0).then(|| sum / f64::from(known));
+        let mut money = Spend::default();
+        for job in facts.fleet.jobs.iter().filter(|job| scope.has_job(job)) {
+            if let Some((spend, _)) = facts.burn.jobs.get(&job.id) {
+                money += *spend;
+            }
+        }
+        let burn = &facts.burn;
+        self.money = (burn.devices > burn.unpriced).then_some(money);
     }
 }

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use tower::{BoxError, Layer, Service};
 
 use crate::base::Moment;
+use crate::cluster::discovery::PlainGroup;
 use crate::cluster::levers::{Call, text};
-use crate::cluster::table::Group;
 use crate::engine::plan::Object;
 use crate::grant::Grant;
 use crate::source::counted::Counted;
@@ -149,8 +149,8 @@ impl Writer {
     /// The version in which the cluster serves a group; `None` when it does not say.
     pub async fn version_of(&self, group: &str) -> Option<String> {
         let answer = get(&self.client.client, &format!("/apis/{group}")).await;
-        let group: Group = serde_json::from_value(answer.body).ok()?;
-        group.version().map(str::to_owned)
+        let group: PlainGroup = serde_json::from_value(answer.body).ok()?;
+        group.versions().into_iter().next()
     }
 
     /// Our name, as the cluster knows it; empty when it does not say.

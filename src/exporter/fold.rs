@@ -280,7 +280,10 @@ fn gather(how: Rollup, numbers: &[f64]) -> Option<f64> {
     if numbers.is_empty() {
         return None;
     }
-    let sum: f64 = numbers.iter().sum();
+    // In order of size, so that the order of the rows does not show in the last digit.
+    let mut sorted = numbers.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let sum: f64 = sorted.iter().sum();
     Some(match how {
         Rollup::Sum | Rollup::Share => sum,
         Rollup::Mean => sum / numbers.len() as f64,

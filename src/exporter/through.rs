@@ -86,6 +86,14 @@ fn own(key: Vec<(&str, &str)>) -> Vec<(String, String)> {
     key
 }
 
+fn id_of(samples: &Samples, target: &Scraped) -> String {
+    let parts: Vec<String> = own(samples.key(target))
+        .into_iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    parts.join(",")
+}
+
 /// One target's samples.
 #[derive(Clone, Copy, Debug)]
 pub struct Scrape<'s> {
@@ -101,6 +109,18 @@ impl Samples {
             samples: self,
             target,
             up: ups.by_key.get(&own(self.key(target))),
+        })
+    }
+
+    /// The newest value of each target as a moment: the answer to `timestamp(…)`, by [`Scrape::id`].
+    pub fn newest(&self) -> impl Iterator<Item = (String, Moment)> {
+        self.scraped().iter().filter_map(|target| {
+            let values = target.samples.iter().map(|sample| sample.value);
+            let last = values
+                .filter(|value| value.is_finite())
+                .max_by(f64::total_cmp)?;
+            let id = id_of(self, target);
+            Some((id, Moment::from_millis((last * 1000.0).round() as i64)))
         })
     }
 
@@ -121,11 +141,7 @@ impl Samples {
 impl<'s> Scrape<'s> {
     /// What tells the target from all others.
     pub fn id(&self) -> String {
-        let parts: Vec<String> = own(self.samples.key(self.target))
-            .into_iter()
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect();
-        parts.join(",")
+        id_of(self.samples, self.target)
     }
 
     /// A label of the target itself.

@@ -6,7 +6,7 @@ use crate::base::{Moment, Name, ObjectKey};
 
 use super::observe::{Labels, OwnerRef, Table};
 use super::queue::QueueSystem;
-use super::siting::PodSet;
+use super::siting::{PodSet, TopologyWish};
 
 /// Waits to be let in again after an eviction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -100,6 +100,8 @@ pub struct GroupSeen {
     pub pod_sets: Arc<[PodSet]>,
     /// Pods without which it does nothing.
     pub gang_min: Option<u32>,
+    /// How close to each other all its pods want to be, where it says so for all of them.
+    pub topology: Option<Box<TopologyWish>>,
     /// Priority that orders it in its queue.
     pub priority: Option<i32>,
     /// Name of its priority class.
@@ -152,6 +154,7 @@ impl GroupSeen {
             admitted_by: None,
             pod_sets: Arc::from([]),
             gang_min: None,
+            topology: None,
             priority: None,
             priority_class: None,
             preemptible: None,

@@ -53,12 +53,25 @@ pub enum Observation {
     Gone(Table, ObjectKey),
     /// One page of readings.
     Page(Box<Page>),
+    /// Readings of the past, for history alone.
+    Past(Box<Past>),
     /// How a source fares.
     Source(SourceHealth),
     /// The source of this name is no more (its exporter's pod has gone).
     SourceGone(Name),
     /// The server's clock minus this machine's, in milliseconds.
     Skew(i64),
+}
+
+/// Readings of the past.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Past {
+    /// Pages of devices, each of one moment.
+    pub pages: Vec<Page>,
+    /// How long each stands for, from its moment on.
+    pub step: std::time::Duration,
+    /// Nothing more will come.
+    pub last: bool,
 }
 
 /// The order of a queue's pending work, as its system tells it.

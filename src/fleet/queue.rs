@@ -207,6 +207,9 @@ pub struct Preemption {
     pub borrow_max_priority: Option<i32>,
 }
 
+/// The name under which a quota counts accelerators of every kind together (KAI's `gpu`).
+pub const DEVICES: &str = "devices";
+
 /// In which unit an amount of a resource is counted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Measure {
@@ -246,7 +249,7 @@ impl Measure {
 pub struct Quota {
     /// Flavor; empty in systems that have none (Volcano, KAI).
     pub flavor: Name,
-    /// Resource: `nvidia.com/gpu`, `cpu`, `memory`; `gpu` is KAI's own word for whole GPUs.
+    /// Resource: `nvidia.com/gpu`, `cpu`, `memory`, or [`DEVICES`].
     pub resource: Name,
     /// Unit of every amount here.
     pub measure: Measure,

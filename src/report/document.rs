@@ -403,7 +403,7 @@ pub fn document(facts: &Facts) -> Document<'_> {
         known: fleet
             .known
             .iter()
-            .map(|(table, known)| (table.plural(), known_name(known)))
+            .map(|(table, known)| (table.name(), known_name(known)))
             .collect(),
         figures: figures(facts),
         pools: pools::rows(facts),

@@ -3,6 +3,7 @@
 //! Rows borrow the facts, so building one costs a few copies of pointers. Unknown is `None`, never zero.
 
 pub mod alerts;
+pub mod checkup;
 pub mod cost;
 pub mod devices;
 pub mod document;
@@ -12,6 +13,7 @@ pub mod jobs;
 mod kind;
 pub mod nodes;
 pub mod output;
+pub mod past;
 pub mod pools;
 pub mod queues;
 #[cfg(test)]

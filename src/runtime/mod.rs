@@ -1,7 +1,12 @@
 //! The shell around the pure rooms: the composition root, the two loops, the terminal and the clock.
 
+pub mod acting;
+pub mod clipboard;
 pub mod clock;
+pub mod doctor;
+pub mod encode;
 pub mod hush;
+pub mod looking;
 pub mod pace;
 pub mod reading;
 pub mod session;

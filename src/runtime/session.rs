@@ -16,9 +16,11 @@ use crate::sim;
 use crate::source::client::{Connection, client_for, connect};
 use crate::source::kubeconfig::Choice;
 use crate::source::kubernetes::Namespaces;
+use crate::source::prometheus::PrometheusOptions;
+use crate::source::prometheus::road::{Road, Service};
 use crate::source::scrape::{Endpoint, Mode, ScrapeOptions};
 use crate::source::wire::Wire;
-use crate::source::{self, Sources, StartOptions, proxied_paths};
+use crate::source::{self, Sources, StartOptions, prometheus_paths, proxied_paths};
 
 use super::clock;
 use super::reading::Reading;
@@ -26,6 +28,9 @@ use super::store::{self, Rules};
 
 /// Batches of observations that may wait for the store; a source that fills them waits.
 const BACKLOG: usize = 256;
+
+/// Namespaces that are each watched for themselves.
+const MOST_NAMESPACES: usize = 12;
 
 /// The simulated cluster lives in this process: nobody's API server is loaded by reading it quickly.
 const DEMO_PER_SECOND: f64 = 2000.0;
@@ -104,7 +109,7 @@ pub fn open(setup: &Setup, target: Target) -> Result<Session, Failure> {
 }
 
 fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Failure> {
-    let proxied = proxied_paths(&setup.rulebook.dialects);
+    let proxied = proxied(setup);
     let demo = matches!(target, Target::Demo(_));
     let connection = match target {
         Target::Cluster(choice) => connect(choice, clock::shared(), proxied, setup.interactive)
@@ -114,9 +119,12 @@ fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Fai
     if one_look {
         connection.wire.pin();
     }
-    // Several namespaces are cut out of all of them where rows are made.
     let namespaces = match setup.settings.scope.namespaces.as_slice() {
         [one] => Namespaces::One(one.clone()),
+        // More than these are cut out of all of them where rows are made: a watch for each would be dearer.
+        several @ [_, ..] if several.len() <= MOST_NAMESPACES => {
+            Namespaces::Several(several.to_vec())
+        }
         _ => Namespaces::All {
             otherwise: connection.namespace.clone(),
         },
@@ -140,6 +148,12 @@ fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Fai
             Arc::clone(&setup.rulebook.thresholds)
         },
         prices: Arc::clone(&setup.rulebook.prices),
+        // A first look is over as soon as it is whole.
+        refresh: if one_look {
+            Duration::ZERO
+        } else {
+            setup.settings.refresh.duration()
+        },
         one_look,
     };
     let store = tokio::spawn(store::run(rules, clock.clone(), seen, publish));
@@ -149,6 +163,7 @@ fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Fai
         tables: Table::ALL.to_vec(),
         dialects: Arc::clone(&setup.rulebook.dialects),
         scrape: Some(scrape(&setup.settings, demo)),
+        prometheus: prometheus(&setup.settings).filter(|_| !demo),
         out,
         on_screen: shown,
     });
@@ -175,6 +190,47 @@ fn embedded(demo: Demo, proxied: BTreeSet<String>) -> Result<Connection, Failure
             )
         })?;
     Ok(client_for(service, "demo", clock::shared(), proxied))
+}
+
+/// The paths that may be asked of pods and services.
+pub(super) fn proxied(setup: &Setup) -> BTreeSet<String> {
+    let mut paths = proxied_paths(&setup.rulebook.dialects);
+    if let Some(service) = &setup.settings.prometheus.service {
+        paths.extend(prometheus_paths(&service.prefix));
+    }
+    paths
+}
+
+/// How Prometheus is asked; `None` when the settings want none.
+pub(super) fn prometheus(settings: &Settings) -> Option<PrometheusOptions> {
+    let own = &settings.prometheus;
+    let road = match (&own.url, &own.service) {
+        (Some(url), _) => Some(Road::Direct(Endpoint {
+            name: "prometheus".to_owned(),
+            url: url.clone(),
+            node: None,
+            headers: own.headers.clone(),
+            bearer_file: own.bearer_file.clone(),
+            ca_file: own.ca_file.clone(),
+        })),
+        (None, Some(service)) => Some(Road::Service(Service {
+            namespace: service.namespace.clone(),
+            name: service.name.clone(),
+            port: service.port.clone(),
+            tls: service.tls,
+            prefix: service.prefix.clone(),
+        })),
+        (None, None) if own.discover => None,
+        (None, None) => return None,
+    };
+    Some(PrometheusOptions {
+        road,
+        matchers: own.matcher.0.clone(),
+        interval: own.interval.duration(),
+        per_minute: own.per_minute.get(),
+        timeout: own.timeout.duration(),
+        history: own.history.duration(),
+    })
 }
 
 fn scrape(settings: &Settings, demo: bool) -> ScrapeOptions {

@@ -10,8 +10,8 @@ use tokio::time::{Instant, sleep_until};
 use crate::base::{Moment, Name};
 use crate::cost::{self, Burn, Prices};
 use crate::fleet::checks;
-use crate::fleet::history::History;
-use crate::fleet::observe::Observation;
+use crate::fleet::history::{History, PastReading};
+use crate::fleet::observe::{Observation, Past};
 use crate::fleet::policy::Policy;
 use crate::fleet::thresholds::Thresholds;
 use crate::fleet::{Fleet, Ledger};
@@ -19,7 +19,7 @@ use crate::report::Facts;
 
 use super::session::ServerClock;
 
-/// Facts are published at most once in this time.
+/// While the first lists come in, facts are published at most once in this time: one sees them come.
 const SPACING: Duration = Duration::from_millis(100);
 
 /// With no observation at all, facts are published this often: sources and readings grow stale.
@@ -42,6 +42,8 @@ pub struct Rules {
     pub thresholds: Arc<Thresholds>,
     /// Prices.
     pub prices: Arc<Prices>,
+    /// Once the first lists are there, facts are published at most once in this time.
+    pub refresh: Duration,
     /// For one look: findings are judged on each picture, for there is no later one to bring them.
     pub one_look: bool,
 }
@@ -55,7 +57,12 @@ pub struct Store {
     checks: checks::State,
     findings: Arc<[crate::fleet::finding::Finding]>,
     history: History,
+    /// The past that has come before the fleet was complete.
+    past: Vec<Past>,
 }
+
+/// So much of the past is kept until the fleet is complete; what comes before more of it is not missed.
+const PAST_KEPT: usize = 256;
 
 impl Store {
     /// An empty store.
@@ -68,12 +75,21 @@ impl Store {
             checks: checks::State::default(),
             findings: Arc::from([]),
             history: History::default(),
+            past: Vec::new(),
         }
     }
 
     /// Folds one observation; true when something visible may have changed.
     pub fn apply(&mut self, observation: Observation) -> bool {
-        self.ledger.apply(observation)
+        match observation {
+            Observation::Past(past) => {
+                if self.past.len() < PAST_KEPT {
+                    self.past.push(*past);
+                }
+                true
+            }
+            observation => self.ledger.apply(observation),
+        }
     }
 
     /// The facts as of `at`.
@@ -86,6 +102,11 @@ impl Store {
         }
         fleet.findings = Arc::clone(&self.findings);
         let burn = cost::burn(&fleet, &self.rules.prices);
+        if fleet.is_complete() {
+            for past in std::mem::take(&mut self.past) {
+                self.remember(&fleet, &past);
+            }
+        }
         if fleet.is_complete() && due(self.sampled, at, SAMPLING) {
             self.sampled = Some(at);
             self.sample(&fleet, &burn, at);
@@ -97,6 +118,24 @@ impl Store {
             history: Arc::new(self.history.clone()),
             hushed: Arc::default(),
             now: at,
+        }
+    }
+
+    /// Fills history with readings of the past.
+    fn remember(&mut self, fleet: &Fleet, past: &Past) {
+        let mut readings = Vec::new();
+        for page in &past.pages {
+            for (device, reading) in self.ledger.devices_of(page) {
+                readings.push(PastReading {
+                    device,
+                    at: page.at,
+                    signals: reading.signals.clone(),
+                });
+            }
+        }
+        self.history.fill(fleet, past.step, &readings);
+        if past.last {
+            self.history.fill_sums(fleet);
         }
     }
 
@@ -143,8 +182,9 @@ pub async fn run(
     let mut dirty = false;
     let mut last = Instant::now();
     let mut spacing = SPACING;
+    let refresh = store.rules.refresh;
     loop {
-        let next = if dirty { last + spacing } else { last + TICK };
+        let next = last + if dirty { spacing } else { TICK.max(spacing) };
         tokio::select! {
             count = seen.recv_many(&mut batches, 64) => {
                 if count == 0 {
@@ -163,7 +203,9 @@ pub async fn run(
         let facts = tokio::task::block_in_place(|| store.publish(clock.now()));
         dirty = false;
         last = Instant::now();
-        spacing = pause(last - begun, facts.fleet.is_complete());
+        let calm = facts.fleet.is_complete();
+        let floor = if calm { refresh } else { SPACING };
+        spacing = pause(last - begun, calm).max(floor);
         if out.send(Some(Arc::new(facts))).is_err() {
             break;
         }

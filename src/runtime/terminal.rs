@@ -6,10 +6,11 @@ use std::sync::mpsc as threads;
 use std::time::Duration;
 
 use crossterm::{cursor, event, execute, terminal};
-use ratatui::backend::{Backend, CrosstermBackend};
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 use tokio::sync::mpsc;
+
+use super::encode;
 
 /// True while the terminal is ours, so that whoever leaves first restores it, once.
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -106,6 +107,8 @@ pub struct Screen {
     writer: threads::SyncSender<Vec<u8>>,
     ready: mpsc::Receiver<io::Result<()>>,
     busy: bool,
+    /// Where the cursor is shown; hidden otherwise.
+    cursor: Option<Position>,
     /// Bytes that are no part of the picture (a copy to the clipboard) and leave with the next frame.
     aside: Vec<u8>,
 }
@@ -130,6 +133,7 @@ impl Screen {
             writer,
             ready,
             busy: false,
+            cursor: None,
             aside: Vec::new(),
         }
     }
@@ -161,6 +165,9 @@ impl Screen {
     pub fn reset(&mut self, size: Rect) {
         self.shown = Buffer::empty(size);
         self.fresh = true;
+        // Whoever had the terminal may have shown it.
+        self.cursor = None;
+        self.aside.extend_from_slice(b"\x1b[0m\x1b[?25l");
     }
 
     /// Sends `bytes` along with the next frame, whether or not that changes anything.
@@ -173,29 +180,29 @@ impl Screen {
         self.shown.area
     }
 
-    /// Writes what differs from the last frame; not a byte when nothing does.
+    /// Writes what differs from the last frame, and puts the cursor where something is typed; not a byte when nothing
+    /// differs.
     ///
     /// # Errors
-    /// When the frame cannot be encoded.
-    pub fn draw(&mut self, frame: Buffer) -> io::Result<usize> {
-        let mut bytes = std::mem::take(&mut self.aside);
-        let aside = !bytes.is_empty();
-        if self.fresh {
-            bytes.extend_from_slice(b"\x1b[0m\x1b[H\x1b[2J");
+    /// When the terminal has gone.
+    pub fn draw(&mut self, frame: Buffer, cursor: Option<Position>) -> io::Result<usize> {
+        let mut whole = BEGIN_UPDATE.to_vec();
+        whole.append(&mut self.aside);
+        let known = (!self.fresh).then_some(&self.shown);
+        let before = whole.len();
+        let aside = before > BEGIN_UPDATE.len();
+        whole = encode::encode(known, &frame, whole);
+        let painted = whole.len() > before;
+        // What was painted has moved the cursor.
+        let moved = cursor != self.cursor || (painted && cursor.is_some());
+        if moved {
+            encode::cursor(cursor, &mut whole);
         }
-        {
-            let mut encoder = CrosstermBackend::new(&mut bytes);
-            encoder.draw(self.shown.diff(&frame).into_iter())?;
-        }
-        let changed = aside || self.fresh || self.shown != frame;
         self.shown = frame;
-        if !changed {
+        if !(painted || moved || aside) {
             return Ok(0);
         }
-        self.fresh = false;
-        let mut whole = Vec::with_capacity(bytes.len() + 16);
-        whole.extend_from_slice(BEGIN_UPDATE);
-        whole.extend_from_slice(&bytes);
+        (self.fresh, self.cursor) = (false, cursor);
         whole.extend_from_slice(END_UPDATE);
         let length = whole.len();
         if self.writer.try_send(whole).is_err() {
@@ -241,14 +248,23 @@ mod tests {
     async fn an_unchanged_frame_writes_not_a_byte() {
         let sink = Sink::default();
         let mut screen = Screen::new(Rect::new(0, 0, 20, 2), sink.clone());
-        assert!(screen.draw(frame("hello")).expect("drawn") > 0);
+        assert!(screen.draw(frame("hello"), None).expect("drawn") > 0);
         screen.ready().await.expect("written");
-        assert_eq!(screen.draw(frame("hello")).expect("drawn"), 0);
-        let changed = screen.draw(frame("hellO")).expect("drawn");
+        assert_eq!(screen.draw(frame("hello"), None).expect("drawn"), 0);
+        let changed = screen.draw(frame("hellO"), None).expect("drawn");
         assert!(changed > 0 && changed < 60, "{changed}");
         screen.ready().await.expect("written");
+        screen.ready().await.expect("written");
+        let at = Some(Position::new(3, 1));
+        assert!(screen.draw(frame("hellO"), at).expect("drawn") > 0);
+        screen.ready().await.expect("written");
+        assert_eq!(screen.draw(frame("hellO"), at).expect("drawn"), 0);
+        assert!(screen.draw(frame("hellO"), None).expect("drawn") > 0);
+        screen.ready().await.expect("written");
         let text = String::from_utf8(sink.0.lock().expect("not poisoned").clone()).expect("text");
-        assert!(text.contains("hello") && text.ends_with("\x1b[?2026l"));
+        assert!(text.contains("hello") && text.ends_with("\x1b[?25l\x1b[?2026l"));
+        assert!(text.contains("\x1b[2;4H\x1b[?25h"), "the cursor is shown");
+        assert!(!text.contains("\x1b[2J"), "nothing is ever cleared");
     }
 
     #[tokio::test]
@@ -263,7 +279,7 @@ mod tests {
             }
         }
         let mut screen = Screen::new(Rect::new(0, 0, 20, 2), Gone);
-        screen.draw(frame("x")).expect("handed over");
+        screen.draw(frame("x"), None).expect("handed over");
         assert!(screen.ready().await.is_err());
     }
 }

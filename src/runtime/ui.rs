@@ -1,6 +1,7 @@
 //! The UI loop: the one owner of the screen. Input is drawn at once, data is paced, silence draws nothing.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crossterm::event::{Event, EventStream};
@@ -14,8 +15,9 @@ use crate::base::{Exit, Failure};
 use crate::console::msg::Mouse;
 use crate::console::{App, Effect, KeyPress, Msg};
 
+use super::clipboard::{self, Between};
+use super::looking::{Looking, News, Open};
 use super::pace::Pace;
-use super::session::Session;
 use super::terminal::{self, Guard, Screen};
 use super::{clock, hush};
 
@@ -71,14 +73,12 @@ impl Signals {
 }
 
 /// Runs the console on the terminal until it ends. The first frame is drawn before `open` is called, which may take
-/// its time. The terminal is given back on every way out.
+/// its time; when it fails, the screen says why and offers what can be done. The terminal is given back on every way
+/// out.
 ///
 /// # Errors
-/// When standard input or output is not a terminal, or `open` fails.
-pub async fn run(
-    mut ui: Ui,
-    open: impl FnOnce() -> Result<Session, Failure> + Send + 'static,
-) -> Result<End, Failure> {
+/// When standard input or output is not a terminal, or no session could be opened until the operator left.
+pub async fn run(mut ui: Ui, open: Arc<Open>) -> Result<End, Failure> {
     let unusable = |error: io::Error| Failure::new(Exit::Failed, format!("the terminal: {error}"));
     let mut signals = Signals::listen().map_err(unusable)?;
     let guard = Guard::take(ui.mouse).map_err(unusable)?;
@@ -87,14 +87,13 @@ pub async fn run(
     ui.app.update(Msg::Resize(area.width, area.height));
     ui.app.update(Msg::Tick(clock::now()));
     frame(&ui, &mut screen).map_err(unusable)?;
-    let mut session = tokio::task::spawn_blocking(open)
-        .await
-        .map_err(|error| Failure::new(Exit::Failed, format!("cannot start: {error}")))??;
-    let hushed = hush::load(ui.hushed.as_deref(), &session.context);
-    ui.app.update(Msg::Hushed(hushed));
-    let end = drive(&mut ui, &mut session, &mut screen, &mut signals).await;
+    let mut looking = Looking::begin(open);
+    let end = drive(&mut ui, &mut looking, &mut screen, &mut signals).await;
     drop(guard);
-    end.map_err(unusable)
+    match (end.map_err(unusable)?, looking.fault) {
+        (End::Quit, Some(fault)) => Err(fault),
+        (end, _) => Ok(end),
+    }
 }
 
 fn size() -> io::Result<Rect> {
@@ -104,7 +103,7 @@ fn size() -> io::Result<Rect> {
 
 async fn drive(
     ui: &mut Ui,
-    session: &mut Session,
+    looking: &mut Looking,
     screen: &mut Screen,
     signals: &mut Signals,
 ) -> io::Result<End> {
@@ -139,7 +138,7 @@ async fn drive(
             event = events.next() => match event {
                 Some(Ok(event)) => {
                     (dirty, urgent) = (true, true);
-                    input(ui, session, &event)
+                    input(ui, looking, &event)
                 }
                 Some(Err(_)) | None => return Ok(End::Gone),
             },
@@ -155,29 +154,40 @@ async fn drive(
                 Ok(()) => Vec::new(),
                 Err(_) => return Ok(End::Gone),
             },
-            changed = session.facts.changed() => {
-                if changed.is_err() {
-                    // The store has ended: what is on screen stays, and the clock shows its age.
-                    std::future::pending::<()>().await;
+            news = looking.news() => {
+                dirty = true;
+                let msg = match news {
+                    News::Facts(latest) => latest.map(|facts| Msg::Facts((*facts).clone())),
+                    News::Session(about) => Some(Msg::Session(about)),
+                    News::NoSession(why) => Some(Msg::NoSession(why)),
+                    News::Read(want, news) => Some(Msg::Read(want, news)),
+                };
+                let begun = match &msg {
+                    Some(Msg::Session(about)) => Some(about.context.clone()),
+                    _ => None,
+                };
+                if matches!(msg, Some(Msg::Session(_) | Msg::NoSession(_))) {
+                    // Another server may have another clock.
+                    urgent = true;
+                    ui.app.update(Msg::Tick(looking.now()));
                 }
-                let latest = session.facts.borrow_and_update().clone();
-                dirty = true;
-                latest.map_or_else(Vec::new, |facts| ui.app.update(Msg::Facts((*facts).clone())))
-            }
-            (want, news) = session.reading.next() => {
-                dirty = true;
-                ui.app.update(Msg::Read(want, news))
+                let effects = msg.map_or_else(Vec::new, |msg| ui.app.update(msg));
+                if let Some(context) = begun {
+                    let hushed = hush::load(ui.hushed.as_deref(), &context);
+                    ui.app.update(Msg::Hushed(hushed));
+                }
+                effects
             }
             () = until(due.filter(|_| ready)) => Vec::new(),
             () = until(wake) => {
                 wake = None;
                 dirty = true;
-                ui.app.update(Msg::Tick(session.clock.now()))
+                ui.app.update(Msg::Tick(looking.now()))
             }
             () = until(deadline) => return Ok(End::Quit),
         };
         for effect in effects {
-            if let Some(end) = perform(ui, session, screen, &mut events, effect)? {
+            if let Some(end) = perform(ui, looking, screen, &mut events, effect)? {
                 return Ok(end);
             }
             dirty = true;
@@ -197,13 +207,13 @@ fn frame(ui: &Ui, screen: &mut Screen) -> io::Result<Option<Duration>> {
     let area = screen.area();
     let mut buffer = Buffer::empty(area);
     let drawn = ui.app.draw(area, &mut buffer);
-    screen.draw(buffer)?;
+    screen.draw(buffer, drawn.cursor)?;
     Ok(drawn.wake_after)
 }
 
-fn input(ui: &mut Ui, session: &Session, event: &Event) -> Vec<Effect> {
+fn input(ui: &mut Ui, looking: &Looking, event: &Event) -> Vec<Effect> {
     // Ages count from now, whatever else the key does.
-    let mut effects = ui.app.update(Msg::Tick(session.clock.now()));
+    let mut effects = ui.app.update(Msg::Tick(looking.now()));
     match event {
         Event::Key(key) => {
             if let Some(press) = KeyPress::from_crossterm(key) {
@@ -231,7 +241,7 @@ fn resize(ui: &mut Ui, screen: &mut Screen) -> io::Result<Vec<Effect>> {
 
 fn perform(
     ui: &mut Ui,
-    session: &mut Session,
+    looking: &mut Looking,
     screen: &mut Screen,
     events: &mut EventStream,
     effect: Effect,
@@ -250,29 +260,36 @@ fn perform(
             screen.reset(area);
             ui.app.update(Msg::Resize(area.width, area.height));
             ui.app.update(Msg::Resume);
-            ui.app.update(Msg::Tick(session.clock.now()));
+            ui.app.update(Msg::Tick(looking.now()));
         }
         Effect::Redraw => screen.reset(size()?),
         Effect::Copy(text) => {
-            use base64::Engine;
-            let coded = base64::engine::general_purpose::STANDARD.encode(text);
-            screen.send_aside(format!("\x1b]52;c;{coded}\x07").as_bytes());
+            let between = Between::of(|name| std::env::var(name).ok());
+            screen.send_aside(&clipboard::bytes(&text, between));
         }
+        Effect::Switch(switch) => looking.switch(&switch),
         Effect::Refresh => {
             ui.app.update(Msg::Notice(String::from(
                 "sources are read at their own pace, never faster; ages show how old each is",
             )));
         }
         Effect::Hush(id, entry) => {
-            if let Some(path) = &ui.hushed {
+            if let (Some(path), Some(session)) = (&ui.hushed, &looking.session) {
                 let now = session.clock.now();
                 if let Err(said) = hush::save(path, &session.context, &id, entry, now) {
                     ui.app.update(Msg::Notice(said));
                 }
             }
         }
-        Effect::Read(want) => session.reading.want(want),
+        Effect::Read(want) => {
+            if let Some(session) = &mut looking.session {
+                session.reading.want(want);
+            }
+        }
         Effect::OnScreen(nodes) => {
+            let Some(session) = &looking.session else {
+                return Ok(None);
+            };
             let nodes = nodes.into_iter().collect();
             session.on_screen.send_if_modified(|shown| {
                 let differs = *shown != nodes;
@@ -283,7 +300,7 @@ fn perform(
             });
         }
         Effect::SavePicture(svg) => {
-            let stamp = session.clock.now().rfc3339().replace(':', "");
+            let stamp = looking.now().rfc3339().replace(':', "");
             let path = ui.pictures.join(format!("stokehold-{stamp}.svg"));
             let said = match std::fs::write(&path, svg) {
                 Ok(()) => format!("picture saved as {}", path.display()),

@@ -46,6 +46,8 @@ impl Settings {
             base("themes_dir"),
             base("exporters_dir"),
             base("accelerators_file"),
+            base("prometheus.bearer_file"),
+            base("prometheus.ca_file"),
         ];
         let (books, targets) = (base("prices.files"), base("scrape.target"));
         let whole = |path: &mut PathBuf, base: &Option<PathBuf>| {
@@ -63,6 +65,8 @@ impl Settings {
             &mut self.themes_dir,
             &mut self.exporters_dir,
             &mut self.accelerators_file,
+            &mut self.prometheus.bearer_file,
+            &mut self.prometheus.ca_file,
         ];
         for (path, base) in single.into_iter().zip(&bases) {
             if let Some(path) = path {
@@ -89,10 +93,21 @@ impl Settings {
         for (key, span) in [
             ("refresh", self.refresh),
             ("scrape.timeout", self.scrape.timeout),
+            ("prometheus.timeout", self.prometheus.timeout),
+            ("prometheus.interval", self.prometheus.interval),
         ] {
             if span.duration().is_zero() {
                 blame(key, "must be longer than 0s".to_owned());
             }
+        }
+        if let Some(url) = &self.prometheus.url
+            && !url.starts_with("http://")
+            && !url.starts_with("https://")
+        {
+            blame(
+                "prometheus.url",
+                "must start with http:// or https://".to_owned(),
+            );
         }
         let mut seen = BTreeSet::new();
         for pool in &self.pool {

@@ -22,6 +22,11 @@ pub(super) const WITHOUT_DEFAULT: &[&str] = &[
     "accelerators_file",
     "scope.team",
     "prices.provider",
+    "prometheus.url",
+    "prometheus.service",
+    "prometheus.matcher",
+    "prometheus.bearer_file",
+    "prometheus.ca_file",
 ];
 
 /// Text of a settings file.

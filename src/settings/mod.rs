@@ -7,6 +7,7 @@ mod check;
 mod load;
 mod number;
 mod origin;
+mod place;
 mod rulebook;
 mod show;
 #[cfg(test)]
@@ -20,11 +21,12 @@ pub use number::{
     Amount, ColorChoice, Mode, OneOrMany, Paid, Positive, Ratio, ScrapeMode, Span, Usd,
 };
 pub use origin::{Layer, Origin, Origins};
+pub use place::{Matcher, ServicePath};
 pub use rulebook::{Rulebook, Texts};
 pub use show::{print, unknown_variables};
 pub use types::{
     Idle, Labels, OwnedDefaults, OwnedSettings, PoolPriceSettings, PoolSettings, PriceOverride,
-    PriceSettings, Scope, Scrape, ScrapeTarget, Settings, TeamMatch, TeamSettings,
+    PriceSettings, Prometheus, Scope, Scrape, ScrapeTarget, Settings, TeamMatch, TeamSettings,
 };
 
 use crate::cost::{Override, Owned, PoolPrice};

@@ -40,6 +40,11 @@ pub fn print(settings: &Settings) -> String {
 
 fn hidden(path: &[String], value: &Value) -> Value {
     let mut value = value.clone();
+    if matches!(path, [first, second, ..] if first == "prometheus" && second == "headers")
+        && value.is_str()
+    {
+        return Value::String("(hidden)".to_owned());
+    }
     if path.join(".") == "scrape.target"
         && let Value::Array(targets) = &mut value
     {

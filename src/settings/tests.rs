@@ -287,7 +287,8 @@ fn rules_and_prices_come_out_of_the_settings() {
 #[test]
 fn printing_names_origins_and_hides_secrets() {
     let settings = load(&user(
-        "theme = \"ash\"\n[[scrape.target]]\nname = \"a\"\nurl = \"http://x\"\nheaders = { Authorization = \"Bearer s3cret\" }\n",
+        "theme = \"ash\"\n[[scrape.target]]\nname = \"a\"\nurl = \"http://x\"\nheaders = { Authorization = \"Bearer s3cret\" }\n\
+         [prometheus]\nheaders = { X-Token = \"s3cret\" }\n",
     ))
     .expect("is right");
     let text = print(&settings);

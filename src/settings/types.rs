@@ -10,6 +10,7 @@ use super::number::{
     Amount, ColorChoice, Mode, OneOrMany, Paid, Positive, Ratio, ScrapeMode, Span, Usd,
 };
 use super::origin::Origins;
+use super::place::{Matcher, ServicePath};
 
 /// Declares a section twice: as it is once merged, and as one layer of it, where anything may be absent and
 /// nothing unknown may stand.
@@ -72,6 +73,8 @@ section! {
         idle: Idle = RawIdle,
         /// How exporters are read.
         scrape: Scrape = RawScrape,
+        /// Readings from Prometheus.
+        prometheus: Prometheus = RawPrometheus,
         /// What devices cost.
         prices: PriceSettings = RawPriceSettings,
         /// Pools by node labels.
@@ -138,6 +141,36 @@ section! {
         /// Exporters that no pod of the cluster serves.
         #[serde(default)]
         target: Vec<ScrapeTarget>,
+    }
+}
+
+section! {
+    /// Readings from Prometheus.
+    Prometheus, RawPrometheus {
+        /// Its address.
+        url: Option<String>,
+        /// Its service, asked through the API server.
+        service: Option<ServicePath>,
+        /// Look for one among the cluster's services.
+        discover: bool,
+        /// Label matchers that every query carries.
+        #[serde(default)]
+        matcher: Matcher,
+        /// Headers to send.
+        #[serde(default)]
+        headers: BTreeMap<String, String>,
+        /// File that holds a bearer token.
+        bearer_file: Option<PathBuf>,
+        /// File that holds the CA of its certificate.
+        ca_file: Option<PathBuf>,
+        /// How often it is asked.
+        interval: Span,
+        /// Most requests a minute.
+        per_minute: Positive,
+        /// How long one answer may take.
+        timeout: Span,
+        /// How far back the past is filled in.
+        history: Span,
     }
 }
 

@@ -92,6 +92,12 @@ pub trait Scene: Send {
     fn request(&mut self, request: Request) -> Vec<Change>;
     /// The page at `path` on `port` of a pod; `None` when nothing listens there.
     fn page(&self, pod: &ObjectKey, port: u16, path: &str) -> Option<Served>;
+    /// The same page as it was at a moment of the past, as far as the world can tell.
+    fn page_at(&self, pod: &ObjectKey, port: u16, path: &str, at: Moment) -> Option<Served> {
+        (at >= self.now())
+            .then(|| self.page(pod, port, path))
+            .flatten()
+    }
     /// The pod's log so far, oldest line first, each with its moment; `None` when there is no such container.
     fn log(
         &self,

@@ -114,13 +114,14 @@ where
         let mut inner = std::mem::replace(&mut self.inner, fresh);
         let wire = Arc::clone(&self.wire);
         Box::pin(async move {
-            let class = Class::of(request.uri().path());
+            let path = request.uri().path().to_owned();
+            let class = Class::of(&path);
             let watches = request.uri().query().is_some_and(|query| {
                 query
                     .split('&')
                     .any(|pair| matches!(pair, "watch=true" | "watch=1"))
             });
-            let wait = wire.before(class, watches);
+            let wait = wire.before(class, &path, watches);
             if !wait.is_zero() {
                 tokio::time::sleep(wait).await;
             }
@@ -136,7 +137,7 @@ where
                     return Err(Silent.into());
                 }
             };
-            wire.after(class, watches, sent, &answer);
+            wire.after(class, &path, watches, sent, &answer);
             if class != Class::Proxy {
                 if !answer.status().is_success() {
                     return Ok(explained(answer).await);

@@ -5,6 +5,7 @@ use kube::Client;
 use serde::Deserialize;
 
 use crate::base::{Moment, ObjectKey};
+use crate::cluster::discovery::PlainGroup;
 use crate::cluster::table;
 use crate::console::reading::{EventSeen, Thing};
 use crate::fleet::observe::Table;
@@ -150,7 +151,7 @@ async fn path_of(client: &Client, thing: &Thing) -> Result<String, String> {
     let known = Table::ALL
         .iter()
         .map(|table| (table::place(*table), table.plural()))
-        .find(|(place, _)| place.kind == kind)
+        .find(|(place, _)| place.job_kind() == kind)
         .map(|(place, plural)| (place.group, place.version, plural))
         .or_else(|| {
             let other = OTHERS.iter().find(|(known, ..)| *known == kind)?;
@@ -180,10 +181,11 @@ fn object_path(group: &str, version: &str, plural: &str, key: &ObjectKey) -> Str
 
 async fn version_of(client: &Client, group: &str, thing: &Thing) -> Result<String, String> {
     let text = text(client, &format!("/apis/{group}"), thing).await?;
-    let group: table::Group = serde_json::from_str(&text).unwrap_or_default();
+    let group: PlainGroup = serde_json::from_str(&text).unwrap_or_default();
     group
-        .version()
-        .map(str::to_owned)
+        .versions()
+        .into_iter()
+        .next()
         .ok_or_else(|| format!("the cluster does not serve {}", thing.kind))
 }
 

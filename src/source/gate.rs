@@ -12,10 +12,11 @@ use http::header::{CONNECTION, UPGRADE};
 use http::{Method, Request};
 use tower::{BoxError, Layer, Service};
 
-/// The POSTs that change nothing: a client asks what it may do itself.
+/// The POSTs that change nothing: a client asks who it is and what it may do itself.
 const REVIEWS: &[&str] = &[
     "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
     "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews",
+    "/apis/authentication.k8s.io/v1/selfsubjectreviews",
 ];
 
 /// Paths outside the resources that say what the server is and serves.

@@ -6,6 +6,7 @@
 pub mod carried;
 pub mod client;
 pub mod counted;
+pub mod cover;
 pub mod fetch;
 pub mod gate;
 pub mod kubeconfig;
@@ -15,7 +16,9 @@ pub mod logs;
 mod no_proxy;
 mod pace;
 pub mod plugin;
+pub mod prometheus;
 mod pulse;
+pub mod rights;
 pub mod scrape;
 pub mod server;
 pub mod serving;
@@ -34,7 +37,9 @@ use crate::exporter::Dialects;
 use crate::fleet::observe::{Observation, Table};
 
 use client::Connection;
+use cover::Cover;
 use kubernetes::Namespaces;
+use prometheus::{Feed, PrometheusOptions};
 use scrape::{ScrapeOptions, Scraper};
 
 /// What to observe, and whom to tell.
@@ -49,6 +54,8 @@ pub struct StartOptions {
     pub dialects: Arc<Dialects>,
     /// How exporters are read; `None` reads none.
     pub scrape: Option<ScrapeOptions>,
+    /// How Prometheus is asked for readings; `None` asks none.
+    pub prometheus: Option<PrometheusOptions>,
     /// Where observations go, in batches.
     pub out: mpsc::Sender<Vec<Observation>>,
     /// The nodes on screen: their exporters are read first.
@@ -63,16 +70,18 @@ pub struct Sources {
 
 /// The paths that the read gate must let through for these dialects, and for Prometheus behind a service.
 pub fn proxied_paths(dialects: &Dialects) -> BTreeSet<String> {
-    let prometheus = [
-        "/api/v1/query",
-        "/api/v1/query_range",
-        "/api/v1/status/buildinfo",
-    ];
     dialects
         .iter()
         .map(|dialect| dialect.discovery.path.clone())
-        .chain(prometheus.map(str::to_owned))
+        .chain(prometheus_paths(""))
         .collect()
+}
+
+/// The paths of Prometheus' API behind a prefix.
+pub fn prometheus_paths(prefix: &str) -> impl Iterator<Item = String> {
+    prometheus::road::PATHS
+        .iter()
+        .map(move |path| format!("{prefix}{path}"))
 }
 
 /// Starts every source. Must be called within a tokio runtime.
@@ -80,22 +89,44 @@ pub fn start(options: StartOptions) -> Sources {
     let Connection { client, wire, .. } = options.connection;
     let names = Arc::new(Mutex::new(Names::default()));
     let mut tasks = JoinSet::new();
-    let mut serving = None;
+    let mut told = Vec::new();
+    let cover = watch::Sender::new(match options.prometheus {
+        Some(_) => Cover::Pending,
+        None => Cover::nothing(),
+    });
     if let Some(scrape) = options.scrape {
         let (tell, news) = mpsc::unbounded_channel();
-        serving = Some(serving::Serving::new(Arc::clone(&options.dialects), tell));
+        told.push(tell);
         let scraper = Scraper {
             client: client.clone(),
             wire: Arc::clone(&wire),
-            dialects: options.dialects,
+            dialects: Arc::clone(&options.dialects),
             names: Arc::clone(&names),
             options: scrape,
             out: options.out.clone(),
             news,
             on_screen: options.on_screen,
+            cover: cover.subscribe(),
         };
         tasks.spawn(scraper.run());
     }
+    if let Some(prometheus) = options.prometheus {
+        let (tell, news) = mpsc::unbounded_channel();
+        told.push(tell);
+        let feed = Feed {
+            client: client.clone(),
+            wire: Arc::clone(&wire),
+            dialects: Arc::clone(&options.dialects),
+            names: Arc::clone(&names),
+            options: prometheus,
+            out: options.out.clone(),
+            news,
+            cover,
+        };
+        tasks.spawn(feed.run());
+    }
+    let serving =
+        (!told.is_empty()).then(|| serving::Serving::new(Arc::clone(&options.dialects), told));
     let server = Arc::new(server::Api::new(client.clone()));
     tasks.spawn(pulse::run(
         Arc::clone(&wire),
@@ -113,7 +144,13 @@ pub fn start(options: StartOptions) -> Sources {
         serving,
     });
     for table in options.tables {
-        tasks.spawn(kubernetes::follow(Arc::clone(&shared), table));
+        match &shared.namespaces {
+            Namespaces::Several(all) if crate::cluster::table::place(table).namespaced => {
+                let all = all.clone();
+                tasks.spawn(kubernetes::several::follow(Arc::clone(&shared), table, all));
+            }
+            _ => drop(tasks.spawn(kubernetes::follow(Arc::clone(&shared), table))),
+        }
     }
     Sources { _tasks: tasks }
 }

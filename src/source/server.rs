@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
+use http::header::{ACCEPT, HeaderValue};
 use http::{Method, Request};
 use kube::Client;
 use serde::Deserialize;
-use tokio::sync::OnceCell;
+use serde::de::DeserializeOwned;
+use tokio::sync::{Mutex, OnceCell};
+use tokio::time::Instant;
 
-use crate::cluster::table::Group;
+use crate::cluster::discovery::{Catalogue, Found, Groups, PlainGroup, Resources};
+use crate::cluster::table::place;
 use crate::fleet::observe::Table;
 
 use super::trouble::{Trouble, What};
@@ -18,7 +22,13 @@ const STREAMS_SINCE: u32 = 34;
 /// A version that does not come within this time is taken as old: it decides nothing of weight.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Whether an API group is served.
+/// What discovery said is believed for this long: tables that are not there all ask at about the same time.
+const KEPT: Duration = Duration::from_secs(45);
+
+/// The same when something has just been seen to change.
+const AFRESH: Duration = Duration::from_secs(2);
+
+/// Whether a table is served.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Served {
     /// In this version.
@@ -57,6 +67,8 @@ impl ServerVersion {
 pub struct Api {
     client: Client,
     streams: OnceCell<bool>,
+    /// What discovery said and when; without a catalogue where the server tells its groups one by one.
+    catalogue: Mutex<Option<(Instant, Option<Catalogue>)>>,
 }
 
 impl Api {
@@ -65,6 +77,7 @@ impl Api {
         Self {
             client,
             streams: OnceCell::new(),
+            catalogue: Mutex::new(None),
         }
     }
 
@@ -88,21 +101,79 @@ impl Api {
         asked.await.copied().unwrap_or(false)
     }
 
-    /// The version in which `group` is served.
+    /// Where `table` is served. What discovery said lately is believed, unless it should be asked `afresh`.
     ///
     /// # Errors
     /// The server does not say.
-    pub async fn version_of(&self, group: &str, table: Table) -> Result<Served, Trouble> {
-        let asked: Result<Group, kube::Error> =
-            self.client.request(get(&format!("/apis/{group}"))).await;
-        match asked {
-            Ok(group) => Ok(group
-                .version()
-                .map_or(Served::Not, |version| Served::In(version.to_owned()))),
+    pub async fn served(&self, table: Table, afresh: bool) -> Result<Served, Trouble> {
+        let place = place(table);
+        let found = {
+            let mut kept = self.catalogue.lock().await;
+            let keep = if afresh { AFRESH } else { KEPT };
+            let known = kept.as_ref().filter(|(at, _)| at.elapsed() < keep);
+            match known {
+                Some((_, catalogue)) => catalogue.as_ref().map(|all| all.find(table)),
+                None => {
+                    let catalogue = self.catalogue(table).await?;
+                    let found = catalogue.as_ref().map(|all| all.find(table));
+                    *kept = Some((Instant::now(), catalogue));
+                    found
+                }
+            }
+        };
+        match found {
+            Some(Found::In(version)) => Ok(Served::In(version)),
+            Some(Found::Nowhere) => Ok(Served::Not),
+            Some(Found::Among(versions)) => self.among(place.group, versions, table).await,
+            Some(Found::Unsaid) => Err(Trouble::unreachable(format!(
+                "the server behind {} does not answer; its APIService says why",
+                place.group
+            ))),
+            None => {
+                let path = format!("/apis/{}", place.group);
+                match self.ask::<PlainGroup>(&path, table).await? {
+                    Some(group) => self.among(place.group, group.versions(), table).await,
+                    None => Ok(Served::Not),
+                }
+            }
+        }
+    }
+
+    /// All groups at once; `None` where the server tells them only one by one.
+    async fn catalogue(&self, table: Table) -> Result<Option<Catalogue>, Trouble> {
+        let groups: Option<Groups> = self.ask("/apis", table).await?;
+        Ok(groups.and_then(|groups| groups.catalogue()))
+    }
+
+    /// The first of these versions that has the table. One that does not tell what it has is tried.
+    async fn among(
+        &self,
+        group: &str,
+        versions: Vec<String>,
+        table: Table,
+    ) -> Result<Served, Trouble> {
+        for version in versions {
+            let path = format!("/apis/{group}/{version}");
+            let resources: Option<Resources> = self.ask(&path, table).await?;
+            if resources.is_none_or(|all| all.has(table.plural())) {
+                return Ok(Served::In(version));
+            }
+        }
+        Ok(Served::Not)
+    }
+
+    /// What discovery says at `path`; `None` where it says nothing.
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        table: Table,
+    ) -> Result<Option<T>, Trouble> {
+        match self.client.request(get(path)).await {
+            Ok(answer) => Ok(Some(answer)),
             Err(error) => {
                 let trouble = Trouble::of_client(table, "discover", &error);
                 match trouble.what {
-                    What::Missing => Ok(Served::Not),
+                    What::Missing => Ok(None),
                     _ => Err(trouble),
                 }
             }
@@ -113,6 +184,15 @@ impl Api {
 fn get(path: &str) -> Request<Vec<u8>> {
     let mut request = Request::new(Vec::new());
     *request.method_mut() = Method::GET;
+    if path == "/apis" {
+        // Everything in one answer where the server can (Kubernetes 1.26 on), else the groups alone.
+        let accept = HeaderValue::from_static(
+            "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
+             application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,\
+             application/json",
+        );
+        request.headers_mut().insert(ACCEPT, accept);
+    }
     if let Ok(uri) = path.parse() {
         *request.uri_mut() = uri;
     }

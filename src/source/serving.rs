@@ -43,13 +43,19 @@ pub enum ServingNews {
 #[derive(Clone)]
 pub struct Serving {
     dialects: Arc<Dialects>,
-    news: mpsc::UnboundedSender<ServingNews>,
+    news: Arc<[mpsc::UnboundedSender<ServingNews>]>,
+    /// Lists begin and end elsewhere: this one sees only a part of the pods.
+    part: bool,
 }
 
 impl Serving {
-    /// Tells `news` of pods that the discovery rules of `dialects` match.
-    pub fn new(dialects: Arc<Dialects>, news: mpsc::UnboundedSender<ServingNews>) -> Self {
-        Self { dialects, news }
+    /// Tells each of `news` of pods that the discovery rules of `dialects` match.
+    pub fn new(dialects: Arc<Dialects>, news: Vec<mpsc::UnboundedSender<ServingNews>>) -> Self {
+        Self {
+            dialects,
+            news: news.into(),
+            part: false,
+        }
     }
 
     /// True when a dialect's rules match the pod.
@@ -70,12 +76,24 @@ impl Serving {
         })
     }
 
+    /// The same for a part of the pods, whose lists are not lists of all.
+    pub(super) fn part(&self) -> Self {
+        Self {
+            part: true,
+            ..self.clone()
+        }
+    }
+
     pub(super) fn begin(&self) {
-        self.tell(ServingNews::Begin);
+        if !self.part {
+            self.tell(ServingNews::Begin);
+        }
     }
 
     pub(super) fn end(&self) {
-        self.tell(ServingNews::End);
+        if !self.part {
+            self.tell(ServingNews::End);
+        }
     }
 
     pub(super) fn gone(&self, key: &ObjectKey) {
@@ -110,8 +128,10 @@ impl Serving {
     }
 
     fn tell(&self, news: ServingNews) {
-        // A scraper that has ended wants no news.
-        let _ = self.news.send(news);
+        for listener in self.news.iter() {
+            // Whoever has ended wants no news.
+            let _ = listener.send(news.clone());
+        }
     }
 }
 

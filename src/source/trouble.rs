@@ -62,13 +62,13 @@ impl Trouble {
             watcher::Error::WatchStartFailed(error) => Self::of_client(table, "watch", error),
             watcher::Error::WatchFailed(kube::Error::SerdeError(error)) => Self {
                 what: What::Garbled,
-                message: format!("an event of {} could not be read: {error}", table.plural()),
+                message: format!("an event of {} could not be read: {error}", table.name()),
                 retry_after: None,
             },
             // Any JSON object reads as a Status; one without a code is an event gone wrong.
             watcher::Error::WatchFailed(kube::Error::Api(status)) if status.code == 0 => Self {
                 what: What::Garbled,
-                message: format!("an event of {} is of no known form", table.plural()),
+                message: format!("an event of {} is of no known form", table.name()),
                 retry_after: None,
             },
             watcher::Error::WatchFailed(error) => Self::of_client(table, "watch", error),
@@ -77,7 +77,7 @@ impl Trouble {
                 what: What::Garbled,
                 message: format!(
                     "an event of {} came without a resourceVersion",
-                    table.plural()
+                    table.name()
                 ),
                 retry_after: None,
             },
@@ -90,7 +90,7 @@ impl Trouble {
             kube::Error::Api(status) => Self::of_status(table, verb, status),
             kube::Error::SerdeError(error) => Self::unreachable(format!(
                 "the answer to {verb} {} is not what a Kubernetes API sends ({error}); check the server's address in the kubeconfig",
-                table.plural()
+                table.name()
             )),
             other => Self::of_transport(other),
         }

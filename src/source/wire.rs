@@ -114,8 +114,27 @@ struct ClassState {
     latency_ms: Option<u32>,
     last_ok: Option<Moment>,
     retry_at: Option<Moment>,
-    watch_opened: Option<Moment>,
+    /// Watches by namespace; the empty one is all of them.
+    watches: BTreeMap<String, WatchState>,
+}
+
+/// What is known of the watches of one class in one place.
+#[derive(Clone, Copy, Default)]
+struct WatchState {
+    opened: Option<Moment>,
     hasty: u32,
+}
+
+/// The namespace of a request path; empty where it has none.
+fn namespace_of(path: &str) -> &str {
+    let mut parts = path
+        .split('/')
+        .skip_while(|part| *part != "namespaces")
+        .skip(1);
+    match (parts.next(), parts.next()) {
+        (Some(namespace), Some(_)) => namespace,
+        _ => "",
+    }
 }
 
 /// A class's figures for the `sources` view.
@@ -247,15 +266,15 @@ impl Wire {
         (left > 0).then(|| Duration::from_millis(left))
     }
 
-    /// Completes when a watch of `class` has been opened after `since` (local clock).
-    pub async fn watch_opened(&self, class: Class, since: Moment) {
+    /// Completes when a watch of `class` in `namespace` (empty: in all) has been opened after `since` (local clock).
+    pub async fn watch_opened(&self, class: Class, namespace: &str, since: Moment) {
         let mut changes = self.opened.subscribe();
         loop {
             let opened = self
                 .inner()
                 .classes
                 .get(&class)
-                .and_then(|state| state.watch_opened);
+                .and_then(|state| state.watches.get(namespace)?.opened);
             if opened.is_some_and(|at| at >= since) {
                 return;
             }
@@ -281,7 +300,7 @@ impl Wire {
     }
 
     /// Counts a request and says how long it must be held back first.
-    pub(super) fn before(&self, class: Class, watches: bool) -> Duration {
+    pub(super) fn before(&self, class: Class, path: &str, watches: bool) -> Duration {
         let now = self.local();
         let mut inner = self.inner();
         inner.total.count(now);
@@ -290,8 +309,12 @@ impl Wire {
         if !watches {
             return Duration::ZERO;
         }
+        let state = state
+            .watches
+            .entry(namespace_of(path).to_owned())
+            .or_default();
         let soon = state
-            .watch_opened
+            .opened
             .is_some_and(|opened| now.since(opened) < HASTY.into());
         state.hasty = if soon {
             state.hasty.saturating_add(1)
@@ -305,7 +328,14 @@ impl Wire {
         }
     }
 
-    pub(super) fn after<B>(&self, class: Class, watches: bool, sent: Moment, answer: &Response<B>) {
+    pub(super) fn after<B>(
+        &self,
+        class: Class,
+        path: &str,
+        watches: bool,
+        sent: Moment,
+        answer: &Response<B>,
+    ) {
         let now = self.local();
         let mut inner = self.inner();
         let took = now.since(sent).millis();
@@ -325,7 +355,8 @@ impl Wire {
             state.retry_at = None;
             state.last_ok = Some(server);
             if watches {
-                state.watch_opened = Some(now);
+                let place = namespace_of(path).to_owned();
+                state.watches.entry(place).or_default().opened = Some(now);
             }
         } else if let Some(wait) = retry_after(answer.headers()) {
             state.retry_at = Some(now.plus(wait));
@@ -482,15 +513,15 @@ mod tests {
         let answer = Response::new(());
         let mut waits = Vec::new();
         for _ in 0..12 {
-            waits.push(wire.before(class, true));
-            wire.after(class, true, wire.local(), &answer);
+            waits.push(wire.before(class, "/api/v1/pods", true));
+            wire.after(class, "/api/v1/pods", true, wire.local(), &answer);
         }
         assert_eq!(waits[..2], [Duration::ZERO; 2]);
         assert!(waits.windows(2).all(|pair| pair[0] <= pair[1]), "{waits:?}");
         assert!(waits[11] >= Duration::from_secs(30));
         now.store(60_000, std::sync::atomic::Ordering::SeqCst);
         assert_eq!(
-            wire.before(class, true),
+            wire.before(class, "/api/v1/pods", true),
             Duration::ZERO,
             "one that lived is forgiven"
         );

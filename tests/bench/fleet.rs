@@ -197,6 +197,7 @@ fn page(names: &mut Names, node: u32, at: Moment, tick: u32) -> Observation {
 
 fn full(names: &mut Names) -> Store {
     let mut store = Store::new(Rules {
+        refresh: std::time::Duration::ZERO,
         context: Name::new("bench"),
         policy: Arc::new(Policy::default()),
         thresholds: Arc::new(Thresholds::default()),

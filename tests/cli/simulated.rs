@@ -44,6 +44,37 @@ impl Sim {
         Self { child, kubeconfig }
     }
 
+    fn run(&self, home: &Home, command: &str, arguments: &[&str]) -> Output {
+        let mut command = home.command(&[command, "--kubeconfig", &self.kubeconfig]);
+        let command = command.args(arguments).stdin(Stdio::null());
+        command.output().expect("can be run")
+    }
+
+    /// The address of its Prometheus API, which it says on standard error.
+    fn with_prometheus(home: &Home, name: &str) -> (Self, String) {
+        let kubeconfig = home.path(name).display().to_string();
+        let mut child = home
+            .command(&["sim", "--nodes", "12", "--seed", "3", "--speed", "0"])
+            .args(["--at", "2026-11-21T06:40:00Z", "--kubeconfig", &kubeconfig])
+            .args(["--prometheus", "127.0.0.1:0"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("can be run");
+        let mut line = String::new();
+        let stderr = child.stderr.as_mut().expect("is piped");
+        BufReader::new(stderr)
+            .read_line(&mut line)
+            .expect("says something");
+        let url = line
+            .strip_prefix("prometheus ")
+            .expect("its address")
+            .trim()
+            .to_owned();
+        (Self { child, kubeconfig }, url)
+    }
+
     fn get(&self, home: &Home, arguments: &[&str]) -> Output {
         let mut command = home.command(&["get", "--kubeconfig", &self.kubeconfig]);
         let command = command.args(arguments).stdin(Stdio::null());
@@ -143,6 +174,159 @@ fn rights_and_reach_have_their_codes() {
         !text(&gone.stderr).contains("panicked"),
         "{}",
         text(&gone.stderr)
+    );
+}
+
+fn rows(output: &Output) -> Vec<Value> {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+        panic!("{error}: {} {}", text(&output.stdout), text(&output.stderr))
+    })
+}
+
+#[test]
+fn a_team_bound_to_its_namespaces_sees_its_jobs_and_their_devices() {
+    let home = Home::new();
+    let (sim, prometheus) = Sim::with_prometheus(&home, "kubeconfig");
+    let team = |kind: &str, more: &[&str]| {
+        let all = [&[kind, "--context", "sim-team", "-o", "json"], more].concat();
+        sim.get(&home, &all)
+    };
+    let whole = rows(&sim.get(&home, &["jobs", "--context", "sim-viewer", "-o", "json"]));
+    // The context's namespace, where all are refused.
+    let own = team("jobs", &[]);
+    assert_eq!(own.status.code(), Some(3));
+    let said = text(&own.stderr);
+    assert!(
+        said.contains("nodes: 403") && said.contains("namespaces: 403"),
+        "{said}"
+    );
+    assert!(
+        !said.contains("jobs: 403") && !said.contains("pods: 403"),
+        "{said}"
+    );
+    let namespaces = |rows: &[Value]| -> std::collections::BTreeSet<String> {
+        rows.iter()
+            .map(|row| row["namespace"].as_str().expect("a text").to_owned())
+            .collect()
+    };
+    let first = namespaces(&rows(&own))
+        .into_iter()
+        .next()
+        .expect("has jobs");
+    // Both of its namespaces, each watched for itself.
+    let described = sim.run(&home, "rbac", &[]);
+    assert_eq!(described.status.code(), Some(0));
+    let all = namespaces(&whole);
+    let second = all
+        .iter()
+        .find(|name| {
+            **name != first && {
+                let output = team("jobs", &["-n", name]);
+                !text(&output.stderr).contains("pods: 403")
+            }
+        })
+        .expect("has two namespaces")
+        .clone();
+    let both = format!("{first},{second}");
+    let found = rows(&team("jobs", &["-n", &both]));
+    let count =
+        |rows: &[Value], name: &str| rows.iter().filter(|row| row["namespace"] == name).count();
+    for name in [&first, &second] {
+        assert_eq!(count(&found, name), count(&whole, name), "{name}");
+    }
+    // Without Prometheus devices are held and read nothing; with it they are read.
+    let blind = rows(&team("devices", &["-n", &first]));
+    assert!(!blind.is_empty());
+    let util = |row: &Value| row["signals"]["util_ratio"].as_f64();
+    assert!(
+        blind
+            .iter()
+            .all(|row| util(row).is_none() && row["health"] == "unknown"),
+        "{blind:#?}"
+    );
+    let mut command = home.command(&["get", "devices", "--kubeconfig", &sim.kubeconfig]);
+    command.args(["--context", "sim-team", "-n", &first, "-o", "json"]);
+    command.env("STOKEHOLD_PROMETHEUS_URL", &prometheus);
+    let output = command.stdin(Stdio::null()).output().expect("can be run");
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    let read = rows(&output);
+    assert!(
+        read.iter()
+            .any(|row| util(row).is_some_and(|util| util > 0.0)),
+        "{read:#?}"
+    );
+    let held = read.iter().filter(|row| row["slice"].is_null());
+    assert!(held.clone().count() > 0);
+    let nodes = rows(&team("nodes", &["-n", &first]));
+    assert!(nodes.iter().all(|row| row["ready"].is_null()), "{nodes:#?}");
+    // A console, or the frame of one, never an error page.
+    let mut command = home.command(&["--kubeconfig", &sim.kubeconfig, "--context", "sim-team"]);
+    let frame = command.stdin(Stdio::null()).output().expect("can be run");
+    assert_eq!(frame.status.code(), Some(0), "{}", text(&frame.stderr));
+    assert!(text(&frame.stdout).contains("stokehold ▸ sim-team"));
+    assert_eq!(sim.end(), Some(0));
+}
+
+#[test]
+fn doctor_says_what_is_reachable_allowed_and_found() {
+    let home = Home::new();
+    let sim = Sim::start(&home, "kubeconfig");
+    let schema: Value = serde_json::from_str(stokehold::report::checkup::SCHEMA).expect("is JSON");
+    let validator = jsonschema::draft202012::new(&schema).expect("is a schema");
+    let examine = |context: &str| {
+        let output = sim.run(&home, "doctor", &["--context", context, "-o", "json"]);
+        let points: Value = serde_json::from_slice(&output.stdout).expect("is JSON");
+        assert!(validator.is_valid(&points), "{points:#}");
+        (output.status.code(), points)
+    };
+    let level = |points: &Value, check: &str| -> Vec<String> {
+        let all = points.as_array().expect("is an array").iter();
+        all.filter(|point| point["check"] == check)
+            .map(|point| point["level"].as_str().expect("a text").to_owned())
+            .collect()
+    };
+    let (code, points) = examine("sim-viewer");
+    assert_eq!(code, Some(0), "{points:#}");
+    for check in [
+        "settings",
+        "kubeconfig",
+        "api",
+        "identity",
+        "kinds",
+        "rights",
+        "prices",
+    ] {
+        assert_eq!(level(&points, check), ["ok"], "{check}: {points:#}");
+    }
+    assert_eq!(level(&points, "coverage"), ["ok"]);
+    let (code, points) = examine("sim-team");
+    assert_eq!(code, Some(0), "{points:#}");
+    assert!(
+        level(&points, "rights").iter().all(|level| level == "warn"),
+        "{points:#}"
+    );
+    let (code, points) = examine("sim-nobody");
+    assert_eq!(code, Some(3), "{points:#}");
+    assert!(level(&points, "rights").contains(&"fail".to_owned()));
+    for point in points.as_array().expect("is an array") {
+        assert_eq!(point["mend"].is_null(), point["level"] == "ok", "{point}");
+    }
+    let kubeconfig = sim.kubeconfig.clone();
+    assert_eq!(sim.end(), Some(0));
+    let gone = home.run(&["doctor", "--kubeconfig", &kubeconfig]);
+    assert_eq!(gone.status.code(), Some(4));
+    assert!(
+        text(&gone.stdout).contains("fail   api"),
+        "{}",
+        text(&gone.stdout)
+    );
+    home.settings("[prometheus]\nurl = \"prometheus:9090\"\n");
+    let wrong = home.run(&["doctor", "--kubeconfig", &kubeconfig]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(
+        text(&wrong.stdout).contains("prometheus.url"),
+        "{}",
+        text(&wrong.stdout)
     );
 }
 

@@ -205,12 +205,26 @@ async fn exporters_and_prometheus_serve_the_same_pages() {
     assert_eq!(metadata["data"]["tiny_busy"][0]["type"], "gauge");
     let range = prometheus(
         &url,
-        "/api/v1/query_range?query=up&start=1795247900&end=1795248000&step=15",
+        "/api/v1/query_range?query=up&start=1795247900&end=1795248000&step=10",
     )
     .await;
     assert_eq!(
         range["data"]["result"][0]["values"],
         json!([[1795248000.0, "1"]])
+    );
+    let fine = "/api/v1/query_range?query=up&start=0&end=1795248000&step=1s";
+    let refused = prometheus(&url, fine).await;
+    assert!(
+        refused["error"]
+            .as_str()
+            .is_some_and(|why| why.contains("11,000 points")),
+        "{refused}"
+    );
+    let times = prometheus(&url, "/api/v1/query?query=timestamp(up)").await;
+    assert_eq!(
+        times["data"]["result"][0],
+        json!({"metric": {"job": "exporter", "instance": "10.0.0.7:9400", "namespace": "monitoring", "pod": "exporter-a",
+            "container": "main"}, "value": [1795248000.0, "1795248000"]})
     );
     assert_eq!(
         prometheus(&url, "/api/v1/status/buildinfo").await["status"],

@@ -17,6 +17,7 @@ use stokehold::exporter::Dialects;
 use stokehold::fleet::observe::{Observation, Table};
 use stokehold::source::client::client_for;
 use stokehold::source::kubernetes::Namespaces;
+use stokehold::source::prometheus::PrometheusOptions;
 use stokehold::source::scrape::ScrapeOptions;
 use stokehold::source::wire::Clock;
 use stokehold::source::{Sources, StartOptions, proxied_paths, start};
@@ -302,6 +303,17 @@ pub fn run_with(
     scrape: Option<ScrapeOptions>,
     dialects: Dialects,
 ) -> Bench {
+    run_all(server, tables, namespaces, scrape, None, dialects)
+}
+
+pub fn run_all(
+    server: &Server,
+    tables: &[Table],
+    namespaces: Namespaces,
+    scrape: Option<ScrapeOptions>,
+    prometheus: Option<PrometheusOptions>,
+    dialects: Dialects,
+) -> Bench {
     let (out, seen) = mpsc::channel(64);
     let (screen, on_screen) = watch::channel(std::collections::BTreeSet::new());
     let sources = start(StartOptions {
@@ -310,6 +322,7 @@ pub fn run_with(
         tables: tables.to_vec(),
         dialects: Arc::new(dialects),
         scrape,
+        prometheus,
         out,
         on_screen,
     });

@@ -8,6 +8,7 @@
 mod api;
 mod config;
 mod login;
+mod prometheus;
 mod reading;
 mod scrape;
 mod simulated;

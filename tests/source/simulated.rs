@@ -123,6 +123,7 @@ fn watching(connection: Connection, namespaces: Namespaces, tables: &[Table]) ->
             mode: Mode::Proxy,
             ..ScrapeOptions::default()
         }),
+        prometheus: None,
         out,
         on_screen,
     });
@@ -141,7 +142,7 @@ async fn complete(bench: &mut Bench) {
     bench
         .until("the whole rack", |one| {
             match one {
-                Observation::End(table) => drop(wanted.remove(table)),
+                Observation::End(table) | Observation::Absent(table) => drop(wanted.remove(table)),
                 Observation::Page(found) => {
                     page = found.node.as_deref() == Some("gpu-1") && found.readings.len() == 1
                 }

@@ -3,13 +3,14 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 
+use crate::console::clip::{self, As};
 use crate::console::commands::{Command, Context};
 use crate::console::frame;
-use crate::console::msg::{Effect, Key, KeyPress, Mouse};
-use crate::console::overlay::{Overlay, Verdict};
+use crate::console::msg::{Effect, Key, KeyPress, Mouse, Switch};
+use crate::console::overlay::{Go, Overlay, Verdict};
 use crate::console::picture;
 use crate::console::view::paper::Sort;
-use crate::console::view::{Picked, Place, Turn};
+use crate::console::view::{Lens, Picked, Place, Turn, ViewId};
 
 use crate::report::hush::Hush;
 
@@ -38,14 +39,15 @@ impl App {
         self.judge(verdict, overlay, effects);
     }
 
-    pub(super) fn judge(&mut self, verdict: Verdict, overlay: Overlay, effects: &mut Vec<Effect>) {
+    fn judge(&mut self, verdict: Verdict, overlay: Overlay, effects: &mut Vec<Effect>) {
         match verdict {
             Verdict::Stay => self.overlay = overlay,
             Verdict::Close => {}
             Verdict::Copy(name) => {
                 self.overlay = overlay;
-                self.copy(name, effects);
+                self.put_on_clipboard("name", name, effects);
             }
+            Verdict::CopyAs(what) => self.copy(what, effects),
             Verdict::Filter(words, true) if self.view().counts().1 > LARGE => {
                 self.typed = Some(words);
                 self.overlay = overlay;
@@ -55,17 +57,58 @@ impl App {
                 let wrong = self.filter(&words);
                 if keep_open || wrong.is_some() {
                     self.overlay = overlay.with_error(wrong);
+                } else {
+                    self.remember_filter(&words);
                 }
             }
-            Verdict::Run(command) => self.command(command, effects),
+            Verdict::Column(at) => {
+                self.toggle_column(at);
+                self.overlay = overlay;
+            }
             Verdict::Read(command, picked) => self.read_of(command, picked),
-            Verdict::Theme(name) => {
+            Verdict::Go(to) => self.obey(to, effects),
+        }
+    }
+
+    /// Does what the palette or a dialog came to.
+    fn obey(&mut self, to: Go, effects: &mut Vec<Effect>) {
+        match to {
+            Go::Command(command) => self.command(command, effects),
+            Go::Theme(name) => {
                 let theme = self.options.themes.iter().find(|theme| theme.name == name);
                 if let Some(theme) = theme {
                     self.ink.theme = theme.clone();
                 }
             }
+            Go::Object(picked) => self.go(place_of(picked)),
+            Go::Team(team) => {
+                self.scope.team = team;
+                self.summarise();
+                self.enter();
+            }
+            Go::Sort(column) => {
+                let facts = self.facts.clone();
+                if let Some(sheet) = self.view_mut().sheet_mut() {
+                    sheet.listing.sort_by(column, &facts);
+                }
+            }
+            Go::Palette(words) => self.overlay = Overlay::palette(self, &words),
+            Go::Switch(switch) => self.switch(switch, effects),
         }
+    }
+
+    /// Asks for another session. What is shown stays until it is there.
+    fn switch(&mut self, switch: Switch, effects: &mut Vec<Effect>) {
+        self.notify(match &switch {
+            Switch::Context(name) => format!("opening context {name}…"),
+            Switch::Namespaces(names) if names.is_empty() => {
+                String::from("opening all namespaces…")
+            }
+            Switch::Namespaces(names) => format!("opening namespace {}…", names.join(", ")),
+            Switch::Demo => String::from("opening the simulated fleet…"),
+            Switch::Again => String::from("connecting again…"),
+        });
+        effects.push(Effect::Switch(switch));
     }
 
     pub(super) fn filter(&mut self, words: &str) -> Option<String> {
@@ -73,7 +116,7 @@ impl App {
         self.view_mut().set_filter(words, &facts).err()
     }
 
-    pub(super) fn everywhere(&mut self, command: Command, effects: &mut Vec<Effect>) {
+    fn everywhere(&mut self, command: Command, effects: &mut Vec<Effect>) {
         match command {
             Command::Suspend => effects.push(Effect::Suspend),
             Command::Redraw => effects.push(Effect::Redraw),
@@ -115,10 +158,20 @@ impl App {
             Turn::NotMine => {}
         }
         match command {
-            Command::LastView => self.show(self.last),
-            Command::Palette => self.overlay = Overlay::palette(),
+            Command::LastView => self.last(),
+            Command::Earlier => self.along(true),
+            Command::Later => self.along(false),
+            Command::Palette => self.overlay = Overlay::palette(self, ""),
             Command::Help => self.overlay = Overlay::Help(0),
+            Command::Missing => self.overlay = Overlay::Missing(0),
+            Command::Contexts => self.overlay = Overlay::palette(self, "ctx "),
+            Command::Demo => self.switch(Switch::Demo, effects),
+            Command::Retry => self.switch(Switch::Again, effects),
             Command::Filter => self.overlay = Overlay::filter(self.view().filter()),
+            Command::Columns => match self.view().sheet() {
+                Some(_) => self.overlay = Overlay::Columns(0),
+                None => self.notify(String::from("this view has no columns")),
+            },
             Command::Facts => match self.view().picked(&self.facts) {
                 Some(picked) => self.overlay = Overlay::Facts(picked, 0),
                 None => self.notify(String::from("nothing is under the cursor")),
@@ -129,24 +182,20 @@ impl App {
                     None => self.notify(String::from("nothing is under the cursor")),
                 }
             }
-            Command::Copy => match self.view().picked(&self.facts) {
-                Some(picked) => self.copy(picked.name(), effects),
-                None => self.notify(String::from("nothing is under the cursor")),
+            Command::Copy => match self.meant().is_empty() {
+                false => self.overlay = Overlay::Copy,
+                true => self.notify(String::from("nothing is under the cursor")),
             },
+            Command::Waste => self.go(Place::Part(ViewId::Devices, Lens::Idle)),
             Command::Freeze => self.freeze(),
+            Command::TimeBack => self.step(true),
+            Command::TimeForward => self.step(false),
             Command::Refresh => {
                 effects.push(Effect::Refresh);
                 self.notify(String::from("asked the sources again"));
             }
             Command::Back => self.back(),
-            Command::Leave => {
-                if self.stack.is_empty() {
-                    effects.push(Effect::Quit);
-                } else {
-                    self.stack.pop();
-                    self.enter();
-                }
-            }
+            Command::Leave if !self.up() => effects.push(Effect::Quit),
             Command::Suspend | Command::Redraw | Command::SavePicture | Command::Quit => {
                 self.everywhere(command, effects);
             }
@@ -156,25 +205,82 @@ impl App {
 
     /// Opens what the cluster says of an object.
     pub(super) fn read_of(&mut self, command: Command, picked: Picked) {
+        let id = self.view().id();
         self.go(match command {
-            Command::Yaml => Place::Paper(Sort::Yaml, picked),
-            Command::Events => Place::Paper(Sort::Events, picked),
-            Command::Logs => Place::Logs(picked),
-            _ => Place::Paper(Sort::Describe, picked),
+            Command::Yaml => Place::Paper(id, Sort::Yaml, picked),
+            Command::Events => Place::Paper(id, Sort::Events, picked),
+            Command::Logs => Place::Logs(id, picked),
+            _ => Place::Paper(id, Sort::Describe, picked),
         });
     }
 
-    /// Puts a name on the clipboard. What the cluster wrote is cleaned before it reaches the terminal.
-    pub(super) fn copy(&mut self, name: String, effects: &mut Vec<Effect>) {
-        let clean = crate::base::name::printable(&name).into_owned();
-        self.notify(format!("copied {clean}"));
+    /// The objects that are meant: the marked ones, or the one under the cursor.
+    pub fn meant(&self) -> Vec<Picked> {
+        let marked = self.view().sheet().map(|sheet| sheet.meant(&self.facts));
+        match marked {
+            Some(meant) if !meant.is_empty() => meant,
+            _ => self.view().picked(&self.facts).into_iter().collect(),
+        }
+    }
+
+    fn copy(&mut self, what: As, effects: &mut Vec<Effect>) {
+        let meant = self.meant();
+        let table = || match self.view().sheet() {
+            Some(sheet) => sheet.clip(&self.facts, &self.ink),
+            None => (
+                vec!["NAME"],
+                meant.iter().map(|picked| vec![picked.name()]).collect(),
+            ),
+        };
+        let (name, text) = match what {
+            As::Name => ("name", Some(clip::names(&meant))),
+            As::Row => {
+                let (heads, rows) = table();
+                ("row", Some(clip::rows(&heads, &rows)))
+            }
+            As::Markdown => {
+                let (heads, rows) = table();
+                ("row as Markdown", Some(clip::markdown(&heads, &rows)))
+            }
+            As::Kubectl => (
+                "kubectl command",
+                clip::kubectl(&self.facts.context, &meant),
+            ),
+        };
+        match text {
+            Some(text) => self.put_on_clipboard(name, text, effects),
+            None => self.notify(String::from("kubectl knows no such object")),
+        }
+    }
+
+    /// Puts text on the clipboard. What the cluster wrote is cleaned before it reaches the terminal.
+    fn put_on_clipboard(&mut self, what: &str, text: String, effects: &mut Vec<Effect>) {
+        let lines: Vec<String> = text
+            .split('\n')
+            .map(|line| {
+                let cells: Vec<_> = line.split('\t').map(crate::base::name::printable).collect();
+                cells.join("\t")
+            })
+            .collect();
+        let clean = lines.join("\n");
+        if clean.len() > clip::LONGEST {
+            self.notify(format!(
+                "{} kB are too much for a terminal's clipboard; `stokehold get -o csv` writes all",
+                clean.len() / 1000
+            ));
+            return;
+        }
+        self.notify(match lines.len() {
+            1 => format!("copied {}", clean.replace('\t', " ")),
+            count => format!("copied {count} lines: {what}"),
+        });
         effects.push(Effect::Copy(clean));
     }
 
-    pub(super) fn paste(&mut self, words: &str) {
+    pub(super) fn paste(&mut self, words: &str, effects: &mut Vec<Effect>) {
         let mut overlay = std::mem::replace(&mut self.overlay, Overlay::None);
-        let verdict = overlay.paste(words);
-        self.judge(verdict, overlay, &mut Vec::new());
+        let verdict = overlay.paste(words, self);
+        self.judge(verdict, overlay, effects);
     }
 
     pub(super) fn mouse(&mut self, mouse: Mouse, effects: &mut Vec<Effect>) {
@@ -211,5 +317,15 @@ impl App {
             let verdict = overlay.key(KeyPress::plain(key), Some(command), self);
             self.judge(verdict, overlay, effects);
         }
+    }
+}
+
+/// Where an object is seen best.
+fn place_of(picked: Picked) -> Place {
+    match picked {
+        Picked::Node(name) => Place::Part(ViewId::Nodes, Lens::Node(name)),
+        Picked::Job(id) => Place::Part(ViewId::Jobs, Lens::Job(id)),
+        Picked::Pool(name) => Place::Part(ViewId::Nodes, Lens::Pool(name)),
+        other => Place::Facts(other),
     }
 }

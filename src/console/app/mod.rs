@@ -1,6 +1,7 @@
 //! The screen's state machine: messages in, effects out, a frame drawn from what it knows. Pure: the time comes in.
 
 mod hands;
+mod memory;
 mod options;
 mod places;
 mod plain;
@@ -19,11 +20,15 @@ use crate::report::Facts;
 use super::brush::{Brush, Ink};
 use super::commands::Context;
 use super::frame;
-use super::msg::{Effect, Msg};
+use super::listing::Scope;
+use super::missing::{Missing, missing};
+use super::msg::{Effect, Msg, Session};
 use super::overlay::Overlay;
 use super::reading::Want;
 use super::summary::Summary;
-use super::view::{View, ViewId};
+use memory::Memory;
+use places::Places;
+use shown::Held;
 
 pub use options::AppOptions;
 pub use plain::{buffer_text, render_text};
@@ -50,15 +55,18 @@ pub struct App {
     pub(in crate::console) ink: Ink,
     pub(in crate::console) facts: Facts,
     pub(in crate::console) summary: Summary,
-    /// The newest picture, while the shown one is held still.
-    frozen: Option<Option<Box<Facts>>>,
+    /// Which part of everything is worked in.
+    pub(in crate::console) scope: Scope,
+    pub(in crate::console) memory: Memory,
+    /// Why no session could be opened, as long as none is.
+    pub(in crate::console) fault: Option<String>,
+    /// The screen that says that nothing can be seen has come up by itself already.
+    warned: bool,
+    held: Held,
+    /// The present, whatever is shown.
+    clock: Moment,
     size: (u16, u16),
-    /// The views behind the tabs, made when first opened.
-    tabs: Vec<Option<Box<dyn View>>>,
-    tab: ViewId,
-    last: ViewId,
-    /// Views that were drilled into, above the tab.
-    stack: Vec<Box<dyn View>>,
+    places: Places,
     pub(in crate::console) overlay: Overlay,
     notice: Option<(String, Moment)>,
     /// A filter of a large view that is typed but not applied: the letters are drawn first.
@@ -68,6 +76,7 @@ pub struct App {
     /// What the view in front wants read.
     wanted: Option<Want>,
 }
+
 impl App {
     /// A console that knows nothing yet.
     pub fn new(options: AppOptions) -> Self {
@@ -76,26 +85,23 @@ impl App {
             depth: options.depth,
             ascii: options.ascii,
         };
-        let facts = Facts {
-            context: options.context.clone(),
-            fleet: Arc::new(Fleet::unknown(Arc::default())),
-            burn: Arc::default(),
-            history: Arc::default(),
-            hushed: Arc::default(),
-            now: Moment::default(),
+        let scope = Scope {
+            team: options.team.clone(),
+            namespaces: options.namespaces.clone(),
         };
-        let tab = options.view;
         let mut app = Self {
+            facts: nothing(options.context.clone()),
+            places: Places::new(options.view),
             options,
             ink,
-            facts,
             summary: Summary::default(),
-            frozen: None,
+            scope,
+            memory: Memory::default(),
+            fault: None,
+            warned: false,
+            held: Held::Live,
+            clock: Moment::default(),
             size: (120, 40),
-            tabs: ViewId::ALL.iter().map(|_| None).collect(),
-            tab,
-            last: tab,
-            stack: Vec::new(),
             overlay: Overlay::None,
             notice: None,
             typed: None,
@@ -103,7 +109,7 @@ impl App {
             on_screen: Vec::new(),
             wanted: None,
         };
-        app.show(tab);
+        app.enter();
         app
     }
 
@@ -112,11 +118,11 @@ impl App {
         let mut effects = Vec::new();
         match msg {
             Msg::Key(press) => {
-                self.last_key = self.facts.now;
+                self.last_key = self.clock;
                 self.key(press, &mut effects);
             }
             Msg::Mouse(mouse) => {
-                self.last_key = self.facts.now;
+                self.last_key = self.clock;
                 self.mouse(mouse, &mut effects);
             }
             Msg::Resize(width, height) => {
@@ -125,12 +131,12 @@ impl App {
             }
             Msg::Facts(facts) => self.take(facts),
             Msg::Tick(now) => self.tick(now),
-            Msg::Paste(words) => self.paste(&words),
+            Msg::Paste(words) => self.paste(&words, &mut effects),
             Msg::Resume => effects.push(Effect::Redraw),
             Msg::Notice(words) => self.notify(words),
             Msg::Hushed(hushed) => {
                 self.facts.hushed = Arc::new(hushed);
-                self.summary = Summary::of(&self.facts);
+                self.summarise();
                 self.refresh(true);
             }
             Msg::Read(want, news) => {
@@ -139,6 +145,8 @@ impl App {
                     self.view_mut().told(&news, &facts);
                 }
             }
+            Msg::Session(session) => self.session(session),
+            Msg::NoSession(why) => self.no_session(why),
         }
         let on_screen = self.view().on_screen(&self.facts, self.body());
         if on_screen != self.on_screen {
@@ -157,25 +165,29 @@ impl App {
         let mut brush = Brush::new(buf, &self.ink, self.facts.now);
         let cursor = frame::draw(self, &mut brush, area);
         if self.view().is_unsettled() {
-            let quiet = self.quiet();
-            brush.wake_in(QUIET.as_millis() as u64 - quiet.min(QUIET.as_millis() as u64 - 1));
+            let left = self.until_quiet().unwrap_or_default();
+            brush.wake_in(left.as_millis().max(1) as u64);
         }
-        if let Some((_, until)) = &self.notice {
-            brush.wake_in(until.since(self.facts.now).millis().max(1));
-        }
+        let live = brush.wake().filter(|_| !self.is_frozen());
+        let notice = self
+            .notice
+            .as_ref()
+            .map(|(_, until)| Duration::from_millis(until.since(self.clock).millis().max(1)));
+        let soon = self.typed.as_ref().map(|_| SOON);
         Drawn {
             cursor,
-            wake_after: match (&self.typed, self.is_frozen()) {
-                (Some(_), _) => Some(SOON),
-                (None, true) => None,
-                (None, false) => brush.wake(),
-            },
+            wake_after: [soon, live, notice].into_iter().flatten().min(),
         }
     }
 
     /// The facts that are shown.
     pub const fn facts(&self) -> &Facts {
         &self.facts
+    }
+
+    /// Which part of everything is worked in.
+    pub const fn scope(&self) -> &Scope {
+        &self.scope
     }
 
     /// What the operator is told just now.
@@ -195,7 +207,68 @@ impl App {
         frame::body(Rect::new(0, 0, self.size.0, self.size.1))
     }
 
+    /// What is missing to see everything, the worst first.
+    pub fn missing(&self) -> Vec<Missing> {
+        missing(&self.facts, self.fault.as_deref())
+    }
+
     fn notify(&mut self, words: String) {
-        self.notice = Some((words, self.facts.now.plus(NOTICE)));
+        self.notice = Some((words, self.clock.plus(NOTICE)));
+    }
+
+    /// A session is there: what was shown of another cluster goes.
+    fn session(&mut self, session: Session) {
+        self.options.contexts = session.contexts;
+        self.scope.namespaces = session.namespaces;
+        self.fault = None;
+        // Whatever was wanted is read of the new session.
+        self.wanted = None;
+        self.warned = false;
+        self.notice = None;
+        if matches!(self.overlay, Overlay::Missing(_)) {
+            self.overlay = Overlay::None;
+        }
+        self.held = Held::Live;
+        self.facts = Facts {
+            now: self.clock,
+            ..nothing(session.context)
+        };
+        self.summarise();
+        self.start_over();
+    }
+
+    /// No session could be opened. What is shown of another one stays.
+    fn no_session(&mut self, why: String) {
+        let nothing_shown = self.facts.fleet.revision == 0;
+        if nothing_shown {
+            self.fault = Some(why);
+            self.overlay = Overlay::Missing(0);
+        } else {
+            self.notify(why);
+        }
+    }
+
+    /// The first time that nothing at all can be seen, the screen says so by itself.
+    fn look_for_trouble(&mut self) {
+        if self.warned || !matches!(self.overlay, Overlay::None) {
+            return;
+        }
+        let grave = self.missing().first().is_some_and(|first| first.grave);
+        if grave {
+            self.warned = true;
+            self.overlay = Overlay::Missing(0);
+        }
+    }
+}
+
+/// Facts of a cluster that has not answered yet.
+fn nothing(context: Name) -> Facts {
+    Facts {
+        context,
+        fleet: Arc::new(Fleet::unknown(Arc::default())),
+        burn: Arc::default(),
+        history: Arc::default(),
+        hushed: Arc::default(),
+        now: Moment::default(),
     }
 }

@@ -25,6 +25,10 @@ pub struct AppOptions {
     pub readonly_reason: String,
     /// The team that is looked at; `None` is all.
     pub team: Option<Name>,
+    /// Only these namespaces; empty is all.
+    pub namespaces: Vec<Name>,
+    /// Every context that could be chosen.
+    pub contexts: Vec<Name>,
     /// The view to begin with.
     pub view: ViewId,
 }
@@ -42,6 +46,8 @@ impl Default for AppOptions {
             context: Name::new("–"),
             readonly_reason: String::from("read-only"),
             team: None,
+            namespaces: Vec::new(),
+            contexts: Vec::new(),
             view: ViewId::Fleet,
         }
     }

@@ -1,38 +1,134 @@
-//! Where the operator is: the view in front, the tabs behind it, the way back.
+//! Where the operator is: the view in front, the tabs behind it, the way back and the way taken.
+
+use std::collections::VecDeque;
 
 use crate::console::commands::Command;
 use crate::console::overlay::Overlay;
-use crate::console::view::logs::LogView;
-use crate::console::view::paper::PaperView;
 use crate::console::view::{self, Lens, Place, View, ViewId};
 
 use super::App;
 
-impl App {
-    /// The view in front.
-    pub fn view(&self) -> &dyn View {
+/// Stops that are remembered.
+const STOPS: usize = 32;
+/// Views that are kept as they were left, beside the tabs.
+const KEPT: usize = 8;
+
+/// A tab and what was drilled into from it.
+type Stop = (ViewId, Vec<Place>);
+
+/// The views and the way that was taken through them.
+pub(super) struct Places {
+    /// The views behind the tabs, made when first opened.
+    tabs: Vec<Option<Box<dyn View>>>,
+    tab: ViewId,
+    /// Views that were drilled into, above the tab.
+    stack: Vec<(Place, Box<dyn View>)>,
+    /// Where the operator was before, the latest last.
+    behind: Vec<Stop>,
+    /// Where the operator was before going back, the nearest last.
+    ahead: Vec<Stop>,
+    kept: VecDeque<(Place, Box<dyn View>)>,
+}
+
+impl Places {
+    pub(super) fn new(tab: ViewId) -> Self {
+        let mut places = Self {
+            tabs: ViewId::ALL.iter().map(|_| None).collect(),
+            tab,
+            stack: Vec::new(),
+            behind: Vec::new(),
+            ahead: Vec::new(),
+            kept: VecDeque::new(),
+        };
+        places.make(tab);
+        places
+    }
+
+    fn front(&self) -> &dyn View {
         match self.stack.last() {
-            Some(view) => view.as_ref(),
+            Some((_, view)) => view.as_ref(),
             None => self.tabs[slot(self.tab)]
                 .as_deref()
                 .expect("the shown tab's view is made before it is shown"),
         }
     }
 
-    pub(super) fn view_mut(&mut self) -> &mut Box<dyn View> {
+    fn front_mut(&mut self) -> &mut Box<dyn View> {
         match self.stack.last_mut() {
-            Some(view) => view,
+            Some((_, view)) => view,
             None => self.tabs[slot(self.tab)]
                 .as_mut()
                 .expect("the shown tab's view is made before it is shown"),
         }
     }
 
+    fn make(&mut self, tab: ViewId) {
+        self.tabs[slot(tab)].get_or_insert_with(|| view::open(tab, Lens::All));
+    }
+
+    fn here(&self) -> Stop {
+        let path = self.stack.iter().map(|(place, _)| place.clone());
+        (self.tab, path.collect())
+    }
+
+    /// Notes where the operator stands, before going elsewhere.
+    fn leave(&mut self) {
+        let here = self.here();
+        self.behind.push(here);
+        if self.behind.len() > STOPS {
+            self.behind.remove(0);
+        }
+        self.ahead.clear();
+    }
+
+    /// Puts the views above the first `from` drilled ones aside.
+    fn keep(&mut self, from: usize) {
+        for left in self.stack.drain(from.min(self.stack.len())..) {
+            self.kept.retain(|(place, _)| *place != left.0);
+            self.kept.push_back(left);
+        }
+        while self.kept.len() > KEPT {
+            self.kept.pop_front();
+        }
+    }
+
+    /// Goes to a stop: its views stand as they were left, as far as they are kept.
+    fn travel(&mut self, (tab, path): Stop) {
+        let shared = if tab == self.tab {
+            let known = self.stack.iter().map(|(place, _)| place);
+            known.zip(&path).take_while(|(a, b)| a == b).count()
+        } else {
+            0
+        };
+        self.keep(shared);
+        self.tab = tab;
+        self.make(tab);
+        for place in path.into_iter().skip(shared) {
+            let kept = self.kept.iter().position(|(known, _)| *known == place);
+            let view = match kept.and_then(|at| self.kept.remove(at)) {
+                Some((_, view)) => Some(view),
+                None => view::at(&place),
+            };
+            self.stack.extend(view.map(|view| (place, view)));
+        }
+    }
+}
+
+impl App {
+    /// The view in front.
+    pub fn view(&self) -> &dyn View {
+        self.places.front()
+    }
+
+    pub(super) fn view_mut(&mut self) -> &mut Box<dyn View> {
+        self.places.front_mut()
+    }
+
     /// Views on the way back, the tab's own first.
     pub fn trail(&self) -> Vec<String> {
-        let tab = self.tabs[slot(self.tab)].as_deref();
+        let tab = self.places.tabs[slot(self.places.tab)].as_deref();
         tab.into_iter()
-            .chain(self.stack.iter().map(|view| view.as_ref()))
+            .chain(self.places.stack.iter().map(|(_, view)| view.as_ref()))
             .map(View::trail)
             .filter(|trail| !trail.is_empty())
             .collect()
@@ -40,68 +136,104 @@ impl App {
 
     /// Shows the view behind a tab.
     pub(super) fn show(&mut self, id: ViewId) {
-        if id != self.tab {
-            self.last = self.tab;
+        if id != self.places.tab || !self.places.stack.is_empty() {
+            self.places.leave();
         }
-        self.tab = id;
-        self.stack.clear();
-        // A team sees its own jobs and devices; what is shared stays whole.
-        let lens = match (&self.options.team, id) {
-            (Some(team), ViewId::Jobs | ViewId::Devices) => Lens::Team(team.clone()),
-            _ => Lens::All,
-        };
-        let slot = &mut self.tabs[slot(id)];
-        if slot.is_none() {
-            *slot = Some(view::open(id, lens));
-        }
+        self.places.keep(0);
+        self.places.tab = id;
+        self.places.make(id);
         self.enter();
     }
 
     /// Brings the view in front up to date: while it was behind, it took nothing.
     pub(super) fn enter(&mut self) {
+        let facts = self.facts.clone();
+        let scope = self.scope.clone();
+        self.recall_columns();
+        self.view_mut().set_scope(&scope, &facts);
         self.fit();
         self.refresh(true);
     }
 
+    /// Goes to a place: a view above this one, or something over it.
     pub(super) fn go(&mut self, to: Place) {
-        match to {
-            Place::Part(id, lens) => {
-                let view = view::open(id, lens);
-                self.stack.push(view);
-                self.enter();
-            }
-            Place::Facts(picked) => self.overlay = Overlay::Facts(picked, 0),
-            Place::Paper(sort, picked) => {
-                let id = self.view().id();
-                let paper = PaperView::new(id, picked, sort, &self.facts);
-                self.stack.push(Box::new(paper));
-                self.enter();
-            }
-            Place::Logs(picked) => {
-                let logs = LogView::new(self.view().id(), picked, &self.facts);
-                self.stack.push(Box::new(logs));
-                self.enter();
-            }
+        if let Place::Facts(picked) = to {
+            self.overlay = Overlay::Facts(picked, 0);
+        } else if let Some(view) = view::at(&to) {
+            self.places.leave();
+            self.places.stack.push((to, view));
+            self.enter();
         }
     }
 
-    /// Drops the filter, then the faults-only look, then goes back up.
+    /// Goes up from a view that was drilled into; false at the top.
+    pub(super) fn up(&mut self) -> bool {
+        let depth = self.places.stack.len();
+        if depth == 0 {
+            return false;
+        }
+        self.places.leave();
+        self.places.keep(depth - 1);
+        self.enter();
+        true
+    }
+
+    /// Goes where the operator was before, and the next time back again.
+    pub(super) fn last(&mut self) {
+        if let Some(stop) = self.places.behind.pop() {
+            self.places.leave();
+            self.places.travel(stop);
+            self.enter();
+        }
+    }
+
+    /// Goes one step back on the way that was taken, or forward on it again.
+    pub(super) fn along(&mut self, back: bool) {
+        let places = &mut self.places;
+        let here = places.here();
+        let stop = if back {
+            places.behind.pop()
+        } else {
+            places.ahead.pop()
+        };
+        let Some(stop) = stop else {
+            let end = if back { "begins" } else { "ends" };
+            self.notify(format!("the way {end} here"));
+            return;
+        };
+        if back {
+            places.ahead.push(here);
+        } else {
+            places.behind.push(here);
+        }
+        places.travel(stop);
+        self.enter();
+    }
+
+    /// Forgets every view: what they stood on belongs to another cluster.
+    pub(super) fn start_over(&mut self) {
+        self.places = Places::new(self.places.tab);
+        self.enter();
+    }
+
+    /// Back to the present, then drops the filter, then the faults-only look, then goes back up.
     pub(super) fn back(&mut self) {
         let facts = self.facts.clone();
-        let view = self.view_mut();
-        if !view.filter().is_empty() {
+        if self.is_past() {
+            self.live();
+        } else if !self.view().filter().is_empty() {
             // An empty filter is always understood.
-            let _ = view.set_filter("", &facts);
-        } else if view.faults_only() {
+            let _ = self.view_mut().set_filter("", &facts);
+        } else if self.view().faults_only() {
             let body = self.body();
             self.view_mut().on(Command::Faults, &facts, body);
-        } else if self.stack.pop().is_some() {
-            self.enter();
+        } else {
+            self.up();
         }
     }
 }
 
-pub(super) fn slot(id: ViewId) -> usize {
+fn slot(id: ViewId) -> usize {
     ViewId::ALL
         .iter()
         .position(|known| *known == id)

@@ -1,39 +1,80 @@
-//! Which facts are shown: the newest, or those that are held still; and when rows may change places.
+//! Which facts are shown: the newest, those that are held still, or readings of an earlier moment.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::base::{Moment, Name};
 use crate::console::overlay::Overlay;
 use crate::console::summary::Summary;
-use crate::report::Facts;
 use crate::report::hush::Entry;
+use crate::report::{Facts, past};
 
 use super::{App, QUIET};
 
+/// One step through the history.
+const STEP: Duration = Duration::from_secs(60);
+
+/// What is shown instead of the newest facts. They are kept for when it goes on.
+pub(super) enum Held {
+    /// The newest facts are shown.
+    Live,
+    /// The picture is held still.
+    Still(Box<Facts>),
+    /// Readings of the shown moment, over everything else of the newest facts when it was stepped to.
+    Past(Box<Facts>),
+}
+
 impl App {
-    pub(super) fn quiet(&self) -> u64 {
-        self.facts.now.since(self.last_key).millis()
+    /// True while the picture is held still, or shows the past.
+    pub const fn is_frozen(&self) -> bool {
+        !matches!(self.held, Held::Live)
     }
 
-    pub(super) fn is_quiet(&self) -> bool {
-        u128::from(self.quiet()) >= QUIET.as_millis()
+    /// True while readings of the past are shown.
+    pub const fn is_past(&self) -> bool {
+        matches!(self.held, Held::Past(_))
+    }
+
+    /// The present, whatever is shown.
+    pub fn present(&self) -> Moment {
+        self.clock
+    }
+
+    fn quiet(&self) -> Duration {
+        Duration::from_millis(self.clock.since(self.last_key).millis())
+    }
+
+    /// How long until rows may change places; nothing when they may now.
+    pub(super) fn until_quiet(&self) -> Option<Duration> {
+        QUIET
+            .checked_sub(self.quiet())
+            .filter(|left| !left.is_zero())
     }
 
     pub(super) fn take(&mut self, mut facts: Facts) {
         facts.hushed = Arc::clone(&self.facts.hushed);
-        if let Some(held) = &mut self.frozen {
-            *held = Some(Box::new(facts));
-            return;
+        self.clock = self.clock.max(facts.now);
+        match &mut self.held {
+            Held::Still(newest) | Held::Past(newest) => **newest = facts,
+            Held::Live => self.put(facts),
         }
+        self.look_for_trouble();
+    }
+
+    /// Shows these facts.
+    fn put(&mut self, facts: Facts) {
         let same = Arc::ptr_eq(&facts.fleet, &self.facts.fleet)
             && Arc::ptr_eq(&facts.burn, &self.facts.burn);
         self.facts = facts;
-        if same {
-            return;
+        if !same {
+            self.summarise();
+            let settle = self.until_quiet().is_none();
+            self.refresh(settle);
         }
-        self.summary = Summary::of(&self.facts);
-        let settle = self.is_quiet();
-        self.refresh(settle);
+    }
+
+    pub(super) fn summarise(&mut self) {
+        self.summary = Summary::of(&self.facts, &self.scope);
     }
 
     pub(super) fn refresh(&mut self, settle: bool) {
@@ -53,14 +94,15 @@ impl App {
             let overlay = std::mem::replace(&mut self.overlay, Overlay::None);
             self.overlay = overlay.with_error(wrong);
         }
+        self.clock = now;
+        if self.notice.as_ref().is_some_and(|(_, until)| now >= *until) {
+            self.notice = None;
+        }
         if self.is_frozen() {
             return;
         }
         self.facts.now = now;
-        if self.notice.as_ref().is_some_and(|(_, until)| now >= *until) {
-            self.notice = None;
-        }
-        if self.is_quiet() && self.view().is_unsettled() {
+        if self.until_quiet().is_none() && self.view().is_unsettled() {
             self.refresh(true);
         }
     }
@@ -68,23 +110,71 @@ impl App {
     /// Notes what the operator did with a finding.
     pub(super) fn hush(&mut self, id: Name, entry: Option<Entry>) {
         Arc::make_mut(&mut self.facts.hushed).set(id, entry);
-        self.summary = Summary::of(&self.facts);
+        self.summarise();
         self.refresh(false);
     }
 
+    /// Holds the picture still, or lets it go on.
     pub(super) fn freeze(&mut self) {
-        match self.frozen.take() {
-            None => self.frozen = Some(None),
-            Some(held) => {
-                if let Some(facts) = held {
-                    self.take(*facts);
-                }
-            }
+        if self.is_frozen() {
+            self.live();
+        } else {
+            self.held = Held::Still(Box::new(self.facts.clone()));
         }
     }
 
-    /// True while the picture is held still.
-    pub const fn is_frozen(&self) -> bool {
-        self.frozen.is_some()
+    /// Shows the newest facts again.
+    pub(super) fn live(&mut self) {
+        if let Held::Still(newest) | Held::Past(newest) =
+            std::mem::replace(&mut self.held, Held::Live)
+        {
+            let mut newest = *newest;
+            newest.now = self.clock.max(newest.now);
+            self.put(newest);
+        }
+    }
+
+    /// Steps through the history: readings as they were, everything else as it is.
+    pub(super) fn step(&mut self, back: bool) {
+        let newest = match &self.held {
+            Held::Live => {
+                if !back {
+                    self.notify(String::from("this is the present"));
+                    return;
+                }
+                self.facts.clone()
+            }
+            Held::Still(newest) | Held::Past(newest) => (**newest).clone(),
+        };
+        let from = if self.is_past() {
+            self.facts.now
+        } else {
+            newest.now
+        };
+        let to = if back {
+            from.minus(STEP)
+        } else {
+            from.plus(STEP)
+        };
+        // What is less than half a step away is the present.
+        if to.plus(STEP / 2) >= newest.now {
+            self.live();
+            return;
+        }
+        let Some(facts) = past::at(&newest, to) else {
+            self.notify(match newest.history.readings_since() {
+                Some(since) => format!("no readings are held before {}", since.clock()),
+                None => String::from("no readings are held yet"),
+            });
+            return;
+        };
+        if !self.is_past() {
+            self.notify(String::from(
+                "readings as they were; who holds what, and money, as they are   f: live",
+            ));
+        }
+        self.held = Held::Live;
+        self.put(facts);
+        self.held = Held::Past(Box::new(newest));
     }
 }

@@ -1,30 +1,90 @@
-//! The filter line at the foot of the screen.
+//! The filter line at the foot of the screen: what is typed works at once, what is wrong with it stands beside it.
 
 use ratatui::layout::{Position, Rect};
 
 use crate::console::app::App;
 use crate::console::brush::Brush;
+use crate::console::commands::Command;
+use crate::console::msg::KeyPress;
 use crate::console::theme::Role;
 use crate::console::widget::field::Field;
 
-pub(super) fn draw(
-    app: &App,
-    brush: &mut Brush<'_>,
-    area: Rect,
-    field: &Field,
-    wrong: Option<&str>,
-) -> Position {
-    let y = area.bottom().saturating_sub(1);
-    brush.clear(Rect::new(area.x, y, area.width, 1), Role::Panel);
-    brush.say(area.x + 1, y, 1, "/", Role::Accent);
-    let (shown, total) = app.view().counts();
-    let (note, role) = match wrong {
-        Some(wrong) => (wrong.to_owned(), Role::Crit),
-        None => (format!("{shown} of {total}"), Role::Muted),
-    };
-    let note_room = area.width.saturating_sub(3) / 2;
-    let style = brush.ink.fg(role);
-    let used = brush.right(area.right().saturating_sub(1), y, note_room, &note, style);
-    let room = area.width.saturating_sub(5 + used);
-    field.draw(brush, area.x + 3, y, room)
+use super::Verdict;
+
+/// What is typed, what it was before, and what is wrong with it.
+pub struct FilterLine {
+    field: Field,
+    before: String,
+    pub(super) wrong: Option<String>,
+    /// Which of the filters that were used before stands in the field, the latest 1; 0 is what was typed.
+    recalled: usize,
+    typed: String,
+}
+
+impl FilterLine {
+    pub(super) fn new(now: &str) -> Self {
+        Self {
+            field: Field::new(now),
+            before: now.to_owned(),
+            wrong: None,
+            recalled: 0,
+            typed: now.to_owned(),
+        }
+    }
+
+    pub(super) fn paste(&mut self, words: &str) -> Verdict {
+        self.field.insert(words);
+        self.changed()
+    }
+
+    pub(super) fn key(&mut self, press: KeyPress, command: Option<Command>, app: &App) -> Verdict {
+        match command {
+            Some(Command::Close) => Verdict::Filter(self.before.clone(), false),
+            Some(Command::Accept) => Verdict::Filter(self.field.text().to_owned(), false),
+            Some(Command::Previous) => self.recall(app, self.recalled + 1),
+            Some(Command::Next) => match self.recalled.checked_sub(1) {
+                Some(later) => self.recall(app, later),
+                None => Verdict::Stay,
+            },
+            _ if self.field.key(press) => self.changed(),
+            _ => Verdict::Stay,
+        }
+    }
+
+    fn changed(&mut self) -> Verdict {
+        self.recalled = 0;
+        self.field.text().clone_into(&mut self.typed);
+        Verdict::Filter(self.typed.clone(), true)
+    }
+
+    /// Puts one of the filters that were used in this view before into the field.
+    fn recall(&mut self, app: &App, nth: usize) -> Verdict {
+        let used = app.memory.filters(app.view().id());
+        let words = match nth.checked_sub(1) {
+            None => self.typed.clone(),
+            Some(back) => match used.len().checked_sub(back + 1) {
+                Some(at) => used[at].clone(),
+                None => return Verdict::Stay,
+            },
+        };
+        self.recalled = nth;
+        self.field = Field::new(&words);
+        Verdict::Filter(words, true)
+    }
+
+    pub(super) fn draw(&self, app: &App, brush: &mut Brush<'_>, area: Rect) -> Position {
+        let y = area.bottom().saturating_sub(1);
+        brush.clear(Rect::new(area.x, y, area.width, 1), Role::Panel);
+        brush.say(area.x + 1, y, 1, "/", Role::Accent);
+        let (shown, total) = app.view().counts();
+        let (note, role) = match &self.wrong {
+            Some(wrong) => (wrong.clone(), Role::Crit),
+            None => (format!("{shown} of {total}"), Role::Muted),
+        };
+        let note_room = area.width.saturating_sub(3) / 2;
+        let style = brush.ink.fg(role);
+        let used = brush.right(area.right().saturating_sub(1), y, note_room, &note, style);
+        let room = area.width.saturating_sub(5 + used);
+        self.field.draw(brush, area.x + 3, y, room)
+    }
 }

@@ -1,19 +1,25 @@
-//! What lies over a view: help, facts, the palette, the filter line.
+//! What lies over a view: help, facts, the palette, the filter line, and small questions.
 
+mod columns;
+mod copy;
 mod facts;
 mod filter_line;
 mod help;
+mod missing;
+mod offers;
 mod palette;
 
 use ratatui::layout::{Position, Rect};
 
 use super::app::App;
 use super::brush::Brush;
+use super::clip::As;
 use super::commands::{Command, Context};
-use super::msg::KeyPress;
+use super::msg::{KeyPress, Switch};
 use super::view::Picked;
-use super::widget::field::Field;
-use palette::{Run, offers};
+use crate::base::Name;
+use filter_line::FilterLine;
+use palette::Palette;
 
 /// What is in front of the view.
 pub enum Overlay {
@@ -23,10 +29,16 @@ pub enum Overlay {
     Help(usize),
     /// An object's facts, from a line on.
     Facts(Picked, usize),
-    /// The palette: what is typed, and which offer is chosen.
-    Palette(Field, usize),
-    /// The filter: what is typed, what it was before, what is wrong with it.
-    Filter(Field, String, Option<String>),
+    /// The palette.
+    Palette(Box<Palette>),
+    /// The filter line.
+    Filter(FilterLine),
+    /// The question as what to copy.
+    Copy,
+    /// The list of columns, with the cursor on one.
+    Columns(usize),
+    /// What is missing, from a line on.
+    Missing(usize),
 }
 
 /// What a key in an overlay comes to.
@@ -37,28 +49,52 @@ pub enum Verdict {
     Close,
     /// Copy this name; it stays open.
     Copy(String),
+    /// Close and copy what is meant as this.
+    CopyAs(As),
     /// Filter by this; stay open or not.
     Filter(String, bool),
+    /// Show or hide this column; it stays open.
+    Column(usize),
     /// Close and do this.
-    Run(Command),
+    Go(Go),
     /// Close and read this of the object.
     Read(Command, Picked),
-    /// Close and look like this.
+}
+
+/// Something to do or somewhere to go.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Go {
+    /// Give this command.
+    Command(Command),
+    /// Look like this.
     Theme(String),
+    /// See this object.
+    Object(Picked),
+    /// Keep to this team, or to none.
+    Team(Option<Name>),
+    /// Sort the view by this column.
+    Sort(usize),
+    /// Open the palette with this typed.
+    Palette(String),
+    /// Look at something else.
+    Switch(Switch),
 }
 
 const POPUP: &[Context] = &[Context::Popup, Context::Anywhere];
 const PROMPT: &[Context] = &[Context::Prompt, Context::Anywhere];
+const COPY: &[Context] = &[Context::Copy, Context::Anywhere];
+const COLUMNS: &[Context] = &[Context::Columns, Context::Anywhere];
+const MISSING: &[Context] = &[Context::Missing, Context::Anywhere];
 
 impl Overlay {
-    /// An empty palette.
-    pub fn palette() -> Self {
-        Self::Palette(Field::default(), 0)
+    /// The palette with something typed.
+    pub fn palette(app: &App, words: &str) -> Self {
+        Self::Palette(Box::new(Palette::new(app, words)))
     }
 
     /// The filter line with the filter as it is.
     pub fn filter(now: &str) -> Self {
-        Self::Filter(Field::new(now), now.to_owned(), None)
+        Self::Filter(FilterLine::new(now))
     }
 
     /// Whose keys are heard while it is open.
@@ -66,31 +102,30 @@ impl Overlay {
         match self {
             Self::None => None,
             Self::Help(_) | Self::Facts(..) => Some(POPUP),
-            Self::Palette(..) | Self::Filter(..) => Some(PROMPT),
+            Self::Palette(_) | Self::Filter(_) => Some(PROMPT),
+            Self::Copy => Some(COPY),
+            Self::Columns(_) => Some(COLUMNS),
+            Self::Missing(_) => Some(MISSING),
         }
     }
 
     /// The same with what is wrong with the filter.
     #[must_use]
-    pub fn with_error(self, wrong: Option<String>) -> Self {
-        match self {
-            Self::Filter(field, before, _) => Self::Filter(field, before, wrong),
-            other => other,
+    pub fn with_error(mut self, wrong: Option<String>) -> Self {
+        if let Self::Filter(line) = &mut self {
+            line.wrong = wrong;
         }
+        self
     }
 
     /// Takes pasted text.
-    pub fn paste(&mut self, words: &str) -> Verdict {
+    pub fn paste(&mut self, words: &str, app: &App) -> Verdict {
         match self {
-            Self::Palette(field, chosen) => {
-                field.insert(words);
-                *chosen = 0;
+            Self::Palette(palette) => {
+                palette.paste(words, app);
                 Verdict::Stay
             }
-            Self::Filter(field, ..) => {
-                field.insert(words);
-                Verdict::Filter(field.text().to_owned(), true)
-            }
+            Self::Filter(line) => line.paste(words),
             _ => Verdict::Stay,
         }
     }
@@ -107,46 +142,15 @@ impl Overlay {
                 }
                 other => scrolled(skip, other),
             },
-            Self::Palette(field, chosen) => match command {
-                Some(Command::Close) => Verdict::Close,
-                Some(Command::Next) => {
-                    let count = offers(app, field.text()).len().max(1);
-                    *chosen = (*chosen + 1) % count;
-                    Verdict::Stay
-                }
-                Some(Command::Previous) => {
-                    let count = offers(app, field.text()).len().max(1);
-                    *chosen = (*chosen + count - 1) % count;
-                    Verdict::Stay
-                }
-                Some(Command::Accept) => {
-                    let run = offers(app, field.text())
-                        .into_iter()
-                        .nth(*chosen)
-                        .map(|offer| offer.run);
-                    match run {
-                        Some(Run::Command(command)) => Verdict::Run(command),
-                        Some(Run::Theme(name)) => Verdict::Theme(name),
-                        None => Verdict::Stay,
-                    }
-                }
-                _ => {
-                    if field.key(press) {
-                        *chosen = 0;
-                    }
-                    Verdict::Stay
-                }
-            },
-            Self::Filter(field, before, _) => match command {
-                Some(Command::Close) => Verdict::Filter(before.clone(), false),
-                Some(Command::Accept) => Verdict::Filter(field.text().to_owned(), false),
-                _ => {
-                    if field.key(press) {
-                        Verdict::Filter(field.text().to_owned(), true)
-                    } else {
-                        Verdict::Stay
-                    }
-                }
+            Self::Palette(palette) => palette.key(press, command, app),
+            Self::Filter(line) => line.key(press, command, app),
+            Self::Copy => copy::key(command),
+            Self::Columns(at) => columns::key(at, command, app),
+            Self::Missing(skip) => match command {
+                Some(
+                    command @ (Command::Demo | Command::Retry | Command::Contexts | Command::Leave),
+                ) => Verdict::Go(Go::Command(command)),
+                other => scrolled(skip, other),
             },
         }
     }
@@ -154,20 +158,16 @@ impl Overlay {
     /// Draws it over the view; returns where the cursor stands in what is typed.
     pub fn draw(&self, app: &App, brush: &mut Brush<'_>, area: Rect) -> Option<Position> {
         match self {
-            Self::None => None,
-            Self::Help(skip) => {
-                help::draw(app, brush, area, *skip);
-                None
-            }
-            Self::Facts(picked, skip) => {
-                facts::draw(app, brush, area, picked, *skip);
-                None
-            }
-            Self::Palette(field, chosen) => Some(palette::draw(app, brush, area, field, *chosen)),
-            Self::Filter(field, _, wrong) => {
-                Some(filter_line::draw(app, brush, area, field, wrong.as_deref()))
-            }
+            Self::None => return None,
+            Self::Help(skip) => help::draw(app, brush, area, *skip),
+            Self::Facts(picked, skip) => facts::draw(app, brush, area, picked, *skip),
+            Self::Palette(palette) => return Some(palette.draw(brush, area)),
+            Self::Filter(line) => return Some(line.draw(app, brush, area)),
+            Self::Copy => copy::draw(app, brush, area),
+            Self::Columns(at) => columns::draw(app, brush, area, *at),
+            Self::Missing(skip) => missing::draw(app, brush, area, *skip),
         }
+        None
     }
 }
 

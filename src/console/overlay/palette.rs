@@ -1,112 +1,121 @@
-//! The palette: what it offers for what is typed, and how it is drawn.
+//! The palette: what is typed, what it offers, and how that is drawn.
+
+use std::sync::Arc;
 
 use ratatui::layout::{Position, Rect};
 
 use crate::console::app::App;
 use crate::console::brush::Brush;
-use crate::console::commands::{COMMANDS, Command};
-use crate::console::filter::fuzzy;
+use crate::console::commands::Command;
+use crate::console::msg::KeyPress;
 use crate::console::theme::Role;
-use crate::console::view::ViewId;
 use crate::console::widget::field::Field;
 use crate::console::widget::panel::{centred, popup};
+use crate::fleet::Fleet;
 
-/// An offer of the palette.
-pub(super) struct Offer {
-    pub(super) label: String,
-    pub(super) doc: String,
-    pub(super) run: Run,
-}
+use super::Verdict;
+use super::offers::{Index, Offer, offers};
 
-#[derive(Clone)]
-pub(super) enum Run {
-    Command(Command),
-    Theme(String),
-}
-
-/// What the palette offers for what is typed, best first.
-pub(super) fn offers(app: &App, typed: &str) -> Vec<Offer> {
-    let typed = typed.trim().to_ascii_lowercase();
-    let views = ViewId::ALL.iter().filter_map(|id| {
-        let spec = COMMANDS
-            .iter()
-            .find(|spec| spec.command.view() == Some(*id))?;
-        Some(Offer {
-            label: id.name().to_owned(),
-            doc: spec.doc.to_owned(),
-            run: Run::Command(spec.command),
-        })
-    });
-    let commands = COMMANDS
-        .iter()
-        .filter(|spec| spec.command.view().is_none())
-        .filter(|spec| {
-            let here = app.view().contexts();
-            spec.contexts.iter().any(|context| here.contains(context))
-        })
-        .filter(|spec| !matches!(spec.command, Command::Palette | Command::Leave))
-        .map(|spec| Offer {
-            label: spec.name.to_owned(),
-            doc: spec.doc.to_owned(),
-            run: Run::Command(spec.command),
-        });
-    let themes = app.options.themes.iter().map(|theme| Offer {
-        label: format!("theme {}", theme.name),
-        doc: String::from("another look"),
-        run: Run::Theme(theme.name.clone()),
-    });
-    let mut scored: Vec<(usize, Offer)> = views
-        .chain(commands)
-        .chain(themes)
-        .filter_map(|offer| {
-            // `:q` quits, as everywhere.
-            let score = if typed == "q" || typed == "q!" {
-                (offer.label == "quit").then_some(0)
-            } else {
-                fuzzy(&offer.label, &typed)
-            };
-            score.map(|score| (score, offer))
-        })
-        .collect();
-    scored.sort_by_key(|(score, _)| *score);
-    scored.into_iter().map(|(_, offer)| offer).collect()
-}
-
-pub(super) fn draw(
-    app: &App,
-    brush: &mut Brush<'_>,
-    area: Rect,
-    field: &Field,
+/// The palette's state. Offers are worked out when something is typed, never while drawing.
+pub struct Palette {
+    field: Field,
     chosen: usize,
-) -> Position {
-    let offers = offers(app, field.text());
-    let rows = u16::try_from(offers.len().clamp(1, 12)).unwrap_or(12);
-    let mut frame = centred(area, 76, rows + 4);
-    frame.y = area.y + (area.height - frame.height) / 4;
-    let inside = popup(brush, frame, "command", "");
-    brush.say(inside.x, inside.y, 2, ":", Role::Accent);
-    let room = inside.width.saturating_sub(2);
-    let cursor = field.draw(brush, inside.x + 2, inside.y, room);
-    let shown = usize::from(inside.height.saturating_sub(2));
-    let first = (chosen + 1).saturating_sub(shown.max(1));
-    if offers.is_empty() && inside.height > 2 {
-        brush.say(
-            inside.x,
-            inside.y + 2,
-            inside.width,
-            "nothing is called that",
-            Role::Muted,
-        );
+    offers: Vec<Offer>,
+    found: usize,
+    /// The names of everything, made when the first letter is typed.
+    index: Option<(Arc<Fleet>, Index)>,
+}
+
+impl Palette {
+    pub(super) fn new(app: &App, words: &str) -> Self {
+        let mut palette = Self {
+            field: Field::new(words),
+            chosen: 0,
+            offers: Vec::new(),
+            found: 0,
+            index: None,
+        };
+        palette.look(app);
+        palette
     }
-    for (line, offer) in offers.iter().enumerate().skip(first).take(shown) {
-        let y = inside.y + 2 + (line - first) as u16;
-        let (x, width) = (inside.x, inside.width);
-        if line == chosen {
-            brush.ground(Rect::new(x, y, width, 1), Role::Selection);
-            brush.sign(x, y, "▌", brush.ink.fg(Role::Accent));
+
+    pub(super) fn paste(&mut self, words: &str, app: &App) {
+        self.field.insert(words);
+        self.look(app);
+    }
+
+    /// Looks for what is typed.
+    fn look(&mut self, app: &App) {
+        let text = self.field.text();
+        self.chosen = 0;
+        if !text.trim().is_empty() && self.index.is_none() {
+            let fleet = Arc::clone(&app.facts.fleet);
+            let index = Index::of(&fleet);
+            self.index = Some((fleet, index));
         }
-        brush.say(x + 2, y, 18, &offer.label, Role::Title);
-        brush.say(x + 21, y, width.saturating_sub(21), &offer.doc, Role::Muted);
+        let index = self.index.as_mut().map(|(_, index)| index);
+        (self.offers, self.found) = offers(app, text, index);
     }
-    cursor
+
+    pub(super) fn key(&mut self, press: KeyPress, command: Option<Command>, app: &App) -> Verdict {
+        let count = self.offers.len().max(1);
+        match command {
+            Some(Command::Close) => return Verdict::Close,
+            Some(Command::Next) => self.chosen = (self.chosen + 1) % count,
+            Some(Command::Previous) => self.chosen = (self.chosen + count - 1) % count,
+            Some(Command::Accept) => {
+                if let Some(offer) = self.offers.get(self.chosen) {
+                    return Verdict::Go(offer.go.clone());
+                }
+            }
+            _ => {
+                if self.field.key(press) {
+                    self.look(app);
+                }
+            }
+        }
+        Verdict::Stay
+    }
+
+    pub(super) fn draw(&self, brush: &mut Brush<'_>, area: Rect) -> Position {
+        let rows = u16::try_from(self.offers.len().clamp(1, 12)).unwrap_or(12);
+        let mut frame = centred(area, 84, rows + 4);
+        frame.y = area.y + (area.height - frame.height) / 4;
+        let note = if self.found > self.offers.len() {
+            format!("{} of {}", self.offers.len(), self.found)
+        } else {
+            String::new()
+        };
+        let inside = popup(brush, frame, "go to, or do", &note);
+        brush.say(inside.x, inside.y, 2, ":", Role::Accent);
+        let room = inside.width.saturating_sub(2);
+        let cursor = self.field.draw(brush, inside.x + 2, inside.y, room);
+        let shown = usize::from(inside.height.saturating_sub(2));
+        let first = (self.chosen + 1).saturating_sub(shown.max(1));
+        if self.offers.is_empty() && inside.height > 2 {
+            let words = "nothing is called that";
+            brush.say(inside.x, inside.y + 2, inside.width, words, Role::Muted);
+        }
+        let names = self
+            .offers
+            .iter()
+            .skip(first)
+            .take(shown)
+            .map(|offer| brush.width(&offer.label))
+            .max()
+            .unwrap_or(0)
+            .clamp(18, (inside.width / 2).max(18));
+        for (line, offer) in self.offers.iter().enumerate().skip(first).take(shown) {
+            let y = inside.y + 2 + (line - first) as u16;
+            let (x, width) = (inside.x, inside.width);
+            if line == self.chosen {
+                brush.ground(Rect::new(x, y, width, 1), Role::Selection);
+                brush.sign(x, y, "▌", brush.ink.fg(Role::Accent));
+            }
+            brush.say(x + 2, y, names, &offer.label, Role::Title);
+            let left = width.saturating_sub(names + 4);
+            brush.say(x + names + 4, y, left, &offer.doc, Role::Muted);
+        }
+        cursor
+    }
 }

@@ -22,19 +22,19 @@ pub static KIND: Kind = Kind {
                 }
             })
         }),
-        Column::words("code", "CODE", 4, (8, 24), |facts, row| {
+        Column::words("code", "CODE", 4, (16, 24), |facts, row| {
             of(facts, row, |finding| Value::text(finding.code.as_str()))
         }),
         Column::words("kind", "KIND", 6, (6, 8), |facts, row| {
             of(facts, row, |finding| Value::text(finding.subject.kind)).role(Role::Muted)
         }),
-        Column::words("object", "OBJECT", 0, (12, 40), |facts, row| {
+        Column::words("object", "OBJECT", 0, (12, 32), |facts, row| {
             of(facts, row, |finding| Value::path(&finding.subject.key)).role(Role::Title)
         }),
         Column::number("since", "FOR", 1, 5, |facts, row| {
             of(facts, row, |finding| Value::Since(finding.since))
         }),
-        Column::words("message", "MESSAGE", 2, (16, 70), |facts, row| {
+        Column::words("message", "MESSAGE", 2, (16, 64), |facts, row| {
             of(facts, row, |finding| Value::text(finding.message.as_str()))
         }),
         Column::words("repair", "REPAIR", 3, (12, 70), |facts, row| {

@@ -11,102 +11,116 @@ use crate::report::Facts;
 
 use super::{Lens, Picked, Place};
 
+/// The columns of devices.
+const COLUMNS: &[Column] = &[
+    Column::words("device", "DEVICE", 0, (18, 36), name).sign(|facts, row| {
+        device(facts, row).map_or(("–", Role::Muted), |(_, device)| {
+            let (sign, role, _) = health_of(device);
+            (sign, role)
+        })
+    }),
+    Column::words("class", "CLASS", 4, (4, 14), |facts, row| {
+        of(facts, row, |_, device| Value::text(device.class.as_str()))
+    }),
+    Column::words("health", "HEALTH", 3, (7, 26), health),
+    Column::words("pod", "POD", 1, (18, 44), pod),
+    Column::words("job", "JOB", 9, (10, 24), |facts, row| {
+        of(facts, row, |_, device| {
+            Value::known(device.first_holder(), |(pod, _)| {
+                Value::text(pod.job.key.name.as_str())
+            })
+        })
+    }),
+    Column::words("queue", "QUEUE", 10, (8, 16), |facts, row| {
+        of(facts, row, |_, device| {
+            Value::known(
+                device
+                    .first_holder()
+                    .and_then(|(pod, _)| pod.queue.as_deref()),
+                Value::text,
+            )
+        })
+    }),
+    Column::words("team", "TEAM", 6, (8, 16), |facts, row| {
+        of(facts, row, |_, device| {
+            Value::known(device.first_holder(), |(pod, _)| {
+                Value::text(pod.team.as_str())
+            })
+        })
+    }),
+    Column::graphic("util", "UTILISATION", 0, (4, 16), util).trend(|facts, row| {
+        let (_, device) = device(facts, row)?;
+        Some(Track::DeviceUtil(device.id.clone()))
+    }),
+    Column::number("mem", "MEMORY", 2, 9, |facts, row| {
+        reading(facts, row, |device| match device.memory() {
+            (Some(used), total) => Value::Bytes(used, total),
+            (None, _) => Value::known(device.memory_ratio(), Value::Ratio),
+        })
+    }),
+    Column::number("temp", "TEMP", 4, 4, |facts, row| {
+        reading(facts, row, |device| {
+            Value::known(device.signals.get(Signal::Temp), Value::Celsius)
+        })
+    }),
+    Column::number("power", "POWER", 7, 5, |facts, row| {
+        reading(facts, row, |device| {
+            Value::known(device.signals.get(Signal::Power), Value::Watts)
+        })
+    }),
+    Column::number("held", "HELD", 3, 5, |facts, row| {
+        of(facts, row, |_, device| {
+            Value::known(device.held_since(), Value::Since)
+        })
+    }),
+    Column::number("idle-for", "IDLE FOR", 2, 5, |facts, row| {
+        of(facts, row, |_, device| match device.idle_since {
+            Some(since) => Value::Since(since),
+            None => Value::Empty,
+        })
+        .role(Role::IdleMoney)
+    })
+    .rare(),
+    Column::number("cost", "$/h", 1, 5, cost),
+    Column::words("node", "NODE", 12, (8, 30), |facts, row| {
+        of(facts, row, |node, _| Value::text(node.name().as_str()))
+    })
+    .wide(),
+    Column::words("pool", "POOL", 11, (6, 20), |facts, row| {
+        of(facts, row, |node, _| Value::text(node.pool.as_str()))
+    })
+    .wide(),
+    Column::words("rack", "RACK", 13, (4, 14), |facts, row| {
+        of(facts, row, |node, _| {
+            Value::known(node.rack.as_deref(), Value::text)
+        })
+    })
+    .wide(),
+    Column::number("tensor", "TENSOR", 14, 4, |facts, row| {
+        reading(facts, row, |device| {
+            Value::known(device.signals.get(Signal::TensorActive), Value::Ratio)
+        })
+    })
+    .wide(),
+    Column::number("age", "READ", 15, 4, |facts, row| {
+        of(facts, row, |_, device| {
+            Value::known(device.read_at, Value::Since)
+        })
+    })
+    .wide(),
+    Column::words("uuid", "UUID", 16, (8, 42), |facts, row| {
+        of(facts, row, |_, device| {
+            Value::known(device.uuid.as_deref(), Value::text)
+        })
+    })
+    .wide(),
+];
+/// Place of the money among them.
+const COST: usize = 13;
+
 /// The table of devices.
 pub static KIND: Kind = Kind {
-    columns: &[
-        Column::words("device", "DEVICE", 0, (18, 36), name).sign(|facts, row| {
-            device(facts, row).map_or(("–", Role::Muted), |(_, device)| {
-                let (sign, role, _) = health_of(device);
-                (sign, role)
-            })
-        }),
-        Column::words("class", "CLASS", 4, (4, 14), |facts, row| {
-            of(facts, row, |_, device| Value::text(device.class.as_str()))
-        }),
-        Column::words("health", "HEALTH", 3, (7, 26), health),
-        Column::words("pod", "POD", 1, (18, 44), pod),
-        Column::words("job", "JOB", 9, (10, 24), |facts, row| {
-            of(facts, row, |_, device| {
-                Value::known(device.first_holder(), |(pod, _)| {
-                    Value::text(pod.job.key.name.as_str())
-                })
-            })
-        }),
-        Column::words("queue", "QUEUE", 10, (8, 16), |facts, row| {
-            of(facts, row, |_, device| {
-                Value::known(
-                    device
-                        .first_holder()
-                        .and_then(|(pod, _)| pod.queue.as_deref()),
-                    Value::text,
-                )
-            })
-        }),
-        Column::words("team", "TEAM", 6, (8, 16), |facts, row| {
-            of(facts, row, |_, device| {
-                Value::known(device.first_holder(), |(pod, _)| {
-                    Value::text(pod.team.as_str())
-                })
-            })
-        }),
-        Column::graphic("util", "UTILISATION", 0, (4, 16), util).trend(|facts, row| {
-            let (_, device) = device(facts, row)?;
-            Some(Track::DeviceUtil(device.id.clone()))
-        }),
-        Column::number("mem", "MEMORY", 2, 9, |facts, row| {
-            reading(facts, row, |device| match device.memory() {
-                (Some(used), total) => Value::Bytes(used, total),
-                (None, _) => Value::known(device.memory_ratio(), Value::Ratio),
-            })
-        }),
-        Column::number("temp", "TEMP", 4, 4, |facts, row| {
-            reading(facts, row, |device| {
-                Value::known(device.signals.get(Signal::Temp), Value::Celsius)
-            })
-        }),
-        Column::number("power", "POWER", 7, 5, |facts, row| {
-            reading(facts, row, |device| {
-                Value::known(device.signals.get(Signal::Power), Value::Watts)
-            })
-        }),
-        Column::number("held", "HELD", 3, 5, |facts, row| {
-            of(facts, row, |_, device| {
-                Value::known(device.held_since(), Value::Since)
-            })
-        }),
-        Column::words("node", "NODE", 12, (8, 30), |facts, row| {
-            of(facts, row, |node, _| Value::text(node.name().as_str()))
-        })
-        .wide(),
-        Column::words("pool", "POOL", 11, (6, 20), |facts, row| {
-            of(facts, row, |node, _| Value::text(node.pool.as_str()))
-        })
-        .wide(),
-        Column::words("rack", "RACK", 13, (4, 14), |facts, row| {
-            of(facts, row, |node, _| {
-                Value::known(node.rack.as_deref(), Value::text)
-            })
-        })
-        .wide(),
-        Column::number("tensor", "TENSOR", 14, 4, |facts, row| {
-            reading(facts, row, |device| {
-                Value::known(device.signals.get(Signal::TensorActive), Value::Ratio)
-            })
-        })
-        .wide(),
-        Column::number("age", "READ", 15, 4, |facts, row| {
-            of(facts, row, |_, device| {
-                Value::known(device.read_at, Value::Since)
-            })
-        })
-        .wide(),
-        Column::words("uuid", "UUID", 16, (8, 42), |facts, row| {
-            of(facts, row, |_, device| {
-                Value::known(device.uuid.as_deref(), Value::text)
-            })
-        })
-        .wide(),
-    ],
+    columns: COLUMNS,
     collect,
     id: |facts, row| device(facts, row).map_or(0, |(_, device)| id_of(&device.id)),
     label: |facts, row, key| {
@@ -132,6 +146,13 @@ pub static KIND: Kind = Kind {
     last: |_, _| false,
     sort: None,
     none: "no device here",
+};
+
+/// The devices that are held and do no work, the dearest first.
+pub static IDLE: Kind = Kind {
+    sort: Some((COST, true)),
+    none: "no device is held without working",
+    ..KIND
 };
 
 fn collect(facts: &Facts, lens: &Lens) -> Vec<Row> {
@@ -160,7 +181,8 @@ fn collect(facts: &Facts, lens: &Lens) -> Vec<Row> {
         _ => {
             for (at, node) in facts.fleet.nodes.iter().enumerate() {
                 for (within, device) in node.devices.iter().enumerate() {
-                    if holds(lens, node, device) {
+                    let idle = *lens != Lens::Idle || facts.fleet.is_idle(device);
+                    if idle && holds(lens, node, device) {
                         rows.push((at as u32, within as u32));
                     }
                 }
@@ -173,7 +195,7 @@ fn collect(facts: &Facts, lens: &Lens) -> Vec<Row> {
 /// True when a device belongs to the part that is looked at.
 pub fn holds(lens: &Lens, node: &Node, device: &Device) -> bool {
     match lens {
-        Lens::All | Lens::Cost(_) => true,
+        Lens::All | Lens::Cost(_) | Lens::Idle => true,
         Lens::Pool(pool) => node.pool == *pool,
         Lens::Node(name) => node.name() == name,
         Lens::Class(class) => device.class == *class,
@@ -207,6 +229,17 @@ fn reading<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Device) -> Valu
         Some((_, device)) => Cell::new(make(device)).stale(device.is_stale(facts.now)),
         None => Cell::new(Value::Unknown),
     }
+}
+
+/// What a device costs an hour: its share of its node.
+fn cost(facts: &Facts, row: Row) -> Cell<'_> {
+    of(facts, row, |node, _| {
+        let rate = facts.burn.nodes.get(node.name());
+        Value::known(rate, |rate| {
+            Value::Money(rate.share(1, node.devices.len() as u64))
+        })
+    })
+    .role(Role::Accent)
 }
 
 /// A device's state as a sign and words.

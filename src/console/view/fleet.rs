@@ -372,7 +372,11 @@ impl FleetView {
 
     fn draw_burn(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
         let total = format!("${}/h", facts.burn.total.burn);
-        let since = facts.history.since();
+        // A past of a moment is no past yet.
+        let since = facts
+            .history
+            .since()
+            .filter(|since| facts.now.since(*since) >= std::time::Duration::from_secs(120).into());
         let title = match since {
             Some(since) => format!("burn, last {}", brush.age(since)),
             None => String::from("burn by team"),
@@ -380,6 +384,7 @@ impl FleetView {
         let inside = panel(brush, area, &title, &total);
         let mut y = inside.y;
         if inside.height >= 7
+            && since.is_some()
             && let Some(past) = Past::of(facts, &Track::Fleet(FleetSignal::Burn), inside.width)
         {
             let height = (inside.height / 3).clamp(2, 4);

@@ -1,12 +1,14 @@
 //! The heatmap: every device a cell, grouped and zoomed; what is under the cursor beside it.
 
+use std::collections::BTreeMap;
+
 use ratatui::layout::Rect;
 
 use crate::base::Name;
 use crate::console::brush::Brush;
 use crate::console::commands::{Command, Context};
 use crate::console::filter::Filter;
-use crate::console::listing::{Row, fields, matches};
+use crate::console::listing::{Row, Scope, fields, matches};
 use crate::report::Facts;
 
 use super::glow::{Glows, Metric, Scale};
@@ -25,6 +27,7 @@ pub(super) enum Zoom {
 /// The heatmap's state.
 pub struct Heatmap {
     lens: Lens,
+    scope: Scope,
     pub(super) metric: Metric,
     pub(super) grouping: Grouping,
     pub(super) scale: Scale,
@@ -40,6 +43,8 @@ pub struct Heatmap {
     pub(super) glows: Glows,
     /// Mean of the metric of each group, where known.
     pub(super) means: Vec<Option<f64>>,
+    /// The rack (where racks are known, else the group) with the highest mean, and that mean.
+    pub(super) most: Option<(String, f64)>,
     /// What the map was made of, while it shows everything by place.
     made_of: Option<u64>,
     shown: usize,
@@ -55,6 +60,7 @@ impl Heatmap {
     pub fn new(lens: Lens) -> Self {
         Self {
             lens,
+            scope: Scope::default(),
             metric: Metric::default(),
             grouping: Grouping::default(),
             scale: Scale::default(),
@@ -68,6 +74,7 @@ impl Heatmap {
             map: Map::default(),
             glows: Glows::default(),
             means: Vec::new(),
+            most: None,
             made_of: None,
             shown: 0,
             total: 0,
@@ -102,7 +109,30 @@ impl Heatmap {
                 (count > 0).then(|| sum / f64::from(count))
             })
             .collect();
+        self.most = self.highest(facts);
         self.find_cursor(facts);
+    }
+
+    fn highest(&self, facts: &Facts) -> Option<(String, f64)> {
+        let mut racks: BTreeMap<(&Name, &Name), (f64, u32)> = BTreeMap::new();
+        for spot in &self.map.spots {
+            let node = facts.fleet.nodes.get(spot.row.0 as usize)?;
+            let Some(rack) = &node.rack else { continue };
+            let (sum, count) = self.glows.sum(spot.row.0, spot.row.1);
+            let entry = racks.entry((&node.pool, rack)).or_default();
+            *entry = (entry.0 + sum, entry.1 + count);
+        }
+        let mean = |(sum, count): (f64, u32)| (count > 0).then(|| sum / f64::from(count));
+        let rack = racks
+            .into_iter()
+            .filter_map(|((pool, rack), sums)| Some((format!("{rack} of {pool}"), mean(sums)?)))
+            .max_by(|a, b| a.1.total_cmp(&b.1));
+        rack.or_else(|| {
+            let groups = self.map.groups.iter().zip(&self.means);
+            groups
+                .filter_map(|(group, mean)| Some((group.name.to_string(), (*mean)?)))
+                .max_by(|a, b| a.1.total_cmp(&b.1))
+        })
     }
 
     /// What the map of all devices by place depends on, as a number: while it stays, so does the map.
@@ -117,7 +147,8 @@ impl Heatmap {
         let holders = matches!(
             self.grouping,
             Grouping::Queue | Grouping::Job | Grouping::Team
-        ) || matches!(self.lens, Lens::Job(_) | Lens::Team(_) | Lens::Queue(_));
+        ) || matches!(self.lens, Lens::Job(_) | Lens::Team(_) | Lens::Queue(_))
+            || !self.scope.is_all();
         for node in facts.fleet.nodes.iter() {
             (node.name(), &node.pool, &node.rack, node.devices.len()).hash(&mut hasher);
             match self.grouping {
@@ -143,7 +174,9 @@ impl Heatmap {
             .nodes
             .iter()
             .flat_map(|node| node.devices.iter().map(move |device| (node, device)))
-            .filter(|(node, device)| devices::holds(&self.lens, node, device))
+            .filter(|(node, device)| {
+                devices::holds(&self.lens, node, device) && self.scope.has_device(device)
+            })
             .count();
         if self.zoom.is_none() && self.total > 0 {
             // A fleet of more than two screens begins as nodes.
@@ -169,7 +202,8 @@ impl Heatmap {
             paired: self.paired && zoom != Zoom::OneNode,
             by_node: zoom == Zoom::Nodes,
         };
-        let (lens, filter, faults) = (&self.lens, self.filter.as_ref(), self.faults);
+        let (lens, scope) = (&self.lens, &self.scope);
+        let (filter, faults) = (self.filter.as_ref(), self.faults);
         let glows = &self.glows;
         let value = |row: Row| match glows.sum(row.0, row.1) {
             (_, 0) => -1.0,
@@ -181,6 +215,7 @@ impl Heatmap {
             |node, device, row: Row| {
                 only.as_ref().is_none_or(|only| node.name() == only)
                     && devices::holds(lens, node, device)
+                    && scope.has_device(device)
                     && (!faults || (devices::KIND.faulty)(facts, row))
                     && filter.is_none_or(|filter| matches(filter, &devices::KIND, facts, row))
             },
@@ -426,6 +461,14 @@ impl View for Heatmap {
             .filter_map(|at| facts.fleet.nodes.get(*at as usize))
             .map(|node| node.name().clone())
             .collect()
+    }
+
+    fn set_scope(&mut self, scope: &Scope, facts: &Facts) {
+        if self.scope != *scope {
+            self.scope = scope.clone();
+            self.made_of = None;
+            self.make(facts);
+        }
     }
 
     fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {

@@ -119,10 +119,46 @@ impl Heatmap {
         }
         let used = brush.pieces(area.x + 2, area.y, area.width.saturating_sub(2), &pieces);
         let from = area.x + 2 + used + 2;
-        if !self.draw_legend(brush, area, from, 3) && area.height > 1 {
-            let below = Rect::new(area.x, area.y + 1, area.width, 1);
-            self.draw_legend(brush, below, area.x + 2, 0);
+        let beside = self.draw_legend(brush, area, from, 3);
+        if area.height < 2 {
+            return;
         }
+        let below = Rect::new(area.x, area.y + 1, area.width, 1);
+        let most = self.most_words();
+        let room = if beside {
+            area.width.saturating_sub(3)
+        } else {
+            // The legend comes first: what is left of its line is the highest's.
+            self.draw_legend(brush, below, area.x + 2, 0);
+            let taken = (area.left()..area.right())
+                .rev()
+                .skip_while(|x| brush.buf[(*x, below.y)].symbol() == " ")
+                .count();
+            area.width.saturating_sub(taken as u16 + 4)
+        };
+        let width = brush.width(&most);
+        if width > 0 && width <= room {
+            let style = brush.ink.fg(Role::Muted);
+            if beside {
+                brush.text(area.x + 2, below.y, width, &most, style);
+            } else {
+                brush.right(area.right() - 1, below.y, width, &most, style);
+            }
+        }
+    }
+
+    /// Where the metric is highest, on average over a rack.
+    fn most_words(&self) -> String {
+        let Some((place, mean)) = &self.most else {
+            return String::new();
+        };
+        let (word, value) = match self.metric {
+            Metric::Temp => ("hottest", format!("{:.0}°", mean * 60.0 + 30.0)),
+            Metric::Util | Metric::Tensor | Metric::Dram => ("busiest", percent(*mean)),
+            Metric::Memory => ("fullest", percent(*mean)),
+            Metric::Power => ("thirstiest", percent(*mean)),
+        };
+        format!("{word} {place}, mean {value}")
     }
 
     /// The ramp and the signs, as far as there is room to the right of `from`; false, and nothing, where fewer than

@@ -65,12 +65,11 @@ pub struct LogView {
 
 impl LogView {
     /// Logs of an object, under the tab that they were opened from.
-    pub fn new(id: ViewId, subject: Picked, facts: &Facts) -> Self {
-        let pods = subject::pods(facts, &subject);
-        let mut view = Self {
+    pub fn new(id: ViewId, subject: Picked) -> Self {
+        Self {
             id,
             subject,
-            pods,
+            pods: Vec::new(),
             only: None,
             want: None,
             containers: Vec::new(),
@@ -89,9 +88,17 @@ impl LogView {
             first: 0,
             visible: 0,
             height: 20,
-        };
-        view.ask(false);
-        view
+        }
+    }
+
+    /// Asks for the logs of its pods, once there are any.
+    fn find(&mut self, facts: &Facts) {
+        if self.pods.is_empty() {
+            self.pods = subject::pods(facts, &self.subject);
+            if !self.pods.is_empty() {
+                self.ask(false);
+            }
+        }
     }
 
     /// The pods that are read now.
@@ -390,10 +397,13 @@ impl View for LogView {
     fn contexts(&self) -> &'static [Context] {
         LOGS
     }
-    fn fit(&mut self, _: &Facts, area: Rect, _paired: bool) {
+    fn fit(&mut self, facts: &Facts, area: Rect, _paired: bool) {
+        self.find(facts);
         self.height = usize::from(area.height.saturating_sub(2)).max(1);
     }
-    fn refresh(&mut self, _: &Facts, _: bool) {}
+    fn refresh(&mut self, facts: &Facts, _: bool) {
+        self.find(facts);
+    }
     fn on(&mut self, command: Command, _: &Facts, _: Rect) -> Turn {
         if self.scrolled(command) {
             return Turn::Done;
@@ -439,7 +449,7 @@ impl View for LogView {
                     Some(at) => Picked::Pod(self.pods[at].clone()),
                     None => self.subject.clone(),
                 };
-                return Turn::Go(Place::Paper(sort, of));
+                return Turn::Go(Place::Paper(self.id, sort, of));
             }
             _ => return Turn::NotMine,
         }

@@ -10,6 +10,7 @@ use crate::report::hush::Entry;
 
 use super::brush::Brush;
 use super::commands::{Command, Context};
+use super::listing;
 use super::reading::{News, Want};
 use paper::Sort;
 
@@ -93,6 +94,8 @@ pub enum Lens {
     Class(Name),
     /// Money by this scope.
     Cost(Scope),
+    /// Devices that are held and do no work.
+    Idle,
 }
 
 impl Lens {
@@ -100,6 +103,7 @@ impl Lens {
     pub fn title(&self) -> String {
         match self {
             Self::All | Self::Cost(_) => String::new(),
+            Self::Idle => String::from("held, idle"),
             Self::Pool(name) => format!("pool {name}"),
             Self::Node(name) => format!("node {name}"),
             Self::Job(job) => format!("job {job}"),
@@ -157,10 +161,10 @@ pub enum Place {
     Part(ViewId, Lens),
     /// Everything known of an object, over the view.
     Facts(Picked),
-    /// What the cluster itself has to say of an object.
-    Paper(Sort, Picked),
+    /// What the cluster itself has to say of an object, under the tab that it was opened from.
+    Paper(ViewId, Sort, Picked),
     /// Logs of an object's pods.
-    Logs(Picked),
+    Logs(ViewId, Picked),
 }
 
 /// What a command came to.
@@ -226,6 +230,12 @@ pub trait View {
     }
     /// Takes what came of its want.
     fn told(&mut self, _news: &News, _facts: &Facts) {}
+    /// Keeps to a scope, whatever part it shows.
+    fn set_scope(&mut self, scope: &listing::Scope, facts: &Facts) {
+        if let Some(sheet) = self.sheet_mut() {
+            sheet.listing.set_scope(scope, facts);
+        }
+    }
     /// Draws it.
     fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect);
 }
@@ -258,11 +268,25 @@ pub const LOGS: &[Context] = &[
     Context::Global,
     Context::Anywhere,
 ];
+/// The view that stands at a place; nothing for what opens over a view.
+pub fn at(place: &Place) -> Option<Box<dyn View>> {
+    match place {
+        Place::Part(id, lens) => Some(open(*id, lens.clone())),
+        Place::Paper(id, sort, picked) => {
+            Some(Box::new(paper::PaperView::new(*id, picked.clone(), *sort)))
+        }
+        Place::Logs(id, picked) => Some(Box::new(logs::LogView::new(*id, picked.clone()))),
+        Place::Facts(_) => None,
+    }
+}
 
 /// Makes a view of a part; `Lens::All` makes the one behind the tab.
 pub fn open(id: ViewId, lens: Lens) -> Box<dyn View> {
     match (id, lens) {
         (ViewId::Fleet, _) => Box::new(fleet::FleetView::new()),
+        (ViewId::Devices, lens @ Lens::Idle) => {
+            Box::new(sheet::Sheet::new(id, &devices::IDLE, lens))
+        }
         (ViewId::Devices, lens) => Box::new(heatmap::Heatmap::new(lens)),
         (ViewId::Nodes, Lens::Node(node)) => Box::new(detail::Detail::node(node)),
         (ViewId::Jobs, Lens::Job(job)) => Box::new(detail::Detail::job(job)),

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::base::Moment;
 use crate::console::brush::Brush;
 use crate::console::listing::{Column, Kind, Row, id_of};
 use crate::console::theme::Role;
@@ -92,7 +93,11 @@ pub static KIND: Kind = Kind {
         })
         .wide(),
         Column::number("age", "AGE", 14, 5, |facts, row| {
-            of(facts, row, |node| Value::Since(node.seen.created))
+            of(facts, row, |node| match node.seen.created {
+                // Of a node that may not be listed only the name is known.
+                at if at == Moment::default() => Value::Unknown,
+                at => Value::Since(at),
+            })
         })
         .wide(),
     ],

@@ -56,29 +56,36 @@ pub struct PaperView {
 
 impl PaperView {
     /// A text of this sort about an object, under the tab that it was opened from.
-    pub fn new(id: ViewId, subject: Picked, sort: Sort, facts: &Facts) -> Self {
-        let paper = match sort {
-            Sort::Yaml => subject::thing(facts, &subject).map(Paper::Yaml),
-            Sort::Events | Sort::Describe => {
-                let things = subject::things(facts, &subject);
-                (!things.is_empty()).then_some(Paper::Events(things))
-            }
-        };
-        let state = match &paper {
-            Some(_) => State::Asked,
-            None => State::Nothing,
-        };
+    pub fn new(id: ViewId, subject: Picked, sort: Sort) -> Self {
         Self {
             id,
             subject,
             sort,
-            want: paper.map(|paper| Want { paper, turn: 0 }),
-            state,
+            want: None,
+            state: State::Nothing,
             scroll: Scroll::default(),
             filter: String::new(),
             shown: 0,
             total: 0,
             size: (80, 20),
+        }
+    }
+
+    /// Asks for what is to be read, once the facts say what that is.
+    fn ask(&mut self, facts: &Facts) {
+        if self.want.is_some() {
+            return;
+        }
+        let paper = match self.sort {
+            Sort::Yaml => subject::thing(facts, &self.subject).map(Paper::Yaml),
+            Sort::Events | Sort::Describe => {
+                let things = subject::things(facts, &self.subject);
+                (!things.is_empty()).then_some(Paper::Events(things))
+            }
+        };
+        if let Some(paper) = paper {
+            self.want = Some(Want { paper, turn: 0 });
+            self.state = State::Asked;
         }
     }
 
@@ -220,7 +227,7 @@ impl PaperView {
             .take(height)
             .map(cells)
             .collect();
-        table(brush, area, HEADS, &[], &rows, Look::default());
+        table(brush, area, HEADS, &[], &rows, &Look::default());
         if events.is_empty() {
             let words = "no event is kept about it; the API server forgets them after an hour";
             brush.say(area.x + 2, area.y + 2, area.width, words, Role::Muted);
@@ -386,9 +393,11 @@ impl View for PaperView {
     }
     fn fit(&mut self, facts: &Facts, area: Rect, _paired: bool) {
         self.size = (area.width, area.height);
+        self.ask(facts);
         self.count(facts);
     }
     fn refresh(&mut self, facts: &Facts, _settle: bool) {
+        self.ask(facts);
         if self.sort == Sort::Describe {
             self.count(facts);
         }
@@ -413,13 +422,14 @@ impl View for PaperView {
                 };
                 if sort != self.sort {
                     let size = self.size;
-                    *self = Self::new(self.id, self.subject.clone(), sort, facts);
+                    *self = Self::new(self.id, self.subject.clone(), sort);
                     self.size = size;
+                    self.ask(facts);
                     self.count(facts);
                 }
                 Turn::Done
             }
-            Command::Logs => Turn::Go(Place::Logs(self.subject.clone())),
+            Command::Logs => Turn::Go(Place::Logs(self.id, self.subject.clone())),
             _ => Turn::NotMine,
         }
     }

@@ -429,7 +429,7 @@ impl QueuesView {
             .collect();
         // The table keeps two cells for its edge; the panel has air of its own.
         let wide = Rect::new(inside.x - 2, inside.y, inside.width + 2, inside.height);
-        table(brush, wide, HEADS, &[], &rows, Look::default());
+        table(brush, wide, HEADS, &[], &rows, &Look::default());
         if more > 0 && inside.height > 1 {
             let words = format!(
                 "+{} more   enter opens them all",

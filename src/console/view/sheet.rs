@@ -1,9 +1,10 @@
 //! A table view: a listing drawn as a table. Every view that is a table is this, with columns of its own.
 
+use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::base::{Moment, Name};
-use crate::console::brush::Brush;
+use crate::console::brush::{Brush, Ink};
 use crate::console::commands::{Command, Context};
 use crate::console::listing::{Kind, Listing, Row};
 use crate::console::text;
@@ -29,6 +30,8 @@ pub struct Sheet {
     /// Rows, order and cursor.
     pub listing: Listing,
     wide: bool,
+    /// What was chosen column by column; where nothing was, `wide` decides.
+    chosen: Option<Vec<bool>>,
 }
 
 impl Sheet {
@@ -38,6 +41,7 @@ impl Sheet {
             id,
             listing: Listing::new(kind, lens),
             wide: false,
+            chosen: None,
         }
     }
 
@@ -56,24 +60,73 @@ impl Sheet {
                 .into(),
             Command::Wide => {
                 self.wide = !self.wide;
+                self.chosen = None;
                 Turn::Done
             }
-            _ if self
-                .listing
-                .on(command, facts, Self::height(area), self.wide) =>
-            {
-                Turn::Done
+            _ => {
+                let shown = self.columns();
+                let height = Self::height(area);
+                if self.listing.on(command, facts, height, |at| shown[at]) {
+                    Turn::Done
+                } else {
+                    Turn::NotMine
+                }
             }
-            _ => Turn::NotMine,
         }
+    }
+
+    /// Which columns are wanted; room decides which of them are drawn.
+    pub fn columns(&self) -> Vec<bool> {
+        let all = self.listing.kind.columns;
+        match &self.chosen {
+            Some(chosen) => chosen.clone(),
+            None => all.iter().map(|column| self.wide || !column.wide).collect(),
+        }
+    }
+
+    /// Wants these columns; a choice for another table is not taken, nor one without any column.
+    pub fn choose_columns(&mut self, chosen: Vec<bool>) {
+        if chosen.len() == self.listing.kind.columns.len() && chosen.contains(&true) {
+            self.chosen = Some(chosen);
+        }
+    }
+
+    /// The choice of columns, when one was made.
+    pub fn chosen_columns(&self) -> Option<&[bool]> {
+        self.chosen.as_deref()
+    }
+
+    /// What is meant, as words: titles of the wanted columns, and a line of cells a row.
+    pub fn clip(&self, facts: &Facts, ink: &Ink) -> (Vec<&'static str>, Vec<Vec<String>>) {
+        let mut nothing = Buffer::empty(Rect::new(0, 0, 1, 1));
+        let mut brush = Brush::new(&mut nothing, ink, facts.now);
+        let wanted = self.columns();
+        let columns = || {
+            let all = self.listing.kind.columns.iter().zip(&wanted);
+            all.filter(|(_, wanted)| **wanted).map(|(column, _)| column)
+        };
+        let rows = self.listing.meant().into_iter().map(|row| {
+            columns()
+                .map(|column| (column.cell)(facts, row).words(&mut brush).into_owned())
+                .collect()
+        });
+        let rows = rows.collect();
+        (columns().map(|column| column.head.title).collect(), rows)
+    }
+
+    /// The objects that are meant: the marked ones, or the one under the cursor.
+    pub fn meant(&self, facts: &Facts) -> Vec<Picked> {
+        let rows = self.listing.meant().into_iter();
+        rows.filter_map(|row| (self.listing.kind.picked)(facts, row))
+            .collect()
     }
 
     /// Draws header and visible rows; `focus` shows the cursor.
     pub fn paint(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect, focus: bool) {
         let listing = &self.listing;
-        let shown: Vec<usize> = (0..listing.kind.columns.len())
-            .filter(|at| self.wide || !listing.kind.columns[*at].wide)
-            .filter(|at| !listing.is_empty_column(*at))
+        let wanted = self.columns();
+        let shown: Vec<usize> = (0..wanted.len())
+            .filter(|at| wanted[*at] && (self.chosen.is_some() || !listing.is_empty_column(*at)))
             .collect();
         let heads: Vec<Head> = shown
             .iter()
@@ -103,8 +156,11 @@ impl Sheet {
                 Some((place, falls))
             }),
             unsettled: listing.is_unsettled(),
+            marked: (0..rows.len())
+                .filter(|line| listing.is_marked(from + line))
+                .collect(),
         };
-        table(brush, area, &heads, &widest, &cells, look);
+        table(brush, area, &heads, &widest, &cells, &look);
         if rows.is_empty() && area.height > 2 {
             self.say_why_empty(facts, brush, area);
         }
@@ -157,12 +213,12 @@ fn nothing_known(facts: &Facts, id: ViewId) -> Option<(String, Role)> {
         match facts.fleet.known(*table) {
             Known::Lost(lost) => {
                 return Some((
-                    format!("{} lost: {}", table.plural(), lost.message),
+                    format!("{} lost: {}", table.name(), lost.message),
                     Role::Crit,
                 ));
             }
             Known::Waiting => {
-                return Some((format!("reading {}…", table.plural()), Role::Muted));
+                return Some((format!("reading {}…", table.name()), Role::Muted));
             }
             Known::Live | Known::Absent => {}
         }

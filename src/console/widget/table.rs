@@ -50,7 +50,7 @@ const BESIDE: u16 = 5;
 const EDGE: u16 = 2;
 
 /// What is drawn besides the cells.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Look {
     /// The selected row within the window.
     pub selected: Option<usize>,
@@ -58,6 +58,8 @@ pub struct Look {
     pub sorted: Option<(usize, bool)>,
     /// The order is no longer that of the values.
     pub unsettled: bool,
+    /// The marked rows within the window, in order.
+    pub marked: Vec<usize>,
 }
 
 /// Draws header and rows. `widest` holds for each column the widest text beyond the window, so that columns keep
@@ -68,7 +70,7 @@ pub fn table(
     heads: &[Head],
     widest: &[u16],
     rows: &[Vec<Cell<'_>>],
-    look: Look,
+    look: &Look,
 ) {
     if area.width <= EDGE + 1 || area.height == 0 {
         return;
@@ -103,6 +105,9 @@ pub fn table(
         if look.selected == Some(line) {
             brush.ground(Rect::new(area.x, y, area.width, 1), Role::Selection);
             brush.sign(area.x, y, "▌", brush.ink.fg(Role::Accent));
+        }
+        if look.marked.binary_search(&line).is_ok() {
+            brush.sign(area.x + 1, y, "■", brush.ink.fg(Role::Mark));
         }
         for slot in &layout {
             if let (Some(cell), Some(words)) = (row.get(slot.column), words.get(slot.column)) {
@@ -205,7 +210,7 @@ fn lay_out(brush: &Brush<'_>, heads: &[Head], needs: &[u16], room: u16, gap: u16
     slots
 }
 
-fn header(brush: &mut Brush<'_>, area: Rect, head: &Head, slot: &Slot, look: Look) {
+fn header(brush: &mut Brush<'_>, area: Rect, head: &Head, slot: &Slot, look: &Look) {
     let arrow = match look.sorted {
         Some((column, falls)) if column == slot.column => match (falls, look.unsettled) {
             (true, false) => "↓",

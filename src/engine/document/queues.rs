@@ -237,9 +237,9 @@ pub(super) fn runs(cell: &Cell<'_>) -> Read<Runs> {
 
 /// A flavor with its speed, or its bare name.
 pub(super) fn choice(cell: &Cell<'_>) -> Read<Choice> {
-    if let Ok(text) = cell.text() {
+    if cell.text().is_ok() {
         return Ok(Choice {
-            flavor: Name::from(text),
+            flavor: cell.filled()?,
             speed_milli: 1_000,
         });
     }

@@ -40,7 +40,7 @@ fn look(desk: &mut Desk<'_>) {
     }
     for (table, known) in fleet.known.iter() {
         let Known::Lost(lost) = known else { continue };
-        let name = Name::from(format!("api {}", table.plural()));
+        let name = Name::from(format!("api {}", table.name()));
         if fleet.sources.iter().any(|source| source.name == name) {
             continue;
         }
@@ -57,10 +57,11 @@ fn look(desk: &mut Desk<'_>) {
 
 /// The table that a Kubernetes source lists, by its name `api nodes`.
 fn table_of(name: &str) -> Table {
+    let name = name.strip_prefix("api ").unwrap_or(name);
     Table::ALL
         .iter()
         .copied()
-        .find(|table| name.ends_with(table.plural()))
+        .find(|table| table.name() == name)
         .unwrap_or(Table::Nodes)
 }
 

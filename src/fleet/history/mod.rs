@@ -5,6 +5,7 @@
 //! the list of frames (a few hundred pointers) at most. A device costs 5 bytes a step, 600 bytes for its hour; the
 //! list of device ids is shared by all frames until devices come or go.
 
+mod past;
 mod ring;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use super::device::Device;
 use super::fleet::Fleet;
 use super::observe::Table;
 use super::signal::Signal;
+pub use past::PastReading;
 use ring::{Chart, Frame, Ring, Roster};
 
 /// One step of a device's columns, milliseconds.
@@ -91,7 +93,7 @@ impl Default for History {
 }
 
 /// Every device at one step. The largest number of a column is a gap.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct DeviceColumns {
     util: Box<[u8]>,
     memory: Box<[u8]>,
@@ -243,6 +245,16 @@ impl History {
             .map(Moment::from_millis)
     }
 
+    /// Every device's readings at `at`; `None` when no step near it is held.
+    pub fn readings(&self, at: Moment) -> Option<Readings<'_>> {
+        self.devices.near(at).map(Readings)
+    }
+
+    /// When the oldest readings of devices that are still held were taken.
+    pub fn readings_since(&self) -> Option<Moment> {
+        self.devices.start().map(Moment::from_millis)
+    }
+
     /// Bytes that the columns and the lists of names take, without the names' own texts, which the fleet shares.
     pub fn heap_bytes(&self) -> usize {
         let mut rosters: Vec<*const Roster> = Vec::new();
@@ -265,6 +277,44 @@ impl History {
             bytes += size_of::<Frame<FleetRows>>() + once(&frame.roster);
         }
         bytes
+    }
+}
+
+/// Every device's readings at one step.
+#[derive(Clone, Copy, Debug)]
+pub struct Readings<'a>(&'a Frame<DeviceColumns>);
+
+/// What was read of one device at one step.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ReadThen {
+    /// Utilisation, 0 to 1.
+    pub util: Option<f32>,
+    /// Memory in use as a share of all, 0 to 1.
+    pub memory: Option<f32>,
+    /// Degrees Celsius.
+    pub temp: Option<f32>,
+    /// Watts.
+    pub power: Option<f32>,
+}
+
+impl ReadThen {
+    /// True when anything was known.
+    pub fn is_known(&self) -> bool {
+        self.util.is_some() || self.memory.is_some() || self.temp.is_some() || self.power.is_some()
+    }
+}
+
+impl Readings<'_> {
+    /// What was read of this device; `None` when it was not there.
+    pub fn of(&self, id: &str) -> Option<ReadThen> {
+        let row = self.0.roster.row(id)?;
+        let columns = &self.0.columns;
+        Some(ReadThen {
+            util: unpack_ratio(columns.util[row]),
+            memory: unpack_ratio(columns.memory[row]),
+            temp: unpack_temp(columns.temp[row]),
+            power: unpack_watts(columns.power[row]),
+        })
     }
 }
 

@@ -125,6 +125,41 @@ impl<C> Ring<C> {
         }
     }
 
+    /// Puts what `make` makes of the frame at `slot` (if there is one) in its place; nothing at steps that are too old
+    /// or newer than the newest.
+    pub(super) fn fill(
+        &mut self,
+        slot: i64,
+        newest: i64,
+        make: impl FnOnce(Option<&Arc<Frame<C>>>) -> Option<Frame<C>>,
+    ) {
+        if slot <= newest - self.keep || slot > newest {
+            return;
+        }
+        let place = self.frames.binary_search_by_key(&slot, |frame| frame.slot);
+        let old = place.ok().and_then(|at| self.frames.get(at));
+        let Some(frame) = make(old) else { return };
+        let frames = Arc::make_mut(&mut self.frames);
+        match place {
+            Ok(at) => frames[at] = Arc::new(frame),
+            Err(at) => frames.insert(at, Arc::new(frame)),
+        }
+    }
+
+    /// The frame of a step.
+    pub(super) fn at(&self, slot: i64) -> Option<&Arc<Frame<C>>> {
+        let place = self
+            .frames
+            .binary_search_by_key(&slot, |frame| frame.slot)
+            .ok()?;
+        self.frames.get(place)
+    }
+
+    /// The steps that lie in a span, the first whole or not.
+    pub(super) fn slots(&self, from: Moment, to: Moment) -> std::ops::RangeInclusive<i64> {
+        self.slot(from)..=self.slot(Moment::from_millis(to.millis().saturating_sub(1)))
+    }
+
     /// The frames, oldest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Frame<C>>> {
         self.frames.iter()
@@ -133,6 +168,13 @@ impl<C> Ring<C> {
     /// The newest frame.
     pub(super) fn newest(&self) -> Option<&Arc<Frame<C>>> {
         self.frames.back()
+    }
+
+    /// The frame that stands for `at`: of its step, or the last of the few before it.
+    pub(super) fn near(&self, at: Moment) -> Option<&Frame<C>> {
+        let slot = self.slot(at);
+        let frame = self.frames.iter().rev().find(|frame| frame.slot <= slot)?;
+        (slot - frame.slot < BRIDGE).then_some(frame)
     }
 
     /// When the oldest frame begins, milliseconds.

@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use crate::base::{Name, ObjectKey};
 use crate::fleet::admission::{Admission, GroupSeen};
 use crate::fleet::job::JobKey;
-use crate::fleet::observe::{Pending, PodSeen, Table};
+use crate::fleet::observe::{OwnerRef, Pending, PodSeen, Table};
 use crate::fleet::queue::QueueSystem;
 
 use super::Ledger;
@@ -41,6 +41,8 @@ pub(super) struct Groups {
     job_of: FxHashMap<GroupId, JobKey>,
     /// Pods without a controller, by the group that they name: namespace and name.
     claimants: FxHashMap<ObjectKey, BTreeSet<ObjectKey>>,
+    /// Groups whose owner is known by name alone.
+    nameless: usize,
     /// Places in queues: workload to (in the queue, at the door).
     places: FxHashMap<ObjectKey, (u32, u32)>,
     /// Workloads with a place, by queue.
@@ -80,6 +82,14 @@ impl Groups {
     }
 }
 
+/// What a group's owner is found by: its id, or (a reference by name alone) its kind and name.
+fn handle(owner: &OwnerRef, namespace: &Name) -> Name {
+    match owner.uid.is_empty() {
+        false => owner.uid.clone(),
+        true => Name::from(format!("{}/{namespace}/{}", owner.kind, owner.name)),
+    }
+}
+
 /// The group's key that a pod without a controller names.
 fn claim(pod: &PodSeen) -> Option<ObjectKey> {
     if pod.owner.is_some() {
@@ -103,15 +113,19 @@ impl Ledger {
             self.unlink_group(&id, &old);
         }
         if let Some(owner) = &group.owner {
+            let handle = handle(owner, &group.key.namespace);
+            self.groups.nameless += usize::from(owner.uid.is_empty());
             self.groups
                 .by_owner
-                .entry(owner.uid.clone())
+                .entry(handle)
                 .or_default()
                 .insert(id.clone());
         }
+        let uid = group.uid.clone();
         self.groups.all.insert(id.clone(), Arc::new(group));
         self.rejoin_group(&id);
         self.rejoin_claimants(&id.1);
+        self.rejoin_children(&uid, 0);
     }
 
     pub(super) fn forget_group(&mut self, table: Table, key: &ObjectKey) {
@@ -124,15 +138,17 @@ impl Ledger {
             self.group_leaves(&id, &job);
         }
         self.rejoin_claimants(key);
+        self.rejoin_children(&old.uid, 0);
     }
 
     fn unlink_group(&mut self, id: &GroupId, old: &GroupSeen) {
-        if let Some(owner) = &old.owner
-            && let Some(groups) = self.groups.by_owner.get_mut(&owner.uid)
-        {
+        let Some(owner) = &old.owner else { return };
+        let handle = handle(owner, &old.key.namespace);
+        self.groups.nameless -= usize::from(owner.uid.is_empty());
+        if let Some(groups) = self.groups.by_owner.get_mut(&handle) {
             groups.remove(id);
             if groups.is_empty() {
-                self.groups.by_owner.remove(&owner.uid);
+                self.groups.by_owner.remove(&handle);
             }
         }
     }
@@ -168,6 +184,28 @@ impl Ledger {
             .or_default()
             .insert(id.clone());
         self.rejoin_members(&job);
+    }
+
+    /// Joins the groups anew that refer to an object of this kind and name without its id.
+    pub(super) fn rejoin_named(&mut self, kind: &Name, key: &ObjectKey) {
+        if self.groups.nameless > 0 {
+            let owner = OwnerRef {
+                kind: kind.clone(),
+                name: key.name.clone(),
+                uid: Name::default(),
+            };
+            self.rejoin_groups_of(&handle(&owner, &key.namespace));
+        }
+    }
+
+    /// The group of this kind and name that another object refers to as its owner.
+    pub(super) fn group_named(&self, job: &JobKey, uid: &Name) -> Option<&Arc<GroupSeen>> {
+        NAMED
+            .iter()
+            .filter(|(kind, _)| *kind == job.kind.as_str())
+            .flat_map(|(_, tables)| tables.iter())
+            .filter_map(|table| self.groups.all.get(&(*table, job.key.clone())))
+            .find(|group| uid.is_empty() || group.uid == *uid)
     }
 
     /// Joins the groups that this object owns anew.

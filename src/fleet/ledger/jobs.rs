@@ -62,6 +62,7 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
         pods: &pods,
         admission: admission.as_ref(),
         gang,
+        sets: &pod_sets,
     };
     let state = state(&standing);
     let places = places(ledger, &bound);
@@ -246,8 +247,14 @@ fn highest<'a>(
     top: Option<&'a Arc<WorkloadSeen>>,
     workloads: &[&'a Arc<WorkloadSeen>],
 ) -> Vec<&'a Arc<WorkloadSeen>> {
+    let lower_ask = || {
+        let own = top.map(|top| &top.uid);
+        workloads
+            .iter()
+            .any(|workload| Some(&workload.uid) != own && workload.total.device_count() > 0)
+    };
     if let Some(top) = top
-        && (top.total.device_count() > 0 || top.pods > 0 || workloads.len() == 1)
+        && (top.total.device_count() > 0 || !lower_ask())
     {
         return vec![top];
     }
@@ -274,17 +281,21 @@ fn pod_sets(
     {
         return Arc::clone(&one.pod_sets);
     }
-    let sets = sets::of_workloads(highest.iter().copied());
-    if sets::devices(&sets) > 0 {
-        return sets;
+    let mut sets = sets::of_workloads(highest.iter().copied());
+    if sets::devices(&sets) == 0 {
+        sets = match pods.is_empty() {
+            true => groups
+                .iter()
+                .flat_map(|group| group.pod_sets.iter().cloned())
+                .collect(),
+            false => sets::of_pods(pods),
+        };
     }
-    if pods.is_empty() && !groups.is_empty() {
-        return groups
-            .iter()
-            .flat_map(|group| group.pod_sets.iter().cloned())
-            .collect();
+    // A gang's own wish is one of all its pods.
+    if let Some(wish) = groups.iter().find_map(|group| group.topology.as_ref()) {
+        sets = sets::with_topology(&sets, wish);
     }
-    sets::of_pods(pods)
+    sets
 }
 
 /// The job's own total, else that of the highest workloads that say one, else that of its pods.

@@ -20,6 +20,7 @@ mod serving;
 mod sets;
 mod shelf;
 mod standing;
+mod unseen;
 mod wants;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -152,6 +153,7 @@ impl Ledger {
                 }
                 self.known.insert(table, Known::Lost(lost));
                 self.changed.known = true;
+                self.look_at_unseen(table);
             }
             Observation::Back(table) => self.set_known(table, Known::Live),
             Observation::Absent(table) => {
@@ -191,6 +193,8 @@ impl Ledger {
             Observation::Pending(pending) => self.see_pending(*pending),
             Observation::Gone(table, key) => self.forget(table, &key),
             Observation::Page(page) => self.read_page(*page),
+            // What was is no part of what is: history takes it.
+            Observation::Past(_) => return false,
             Observation::Source(health) => {
                 if self.sources.get(&health.name) == Some(&health) {
                     return false;
@@ -295,6 +299,7 @@ impl Ledger {
         if self.known.get(&table) != Some(&known) {
             self.known.insert(table, known);
             self.changed.known = true;
+            self.look_at_unseen(table);
         }
     }
 

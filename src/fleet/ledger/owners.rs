@@ -52,10 +52,13 @@ impl Ledger {
                 },
                 kind: link.kind.clone(),
             };
-            let workload = self
-                .by_uid
-                .get(&link.uid)
-                .and_then(|id| self.workloads.get(id));
+            let workload = match link.uid.is_empty() {
+                false => self
+                    .by_uid
+                    .get(&link.uid)
+                    .and_then(|id| self.workloads.get(id)),
+                true => self.workload_named(&chain.job),
+            };
             // A LeaderWorkerSet's leader pod owns the StatefulSet of its workers.
             let pod = match link.kind.as_str() {
                 "Pod" => self
@@ -64,14 +67,25 @@ impl Ledger {
                     .filter(|pod| pod.uid == link.uid),
                 _ => None,
             };
+            let group = self.group_named(&chain.job, &link.uid);
             chain.links.push(link);
             next = workload
                 .and_then(|workload| workload.owner.clone())
-                .or_else(|| pod.and_then(|pod| pod.owner.clone()));
+                .or_else(|| pod.and_then(|pod| pod.owner.clone()))
+                .or_else(|| group.and_then(|group| group.owner.clone()));
             chain.known.extend(workload.cloned());
         }
         chain.known.reverse();
         chain
+    }
+
+    /// The workload of this kind and name, for references that carry no id.
+    fn workload_named(&self, job: &JobKey) -> Option<&Arc<WorkloadSeen>> {
+        Table::ALL
+            .iter()
+            .filter(|table| table.holds_jobs())
+            .filter_map(|table| self.workloads.get(&(*table, job.key.clone())))
+            .find(|workload| workload.kind == job.kind)
     }
 
     /// Queue and team of a job by the labels of its workloads and pods, the highest first, and by what its
@@ -247,6 +261,7 @@ impl Ledger {
             .insert(id.clone());
         self.dirty_jobs.insert(job);
         self.rejoin_children(&workload.uid, depth);
+        self.rejoin_named(&workload.kind, &workload.key);
     }
 
     /// A pod that owns workloads (a LeaderWorkerSet's leader) came, went or changed hands.
@@ -259,7 +274,7 @@ impl Ledger {
         self.rejoin_children(uid, 0);
     }
 
-    fn rejoin_children(&mut self, uid: &Name, depth: usize) {
+    pub(super) fn rejoin_children(&mut self, uid: &Name, depth: usize) {
         if depth > LONGEST_CHAIN || uid.is_empty() {
             return;
         }
@@ -292,6 +307,7 @@ impl Ledger {
             self.leave_as_workload(id, &job);
         }
         self.rejoin_children(&old.uid, 0);
+        self.rejoin_named(&old.kind, &old.key);
     }
 
     /// A namespace's labels name teams: everything in it is joined anew.

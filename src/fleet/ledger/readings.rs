@@ -13,6 +13,9 @@ use super::Ledger;
 /// More hosts than this that are no node are mistakes or malice.
 const MOST_HOMELESS: usize = 4096;
 
+/// A reading that is older by less than this came late; by more, the clock went back.
+const WAVER: Age = Age::from_seconds(900);
+
 /// What one dialect last said of a device or slice.
 struct Said {
     dialect: Name,
@@ -63,6 +66,8 @@ pub(super) struct DeviceReadings {
 
 fn say(said: &mut Vec<Said>, dialect: &Name, at: Moment, interval: Duration, signals: &Signals) {
     match said.iter_mut().find(|said| said.dialect == *dialect) {
+        // One exporter may be read on two roads: what is older says nothing new, unless the clock went back.
+        Some(known) if at < known.at && known.at.since(at) < WAVER => {}
         Some(known) => {
             known.at = at;
             known.interval = interval;
@@ -192,6 +197,17 @@ impl NodeReadings {
         Some(slot)
     }
 
+    /// The slot of a reading of a device that is known.
+    fn known_slot(&self, reading: &Reading) -> Option<u32> {
+        let same = |known: &Option<Name>, said: &Option<Name>| said.is_some() && known == said;
+        reading.index.or_else(|| {
+            let known = self.devices.iter().find(|(_, device)| {
+                same(&device.uuid, &reading.uuid) || same(&device.pci, &reading.pci)
+            });
+            known.map(|(slot, _)| *slot)
+        })
+    }
+
     /// Takes one page's readings in. Devices that the page does not mention keep what they had.
     pub(super) fn take(&mut self, at: Moment, interval: Duration, readings: &[Reading]) {
         // Sorted, so that devices without an index get the same slots on every run.
@@ -274,11 +290,11 @@ impl Ledger {
     pub(super) fn read_page(&mut self, page: Page) {
         self.read_servers(&page);
         if let Some(node) = page.node.clone() {
-            if self
+            let listed = self
                 .nodes
                 .get(&node)
-                .is_some_and(|state| state.seen.is_some())
-            {
+                .is_some_and(|state| state.seen.is_some());
+            if listed || self.unseen_node(&node).as_ref() == Some(&node) {
                 self.take_page(&node, &page);
             } else {
                 self.keep_homeless(node, page);
@@ -300,12 +316,43 @@ impl Ledger {
                 interval: page.interval,
                 readings,
             };
-            let Some(host) = host else { continue };
+            let Some(host) = host else {
+                // Nor do they: whoever they say holds a device is bound to some node.
+                if let Some(node) = self.node_of_holders(&part.readings) {
+                    self.take_page(&node, &part);
+                }
+                continue;
+            };
             match self.node_of_host(&host) {
                 Some(node) => self.take_page(&node, &part),
                 None => self.keep_homeless(host, part),
             }
         }
+    }
+
+    /// The devices that a page speaks of, as far as they are known.
+    pub fn devices_of<'p>(&self, page: &'p Page) -> Vec<(Name, &'p Reading)> {
+        let of_host = |host: &Name| self.node_of_host(host);
+        let mut all = Vec::new();
+        for reading in page
+            .readings
+            .iter()
+            .filter(|reading| reading.scope == Scope::Device)
+        {
+            let node = page
+                .node
+                .clone()
+                .or_else(|| of_host(reading.host.as_ref()?));
+            let Some(state) = node.and_then(|node| self.nodes.get(&node)) else {
+                continue;
+            };
+            let slot = state.readings.known_slot(reading);
+            let built = state.built.iter().flat_map(|node| node.devices.iter());
+            if let Some(device) = built.into_iter().find(|device| Some(device.index) == slot) {
+                all.push((device.id.clone(), reading));
+            }
+        }
+        all
     }
 
     /// Keeps the last page of a host that is no node yet. Bounded, for a page can name any host it likes.
@@ -347,7 +394,7 @@ impl Ledger {
             .map(|node| node.name.clone());
         match (found.next(), found.next()) {
             (Some(only), None) => Some(only),
-            _ => None,
+            _ => self.unseen_node(host),
         }
     }
 }

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use crate::base::Moment;
 use crate::fleet::device::Pod;
 
-use super::{Ledger, jobs, join};
+use super::{Ledger, jobs, join, unseen};
 
 impl Ledger {
     pub(super) fn rebuild_nodes(&mut self, at: Moment) {
+        let refused = self.nodes_are_refused();
         for name in std::mem::take(&mut self.dirty_nodes) {
             let Some(state) = self.nodes.get_mut(&name) else {
                 continue;
             };
-            let Some(seen) = state.seen.clone() else {
+            let Some(seen) = unseen::seen(refused, &name, state) else {
                 state.built = None;
                 self.changed.nodes = true;
                 continue;
@@ -29,6 +30,7 @@ impl Ledger {
                     bound.push(Arc::clone(pod));
                 }
             }
+            let seen = unseen::with_wants(&state.seen, seen, &bound);
             let node = join::build(
                 seen,
                 bound,
@@ -40,7 +42,7 @@ impl Ledger {
                 at,
             );
             // A job's places and utilisation hang on its devices, those of the old picture included.
-            let old = state.built.replace(Arc::new(node));
+            let old = std::mem::replace(&mut state.built, unseen::shown(&state.seen, node));
             for pod in old
                 .iter()
                 .chain(state.built.iter())

@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 use crate::base::Name;
 use crate::fleet::device::Pod;
 use crate::fleet::observe::{Resources, WorkloadSeen};
-use crate::fleet::siting::{PodSet, Siting};
+use crate::fleet::siting::{PodSet, Siting, TopologyWish};
 
 /// Sitings in use. Those that nobody holds any more are dropped now and then.
 #[derive(Default)]
@@ -104,6 +104,32 @@ pub(super) fn of_workloads<'a>(
         }
     }
     sets.into()
+}
+
+/// The same sets, with this wish where they have none.
+pub(super) fn with_topology(sets: &Arc<[PodSet]>, wish: &TopologyWish) -> Arc<[PodSet]> {
+    sets.iter()
+        .cloned()
+        .map(|mut set| {
+            set.topology = set.topology.or_else(|| Some(Box::new(wish.clone())));
+            set
+        })
+        .collect()
+}
+
+/// How many of `min` pods ask for devices, when the sets' pods come up evenly.
+pub(super) fn device_pods(sets: &[PodSet], min: u32) -> u32 {
+    let all = u64::from(pods(sets));
+    let asking: u64 = sets
+        .iter()
+        .filter(|set| set.request.device_count() > 0)
+        .map(|set| u64::from(set.count))
+        .sum();
+    if all == 0 || asking == 0 || asking >= all {
+        return min;
+    }
+    let part = (u64::from(min) * asking).div_ceil(all);
+    u32::try_from(part).unwrap_or(u32::MAX)
 }
 
 /// Devices that these pod sets ask for in all.

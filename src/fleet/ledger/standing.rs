@@ -8,8 +8,9 @@ use crate::fleet::device::Pod;
 use crate::fleet::job::{Gang, JobState};
 use crate::fleet::observe::{Failure, Phase, WorkloadSeen};
 use crate::fleet::queue::QueueSystem;
+use crate::fleet::siting::PodSet;
 
-use super::reasons;
+use super::{reasons, sets};
 
 /// Everything that a job is judged by.
 pub(super) struct Standing<'a> {
@@ -23,6 +24,8 @@ pub(super) struct Standing<'a> {
     pub(super) admission: Option<&'a Admission>,
     /// Its gang.
     pub(super) gang: Option<Gang>,
+    /// Its pod sets.
+    pub(super) sets: &'a [PodSet],
 }
 
 impl<'a> Standing<'a> {
@@ -64,6 +67,7 @@ pub(super) fn state(standing: &Standing<'_>) -> JobState {
         pods,
         admission,
         gang,
+        ..
     } = *standing;
     let live: Vec<&&Arc<Pod>> = pods
         .iter()
@@ -116,7 +120,8 @@ pub(super) fn state(standing: &Standing<'_>) -> JobState {
     if leaving > 0 && leaving == live.len() && top.is_none() {
         return JobState::Finishing;
     }
-    let needed = gang.map_or(1, |gang| gang.min.max(1)) as usize;
+    // Launchers and heads without devices are not among the pods that are counted here.
+    let needed = gang.map_or(1, |gang| sets::device_pods(standing.sets, gang.min).max(1)) as usize;
     if running >= needed {
         JobState::Running
     } else if bound > 0 {

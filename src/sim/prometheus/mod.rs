@@ -1,8 +1,9 @@
 //! The Prometheus HTTP API over the exporters' pages as they are now.
 //!
 //! Each exporter is a target with the labels that a pod monitor gives it (`job`, `instance`, `namespace`, `pod`,
-//! `container`). Instant vector selectors are evaluated; every other expression is refused as Prometheus refuses
-//! what it cannot parse. No history is kept: a range query gives at most the present sample of each series.
+//! `container`). Instant vector selectors and `timestamp` of them are evaluated; every other expression is refused as
+//! Prometheus refuses what it cannot parse. No sample is kept: the world works out what a page said at a moment of the
+//! past, so that a range costs time, bounded as Prometheus bounds it, and no memory.
 
 mod pages;
 mod selector;
@@ -16,7 +17,7 @@ use http_body_util::{BodyExt, Limited};
 use serde_json::{Value, json};
 
 use self::pages::{Series, scrape};
-use self::selector::Selector;
+use self::selector::{Expression, Selector};
 use super::api::request::{Query, decoded};
 use super::api::{Body, BoxError, respond};
 use super::cluster::Cluster;
@@ -24,6 +25,26 @@ use crate::base::Moment;
 
 /// How far back a query may ask and still be given the present samples, in milliseconds: Prometheus' own look-back.
 const LOOKBACK: i64 = 300_000;
+
+/// Most points of a series in one answer, as in Prometheus.
+const MOST_POINTS: i64 = 11_000;
+
+/// Most samples that one query may touch.
+const MOST_SAMPLES: usize = 5_000_000;
+
+/// Pages that one query may work out.
+const MOST_PAGES: i64 = 250_000;
+
+/// Why a query has no answer: its status, Prometheus' word for the sort of error, and its sentence.
+type Refusal = (u16, &'static str, String);
+
+fn bad_data(why: String) -> Refusal {
+    (400, "bad_data", why)
+}
+
+fn too_much(why: &str) -> Refusal {
+    (422, "execution", why.to_owned())
+}
 
 /// Answers a request. With `honor_labels` an exporter's own labels win over the target's; else a label that both
 /// have becomes `exported_LABEL`.
@@ -44,7 +65,13 @@ where
                 raw.push('&');
                 raw.push_str(&String::from_utf8_lossy(&form.to_bytes()));
             }
-            Err(error) => return failed("bad_data", &format!("the form cannot be read: {error}")),
+            Err(error) => {
+                return failed(
+                    400,
+                    "bad_data",
+                    &format!("the form cannot be read: {error}"),
+                );
+            }
         }
     }
     let query = Query::parse(&raw);
@@ -62,9 +89,9 @@ where
             let body = json!({"status": "success", "data": data});
             respond(200, "application/json", body.to_string())
         }
-        Ok(Some(Err(why))) => failed("bad_data", &why),
+        Ok(Some(Err((status, kind, why)))) => failed(status, kind, &why),
         Ok(None) => respond(404, "text/plain; charset=utf-8", "404 page not found\n"),
-        Err(error) => failed("internal", &error.to_string()),
+        Err(error) => failed(500, "internal", &error.to_string()),
     }
 }
 
@@ -74,37 +101,43 @@ fn data(
     path: &str,
     query: &Query,
     honor_labels: bool,
-) -> Option<Result<Value, String>> {
+) -> Option<Result<Value, Refusal>> {
     let served = match path {
         "/api/v1/status/buildinfo" => Ok(json!({
             "version": "3.7.0", "revision": "stokehold-simulated", "branch": "none", "buildUser": "stokehold",
             "buildDate": "20260701-00:00:00", "goVersion": "none",
         })),
-        "/api/v1/query" => instant(cluster, query, honor_labels),
+        "/api/v1/query" => instant(cluster, query, honor_labels).map_err(bad_data),
         "/api/v1/query_range" => range(cluster, query, honor_labels),
         "/api/v1/series" => selected(cluster, query, honor_labels, true)
-            .map(|series| series.iter().map(|s| json!(s.labels)).collect()),
-        "/api/v1/labels" => selected(cluster, query, honor_labels, false).map(|series| {
-            let names: BTreeSet<&String> = series.iter().flat_map(|s| s.labels.keys()).collect();
-            json!(names)
-        }),
+            .map(|series| series.iter().map(|s| json!(s.labels)).collect())
+            .map_err(bad_data),
+        "/api/v1/labels" => selected(cluster, query, honor_labels, false)
+            .map(|series| {
+                let names: BTreeSet<&String> =
+                    series.iter().flat_map(|s| s.labels.keys()).collect();
+                json!(names)
+            })
+            .map_err(bad_data),
         "/api/v1/metadata" => Ok(metadata(cluster, query)),
         "/api/v1/targets" => Ok(targets(cluster)),
         other => {
             let label = label_of(other)?;
-            selected(cluster, query, honor_labels, false).map(|series| {
-                let values: BTreeSet<&String> =
-                    series.iter().filter_map(|s| s.labels.get(label)).collect();
-                json!(values)
-            })
+            selected(cluster, query, honor_labels, false)
+                .map(|series| {
+                    let values: BTreeSet<&String> =
+                        series.iter().filter_map(|s| s.labels.get(label)).collect();
+                    json!(values)
+                })
+                .map_err(bad_data)
         }
     };
     Some(served)
 }
 
-fn failed(kind: &str, why: &str) -> Response<Body> {
+fn failed(status: u16, kind: &str, why: &str) -> Response<Body> {
     let body = json!({"status": "error", "errorType": kind, "error": why});
-    respond(400, "application/json", body.to_string())
+    respond(status, "application/json", body.to_string())
 }
 
 fn label_of(path: &str) -> Option<&str> {
@@ -150,46 +183,122 @@ fn parsed(text: &str, parameter: &str) -> Result<Selector, String> {
     Selector::parse(text).map_err(|why| format!("invalid parameter \"{parameter}\": {why}"))
 }
 
+fn expression(query: &Query) -> Result<Expression, String> {
+    let text = query.get("query").unwrap_or("");
+    Expression::parse(text).map_err(|why| format!("invalid parameter \"query\": {why}"))
+}
+
+/// The series of an expression at a moment (now without one), each with its labels and value as they are answered.
+fn evaluated(
+    cluster: &Cluster,
+    expression: &Expression,
+    targets: &[pages::Target],
+    at: Option<Moment>,
+    honor_labels: bool,
+) -> Vec<(pages::Labels, f64)> {
+    let selector = &expression.selector;
+    let found = scrape(cluster, targets, at, honor_labels, &|name| {
+        selector.wants(name)
+    });
+    let scraped = at.unwrap_or_else(|| cluster.now());
+    found
+        .into_iter()
+        .filter(|series| selector.matches(&series.labels))
+        .map(|mut series| {
+            if expression.timestamp {
+                series.labels.remove("__name__");
+                series.value = scraped.millis() as f64 / 1000.0;
+            }
+            (series.labels, series.value)
+        })
+        .collect()
+}
+
+/// The targets that an expression can be about.
+fn reached(cluster: &Cluster, expression: &Expression) -> Vec<pages::Target> {
+    let mut targets = pages::targets(cluster);
+    targets.retain(|target| expression.selector.reaches(&target.labels));
+    targets
+}
+
 fn instant(cluster: &Cluster, query: &Query, honor_labels: bool) -> Result<Value, String> {
-    let selector = parsed(query.get("query").unwrap_or(""), "query")?;
+    let expression = expression(query)?;
     let now = cluster.now();
     let at = query
         .get("time")
         .map_or(Ok(now), |text| moment(text, "time"))?;
-    let known = (0..=LOOKBACK).contains(&(at.millis() - now.millis()).abs());
-    let found = if known {
-        scrape(cluster, honor_labels)
+    let targets = reached(cluster, &expression);
+    let found = if at < now {
+        evaluated(cluster, &expression, &targets, Some(at), honor_labels)
+    } else if at.millis() - now.millis() <= LOOKBACK {
+        evaluated(cluster, &expression, &targets, None, honor_labels)
     } else {
         Vec::new()
     };
     let result: Vec<Value> = found
-        .iter()
-        .filter(|series| selector.matches(&series.labels))
-        .map(|series| json!({"metric": series.labels, "value": [seconds(at), shown(series.value)]}))
+        .into_iter()
+        .map(|(labels, value)| json!({"metric": labels, "value": [seconds(at), shown(value)]}))
         .collect();
     Ok(json!({"resultType": "vector", "result": result}))
 }
 
-fn range(cluster: &Cluster, query: &Query, honor_labels: bool) -> Result<Value, String> {
-    let selector = parsed(query.get("query").unwrap_or(""), "query")?;
-    let start = moment(query.get("start").unwrap_or(""), "start")?;
-    let end = moment(query.get("end").unwrap_or(""), "end")?;
+/// A span of time as Prometheus takes it: seconds, or a number with a unit.
+fn step(text: &str) -> Option<i64> {
+    let millis = match text.parse::<f64>() {
+        Ok(seconds) => seconds * 1000.0,
+        Err(_) => crate::base::time::parse_span(text)?.as_millis() as f64,
+    };
+    (millis.is_finite() && (1.0..1e12).contains(&millis)).then_some(millis as i64)
+}
+
+fn range(cluster: &Cluster, query: &Query, honor_labels: bool) -> Result<Value, Refusal> {
+    let expression = expression(query).map_err(bad_data)?;
+    let start = moment(query.get("start").unwrap_or(""), "start").map_err(bad_data)?;
+    let end = moment(query.get("end").unwrap_or(""), "end").map_err(bad_data)?;
     if end < start {
-        return Err(
-            "invalid parameter \"end\": end timestamp must not be before start time".into(),
-        );
+        let why = "invalid parameter \"end\": end timestamp must not be before start time";
+        return Err(bad_data(why.into()));
+    }
+    let text = query.get("step").unwrap_or("");
+    let step = step(text).ok_or_else(|| {
+        bad_data(format!(
+            "invalid parameter \"step\": cannot parse \"{text}\" to a valid duration"
+        ))
+    })?;
+    let points = (end.millis() - start.millis()) / step + 1;
+    if points > MOST_POINTS {
+        let why = "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)";
+        return Err(bad_data(why.into()));
+    }
+    let samples = "query processing would load too many samples into memory in query execution";
+    let targets = reached(cluster, &expression);
+    if points.saturating_mul(targets.len() as i64) > MOST_PAGES {
+        return Err(too_much(samples));
     }
     let now = cluster.now();
-    let inside = start <= now && now <= end.plus(std::time::Duration::from_secs(1));
-    let found = if inside {
-        scrape(cluster, honor_labels)
-    } else {
-        Vec::new()
-    };
-    let result: Vec<Value> = found
-        .iter()
-        .filter(|series| selector.matches(&series.labels))
-        .map(|series| json!({"metric": series.labels, "values": [[seconds(now), shown(series.value)]]}))
+    let mut all: BTreeMap<pages::Labels, Vec<Value>> = BTreeMap::new();
+    let mut count = 0;
+    for point in 0..points {
+        let at = Moment::from_millis(start.millis() + point * step);
+        // The newest samples are looked back at for as long as Prometheus does.
+        let when = match at.millis() - now.millis() {
+            later if later > LOOKBACK => break,
+            later if later >= 0 => None,
+            _ => Some(at),
+        };
+        for (labels, value) in evaluated(cluster, &expression, &targets, when, honor_labels) {
+            count += 1;
+            if count > MOST_SAMPLES {
+                return Err(too_much(samples));
+            }
+            all.entry(labels)
+                .or_default()
+                .push(json!([seconds(at), shown(value)]));
+        }
+    }
+    let result: Vec<Value> = all
+        .into_iter()
+        .map(|(labels, values)| json!({"metric": labels, "values": values}))
         .collect();
     Ok(json!({"resultType": "matrix", "result": result}))
 }
@@ -208,7 +317,14 @@ fn selected(
     if needed && selectors.is_empty() {
         return Err("no match[] parameter provided".into());
     }
-    let mut found = scrape(cluster, honor_labels);
+    let wanted = |name: &str| selectors.is_empty() || selectors.iter().any(|s| s.wants(name));
+    let mut found = scrape(
+        cluster,
+        &pages::targets(cluster),
+        None,
+        honor_labels,
+        &wanted,
+    );
     found.retain(|s| selectors.is_empty() || selectors.iter().any(|m| m.matches(&s.labels)));
     Ok(found)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::ObjectKey;
+use crate::base::{Moment, ObjectKey};
 use crate::sim::change::Resource;
 use crate::sim::cluster::Cluster;
 use crate::sim::json::{list, text};
@@ -79,24 +79,44 @@ pub(super) fn targets(cluster: &Cluster) -> Vec<Target> {
         .collect()
 }
 
-fn page(cluster: &Cluster, target: &Target) -> Option<String> {
+fn page(cluster: &Cluster, target: &Target, at: Option<Moment>) -> Option<String> {
     // The lock is taken for one page at a time, so that a large fleet's scrape holds nobody up.
     let core = cluster.core();
-    core.scene
-        .page(&target.pod, target.port, target.path)
-        .map(|page| page.body)
+    let page = match at {
+        None => core.scene.page(&target.pod, target.port, target.path),
+        Some(at) => core
+            .scene
+            .page_at(&target.pod, target.port, target.path, at),
+    };
+    page.map(|page| page.body)
 }
 
-/// What every exporter says now, and `up` for each.
-pub(super) fn scrape(cluster: &Cluster, honor_labels: bool) -> Vec<Series> {
+/// What these exporters say now, or said at a moment, and `up` for each: of the series that `wanted` takes by their
+/// metric's name. An exporter that did not run then has none.
+pub(super) fn scrape(
+    cluster: &Cluster,
+    targets: &[Target],
+    at: Option<Moment>,
+    honor_labels: bool,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Vec<Series> {
     let mut all = Vec::new();
-    for target in targets(cluster) {
-        let body = page(cluster, &target);
-        let mut up = target.labels.clone();
-        up.insert("__name__".into(), "up".into());
-        let value = f64::from(u8::from(body.is_some()));
-        all.push(Series { labels: up, value });
+    for target in targets {
+        let body = page(cluster, target, at);
+        if body.is_none() && at.is_some() {
+            continue;
+        }
+        if wanted("up") {
+            let mut up = target.labels.clone();
+            up.insert("__name__".into(), "up".into());
+            let value = f64::from(u8::from(body.is_some()));
+            all.push(Series { labels: up, value });
+        }
         for line in body.as_deref().unwrap_or("").lines() {
+            let end = line.find(['{', ' ']).unwrap_or(line.len());
+            if line.starts_with('#') || !wanted(&line[..end]) {
+                continue;
+            }
             if let Some((name, own, value)) = sample(line) {
                 let labels = joined(name, own, &target.labels, honor_labels);
                 all.push(Series { labels, value });
@@ -174,7 +194,11 @@ fn sample(line: &str) -> Option<Sample<'_>> {
 pub(super) fn metadata(cluster: &Cluster) -> Vec<(String, String, String)> {
     let mut all: BTreeMap<String, (String, String)> = BTreeMap::new();
     for target in targets(cluster) {
-        for line in page(cluster, &target).as_deref().unwrap_or("").lines() {
+        for line in page(cluster, &target, None)
+            .as_deref()
+            .unwrap_or("")
+            .lines()
+        {
             let mut words = line.splitn(4, ' ');
             let (Some("#"), Some(what), Some(name)) = (words.next(), words.next(), words.next())
             else {

@@ -55,6 +55,30 @@ fn word(input: &str) -> (&str, &str) {
     input.split_at(end)
 }
 
+/// What is evaluated: a selector, or the moments of its samples.
+#[derive(Clone, Debug)]
+pub(super) struct Expression {
+    /// Which series.
+    pub selector: Selector,
+    /// `timestamp(…)` of them, in seconds, without their name.
+    pub timestamp: bool,
+}
+
+impl Expression {
+    /// Parses a selector, or `timestamp(SELECTOR)`.
+    pub(super) fn parse(input: &str) -> Result<Self, String> {
+        let inside = input
+            .trim()
+            .strip_prefix("timestamp")
+            .map(str::trim_start)
+            .and_then(|rest| rest.strip_prefix('(')?.trim_end().strip_suffix(')'));
+        Ok(Self {
+            selector: Selector::parse(inside.unwrap_or(input))?,
+            timestamp: inside.is_some(),
+        })
+    }
+}
+
 impl Selector {
     /// Parses a selector.
     pub(super) fn parse(input: &str) -> Result<Self, String> {
@@ -110,6 +134,23 @@ impl Selector {
             );
         }
         Ok(Self(tests))
+    }
+
+    /// True when the matchers on the metric's name hold.
+    pub(super) fn wants(&self, name: &str) -> bool {
+        self.0
+            .iter()
+            .filter(|(label, _)| label == "__name__")
+            .all(|(_, test)| test.holds(name))
+    }
+
+    /// True when a target of these labels can have a series that matches: no exporter's own label takes the place of
+    /// these two.
+    pub(super) fn reaches(&self, target: &Labels) -> bool {
+        self.0
+            .iter()
+            .filter(|(label, _)| label == "job" || label == "instance")
+            .all(|(label, test)| test.holds(target.get(label).map_or("", String::as_str)))
     }
 
     /// True when every matcher holds; an absent label is an empty one.
@@ -205,6 +246,27 @@ mod tests {
         ] {
             assert!(Selector::parse(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn timestamps_of_a_selector_are_an_expression() {
+        let labels = Labels::from([("__name__".into(), "up".into()), ("job".into(), "a".into())]);
+        let expression = Expression::parse(" timestamp ( up{job=\"a\"} ) ").expect("is right");
+        assert!(expression.timestamp && expression.selector.matches(&labels));
+        assert!(expression.selector.wants("up") && !expression.selector.wants("down"));
+        assert!(expression.selector.reaches(&labels));
+        assert!(
+            !expression
+                .selector
+                .reaches(&Labels::from([("job".into(), "b".into())]))
+        );
+        assert!(
+            !Expression::parse("timestamp_total")
+                .expect("is right")
+                .timestamp
+        );
+        assert!(Expression::parse("timestamp(up").is_err());
+        assert!(Expression::parse("rate(up)").is_err());
     }
 
     proptest! {

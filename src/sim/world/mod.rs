@@ -427,7 +427,11 @@ impl Scene for World {
     }
 
     fn page(&self, pod: &ObjectKey, port: u16, path: &str) -> Option<Served> {
-        self.exposition(pod, port, path)
+        self.exposition(pod, port, path, self.now)
+    }
+
+    fn page_at(&self, pod: &ObjectKey, port: u16, path: &str, at: Moment) -> Option<Served> {
+        self.exposition(pod, port, path, at.min(self.now))
     }
 
     fn log(

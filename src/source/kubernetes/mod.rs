@@ -1,5 +1,6 @@
 //! The API server's tables: one task a table lists and watches it, projects each object at once and keeps none.
 
+pub(super) mod several;
 mod telling;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,9 +13,18 @@ use kube::{Api, Client, Resource};
 use tokio::sync::mpsc;
 
 use crate::base::{Moment, Names};
+use crate::cluster::admission::WorkloadObject;
+use crate::cluster::gang::GangObject;
 use crate::cluster::job::{JobObject, JobSetObject};
+use crate::cluster::kai::{KaiPodGroupObject, KaiQueueObject};
+use crate::cluster::kueue::{FlavorObject, LocalQueueObject, QueueObject, TopologyObject};
+use crate::cluster::leader::LeaderWorkerSetObject;
 use crate::cluster::node::{NamespaceObject, NodeObject};
 use crate::cluster::pod::PodObject;
+use crate::cluster::policy::{BudgetObject, PriorityClassObject};
+use crate::cluster::ray::{RayClusterObject, RayJobObject};
+use crate::cluster::training::{ReplicaJobObject, TrainJobObject};
+use crate::cluster::volcano::{VolcanoJobObject, VolcanoPodGroupObject, VolcanoQueueObject};
 use crate::cluster::workload::ReplicatedObject;
 use crate::cluster::{Projected, table};
 use crate::fleet::observe::{Lost, Observation, Table};
@@ -51,6 +61,8 @@ pub enum Namespaces {
     },
     /// This one.
     One(String),
+    /// These, each for itself.
+    Several(Vec<String>),
 }
 
 /// What every table's task shares.
@@ -69,21 +81,41 @@ pub(super) struct Shared {
 
 /// Lists and watches `table` until it is dropped or nobody listens.
 pub(super) async fn follow(shared: Arc<Shared>, table: Table) {
+    let follower = Follower::new(&shared, table);
     let out = match table {
-        Table::Nodes => Follower::new(&shared, table).run::<NodeObject>().await,
-        Table::Pods => Follower::new(&shared, table).run::<PodObject>().await,
-        Table::Namespaces => Follower::new(&shared, table).run::<NamespaceObject>().await,
-        Table::Jobs => Follower::new(&shared, table).run::<JobObject>().await,
-        Table::JobSets => Follower::new(&shared, table).run::<JobSetObject>().await,
+        Table::Nodes => follower.run::<NodeObject>().await,
+        Table::Pods => follower.run::<PodObject>().await,
+        Table::Namespaces => follower.run::<NamespaceObject>().await,
+        Table::Jobs => follower.run::<JobObject>().await,
+        Table::JobSets => follower.run::<JobSetObject>().await,
         Table::ReplicaSets | Table::Deployments | Table::StatefulSets | Table::DaemonSets => {
-            Follower::new(&shared, table)
-                .run::<ReplicatedObject>()
-                .await
+            follower.run::<ReplicatedObject>().await
         }
-        _ => Ok(()),
+        Table::LeaderWorkerSets => follower.run::<LeaderWorkerSetObject>().await,
+        Table::PyTorchJobs | Table::TfJobs | Table::MpiJobs => {
+            follower.run::<ReplicaJobObject>().await
+        }
+        Table::TrainJobs => follower.run::<TrainJobObject>().await,
+        Table::RayJobs => follower.run::<RayJobObject>().await,
+        Table::RayClusters => follower.run::<RayClusterObject>().await,
+        Table::VolcanoJobs => follower.run::<VolcanoJobObject>().await,
+        Table::KueueWorkloads => follower.run::<WorkloadObject>().await,
+        Table::ClusterQueues | Table::Cohorts => follower.run::<QueueObject>().await,
+        Table::LocalQueues => follower.run::<LocalQueueObject>().await,
+        Table::ResourceFlavors => follower.run::<FlavorObject>().await,
+        Table::Topologies => follower.run::<TopologyObject>().await,
+        Table::WorkloadPriorityClasses | Table::PriorityClasses => {
+            follower.run::<PriorityClassObject>().await
+        }
+        Table::VolcanoPodGroups => follower.run::<VolcanoPodGroupObject>().await,
+        Table::VolcanoQueues => follower.run::<VolcanoQueueObject>().await,
+        Table::KaiPodGroups => follower.run::<KaiPodGroupObject>().await,
+        Table::KaiQueues => follower.run::<KaiQueueObject>().await,
+        Table::Workloads | Table::PodGroups => follower.run::<GangObject>().await,
+        Table::Budgets => follower.run::<BudgetObject>().await,
     };
     if out.is_err() {
-        tracing::debug!(table = table.plural(), "nobody listens any more");
+        tracing::debug!(table = table.name(), "nobody listens any more");
     }
 }
 
@@ -164,12 +196,16 @@ impl<'s> Follower<'s> {
     }
 
     async fn run<T: Projected + Watched>(mut self) -> Result<(), Deaf> {
+        // The version that has just turned out not to be served, which discovery may still name.
+        let mut gone: Option<String> = None;
         loop {
             let place = table::place(self.table);
             let version = if place.version.is_empty() {
-                match self.shared.server.version_of(place.group, self.table).await {
-                    Ok(Served::In(version)) => version,
-                    Ok(Served::Not) => {
+                let served = self.shared.server.served(self.table, gone.is_some()).await;
+                match served {
+                    Ok(Served::In(version)) if gone.as_ref() != Some(&version) => version,
+                    Ok(_) => {
+                        gone = None;
                         self.absent().await?;
                         continue;
                     }
@@ -182,8 +218,10 @@ impl<'s> Follower<'s> {
             } else {
                 place.version.to_owned()
             };
+            gone = None;
             match self.watch::<T>(&version).await? {
                 Exit::Restart(wait) => self.pause(wait).await?,
+                Exit::Absent if place.version.is_empty() => gone = Some(version),
                 Exit::Absent => self.absent().await?,
                 Exit::Narrow(namespace) => self.narrowed = Some(namespace),
                 Exit::PlainLists => self.streams = false,
@@ -200,8 +238,9 @@ impl<'s> Follower<'s> {
             _ if !namespaced => None,
             (Some(only), _) => Some(only.clone()),
             (None, Namespaces::One(only)) => Some(only.clone()),
-            (None, Namespaces::All { .. }) => None,
+            (None, Namespaces::All { .. } | Namespaces::Several(_)) => None,
         };
+        let place = namespace.clone().unwrap_or_default();
         let api: Api<Carried<T>> = match &namespace {
             Some(namespace) => Api::namespaced_with(client, namespace, &kind),
             None => Api::all_with(client, &kind),
@@ -235,7 +274,10 @@ impl<'s> Follower<'s> {
             let resumed = async {
                 match self.lost {
                     Some(_) if !listing => {
-                        self.shared.wire.watch_opened(self.class, asked_at).await
+                        self.shared
+                            .wire
+                            .watch_opened(self.class, &place, asked_at)
+                            .await
                     }
                     _ => std::future::pending().await,
                 }
@@ -271,7 +313,7 @@ impl<'s> Follower<'s> {
                 Err(_) => {
                     let stuck = Trouble::unreachable(format!(
                         "the list of {} has stopped half-way; it is started again",
-                        self.table.plural()
+                        self.table.name()
                     ));
                     let wait = self.fail(&stuck).await?;
                     return Ok(Exit::Restart(wait));
@@ -290,7 +332,7 @@ impl<'s> Follower<'s> {
                         }
                         let cut = Trouble::unreachable(format!(
                             "the list of {} is cut off again and again; is something between us and the API server closing connections?",
-                            self.table.plural()
+                            self.table.name()
                         ));
                         let wait = self.fail(&cut).await?;
                         return Ok(Exit::Restart(wait));
@@ -487,7 +529,25 @@ watched!(
     NamespaceObject,
     JobObject,
     JobSetObject,
-    ReplicatedObject
+    ReplicatedObject,
+    LeaderWorkerSetObject,
+    ReplicaJobObject,
+    TrainJobObject,
+    RayJobObject,
+    RayClusterObject,
+    VolcanoJobObject,
+    VolcanoPodGroupObject,
+    VolcanoQueueObject,
+    WorkloadObject,
+    QueueObject,
+    LocalQueueObject,
+    FlavorObject,
+    TopologyObject,
+    PriorityClassObject,
+    KaiPodGroupObject,
+    KaiQueueObject,
+    GangObject,
+    BudgetObject
 );
 
 impl Watched for PodObject {

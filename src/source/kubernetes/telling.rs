@@ -68,7 +68,7 @@ impl Follower<'_> {
                 message,
             };
             if self.lost.as_ref() != Some(&lost) {
-                tracing::warn!(table = self.table.plural(), message = %lost.message, "lost");
+                tracing::warn!(table = self.table.name(), message = %lost.message, "lost");
                 self.lost = Some(lost.clone());
                 self.batch.push(Observation::Lost(self.table, lost));
             }
@@ -102,15 +102,8 @@ impl Follower<'_> {
         self.lost = None;
         self.phase = Phase::New;
         self.batch.push(Observation::Absent(self.table));
-        self.row_with(
-            SourceState::Live,
-            "not served by this cluster; looked for again now and then".to_owned(),
-        );
-        // That it is not there is an answer too.
-        let now = self.shared.wire.now();
-        if let Some(Observation::Source(row)) = self.batch.last_mut() {
-            row.last_ok = Some(now);
-        }
+        // A row for each of the many kinds that a cluster does not have would hide those that it has.
+        self.batch.push(Observation::SourceGone(self.row_name()));
         self.flush().await?;
         self.pause(ABSENT_EVERY).await
     }
@@ -187,7 +180,7 @@ impl Follower<'_> {
                 if let Some(only) = &self.narrowed {
                     words.push(format!(
                         "only namespace {only}: listing {} in all namespaces is refused; ask for a cluster-wide role (config/kubernetes/viewer.yaml) or choose with -n",
-                        self.table.plural()
+                        self.table.name()
                     ));
                 }
                 if self.skipped > 0 {
@@ -207,11 +200,15 @@ impl Follower<'_> {
         }
     }
 
+    fn row_name(&self) -> Name {
+        Name::from(format!("api {}", self.table.name()))
+    }
+
     pub(super) fn row_with(&mut self, state: SourceState, message: String) {
         self.row_at = Some(self.shared.wire.local());
         let figures = self.shared.wire.figures(self.class);
         self.batch.push(Observation::Source(SourceHealth {
-            name: Name::from(format!("api {}", self.table.plural())),
+            name: self.row_name(),
             kind: Name::new("kubernetes"),
             state,
             last_ok: figures.last_ok,

@@ -15,7 +15,7 @@ use kube::client::Body;
 use crate::base::ObjectKey;
 use crate::source::trouble::Trouble;
 
-use super::page::{Asked, NoPage, Why, beginning, gathered, headers, refusal, unpacked};
+use super::page::{Asked, LARGEST, NoPage, Why, beginning, gathered, headers, refusal, unpacked};
 
 /// An exporter that no pod of the cluster serves, as the settings name it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -153,15 +153,28 @@ impl Direct {
     /// # Errors
     /// Why there is no page, or what is wrong with the settings of the endpoint.
     pub async fn endpoint(&self, endpoint: &Endpoint, limit: Duration) -> Result<Vec<u8>, NoPage> {
-        let mut asked = headers();
+        let place = format!("[[scrape.target]] {}", endpoint.name);
+        let (client, asked) = self.prepared(endpoint, headers(), &place).await?;
+        fetch(&client, &endpoint.url, asked, limit).await
+    }
+
+    /// The client and the headers for an endpoint; `place` is where the settings speak of it.
+    ///
+    /// # Errors
+    /// What is wrong with these settings.
+    pub(in crate::source) async fn prepared(
+        &self,
+        endpoint: &Endpoint,
+        mut asked: HeaderMap,
+        place: &str,
+    ) -> Result<(reqwest::Client, HeaderMap), NoPage> {
         for (name, value) in &endpoint.headers {
             let header = HeaderName::try_from(name.as_str())
                 .ok()
                 .zip(HeaderValue::try_from(value.as_str()).ok());
             let (name, value) = header.ok_or_else(|| {
                 NoPage::failed(format!(
-                    "\"{name}\" is no header that can be sent; correct [[scrape.target]] {}",
-                    endpoint.name
+                    "\"{name}\" is no header that can be sent; correct {place}"
                 ))
             })?;
             asked.insert(name, value);
@@ -178,9 +191,8 @@ impl Direct {
             value.set_sensitive(true);
             asked.insert(AUTHORIZATION, value);
         }
-        let own;
         let client = match &endpoint.ca_file {
-            None => self.endpoints.as_ref().map_err(NoPage::failed)?,
+            None => self.endpoints.as_ref().map_err(NoPage::failed)?.clone(),
             Some(file) => {
                 let wrong = |words: String| {
                     NoPage::failed(format!("the ca_file {} {words}", file.display()))
@@ -190,14 +202,13 @@ impl Direct {
                     .map_err(|error| wrong(format!("cannot be read ({error})")))?;
                 let certificates = reqwest::Certificate::from_pem_bundle(&pem)
                     .map_err(|_| wrong("holds no certificate in PEM".to_owned()))?;
-                own = base()
+                base()
                     .tls_certs_only(certificates)
                     .build()
-                    .map_err(|error| wrong(format!("cannot be used ({error})")))?;
-                &own
+                    .map_err(|error| wrong(format!("cannot be used ({error})")))?
             }
         };
-        fetch(client, &endpoint.url, asked, limit).await
+        Ok((client, asked))
     }
 }
 
@@ -226,7 +237,7 @@ async fn fetch(
     .await
 }
 
-fn unreachable(error: &reqwest::Error) -> String {
+pub(in crate::source) fn unreachable(error: &reqwest::Error) -> String {
     let text = crate::source::kubeconfig::flat(error);
     let lower = text.to_ascii_lowercase();
     let words = if error.is_builder() {
@@ -253,7 +264,7 @@ async fn read(
     if !status.is_success() {
         return Err(refusal(status, asked, headers, &beginning(body).await));
     }
-    unpacked(headers, gathered(body).await?)
+    unpacked(headers, gathered(body, LARGEST).await?, LARGEST)
 }
 
 async fn within(

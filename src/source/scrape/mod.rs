@@ -2,6 +2,7 @@
 
 pub mod ask;
 pub mod page;
+mod rows;
 pub mod schedule;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -13,15 +14,17 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::base::{Moment, Name, Names, ObjectKey};
-use crate::exporter::{Dialects, HostRule, Rates, Read, Report, Target, read};
-use crate::fleet::observe::{Observation, SourceHealth, SourceState};
+use crate::exporter::{Dialects, HostRule, Rates, Read, Target, read};
+use crate::fleet::observe::Observation;
 use crate::fleet::reading::Page;
 
+use super::cover::Cover;
 use super::serving::{ServingNews, ServingPod};
 use super::wire::Wire;
 pub use ask::Endpoint;
 use ask::{Direct, PodPage};
 use page::{NoPage, Why};
+use rows::{forget, row, waiting};
 use schedule::{Ended, Next, Schedule, Way};
 
 /// How exporters in pods are read.
@@ -69,6 +72,9 @@ const UNKNOWN_INTERVAL: Duration = Duration::from_secs(30);
 /// Where the proxy is refused, it is tried again after this time.
 const RETRY_PROXY: Duration = Duration::from_secs(600);
 
+/// How long exporters wait for a Prometheus that has not answered yet.
+const GRACE: Duration = Duration::from_secs(8);
+
 /// Pages above this size are read on a thread of their own.
 const LARGE: usize = 256 << 10;
 
@@ -82,6 +88,8 @@ pub(super) struct Scraper {
     pub out: mpsc::Sender<Vec<Observation>>,
     pub news: mpsc::UnboundedReceiver<ServingNews>,
     pub on_screen: watch::Receiver<BTreeSet<Name>>,
+    /// What Prometheus reads for us.
+    pub cover: watch::Receiver<Cover>,
 }
 
 /// Where a page is.
@@ -104,6 +112,8 @@ struct Known {
     asked: VecDeque<Moment>,
     last_ok: Option<Moment>,
     errors: u64,
+    /// Prometheus reads it: it is not asked.
+    spared: bool,
 }
 
 /// What came of one request.
@@ -122,6 +132,7 @@ struct State {
     last_id: u64,
     /// Namespaces in which the proxy is refused to us, since when and in which words.
     refused: BTreeMap<Name, (Moment, String)>,
+    cover: Cover,
 }
 
 impl Scraper {
@@ -134,6 +145,7 @@ impl Scraper {
             listed: None,
             last_id: 0,
             refused: BTreeMap::new(),
+            cover: Cover::nothing(),
         };
         let direct = Arc::new(Direct::default());
         let told = self.add_endpoints(&mut state);
@@ -143,6 +155,10 @@ impl Scraper {
         let mut under_way: JoinSet<Outcome> = JoinSet::new();
         let mut pods_told = true;
         let mut screen_told = true;
+        state.cover = self.cover.borrow_and_update().clone();
+        let mut cover_told = true;
+        let grace = tokio::time::sleep(GRACE);
+        tokio::pin!(grace);
         loop {
             let wake = loop {
                 match state.schedule.next(self.wire.local()) {
@@ -174,6 +190,18 @@ impl Scraper {
                         Err(_) => screen_told = false,
                     }
                     Vec::new()
+                }
+                changed = self.cover.changed(), if cover_told => {
+                    cover_told = changed.is_ok();
+                    let cover = match changed {
+                        Ok(()) => self.cover.borrow_and_update().clone(),
+                        // Whoever asked Prometheus has ended.
+                        Err(_) => Cover::nothing(),
+                    };
+                    self.take_cover(&mut state, cover)
+                }
+                () = &mut grace, if state.cover == Cover::Pending => {
+                    self.take_cover(&mut state, Cover::nothing())
                 }
                 Some(ended) = under_way.join_next(), if !under_way.is_empty() => match ended {
                     Ok(outcome) => self.end(&mut state, outcome),
@@ -209,6 +237,7 @@ impl Scraper {
                 asked: VecDeque::new(),
                 last_ok: None,
                 errors: 0,
+                spared: false,
             };
             told.push(Observation::Source(waiting(&known)));
             state.targets.insert(id, known);
@@ -267,8 +296,10 @@ impl Scraper {
             scheme: dialect.discovery.scheme.clone(),
             path: dialect.discovery.path.clone(),
         });
+        let spared = state.cover.spares(&pod);
         let known = Known {
             name: Name::from(format!("{} {}", dialect.name, pod.key)),
+            spared,
             dialect: Some(dialect.name.clone()),
             node: pod.node.clone(),
             spot,
@@ -280,6 +311,11 @@ impl Scraper {
             errors: 0,
             pod: Some(pod.clone()),
         };
+        if spared {
+            state.by_pod.insert(pod.key.clone(), id);
+            state.targets.insert(id, known);
+            return gone;
+        }
         let way = self.way(state, &pod.key.namespace, self.wire.local());
         state.schedule.add(
             id,
@@ -469,6 +505,9 @@ impl Scraper {
                 (None, message)
             }
         };
+        if known.spared {
+            return told;
+        }
         told.push(Observation::Source(row(
             known,
             outcome.latency_ms,
@@ -477,71 +516,6 @@ impl Scraper {
             round,
         )));
         told
-    }
-}
-
-/// Forgets the target of a pod; gives the end of its row.
-fn forget(state: &mut State, key: &ObjectKey) -> Option<Observation> {
-    let id = state.by_pod.remove(key)?;
-    state.schedule.remove(id);
-    let known = state.targets.remove(&id)?;
-    Some(Observation::SourceGone(known.name))
-}
-
-/// The row of a target that has not been asked yet.
-fn waiting(known: &Known) -> SourceHealth {
-    SourceHealth {
-        name: known.name.clone(),
-        kind: known
-            .dialect
-            .clone()
-            .unwrap_or_else(|| Name::new("exporter")),
-        state: SourceState::Stale,
-        last_ok: None,
-        patience: known.interval.saturating_mul(3),
-        latency_ms: None,
-        errors: 0,
-        series_used: None,
-        series_skipped: None,
-        calls_per_minute: None,
-        message: "not asked yet".to_owned(),
-    }
-}
-
-/// The target's row under `sources`.
-fn row(
-    known: &Known,
-    latency_ms: u32,
-    report: Option<&Report>,
-    message: String,
-    round: Duration,
-) -> SourceHealth {
-    let understood = report.is_some_and(|report| report.dialect.is_some() || report.starting);
-    let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-    SourceHealth {
-        name: known.name.clone(),
-        kind: known
-            .dialect
-            .clone()
-            .unwrap_or_else(|| Name::new("exporter")),
-        state: if understood {
-            SourceState::Live
-        } else {
-            SourceState::Lost
-        },
-        last_ok: known.last_ok,
-        // Two turns may be missed; a fleet larger than the budget takes longer for each.
-        patience: known
-            .interval
-            .max(round)
-            .saturating_mul(3)
-            .max(Duration::from_secs(90)),
-        latency_ms: Some(latency_ms),
-        errors: known.errors,
-        series_used: report.map(|report| count(report.series_used)),
-        series_skipped: report.map(|report| count(report.series_skipped + report.bad_lines)),
-        calls_per_minute: Some(count(known.asked.len())),
-        message,
     }
 }
 

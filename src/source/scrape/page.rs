@@ -35,6 +35,8 @@ pub enum Why {
     Throttled(Option<Duration>),
     /// 401 or 403.
     Refused,
+    /// More than is read of one answer.
+    TooLarge,
     /// Anything else.
     Failed,
 }
@@ -142,12 +144,13 @@ fn said(body: &[u8]) -> String {
     }
 }
 
-/// Reads a body to its end, up to [`LARGEST`] bytes.
+/// Reads a body to its end, up to `largest` bytes.
 ///
 /// # Errors
 /// It is larger, or breaks off.
 pub async fn gathered<E: std::fmt::Display>(
     body: impl Stream<Item = Result<Bytes, E>>,
+    largest: usize,
 ) -> Result<Vec<u8>, NoPage> {
     let mut body = std::pin::pin!(body);
     let mut out = Vec::new();
@@ -158,8 +161,8 @@ pub async fn gathered<E: std::fmt::Display>(
                 clipped(&error.to_string())
             ))
         })?;
-        if out.len() + part.len() > LARGEST {
-            return Err(too_large());
+        if out.len() + part.len() > largest {
+            return Err(too_large(largest));
         }
         out.extend_from_slice(&part);
     }
@@ -183,8 +186,8 @@ pub async fn beginning<E>(body: impl Stream<Item = Result<Bytes, E>>) -> Vec<u8>
 /// The page as text bytes: unpacked where it is gzip, whether its headers say so or not.
 ///
 /// # Errors
-/// It unpacks to more than [`LARGEST`], is damaged, is packed in another way, or is HTML.
-pub fn unpacked(headers: &HeaderMap, body: Vec<u8>) -> Result<Vec<u8>, NoPage> {
+/// It unpacks to more than `largest` bytes, is damaged, is packed in another way, or is HTML.
+pub fn unpacked(headers: &HeaderMap, body: Vec<u8>, largest: usize) -> Result<Vec<u8>, NoPage> {
     let encoding = headers
         .get(CONTENT_ENCODING)
         .and_then(|value| value.to_str().ok())
@@ -194,13 +197,13 @@ pub fn unpacked(headers: &HeaderMap, body: Vec<u8>) -> Result<Vec<u8>, NoPage> {
     let packed = body.starts_with(&[0x1f, 0x8b]);
     let plain = if packed {
         let mut out = Vec::new();
-        let limit = u64::try_from(LARGEST).unwrap_or(u64::MAX) + 1;
+        let limit = u64::try_from(largest).unwrap_or(u64::MAX).saturating_add(1);
         MultiGzDecoder::new(&*body)
             .take(limit)
             .read_to_end(&mut out)
             .map_err(|error| NoPage::failed(format!("the page is damaged gzip ({error}); is something between us and the exporter changing it?")))?;
-        if out.len() > LARGEST {
-            return Err(too_large());
+        if out.len() > largest {
+            return Err(too_large(largest));
         }
         out
     } else if matches!(&*encoding, "" | "identity" | "gzip" | "x-gzip") {
@@ -224,11 +227,14 @@ pub fn unpacked(headers: &HeaderMap, body: Vec<u8>) -> Result<Vec<u8>, NoPage> {
     Ok(plain)
 }
 
-fn too_large() -> NoPage {
-    NoPage::failed(format!(
-        "the page is larger than {} MiB and was not read; is it an exporter's?",
-        LARGEST >> 20
-    ))
+fn too_large(largest: usize) -> NoPage {
+    NoPage {
+        why: Why::TooLarge,
+        message: format!(
+            "the page is larger than {} MiB and was not read; is it an exporter's?",
+            largest >> 20
+        ),
+    }
 }
 
 #[cfg(test)]
@@ -246,15 +252,21 @@ mod tests {
     #[test]
     fn gzip_is_unpacked_and_bombs_are_refused() {
         let none = HeaderMap::new();
-        assert_eq!(unpacked(&none, b"a 1\n".to_vec()), Ok(b"a 1\n".to_vec()));
-        assert_eq!(unpacked(&none, gzip(b"a 1\n")), Ok(b"a 1\n".to_vec()));
+        assert_eq!(
+            unpacked(&none, b"a 1\n".to_vec(), LARGEST),
+            Ok(b"a 1\n".to_vec())
+        );
+        assert_eq!(
+            unpacked(&none, gzip(b"a 1\n"), LARGEST),
+            Ok(b"a 1\n".to_vec())
+        );
         let mut two = gzip(b"a 1\n");
         two.extend(gzip(b"b 2\n"));
-        assert_eq!(unpacked(&none, two), Ok(b"a 1\nb 2\n".to_vec()));
+        assert_eq!(unpacked(&none, two, LARGEST), Ok(b"a 1\nb 2\n".to_vec()));
         let bomb = gzip(&vec![b' '; LARGEST + 1]);
         assert!(bomb.len() < 100_000);
         assert!(
-            unpacked(&none, bomb)
+            unpacked(&none, bomb, LARGEST)
                 .expect_err("too large")
                 .message
                 .contains("larger than 16 MiB")
@@ -262,7 +274,7 @@ mod tests {
         let mut cut = gzip(&vec![b'x'; 100_000]);
         cut.truncate(cut.len() / 2);
         assert!(
-            unpacked(&none, cut)
+            unpacked(&none, cut, LARGEST)
                 .expect_err("damaged")
                 .message
                 .contains("damaged gzip")
@@ -270,7 +282,7 @@ mod tests {
         let mut brotli = HeaderMap::new();
         brotli.insert(CONTENT_ENCODING, HeaderValue::from_static("br"));
         assert!(
-            unpacked(&brotli, b"??".to_vec())
+            unpacked(&brotli, b"??".to_vec(), LARGEST)
                 .expect_err("unknown")
                 .message
                 .contains("br")
@@ -284,10 +296,10 @@ mod tests {
             CONTENT_TYPE,
             HeaderValue::from_static("text/html; charset=utf-8"),
         );
-        let no = unpacked(&headers, b"\n<html>".to_vec()).expect_err("HTML");
+        let no = unpacked(&headers, b"\n<html>".to_vec(), LARGEST).expect_err("HTML");
         assert!(no.message.contains("HTML"), "{}", no.message);
         assert!(
-            unpacked(&headers, b"a 1\n".to_vec()).is_ok(),
+            unpacked(&headers, b"a 1\n".to_vec(), LARGEST).is_ok(),
             "some exporters mislabel their page"
         );
     }
@@ -298,7 +310,7 @@ mod tests {
             Ok::<_, std::io::Error>(Bytes::from_static(&[b'x'; 65_536]))
         });
         assert!(
-            gathered(endless)
+            gathered(endless, LARGEST)
                 .await
                 .expect_err("too large")
                 .message
@@ -309,7 +321,7 @@ mod tests {
             Err(std::io::Error::other("reset")),
         ]);
         assert!(
-            gathered(broken)
+            gathered(broken, LARGEST)
                 .await
                 .expect_err("broken")
                 .message

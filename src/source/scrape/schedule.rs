@@ -302,6 +302,10 @@ impl Schedule {
         let Some(target) = self.targets.get_mut(&id) else {
             return;
         };
+        if !target.running {
+            // Forgotten and added again meanwhile: it stands in its queue already.
+            return;
+        }
         let asked = target.asked.unwrap_or(now);
         let wait = match how {
             Ended::Well => {

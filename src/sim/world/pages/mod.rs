@@ -51,8 +51,17 @@ fn number(value: f64) -> String {
 }
 
 impl World {
-    /// The page at a path of a pod's port; `None` when nothing listens or the node is dead.
-    pub(super) fn exposition(&self, key: &ObjectKey, port: u16, path: &str) -> Option<Served> {
+    /// The page at a path of a pod's port at a moment; `None` when nothing listens or the node is dead.
+    ///
+    /// The past is worked out from the present: a device reads as its holder of now made it read then, and as idle
+    /// before that holder began. Who held it earlier is not kept.
+    pub(super) fn exposition(
+        &self,
+        key: &ObjectKey,
+        port: u16,
+        path: &str,
+        at: Moment,
+    ) -> Option<Served> {
         let id = self.pod_id(key)?;
         let pod = self.pods.get(&id)?;
         let work = self.works.get(&pod.work)?;
@@ -62,6 +71,7 @@ impl World {
             || port != listens
             || !pod.is_ready()
             || !self.nodes[node].ready
+            || pod.started.is_none_or(|started| started > at)
         {
             return None;
         }
@@ -80,9 +90,9 @@ impl World {
             return None;
         }
         let body = match listens {
-            9400 => self.dcgm_page(node, self.collected(node, 30_000)),
-            2112 => self.tpu_page(node, self.collected(node, 15_000)),
-            _ => self.amd_page(node, self.collected(node, 60_000)),
+            9400 => self.dcgm_page(node, self.collected(node, 30_000, at)),
+            2112 => self.tpu_page(node, self.collected(node, 15_000, at)),
+            _ => self.amd_page(node, self.collected(node, 60_000, at)),
         };
         Some(Served {
             content_type: TEXT,
@@ -90,10 +100,10 @@ impl World {
         })
     }
 
-    /// When the exporter on a node last collected: it keeps its values for `interval` milliseconds.
-    fn collected(&self, node: NodeId, interval: i64) -> Moment {
+    /// When the exporter on a node had last collected: it keeps its values for `interval` milliseconds.
+    fn collected(&self, node: NodeId, interval: i64, at: Moment) -> Moment {
         let phase = (mix(self.nodes[node].uid, 77) % interval as u64) as i64;
-        let now = self.now.millis();
+        let now = at.millis();
         Moment::from_millis((now - phase).div_euclid(interval) * interval + phase)
     }
 

@@ -1,210 +1,23 @@
-//! The rows of a table view: which, in what order, and where the cursor stands. Kept between frames, so that a key
-//! sorts and filters nothing; the order holds still until it is asked for.
+//! The rows of a table view: which, in what order, which of them are marked, and where the cursor stands. Kept between
+//! frames, so that a key sorts and filters nothing; the order holds still until it is asked for.
 
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash, Hasher};
+mod column;
+mod marks;
+mod scope;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::fleet::history::Track;
 use crate::report::Facts;
 
 use super::commands::Command;
-use super::filter::{self, Filter};
+use super::filter::Filter;
 use super::text;
-use super::theme::Role;
-use super::view::{Lens, Picked, Place};
-use super::widget::{Align, Cell, Head, Value, Width};
+use super::view::Lens;
+use super::widget::Value;
 
-/// Where a row's object stands in the facts: its table's index, and a second one for what is within.
-pub type Row = (u32, u32);
-
-/// The sign and the colour of a row's state.
-type SignOf = fn(&Facts, Row) -> (&'static str, Role);
-
-/// One column: header, width, cell, sort key and filter in one place.
-#[derive(Clone, Copy)]
-pub struct Column {
-    /// Its name in filters.
-    pub id: &'static str,
-    /// How it stands in the table.
-    pub head: Head,
-    /// Its cell of a row.
-    pub cell: for<'a> fn(&'a Facts, Row) -> Cell<'a>,
-    /// The sign before its words; asked only for rows that are drawn.
-    pub sign: Option<SignOf>,
-    /// Where the past of a trend is found; asked only for rows that are drawn.
-    pub trend: Option<fn(&Facts, Row) -> Option<Track>>,
-    /// Shown only when more columns are asked for.
-    pub wide: bool,
-    /// Only while some row has something to say in it.
-    pub rare: bool,
-}
-
-impl Column {
-    /// A column of words.
-    pub const fn words(
-        id: &'static str,
-        title: &'static str,
-        drop: u8,
-        (least, most): (u16, u16),
-        cell: for<'a> fn(&'a Facts, Row) -> Cell<'a>,
-    ) -> Self {
-        let width = Width::Cut(least, most);
-        Self::new(id, title, Align::Left, width, drop, cell)
-    }
-
-    /// A column of numbers.
-    pub const fn number(
-        id: &'static str,
-        title: &'static str,
-        drop: u8,
-        least: u16,
-        cell: for<'a> fn(&'a Facts, Row) -> Cell<'a>,
-    ) -> Self {
-        let width = Width::Fit(least);
-        Self::new(id, title, Align::Right, width, drop, cell)
-    }
-
-    /// A column of bars or trends.
-    pub const fn graphic(
-        id: &'static str,
-        title: &'static str,
-        drop: u8,
-        (least, most): (u16, u16),
-        cell: for<'a> fn(&'a Facts, Row) -> Cell<'a>,
-    ) -> Self {
-        let width = Width::Graphic(least, most);
-        Self::new(id, title, Align::Left, width, drop, cell)
-    }
-
-    const fn new(
-        id: &'static str,
-        title: &'static str,
-        align: Align,
-        width: Width,
-        drop: u8,
-        cell: for<'a> fn(&'a Facts, Row) -> Cell<'a>,
-    ) -> Self {
-        Self {
-            id,
-            head: Head {
-                title,
-                align,
-                width,
-                drop,
-            },
-            cell,
-            sign: None,
-            trend: None,
-            wide: false,
-            rare: false,
-        }
-    }
-
-    /// With a sign before its words.
-    #[must_use]
-    pub const fn sign(mut self, sign: SignOf) -> Self {
-        self.sign = Some(sign);
-        self
-    }
-
-    /// With its title at the left, for graphics that begin there.
-    #[must_use]
-    pub const fn left(mut self) -> Self {
-        self.head.align = Align::Left;
-        self
-    }
-
-    /// With a past.
-    #[must_use]
-    pub const fn trend(mut self, trend: fn(&Facts, Row) -> Option<Track>) -> Self {
-        self.trend = Some(trend);
-        self
-    }
-
-    /// Only while some row has something to say in it.
-    #[must_use]
-    pub const fn rare(mut self) -> Self {
-        self.rare = true;
-        self
-    }
-
-    /// Only when more columns are asked for.
-    #[must_use]
-    pub const fn wide(mut self) -> Self {
-        self.wide = true;
-        self
-    }
-
-    /// True for numbers, ages, money and graphics.
-    pub const fn is_numeric(&self) -> bool {
-        !matches!(self.head.width, Width::Cut(..))
-    }
-}
-
-/// What a table view shows. One constant a view.
-pub struct Kind {
-    /// The columns.
-    pub columns: &'static [Column],
-    /// The rows, in their natural order.
-    pub collect: fn(&Facts, &Lens) -> Vec<Row>,
-    /// What stays the same of a row's object from one picture to the next.
-    pub id: fn(&Facts, Row) -> u64,
-    /// A label of the row's object.
-    pub label: fn(&Facts, Row, &str) -> Option<String>,
-    /// What the row's object is.
-    pub picked: fn(&Facts, Row) -> Option<Picked>,
-    /// Where `open` leads.
-    pub open: fn(&Facts, Row) -> Option<Place>,
-    /// Shown when only faults are.
-    pub faulty: fn(&Facts, Row) -> bool,
-    /// Stands below all others whatever the order.
-    pub last: fn(&Facts, Row) -> bool,
-    /// The order at first: column and whether it falls; none is the natural order.
-    pub sort: Option<(usize, bool)>,
-    /// Said when there is no row at all and everything is known.
-    pub none: &'static str,
-}
-
-/// A stable number for anything that names an object.
-pub fn id_of(what: impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    what.hash(&mut hasher);
-    hasher.finish()
-}
-
-struct Looked<'a> {
-    kind: &'static Kind,
-    facts: &'a Facts,
-    row: Row,
-}
-
-impl filter::Row for Looked<'_> {
-    fn value(&self, column: usize) -> Value<'_> {
-        (self.kind.columns[column].cell)(self.facts, self.row).value
-    }
-    fn label(&self, key: &str) -> Option<String> {
-        (self.kind.label)(self.facts, self.row, key)
-    }
-}
-
-/// The filter's view of a kind's columns.
-pub fn fields(kind: &Kind) -> Vec<filter::Field> {
-    kind.columns
-        .iter()
-        .map(|column| filter::Field {
-            id: column.id,
-            numeric: column.is_numeric(),
-            plain: !column.wide,
-        })
-        .collect()
-}
-
-/// True when the filter lets this row of this kind through.
-pub fn matches(filter: &Filter, kind: &'static Kind, facts: &Facts, row: Row) -> bool {
-    filter.matches(&Looked { kind, facts, row }, facts.now)
-}
+pub use column::{Column, Kind, Row, fields, id_of, matches};
+use scope::Reach;
+pub use scope::Scope;
 
 /// Most rows that are measured for column widths.
 const MEASURED: usize = 300;
@@ -215,6 +28,7 @@ pub struct Listing {
     pub kind: &'static Kind,
     /// Which part of it.
     pub lens: Lens,
+    scope: Scope,
     rows: Vec<Row>,
     ids: Vec<u64>,
     total: usize,
@@ -227,6 +41,8 @@ pub struct Listing {
     widest: Vec<u16>,
     /// Rare columns in which no row has anything to say.
     empty: Vec<bool>,
+    marks: FxHashSet<u64>,
+    anchor: Option<u64>,
 }
 
 impl Listing {
@@ -235,6 +51,7 @@ impl Listing {
         Self {
             kind,
             lens,
+            scope: Scope::default(),
             rows: Vec::new(),
             ids: Vec::new(),
             total: 0,
@@ -246,6 +63,8 @@ impl Listing {
             unsettled: false,
             widest: Vec::new(),
             empty: Vec::new(),
+            marks: FxHashSet::default(),
+            anchor: None,
         }
     }
 
@@ -311,9 +130,14 @@ impl Listing {
     /// Takes new facts. Rows keep their places unless `settle`; the cursor follows its object.
     pub fn refresh(&mut self, facts: &Facts, settle: bool) {
         let chosen = self.ids.get(self.cursor).copied();
-        let mut rows = (self.kind.collect)(facts, &self.lens);
+        let mut rows = self.collect(facts);
         self.total = rows.len();
         let (kind, faults, filter) = (self.kind, self.faults, self.filter.as_ref());
+        if !self.marks.is_empty() {
+            // The marks of what has gone go with it.
+            let here: FxHashSet<u64> = rows.iter().map(|row| (kind.id)(facts, *row)).collect();
+            self.marks.retain(|id| here.contains(id));
+        }
         if faults || filter.is_some() {
             rows.retain(|row| {
                 (!faults || (kind.faulty)(facts, *row))
@@ -337,6 +161,18 @@ impl Listing {
             })
             .unwrap_or(self.cursor)
             .min(self.rows.len().saturating_sub(1));
+    }
+
+    /// The rows of the lens that are within the scope.
+    fn collect(&self, facts: &Facts) -> Vec<Row> {
+        let mut rows = (self.kind.collect)(facts, &self.lens);
+        if !self.scope.is_all() {
+            let reach = Reach::of(facts, &self.scope);
+            rows.retain(|row| {
+                (self.kind.picked)(facts, *row).is_none_or(|picked| reach.has(facts, &picked))
+            });
+        }
+        rows
     }
 
     /// Puts the rows in order.
@@ -484,6 +320,26 @@ impl Listing {
         self.refresh(facts, true);
     }
 
+    /// Keeps to another scope.
+    pub fn set_scope(&mut self, scope: &Scope, facts: &Facts) {
+        if self.scope != *scope {
+            self.scope = scope.clone();
+            self.refresh(facts, true);
+        }
+    }
+
+    /// Sorts by this column: by the way that its kind is read first, the other way round when it is sorted so.
+    pub fn sort_by(&mut self, column: usize, facts: &Facts) {
+        if let Some(known) = self.kind.columns.get(column) {
+            let falls = match self.sort {
+                Some((sorted, falls)) if sorted == column => !falls,
+                _ => known.is_numeric(),
+            };
+            self.sort = Some((column, falls));
+            self.refresh(facts, true);
+        }
+    }
+
     /// Puts the cursor on a line of the window, if there is a row.
     pub fn point(&mut self, line: usize, height: usize) -> bool {
         let (from, rows) = self.window(height);
@@ -496,7 +352,13 @@ impl Listing {
     }
 
     /// Obeys a command of tables; true when it was one. `height` is the window's.
-    pub fn on(&mut self, command: Command, facts: &Facts, height: usize, wide: bool) -> bool {
+    pub fn on(
+        &mut self,
+        command: Command,
+        facts: &Facts,
+        height: usize,
+        shown: impl Fn(usize) -> bool,
+    ) -> bool {
         let last = self.rows.len().saturating_sub(1);
         let page = height.saturating_sub(1).max(1);
         match command {
@@ -508,7 +370,7 @@ impl Listing {
             Command::PageDown => self.cursor = (self.cursor + page).min(last),
             Command::Sort => {
                 if !self.unsettled {
-                    self.sort = self.next_sort(wide);
+                    self.sort = self.next_sort(shown);
                 }
                 self.refresh(facts, true);
             }
@@ -523,17 +385,18 @@ impl Listing {
                 self.faults = !self.faults;
                 self.refresh(facts, true);
             }
+            _ if self.mark(command) => {}
             _ => return false,
         }
         self.offset = self.first(height);
         true
     }
 
-    /// The next column to sort by: words rise, numbers fall; after the last comes the natural order.
-    fn next_sort(&self, wide: bool) -> Option<(usize, bool)> {
+    /// The next shown column to sort by: words rise, numbers fall; after the last comes the natural order.
+    fn next_sort(&self, shown: impl Fn(usize) -> bool) -> Option<(usize, bool)> {
         let from = self.sort.map_or(0, |(column, _)| column + 1);
         (from..self.kind.columns.len())
-            .find(|at| wide || !self.kind.columns[*at].wide)
+            .find(|at| shown(*at))
             .map(|at| (at, self.kind.columns[at].is_numeric()))
     }
 }

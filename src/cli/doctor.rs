@@ -1,0 +1,97 @@
+//! `doctor`: what is reachable, allowed, found and covered, each finding with its mend.
+
+use std::io::Write;
+
+use clap::{Args, ValueEnum};
+
+use crate::base::{Exit, Failure};
+use crate::report::checkup::{self, Point};
+use crate::settings;
+
+use super::flags::Global;
+use super::wire::{self, Situation, Target};
+use super::{load, look, out};
+
+/// How to print what is found.
+#[derive(Args, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Doctor {
+    /// How to print it
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    pub output: DoctorFormat,
+}
+
+/// A format on the command line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum DoctorFormat {
+    /// A line a finding, its mend below
+    Table,
+    /// An array of objects
+    Json,
+}
+
+/// Runs `doctor`. Ends as its worst finding says: 2 for settings, 3 for rights, 4 when nobody answers.
+pub(super) fn run(
+    doctor: Doctor,
+    global: &Global,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let (mut points, situation) = settled(global);
+    if let Some(situation) = situation {
+        if doctor.output == DoctorFormat::Table {
+            out::say(err, "looking; this takes some seconds");
+        }
+        points.extend(wire::examine(&situation)?);
+    }
+    let text = match doctor.output {
+        DoctorFormat::Table => checkup::text(&points),
+        DoctorFormat::Json => checkup::json(&points),
+    };
+    out::write(out, &text)?;
+    Ok(checkup::exit(&points))
+}
+
+/// What is to be said of the settings; nothing more can be looked at where they are wrong.
+fn settled(global: &Global) -> (Vec<Point>, Option<Situation>) {
+    let wrong = |failure: Failure| {
+        let mend = "correct it, and see `stokehold config validate`";
+        let lines = failure.message.lines().map(str::to_owned);
+        let points = lines.map(|line| Point::fail("settings", failure.exit, line, mend));
+        (points.collect::<Vec<Point>>(), None)
+    };
+    let inputs = match load::inputs(global) {
+        Ok(inputs) => inputs,
+        Err(failure) => return wrong(failure),
+    };
+    let loaded = settings::load(&inputs)
+        .map_err(load::faults)
+        .and_then(|settings| {
+            let rulebook = load::rulebook(&settings)?;
+            look::options(&settings, false)?;
+            Ok((settings, rulebook))
+        });
+    let (settings, rulebook) = match loaded {
+        Ok(loaded) => loaded,
+        Err(failure) => return wrong(failure),
+    };
+    let names = inputs.variables.iter().map(|(name, _)| name.as_str());
+    let mut points: Vec<Point> = settings::unknown_variables(names)
+        .into_iter()
+        .map(|(name, near)| {
+            let message = format!("{name} is no setting and changes nothing");
+            Point::warn("settings", message, format!("did you mean {near}?"))
+        })
+        .collect();
+    let files: Vec<&str> = inputs.files.iter().map(|file| file.path.as_str()).collect();
+    let message = match files.as_slice() {
+        [] => "no settings file; the defaults hold".to_owned(),
+        files => format!("{} is right", files.join(", ")),
+    };
+    points.insert(0, Point::ok("settings", message));
+    let situation = Situation {
+        settings,
+        rulebook,
+        target: Target::Cluster(global.choice()),
+    };
+    (points, Some(situation))
+}

@@ -1,0 +1,34 @@
+//! `rbac`: the least role that Stokehold needs, ready for `kubectl apply -f -`.
+
+use std::io::Write;
+
+use clap::{Args, ValueEnum};
+
+use crate::base::{Exit, Failure};
+use crate::cluster::rights;
+
+use super::out;
+
+/// Which role to print.
+#[derive(Args, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rbac {
+    /// The role; with -n a Role in each namespace instead of a ClusterRole
+    #[arg(default_value = "viewer")]
+    pub role: RoleName,
+}
+
+/// A role on the command line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum RoleName {
+    /// Reads everything that is shown, writes nothing
+    Viewer,
+}
+
+/// Runs `rbac`.
+pub(super) fn run(rbac: Rbac, namespaces: &[String], out: &mut dyn Write) -> Result<Exit, Failure> {
+    let text = match rbac.role {
+        RoleName::Viewer => rights::viewer(namespaces),
+    };
+    out::write(out, &text)?;
+    Ok(Exit::Done)
+}

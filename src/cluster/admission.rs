@@ -1,0 +1,510 @@
+//! Kueue's Workloads: what a job asks for as Kueue sees it, and how far it has come.
+
+use crate::base::{Name, Names, ObjectKey};
+use crate::fleet::admission::{Assigned, Check, Domain, Eviction, GroupSeen, Requeue};
+use crate::fleet::observe::{Observation, Pending, Table};
+use crate::fleet::queue::QueueSystem;
+
+use super::Projected;
+use super::meta::{Meta, RawCondition, find};
+use super::partial::{Flag, List, Map, Maybe, Text, Whole, partial};
+use super::resources::Template;
+use super::sets::pod_set;
+use super::siting::wish;
+
+partial! {
+    /// A Workload of Kueue's, in `v1beta1` or `v1beta2`.
+    WorkloadObject {
+        /// Metadata.
+        meta: Meta = "metadata",
+        /// Spec.
+        spec: WorkloadSpec = "spec",
+        /// Status.
+        status: WorkloadStatus = "status",
+    }
+}
+
+partial! {
+    /// Its `spec`.
+    WorkloadSpec {
+        /// Pod sets.
+        sets: List<RawPodSet> = "podSets",
+        /// LocalQueue.
+        queue: Text = "queueName",
+        /// Priority.
+        priority: Whole = "priority",
+        /// Its class, in `v1beta1`.
+        old_class: Text = "priorityClassName",
+        /// Its class, in `v1beta2`.
+        class: ClassRef = "priorityClassRef",
+        /// False when somebody took it out of the queue.
+        active: Flag = "active",
+        /// How long it may run, seconds.
+        time_limit: Whole = "maximumExecutionTimeSeconds",
+    }
+}
+
+partial! {
+    /// `priorityClassRef`.
+    ClassRef {
+        /// Name.
+        name: Text = "name",
+    }
+}
+
+partial! {
+    /// A pod set.
+    RawPodSet {
+        /// Name; `main` when it does not say.
+        name: Text = "name",
+        /// Pods; one when it does not say.
+        count: Whole = "count",
+        /// Pods that will do.
+        min: Whole = "minCount",
+        /// Their template.
+        template: Template = "template",
+        /// How close they want to be.
+        topology: TopologyRequest = "topologyRequest",
+    }
+}
+
+partial! {
+    /// `topologyRequest`.
+    TopologyRequest {
+        /// The level that all must share.
+        required: Text = "required",
+        /// The level that they should share.
+        preferred: Text = "preferred",
+        /// Anywhere.
+        unconstrained: Flag = "unconstrained",
+        /// The level that each slice must share.
+        slice_level: Text = "podSetSliceRequiredTopology",
+        /// Pods of a slice.
+        slice_size: Whole = "podSetSliceSize",
+    }
+}
+
+partial! {
+    /// Its `status`.
+    WorkloadStatus {
+        /// What it was given.
+        admission: Maybe<RawAdmission> = "admission",
+        /// Conditions.
+        conditions: List<RawCondition> = "conditions",
+        /// When it is put back.
+        requeue: Maybe<RawRequeue> = "requeueState",
+        /// Checks of others.
+        checks: List<RawCheck> = "admissionChecks",
+        /// Counts.
+        stats: Stats = "schedulingStats",
+    }
+}
+
+partial! {
+    /// `admission`.
+    RawAdmission {
+        /// The queue that let it in.
+        queue: Text = "clusterQueue",
+        /// By pod set.
+        sets: List<Assignment> = "podSetAssignments",
+    }
+}
+
+partial! {
+    /// What one pod set was given.
+    Assignment {
+        /// Name.
+        name: Text = "name",
+        /// Flavor by resource.
+        flavors: Map<Text> = "flavors",
+        /// Pods.
+        count: Whole = "count",
+        /// Where they go.
+        topology: TopologyAssignment = "topologyAssignment",
+    }
+}
+
+partial! {
+    /// `topologyAssignment`: by domain in `v1beta1`, packed into slices in `v1beta2`.
+    TopologyAssignment {
+        /// Node labels.
+        levels: List<Text> = "levels",
+        /// Domains.
+        domains: List<RawDomain> = "domains",
+        /// Packed domains.
+        slices: List<Slice> = "slices",
+    }
+}
+
+partial! {
+    /// A domain.
+    RawDomain {
+        /// Values of the levels.
+        values: List<Text> = "values",
+        /// Pods.
+        count: Whole = "count",
+    }
+}
+
+partial! {
+    /// Domains whose values have much in common.
+    Slice {
+        /// How many.
+        domains: Whole = "domainCount",
+        /// Values, level by level.
+        values: List<LevelValues> = "valuesPerLevel",
+        /// Pods of each.
+        counts: List<Whole> = "podCounts",
+        /// Pods of every one.
+        count: Whole = "universalPodCount",
+    }
+}
+
+partial! {
+    /// The values of one level.
+    LevelValues {
+        /// Before each root.
+        prefix: Text = "prefix",
+        /// After each root.
+        suffix: Text = "suffix",
+        /// What differs.
+        roots: List<Text> = "roots",
+        /// The same for all.
+        value: Text = "universalValue",
+    }
+}
+
+partial! {
+    /// `requeueState`.
+    RawRequeue {
+        /// How often.
+        count: Whole = "count",
+        /// Not before.
+        at: Text = "requeueAt",
+    }
+}
+
+partial! {
+    /// An admission check.
+    RawCheck {
+        /// Name.
+        name: Text = "name",
+        /// State.
+        state: Text = "state",
+        /// A sentence.
+        message: Text = "message",
+    }
+}
+
+partial! {
+    /// `schedulingStats`.
+    Stats {
+        /// Evictions.
+        evictions: List<EvictionCount> = "evictions",
+    }
+}
+
+partial! {
+    /// Evictions for one reason.
+    EvictionCount {
+        /// Reason.
+        reason: Text = "reason",
+        /// What stands behind it.
+        cause: Text = "underlyingCause",
+        /// How often.
+        count: Whole = "count",
+    }
+}
+
+/// Domains that one assignment may come to; more are cut off.
+const MOST_DOMAINS: usize = 100_000;
+
+impl TopologyAssignment {
+    fn domains(&self, names: &mut Names) -> Box<[Domain]> {
+        let mut all: Vec<Domain> = self
+            .domains
+            .iter()
+            .take(MOST_DOMAINS)
+            .map(|domain| Domain {
+                values: domain
+                    .values
+                    .iter()
+                    .map(|value| names.intern(value))
+                    .collect(),
+                count: domain.count.count().unwrap_or(0),
+            })
+            .collect();
+        for slice in self.slices.iter() {
+            let told = slice.domains.count().unwrap_or(0) as usize;
+            // What is not spelt out cannot be more than what is.
+            let spelt = slice
+                .values
+                .iter()
+                .map(|level| level.roots.len())
+                .chain([slice.counts.len()])
+                .max()
+                .unwrap_or(0);
+            let count = match spelt {
+                0 => told,
+                spelt => told.min(spelt),
+            };
+            for at in 0..count.min(MOST_DOMAINS.saturating_sub(all.len())) {
+                let value = |level: &LevelValues| match level.roots.get(at) {
+                    Some(root) => format!("{}{}{}", &*level.prefix, &**root, &*level.suffix),
+                    None => level.value.to_string(),
+                };
+                let pods = slice.counts.get(at).copied().unwrap_or(slice.count);
+                all.push(Domain {
+                    values: slice
+                        .values
+                        .iter()
+                        .map(|level| names.intern(&value(level)))
+                        .collect(),
+                    count: pods.count().unwrap_or(0),
+                });
+            }
+        }
+        all.into_boxed_slice()
+    }
+}
+
+impl RawPodSet {
+    fn read(&self, names: &mut Names) -> crate::fleet::siting::PodSet {
+        let count = self.count.count().unwrap_or(1);
+        let min = self.min.count().unwrap_or(count);
+        let name = self.name.get().unwrap_or("main");
+        let mut set = pod_set(name, count, min, &self.template, names);
+        let asked = &self.topology;
+        let slice = asked
+            .slice_level
+            .get()
+            .map(|level| (level, asked.slice_size.count().unwrap_or(1)));
+        let wish = wish(
+            asked.required.get(),
+            asked.preferred.get(),
+            asked.unconstrained.is_set(),
+            slice,
+            names,
+        );
+        set.topology = wish.or(set.topology);
+        set
+    }
+}
+
+/// The id of the workload that somebody had to make room for, out of the message of a preemption.
+fn preemptor(message: &str) -> Option<Name> {
+    let (_, rest) = message.split_once("(UID: ")?;
+    let end = rest.find([',', ')'])?;
+    let uid = rest[..end].trim();
+    (!uid.is_empty() && uid != "UNKNOWN").then(|| Name::new(uid))
+}
+
+impl WorkloadStatus {
+    /// Evictions, the latest first: counts where they are kept, and the present condition.
+    fn evictions(&self, names: &mut Names) -> Box<[Eviction]> {
+        let set = |kind: &str| {
+            find(&self.conditions, kind).filter(|condition| condition.status() == Some(true))
+        };
+        let preempted = set("Preempted");
+        let latest = set("Evicted").map(|condition| {
+            let cause = match &*condition.reason {
+                "Preempted" => preempted.map(|condition| &*condition.reason),
+                _ => None,
+            };
+            let message = preempted
+                .filter(|_| cause.is_some())
+                .map_or(&condition.message, |preempted| &preempted.message);
+            Eviction {
+                reason: names.intern(&condition.reason),
+                cause: names.intern(cause.unwrap_or_default()),
+                count: 1,
+                at: condition.since.moment(),
+                preemptor: preemptor(message),
+                message: Name::new(message),
+            }
+        });
+        let mut all: Vec<Eviction> = latest.into_iter().collect();
+        for counted in self.stats.evictions.iter() {
+            let count = counted.count.count().unwrap_or(0);
+            if count == 0 {
+                continue;
+            }
+            let known = all.iter_mut().find(|known| {
+                *known.reason == *counted.reason
+                    && (known.cause.is_empty() || *known.cause == *counted.cause)
+            });
+            match known {
+                Some(known) => {
+                    known.count = known.count.max(count);
+                    known.cause = names.intern(&counted.cause);
+                }
+                None => all.push(Eviction {
+                    reason: names.intern(&counted.reason),
+                    cause: names.intern(&counted.cause),
+                    count,
+                    ..Eviction::default()
+                }),
+            }
+        }
+        all.into_boxed_slice()
+    }
+
+    fn assigned(&self, names: &mut Names) -> Box<[Assigned]> {
+        let sets = self.admission.0.iter().flat_map(|all| all.sets.iter());
+        sets.map(|set| Assigned {
+            name: names.intern(set.name.get().unwrap_or("main")),
+            count: set.count.count().unwrap_or(0),
+            flavors: set
+                .flavors
+                .iter()
+                .map(|(resource, flavor)| (names.intern(resource), names.intern(flavor)))
+                .collect(),
+            levels: set
+                .topology
+                .levels
+                .iter()
+                .map(|level| names.intern(level))
+                .collect(),
+            domains: set.topology.domains(names),
+        })
+        .collect()
+    }
+}
+
+impl Projected for WorkloadObject {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn project(&self, table: Table, names: &mut Names) -> Option<Observation> {
+        let key = self.meta.key(names)?;
+        let kind = names.intern("Workload");
+        let mut seen = GroupSeen::unknown(table, QueueSystem::Kueue, kind, key);
+        let (spec, status) = (&self.spec, &self.status);
+        seen.uid = names.intern(&self.meta.uid);
+        seen.owner = self.meta.main_owner(names);
+        seen.labels = self.meta.labels(names);
+        seen.annotations = self.meta.annotations(names);
+        seen.created = self.meta.created();
+        seen.deleted = self.meta.deleted.moment();
+        seen.queue_name = spec.queue.get().map(|queue| names.intern(queue));
+        seen.pod_sets = spec.sets.iter().map(|set| set.read(names)).collect();
+        // An annotation shifts the priority where that is switched on.
+        let boost = seen
+            .annotations
+            .get("kueue.x-k8s.io/priority-boost")
+            .and_then(|text| text.parse::<i32>().ok())
+            .unwrap_or(0);
+        seen.priority = spec
+            .priority
+            .small()
+            .map(|priority| priority.saturating_add(boost));
+        let class = spec.class.name.get().or_else(|| spec.old_class.get());
+        seen.priority_class = class.map(|class| names.intern(class));
+        seen.active = spec.active.0 != Some(false);
+        seen.time_limit = spec.time_limit.seconds();
+        let conditions = &status.conditions;
+        let since = |kind: &str| {
+            find(conditions, kind)
+                .filter(|condition| condition.status() == Some(true))
+                .map(|condition| condition.since.moment().unwrap_or(seen.created))
+        };
+        let finished = find(conditions, "Finished").filter(|found| found.status() == Some(true));
+        seen.outcome = finished.map(|condition| !matches!(&*condition.reason, "Failed"));
+        seen.reserved_at = since("QuotaReserved").or_else(|| {
+            // Whatever the conditions say, what was given is given.
+            status.admission.0.as_ref().map(|_| seen.created)
+        });
+        seen.admitted_at = since("Admitted");
+        seen.queued_at = since("Requeued").into_iter().chain(since("Evicted")).max();
+        seen.ready = find(conditions, "PodsReady").and_then(RawCondition::status);
+        seen.admitted_by = status
+            .admission
+            .0
+            .as_ref()
+            .and_then(|admission| admission.queue.get())
+            .map(|queue| names.intern(queue));
+        let refused = |kind: &str| {
+            find(conditions, kind)
+                .filter(|condition| condition.status() == Some(false))
+                .map(|condition| (condition.reason.to_string(), condition.message.to_string()))
+        };
+        let pending = match (seen.reserved_at, seen.admitted_at) {
+            _ if seen.outcome.is_some() => None,
+            (None, _) => Some(
+                refused("QuotaReserved")
+                    .or_else(|| refused("Admitted"))
+                    .unwrap_or_else(|| {
+                        let text = "Kueue has not looked at it yet".to_owned();
+                        ("PendingEvaluation".to_owned(), text)
+                    }),
+            ),
+            (Some(_), None) => Some(refused("Admitted").unwrap_or_else(|| {
+                let text = "waits for its admission checks".to_owned();
+                ("UnsatisfiedAdmissionChecks".to_owned(), text)
+            })),
+            (Some(_), Some(_)) => None,
+        };
+        seen.pending = pending.map(|(word, text)| (names.intern(&word), Name::from(text)));
+        seen.requeue = status.requeue.0.as_ref().map(|requeue| Requeue {
+            count: requeue.count.count().unwrap_or(0),
+            at: requeue.at.moment(),
+        });
+        seen.evictions = status.evictions(names);
+        seen.assigned = status.assigned(names);
+        seen.checks = status
+            .checks
+            .iter()
+            .filter(|check| &*check.state != "Ready")
+            .map(|check| Check {
+                name: names.intern(&check.name),
+                state: names.intern(&check.state),
+                message: Name::new(&check.message),
+            })
+            .collect();
+        Some(Observation::Group(Box::new(seen)))
+    }
+}
+
+partial! {
+    /// What `…/clusterqueues/NAME/pendingworkloads` of the visibility API answers.
+    PendingList {
+        /// In the queue's order.
+        items: List<PendingItem> = "items",
+    }
+}
+
+partial! {
+    /// One workload that waits.
+    PendingItem {
+        /// Metadata.
+        meta: Meta = "metadata",
+        /// Its place in the queue, from 0.
+        in_queue: Whole = "positionInClusterQueue",
+        /// Its place at its door, from 0.
+        at_door: Whole = "positionInLocalQueue",
+    }
+}
+
+impl PendingList {
+    /// The order of this queue's pending work.
+    pub fn read(&self, queue: &str, names: &mut Names) -> Pending {
+        let place = |number: Whole, at: usize| {
+            let at = u32::try_from(at).unwrap_or(u32::MAX);
+            number.count().unwrap_or(at)
+        };
+        let rows: Vec<(ObjectKey, u32, u32)> = self
+            .items
+            .iter()
+            .enumerate()
+            .filter_map(|(at, item)| {
+                let key = item.meta.key(names)?;
+                Some((key, place(item.in_queue, at), place(item.at_door, at)))
+            })
+            .collect();
+        Pending {
+            queue: names.intern(queue),
+            rows,
+        }
+    }
+}

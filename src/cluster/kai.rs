@@ -1,0 +1,306 @@
+//! KAI: PodGroups and Queues of `scheduling.run.ai`.
+
+use crate::base::{Name, Names};
+use crate::fleet::admission::GroupSeen;
+use crate::fleet::observe::{Observation, Table};
+use crate::fleet::queue::{
+    DEVICES, Measure, Preemption, Queue, QueueKey, QueueKind, QueueSystem, Quota, Reclaim, Within,
+};
+
+use super::Projected;
+use super::meta::Meta;
+use super::partial::{List, Maybe, Real, Text, Whole, partial};
+use super::quota::{amount, measure};
+use super::resources::ResourceList;
+use super::siting::wish;
+
+partial! {
+    /// A PodGroup of KAI's.
+    KaiPodGroupObject {
+        /// Metadata.
+        meta: Meta = "metadata",
+        /// Spec.
+        spec: KaiPodGroupSpec = "spec",
+        /// Status.
+        status: KaiPodGroupStatus = "status",
+    }
+}
+
+partial! {
+    /// Its `spec`.
+    KaiPodGroupSpec {
+        /// Pods without which it does nothing.
+        min: Whole = "minMember",
+        /// Parts that are gangs of their own.
+        parts: List<SubGroup> = "subGroups",
+        /// Queue.
+        queue: Text = "queue",
+        /// Name of its priority class.
+        priority_class: Text = "priorityClassName",
+        /// `preemptible` or `non-preemptible`.
+        preemptibility: Text = "preemptibility",
+        /// How close its pods want to be.
+        topology: TopologyConstraint = "topologyConstraint",
+    }
+}
+
+partial! {
+    /// A part of a PodGroup.
+    SubGroup {
+        /// Pods without which it does nothing.
+        min: Whole = "minMember",
+    }
+}
+
+partial! {
+    /// `topologyConstraint`.
+    TopologyConstraint {
+        /// The level that all pods must share.
+        required: Text = "requiredTopologyLevel",
+        /// The level that they should share.
+        preferred: Text = "preferredTopologyLevel",
+    }
+}
+
+partial! {
+    /// Its `status`.
+    KaiPodGroupStatus {
+        /// Why it cannot be scheduled, pool by pool; the last is the latest.
+        conditions: List<SchedulingCondition> = "schedulingConditions",
+        /// Pods that run.
+        running: Whole = "running",
+    }
+}
+
+partial! {
+    /// An entry of `schedulingConditions`.
+    SchedulingCondition {
+        /// `UnschedulableOnNodePool`.
+        kind: Text = "type",
+        /// `True` or `False`; `True` when it does not say.
+        status: Text = "status",
+        /// A word, in older versions.
+        reason: Text = "reason",
+        /// A sentence, in older versions.
+        message: Text = "message",
+        /// Words and sentences.
+        reasons: List<Explanation> = "reasons",
+        /// When it was last told.
+        since: Text = "lastTransitionTime",
+    }
+}
+
+partial! {
+    /// An entry of `reasons`.
+    Explanation {
+        /// A word.
+        reason: Text = "reason",
+        /// A sentence.
+        message: Text = "message",
+    }
+}
+
+impl Projected for KaiPodGroupObject {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn project(&self, table: Table, names: &mut Names) -> Option<Observation> {
+        let key = self.meta.key(names)?;
+        let kind = names.intern("PodGroup");
+        let mut seen = GroupSeen::unknown(table, QueueSystem::Kai, kind, key);
+        let spec = &self.spec;
+        seen.uid = names.intern(&self.meta.uid);
+        seen.owner = self.meta.main_owner(names);
+        seen.labels = self.meta.labels(names);
+        seen.annotations = self.meta.annotations(names);
+        seen.created = self.meta.created();
+        seen.deleted = self.meta.deleted.moment();
+        seen.queue_name = spec.queue.get().map(|queue| names.intern(queue));
+        let parts = spec.parts.iter().filter_map(|part| part.min.count());
+        seen.gang_min = spec.min.count().or_else(|| {
+            let all = parts.fold(0, u32::saturating_add);
+            (all > 0).then_some(all)
+        });
+        seen.priority_class = spec.priority_class.get().map(|class| names.intern(class));
+        seen.preemptible = match &*spec.preemptibility {
+            "preemptible" => Some(true),
+            "non-preemptible" => Some(false),
+            _ => None,
+        };
+        let topology = &spec.topology;
+        let (required, preferred) = (topology.required.get(), topology.preferred.get());
+        seen.topology = wish(required, preferred, false, None, names);
+        let running = self.status.running.count().unwrap_or(0) > 0;
+        let latest = self
+            .status
+            .conditions
+            .iter()
+            .filter(|condition| &*condition.status != "False")
+            .max_by_key(|condition| condition.since.moment());
+        match latest {
+            Some(condition) if !running => {
+                let (reason, message) = match condition.reasons.first() {
+                    Some(first) => (&first.reason, &first.message),
+                    None => (&condition.reason, &condition.message),
+                };
+                let message = message.get().unwrap_or(&condition.message);
+                seen.pending = Some((names.intern(reason), Name::new(message)));
+            }
+            _ => {}
+        }
+        Some(Observation::Group(Box::new(seen)))
+    }
+}
+
+partial! {
+    /// A Queue of KAI's.
+    KaiQueueObject {
+        /// Metadata.
+        meta: Meta = "metadata",
+        /// Spec.
+        spec: KaiQueueSpec = "spec",
+        /// Status.
+        status: KaiQueueStatus = "status",
+    }
+}
+
+partial! {
+    /// Its `spec`.
+    KaiQueueSpec {
+        /// The queue above.
+        parent: Text = "parentQueue",
+        /// Rank among queues; 100 when it does not say.
+        priority: Whole = "priority",
+        /// Quotas; none without bounds.
+        resources: Maybe<KaiResources> = "resources",
+    }
+}
+
+partial! {
+    /// `resources`.
+    KaiResources {
+        /// Whole GPUs.
+        gpu: KaiQuota = "gpu",
+        /// Thousandths of a core.
+        cpu: KaiQuota = "cpu",
+        /// Megabytes of 10^6 bytes.
+        memory: KaiQuota = "memory",
+    }
+}
+
+partial! {
+    /// The quota of one resource; `-1` is without bound.
+    KaiQuota {
+        /// Its own.
+        quota: Real = "quota",
+        /// What it may never exceed; its own quota when there is none or 0.
+        limit: Real = "limit",
+        /// Weight among the takers of what is left over.
+        weight: Real = "overQuotaWeight",
+    }
+}
+
+partial! {
+    /// Its `status`.
+    KaiQueueStatus {
+        /// What its work holds.
+        allocated: Maybe<ResourceList> = "allocated",
+    }
+}
+
+impl KaiQuota {
+    /// In units of `measure`, of which one of KAI's is `scale` thousandths.
+    fn quota(&self, resource: Name, measure: Measure, scale: i64, used: Option<i64>) -> Quota {
+        let scaled = |milli: i64| milli.saturating_mul(scale) / 1000;
+        let unbounded = |number: Real| number.0.is_some_and(|number| number < 0.0);
+        let nominal = match unbounded(self.quota) {
+            true => None,
+            false => Some(self.quota.milli().map_or(0, scaled)),
+        };
+        let limit = self.limit.milli().filter(|limit| *limit > 0).map(scaled);
+        let cap = match unbounded(self.limit) {
+            true => None,
+            false => match nominal {
+                None => limit,
+                Some(own) => Some(limit.unwrap_or(own).max(own)),
+            },
+        };
+        Quota {
+            resource,
+            measure,
+            nominal,
+            cap,
+            surplus_weight: self.weight.milli().map(|weight| weight / 1000),
+            used,
+            reserved: used,
+            borrowed: used.map(|used| nominal.map_or(0, |own| (used - own).max(0))),
+            ..Quota::default()
+        }
+    }
+}
+
+impl KaiQueueObject {
+    fn quotas(&self, names: &mut Names) -> Box<[Quota]> {
+        let Some(resources) = &self.spec.resources.0 else {
+            return Box::default();
+        };
+        let allocated = self.status.allocated.0.as_ref();
+        let used = |measured: Measure| {
+            allocated.map(|list| {
+                list.iter()
+                    .filter(|(name, _)| measure(name) == measured)
+                    .filter_map(|(_, quantity)| amount(*quantity, measured))
+                    .fold(0, i64::saturating_add)
+            })
+        };
+        let mut quota = |of: &KaiQuota, resource, measure, scale| {
+            of.quota(names.intern(resource), measure, scale, used(measure))
+        };
+        let milli = Measure::MilliDevices;
+        Box::from([
+            quota(&resources.gpu, DEVICES, milli, 1000),
+            quota(&resources.cpu, "cpu", Measure::MilliCores, 1),
+            quota(&resources.memory, "memory", Measure::Bytes, 1_000_000),
+        ])
+    }
+}
+
+impl Projected for KaiQueueObject {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn project(&self, table: Table, names: &mut Names) -> Option<Observation> {
+        let name = names.intern(self.meta.name.get()?);
+        let gpu = self.spec.resources.0.as_ref().map(|all| all.gpu.weight);
+        Some(Observation::Queue(
+            table,
+            Box::new(Queue {
+                uid: names.intern(&self.meta.uid),
+                parent: self
+                    .spec
+                    .parent
+                    .get()
+                    .filter(|parent| *parent != &*name)
+                    .map(|parent| names.intern(parent)),
+                weight: gpu.and_then(|weight| weight.0),
+                priority: Some(self.spec.priority.small().unwrap_or(100)),
+                preemption: Preemption {
+                    within: Within::LowerPriority,
+                    reclaim: Reclaim::Any,
+                    ..Preemption::default()
+                },
+                reclaimable: true,
+                quotas: self.quotas(names),
+                created: self.meta.created(),
+                key: QueueKey {
+                    system: QueueSystem::Kai,
+                    kind: QueueKind::Queue,
+                    name,
+                },
+                ..Queue::default()
+            }),
+        ))
+    }
+}

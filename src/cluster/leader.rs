@@ -1,0 +1,92 @@
+//! LeaderWorkerSets: replicated groups of one leader and its workers, each group a gang.
+
+use crate::base::Names;
+use crate::fleet::observe::{Observation, Table};
+
+use super::Projected;
+use super::meta::{Meta, RawCondition};
+use super::partial::{List, Maybe, Text, Whole, partial};
+use super::resources::Template;
+use super::sets::{of_sets, pod_set};
+use super::siting::wish;
+
+partial! {
+    /// A LeaderWorkerSet.
+    LeaderWorkerSetObject {
+        /// Metadata.
+        meta: Meta = "metadata",
+        /// Spec.
+        spec: LeaderWorkerSetSpec = "spec",
+        /// Status.
+        status: LeaderWorkerSetStatus = "status",
+    }
+}
+
+partial! {
+    /// Its `spec`.
+    LeaderWorkerSetSpec {
+        /// Groups; one when it does not say.
+        replicas: Whole = "replicas",
+        /// What a group is made of.
+        group: GroupTemplate = "leaderWorkerTemplate",
+    }
+}
+
+partial! {
+    /// `leaderWorkerTemplate`.
+    GroupTemplate {
+        /// The leader's template; the workers' when there is none.
+        leader: Maybe<Template> = "leaderTemplate",
+        /// The workers' template.
+        worker: Template = "workerTemplate",
+        /// Pods of a group, the leader included; one when it does not say.
+        size: Whole = "size",
+    }
+}
+
+partial! {
+    /// Its `status`.
+    LeaderWorkerSetStatus {
+        /// Conditions.
+        conditions: List<RawCondition> = "conditions",
+    }
+}
+
+impl Projected for LeaderWorkerSetObject {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn project(&self, table: Table, names: &mut Names) -> Option<Observation> {
+        let group = &self.spec.group;
+        let replicas = self.spec.replicas.count().unwrap_or(1);
+        let size = group.size.count().unwrap_or(1).max(1);
+        let leader = group.leader.0.as_ref().unwrap_or(&group.worker);
+        let mut sets = vec![(
+            pod_set("leader", replicas, replicas.min(1), leader, names),
+            &leader.spec,
+        )];
+        if size > 1 {
+            let workers = replicas.saturating_mul(size - 1);
+            let set = pod_set("workers", workers, size - 1, &group.worker, names);
+            sets.push((set, &group.worker.spec));
+        }
+        if let Some(level) = self
+            .meta
+            .annotations
+            .get("leaderworkerset.sigs.k8s.io/exclusive-topology")
+            .and_then(Text::get)
+        {
+            // Each group stands in a domain of its own.
+            for (set, _) in &mut sets {
+                set.topology = match replicas {
+                    0 | 1 => wish(Some(level), None, false, None, names),
+                    _ => wish(None, None, false, Some((level, size)), names),
+                };
+            }
+        }
+        let mut seen = of_sets(table, &self.meta, &self.status.conditions, sets, names)?;
+        seen.gang_min = (size > 1 && replicas > 0).then_some(size);
+        Some(Observation::Workload(Box::new(seen)))
+    }
+}

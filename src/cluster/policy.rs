@@ -1,0 +1,103 @@
+//! Disruption budgets and priority classes.
+
+use crate::base::Names;
+use crate::fleet::budget::Budget;
+use crate::fleet::observe::{Observation, Table};
+use crate::fleet::queue::{PriorityClass, PriorityKind};
+
+use super::Projected;
+use super::meta::Meta;
+use super::partial::{Flag, Maybe, Text, Whole, partial};
+use super::siting::{RawSelector, selector};
+
+partial! {
+    /// A PodDisruptionBudget.
+    BudgetObject {
+        /// Metadata.
+        meta: Meta = "metadata",
+        /// Spec.
+        spec: BudgetSpec = "spec",
+        /// Status.
+        status: BudgetStatus = "status",
+    }
+}
+
+partial! {
+    /// Its `spec`.
+    BudgetSpec {
+        /// The pods it is about.
+        selector: Maybe<RawSelector> = "selector",
+        /// `IfHealthyBudget` or `AlwaysAllow`.
+        unhealthy: Text = "unhealthyPodEvictionPolicy",
+    }
+}
+
+partial! {
+    /// Its `status`.
+    BudgetStatus {
+        /// Pods that may be evicted now.
+        allowed: Whole = "disruptionsAllowed",
+        /// Pods that are well.
+        healthy: Whole = "currentHealthy",
+        /// Pods that must stay well.
+        wanted: Whole = "desiredHealthy",
+        /// Pods in all.
+        expected: Whole = "expectedPods",
+        /// The version of the spec that this is about.
+        observed: Whole = "observedGeneration",
+    }
+}
+
+impl Projected for BudgetObject {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn project(&self, _: Table, names: &mut Names) -> Option<Observation> {
+        let status = &self.status;
+        let count = |number: Whole| number.count().unwrap_or(0);
+        Some(Observation::Budget(Box::new(Budget {
+            key: self.meta.key(names)?,
+            selector: selector(&self.spec.selector, names),
+            allowed: count(status.allowed),
+            healthy: count(status.healthy),
+            wanted: count(status.wanted),
+            expected: count(status.expected),
+            spares_unhealthy: &*self.spec.unhealthy == "AlwaysAllow",
+            unobserved: status.observed.0.unwrap_or(0) < self.meta.generation.0.unwrap_or(0),
+        })))
+    }
+}
+
+partial! {
+    /// A PriorityClass, or Kueue's WorkloadPriorityClass.
+    PriorityClassObject {
+        /// Metadata.
+        meta: Meta = "metadata",
+        /// The priority.
+        value: Whole = "value",
+        /// For pods that name no class.
+        default: Flag = "globalDefault",
+        /// `PreemptLowerPriority` or `Never`.
+        preemption: Text = "preemptionPolicy",
+    }
+}
+
+impl Projected for PriorityClassObject {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn project(&self, table: Table, names: &mut Names) -> Option<Observation> {
+        Some(Observation::Priority(Box::new(PriorityClass {
+            kind: match table {
+                Table::WorkloadPriorityClasses => PriorityKind::Workload,
+                _ => PriorityKind::Pod,
+            },
+            name: names.intern(self.meta.name.get()?),
+            value: self.value.small().unwrap_or(0),
+            is_default: self.default.is_set(),
+            never_preempts: &*self.preemption == "Never",
+        })))
+    }
+}

@@ -1,0 +1,182 @@
+//! RayJobs and RayClusters: a head and groups of workers.
+
+use crate::base::Names;
+use crate::fleet::observe::{Observation, Table};
+use crate::fleet::siting::PodSet;
+
+use super::Projected;
+use super::meta::{Meta, RawCondition};
+use super::partial::{Flag, List, Maybe, Text, Whole, partial};
+use super::resources::{PodShape, Template};
+use super::sets::{of_sets, pod_set, told};
+
+partial! {
+    /// A RayCluster.
+    RayClusterObject {
+        /// Metadata.
+        meta: Meta = "metadata",
+        /// Spec.
+        spec: RayClusterSpec = "spec",
+        /// Status.
+        status: RayClusterStatus = "status",
+    }
+}
+
+partial! {
+    /// Its `spec`.
+    RayClusterSpec {
+        /// Held.
+        suspend: Flag = "suspend",
+        /// The head.
+        head: HeadGroup = "headGroupSpec",
+        /// The workers.
+        workers: List<WorkerGroup> = "workerGroupSpecs",
+    }
+}
+
+partial! {
+    /// `headGroupSpec`.
+    HeadGroup {
+        /// The head's template.
+        template: Template = "template",
+    }
+}
+
+partial! {
+    /// An entry of `workerGroupSpecs`.
+    WorkerGroup {
+        /// Name.
+        name: Text = "groupName",
+        /// Replicas; as many as it needs at least when it does not say.
+        replicas: Whole = "replicas",
+        /// Replicas at least.
+        min: Whole = "minReplicas",
+        /// Pods of a replica; one when it does not say.
+        hosts: Whole = "numOfHosts",
+        /// Held.
+        suspend: Flag = "suspend",
+        /// Their template.
+        template: Template = "template",
+    }
+}
+
+partial! {
+    /// Its `status`.
+    RayClusterStatus {
+        /// Conditions.
+        conditions: List<RawCondition> = "conditions",
+    }
+}
+
+impl RayClusterSpec {
+    fn sets(&self, names: &mut Names) -> Vec<(PodSet, &PodShape)> {
+        let head = &self.head.template;
+        let mut sets = vec![(pod_set("head", 1, 1, head, names), &head.spec)];
+        for (at, group) in self.workers.iter().enumerate() {
+            let hosts = group.hosts.count().unwrap_or(1).max(1);
+            let min = group.min.count().unwrap_or(0);
+            let replicas = match group.suspend.is_set() {
+                true => 0,
+                false => group.replicas.count().unwrap_or(min),
+            };
+            let named = format!("workers-{at}");
+            let name = group.name.get().unwrap_or(&named).to_ascii_lowercase();
+            let set = pod_set(
+                &name,
+                replicas.saturating_mul(hosts),
+                min.min(replicas).saturating_mul(hosts),
+                &group.template,
+                names,
+            );
+            sets.push((set, &group.template.spec));
+        }
+        sets
+    }
+}
+
+impl Projected for RayClusterObject {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn project(&self, table: Table, names: &mut Names) -> Option<Observation> {
+        let sets = self.spec.sets(names);
+        let mut seen = of_sets(table, &self.meta, &self.status.conditions, sets, names)?;
+        seen.suspended = self.spec.suspend.is_set();
+        Some(Observation::Workload(Box::new(seen)))
+    }
+}
+
+partial! {
+    /// A RayJob.
+    RayJobObject {
+        /// Metadata.
+        meta: Meta = "metadata",
+        /// Spec.
+        spec: RayJobSpec = "spec",
+        /// Status.
+        status: RayJobStatus = "status",
+    }
+}
+
+partial! {
+    /// Its `spec`.
+    RayJobSpec {
+        /// Held.
+        suspend: Flag = "suspend",
+        /// How long it may run, seconds.
+        deadline: Whole = "activeDeadlineSeconds",
+        /// The cluster that is made for it; none when it runs on one that is there.
+        cluster: Maybe<RayClusterSpec> = "rayClusterSpec",
+    }
+}
+
+partial! {
+    /// Its `status`.
+    RayJobStatus {
+        /// `PENDING`, `RUNNING`, `STOPPED`, `SUCCEEDED`, `FAILED`.
+        job: Text = "jobStatus",
+        /// `Initializing`, `Running`, `Complete`, `Failed`, `Suspended`, ….
+        deployment: Text = "jobDeploymentStatus",
+        /// A word for why.
+        reason: Text = "reason",
+        /// The same in a sentence.
+        message: Text = "message",
+        /// When it first ran.
+        started: Text = "startTime",
+        /// When it ended.
+        ended: Text = "endTime",
+    }
+}
+
+impl Projected for RayJobObject {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn project(&self, table: Table, names: &mut Names) -> Option<Observation> {
+        let status = &self.status;
+        let sets = match &self.spec.cluster.0 {
+            Some(cluster) => cluster.sets(names),
+            None => Vec::new(),
+        };
+        let mut seen = of_sets(table, &self.meta, &[], sets, names)?;
+        seen.suspended = self.spec.suspend.is_set();
+        seen.time_limit = self.spec.deadline.seconds();
+        seen.started = status.started.moment();
+        seen.outcome = match (&*status.deployment, &*status.job) {
+            ("Complete", "SUCCEEDED") => Some(true),
+            ("Complete", "FAILED" | "STOPPED") | ("Failed", _) => Some(false),
+            _ => None,
+        };
+        if seen.outcome.is_some() {
+            seen.finished = status.ended.moment();
+        }
+        if seen.outcome == Some(false) {
+            let reason = status.reason.get().unwrap_or("Failed");
+            let message = status.message.get().unwrap_or(reason);
+            seen.conditions.push(told("Failed", reason, message));
+        }
+        Some(Observation::Workload(Box::new(seen)))
+    }
+}

@@ -1,0 +1,191 @@
+//! The rights that reading needs: one list, from which roles are printed and rights are asked after.
+
+use std::fmt::Write as _;
+
+use crate::fleet::observe::Table;
+
+use super::table::place;
+
+/// Verbs of what is listed and watched.
+const WATCHED: &[&str] = &["get", "list", "watch"];
+
+/// One right, as a role words it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Right {
+    /// API group; empty for the core group.
+    pub group: &'static str,
+    /// Plural names, with a subresource behind a slash.
+    pub resources: Vec<&'static str>,
+    /// Verbs.
+    pub verbs: &'static [&'static str],
+    /// What goes without it.
+    pub what: &'static str,
+}
+
+/// What is read besides tables.
+const OTHERS: &[(&str, &str, &[&str], &str)] = &[
+    ("", "events", &["list"], "events of an object"),
+    ("", "pods/log", &["get"], "logs of a pod"),
+];
+
+/// What only somebody with an eye on the whole cluster needs.
+const CLUSTER: &[(&str, &str, &[&str], &str)] = &[
+    (
+        "",
+        "pods/proxy",
+        &["get"],
+        "exporters' pages through the API server",
+    ),
+    (
+        "",
+        "services",
+        &["list"],
+        "finding a Prometheus among the services",
+    ),
+    (
+        "",
+        "services/proxy",
+        &["get"],
+        "asking Prometheus through the API server",
+    ),
+];
+
+/// The least rights for reading everything that is shown: over the whole cluster, or within a namespace.
+pub fn rights(within: bool) -> Vec<Right> {
+    let mut all: Vec<Right> = Vec::new();
+    for table in Table::ALL {
+        let place = place(*table);
+        if within && !place.namespaced {
+            continue;
+        }
+        let known = all.iter_mut().find(|right| right.group == place.group);
+        match known {
+            Some(right) => {
+                if !right.resources.contains(&table.plural()) {
+                    right.resources.push(table.plural());
+                }
+            }
+            None => all.push(Right {
+                group: place.group,
+                resources: vec![table.plural()],
+                verbs: WATCHED,
+                what: "nodes, pods and workloads",
+            }),
+        }
+    }
+    let cluster = CLUSTER.iter().filter(|_| !within);
+    all.extend(
+        OTHERS
+            .iter()
+            .chain(cluster)
+            .map(|(group, resource, verbs, what)| Right {
+                group,
+                resources: vec![resource],
+                verbs,
+                what,
+            }),
+    );
+    let orders = Table::ALL.contains(&Table::ClusterQueues) && !within;
+    if orders {
+        all.push(Right {
+            group: "visibility.kueue.x-k8s.io",
+            resources: vec!["clusterqueues/pendingworkloads"],
+            verbs: &["get"],
+            what: "the order of a queue's pending workloads",
+        });
+    }
+    all
+}
+
+/// The viewer's role as YAML: a ClusterRole, or with namespaces a Role in each of them.
+pub fn viewer(namespaces: &[String]) -> String {
+    if namespaces.is_empty() {
+        let mut out = String::from(
+            "# The least that Stokehold needs to show everything: read nodes, pods, workloads and queues, and fetch the pages of\n\
+             # exporters and of Prometheus through the API server. Without the rules on proxies, devices are shown without their\n\
+             # readings. Written by `stokehold rbac viewer`; give it to somebody with\n\
+             #   kubectl create clusterrolebinding stokehold-viewer --clusterrole=stokehold-viewer --user=NAME\n",
+        );
+        role(&mut out, None);
+        return out;
+    }
+    let mut out = String::new();
+    for namespace in namespaces {
+        if !out.is_empty() {
+            out.push_str("---\n");
+        }
+        let _ = writeln!(
+            out,
+            "# The least that a team needs to see its jobs and queues in the namespace {namespace}: no nodes, no proxies. Devices come from\n\
+             # a Prometheus at prometheus.url. Give it to somebody with\n\
+             #   kubectl -n {namespace} create rolebinding stokehold-viewer --role=stokehold-viewer --user=NAME"
+        );
+        role(&mut out, Some(namespace));
+    }
+    out
+}
+
+fn role(out: &mut String, namespace: Option<&str>) {
+    let kind = if namespace.is_some() {
+        "Role"
+    } else {
+        "ClusterRole"
+    };
+    let _ = writeln!(
+        out,
+        "apiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata:\n  name: stokehold-viewer"
+    );
+    if let Some(namespace) = namespace {
+        let _ = writeln!(out, "  namespace: {namespace}");
+    }
+    out.push_str("rules:\n");
+    for right in rights(namespace.is_some()) {
+        let group = if right.group.is_empty() {
+            "\"\""
+        } else {
+            right.group
+        };
+        let _ = writeln!(
+            out,
+            "  - apiGroups: [{group}]\n    resources: [{}]\n    verbs: [{}]",
+            right.resources.join(", "),
+            right.verbs.join(", ")
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_table_is_covered_and_nothing_writes() {
+        let all = rights(false);
+        for table in Table::ALL {
+            let covered = all.iter().any(|right| {
+                right.group == place(*table).group
+                    && right.resources.contains(&table.plural())
+                    && right.verbs == WATCHED
+            });
+            assert!(covered, "{}", table.name());
+        }
+        let verbs: Vec<&str> = all.iter().flat_map(|right| right.verbs).copied().collect();
+        assert!(
+            verbs
+                .iter()
+                .all(|verb| ["get", "list", "watch"].contains(verb))
+        );
+        let team = rights(true);
+        let has = |resource: &str| team.iter().any(|right| right.resources.contains(&resource));
+        assert!(has("pods") && has("jobs") && has("pods/log"));
+        assert!(!has("nodes") && !has("namespaces") && !has("pods/proxy") && !has("services"));
+    }
+
+    #[test]
+    fn a_team_gets_a_role_in_each_of_its_namespaces() {
+        let text = viewer(&["ml".to_owned(), "nlp".to_owned()]);
+        assert_eq!(text.matches("kind: Role\n").count(), 2, "{text}");
+        assert!(text.contains("  namespace: ml\n") && text.contains("\n---\n"));
+        assert!(!text.contains("ClusterRole"));
+    }
+}

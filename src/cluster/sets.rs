@@ -1,0 +1,94 @@
+//! Sets of pods that are alike, out of pod templates; and workloads made of several such sets.
+
+use std::sync::Arc;
+
+use crate::base::{Name, Names};
+use crate::fleet::observe::{Resources, Table, WorkloadSeen};
+use crate::fleet::siting::PodSet;
+
+use super::meta::{Meta, RawCondition, find, labels};
+use super::resources::{PodShape, Template, of_pod, plus, times};
+use super::siting::{siting, topology_wish};
+use super::workload::blank;
+
+/// `count` pods of this template, of which `min` are needed.
+pub fn pod_set(name: &str, count: u32, min: u32, template: &Template, names: &mut Names) -> PodSet {
+    let shape = &template.spec;
+    PodSet {
+        name: names.intern(name),
+        count,
+        min: min.min(count),
+        request: of_pod(shape, names),
+        node_selector: labels(&shape.node_selector, names),
+        siting: siting(shape, None, names),
+        topology: topology_wish(&template.meta.annotations, names),
+    }
+}
+
+/// A workload of these pod sets. The set that asks for most speaks for the whole where only one can: it
+/// decides where a gang can run.
+pub fn of_sets(
+    table: Table,
+    meta: &Meta,
+    raw: &[RawCondition],
+    sets: Vec<(PodSet, &PodShape)>,
+    names: &mut Names,
+) -> Option<WorkloadSeen> {
+    let none = PodShape::default();
+    let largest = sets
+        .iter()
+        .rev()
+        .max_by_key(|(set, _)| (set.request.device_count(), set.request.cpu_milli));
+    let shape = largest.map_or(&none, |(_, shape)| *shape);
+    let mut seen = blank(table, meta, raw, shape, names)?;
+    if seen.priority_class.is_none() {
+        seen.priority_class = sets
+            .iter()
+            .find_map(|(_, shape)| shape.priority_class.get())
+            .map(|class| names.intern(class));
+    }
+    seen.per_pod = largest
+        .map(|(set, _)| set.request.clone())
+        .unwrap_or_default();
+    for (set, _) in &sets {
+        seen.pods = seen.pods.saturating_add(set.count);
+        seen.total = plus(&seen.total, &times(&set.request, set.count));
+    }
+    seen.pod_sets = sets.into_iter().map(|(set, _)| set).collect();
+    Some(seen)
+}
+
+/// One set of pods that are all alike, from what the workload says of its pods.
+pub fn only_set(seen: &WorkloadSeen, template: &Template, names: &mut Names) -> Arc<[PodSet]> {
+    let min = seen.gang_min.unwrap_or(seen.pods.min(1));
+    Arc::from([pod_set("main", seen.pods, min, template, names)])
+}
+
+/// The sum of what these sets ask for.
+pub fn sum(sets: &[PodSet]) -> Resources {
+    sets.iter().fold(Resources::default(), |sum, set| {
+        plus(&sum, &times(&set.request, set.count))
+    })
+}
+
+/// Writes how it ended into `seen`, from the first of these conditions that is true.
+pub fn end(seen: &mut WorkloadSeen, raw: &[RawCondition], well: &str, badly: &str) {
+    for (kind, outcome) in [(well, true), (badly, false)] {
+        if let Some(condition) = find(raw, kind).filter(|found| found.status() == Some(true)) {
+            seen.outcome = Some(outcome);
+            seen.finished = condition.since.moment();
+            return;
+        }
+    }
+}
+
+/// A condition that a system tells in its own way, in the form that all conditions have.
+pub fn told(kind: &str, reason: &str, message: &str) -> crate::fleet::observe::Condition {
+    crate::fleet::observe::Condition {
+        kind: Name::new(kind),
+        status: Some(true),
+        reason: Name::new(reason),
+        message: Name::new(message),
+        since: None,
+    }
+}

@@ -1,0 +1,240 @@
+//! Every kind of job, in every version that is served: what is made of its objects.
+
+use serde_json::{Value, json};
+
+use super::leader::LeaderWorkerSetObject;
+use super::ray::{RayClusterObject, RayJobObject};
+use super::tests::{read, workload};
+use super::training::{ReplicaJobObject, TrainJobObject};
+use super::volcano::VolcanoJobObject;
+use super::*;
+use crate::fleet::siting::{PodSet, WishMode};
+
+/// A pod template whose container asks for so many GPUs.
+pub(super) fn template(gpus: u32) -> Value {
+    let limits = match gpus {
+        0 => json!({"cpu": "2"}),
+        gpus => json!({"cpu": "8", "nvidia.com/gpu": gpus.to_string()}),
+    };
+    json!({"spec": {"containers": [{"resources": {"limits": limits}}]}})
+}
+
+/// Name, pods, minimum and GPUs of each set.
+pub(super) fn sets(sets: &[PodSet]) -> Vec<(&str, u32, u32, u32)> {
+    sets.iter()
+        .map(|set| (&*set.name, set.count, set.min, set.request.device_count()))
+        .collect()
+}
+
+#[test]
+fn a_leader_worker_set_is_gangs_of_its_size() {
+    let seen = workload::<LeaderWorkerSetObject>(
+        Table::LeaderWorkerSets,
+        &json!({"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet",
+            "metadata": {"name": "llm", "namespace": "serve", "uid": "l1", "annotations":
+                {"leaderworkerset.sigs.k8s.io/exclusive-topology": "rack", "unknown.io/x": "y"}},
+            "spec": {"replicas": 3, "leaderWorkerTemplate": {"size": 4,
+                "leaderTemplate": template(0), "workerTemplate": template(8)}},
+            "status": {"conditions": [{"type": "Available", "status": "True"}]}}),
+    );
+    assert_eq!(&*seen.kind, "LeaderWorkerSet");
+    assert_eq!(
+        sets(&seen.pod_sets),
+        [("leader", 3, 1, 0), ("workers", 9, 3, 8)]
+    );
+    assert_eq!((seen.pods, seen.gang_min), (12, Some(4)));
+    assert_eq!(seen.total.device_count(), 72);
+    let wish = seen.pod_sets[1].topology.as_ref().expect("a wish");
+    assert_eq!(
+        wish.slice.as_ref().map(|(level, size)| (&**level, *size)),
+        Some(("rack", 4))
+    );
+    // Without a leader's template the leader is like its workers.
+    let plain = workload::<LeaderWorkerSetObject>(
+        Table::LeaderWorkerSets,
+        &json!({"metadata": {"name": "a"}, "spec": {"leaderWorkerTemplate": {"size": 2, "workerTemplate": template(1)}}}),
+    );
+    assert_eq!(
+        sets(&plain.pod_sets),
+        [("leader", 1, 1, 1), ("workers", 1, 1, 1)]
+    );
+}
+
+#[test]
+fn training_jobs_are_gangs_of_their_roles() {
+    let torch = workload::<ReplicaJobObject>(
+        Table::PyTorchJobs,
+        &json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "t", "namespace": "n", "uid": "u"},
+            "spec": {"pytorchReplicaSpecs": {
+                    "Master": {"replicas": 1, "template": template(8)},
+                    "Worker": {"replicas": 3, "template": template(8)}},
+                "runPolicy": {"suspend": true, "activeDeadlineSeconds": 3600}},
+            "status": {"conditions": [{"type": "Failed", "status": "True", "message": "no",
+                    "lastTransitionTime": "2026-11-02T00:00:00Z"}],
+                "replicaStatuses": {"Worker": {"failed": 2}}}}),
+    );
+    assert_eq!(
+        sets(&torch.pod_sets),
+        [("master", 1, 1, 8), ("worker", 3, 3, 8)]
+    );
+    assert_eq!(torch.gang_min, Some(4));
+    assert!(torch.suspended);
+    assert_eq!((torch.outcome, torch.failed_pods), (Some(false), 2));
+    assert_eq!(torch.time_limit, Some(3600));
+    let elastic = workload::<ReplicaJobObject>(
+        Table::PyTorchJobs,
+        &json!({"metadata": {"name": "t"}, "spec": {"elasticPolicy": {"minReplicas": 2},
+            "pytorchReplicaSpecs": {"Worker": {"replicas": 5, "template": template(1)}}}}),
+    );
+    assert_eq!(elastic.gang_min, Some(2));
+    let tf = workload::<ReplicaJobObject>(
+        Table::TfJobs,
+        &json!({"metadata": {"name": "t"}, "spec": {"tfReplicaSpecs": {
+            "Chief": {"template": template(1)}, "PS": {"replicas": 2, "template": template(0)}},
+            "runPolicy": {"schedulingPolicy": {"minAvailable": 2, "priorityClass": "high"}}}}),
+    );
+    assert_eq!(sets(&tf.pod_sets), [("chief", 1, 1, 1), ("ps", 2, 2, 0)]);
+    assert_eq!(
+        (tf.gang_min, tf.priority_class.as_deref()),
+        (Some(2), Some("high"))
+    );
+    let mpi = workload::<ReplicaJobObject>(
+        Table::MpiJobs,
+        &json!({"apiVersion": "kubeflow.org/v2beta1", "metadata": {"name": "m"}, "spec": {"slotsPerWorker": 8,
+            "mpiReplicaSpecs": {"Launcher": {"replicas": 1, "template": template(0)},
+                "Worker": {"replicas": 8, "template": template(8)}}},
+            "status": {"conditions": [{"type": "Succeeded", "status": "True"}], "completionTime": "2026-11-02T00:00:00Z"}}),
+    );
+    assert_eq!((mpi.pods, mpi.total.device_count()), (9, 64));
+    assert_eq!(mpi.outcome, Some(true));
+    assert!(mpi.finished.is_some());
+}
+
+#[test]
+fn a_train_job_says_what_its_runtime_does_not() {
+    let told = workload::<TrainJobObject>(
+        Table::TrainJobs,
+        &json!({"apiVersion": "trainer.kubeflow.org/v1alpha1", "metadata": {"name": "t"},
+            "spec": {"runtimeRef": {"name": "torch"}, "suspend": true, "trainer": {"numNodes": 4,
+                "resourcesPerNode": {"limits": {"nvidia.com/gpu": 8}}}}}),
+    );
+    assert_eq!(sets(&told.pod_sets), [("node", 4, 4, 8)]);
+    assert_eq!((told.gang_min, told.suspended), (Some(4), true));
+    // The runtime knows the resources: the JobSet below will tell.
+    let silent = workload::<TrainJobObject>(
+        Table::TrainJobs,
+        &json!({"metadata": {"name": "t"}, "spec": {"trainer": {"numNodes": 4}}}),
+    );
+    assert!(silent.pod_sets.is_empty());
+    assert_eq!((silent.total.device_count(), silent.gang_min), (0, None));
+}
+
+#[test]
+fn ray_is_a_head_and_groups_of_workers() {
+    let cluster = json!({"headGroupSpec": {"template": template(0)}, "workerGroupSpecs": [
+        {"groupName": "GPU", "replicas": 2, "minReplicas": 1, "numOfHosts": 2, "template": template(4)},
+        {"groupName": "idle", "replicas": 5, "suspend": true, "template": template(4)},
+        {"minReplicas": 3, "template": template(1)}]});
+    let ray = workload::<RayClusterObject>(
+        Table::RayClusters,
+        &json!({"apiVersion": "ray.io/v1", "metadata": {"name": "r"}, "spec": cluster}),
+    );
+    assert_eq!(
+        sets(&ray.pod_sets),
+        [
+            ("head", 1, 1, 0),
+            ("gpu", 4, 2, 4),
+            ("idle", 0, 0, 4),
+            ("workers-2", 3, 3, 1)
+        ]
+    );
+    assert_eq!((ray.total.device_count(), ray.gang_min), (19, None));
+    let status = |deployment: &str, job: &str| {
+        let seen = workload::<RayJobObject>(
+            Table::RayJobs,
+            &json!({"metadata": {"name": "j"}, "spec": {"rayClusterSpec": cluster, "suspend": false},
+                "status": {"jobDeploymentStatus": deployment, "jobStatus": job, "message": "it broke",
+                    "startTime": "2026-11-02T00:00:00Z", "endTime": "2026-11-03T00:00:00Z"}}),
+        );
+        let said = seen
+            .conditions
+            .first()
+            .map(|condition| condition.message.to_string());
+        (seen.outcome, seen.finished.is_some(), said)
+    };
+    assert_eq!(status("Running", "RUNNING"), (None, false, None));
+    assert_eq!(status("Complete", "SUCCEEDED"), (Some(true), true, None));
+    let broke = (Some(false), true, Some("it broke".to_owned()));
+    assert_eq!(status("Complete", "FAILED"), broke);
+    assert_eq!(status("Failed", ""), broke);
+    // A RayJob on a cluster that is there asks for nothing itself.
+    let guest = workload::<RayJobObject>(
+        Table::RayJobs,
+        &json!({"metadata": {"name": "j"}, "spec": {"clusterSelector": {"ray.io/cluster": "r"}}}),
+    );
+    assert_eq!(guest.total.device_count(), 0);
+}
+
+#[test]
+fn a_volcano_job_is_not_taken_for_a_job() {
+    let seen = workload::<VolcanoJobObject>(
+        Table::VolcanoJobs,
+        &json!({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "v", "namespace": "n", "uid": "v1"},
+            "spec": {"minAvailable": 3, "queue": "research", "priorityClassName": "high",
+                "networkTopology": {"mode": "hard", "highestTierAllowed": 2},
+                "tasks": [{"name": "ps", "replicas": 1, "template": template(0)},
+                    {"name": "worker", "replicas": 4, "minAvailable": 2, "template": template(8)}]},
+            "status": {"state": {"phase": "Aborted"}}}),
+    );
+    assert_eq!(&*seen.kind, "VolcanoJob");
+    assert_eq!(sets(&seen.pod_sets), [("ps", 1, 1, 0), ("worker", 4, 2, 8)]);
+    assert_eq!((seen.gang_min, seen.suspended), (Some(3), true));
+    assert_eq!(
+        seen.labels.get("volcano.sh/queue-name").map(|name| &**name),
+        Some("research")
+    );
+    let wish = seen.pod_sets[1].topology.as_ref().expect("a wish");
+    assert_eq!((wish.mode, &*wish.level), (WishMode::Required, "tier-2"));
+    // Its pods' owner reference says `Job`, of another group.
+    let meta: Meta = serde_json::from_value(json!({"name": "p", "ownerReferences": [
+        {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "v", "uid": "v1", "controller": true}]}))
+    .expect("lenient");
+    let owner = meta.owner(&mut Names::default()).expect("an owner");
+    assert_eq!(&*owner.kind, "VolcanoJob");
+    let ended = workload::<VolcanoJobObject>(
+        Table::VolcanoJobs,
+        &json!({"metadata": {"name": "v"}, "status": {"state": {"phase": "Failed", "message": "out of retries",
+            "lastTransitionTime": "2026-11-02T00:00:00Z"}}}),
+    );
+    assert_eq!(ended.outcome, Some(false));
+    assert_eq!(&*ended.conditions[0].message, "out of retries");
+}
+
+#[test]
+fn no_odd_object_is_an_error() {
+    let hostile = [
+        json!(null),
+        json!([]),
+        json!({"metadata": {"name": "x"}}),
+        json!({"metadata": {"name": "x"}, "spec": 7, "status": "gone"}),
+        json!({"metadata": {"name": "x"}, "spec": {"replicas": -5, "leaderWorkerTemplate": {"size": 99999999999i64}}}),
+        json!({"metadata": {"name": "x"}, "spec": {"pytorchReplicaSpecs": [1, 2], "runPolicy": null}}),
+        json!({"metadata": {"name": "x"}, "spec": {"mpiReplicaSpecs": {"Worker": {"replicas": 4294967295u64, "template": template(4294967)}}}}),
+        json!({"metadata": {"name": "x"}, "spec": {"tasks": [null, 3, {"replicas": "many"}], "minAvailable": 1e300}}),
+        json!({"metadata": {"name": "x"}, "spec": {"rayClusterSpec": {"workerGroupSpecs": {"a": 1}}, "workerGroupSpecs": [{"numOfHosts": 4294967295u64, "replicas": 4294967295u64}]}}),
+        json!({"metadata": {"name": "x"}, "spec": {"trainer": {"numNodes": [], "resourcesPerNode": "all"}}}),
+    ];
+    for value in &hostile {
+        let mut names = Names::default();
+        let all = [
+            read::<LeaderWorkerSetObject>(value).project(Table::LeaderWorkerSets, &mut names),
+            read::<ReplicaJobObject>(value).project(Table::PyTorchJobs, &mut names),
+            read::<TrainJobObject>(value).project(Table::TrainJobs, &mut names),
+            read::<RayJobObject>(value).project(Table::RayJobs, &mut names),
+            read::<RayClusterObject>(value).project(Table::RayClusters, &mut names),
+            read::<VolcanoJobObject>(value).project(Table::VolcanoJobs, &mut names),
+        ];
+        let named = value.pointer("/metadata/name").is_some();
+        assert!(all.iter().all(|seen| seen.is_some() == named), "{value}");
+    }
+}

@@ -1,0 +1,420 @@
+//! Volcano: Jobs, PodGroups, Queues.
+
+use std::collections::BTreeSet;
+
+use crate::base::{Name, Names};
+use crate::fleet::admission::GroupSeen;
+use crate::fleet::observe::{Labels, Observation, Table};
+use crate::fleet::queue::{
+    Activity, Measure, Queue, QueueCounts, QueueKey, QueueKind, QueueSystem, Quota, Stop, Strategy,
+};
+
+use super::Projected;
+use super::meta::{Meta, RawCondition};
+use super::partial::{Flag, List, Maybe, Quantity, Text, Whole, partial};
+use super::quota::{amount, measure};
+use super::resources::{ResourceList, Template};
+use super::sets::{of_sets, pod_set, told};
+use super::siting::wish;
+
+partial! {
+    /// A Job of Volcano's.
+    VolcanoJobObject {
+        /// Metadata.
+        meta: Meta = "metadata",
+        /// Spec.
+        spec: VolcanoJobSpec = "spec",
+        /// Status.
+        status: VolcanoJobStatus = "status",
+    }
+}
+
+partial! {
+    /// Its `spec`.
+    VolcanoJobSpec {
+        /// Pods without which it does nothing; all of them when it does not say.
+        min: Whole = "minAvailable",
+        /// Its pod sets.
+        tasks: List<Task> = "tasks",
+        /// Queue.
+        queue: Text = "queue",
+        /// Name of its priority class.
+        priority_class: Text = "priorityClassName",
+        /// How close its pods want to be.
+        network: NetworkTopology = "networkTopology",
+    }
+}
+
+partial! {
+    /// A pod set.
+    Task {
+        /// Name.
+        name: Text = "name",
+        /// Pods; one when it does not say.
+        replicas: Whole = "replicas",
+        /// Pods without which it does nothing; all of them when it does not say.
+        min: Whole = "minAvailable",
+        /// Their template.
+        template: Template = "template",
+    }
+}
+
+partial! {
+    /// `networkTopology`.
+    NetworkTopology {
+        /// `hard` or `soft`.
+        mode: Text = "mode",
+        /// The widest tier that will do, by name.
+        tier_name: Text = "highestTierName",
+        /// The same by number, narrowest first.
+        tier: Whole = "highestTierAllowed",
+    }
+}
+
+partial! {
+    /// Its `status`.
+    VolcanoJobStatus {
+        /// Where it stands.
+        state: JobPhase = "state",
+        /// Pods that failed.
+        failed: Whole = "failed",
+    }
+}
+
+partial! {
+    /// `state` of a Job of Volcano's.
+    JobPhase {
+        /// `Pending`, `Running`, `Aborted`, `Completed`, `Failed`, `Terminated`, ….
+        phase: Text = "phase",
+        /// A word for why.
+        reason: Text = "reason",
+        /// The same in a sentence.
+        message: Text = "message",
+        /// Since when.
+        since: Text = "lastTransitionTime",
+    }
+}
+
+impl NetworkTopology {
+    fn wish(&self, names: &mut Names) -> Option<Box<crate::fleet::siting::TopologyWish>> {
+        let tier = match (self.tier_name.get(), self.tier.0) {
+            (Some(name), _) => name.to_owned(),
+            (None, Some(tier)) => format!("tier-{tier}"),
+            (None, None) => return None,
+        };
+        match &*self.mode {
+            "soft" => wish(None, Some(&tier), false, None, names),
+            _ => wish(Some(&tier), None, false, None, names),
+        }
+    }
+}
+
+impl Projected for VolcanoJobObject {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn project(&self, table: Table, names: &mut Names) -> Option<Observation> {
+        let topology = self.spec.network.wish(names);
+        let mut sets = Vec::new();
+        for (at, task) in self.spec.tasks.iter().enumerate() {
+            let count = task.replicas.count().unwrap_or(1);
+            let named = format!("task-{at}");
+            let name = task.name.get().unwrap_or(&named);
+            let min = task.min.count().unwrap_or(count);
+            let mut set = pod_set(name, count, min, &task.template, names);
+            set.topology = set.topology.or_else(|| topology.clone());
+            sets.push((set, &task.template.spec));
+        }
+        let mut seen = of_sets(table, &self.meta, &[], sets, names)?;
+        let min = self.spec.min.count().unwrap_or(seen.pods).min(seen.pods);
+        seen.gang_min = (min > 1).then_some(min);
+        if let Some(class) = self.spec.priority_class.get() {
+            seen.priority_class = Some(names.intern(class));
+        }
+        // Its queue is a field; its pods carry the same as a label.
+        let queue = names.intern(self.spec.queue.get().unwrap_or("default"));
+        let labels = seen.labels.iter();
+        seen.labels = labels
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .filter(|(key, _)| key.as_str() != QUEUE_LABEL)
+            .chain([(names.intern(QUEUE_LABEL), queue)])
+            .collect::<Labels>();
+        let state = &self.status.state;
+        seen.suspended = matches!(&*state.phase, "Aborting" | "Aborted");
+        seen.outcome = match &*state.phase {
+            "Completed" => Some(true),
+            "Failed" | "Terminated" => Some(false),
+            _ => None,
+        };
+        seen.failed_pods = self.status.failed.count().unwrap_or(0);
+        if seen.outcome.is_some() {
+            seen.finished = state.since.moment();
+        }
+        if seen.outcome == Some(false) {
+            let reason = state.reason.get().unwrap_or(&state.phase);
+            let message = state.message.get().unwrap_or(reason);
+            seen.conditions.push(told("Failed", reason, message));
+        }
+        Some(Observation::Workload(Box::new(seen)))
+    }
+}
+
+/// The label by which a pod names its queue.
+const QUEUE_LABEL: &str = "volcano.sh/queue-name";
+
+partial! {
+    /// A PodGroup of Volcano's.
+    VolcanoPodGroupObject {
+        /// Metadata.
+        meta: Meta = "metadata",
+        /// Spec.
+        spec: VolcanoPodGroupSpec = "spec",
+        /// Status.
+        status: VolcanoPodGroupStatus = "status",
+    }
+}
+
+partial! {
+    /// Its `spec`.
+    VolcanoPodGroupSpec {
+        /// Pods without which it does nothing.
+        min: Whole = "minMember",
+        /// Queue.
+        queue: Text = "queue",
+        /// Name of its priority class.
+        priority_class: Text = "priorityClassName",
+        /// How close its pods want to be.
+        network: NetworkTopology = "networkTopology",
+    }
+}
+
+partial! {
+    /// Its `status`.
+    VolcanoPodGroupStatus {
+        /// `Pending`, `Inqueue`, `Running`, `Unknown`, `Completed`.
+        phase: Text = "phase",
+        /// Conditions; the latest of a type counts.
+        conditions: List<RawCondition> = "conditions",
+    }
+}
+
+impl Projected for VolcanoPodGroupObject {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn project(&self, table: Table, names: &mut Names) -> Option<Observation> {
+        let key = self.meta.key(names)?;
+        let kind = names.intern("PodGroup");
+        let mut seen = GroupSeen::unknown(table, QueueSystem::Volcano, kind, key);
+        let (spec, status) = (&self.spec, &self.status);
+        seen.uid = names.intern(&self.meta.uid);
+        seen.owner = self.meta.main_owner(names);
+        seen.labels = self.meta.labels(names);
+        seen.annotations = self.meta.annotations(names);
+        seen.created = self.meta.created();
+        seen.deleted = self.meta.deleted.moment();
+        seen.queue_name = Some(names.intern(spec.queue.get().unwrap_or("default")));
+        seen.gang_min = spec.min.count();
+        seen.priority_class = spec.priority_class.get().map(|class| names.intern(class));
+        seen.topology = spec.network.wish(names);
+        seen.phase = status.phase.get().map(|phase| names.intern(phase));
+        let latest = |kind: &str| {
+            status
+                .conditions
+                .iter()
+                .filter(|condition| &*condition.kind == kind && condition.status() == Some(true))
+                .max_by_key(|condition| condition.since.moment())
+        };
+        let let_in = matches!(&*status.phase, "Inqueue" | "Running" | "Completed");
+        let scheduled = latest("Scheduled").and_then(|condition| condition.since.moment());
+        if let_in {
+            seen.reserved_at = scheduled.or(Some(seen.created));
+        }
+        match &*status.phase {
+            "Running" | "Completed" => seen.admitted_at = scheduled.or(Some(seen.created)),
+            phase => {
+                seen.pending = match latest("Unschedulable") {
+                    Some(condition) => Some((
+                        names.intern(&condition.reason),
+                        Name::new(&condition.message),
+                    )),
+                    None if phase == "Pending" => Some((
+                        names.intern("Pending"),
+                        Name::from(format!(
+                            "queue {} has not let it in yet",
+                            spec.queue.get().unwrap_or("default")
+                        )),
+                    )),
+                    None => None,
+                };
+            }
+        }
+        Some(Observation::Group(Box::new(seen)))
+    }
+}
+
+partial! {
+    /// A Queue of Volcano's.
+    VolcanoQueueObject {
+        /// Metadata.
+        meta: Meta = "metadata",
+        /// Spec.
+        spec: VolcanoQueueSpec = "spec",
+        /// Status.
+        status: VolcanoQueueStatus = "status",
+    }
+}
+
+partial! {
+    /// Its `spec`.
+    VolcanoQueueSpec {
+        /// Weight among its siblings; one when it does not say.
+        weight: Whole = "weight",
+        /// What it may never exceed.
+        capability: ResourceList = "capability",
+        /// Its own: what it lends while it does not need it.
+        deserved: ResourceList = "deserved",
+        /// What it never lends.
+        guarantee: Guarantee = "guarantee",
+        /// The queue above.
+        parent: Text = "parent",
+        /// Rank among queues.
+        priority: Whole = "priority",
+        /// Others may take back what it borrowed; they may when it does not say.
+        reclaimable: Flag = "reclaimable",
+        /// `fifo` or `traverse`.
+        dequeue: Text = "dequeueStrategy",
+    }
+}
+
+partial! {
+    /// `guarantee`.
+    Guarantee {
+        /// Amounts.
+        resource: ResourceList = "resource",
+    }
+}
+
+partial! {
+    /// Its `status`.
+    VolcanoQueueStatus {
+        /// `Open`, `Closing`, `Closed` or `Unknown`.
+        state: Text = "state",
+        /// What its work holds.
+        allocated: Maybe<ResourceList> = "allocated",
+        /// PodGroups that are not let in.
+        pending: Whole = "pending",
+        /// PodGroups that are let in and do not run.
+        inqueue: Whole = "inqueue",
+        /// PodGroups that run.
+        running: Whole = "running",
+    }
+}
+
+impl VolcanoQueueObject {
+    /// Quotas of every resource that is bounded or held. A queue without a share of its own in `deserved` owns
+    /// what is guaranteed to it, and borrows all else by weight.
+    fn quotas(&self, names: &mut Names) -> Box<[Quota]> {
+        let spec = &self.spec;
+        let guaranteed = &spec.guarantee.resource;
+        let allocated = self.status.allocated.0.as_ref();
+        let mut resources: BTreeSet<&str> = BTreeSet::new();
+        for list in [&spec.capability, &spec.deserved, guaranteed] {
+            resources.extend(list.iter().map(|(name, _)| name));
+        }
+        let held = allocated.into_iter().flat_map(|list| list.iter());
+        resources.extend(
+            held.filter(|(name, _)| measure(name) == Measure::MilliDevices)
+                .map(|(name, _)| name),
+        );
+        resources
+            .into_iter()
+            .map(|resource| {
+                let measure = measure(resource);
+                let of = |list: &ResourceList| {
+                    let quantity = list.get(resource).copied();
+                    quantity.and_then(|quantity| amount(quantity, measure))
+                };
+                let kept = of(guaranteed).unwrap_or(0);
+                let nominal = of(&spec.deserved).unwrap_or(0).max(kept);
+                let used = allocated.map(|list| {
+                    let none = Quantity(Some(0));
+                    let quantity = list.get(resource).copied().unwrap_or(none);
+                    amount(quantity, measure).unwrap_or(0)
+                });
+                Quota {
+                    resource: names.intern(resource),
+                    measure,
+                    nominal: Some(nominal),
+                    lend_limit: Some(nominal - kept),
+                    cap: of(&spec.capability),
+                    used,
+                    reserved: used,
+                    borrowed: used.map(|used| (used - nominal).max(0)),
+                    ..Quota::default()
+                }
+            })
+            .collect()
+    }
+}
+
+impl Projected for VolcanoQueueObject {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn project(&self, table: Table, names: &mut Names) -> Option<Observation> {
+        let (spec, status) = (&self.spec, &self.status);
+        let name = names.intern(self.meta.name.get()?);
+        let open = match &*status.state {
+            "Open" => Some(true),
+            "Closed" | "Closing" => Some(false),
+            _ => None,
+        };
+        let running = status.running.count();
+        Some(Observation::Queue(
+            table,
+            Box::new(Queue {
+                uid: names.intern(&self.meta.uid),
+                parent: spec
+                    .parent
+                    .get()
+                    .filter(|parent| *parent != &*name)
+                    .map(|parent| names.intern(parent)),
+                weight: Some(spec.weight.0.map_or(1.0, |weight| weight.max(0) as f64)),
+                priority: spec.priority.small(),
+                stop: match open {
+                    Some(false) => Stop::Hold,
+                    _ => Stop::None,
+                },
+                activity: Activity {
+                    active: open,
+                    reason: names.intern(&status.state),
+                    message: Name::default(),
+                },
+                strategy: match &*spec.dequeue {
+                    "fifo" => Strategy::Strict,
+                    _ => Strategy::BestEffort,
+                },
+                reclaimable: spec.reclaimable.0 != Some(false),
+                quotas: self.quotas(names),
+                counts: QueueCounts {
+                    pending: status.pending.count(),
+                    reserving: running
+                        .zip(status.inqueue.count().or(Some(0)))
+                        .map(|(running, let_in)| running.saturating_add(let_in)),
+                    admitted: running,
+                },
+                created: self.meta.created(),
+                key: QueueKey {
+                    system: QueueSystem::Volcano,
+                    kind: QueueKind::Queue,
+                    name,
+                },
+                ..Queue::default()
+            }),
+        ))
+    }
+}

@@ -1,0 +1,170 @@
+//! What goes to the clipboard: names, rows, a Markdown table, or the kubectl command that shows the same objects.
+
+use std::collections::BTreeMap;
+
+use crate::base::name::printable;
+
+use super::view::Picked;
+
+/// As what something is copied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum As {
+    /// Names, one a line.
+    Name,
+    /// Rows with their cells parted by tabs.
+    Row,
+    /// The kubectl command that shows the objects.
+    Kubectl,
+    /// A Markdown table.
+    Markdown,
+}
+
+/// Most bytes that are put on a clipboard: more than that, coded, terminals drop.
+pub const LONGEST: usize = 70_000;
+
+/// Words of a cell: one line without tabs or anything else that controls.
+fn cell(words: &str) -> String {
+    printable(words).replace(['\t', '\n'], " ")
+}
+
+/// Names, one a line.
+pub fn names(picked: &[Picked]) -> String {
+    let names: Vec<String> = picked.iter().map(|picked| cell(&picked.name())).collect();
+    names.join("\n")
+}
+
+/// Rows, a line each, cells parted by tabs; a single row stands alone, several have their titles above.
+pub fn rows(heads: &[&str], rows: &[Vec<String>]) -> String {
+    let line = |cells: &[String]| {
+        let cells: Vec<String> = cells.iter().map(|words| cell(words)).collect();
+        cells.join("\t")
+    };
+    let titles = (rows.len() > 1).then(|| heads.join("\t"));
+    let lines = titles
+        .into_iter()
+        .chain(rows.iter().map(|row| line(row)))
+        .collect::<Vec<_>>();
+    lines.join("\n")
+}
+
+/// A Markdown table.
+pub fn markdown(heads: &[&str], rows: &[Vec<String>]) -> String {
+    let safe = |words: &str| cell(words).replace('\\', "\\\\").replace('|', "\\|");
+    let mut out = String::new();
+    let mut line = |cells: &mut dyn Iterator<Item = String>| {
+        out.push('|');
+        for words in cells {
+            out.push(' ');
+            out.push_str(&words);
+            out.push_str(" |");
+        }
+        out.push('\n');
+    };
+    line(&mut heads.iter().map(|head| safe(head)));
+    line(&mut heads.iter().map(|_| String::from("---")));
+    for row in rows {
+        line(&mut row.iter().map(|words| safe(words)));
+    }
+    out.trim_end().to_owned()
+}
+
+/// The kubectl commands that show these objects, one for each kind and namespace; `None` when kubectl knows none of
+/// them.
+pub fn kubectl(context: &str, picked: &[Picked]) -> Option<String> {
+    let mut groups: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    for picked in picked {
+        let (kind, namespace, name) = match picked {
+            Picked::Node(name) | Picked::Device(name, _) => {
+                ("node".to_owned(), String::new(), name.to_string())
+            }
+            Picked::Pod(key) => (
+                "pod".to_owned(),
+                key.namespace.to_string(),
+                key.name.to_string(),
+            ),
+            Picked::Job(job) => (
+                job.kind.to_ascii_lowercase(),
+                job.key.namespace.to_string(),
+                job.key.name.to_string(),
+            ),
+            _ => continue,
+        };
+        let names = groups.entry((kind, namespace)).or_default();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let lines: Vec<String> = groups
+        .into_iter()
+        .map(|((kind, namespace), names)| {
+            let mut line = format!("kubectl --context {}", quoted(context));
+            if !namespace.is_empty() {
+                line.push_str(&format!(" -n {}", quoted(&namespace)));
+            }
+            line.push_str(&format!(" get {}", quoted(&kind)));
+            for name in names {
+                line.push(' ');
+                line.push_str(&quoted(&name));
+            }
+            line
+        })
+        .collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+/// A word as a shell takes it for one.
+fn quoted(word: &str) -> String {
+    let clean = cell(word);
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/:@=+".contains(&byte);
+    if !clean.is_empty() && !clean.starts_with('-') && clean.bytes().all(plain) {
+        return clean;
+    }
+    format!("'{}'", clean.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::{Name, ObjectKey};
+    use crate::fleet::job::JobKey;
+
+    #[test]
+    fn kubectl_names_kind_namespace_and_every_object_once() {
+        let job = |name: &str| {
+            Picked::Job(JobKey {
+                key: ObjectKey::new("nlp", name),
+                kind: Name::from("JobSet"),
+            })
+        };
+        let picked = [
+            job("llm"),
+            job("sft"),
+            Picked::Device(Name::from("n1"), 3),
+            Picked::Device(Name::from("n1"), 4),
+            Picked::Pool(Name::from("h100")),
+        ];
+        assert_eq!(
+            kubectl("prod", &picked).expect("there are some"),
+            "kubectl --context prod -n nlp get jobset llm sft\nkubectl --context prod get node n1"
+        );
+        assert_eq!(kubectl("prod", &picked[4..]), None);
+        let hostile = [Picked::Node(Name::from("n1'; rm -rf ~ #\u{1b}[2J"))];
+        assert_eq!(
+            kubectl("a b", &hostile).expect("one"),
+            "kubectl --context 'a b' get node 'n1'\\''; rm -rf ~ #\u{fffd}[2J'"
+        );
+    }
+
+    #[test]
+    fn tables_survive_what_stands_in_their_cells() {
+        let heads = ["JOB", "WHY"];
+        let cells = vec![vec!["a|b".to_owned(), "two\nlines\tand \\".to_owned()]];
+        let text = markdown(&heads, &cells);
+        assert_eq!(text.lines().count(), 3);
+        assert!(text.starts_with("| JOB | WHY |\n| --- | --- |\n| a\\|b |"));
+        assert_eq!(rows(&heads, &cells).lines().count(), 1);
+        assert_eq!(rows(&heads, &cells).matches('\t').count(), 1);
+        let two = [cells.clone(), cells].concat();
+        assert!(rows(&heads, &two).starts_with("JOB\tWHY\n"));
+    }
+}

@@ -1,0 +1,142 @@
+//! Which part of everything one works in: a team, some namespaces. Every view keeps to it.
+
+use rustc_hash::FxHashSet;
+
+use crate::base::{Name, ObjectKey};
+use crate::console::view::Picked;
+use crate::cost;
+use crate::fleet::device::{Device, Pod};
+use crate::fleet::finding::Subject;
+use crate::fleet::job::Job;
+use crate::report::{Facts, UNATTRIBUTED};
+
+/// A team, some namespaces, both or neither.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Scope {
+    /// Only this team's.
+    pub team: Option<Name>,
+    /// Only what is of these namespaces; empty is all.
+    pub namespaces: Vec<Name>,
+}
+
+impl Scope {
+    /// True when it leaves nothing out.
+    pub fn is_all(&self) -> bool {
+        self.team.is_none() && self.namespaces.is_empty()
+    }
+
+    fn has(&self, team: &Name, key: &ObjectKey) -> bool {
+        self.team.as_ref().is_none_or(|own| own == team)
+            && (self.namespaces.is_empty() || self.namespaces.contains(&key.namespace))
+    }
+
+    /// True when the pod belongs to it.
+    pub fn has_pod(&self, pod: &Pod) -> bool {
+        self.has(&pod.team, pod.key())
+    }
+
+    /// True when the job belongs to it.
+    pub fn has_job(&self, job: &Job) -> bool {
+        self.has(&job.team, &job.id.key)
+    }
+
+    /// True when somebody of it holds the device or a part of it.
+    pub fn has_device(&self, device: &Device) -> bool {
+        self.is_all() || device.holders().any(|(pod, _)| self.has_pod(pod))
+    }
+}
+
+/// What a scope comes to on one picture: everything that its jobs hold, want or draw from.
+pub(super) struct Reach<'a> {
+    scope: &'a Scope,
+    nodes: FxHashSet<&'a str>,
+    pools: FxHashSet<&'a str>,
+    queues: FxHashSet<&'a str>,
+    teams: FxHashSet<&'a str>,
+    classes: FxHashSet<&'a str>,
+}
+
+impl<'a> Reach<'a> {
+    pub(super) fn of(facts: &'a Facts, scope: &'a Scope) -> Self {
+        let mut reach = Self {
+            scope,
+            nodes: FxHashSet::default(),
+            pools: FxHashSet::default(),
+            queues: FxHashSet::default(),
+            teams: FxHashSet::default(),
+            classes: FxHashSet::default(),
+        };
+        for job in facts.fleet.jobs.iter().filter(|job| scope.has_job(job)) {
+            reach
+                .nodes
+                .extend(job.places.iter().map(|place| place.node.as_str()));
+            reach.pools.extend(job.pools.iter().map(Name::as_str));
+            reach.queues.extend(job.queue.as_deref());
+            reach.teams.insert(&job.team);
+            reach.classes.extend(job.class.as_deref());
+        }
+        reach
+    }
+
+    /// True when the object is within reach. Sources serve everybody.
+    pub(super) fn has(&self, facts: &Facts, picked: &Picked) -> bool {
+        match picked {
+            Picked::Pool(name) => self.pools.contains(name.as_str()),
+            Picked::Node(name) => self.nodes.contains(name.as_str()),
+            Picked::Device(node, index) => facts.fleet.node(node).is_some_and(|node| {
+                let device = node.devices.iter().find(|device| device.index == *index);
+                device.is_some_and(|device| self.scope.has_device(device))
+            }),
+            Picked::Job(id) => facts
+                .fleet
+                .job(id)
+                .is_some_and(|job| self.scope.has_job(job)),
+            Picked::Pod(key) => facts
+                .fleet
+                .pod(key)
+                .is_some_and(|pod| self.scope.has_pod(pod)),
+            Picked::Finding(id) => facts
+                .fleet
+                .findings
+                .iter()
+                .find(|finding| finding.id == *id)
+                .is_some_and(|finding| self.concerns(&finding.subject)),
+            Picked::Cost(by, name) => self.pays(facts, *by, name),
+            _ => true,
+        }
+    }
+
+    fn concerns(&self, subject: &Subject) -> bool {
+        let name = subject.key.name.as_str();
+        match subject.kind {
+            "Device" => name
+                .rsplit_once('/')
+                .is_some_and(|(node, _)| self.nodes.contains(node)),
+            "Node" => self.nodes.contains(name),
+            "Pool" => self.pools.contains(name),
+            "Queue" => self.queues.contains(name),
+            "Job" | "Pod" => {
+                let namespace = &subject.key.namespace;
+                self.scope.namespaces.is_empty() || self.scope.namespaces.contains(namespace)
+            }
+            _ => true,
+        }
+    }
+
+    fn pays(&self, facts: &Facts, by: cost::Scope, name: &Name) -> bool {
+        match by {
+            cost::Scope::Pool => self.pools.contains(name.as_str()),
+            cost::Scope::Queue => self.queues.contains(name.as_str()),
+            cost::Scope::Team => self.teams.contains(name.as_str()),
+            cost::Scope::Class => self.classes.contains(name.as_str()),
+            cost::Scope::Job => {
+                name.as_str() != UNATTRIBUTED
+                    && facts
+                        .fleet
+                        .jobs
+                        .iter()
+                        .any(|job| self.scope.has_job(job) && job.id.to_string() == name.as_str())
+            }
+        }
+    }
+}

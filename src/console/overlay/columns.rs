@@ -1,0 +1,54 @@
+//! The list of columns: which are shown.
+
+use ratatui::layout::Rect;
+
+use crate::console::app::App;
+use crate::console::brush::Brush;
+use crate::console::commands::Command;
+use crate::console::theme::Role;
+use crate::console::widget::panel::{centred, popup};
+
+use super::Verdict;
+
+pub(super) fn key(at: &mut usize, command: Option<Command>, app: &App) -> Verdict {
+    let count = app.view().sheet().map_or(0, |sheet| sheet.columns().len());
+    match command {
+        Some(Command::Up) => *at = at.saturating_sub(1),
+        Some(Command::Down) => *at = (*at + 1).min(count.saturating_sub(1)),
+        Some(Command::Toggle) => return Verdict::Column(*at),
+        Some(Command::Close) => return Verdict::Close,
+        _ => {}
+    }
+    Verdict::Stay
+}
+
+pub(super) fn draw(app: &App, brush: &mut Brush<'_>, area: Rect, at: usize) {
+    let Some(sheet) = app.view().sheet() else {
+        return;
+    };
+    let (columns, shown) = (sheet.listing.kind.columns, sheet.columns());
+    let rows = u16::try_from(columns.len()).unwrap_or(u16::MAX);
+    let frame = centred(area, 44, rows.saturating_add(2));
+    let inside = popup(brush, frame, "columns", "space shows or hides");
+    let height = usize::from(inside.height);
+    let first = (at + 1).saturating_sub(height.max(1));
+    let lines = columns.iter().zip(&shown).enumerate();
+    for (line, (column, shown)) in lines.skip(first).take(height) {
+        let y = inside.y + (line - first) as u16;
+        if line == at {
+            let ground = Rect::new(inside.x, y, inside.width, 1);
+            brush.ground(ground, Role::Selection);
+            brush.sign(inside.x, y, "▌", brush.ink.fg(Role::Accent));
+        }
+        let (sign, role) = if *shown {
+            ("■", Role::Accent)
+        } else {
+            ("·", Role::Muted)
+        };
+        brush.say(inside.x + 2, y, 1, sign, role);
+        let room = inside.width.saturating_sub(18);
+        brush.say(inside.x + 4, y, room, column.head.title, Role::Text);
+        let muted = brush.ink.fg(Role::Muted);
+        brush.right(inside.right(), y, 12, column.id, muted);
+    }
+}

@@ -1,0 +1,52 @@
+//! The question as what to copy, at the foot of the screen.
+
+use ratatui::layout::Rect;
+
+use crate::console::app::App;
+use crate::console::brush::Brush;
+use crate::console::clip::As;
+use crate::console::commands::{Command, Context};
+use crate::console::text::counted;
+use crate::console::theme::Role;
+
+use super::Verdict;
+
+pub(super) fn key(command: Option<Command>) -> Verdict {
+    match command {
+        Some(Command::CopyName) => Verdict::CopyAs(As::Name),
+        Some(Command::CopyRow) => Verdict::CopyAs(As::Row),
+        Some(Command::CopyKubectl) => Verdict::CopyAs(As::Kubectl),
+        Some(Command::CopyMarkdown) => Verdict::CopyAs(As::Markdown),
+        Some(Command::Close) => Verdict::Close,
+        _ => Verdict::Stay,
+    }
+}
+
+pub(super) fn draw(app: &App, brush: &mut Brush<'_>, area: Rect) {
+    let y = area.bottom().saturating_sub(1);
+    brush.clear(Rect::new(area.x, y, area.width, 1), Role::Panel);
+    let meant = app.meant();
+    let what = match meant.as_slice() {
+        [one] => one.name(),
+        many => counted(many.len() as u64, "row"),
+    };
+    let (accent, muted) = (brush.ink.bold(Role::Accent), brush.ink.fg(Role::Muted));
+    let title = brush.ink.fg(Role::Title);
+    let mut x = area.x + 1;
+    let hints: Vec<(String, &str)> = app
+        .options
+        .keys
+        .listed(Context::Copy)
+        .filter_map(|(spec, keys)| Some((keys.last()?.to_string(), spec.title)))
+        .collect();
+    let needed: u16 = hints
+        .iter()
+        .map(|(key, title)| brush.width(key) + brush.width(title) + 4)
+        .sum();
+    let room = area.width.saturating_sub(needed + 9);
+    x += brush.pieces(x, y, room + 5, &[("copy ", muted), (&what, title)]) + 3;
+    for (key, name) in &hints {
+        let left = area.right().saturating_sub(x);
+        x += brush.pieces(x, y, left, &[(key, accent), (" ", muted), (name, muted)]) + 3;
+    }
+}

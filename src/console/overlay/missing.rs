@@ -1,0 +1,92 @@
+//! The screen that says what is missing and the command that mends it.
+
+use ratatui::layout::Rect;
+
+use crate::console::app::App;
+use crate::console::brush::Brush;
+use crate::console::commands::{Command, Context};
+use crate::console::text::wrap;
+use crate::console::theme::Role;
+use crate::console::widget::panel::{centred, popup};
+
+/// One line and its indent.
+struct Line(u16, String, Role);
+
+pub(super) fn draw(app: &App, brush: &mut Brush<'_>, area: Rect, skip: usize) {
+    let width = 92.min(area.width);
+    let room = usize::from(width.saturating_sub(8)).max(10);
+    let all = app.missing();
+    let mut lines: Vec<Line> = Vec::new();
+    for missing in &all {
+        if !lines.is_empty() {
+            lines.push(Line(0, String::new(), Role::Text));
+        }
+        let role = if missing.grave {
+            Role::Crit
+        } else {
+            Role::Warn
+        };
+        lines.push(Line(0, format!("▲ {}", missing.title), role));
+        for words in missing.why.lines().flat_map(|line| wrap(line, room)) {
+            lines.push(Line(2, words, Role::Text));
+        }
+        for mend in &missing.mends {
+            for (nth, words) in wrap(mend, room - 2).into_iter().enumerate() {
+                let sign = if nth == 0 { "→ " } else { "  " };
+                lines.push(Line(2, format!("{sign}{words}"), Role::Accent));
+            }
+        }
+    }
+    if all.is_empty() {
+        let words = if app.facts.fleet.is_complete() {
+            "nothing: every table is read, devices are measured, and all have a price"
+        } else {
+            "the first lists are still being read"
+        };
+        lines.push(Line(0, words.to_owned(), Role::Ok));
+    }
+    let hints = u16::from(area.height > 8) * 2;
+    let height = u16::try_from(lines.len()).unwrap_or(u16::MAX);
+    let frame = centred(area, width, height.saturating_add(2 + hints));
+    let grave = all.first().is_some_and(|first| first.grave);
+    let title = if grave {
+        "nothing can be seen yet"
+    } else {
+        "what is missing"
+    };
+    let inside = popup(brush, frame, title, &app.facts.context);
+    let fits = usize::from(inside.height.saturating_sub(hints));
+    let skip = skip.min(lines.len().saturating_sub(fits));
+    for (at, Line(indent, words, role)) in lines.iter().skip(skip).take(fits).enumerate() {
+        let x = inside.x + indent;
+        let room = inside.width.saturating_sub(*indent);
+        brush.say(x, inside.y + at as u16, room, words, *role);
+    }
+    if hints > 0 && inside.height > hints {
+        draw_hints(app, brush, inside);
+    }
+}
+
+/// The keys that lead on, the demo first: it always works.
+fn draw_hints(app: &App, brush: &mut Brush<'_>, inside: Rect) {
+    let (accent, muted) = (brush.ink.bold(Role::Accent), brush.ink.fg(Role::Muted));
+    let y = inside.bottom() - 1;
+    let mut x = inside.x;
+    let offered = [
+        (Command::Demo, "opens the demo fleet"),
+        (Command::Retry, "tries again"),
+        (Command::Contexts, "chooses another context"),
+        (Command::Close, "closes this"),
+    ];
+    for (command, words) in offered {
+        let keys = app.options.keys.keys(Context::Missing, command);
+        let Some(key) = keys.first().map(ToString::to_string) else {
+            continue;
+        };
+        let width = brush.width(&key) + 1 + brush.width(words);
+        if x + width > inside.right() {
+            break;
+        }
+        x += brush.pieces(x, y, width, &[(&key, accent), (" ", muted), (words, muted)]) + 3;
+    }
+}

@@ -1,0 +1,306 @@
+//! What the palette offers for what is typed: views, commands, objects, contexts, namespaces, teams, themes, columns.
+
+use std::collections::BTreeSet;
+
+use crate::base::Name;
+use crate::console::app::App;
+use crate::console::commands::{COMMANDS, Command};
+use crate::console::fuzzy::{Query, mask};
+use crate::console::msg::Switch;
+use crate::console::view::{Picked, ViewId};
+use crate::fleet::Fleet;
+
+use super::Go;
+
+/// Offers that are listed at most.
+const MOST: usize = 60;
+
+/// One offer.
+#[derive(Clone)]
+pub(super) struct Offer {
+    pub(super) label: String,
+    pub(super) doc: String,
+    pub(super) go: Go,
+}
+
+/// What one types of each kind of choice before its name, the first word being the one that is shown.
+const VERBS: [(&str, &[&str]); 5] = [
+    ("ctx", &["ctx", "context", "contexts"]),
+    ("ns", &["ns", "namespace", "namespaces"]),
+    ("team", &["team", "teams"]),
+    ("theme", &["theme", "themes", "skin"]),
+    ("sort", &["sort"]),
+];
+
+/// The names of all objects, each with the letters it has.
+pub(super) struct Index {
+    entries: Vec<(u64, Entry)>,
+    /// The words that were searched for last, and what they left: typing on searches only there.
+    last: Option<(String, Vec<u32>)>,
+}
+
+struct Entry {
+    kind: &'static str,
+    name: Box<str>,
+    what: Picked,
+}
+
+impl Index {
+    /// Every pool, node, job, pod and device.
+    pub(super) fn of(fleet: &Fleet) -> Self {
+        let mut entries = Vec::new();
+        let mut add = |kind: &'static str, name: &str, what: Picked| {
+            let name: Box<str> = name.into();
+            entries.push((mask(&name), Entry { kind, name, what }));
+        };
+        for pool in fleet.pools.iter() {
+            add("pool", &pool.name, Picked::Pool(pool.name.clone()));
+        }
+        for job in fleet.jobs.iter() {
+            add("job", &job.id.to_string(), Picked::Job(job.id.clone()));
+        }
+        for node in fleet.nodes.iter() {
+            add("node", node.name(), Picked::Node(node.name().clone()));
+        }
+        for pod in fleet.jobs.iter().flat_map(|job| job.pods.iter()) {
+            let key = pod.key();
+            add("pod", &key.to_string(), Picked::Pod(key.clone()));
+        }
+        for (node, device) in fleet.devices() {
+            let what = Picked::Device(node.name().clone(), device.index);
+            add("device", &device.id, what);
+        }
+        Self {
+            entries,
+            last: None,
+        }
+    }
+
+    /// The nearest objects and how many there are in all.
+    fn find(&mut self, text: &str, query: &Query) -> (Vec<(u32, u32)>, usize) {
+        let narrows = |last: &(String, Vec<u32>)| text.starts_with(last.0.as_str());
+        let known = self.last.take().filter(narrows);
+        let all = || 0..self.entries.len() as u32;
+        let candidates: Box<dyn Iterator<Item = u32> + '_> = match &known {
+            Some((_, left)) => Box::new(left.iter().copied()),
+            None => Box::new(all()),
+        };
+        let mut found: Vec<(u32, u32)> = Vec::new();
+        for at in candidates {
+            let (mask, entry) = &self.entries[at as usize];
+            if query.may_match(*mask)
+                && let Some(cost) = query.cost(&entry.name)
+            {
+                found.push((cost, at));
+            }
+        }
+        let mut left: Vec<u32> = found.iter().map(|(_, at)| *at).collect();
+        left.sort_unstable();
+        self.last = Some((text.to_owned(), left));
+        let count = found.len();
+        if count > MOST {
+            found.select_nth_unstable(MOST);
+            found.truncate(MOST);
+        }
+        (found, count)
+    }
+}
+
+/// What is offered, best first, and how many there would be.
+pub(super) fn offers(app: &App, typed: &str, index: Option<&mut Index>) -> (Vec<Offer>, usize) {
+    let text = typed.trim_start().to_ascii_lowercase();
+    // `:q` quits, as everywhere.
+    if matches!(text.trim(), "q" | "q!" | "exit") {
+        let quit = COMMANDS.iter().find(|spec| spec.command == Command::Quit);
+        let offers: Vec<Offer> = quit.into_iter().map(of_command).collect();
+        return (offers, 1);
+    }
+    if let Some((verb, rest)) = text.split_once(char::is_whitespace)
+        && let Some((verb, _)) = VERBS.iter().find(|(_, words)| words.contains(&verb))
+    {
+        // Names keep their case.
+        let rest = typed.trim_start()[typed.trim_start().len() - rest.len()..].trim();
+        return chosen(app, verb, rest);
+    }
+    let text = text.trim_end();
+    let query = Query::new(text);
+    let mut scored: Vec<(u32, usize, Offer)> = Vec::new();
+    // What is used most stands first where the words fit as well.
+    let plain = views()
+        .chain(commands(app))
+        .map(|offer| (0, offer))
+        .chain(VERBS.iter().flat_map(|(verb, _)| {
+            let choices = if query.is_empty() {
+                Vec::new()
+            } else {
+                choices(app, verb)
+            };
+            choices.into_iter().map(|offer| (1, offer))
+        }));
+    for (order, (rank, offer)) in plain.enumerate() {
+        if let Some(cost) = query.cost(&offer.label) {
+            scored.push((cost + rank * 100, order, offer));
+        }
+    }
+    let mut count = scored.len();
+    if let (false, Some(index)) = (query.is_empty(), index) {
+        let (found, objects) = index.find(text, &query);
+        count += objects;
+        let order = scored.len();
+        scored.extend(found.into_iter().map(|(cost, at)| {
+            let entry = &index.entries[at as usize].1;
+            let offer = Offer {
+                label: entry.name.to_string(),
+                doc: entry.kind.to_owned(),
+                go: Go::Object(entry.what.clone()),
+            };
+            (cost + 200, order + at as usize, offer)
+        }));
+    }
+    if !query.is_empty() {
+        scored.sort_by_key(|(cost, order, _)| (*cost, *order));
+    }
+    scored.truncate(MOST);
+    (scored.into_iter().map(|(.., offer)| offer).collect(), count)
+}
+
+fn views() -> impl Iterator<Item = Offer> {
+    ViewId::ALL.iter().filter_map(|id| {
+        let spec = COMMANDS
+            .iter()
+            .find(|spec| spec.command.view() == Some(*id))?;
+        Some(Offer {
+            label: id.name().to_owned(),
+            doc: format!("view · {}", spec.doc),
+            go: Go::Command(spec.command),
+        })
+    })
+}
+
+fn of_command(spec: &crate::console::commands::Spec) -> Offer {
+    Offer {
+        label: spec.name.to_owned(),
+        doc: spec.doc.to_owned(),
+        go: Go::Command(spec.command),
+    }
+}
+
+fn commands(app: &App) -> impl Iterator<Item = Offer> {
+    let here = app.view().contexts();
+    let demo = Offer {
+        label: String::from("demo"),
+        doc: String::from("open the simulated fleet: no cluster is needed"),
+        go: Go::Switch(Switch::Demo),
+    };
+    let again = Offer {
+        label: String::from("reconnect"),
+        doc: String::from("close the session and open it again"),
+        go: Go::Switch(Switch::Again),
+    };
+    COMMANDS
+        .iter()
+        .filter(|spec| spec.command.view().is_none())
+        .filter(|spec| spec.contexts.iter().any(|context| here.contains(context)))
+        .filter(|spec| !matches!(spec.command, Command::Palette | Command::Leave))
+        .map(of_command)
+        .chain([demo, again])
+}
+
+/// Every choice of a verb, as `verb NAME`.
+fn choices(app: &App, verb: &str) -> Vec<Offer> {
+    let offer = |name: &str, doc: &str, go: Go| Offer {
+        label: format!("{verb} {name}"),
+        doc: doc.to_owned(),
+        go,
+    };
+    match verb {
+        "ctx" => {
+            let here = &app.facts.context;
+            let contexts = app.options.contexts.iter().map(|name| {
+                let doc = if name == here {
+                    "context · this one"
+                } else {
+                    "context"
+                };
+                offer(name, doc, Go::Switch(Switch::Context(name.clone())))
+            });
+            contexts.collect()
+        }
+        "ns" => {
+            let all = offer(
+                "all",
+                "every namespace",
+                Go::Switch(Switch::Namespaces(Vec::new())),
+            );
+            let jobs = app.facts.fleet.jobs.iter();
+            let known: BTreeSet<&Name> = jobs.map(|job| &job.id.key.namespace).collect();
+            let named = known.into_iter().map(|name| {
+                let go = Go::Switch(Switch::Namespaces(vec![name.clone()]));
+                offer(name, "namespace", go)
+            });
+            std::iter::once(all).chain(named).collect()
+        }
+        "team" => {
+            let all = offer("all", "every team", Go::Team(None));
+            let jobs = app.facts.fleet.jobs.iter();
+            let known: BTreeSet<&Name> = jobs.map(|job| &job.team).collect();
+            let named = known
+                .into_iter()
+                .filter(|name| !name.is_empty())
+                .map(|name| offer(name, "keep to this team", Go::Team(Some(name.clone()))));
+            std::iter::once(all).chain(named).collect()
+        }
+        "theme" => {
+            let themes = app.options.themes.iter();
+            themes
+                .map(|theme| offer(&theme.name, "look", Go::Theme(theme.name.clone())))
+                .collect()
+        }
+        _ => {
+            let columns = app.view().sheet().map(|sheet| sheet.listing.kind.columns);
+            let columns = columns.unwrap_or_default().iter().enumerate();
+            columns
+                .map(|(at, column)| offer(column.id, column.head.title, Go::Sort(at)))
+                .collect()
+        }
+    }
+}
+
+/// The choices of one verb, by what is typed after it. A context, namespace or team that nobody has heard of can be
+/// asked for all the same.
+fn chosen(app: &App, verb: &str, rest: &str) -> (Vec<Offer>, usize) {
+    let query = Query::new(rest);
+    let all = choices(app, verb);
+    let prefix = verb.len() + 1;
+    let exact = all.iter().any(|offer| offer.label[prefix..] == *rest);
+    let mut scored: Vec<(u32, usize, Offer)> = all
+        .into_iter()
+        .enumerate()
+        .filter_map(|(order, offer)| {
+            let cost = query.cost(&offer.label[prefix..])?;
+            Some((if query.is_empty() { 0 } else { cost }, order, offer))
+        })
+        .collect();
+    scored.sort_by_key(|(cost, order, _)| (*cost, *order));
+    let mut offers: Vec<Offer> = scored.into_iter().map(|(.., offer)| offer).collect();
+    let go = match verb {
+        "ctx" => Some(Go::Switch(Switch::Context(Name::new(rest)))),
+        "ns" => {
+            let names = rest.split(',').map(str::trim);
+            let names = names.filter(|name| !name.is_empty()).map(Name::new);
+            Some(Go::Switch(Switch::Namespaces(names.collect())))
+        }
+        "team" => Some(Go::Team(Some(Name::new(rest)))),
+        _ => None,
+    };
+    if let (false, false, Some(go)) = (exact, rest.is_empty(), go) {
+        offers.push(Offer {
+            label: format!("{verb} {rest}"),
+            doc: String::from("as it is typed"),
+            go,
+        });
+    }
+    let count = offers.len();
+    offers.truncate(MOST);
+    (offers, count)
+}

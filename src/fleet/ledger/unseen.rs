@@ -1,0 +1,110 @@
+//! Nodes that may not be listed: whoever is bound to namespaces still sees what their own pods hold there.
+//!
+//! Only devices that a pod in sight holds are shown of such a node: the others may be anybody's, and calling them
+//! free would be a guess.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::base::Name;
+use crate::fleet::device::Pod;
+use crate::fleet::fleet::Known;
+use crate::fleet::node::Node;
+use crate::fleet::observe::{LostKind, NodeSeen, Table};
+use crate::fleet::reading::Reading;
+
+use super::{Ledger, NodeState};
+
+impl Ledger {
+    /// True when nodes are refused to us and never were listed.
+    pub(super) fn nodes_are_refused(&self) -> bool {
+        let refused = matches!(
+            self.known.get(&Table::Nodes),
+            Some(Known::Lost(lost)) if lost.kind == LostKind::Rights
+        );
+        refused && self.nodes.values().all(|state| state.seen.is_none())
+    }
+
+    /// After it has become known whether nodes may be listed.
+    pub(super) fn look_at_unseen(&mut self, table: Table) {
+        if table == Table::Nodes {
+            let unseen = self.nodes.iter().filter(|(_, state)| state.seen.is_none());
+            self.dirty_nodes
+                .extend(unseen.map(|(name, _)| name.clone()));
+            self.house_the_homeless();
+        }
+    }
+
+    /// The node, among those that only pods speak of, that calls itself `host`.
+    pub(super) fn unseen_node(&self, host: &Name) -> Option<Name> {
+        if !self.nodes_are_refused() {
+            return None;
+        }
+        if self.nodes.contains_key(host) {
+            return Some(host.clone());
+        }
+        let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+        let wanted = short(host);
+        let mut found = self.nodes.keys().filter(|name| short(name) == wanted);
+        match (found.next(), found.next()) {
+            (Some(only), None) => Some(only.clone()),
+            _ => None,
+        }
+    }
+
+    /// The node of the pods that a page names as holders, where nothing else says which node it is about.
+    pub(super) fn node_of_holders(&self, readings: &[Reading]) -> Option<Name> {
+        let holders = readings.iter().filter_map(|reading| reading.pod.as_ref());
+        holders
+            .filter_map(|key| self.pods.get(key))
+            .find_map(|pod| pod.node.clone())
+    }
+}
+
+/// The node as it was listed; where nodes are refused, its name, when pods are bound to it.
+pub(super) fn seen(refused: bool, name: &Name, state: &NodeState) -> Option<Arc<NodeSeen>> {
+    state.seen.clone().or_else(|| {
+        (refused && !state.pods.is_empty()).then(|| {
+            Arc::new(NodeSeen {
+                name: name.clone(),
+                ..NodeSeen::default()
+            })
+        })
+    })
+}
+
+/// A node that was not listed has at least what the pods in sight ask for.
+pub(super) fn with_wants(
+    listed: &Option<Arc<NodeSeen>>,
+    seen: Arc<NodeSeen>,
+    pods: &[Arc<Pod>],
+) -> Arc<NodeSeen> {
+    if listed.is_some() {
+        return seen;
+    }
+    let mut wants: BTreeMap<Name, u32> = BTreeMap::new();
+    for (resource, count) in pods.iter().flat_map(|pod| pod.seen.requests.devices.iter()) {
+        let sum = wants.entry(resource.clone()).or_default();
+        *sum = sum.saturating_add(*count);
+    }
+    let mut seen = (*seen).clone();
+    seen.capacity.devices = wants.into_iter().collect();
+    seen.allocatable = seen.capacity.clone();
+    Arc::new(seen)
+}
+
+/// The node as it is shown: of one that was not listed only the devices that pods in sight hold; nothing when they
+/// hold none.
+pub(super) fn shown(listed: &Option<Arc<NodeSeen>>, mut node: Node) -> Option<Arc<Node>> {
+    if listed.is_none() {
+        let devices = std::mem::take(&mut node.devices).into_vec();
+        node.devices = devices
+            .into_iter()
+            .filter(|device| device.is_allocated())
+            .collect();
+        // What the node has and offers is not known: as much as is seen of it, or all would look unhealthy.
+        node.device_capacity = u32::try_from(node.devices.len()).unwrap_or(u32::MAX);
+        node.device_allocatable = node.device_capacity;
+    }
+    (listed.is_some() || !node.devices.is_empty()).then(|| Arc::new(node))
+}

@@ -1,0 +1,270 @@
+//! The composition root of acting: the one place where settings become a grant, and a grant a writer.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::action::Target;
+use crate::base::{Exit, Failure, Moment};
+use crate::engine::plan::Plan;
+use crate::exec::look::Unseen;
+use crate::exec::{
+    self, Broken, End, Hands, Journal, Looker, Probe, Progress, Writer, WritingClient, checks,
+    name_of_run,
+};
+use crate::grant::{Approved, Consent, Denied, Grant};
+use crate::settings::Settings;
+use crate::sim;
+use crate::source::client::{self, Connection};
+use crate::source::kubeconfig::Choice;
+
+use super::clock;
+
+/// A cluster to act on, with the right to write to it where the settings grant one.
+pub struct Acting {
+    connection: Connection,
+    right: Result<(Grant, WritingClient), Denied>,
+    journal: Option<Journal>,
+}
+
+/// What was carried out: the run's name and how it ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outcome {
+    /// The run.
+    pub run: String,
+    /// How it ended.
+    pub end: End,
+}
+
+fn journal(settings: &Settings) -> Option<Journal> {
+    settings
+        .journal_dir
+        .clone()
+        .or_else(Journal::place)
+        .map(Journal::new)
+}
+
+/// The journal that the settings name, else the platform's place.
+///
+/// # Errors
+/// There is no home to keep it in.
+pub fn journal_of(settings: &Settings) -> Result<Journal, Failure> {
+    journal(settings).ok_or_else(no_home)
+}
+
+fn no_home() -> Failure {
+    let message = "there is no home directory to keep the journal in; set journal_dir";
+    Failure::new(Exit::Failed, message)
+}
+
+impl From<Broken> for Failure {
+    fn from(broken: Broken) -> Self {
+        let exit = match &broken {
+            Broken::Journal(_) => Exit::Failed,
+            Broken::Refused(_) => Exit::Refused,
+        };
+        Self::new(exit, broken.to_string())
+    }
+}
+
+impl Acting {
+    /// Connects to a cluster of the kubeconfig. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// The kubeconfig cannot be used.
+    pub fn open(settings: &Settings, choice: Choice, interactive: bool) -> Result<Self, Failure> {
+        let usage = |fault: crate::source::kubeconfig::ConfigFault| {
+            Failure::new(Exit::Usage, fault.to_string())
+        };
+        let connection =
+            client::connect(choice.clone(), clock::shared(), [], interactive).map_err(usage)?;
+        let right = match Grant::from_settings(settings, &connection.context, false) {
+            Ok(grant) => {
+                let wire = Arc::clone(&connection.wire);
+                let writing = exec::connect(&grant, choice, wire, interactive).map_err(usage)?;
+                Ok((grant, writing))
+            }
+            Err(denied) => Err(denied),
+        };
+        Ok(Self {
+            connection,
+            right,
+            journal: journal(settings),
+        })
+    }
+
+    /// The simulated cluster in this process: it is ours, so writing is granted unless somebody says otherwise.
+    pub fn on_simulated(settings: &Settings, context: &str, service: sim::Service) -> Self {
+        let connection = client::client_for(service.clone(), context, clock::shared(), []);
+        let right = Grant::from_settings(settings, &connection.context, true).map(|grant| {
+            let wire = Arc::clone(&connection.wire);
+            let writing = exec::client_for(&grant, service, wire);
+            (grant, writing)
+        });
+        Self {
+            connection,
+            right,
+            journal: journal(settings),
+        }
+    }
+
+    /// The grant, or why there is none.
+    ///
+    /// # Errors
+    /// What says so.
+    pub fn grant(&self) -> Result<&Grant, &Denied> {
+        self.right.as_ref().map(|(grant, _)| grant)
+    }
+
+    /// Name of the context.
+    pub fn context(&self) -> &str {
+        &self.connection.context
+    }
+
+    /// The server's clock.
+    pub fn now(&self) -> Moment {
+        self.connection.wire.now()
+    }
+
+    /// What reads the objects that an action is about.
+    pub fn looker(&self) -> Looker {
+        let connection = &self.connection;
+        Looker::new(connection.client.clone(), connection.namespace.clone())
+    }
+
+    /// The job or queue of this name, in `namespace` where it says none.
+    ///
+    /// # Errors
+    /// As [`Looker::target`].
+    pub async fn target(&self, namespace: Option<&str>, name: &str) -> Result<Target, Unseen> {
+        let own = namespace.unwrap_or(&self.connection.namespace);
+        let looker = Looker::new(self.connection.client.clone(), own);
+        looker.target(name).await
+    }
+
+    /// Fills in what can be checked of a plan before it is confirmed.
+    pub async fn check(&self, plan: &mut Plan) {
+        let probe = self
+            .right
+            .as_ref()
+            .ok()
+            .map(|(grant, client)| Probe::new(grant, client.clone()));
+        plan.checks = checks(plan, &self.connection.client, probe.as_ref()).await;
+    }
+
+    /// Approves a plan.
+    ///
+    /// # Errors
+    /// There is no grant, or the plan is not confirmed.
+    pub fn approve(&self, plan: Plan, consent: Consent) -> Result<Approved, Failure> {
+        let grant = self
+            .grant()
+            .map_err(|denied| Failure::new(Exit::Refused, denied.to_string()))?;
+        grant
+            .approve(plan, consent)
+            .map_err(|error| Failure::new(Exit::Refused, error.to_string()))
+    }
+
+    /// Carries out an approved plan. Progress goes to `progress`; `stop` turned true stops it after a step.
+    ///
+    /// # Errors
+    /// The journal cannot be written, or it is refused.
+    pub async fn carry_out(
+        &self,
+        approved: &Approved,
+        progress: watch::Sender<Option<Progress>>,
+        stop: watch::Receiver<bool>,
+    ) -> Result<Outcome, Failure> {
+        let run = name_of_run(clock::now());
+        let end = self
+            .with_hands(progress, stop, async |hands, _| {
+                hands.carry_out(approved, &run).await
+            })
+            .await?;
+        Ok(Outcome { run, end })
+    }
+
+    /// Takes up a run that was stopped, or whose process has ended.
+    ///
+    /// # Errors
+    /// As [`Hands::take_up`].
+    pub async fn take_up(
+        &self,
+        run: &str,
+        progress: watch::Sender<Option<Progress>>,
+        stop: watch::Receiver<bool>,
+    ) -> Result<Outcome, Failure> {
+        let end = self
+            .with_hands(progress, stop, async |hands, grant| {
+                hands.take_up(grant, run).await
+            })
+            .await?;
+        Ok(Outcome {
+            run: run.to_owned(),
+            end,
+        })
+    }
+
+    async fn with_hands<F>(
+        &self,
+        progress: watch::Sender<Option<Progress>>,
+        stop: watch::Receiver<bool>,
+        act: F,
+    ) -> Result<End, Failure>
+    where
+        F: AsyncFnOnce(Hands<'_>, &Grant) -> Result<End, Broken>,
+    {
+        let (grant, client) = self
+            .right
+            .as_ref()
+            .map_err(|denied| Failure::new(Exit::Refused, denied.to_string()))?;
+        let journal = self.journal.as_ref().ok_or_else(no_home)?;
+        let writer = Writer::new(grant, client.clone());
+        let hands = Hands {
+            writer: &writer,
+            journal,
+            local: local_name(),
+            clock: &clock::now,
+            progress,
+            stop,
+        };
+        Ok(act(hands, grant).await?)
+    }
+}
+
+/// Our name on this machine, as far as the environment says.
+fn local_name() -> String {
+    ["USER", "LOGNAME", "USERNAME"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok())
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// A progress that nobody looks at, and a stop that never comes.
+pub fn unwatched() -> (watch::Sender<Option<Progress>>, watch::Receiver<bool>) {
+    (watch::Sender::new(None), watch::channel(false).1)
+}
+
+/// Runs `work`; the first interrupt asks it to stop after its step, the second one ends it where it stands.
+///
+/// # Errors
+/// Those of the work; interrupted twice.
+pub async fn interruptible<T>(
+    stop: watch::Sender<bool>,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let mut work = std::pin::pin!(work);
+    tokio::select! {
+        end = &mut work => return end,
+        heard = tokio::signal::ctrl_c() => if heard.is_err() {
+            return work.await;
+        }
+    }
+    stop.send_replace(true);
+    tokio::select! {
+        end = &mut work => end,
+        _ = tokio::signal::ctrl_c() => Err(Failure::quiet(Exit::Interrupted)),
+    }
+}

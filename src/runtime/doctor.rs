@@ -1,0 +1,348 @@
+//! `doctor`'s look at a cluster: is it there, who are we, what may we do, and what one look at it shows.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+
+use crate::base::Exit;
+use crate::cluster::rights::rights;
+use crate::cluster::table::place;
+use crate::fleet::observe::Table;
+use crate::report::checkup::{Point, of_facts};
+use crate::source::client::{Connection, connect};
+use crate::source::kubeconfig::Choice;
+use crate::source::rights::{Deed, may, who};
+use crate::source::server::{Api, Served};
+use crate::source::trouble::{Trouble, clipped};
+
+use super::clock::{self, Stopwatch};
+use super::session::{self, Setup, Target};
+
+/// A clock that is off by more than this makes ages wrong that are not corrected by it.
+const SKEW: i64 = 2_000;
+
+/// How long the server may take for one answer.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Reviews under way at one time.
+const AT_ONCE: usize = 8;
+
+/// Everything that there is to say of a cluster.
+pub async fn examine(setup: &Setup, choice: Choice) -> Vec<Point> {
+    let mut points = Vec::new();
+    let connection = match connect(
+        choice.clone(),
+        clock::shared(),
+        session::proxied(setup),
+        setup.interactive,
+    ) {
+        Ok(connection) => connection,
+        Err(fault) => {
+            let mend = "correct the kubeconfig, or name another with --kubeconfig and --context";
+            points.push(Point::fail(
+                "kubeconfig",
+                Exit::Usage,
+                fault.to_string(),
+                mend,
+            ));
+            return points;
+        }
+    };
+    let message = format!(
+        "context {} at {}, namespace {}",
+        connection.context, connection.server, connection.namespace
+    );
+    points.push(Point::ok("kubeconfig", message));
+    let api = Api::new(connection.client.clone());
+    let watch = Stopwatch::start();
+    match tokio::time::timeout(PATIENCE, api.version()).await {
+        Ok(Ok(version)) => {
+            let took = watch.elapsed().as_millis();
+            points.push(Point::ok(
+                "api",
+                format!("{} answers in {took} ms", version.name()),
+            ));
+        }
+        Ok(Err(error)) => {
+            let (exit, message) = match &error {
+                kube::Error::Api(status) if matches!(status.code, 401 | 403) => (
+                    Exit::Refused,
+                    format!(
+                        "{}: the API server refuses us ({})",
+                        status.code,
+                        clipped(&status.message)
+                    ),
+                ),
+                other => (Exit::Unreachable, Trouble::of_transport(other).message),
+            };
+            let mend = match exit {
+                Exit::Refused => "log in again (the user of the current context)",
+                _ => {
+                    "is the cluster up, its address in the kubeconfig right, and the VPN connected?"
+                }
+            };
+            points.push(Point::fail("api", exit, message, mend));
+            return points;
+        }
+        Err(_) => {
+            let message = format!(
+                "the API server does not answer within {} s",
+                PATIENCE.as_secs()
+            );
+            let mend = "is its address reachable from here (VPN, firewall)?";
+            points.push(Point::fail("api", Exit::Unreachable, message, mend));
+            return points;
+        }
+    }
+    points.push(identity(&connection).await);
+    points.push(skew(&connection));
+    let served = kinds(&api, &mut points).await;
+    points.extend(allowed(&connection, setup, &served).await);
+    match session::snapshot(setup, Target::Cluster(choice)).await {
+        Ok(facts) => points.extend(of_facts(&facts)),
+        Err(failure) => points.push(Point::fail(
+            "fleet",
+            failure.exit,
+            "nothing could be listed",
+            failure
+                .message
+                .lines()
+                .next()
+                .unwrap_or("look at the points above")
+                .to_owned(),
+        )),
+    }
+    points
+}
+
+async fn identity(connection: &Connection) -> Point {
+    match who(&connection.client).await {
+        Ok((name, groups)) => {
+            let groups: Vec<String> = groups
+                .into_iter()
+                .filter(|group| group != "system:authenticated")
+                .collect();
+            let groups = match groups.as_slice() {
+                [] => String::new(),
+                groups => format!(" in {}", groups.join(", ")),
+            };
+            Point::ok("identity", format!("{name}{groups}"))
+        }
+        Err(why) => Point::warn(
+            "identity",
+            "the server does not say who we are",
+            format!("nothing hangs on it ({why})"),
+        ),
+    }
+}
+
+fn skew(connection: &Connection) -> Point {
+    match connection.wire.skew_ms() {
+        None => Point::warn(
+            "clock",
+            "the server's answers bear no date: ages are taken against this machine's clock",
+            "is something between us and the API server taking the Date header off?",
+        ),
+        Some(skew) if skew.abs() <= SKEW => Point::ok("clock", "agrees with the server's"),
+        Some(skew) => Point::warn(
+            "clock",
+            format!(
+                "this machine's clock is {} s {} the server's; ages on screen are corrected by it",
+                skew.abs() / 1000,
+                if skew > 0 { "behind" } else { "ahead of" }
+            ),
+            "set this machine's clock (NTP)",
+        ),
+    }
+}
+
+/// Which tables are served, told as points.
+async fn kinds(api: &Api, points: &mut Vec<Point>) -> BTreeSet<Table> {
+    let mut served = BTreeSet::new();
+    let (mut there, mut missing) = (Vec::new(), Vec::new());
+    for table in Table::ALL {
+        let place = place(*table);
+        if !place.version.is_empty() {
+            served.insert(*table);
+            continue;
+        }
+        match api.served(*table, false).await {
+            Ok(Served::In(version)) => {
+                served.insert(*table);
+                there.push(format!("{} {version}", table.name()));
+            }
+            Err(trouble) => points.push(Point::warn(
+                "kinds",
+                format!("the server does not say whether it serves {}", table.name()),
+                trouble.message,
+            )),
+            Ok(Served::Not) => missing.push(table.name()),
+        }
+    }
+    let mut message = "the core kinds".to_owned();
+    if !there.is_empty() {
+        message.push_str(&format!(", {}", there.join(", ")));
+    }
+    if !missing.is_empty() {
+        message.push_str(&format!("; not served: {}", missing.join(", ")));
+    }
+    points.push(Point::ok("kinds", message));
+    served
+}
+
+/// A question about our rights, with where it is asked.
+struct Question {
+    resource: String,
+    group: &'static str,
+    verb: &'static str,
+    namespace: String,
+    what: &'static str,
+    table: bool,
+}
+
+/// What we may and may not do.
+async fn allowed(connection: &Connection, setup: &Setup, served: &BTreeSet<Table>) -> Vec<Point> {
+    let chosen = &setup.settings.scope.namespaces;
+    let mut questions = Vec::new();
+    for right in rights(false) {
+        for resource in &right.resources {
+            let table = Table::ALL
+                .iter()
+                .find(|table| place(**table).group == right.group && table.plural() == *resource);
+            if table.is_some_and(|table| !served.contains(table)) {
+                continue;
+            }
+            if right.group == "visibility.kueue.x-k8s.io" && !served.contains(&Table::ClusterQueues)
+            {
+                continue;
+            }
+            let namespaced = table.map_or(right.group.is_empty(), |table| place(*table).namespaced);
+            let places = match namespaced {
+                true if !chosen.is_empty() => chosen.clone(),
+                _ => vec![String::new()],
+            };
+            for namespace in places {
+                for verb in right
+                    .verbs
+                    .iter()
+                    .filter(|verb| table.is_none() || **verb != "get")
+                {
+                    questions.push(Question {
+                        resource: (*resource).to_owned(),
+                        group: right.group,
+                        verb,
+                        namespace: namespace.clone(),
+                        what: right.what,
+                        table: table.is_some(),
+                    });
+                }
+            }
+        }
+    }
+    let client = Arc::new(connection.client.clone());
+    let answers: Vec<(Question, Result<bool, String>)> = stream::iter(questions)
+        .map(|question| {
+            let client = Arc::clone(&client);
+            async move {
+                let deed = Deed {
+                    verb: question.verb,
+                    group: question.group,
+                    resource: &question.resource,
+                    namespace: &question.namespace,
+                };
+                let answer = may(&client, deed).await;
+                (question, answer)
+            }
+        })
+        .buffered(AT_ONCE)
+        .collect()
+        .await;
+    judge(connection, answers).await
+}
+
+async fn judge(
+    connection: &Connection,
+    answers: Vec<(Question, Result<bool, String>)>,
+) -> Vec<Point> {
+    let mut granted: Vec<String> = Vec::new();
+    let mut refused: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut without: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut points = Vec::new();
+    for (question, answer) in answers {
+        let place = match &*question.namespace {
+            "" => "in the whole cluster".to_owned(),
+            namespace => format!("in namespace {namespace}"),
+        };
+        match answer {
+            Ok(true) => {
+                if !granted.contains(&question.resource) {
+                    granted.push(question.resource);
+                }
+            }
+            Ok(false) if question.table => {
+                refused.entry(place).or_default().insert(question.resource);
+            }
+            Ok(false) => {
+                let deed = format!(
+                    "{} {} ({})",
+                    question.verb, question.resource, question.what
+                );
+                without.entry(place).or_default().push(deed);
+            }
+            Err(why) => {
+                let message = format!(
+                    "the server does not say whether we may {} {}",
+                    question.verb, question.resource
+                );
+                points.push(Point::warn("rights", message, why));
+                break;
+            }
+        }
+    }
+    for (place, deeds) in without {
+        points.push(Point::warn(
+            "rights",
+            format!("may not {place}: {}", deeds.join(", ")),
+            "ask for the role that `stokehold rbac viewer` prints",
+        ));
+    }
+    // Whoever is bound to a namespace sees that one at least.
+    let own = connection.namespace.as_str();
+    let pods = Deed {
+        verb: "list",
+        group: "",
+        resource: "pods",
+        namespace: own,
+    };
+    let narrow = refused.values().any(|all| all.contains("pods"))
+        && may(&connection.client, pods).await == Ok(true);
+    let lacking: BTreeSet<&String> = refused.values().flatten().collect();
+    granted.retain(|resource| !lacking.contains(resource));
+    for (place, resources) in &refused {
+        let names: Vec<&str> = resources.iter().map(String::as_str).collect();
+        let message = format!("may not list and watch {place}: {}", names.join(", "));
+        let mend = if narrow {
+            format!(
+                "namespace {own} may be read: name yours with -n; for all of them ask for the role that `stokehold rbac viewer` prints"
+            )
+        } else {
+            "ask for the role that `stokehold rbac viewer` prints, or with -n for one in your namespaces".to_owned()
+        };
+        points.insert(0, Point::warn("rights", message, mend));
+    }
+    if granted.is_empty() && !narrow {
+        let mend = "ask for the role that `stokehold rbac viewer` prints";
+        points.insert(
+            0,
+            Point::fail("rights", Exit::Refused, "nothing may be read", mend),
+        );
+    } else if !granted.is_empty() {
+        points.insert(
+            0,
+            Point::ok("rights", format!("may read {}", granted.join(", "))),
+        );
+    }
+    points
+}

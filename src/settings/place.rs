@@ -1,0 +1,118 @@
+//! Where Prometheus is and what is asked of it, as the settings spell it.
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
+
+use crate::exporter::Matchers;
+
+/// A service behind the API server: `namespace/name:port`, `namespace/https:name:port/prefix`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServicePath {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Number or name of its port.
+    pub port: String,
+    /// True when it speaks HTTPS.
+    pub tls: bool,
+    /// What stands before the paths of its API; empty, or begins with `/` and does not end with one.
+    pub prefix: String,
+}
+
+impl ServicePath {
+    /// Reads `namespace/name:port`.
+    ///
+    /// # Errors
+    /// It is of another form.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let wrong =
+            || format!("`{text}` is not namespace/name:port, such as monitoring/prometheus:9090");
+        let mut parts = text.trim().splitn(3, '/');
+        let (Some(namespace), Some(service)) = (parts.next(), parts.next()) else {
+            return Err(wrong());
+        };
+        let prefix = match parts.next().map(|rest| rest.trim_matches('/')) {
+            None | Some("") => String::new(),
+            Some(rest) => format!("/{rest}"),
+        };
+        let (tls, service) = match service.strip_prefix("https:") {
+            Some(rest) => (true, rest),
+            None => (false, service.strip_prefix("http:").unwrap_or(service)),
+        };
+        let (name, port) = service.split_once(':').ok_or_else(wrong)?;
+        let plain = |text: &str| {
+            !text.is_empty()
+                && text
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b))
+        };
+        let path = |text: &str| {
+            text.bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"-._/".contains(&b))
+                && !text.contains("//")
+                && !text.split('/').any(|part| matches!(part, "." | ".."))
+        };
+        if !plain(namespace) || !plain(name) || !plain(port) || !path(&prefix) {
+            return Err(wrong());
+        }
+        Ok(Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            port: port.to_owned(),
+            tls,
+            prefix,
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for ServicePath {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Self::parse(&String::deserialize(from)?).map_err(D::Error::custom)
+    }
+}
+
+/// Label matchers as PromQL writes them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Matcher(pub Matchers);
+
+impl<'de> Deserialize<'de> for Matcher {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        Matchers::parse(&text).map(Self).map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn services_are_read_as_kubectl_writes_them() {
+        let path = ServicePath::parse("monitoring/prometheus:9090").expect("is right");
+        assert_eq!(
+            (&*path.namespace, &*path.name, &*path.port),
+            ("monitoring", "prometheus", "9090")
+        );
+        assert_eq!((path.tls, &*path.prefix), (false, ""));
+        let path = ServicePath::parse("obs/https:thanos:web/select/0/").expect("is right");
+        assert_eq!(
+            (path.tls, &*path.port, &*path.prefix),
+            (true, "web", "/select/0")
+        );
+        for wrong in [
+            "",
+            "prometheus",
+            "prometheus:9090",
+            "a/b",
+            "a/b:",
+            "/b:1",
+            "a/b:1/../x",
+            "a/b%2f:1",
+            "a/b:1/x//y",
+        ] {
+            let said = ServicePath::parse(wrong).expect_err(wrong);
+            assert!(said.contains("namespace/name:port"), "{said}");
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Which exporters Prometheus reads for us, so that they need not be asked themselves.
+
+use rustc_hash::FxHashSet;
+
+use crate::base::{Name, ObjectKey};
+
+use super::serving::ServingPod;
+
+/// What Prometheus covers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Cover {
+    /// It has not answered yet: wait a little before exporters are asked.
+    Pending,
+    /// These exporters; none where there is no Prometheus or it does not answer.
+    Of(Covered),
+}
+
+/// Exporters that Prometheus scrapes and has fresh samples of.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Covered {
+    /// By their pods.
+    pub pods: FxHashSet<ObjectKey>,
+    /// By dialect and node, where the pod is not known.
+    pub nodes: FxHashSet<(Name, Name)>,
+}
+
+impl Cover {
+    /// Nothing is covered.
+    pub fn nothing() -> Self {
+        Self::Of(Covered::default())
+    }
+
+    /// True when this exporter need not be asked now.
+    pub fn spares(&self, pod: &ServingPod) -> bool {
+        match self {
+            Self::Pending => true,
+            Self::Of(covered) => {
+                covered.pods.contains(&pod.key)
+                    || pod.node.as_ref().is_some_and(|node| {
+                        covered.nodes.contains(&(pod.dialect.clone(), node.clone()))
+                    })
+            }
+        }
+    }
+}

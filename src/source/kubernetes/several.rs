@@ -1,0 +1,366 @@
+//! Several namespaces: each is listed and watched for itself, and told of as one table.
+//!
+//! The ledger knows lists of whole tables only. So what one namespace's new list no longer mentions is told as gone
+//! here, the table counts as listed when every namespace is, and as lost while any is.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use futures::{StreamExt, stream};
+use rustc_hash::FxHashSet;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::base::ObjectKey;
+use crate::fleet::observe::{Lost, LostKind, Observation, SourceHealth, SourceState, Table};
+use crate::source::serving::Serving;
+
+use super::{Namespaces, Shared};
+
+/// Batches of one namespace that may wait.
+const BACKLOG: usize = 16;
+
+/// One namespace's part of the table.
+#[derive(Default)]
+struct Part {
+    namespace: String,
+    listed: bool,
+    lost: Option<Lost>,
+    absent: bool,
+    keys: FxHashSet<ObjectKey>,
+    /// What the list under way has mentioned.
+    listing: Option<FxHashSet<ObjectKey>>,
+    row: Option<SourceHealth>,
+}
+
+/// The parts as one table.
+struct Whole {
+    table: Table,
+    parts: Vec<Part>,
+    begun: bool,
+    ended: bool,
+    told: Option<Lost>,
+    serving: Option<Serving>,
+}
+
+/// Lists and watches `table` in each of `namespaces` until it is dropped or nobody listens.
+pub(in crate::source) async fn follow(shared: Arc<Shared>, table: Table, namespaces: Vec<String>) {
+    let mut tasks = JoinSet::new();
+    let mut parts = Vec::new();
+    let mut told = Vec::new();
+    for (number, namespace) in namespaces.into_iter().enumerate() {
+        let (out, seen) = mpsc::channel(BACKLOG);
+        let own = Shared {
+            client: shared.client.clone(),
+            wire: Arc::clone(&shared.wire),
+            server: Arc::clone(&shared.server),
+            namespaces: Namespaces::One(namespace.clone()),
+            names: Arc::clone(&shared.names),
+            kept: AtomicUsize::new(0),
+            out,
+            serving: shared.serving.as_ref().map(Serving::part),
+        };
+        tasks.spawn(super::follow(Arc::new(own), table));
+        told.push(Box::pin(stream::unfold(seen, move |mut seen| async move {
+            let batch: Vec<Observation> = seen.recv().await?;
+            Some(((number, batch), seen))
+        })));
+        parts.push(Part {
+            namespace,
+            ..Part::default()
+        });
+    }
+    let serving = shared.serving.clone().filter(|_| table == Table::Pods);
+    let mut whole = Whole {
+        table,
+        parts,
+        begun: false,
+        ended: false,
+        told: None,
+        serving,
+    };
+    if let Some(serving) = &whole.serving {
+        serving.begin();
+    }
+    let mut told = stream::select_all(told);
+    loop {
+        let next = tokio::select! {
+            next = told.next() => next,
+            () = shared.out.closed() => return,
+        };
+        let Some((number, batch)) = next else { return };
+        let mut out = Vec::with_capacity(batch.len());
+        for observation in batch {
+            whole.take(number, observation, &mut out);
+        }
+        if !out.is_empty() && shared.out.send(out).await.is_err() {
+            return;
+        }
+    }
+}
+
+impl Whole {
+    /// Takes in what one part tells; gives what the table tells.
+    fn take(&mut self, number: usize, observation: Observation, out: &mut Vec<Observation>) {
+        let part = &mut self.parts[number];
+        if let Some(key) = key_of(&observation) {
+            part.listing
+                .as_mut()
+                .unwrap_or(&mut part.keys)
+                .insert(key.clone());
+            out.push(observation);
+            return;
+        }
+        match observation {
+            Observation::Begin(_) => {
+                part.listing = Some(FxHashSet::default());
+                if !std::mem::replace(&mut self.begun, true) {
+                    out.push(Observation::Begin(self.table));
+                }
+            }
+            Observation::End(_) => {
+                part.listed = true;
+                part.absent = false;
+                part.lost = None;
+                let listed = part.listing.take().unwrap_or_default();
+                for key in part.keys.difference(&listed) {
+                    if let Some(serving) = &self.serving {
+                        serving.gone(key);
+                    }
+                    out.push(Observation::Gone(self.table, key.clone()));
+                }
+                part.keys = listed;
+                self.settle(out);
+            }
+            Observation::Lost(_, lost) => {
+                part.lost = Some(lost);
+                self.settle(out);
+            }
+            Observation::Back(_) => {
+                part.lost = None;
+                self.settle(out);
+            }
+            Observation::Absent(_) => {
+                part.lost = None;
+                part.keys.clear();
+                part.listing = None;
+                // Served nowhere or everywhere: one word of it is enough.
+                let first = !std::mem::replace(&mut part.absent, true);
+                if first {
+                    out.push(Observation::Absent(self.table));
+                }
+            }
+            Observation::Gone(table, key) => {
+                part.keys.remove(&key);
+                if let Some(listing) = &mut part.listing {
+                    listing.remove(&key);
+                }
+                out.push(Observation::Gone(table, key));
+            }
+            Observation::Source(row) => {
+                part.row = Some(row);
+                out.extend(self.row().map(Observation::Source));
+            }
+            other => out.push(other),
+        }
+    }
+
+    /// Tells how the table stands once each part is listed or lost.
+    fn settle(&mut self, out: &mut Vec<Observation>) {
+        let settled = |part: &Part| part.listed || part.absent || part.lost.is_some();
+        if !self.parts.iter().all(settled) {
+            return;
+        }
+        if let Some(lost) = self.lost() {
+            if self.told.as_ref() != Some(&lost) {
+                self.told = Some(lost.clone());
+                out.push(Observation::Lost(self.table, lost));
+            }
+        } else if !std::mem::replace(&mut self.ended, true) {
+            self.told = None;
+            out.push(Observation::End(self.table));
+        } else if self.told.take().is_some() {
+            out.push(Observation::Back(self.table));
+        }
+        if let Some(serving) = &self.serving {
+            // The first time this ends the list; later there is none to end.
+            serving.end();
+        }
+    }
+
+    /// The losses of all parts as one.
+    fn lost(&self) -> Option<Lost> {
+        let lost = || {
+            self.parts
+                .iter()
+                .filter_map(|part| Some((&part.namespace, part.lost.as_ref()?)))
+        };
+        let since = lost().map(|(_, lost)| lost.since).min()?;
+        let reach = lost().any(|(_, lost)| lost.kind == LostKind::Unreachable);
+        let words: Vec<String> = lost()
+            .map(|(namespace, lost)| format!("in namespace {namespace}: {}", lost.message))
+            .collect();
+        Some(Lost {
+            kind: if reach {
+                LostKind::Unreachable
+            } else {
+                LostKind::Rights
+            },
+            since,
+            message: words.join("; "),
+        })
+    }
+
+    /// The rows of all parts as one: as bad as the worst, as old as the oldest.
+    fn row(&self) -> Option<SourceHealth> {
+        let rows = || {
+            self.parts
+                .iter()
+                .filter_map(|part| Some((part, part.row.as_ref()?)))
+        };
+        let (_, first) = rows().next()?;
+        let mut words: Vec<String> = Vec::new();
+        for (part, row) in rows().filter(|(_, row)| !row.message.is_empty()) {
+            words.push(format!("{}: {}", part.namespace, row.message));
+        }
+        let oldest = rows().map(|(_, row)| row.last_ok).min().flatten();
+        Some(SourceHealth {
+            state: rows()
+                .map(|(_, row)| row.state)
+                .max()
+                .unwrap_or(SourceState::Stale),
+            last_ok: oldest,
+            latency_ms: rows().filter_map(|(_, row)| row.latency_ms).max(),
+            errors: rows().map(|(_, row)| row.errors).sum(),
+            // Calls are counted for the table as a whole.
+            calls_per_minute: rows().filter_map(|(_, row)| row.calls_per_minute).max(),
+            message: words.join("; "),
+            ..first.clone()
+        })
+    }
+}
+
+/// The key of an object that has been seen in a namespace.
+fn key_of(observation: &Observation) -> Option<&ObjectKey> {
+    match observation {
+        Observation::Pod(pod) => Some(&pod.key),
+        Observation::Workload(workload) => Some(&workload.key),
+        Observation::Group(group) => Some(&group.key),
+        Observation::Door(door) => Some(&door.key),
+        Observation::Budget(budget) => Some(&budget.key),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Moment;
+    use crate::fleet::observe::PodSeen;
+
+    fn pod(namespace: &str, name: &str) -> Observation {
+        Observation::Pod(Box::new(PodSeen {
+            key: ObjectKey::new(namespace, name),
+            ..PodSeen::default()
+        }))
+    }
+
+    fn whole() -> Whole {
+        let part = |namespace: &str| Part {
+            namespace: namespace.to_owned(),
+            ..Part::default()
+        };
+        Whole {
+            table: Table::Pods,
+            parts: vec![part("a"), part("b")],
+            begun: false,
+            ended: false,
+            told: None,
+            serving: None,
+        }
+    }
+
+    fn told(whole: &mut Whole, number: usize, observations: Vec<Observation>) -> Vec<String> {
+        let mut out = Vec::new();
+        for one in observations {
+            whole.take(number, one, &mut out);
+        }
+        out.iter()
+            .map(|one| match one {
+                Observation::Begin(_) => "begin".to_owned(),
+                Observation::End(_) => "end".to_owned(),
+                Observation::Back(_) => "back".to_owned(),
+                Observation::Lost(_, lost) => format!("lost {}", lost.message),
+                Observation::Pod(pod) => format!("+{}", pod.key),
+                Observation::Gone(_, key) => format!("-{key}"),
+                other => format!("{other:?}"),
+            })
+            .collect()
+    }
+
+    fn lost(message: &str) -> Observation {
+        Observation::Lost(
+            Table::Pods,
+            Lost {
+                kind: LostKind::Rights,
+                since: Moment::from_millis(1),
+                message: message.to_owned(),
+            },
+        )
+    }
+
+    #[test]
+    fn two_lists_are_one() {
+        let (begin, end) = (
+            || Observation::Begin(Table::Pods),
+            || Observation::End(Table::Pods),
+        );
+        let mut all = whole();
+        assert_eq!(
+            told(
+                &mut all,
+                0,
+                vec![begin(), pod("a", "x"), pod("a", "y"), end()]
+            ),
+            ["begin", "+a/x", "+a/y"]
+        );
+        assert_eq!(
+            told(&mut all, 1, vec![begin(), pod("b", "z"), end()]),
+            ["+b/z", "end"]
+        );
+        // A new list of one part takes away what is gone of that part only.
+        assert_eq!(
+            told(&mut all, 0, vec![begin(), pod("a", "y"), end()]),
+            ["+a/y", "-a/x"]
+        );
+        let gone = Observation::Gone(Table::Pods, ObjectKey::new("b", "z"));
+        assert_eq!(told(&mut all, 1, vec![gone]), ["-b/z"]);
+        assert_eq!(told(&mut all, 1, vec![begin(), end()]), [String::new(); 0]);
+    }
+
+    #[test]
+    fn one_that_is_lost_loses_the_table_and_nothing_of_the_other() {
+        let (begin, end) = (
+            || Observation::Begin(Table::Pods),
+            || Observation::End(Table::Pods),
+        );
+        let mut all = whole();
+        assert_eq!(told(&mut all, 1, vec![lost("403")]), [String::new(); 0]);
+        assert_eq!(
+            told(&mut all, 0, vec![begin(), pod("a", "x"), end()]),
+            ["begin", "+a/x", "lost in namespace b: 403"]
+        );
+        assert_eq!(
+            told(&mut all, 1, vec![begin(), pod("b", "z"), end()]),
+            ["+b/z", "end"]
+        );
+        assert_eq!(
+            told(&mut all, 0, vec![lost("gone")]),
+            ["lost in namespace a: gone"]
+        );
+        assert_eq!(
+            told(&mut all, 0, vec![Observation::Back(Table::Pods)]),
+            ["back"]
+        );
+    }
+}

@@ -1,0 +1,136 @@
+//! Looks for a Prometheus among the cluster's services: a few questions, and only a service that answers with
+//! exporters' metrics counts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Request;
+use kube::Client;
+use serde::Deserialize;
+
+use crate::exporter::Dialects;
+use crate::exporter::samples::words;
+use crate::source::wire::Wire;
+
+use super::road::{Asker, Road, Service, Urgency};
+
+/// Labels of the services of the operator, of the charts, and of plain manifests.
+const SELECTORS: &[&str] = &[
+    "operated-prometheus%3Dtrue",
+    "app.kubernetes.io%2Fname%3Dprometheus",
+    "app%3Dprometheus",
+];
+
+/// Names of the ports of the API, in order of preference.
+const PORTS: &[&str] = &["web", "http-web", "http", "https", "prometheus"];
+
+/// Services that are tried at most.
+const TRIED: usize = 6;
+
+/// How long one may take to answer.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct List {
+    items: Vec<Item>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Item {
+    metadata: Meta,
+    spec: Spec,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Meta {
+    name: String,
+    namespace: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Spec {
+    ports: Vec<Port>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Port {
+    name: String,
+    port: u16,
+}
+
+impl Item {
+    fn service(&self) -> Option<Service> {
+        let ports = &self.spec.ports;
+        let port = PORTS
+            .iter()
+            .find_map(|name| ports.iter().find(|port| port.name == *name))
+            .or_else(|| ports.iter().find(|port| port.port == 9090))
+            .or_else(|| ports.first().filter(|_| ports.len() == 1))?;
+        Some(Service {
+            namespace: self.metadata.namespace.clone(),
+            name: self.metadata.name.clone(),
+            port: port.port.to_string(),
+            tls: port.name == "https",
+            prefix: String::new(),
+        })
+    }
+}
+
+/// Services that look like a Prometheus; empty also when services may not be listed.
+pub async fn candidates(client: &Client) -> Vec<Service> {
+    let mut all: Vec<Service> = Vec::new();
+    for selector in SELECTORS {
+        let path = format!("/api/v1/services?labelSelector={selector}&limit=20");
+        let Ok(request) = Request::get(path).body(Vec::new()) else {
+            continue;
+        };
+        let asked = tokio::time::timeout(PATIENCE, client.request_text(request)).await;
+        let Ok(Ok(text)) = asked else {
+            // Refused once is refused thrice.
+            break;
+        };
+        let list: List = serde_json::from_str(&text).unwrap_or_default();
+        for service in list.items.iter().filter_map(Item::service) {
+            let known = all
+                .iter()
+                .any(|known| known.namespace == service.namespace && known.name == service.name);
+            if !known && all.len() < TRIED {
+                all.push(service);
+            }
+        }
+    }
+    all
+}
+
+/// The first service that knows metrics of an exporter.
+pub async fn find(client: &Client, wire: &Arc<Wire>, dialects: &Dialects) -> Option<Road> {
+    for service in candidates(client).await {
+        let road = Road::Service(service);
+        let asker = Asker::new(
+            client.clone(),
+            Arc::clone(wire),
+            road.clone(),
+            PATIENCE,
+            60.0,
+        );
+        let answer = asker
+            .get("/api/v1/label/__name__/values", &[], Urgency::Now)
+            .await;
+        let Ok(Ok(names)) = answer.map(|body| words(&body)) else {
+            continue;
+        };
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        if dialects
+            .iter()
+            .any(|dialect| !dialect.known_of(&names).is_empty())
+        {
+            return Some(road);
+        }
+    }
+    None
+}

@@ -1,0 +1,211 @@
+//! The past, filled in once: the few signals that history keeps, in parts, behind everything that asks for the present.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use crate::base::{Moment, Name};
+use crate::exporter::{Samples, Ups};
+use crate::fleet::observe::{Observation, Past};
+use crate::fleet::reading::{Page, Scope};
+use crate::fleet::signal::Signal;
+
+use super::road::{Asker, Urgency};
+use super::round::{ask, narrowed};
+use super::{Feed, State, Target};
+
+/// What history keeps of a device.
+const SIGNALS: &[Signal] = &[
+    Signal::Util,
+    Signal::MemUsed,
+    Signal::MemTotal,
+    Signal::MemUsedRatio,
+    Signal::Temp,
+    Signal::Power,
+];
+
+/// History of devices reaches back this far.
+const LONGEST: Duration = Duration::from_secs(3600);
+
+/// Series that one question is about at most.
+const SERIES: usize = 2000;
+
+/// Samples that all questions together may bring; a larger fleet gets longer steps.
+const SAMPLES: u64 = 2_000_000;
+
+/// The shortest step.
+const STEP: Duration = Duration::from_secs(60);
+
+/// Rest between two questions.
+const REST: Duration = Duration::from_millis(200);
+
+/// One question.
+struct Part {
+    dialect: Name,
+    names: BTreeSet<String>,
+    targets: Vec<Target>,
+}
+
+impl Feed {
+    /// Asks for the past of these targets and tells of it. Gives up quietly: the past is a courtesy.
+    pub(super) fn past(
+        &self,
+        asker: Arc<Asker>,
+        targets: Vec<Target>,
+        state: &State,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let mut parts: Vec<Part> = Vec::new();
+        let mut series = 0usize;
+        let mut by_dialect: BTreeMap<Name, Vec<Target>> = BTreeMap::new();
+        for target in targets {
+            by_dialect
+                .entry(target.dialect.clone())
+                .or_default()
+                .push(target);
+        }
+        for (name, targets) in by_dialect {
+            let (Some(dialect), Some(plan)) = (self.dialects.get(&name), state.plan.get(&name))
+            else {
+                continue;
+            };
+            let all: BTreeSet<&str> = plan.iter().flatten().map(String::as_str).collect();
+            let needed: BTreeSet<String> = dialect
+                .needed_for(SIGNALS, &all)
+                .into_iter()
+                .map(str::to_owned)
+                .collect();
+            if needed.is_empty() {
+                continue;
+            }
+            let mut room = 0;
+            for target in targets {
+                // As many rows of each metric as of any other, more or less.
+                let own = (target.series * needed.len()).div_ceil(all.len().max(1));
+                series += own;
+                if own > room || parts.last().is_none_or(|part| part.dialect != name) {
+                    room = SERIES;
+                    parts.push(Part {
+                        dialect: name.clone(),
+                        names: needed.clone(),
+                        targets: Vec::new(),
+                    });
+                }
+                room = room.saturating_sub(own);
+                if let Some(part) = parts.last_mut() {
+                    part.targets.push(target);
+                }
+            }
+        }
+        let history = self.options.history.min(LONGEST);
+        let step = step(history, series);
+        let (wire, out) = (Arc::clone(&self.wire), self.out.clone());
+        let (dialects, names) = (Arc::clone(&self.dialects), Arc::clone(&self.names));
+        let matchers = self.options.matchers.clone();
+        async move {
+            let end = wire.now().millis() / 1000;
+            let start = end - i64::try_from(history.as_secs()).unwrap_or(0);
+            let (end, start) = (end.to_string(), start.to_string());
+            let seconds = step.as_secs().to_string();
+            let count = parts.len();
+            for (number, part) in parts.into_iter().enumerate() {
+                let Some(dialect) = dialects.get(&part.dialect) else {
+                    continue;
+                };
+                let wanted: BTreeSet<&str> = part.names.iter().map(String::as_str).collect();
+                let targets: Vec<&Target> = part.targets.iter().collect();
+                let mut samples = Samples::default();
+                for query in narrowed(dialect, &wanted, &matchers, &targets) {
+                    let parameters = [
+                        ("query", &*query),
+                        ("start", &*start),
+                        ("end", &*end),
+                        ("step", &*seconds),
+                    ];
+                    let (kept, asked) = ask(
+                        &asker,
+                        "/api/v1/query_range",
+                        &parameters,
+                        Urgency::Later,
+                        samples,
+                    )
+                    .await;
+                    samples = kept;
+                    if let Err(no) = asked {
+                        tracing::info!(message = %no.message, "the past stays empty");
+                        return;
+                    }
+                }
+                let nodes: BTreeMap<String, Option<Name>> = part
+                    .targets
+                    .iter()
+                    .map(|target| (target.id.clone(), target.node.clone()))
+                    .collect();
+                let (dialects, names) = (Arc::clone(&dialects), Arc::clone(&names));
+                let name = part.dialect.clone();
+                let last = number + 1 == count;
+                let read = tokio::task::spawn_blocking(move || {
+                    let dialect = dialects.get(&name)?;
+                    let none = Ups::default();
+                    let mut pages = Vec::new();
+                    for scrape in samples.scrapes(&none) {
+                        let node = nodes.get(&scrape.id()).cloned().flatten();
+                        let mut names = names.lock().unwrap_or_else(PoisonError::into_inner);
+                        let read = scrape.read(dialect, node.as_ref(), &mut names);
+                        pages.extend(
+                            read.into_iter()
+                                .map(|(at, read)| page(at, node.clone(), step, read.readings)),
+                        );
+                    }
+                    Some(Past { pages, step, last })
+                });
+                let Ok(Some(past)) = read.await else { return };
+                if out
+                    .send(vec![Observation::Past(Box::new(past))])
+                    .await
+                    .is_err()
+                {
+                    return;
+                }
+                tokio::time::sleep(REST).await;
+            }
+        }
+    }
+}
+
+/// A page of the past: what is not about a device is not kept.
+fn page(
+    at: Moment,
+    node: Option<Name>,
+    step: Duration,
+    mut readings: Vec<crate::fleet::reading::Reading>,
+) -> Page {
+    readings.retain(|reading| reading.scope == Scope::Device && !reading.signals.is_empty());
+    Page {
+        node,
+        at,
+        interval: step,
+        readings,
+    }
+}
+
+/// The step at which so many series over so long bring no more than [`SAMPLES`], in whole half minutes.
+fn step(history: Duration, series: usize) -> Duration {
+    let samples = history.as_secs().saturating_mul(series as u64);
+    let seconds = samples.div_ceil(SAMPLES).div_ceil(30) * 30;
+    Duration::from_secs(seconds).max(STEP)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_grow_with_the_fleet() {
+        let hour = Duration::from_secs(3600);
+        for (series, seconds) in [(100, 60), (32_000, 60), (100_000, 180), (320_000, 600)] {
+            let step = step(hour, series);
+            assert_eq!(step.as_secs(), seconds, "{series}");
+            assert!(series as u64 * (3600 / step.as_secs()) <= SAMPLES);
+        }
+    }
+}

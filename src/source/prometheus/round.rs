@@ -1,0 +1,542 @@
+//! One round: which dialects Prometheus knows, all their samples, the state of their targets, and the readings.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustc_hash::FxHashMap;
+
+use crate::base::{Moment, Name, Names};
+use crate::exporter::promql::any_of;
+use crate::exporter::samples::{BadAnswer, words};
+use crate::exporter::{Dialect, Dialects, HostRule, Matchers, Rates, Samples, Scrape, Ups};
+use crate::fleet::observe::Observation;
+use crate::fleet::reading::Page;
+use crate::source::cover::{Cover, Covered};
+use crate::source::scrape::page::{NoPage, Why};
+use crate::source::serving::ServingPod;
+
+use super::road::{Asker, Urgency};
+use super::{Feed, Kept, Round, Silence, State, Target};
+
+/// Which metrics there are is asked this often.
+const NAMES_EVERY: Duration = Duration::from_secs(300);
+
+/// The same while none of an exporter is known.
+const NAMES_SOON: Duration = Duration::from_secs(60);
+
+/// The first round waits this long for the list of pods, which says which node a target is on.
+const PODS_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Targets whose spacing is not known yet are taken to be scraped as often as Prometheus does by default.
+const USUAL_SPACING: Duration = Duration::from_secs(60);
+
+/// Observations of one batch.
+const BATCH: usize = 256;
+
+impl Feed {
+    /// Asks everything once.
+    pub(super) async fn round(
+        &mut self,
+        state: &mut State,
+        asker: &Arc<Asker>,
+        number: u64,
+    ) -> Result<Round, Silence> {
+        self.plan(state, asker).await?;
+        if state.plan.is_empty() {
+            return Ok(Round {
+                cover: Cover::nothing(),
+                used: 0,
+                skipped: 0,
+                message: "it knows no metric of any exporter; does it scrape them, and does prometheus.matcher fit? Exporters are asked themselves".to_owned(),
+                targets: Vec::new(),
+            });
+        }
+        let mut found: Vec<(Name, Samples)> = Vec::new();
+        let mut failed: Vec<(Name, NoPage)> = Vec::new();
+        for dialect in state.plan.keys().cloned().collect::<Vec<_>>() {
+            match self.samples(state, asker, &dialect).await {
+                Ok(samples) => found.push((dialect, samples)),
+                Err(no) => failed.push((dialect, no)),
+            }
+        }
+        if found.is_empty()
+            && let Some((_, no)) = failed.pop()
+        {
+            return Err(no.into());
+        }
+        let jobs: BTreeSet<String> = found
+            .iter()
+            .flat_map(|(_, samples)| samples.jobs())
+            .map(str::to_owned)
+            .collect();
+        let received = self.wire.now();
+        let ups = self.ups(asker, &jobs).await;
+        let mut times: FxHashMap<String, Moment> = FxHashMap::default();
+        for (dialect, samples) in &found {
+            self.times(asker, dialect, samples, &ups, &mut times).await;
+        }
+        if !state.settled {
+            self.await_pods(state).await;
+        }
+        self.hear(state);
+        let job = Job {
+            dialects: Arc::clone(&self.dialects),
+            names: Arc::clone(&self.names),
+            found,
+            ups,
+            times,
+            received,
+            number,
+            interval: self.options.interval,
+            pods: state.pods.values().cloned().collect(),
+            kept: std::mem::take(&mut state.targets),
+        };
+        let done = tokio::task::spawn_blocking(move || job.read())
+            .await
+            .map_err(|_| {
+                NoPage::failed(
+                    "the samples could not be read: a fault of this program, please report it",
+                )
+            })?;
+        state.targets = done.kept;
+        for batch in done.pages.chunks(BATCH) {
+            self.out
+                .send(batch.to_vec())
+                .await
+                .map_err(|_| Silence::Deaf)?;
+        }
+        let mut round = done.round;
+        for (dialect, no) in failed {
+            state.errors += 1;
+            round
+                .message
+                .push_str(&format!("; {dialect}: {}", no.message));
+        }
+        Ok(round)
+    }
+
+    /// Finds out which of the dialects' metrics there are, once in a while.
+    async fn plan(&mut self, state: &mut State, asker: &Asker) -> Result<(), NoPage> {
+        let now = self.wire.local();
+        let every = if state.plan.is_empty() {
+            NAMES_SOON
+        } else {
+            NAMES_EVERY
+        };
+        if state
+            .planned_at
+            .is_some_and(|at| now.since(at) < every.into())
+        {
+            return Ok(());
+        }
+        let selector = self.options.matchers.with("");
+        let mut parameters: Vec<(&str, &str)> = Vec::new();
+        // Of a Prometheus that keeps months, only what is there now counts.
+        let start = (self.wire.now().millis() / 1000 - 600).to_string();
+        parameters.push(("start", &start));
+        if !self.options.matchers.as_str().is_empty() {
+            parameters.push(("match[]", &selector));
+        }
+        let path = "/api/v1/label/__name__/values";
+        let names = match asker.get(path, &parameters, Urgency::Now).await {
+            Ok(body) => Some(words(&body).map_err(bad)?),
+            // Some gateways serve queries and nothing else.
+            Err(no) if no.message.starts_with("404") || no.why == Why::Refused => None,
+            Err(no) => return Err(no),
+        };
+        state.planned_at = Some(now);
+        let mut plan = BTreeMap::new();
+        for dialect in self.dialects.iter() {
+            let known: BTreeSet<String> = match &names {
+                Some(names) => {
+                    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                    dialect
+                        .known_of(&names)
+                        .into_iter()
+                        .map(str::to_owned)
+                        .collect()
+                }
+                None => dialect.metrics().into_iter().map(str::to_owned).collect(),
+            };
+            if known.is_empty() {
+                continue;
+            }
+            // Parts that were made because answers were too large are kept while they fit.
+            let parts = match state.plan.remove(&dialect.name) {
+                Some(old) if old.iter().flatten().eq(known.iter()) => old,
+                _ => vec![known],
+            };
+            plan.insert(dialect.name.clone(), parts);
+        }
+        state.plan = plan;
+        Ok(())
+    }
+
+    /// Every sample of a dialect. A part whose answer is too large is asked for in halves from now on.
+    async fn samples(
+        &self,
+        state: &mut State,
+        asker: &Asker,
+        name: &Name,
+    ) -> Result<Samples, NoPage> {
+        let (Some(dialect), Some(parts)) = (self.dialects.get(name), state.plan.get_mut(name))
+        else {
+            return Ok(Samples::default());
+        };
+        let mut samples = Samples::default();
+        let mut at = 0;
+        'parts: while at < parts.len() {
+            let names: BTreeSet<&str> = parts[at].iter().map(String::as_str).collect();
+            for query in dialect.selectors(&names, &self.options.matchers, "") {
+                let asked = ask(
+                    asker,
+                    "/api/v1/query",
+                    &[("query", &query)],
+                    Urgency::Now,
+                    samples,
+                )
+                .await;
+                samples = match asked {
+                    (samples, Ok(())) => samples,
+                    (kept, Err(no)) if no.why == Why::TooLarge && names.len() > 1 => {
+                        samples = kept;
+                        let middle = parts[at].iter().nth(names.len() / 2).cloned();
+                        let rest = middle
+                            .map(|middle| parts[at].split_off(&middle))
+                            .unwrap_or_default();
+                        parts.insert(at + 1, rest);
+                        continue 'parts;
+                    }
+                    (_, Err(no)) => return Err(no),
+                };
+            }
+            at += 1;
+        }
+        Ok(samples)
+    }
+
+    /// The targets' own labels and when each was scraped; empty where Prometheus has no `up`.
+    async fn ups(&self, asker: &Asker, jobs: &BTreeSet<String>) -> Ups {
+        if jobs.is_empty() {
+            return Ups::default();
+        }
+        let inside = any_of("job", jobs.iter().map(String::as_str));
+        let query = format!("timestamp(up{})", self.options.matchers.with(&inside));
+        let (samples, asked) = ask(
+            asker,
+            "/api/v1/query",
+            &[("query", &query)],
+            Urgency::Now,
+            Samples::default(),
+        )
+        .await;
+        match asked {
+            Ok(()) => Ups::of(&samples),
+            Err(no) => {
+                tracing::debug!(message = %no.message, "no `up`");
+                Ups::default()
+            }
+        }
+    }
+
+    /// When the targets were scraped that `up` says nothing of: by the time of a metric that many of them have.
+    async fn times(
+        &self,
+        asker: &Asker,
+        dialect: &Name,
+        samples: &Samples,
+        ups: &Ups,
+        times: &mut FxHashMap<String, Moment>,
+    ) {
+        let mut names: BTreeMap<&str, usize> = BTreeMap::new();
+        for scrape in samples.scrapes(ups) {
+            if scrape.scraped_at().is_none()
+                && let Some(name) = scrape.any_name()
+            {
+                *names.entry(name).or_default() += 1;
+            }
+        }
+        let (Some((name, _)), Some(dialect)) = (
+            names.into_iter().max_by_key(|(_, count)| *count),
+            self.dialects.get(dialect),
+        ) else {
+            return;
+        };
+        let one = BTreeSet::from([name]);
+        for selector in dialect.selectors(&one, &self.options.matchers, "") {
+            let query = format!("timestamp({selector})");
+            let (found, asked) = ask(
+                asker,
+                "/api/v1/query",
+                &[("query", &query)],
+                Urgency::Now,
+                Samples::default(),
+            )
+            .await;
+            if asked.is_ok() {
+                times.extend(found.newest());
+            }
+        }
+    }
+
+    async fn await_pods(&mut self, state: &mut State) {
+        let limit = tokio::time::sleep(PODS_PATIENCE);
+        tokio::pin!(limit);
+        while !state.settled {
+            tokio::select! {
+                news = self.news.recv() => match news {
+                    Some(news) => state.hear(news),
+                    None => state.settled = true,
+                },
+                () = &mut limit => state.settled = true,
+            }
+        }
+    }
+}
+
+/// Asks a query and adds its samples to those that there are, on a thread where a large answer holds up nobody.
+pub(super) async fn ask(
+    asker: &Asker,
+    path: &str,
+    parameters: &[(&str, &str)],
+    urgency: Urgency,
+    mut samples: Samples,
+) -> (Samples, Result<(), NoPage>) {
+    let body = match asker.get(path, parameters, urgency).await {
+        Ok(body) => body,
+        Err(no) => return (samples, Err(no)),
+    };
+    let read = tokio::task::spawn_blocking(move || {
+        let taken = samples.take(&body);
+        (samples, taken)
+    });
+    match read.await {
+        Ok((samples, taken)) => (samples, taken.map_err(bad)),
+        Err(_) => (
+            Samples::default(),
+            Err(NoPage::failed(
+                "the answer could not be read: a fault of this program, please report it",
+            )),
+        ),
+    }
+}
+
+/// A bad answer in words, with its mend.
+pub(super) fn bad(answer: BadAnswer) -> NoPage {
+    match answer {
+        BadAnswer::TooMany => NoPage {
+            why: Why::TooLarge,
+            message: format!("{answer} of one exporter; narrow them with prometheus.matcher"),
+        },
+        BadAnswer::Refused(..) => {
+            NoPage::failed(crate::source::trouble::clipped(&answer.to_string()))
+        }
+        BadAnswer::Nonsense(_) => NoPage::failed(format!(
+            "{}; check address or service of [prometheus]",
+            crate::source::trouble::clipped(&answer.to_string())
+        )),
+    }
+}
+
+/// The exporters' pods, by name and by address.
+pub(super) struct Places<'p> {
+    by_key: BTreeMap<&'p crate::base::ObjectKey, &'p ServingPod>,
+    by_ip: FxHashMap<&'p str, &'p ServingPod>,
+}
+
+impl<'p> Places<'p> {
+    pub(super) fn of(pods: &'p [ServingPod]) -> Self {
+        Self {
+            by_key: pods.iter().map(|pod| (&pod.key, pod)).collect(),
+            by_ip: pods
+                .iter()
+                .filter_map(|pod| Some((pod.ip.as_deref()?, pod)))
+                .collect(),
+        }
+    }
+
+    /// The pod that was scraped, where its name says.
+    pub(super) fn pod(&self, scrape: &Scrape<'_>) -> Option<&'p ServingPod> {
+        self.by_key.get(&scrape.pod()?).copied()
+    }
+
+    /// The node that a target is on: by its own label, by its pod, by its address.
+    pub(super) fn node(&self, scrape: &Scrape<'_>) -> Option<Name> {
+        if let Some(pod) = self.pod(scrape) {
+            return pod.node.clone();
+        }
+        if let Some(node) = scrape.node() {
+            return Some(Name::new(node));
+        }
+        self.by_ip
+            .get(scrape.address()?)
+            .and_then(|pod| pod.node.clone())
+    }
+}
+
+/// Everything that readings are made of.
+struct Job {
+    dialects: Arc<Dialects>,
+    names: Arc<Mutex<Names>>,
+    found: Vec<(Name, Samples)>,
+    ups: Ups,
+    times: FxHashMap<String, Moment>,
+    received: Moment,
+    number: u64,
+    interval: Duration,
+    pods: Vec<ServingPod>,
+    kept: FxHashMap<(String, Name), Kept>,
+}
+
+struct Done {
+    pages: Vec<Observation>,
+    kept: FxHashMap<(String, Name), Kept>,
+    round: Round,
+}
+
+impl Job {
+    fn read(mut self) -> Done {
+        let places = Places::of(&self.pods);
+        let mut covered = Covered::default();
+        let mut pages = Vec::new();
+        let (mut used, mut skipped) = (0, 0);
+        let mut counts: Vec<String> = Vec::new();
+        let mut targets = Vec::new();
+        let (mut late, mut timeless) = (0usize, 0usize);
+        for (name, samples) in &self.found {
+            let Some(dialect) = self.dialects.get(name) else {
+                continue;
+            };
+            let evaluated = samples.evaluated();
+            let mut count = 0;
+            for scrape in samples.scrapes(&self.ups) {
+                let id = scrape.id();
+                let node = places.node(&scrape);
+                let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+                let Some((_, mut read)) = scrape.read(dialect, node.as_ref(), &mut names).pop()
+                else {
+                    continue;
+                };
+                drop(names);
+                count += 1;
+                used += read.report.series_used;
+                skipped += read.report.series_skipped;
+                let told = scrape.scraped_at().or_else(|| self.times.get(&id).copied());
+                timeless += usize::from(told.is_none());
+                let then = told.or(evaluated).unwrap_or(self.received);
+                let age = evaluated.map_or(Duration::ZERO, |now| {
+                    Duration::from_millis(now.since(then).millis())
+                });
+                let key = (id, name.clone());
+                let kept = self.kept.entry(key.clone()).or_insert_with(|| Kept {
+                    rates: Rates::default(),
+                    at: Moment::from_millis(i64::MIN),
+                    spacing: None,
+                    round: 0,
+                });
+                let first = kept.round == 0;
+                let news = then > kept.at || then < kept.at.minus(Duration::from_secs(60));
+                if !first && news {
+                    let since = Duration::from_millis(then.since(kept.at).millis());
+                    // A scrape that was missed makes one gap longer; the shorter of two is the truth.
+                    kept.spacing = Some(
+                        kept.spacing
+                            .map_or(since, |old| if since > old * 2 { old } else { since }),
+                    );
+                }
+                kept.round = self.number;
+                let spacing = kept.spacing.unwrap_or(USUAL_SPACING);
+                let interval = dialect.interval.max(self.interval).max(spacing);
+                let stale = age > interval.saturating_mul(3).max(Duration::from_secs(90));
+                late += usize::from(stale);
+                if !stale {
+                    match places.pod(&scrape) {
+                        Some(pod) => drop(covered.pods.insert(pod.key.clone())),
+                        None => {
+                            if let Some(node) = &node {
+                                covered.nodes.insert((name.clone(), node.clone()));
+                            }
+                        }
+                    }
+                }
+                targets.push(Target {
+                    dialect: name.clone(),
+                    job: scrape.label("job").unwrap_or_default().to_owned(),
+                    instance: scrape.label("instance").unwrap_or_default().to_owned(),
+                    id: key.0,
+                    node: node.clone(),
+                    series: scrape.series(),
+                });
+                // The same scrape again says nothing new.
+                if !news {
+                    continue;
+                }
+                kept.at = then;
+                kept.rates.fill(then, &mut read);
+                if read.readings.is_empty() {
+                    continue;
+                }
+                // What a dialect says of other hosts than its own belongs to those.
+                let of_its_node = dialect.host == HostRule::Target;
+                pages.push(Observation::Page(Box::new(Page {
+                    node: node.filter(|_| of_its_node),
+                    at: self.received.minus(age),
+                    interval,
+                    readings: read.readings,
+                })));
+            }
+            if count > 0 {
+                counts.push(format!("{count} of {name}"));
+            }
+        }
+        // What is gone from Prometheus for some rounds is gone.
+        let number = self.number;
+        self.kept.retain(|_, kept| kept.round + 10 >= number);
+        let mut message = match counts.as_slice() {
+            [] => "no exporter's samples now; does Prometheus still scrape them? They are asked themselves".to_owned(),
+            counts => format!("targets: {}", counts.join(", ")),
+        };
+        if late > 0 {
+            message.push_str(&format!("; {late} not scraped lately, asked themselves"));
+        }
+        if timeless > 0 {
+            message.push_str(&format!(
+                "; of {timeless} the time of the scrape is not known"
+            ));
+        }
+        Done {
+            pages,
+            kept: self.kept,
+            round: Round {
+                cover: Cover::Of(covered),
+                used,
+                skipped,
+                message,
+                targets,
+            },
+        }
+    }
+}
+
+/// What a dialect's selector is narrowed to: these jobs and instances.
+pub(super) fn narrowed(
+    dialect: &Dialect,
+    names: &BTreeSet<&str>,
+    matchers: &Matchers,
+    targets: &[&Target],
+) -> Vec<String> {
+    let jobs: BTreeSet<&str> = targets.iter().map(|target| target.job.as_str()).collect();
+    let instances: BTreeSet<&str> = targets
+        .iter()
+        .map(|target| target.instance.as_str())
+        .collect();
+    let mut more = Vec::new();
+    if !jobs.contains("") {
+        more.push(any_of("job", jobs));
+    }
+    if !instances.contains("") {
+        more.push(any_of("instance", instances));
+    }
+    dialect.selectors(names, matchers, &more.join(","))
+}

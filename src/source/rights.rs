@@ -1,0 +1,72 @@
+//! Questions about ourselves to the API server: who we are, and what we may do.
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Method, Request, Uri};
+use kube::Client;
+use serde_json::{Value, json};
+
+use super::fetch::trouble;
+
+/// Something that a role may allow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Deed<'a> {
+    /// The verb.
+    pub verb: &'a str,
+    /// API group; empty for the core group.
+    pub group: &'a str,
+    /// Plural name, with a subresource behind a slash.
+    pub resource: &'a str,
+    /// Namespace; empty for all of them.
+    pub namespace: &'a str,
+}
+
+/// True when we may do this, by a self-subject access review.
+///
+/// # Errors
+/// The server does not say, and the mend.
+pub async fn may(client: &Client, deed: Deed<'_>) -> Result<bool, String> {
+    let (resource, subresource) = deed.resource.split_once('/').unwrap_or((deed.resource, ""));
+    let review = json!({
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {
+            "verb": deed.verb, "group": deed.group, "resource": resource, "subresource": subresource,
+            "namespace": deed.namespace,
+        }},
+    });
+    let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let answer = ask(client, path, &review).await?;
+    Ok(answer.pointer("/status/allowed") == Some(&Value::Bool(true)))
+}
+
+/// Our name and groups as the server knows them.
+///
+/// # Errors
+/// The server does not say, and the mend.
+pub async fn who(client: &Client) -> Result<(String, Vec<String>), String> {
+    let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+    let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    let answer = ask(client, path, &review).await?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let name = answer.pointer("/status/userInfo/username").map(text);
+    let groups = answer
+        .pointer("/status/userInfo/groups")
+        .and_then(Value::as_array);
+    name.filter(|name| !name.is_empty())
+        .map(|name| (name, groups.into_iter().flatten().map(text).collect()))
+        .ok_or_else(|| "the answer names nobody".to_owned())
+}
+
+async fn ask(client: &Client, path: &'static str, review: &Value) -> Result<Value, String> {
+    let mut request = Request::new(review.to_string().into_bytes());
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = Uri::from_static(path);
+    let kind = HeaderValue::from_static("application/json");
+    request.headers_mut().insert(CONTENT_TYPE, kind);
+    let text = client
+        .request_text(request)
+        .await
+        .map_err(|error| trouble(&error, "ask what we may do"))?;
+    serde_json::from_str(&text)
+        .map_err(|error| format!("the answer is not as it should be: {error}"))
+}
