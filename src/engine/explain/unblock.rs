@@ -53,10 +53,9 @@ impl Scene<'_> {
         if let Some(taints) = trials.taints.clone() {
             add(Change::Tolerate { taints });
         }
-        if trials.no_topology {
-            if let Some(level) = job_levels(plant, work).into_iter().next() {
-                add(Change::RelaxTopology { level });
-            }
+        let level = job_levels(plant, work).into_iter().next();
+        if let Some(level) = level.filter(|_| trials.no_topology) {
+            add(Change::RelaxTopology { level });
         }
         for &flavor in &trials.flavors {
             add(Change::Flavor {

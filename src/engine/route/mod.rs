@@ -67,6 +67,9 @@ pub struct Routing {
     pub flavors: Vec<Candidate>,
 }
 
+/// Refused, without a known end, the end, without a known cost, the cost, order: less comes first.
+type Rank = (bool, bool, Option<Moment>, bool, Option<i64>, usize);
+
 /// Ranks the flavors that a workload could ask for.
 pub fn route(plant: &Plant, work: WorkId) -> Routing {
     let workload = plant.workload(work);
@@ -87,10 +90,7 @@ pub fn route(plant: &Plant, work: WorkId) -> Routing {
             flavors.push((flavor, 1_000, false));
         }
     }
-    let mut ranked: Vec<(
-        (bool, bool, Option<Moment>, bool, Option<i64>, usize),
-        Candidate,
-    )> = flavors
+    let mut ranked: Vec<(Rank, Candidate)> = flavors
         .into_iter()
         .enumerate()
         .map(|(order, wish)| {
@@ -106,7 +106,7 @@ pub fn route(plant: &Plant, work: WorkId) -> Routing {
             (key, it)
         })
         .collect();
-    ranked.sort_by(|a, b| a.0.cmp(&b.0));
+    ranked.sort_by_key(|(rank, _)| *rank);
     Routing {
         job: job(&workload.key),
         state: stand,
@@ -172,7 +172,7 @@ fn weigh(
 ) -> Candidate {
     let name = plant.snapshot.flavors[flavor].name.clone();
     let price = price(plant, flavor);
-    let allowed = !most.is_some_and(|most| price.is_some_and(|price| price > most));
+    let allowed = most.is_none_or(|most| price.is_none_or(|price| price <= most));
     let mut snapshot = (*plant.snapshot).clone();
     snapshot.workloads[work].flavors = vec![Choice {
         flavor: name.clone(),
