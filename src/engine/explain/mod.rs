@@ -37,10 +37,10 @@ pub use reason::{Reason, Room};
 use trial::Trials;
 
 /// Turns of cycles that are spent on one workload.
-const TURNS_FOR_ONE: usize = 20_000;
+const TURNS_FOR_ONE: usize = 4_000;
 
 /// Turns of cycles that are spent on all.
-const TURNS_FOR_ALL: usize = 400_000;
+const TURNS_FOR_ALL: usize = 40_000;
 
 /// Where a workload stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
