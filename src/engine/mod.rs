@@ -6,12 +6,15 @@
 //! replay of published traces: [`packing`] (placement policies on a full cluster) and [`queueing`] (who runs next). What planners
 //! return and others carry out is a [`plan`], as data.
 
+pub mod answers;
 pub mod cycle;
 pub mod dice;
 pub mod document;
+pub mod explain;
 pub mod fit;
 #[cfg(test)]
 pub(crate) mod fixture;
+pub mod forecast;
 #[cfg(test)]
 mod laws;
 pub mod live;
@@ -22,7 +25,9 @@ pub mod plan;
 pub mod plant;
 pub mod preempt;
 pub mod queueing;
+pub mod route;
 #[cfg(test)]
 mod scenarios;
 pub mod sheet;
 pub mod state;
+pub mod what_if;
