@@ -201,7 +201,7 @@ fn refusals_tell_rules_from_room() {
     let mut ask = |name: &str| {
         state
             .victims(id(&plant, name), Mode::AsCluster)
-            .unwrap_err()
+            .expect_err("a refusal")
     };
     assert_eq!(ask("low"), Refusal::Protected);
     assert_eq!(ask("wide"), Refusal::TooFew);
