@@ -49,7 +49,7 @@ fn document(mut fleet: Value) -> Value {
     fleet
 }
 
-fn names<'p>(plant: &'p Plant, works: impl IntoIterator<Item = WorkId>) -> Vec<&'p str> {
+fn names(plant: &Plant, works: impl IntoIterator<Item = WorkId>) -> Vec<&str> {
     works.into_iter().map(|work| name(plant, work)).collect()
 }
 

@@ -124,7 +124,7 @@ fn scene_borrows(state: &mut State<'_>, scene: &Scene, found: &Found, list: &[Ca
 }
 
 /// As Kueue does.
-fn as_cluster(
+pub(super) fn as_cluster(
     state: &mut State<'_>,
     scene: &Scene,
     list: &[Candidate],
@@ -329,7 +329,7 @@ pub(super) fn lawful(
     lawful.then(|| order.into_iter().map(|(_, _, at)| at).collect())
 }
 
-/// Only so that the exhaustive search and the driver agree on what is asked of a set.
+/// What the workload holds when these have gone, if they may go and make room.
 pub(super) fn makes_room(
     state: &mut State<'_>,
     scene: &Scene,
@@ -348,6 +348,27 @@ pub(super) fn makes_room(
         taken,
         tenure: tenure?,
     })
+}
+
+/// The same, if it needs every one of them to go.
+pub(super) fn needs_all(
+    state: &mut State<'_>,
+    scene: &Scene,
+    list: &[Candidate],
+    borrow: bool,
+    taken: &[usize],
+) -> Option<Found> {
+    let found = makes_room(state, scene, list, borrow, taken)?;
+    let in_vain = taken.iter().any(|spared| {
+        let mark = state.mark();
+        for at in taken.iter().filter(|at| *at != spared) {
+            state.evict(list[*at].work);
+        }
+        let fits = scene.fits(state, borrow);
+        state.undo_to(mark);
+        fits
+    });
+    (!in_vain).then_some(found)
 }
 
 /// The smallest set by exhaustion, if there are few enough; with whether all were looked at.
