@@ -55,7 +55,7 @@ pub async fn examine(setup: &Setup, choice: Choice) -> Vec<Point> {
         connection.context, connection.server, connection.namespace
     );
     points.push(Point::ok("kubeconfig", message));
-    let api = Api::new(connection.client.clone());
+    let api = Api::new(connection.client.clone(), clock::shared());
     let watch = Stopwatch::start();
     match tokio::time::timeout(PATIENCE, api.version()).await {
         Ok(Ok(version)) => {
