@@ -1,5 +1,5 @@
 //! When waiting workloads start, by running cycles at the ends of what runs. Arrivals are not modelled: what comes later and
-//! goes before makes the truth later than the forecast.
+//! goes before makes the truth later than the forecast. Nor is anybody preempted in it: who may preempt starts sooner.
 //!
 //! What a workload says of its runtime is taken as it is. Where it says nothing, its owner's past runs give the runtime a
 //! distribution, and the timeline is run several times with runtimes drawn from it, the same for the same snapshot. What
@@ -198,7 +198,13 @@ fn timeline(state: &mut State<'_>, shares: &[u32], only: Option<WorkId>) -> Time
             break;
         }
         // What the scheduler believes of runtimes, not what this run draws, decides whom it lets pass.
-        let cycle = cycle::cycle(state, Options::default());
+        let cycle = cycle::cycle(
+            state,
+            Options {
+                spare_all: true,
+                ..Options::default()
+            },
+        );
         let now = state.now();
         for admission in &cycle.admitted {
             out.starts.insert(admission.work, now);

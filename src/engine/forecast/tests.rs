@@ -133,7 +133,15 @@ fn stepped(plant: &Plant) -> BTreeMap<WorkId, Moment> {
                 state.finish(holder);
             }
         }
-        for admission in cycle::cycle(&mut state, Options::default()).admitted {
+        for admission in cycle::cycle(
+            &mut state,
+            Options {
+                spare_all: true,
+                ..Options::default()
+            },
+        )
+        .admitted
+        {
             starts.insert(admission.work, state.now());
         }
     }
