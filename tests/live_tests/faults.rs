@@ -192,11 +192,20 @@ fn exporters_and_tokens_fail_alone() {
 fn exporters_fail() {
     let (stopped, _) = exporter("l4-2");
     let (hung, address) = exporter("l4-3");
-    let mut terminal = complete(&kubeconfig(), "live-viewer");
-    let mut sources = Watch::start(&mut stokehold(
-        "live-viewer",
-        &["get", "sources", "--watch", "-o", "json"],
-    ));
+    // What the plane's Prometheus has would not be asked of the exporters.
+    let home = tempfile::tempdir().expect("a folder");
+    fs::create_dir(home.path().join("stokehold")).expect("a folder");
+    fs::write(
+        home.path().join("stokehold/stokehold.toml"),
+        "[prometheus]\ndiscover = false\n",
+    )
+    .expect("written");
+    let settings = [("XDG_CONFIG_HOME", home.path())];
+    let mut terminal = Terminal::start_with(&settings, &kubeconfig(), "live-viewer", WIDE);
+    terminal.wait("the whole fleet", Duration::from_secs(40), is_live);
+    let mut sources = Watch::start(
+        stokehold("live-viewer", &["get", "sources", "--watch", "-o", "json"]).envs(settings),
+    );
     let of = |pod: &str, object: &Value| text(object, "/name").contains(pod);
     let is_page = |object: &Value| object["kind"] == "dcgm";
     sources.wait_all("every source", Duration::from_secs(60), |object| {

@@ -43,7 +43,17 @@ fn parser(width: u16, height: u16) -> Parser {
 
 impl Terminal {
     /// Runs our program as this context on a terminal of this size.
-    pub fn start(kubeconfig: &std::path::Path, context: &str, (width, height): (u16, u16)) -> Self {
+    pub fn start(kubeconfig: &std::path::Path, context: &str, size: (u16, u16)) -> Self {
+        Self::start_with(&[], kubeconfig, context, size)
+    }
+
+    /// The same with these variables set.
+    pub fn start_with(
+        variables: &[(&str, &std::path::Path)],
+        kubeconfig: &std::path::Path,
+        context: &str,
+        (width, height): (u16, u16),
+    ) -> Self {
         let (pty, pts) = open().expect("a terminal");
         pty.resize(pty_process::Size::new(height, width))
             .expect("a size");
@@ -55,6 +65,7 @@ impl Terminal {
             .env("TERM", "xterm-256color")
             .env("COLORTERM", "truecolor")
             .env_remove("NO_COLOR")
+            .envs(variables.iter().copied())
             .spawn(pts)
             .expect("stokehold runs");
         let pty = Arc::new(pty);
