@@ -24,7 +24,7 @@ fn queue(kind: QueueKind, name: &str, parent: Option<&str>, quotas: Vec<Quota>) 
             name: Name::new(name),
         },
         parent: parent.map(Name::new),
-        share: (kind == QueueKind::Queue).then(|| quotas.len() as f64 * 0.6),
+        share: (kind == QueueKind::Queue).then_some(quotas.len() as f64 * 0.6),
         stop: if name == "speech" {
             Stop::Hold
         } else {

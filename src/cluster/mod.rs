@@ -49,6 +49,8 @@ pub trait Projected:
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod tests_gangs;
+#[cfg(test)]
 mod tests_jobs;
 #[cfg(test)]
 mod tests_queues;

@@ -9,6 +9,9 @@ use super::table::place;
 /// Verbs of what is listed and watched.
 const WATCHED: &[&str] = &["get", "list", "watch"];
 
+/// The group that tells the order of a Kueue queue.
+pub const VISIBILITY: &str = "visibility.kueue.x-k8s.io";
+
 /// One right, as a role words it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Right {
@@ -88,7 +91,7 @@ pub fn rights(within: bool) -> Vec<Right> {
     let orders = Table::ALL.contains(&Table::ClusterQueues) && !within;
     if orders {
         all.push(Right {
-            group: "visibility.kueue.x-k8s.io",
+            group: VISIBILITY,
             resources: vec!["clusterqueues/pendingworkloads"],
             verbs: &["get"],
             what: "the order of a queue's pending workloads",

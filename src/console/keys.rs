@@ -303,6 +303,34 @@ mod tests {
     }
 
     #[test]
+    fn every_focus_there_is_is_checked_for_clashes() {
+        use crate::console::overlay::Overlay;
+        use crate::console::view;
+        let views = [
+            view::TABLE,
+            view::COST,
+            view::ALERTS,
+            view::HEATMAP,
+            view::TEXT,
+            view::LOGS,
+        ];
+        let dialogs = [
+            Overlay::Help(0),
+            Overlay::filter(""),
+            Overlay::Copy,
+            Overlay::Columns(0),
+            Overlay::Missing(0),
+        ];
+        let dialogs = dialogs.iter().filter_map(Overlay::contexts);
+        let all: Vec<_> = views.into_iter().chain(dialogs).collect();
+        for focus in &all {
+            assert!(FOCUSES.contains(focus), "{focus:?} is not checked");
+        }
+        assert_eq!(all.len(), FOCUSES.len(), "a focus that nothing has");
+        assert!(error("[copy]\nctrl-z = \"copy-name\"\n").contains("means"));
+    }
+
+    #[test]
     fn a_users_map_names_only_what_differs() {
         let map = Keymap::builtin()
             .with("keys.toml", "[table]\ns = \"none\"\nt = \"sort\"\n")

@@ -2,16 +2,21 @@
 //! randomness only from a seed, so that the same input gives the same bytes on every machine.
 //!
 //! Two halves. Plans over a fleet: a [`model::Snapshot`] (read by [`document`]) is compiled into a [`plant::Plant`], of which
-//! a [`state::State`] is the working copy; [`fit`] says whether and where a workload starts, [`cycle`] who starts next. And the
+//! a [`state::State`] is the working copy; [`fit`] says whether and where a workload starts, [`preempt`] who must go for it, [`cycle`] who starts next. And the
 //! replay of published traces: [`packing`] (placement policies on a full cluster) and [`queueing`] (who runs next). What planners
 //! return and others carry out is a [`plan`], as data.
 
+pub mod answers;
 pub mod cycle;
 pub mod dice;
 pub mod document;
+pub mod explain;
 pub mod fit;
 #[cfg(test)]
 pub(crate) mod fixture;
+pub mod forecast;
+#[cfg(test)]
+mod laws;
 pub mod live;
 pub mod model;
 pub mod packing;
@@ -20,5 +25,9 @@ pub mod plan;
 pub mod plant;
 pub mod preempt;
 pub mod queueing;
+pub mod route;
+#[cfg(test)]
+mod scenarios;
 pub mod sheet;
 pub mod state;
+pub mod what_if;

@@ -29,6 +29,9 @@ const MOST: usize = 8 << 20;
 /// A number of a text in [`Samples`].
 pub(super) type TextId = u32;
 
+/// Labels as pairs of texts, in order.
+pub(super) type Pairs = Box<[(TextId, TextId)]>;
+
 /// One sample of one series.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
@@ -46,9 +49,9 @@ pub(super) struct Sample {
 #[derive(Debug, Default)]
 pub(super) struct Scraped {
     /// Its labels of [`TARGET_LABELS`].
-    pub key: Box<[(TextId, TextId)]>,
+    pub key: Pairs,
     /// Label sets, without names of metrics.
-    pub blocks: Vec<Box<[(TextId, TextId)]>>,
+    pub blocks: Vec<Pairs>,
     /// Samples, in the order of the answers.
     pub samples: Vec<Sample>,
 }
@@ -59,8 +62,8 @@ pub struct Samples {
     texts: Vec<Box<str>>,
     ids: FxHashMap<Box<str>, TextId>,
     targets: Vec<Scraped>,
-    by_key: FxHashMap<Box<[(TextId, TextId)]>, u32>,
-    blocks: FxHashMap<(u32, Box<[(TextId, TextId)]>), u32>,
+    by_key: FxHashMap<Pairs, u32>,
+    blocks: FxHashMap<(u32, Pairs), u32>,
     series: usize,
     /// The newest moment that an answer gave for a sample: when Prometheus evaluated the query.
     evaluated: Option<i64>,

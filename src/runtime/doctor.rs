@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::{StreamExt, stream};
 
 use crate::base::Exit;
-use crate::cluster::rights::rights;
+use crate::cluster::rights::{VISIBILITY, rights};
 use crate::cluster::table::place;
 use crate::fleet::observe::Table;
 use crate::report::checkup::{Point, of_facts};
@@ -55,7 +55,7 @@ pub async fn examine(setup: &Setup, choice: Choice) -> Vec<Point> {
         connection.context, connection.server, connection.namespace
     );
     points.push(Point::ok("kubeconfig", message));
-    let api = Api::new(connection.client.clone());
+    let api = Api::new(connection.client.clone(), clock::shared());
     let watch = Stopwatch::start();
     match tokio::time::timeout(PATIENCE, api.version()).await {
         Ok(Ok(version)) => {
@@ -205,6 +205,11 @@ struct Question {
 /// What we may and may not do.
 async fn allowed(connection: &Connection, setup: &Setup, served: &BTreeSet<Table>) -> Vec<Point> {
     let chosen = &setup.settings.scope.namespaces;
+    let path = format!("/apis/{VISIBILITY}");
+    let visible = match http::Request::get(path).body(Vec::new()) {
+        Ok(request) => connection.client.request_text(request).await.is_ok(),
+        Err(_) => false,
+    };
     let mut questions = Vec::new();
     for right in rights(false) {
         for resource in &right.resources {
@@ -214,8 +219,7 @@ async fn allowed(connection: &Connection, setup: &Setup, served: &BTreeSet<Table
             if table.is_some_and(|table| !served.contains(table)) {
                 continue;
             }
-            if right.group == "visibility.kueue.x-k8s.io" && !served.contains(&Table::ClusterQueues)
-            {
+            if right.group == VISIBILITY && !visible {
                 continue;
             }
             let namespaced = table.map_or(right.group.is_empty(), |table| place(*table).namespaced);
@@ -304,7 +308,7 @@ async fn judge(
     for (place, deeds) in without {
         points.push(Point::warn(
             "rights",
-            format!("may not {place}: {}", deeds.join(", ")),
+            format!("may not, {place}: {}", deeds.join(", ")),
             "ask for the role that `stokehold rbac viewer` prints",
         ));
     }

@@ -7,7 +7,7 @@ use kube::Client;
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Sleep, sleep};
 
 use crate::base::name::printable;
 use crate::base::{Moment, Name, ObjectKey};
@@ -127,6 +127,9 @@ struct Stream {
 /// Nobody listens.
 struct Deaf;
 
+/// When lines that have come are handed over at the latest; nothing while there are none.
+type Due = Option<std::pin::Pin<Box<Sleep>>>;
+
 impl Stream {
     async fn run(self) {
         let mut since: Option<Moment> = None;
@@ -147,7 +150,7 @@ impl Stream {
             };
             match (broken, self.previous) {
                 // The connection broke, not the log: go on from where it stood.
-                (Some(_), false) if since.is_some() => tokio::time::sleep(AGAIN).await,
+                (Some(_), false) if since.is_some() => sleep(AGAIN).await,
                 (why, _) => {
                     let _ = self.out.send(News::Ended(self.pod, why)).await;
                     return;
@@ -185,19 +188,21 @@ impl Stream {
         let mut body = std::pin::pin!(body);
         let resumed = *since;
         let mut batch: Vec<LogLine> = Vec::new();
-        let mut due: Option<Instant> = None;
+        let mut due: Due = None;
         let mut line = Vec::new();
         let mut cut = false;
         loop {
-            let chunk = match due {
-                Some(at) => match tokio::time::timeout_at(at, body.fill_buf()).await {
-                    Ok(chunk) => chunk,
-                    Err(_) => {
-                        self.hand_over(&mut batch, &mut due).await?;
-                        continue;
-                    }
+            let chunk = match &mut due {
+                Some(late) => tokio::select! {
+                    biased;
+                    chunk = body.fill_buf() => Some(chunk),
+                    () = late => None,
                 },
-                None => body.fill_buf().await,
+                None => Some(body.fill_buf().await),
+            };
+            let Some(chunk) = chunk else {
+                self.hand_over(&mut batch, &mut due).await?;
+                continue;
             };
             let chunk = match chunk {
                 Ok(chunk) => chunk,
@@ -230,7 +235,7 @@ impl Stream {
                 if resumed.is_none() || next.at > resumed {
                     *since = next.at.or(*since);
                     batch.push(next);
-                    due = due.or_else(|| Some(Instant::now() + LINGER));
+                    due.get_or_insert_with(|| Box::pin(sleep(LINGER)));
                 }
             }
             if batch.len() >= BATCH {
@@ -239,11 +244,7 @@ impl Stream {
         }
     }
 
-    async fn hand_over(
-        &self,
-        batch: &mut Vec<LogLine>,
-        due: &mut Option<Instant>,
-    ) -> Result<(), Deaf> {
+    async fn hand_over(&self, batch: &mut Vec<LogLine>, due: &mut Due) -> Result<(), Deaf> {
         *due = None;
         if batch.is_empty() {
             return Ok(());

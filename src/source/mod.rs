@@ -127,7 +127,7 @@ pub fn start(options: StartOptions) -> Sources {
     }
     let serving =
         (!told.is_empty()).then(|| serving::Serving::new(Arc::clone(&options.dialects), told));
-    let server = Arc::new(server::Api::new(client.clone()));
+    let server = Arc::new(server::Api::new(client.clone(), wire.clock()));
     tasks.spawn(pulse::run(
         Arc::clone(&wire),
         Arc::clone(&server),

@@ -8,13 +8,14 @@ use kube::Client;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Mutex, OnceCell};
-use tokio::time::Instant;
 
+use crate::base::Moment;
 use crate::cluster::discovery::{Catalogue, Found, Groups, PlainGroup, Resources};
 use crate::cluster::table::place;
 use crate::fleet::observe::Table;
 
 use super::trouble::{Trouble, What};
+use super::wire::Clock;
 
 /// Lists are streamed by default since this minor version of Kubernetes 1.
 const STREAMS_SINCE: u32 = 34;
@@ -68,14 +69,16 @@ pub struct Api {
     client: Client,
     streams: OnceCell<bool>,
     /// What discovery said and when; without a catalogue where the server tells its groups one by one.
-    catalogue: Mutex<Option<(Instant, Option<Catalogue>)>>,
+    catalogue: Mutex<Option<(Moment, Option<Catalogue>)>>,
+    clock: Clock,
 }
 
 impl Api {
-    /// Nothing is asked yet.
-    pub fn new(client: Client) -> Self {
+    /// Nothing is asked yet. The clock is this machine's.
+    pub fn new(client: Client, clock: Clock) -> Self {
         Self {
             client,
+            clock,
             streams: OnceCell::new(),
             catalogue: Mutex::new(None),
         }
@@ -110,13 +113,17 @@ impl Api {
         let found = {
             let mut kept = self.catalogue.lock().await;
             let keep = if afresh { AFRESH } else { KEPT };
-            let known = kept.as_ref().filter(|(at, _)| at.elapsed() < keep);
+            let now = (self.clock)();
+            // A clock that was set back says nothing of how old an answer is.
+            let known = kept
+                .as_ref()
+                .filter(|(at, _)| now >= *at && now.since(*at) < keep.into());
             match known {
                 Some((_, catalogue)) => catalogue.as_ref().map(|all| all.find(table)),
                 None => {
                     let catalogue = self.catalogue(table).await?;
                     let found = catalogue.as_ref().map(|all| all.find(table));
-                    *kept = Some((Instant::now(), catalogue));
+                    *kept = Some((now, catalogue));
                     found
                 }
             }

@@ -208,6 +208,11 @@ impl Wire {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// This machine's clock, to be read by others.
+    pub fn clock(&self) -> Clock {
+        Arc::clone(&self.clock)
+    }
+
     /// This machine's clock.
     pub fn local(&self) -> Moment {
         (self.clock)()

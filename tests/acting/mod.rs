@@ -3,12 +3,6 @@
 mod actions;
 mod faults;
 mod killed;
-#[path = "../simapi/scene.rs"]
-#[allow(
-    dead_code,
-    reason = "the scene of the API's own tests, of which this uses a part"
-)]
-mod scene;
 
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -156,7 +150,7 @@ impl tower::Service<Request<Body>> for Road {
 /// A tiny cluster whose clock stands still until it is moved.
 fn tiny() -> Road {
     let clock = Arc::new(|| Moment::from_seconds(0));
-    Road::new(embed(Box::new(scene::Tiny::new()), clock, 0.0, 7).expect("a cluster"))
+    Road::new(embed(Box::new(crate::simapi::scene::Tiny::new()), clock, 0.0, 7).expect("a cluster"))
 }
 
 fn grant() -> Grant {

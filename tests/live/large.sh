@@ -30,6 +30,6 @@ all_settled() {
   local all waiting
   all=$(admin get --raw '/api/v1/pods?limit=1' | jq '.metadata.remainingItemCount + 1')
   waiting=$(admin get --raw '/api/v1/pods?fieldSelector=status.phase%3DPending' | jq '.items | length')
-  [ "$all" = 2031 ] && [ "$waiting" = 12 ]
+  [ "$all" = 2032 ] && [ "$waiting" = 12 ]
 }
 wait_for 180 "the pods of the large fleet" all_settled

@@ -46,19 +46,16 @@ fn the_console_shows_the_fleet() {
             .iter()
             .all(|pool| text.contains(pool))
     });
-    terminal.keys("5");
-    terminal.wait("the jobs", SOON, |text| {
-        ["pretrain-7b", "pretrain-70b", "chat-next", "hoard-lin"]
-            .iter()
-            .all(|job| text.contains(job))
+    terminal.keys("5/nlp\r");
+    terminal.wait("the jobs of a namespace", SOON, |text| {
+        let jobs = truth.jobs();
+        let own = jobs.keys().filter(|(namespace, _)| namespace == "nlp");
+        own.into_iter()
+            .all(|(_, name)| text.contains(name.as_str()))
     });
-    terminal.keys("6");
-    terminal.wait("the nodes", SOON, |text| {
-        truth
-            .nodes
-            .keys()
-            .take(20)
-            .all(|node| text.contains(node.as_str()))
+    terminal.keys("6/pool=l4\r");
+    terminal.wait("the nodes of a pool", SOON, |text| {
+        (0..6).all(|i| text.contains(&format!("l4-{i}")))
     });
     terminal.keys("3");
     terminal.wait("the heatmap", SOON, |text| {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::plane::{items, placement};
 
 /// The kinds whose objects stand above pods, by how `kubectl` names them, and below whom each is looked for.
-const OWNERS: [&str; 14] = [
+const OWNERS: [&str; 16] = [
     "replicasets.apps",
     "deployments.apps",
     "statefulsets.apps",
@@ -22,6 +22,8 @@ const OWNERS: [&str; 14] = [
     "rayclusters.ray.io",
     "jobs.batch.volcano.sh",
     "workloads.kueue.x-k8s.io",
+    "podgroups.scheduling.k8s.io",
+    "podgroups.scheduling.run.ai",
 ];
 
 /// The label of a node's pool, by the order in which the settings look for it.
@@ -188,7 +190,18 @@ impl Truth {
     fn root<'a>(&'a self, object: &'a Value) -> &'a Value {
         let above = list(object, "/metadata/ownerReferences").iter();
         let mut above = above.filter_map(|owner| self.owners.get(text(owner, "/uid")));
-        above.next().map_or(object, |owner| self.root(owner))
+        let above = above.next().or_else(|| self.group(object));
+        above.map_or(object, |owner| self.root(owner))
+    }
+
+    /// The group of a pod that nobody owns: the core scheduler's, or KAI's.
+    fn group(&self, pod: &Value) -> Option<&Value> {
+        let core = text(pod, "/spec/schedulingGroup/podGroupName");
+        let kai = text(pod, "/metadata/annotations/pod-group-name");
+        let named = [core, kai].into_iter().find(|name| !name.is_empty())?;
+        self.owners.values().find(|object| {
+            object["kind"] == "PodGroup" && key(object) == (key(pod).0, named.to_owned())
+        })
     }
 
     /// Every job that asks for devices.
@@ -201,10 +214,12 @@ impl Truth {
         let mut jobs = BTreeMap::new();
         for (uid, object) in &self.owners {
             let pods = pods.get(uid.as_str()).map_or(&[][..], Vec::as_slice);
-            let is_top = list(object, "/metadata/ownerReferences").is_empty();
+            let is_top = std::ptr::eq(self.root(object), object);
             let kind = text(object, "/kind");
             let wanted = self.wanted(object, pods);
-            if is_top && wanted > 0 && kind != "ReplicaSet" {
+            // (A job that is done wants none any more.)
+            let asks = wanted > 0 || asked(&object["spec"]["template"]["spec"]) > 0;
+            if is_top && asks && kind != "ReplicaSet" {
                 jobs.insert(key(object), self.job(object, wanted, pods));
             }
         }
@@ -293,7 +308,10 @@ impl Truth {
             .filter(|code| *code != 0)
             .collect();
         Job {
-            kind: text(object, "/kind").to_owned(),
+            kind: match text(object, "/apiVersion") {
+                "batch.volcano.sh/v1alpha1" => "VolcanoJob".to_owned(),
+                _ => text(object, "/kind").to_owned(),
+            },
             state,
             requested,
             allocated,

@@ -5,7 +5,7 @@ mod faulting;
 mod hostile;
 mod reading;
 mod rights;
-mod scene;
+pub(crate) mod scene;
 mod serving;
 mod watching;
 mod writing;

@@ -219,7 +219,8 @@ impl Map {
         let fit = ((room + gap) / (tile + gap)).max(1);
         let rows_a_line = if plan.paired { 2 } else { 1 };
         let across = if most_tiles > fit * rows_a_line {
-            fit
+            // As many rows as are needed, evenly filled: no tile stands alone in a row.
+            most_tiles.div_ceil(most_tiles.div_ceil(fit))
         } else {
             most_tiles.div_ceil(rows_a_line).max(1)
         };

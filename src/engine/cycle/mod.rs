@@ -8,6 +8,7 @@
 mod order;
 mod promise;
 pub mod share;
+mod watch;
 
 #[cfg(test)]
 mod tests;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 
 use crate::base::Moment;
 
-use super::fit::{Lens, Miss, Why};
+use super::fit::{Miss, Why};
 use super::model::{Order, Status};
 use super::plant::{Plant, QueueId, WorkId};
 use super::preempt::{Mode, Victim, Victims};
@@ -26,6 +27,7 @@ use super::state::{State, Tenure};
 use promise::Promises;
 
 pub use order::{pending, precedes};
+pub(super) use watch::{Turn, Watch};
 
 /// How to run a cycle.
 #[derive(Clone, Copy, Default, Debug)]
@@ -122,6 +124,11 @@ pub fn end_of(state: &State<'_>, work: WorkId, duration: Option<i64>) -> Option<
 
 /// Runs a cycle: the state then holds what was admitted.
 pub fn cycle(state: &mut State<'_>, options: Options<'_>) -> Cycle {
+    watched(state, options, Watch::default())
+}
+
+/// Runs a cycle under the eyes of somebody, or only up to the turn of one workload.
+pub(super) fn watched(state: &mut State<'_>, options: Options<'_>, mut watch: Watch<'_>) -> Cycle {
     let plant = state.plant();
     let works = 0..plant.works.len();
     let durations: Vec<Option<i64>> = match options.durations {
@@ -147,8 +154,9 @@ pub fn cycle(state: &mut State<'_>, options: Options<'_>) -> Cycle {
             drained,
             ..Cycle::default()
         },
+        over: false,
     };
-    while run.round(state) {}
+    while run.round(state, &mut watch) {}
     run.out
 }
 
@@ -175,11 +183,13 @@ struct Run {
     promises: Promises,
     lines: Vec<Line>,
     out: Cycle,
+    /// The one up to whose turn it was to go has had it.
+    over: bool,
 }
 
 impl Run {
     /// Gives the first of every queue its turn. False where there was none.
-    fn round(&mut self, state: &mut State<'_>) -> bool {
+    fn round(&mut self, state: &mut State<'_>, watch: &mut Watch<'_>) -> bool {
         let mut heads: Vec<(usize, WorkId)> = Vec::new();
         for (at, line) in self.lines.iter_mut().enumerate() {
             if let Some(&work) = line.works.get(line.next) {
@@ -192,25 +202,42 @@ impl Run {
         }
         let mut turns = order::Turns::new(state, heads);
         while let Some((line, work)) = turns.next(state) {
-            let admitted = self.turn(state, line, work);
+            let admitted = self.turn(state, line, work, watch);
+            if self.over {
+                return false;
+            }
             turns.done(state, work, admitted);
         }
         true
     }
 
-    fn turn(&mut self, state: &mut State<'_>, line: usize, work: WorkId) -> bool {
+    fn turn(
+        &mut self,
+        state: &mut State<'_>,
+        line: usize,
+        work: WorkId,
+        watch: &mut Watch<'_>,
+    ) -> bool {
         let shape = state.plant().works[work].shape;
         let first = state.plant().works[work].queue;
-        if first.is_some_and(|queue| state.preempt_stops(queue)) && self.preempts(state, work, line)
+        let last = watch.until == Some(work);
+        self.over |= last;
+        let lens = watch.lens.filter(|_| last);
+        // Who is looked at through a lens is not to push others out for it.
+        let pushes = lens.is_none();
+        if pushes
+            && first.is_some_and(|queue| state.preempt_stops(queue))
+            && self.preempts(state, work, line)
         {
             return true;
         }
-        if let Some(misses) = &self.failed[shape] {
-            let misses = misses.clone();
-            self.blocked(state, line, work, misses);
+        if let Some(misses) = self.failed[shape].clone().filter(|_| lens.is_none()) {
+            self.missed(state, work, &misses, watch);
+            self.blocked(state, line, work, misses, watch);
             return false;
         }
-        match self.try_start(state, work) {
+        let lens = lens.unwrap_or(&watch.plain);
+        match self.promises.try_start(state, work, lens) {
             Ok(tenure) => {
                 self.admitted(line, work, tenure);
                 true
@@ -218,14 +245,17 @@ impl Run {
             Err(misses) => {
                 let misses: Arc<[Miss]> = misses.into();
                 let promised = |miss: &Miss| matches!(miss.why, Why::Reserved { .. });
-                if misses.iter().any(|miss| miss.why.may_pass()) && self.preempts(state, work, line)
+                if pushes
+                    && misses.iter().any(|miss| miss.why.may_pass())
+                    && self.preempts(state, work, line)
                 {
                     return true;
                 }
                 if !misses.iter().any(promised) {
                     self.failed[shape] = Some(misses.clone());
                 }
-                self.blocked(state, line, work, misses);
+                self.missed(state, work, &misses, watch);
+                self.blocked(state, line, work, misses, watch);
                 false
             }
         }
@@ -274,37 +304,33 @@ impl Run {
         true
     }
 
-    /// Starts a workload if it fits and delays no reservation.
-    fn try_start(&mut self, state: &mut State<'_>, work: WorkId) -> Result<Arc<Tenure>, Vec<Miss>> {
-        let lens = Lens::default();
-        let mark = state.mark();
-        let tenure = state.start(work, &lens)?;
-        let Some(against) = self.promises.conflict(state, work, &tenure) else {
-            self.promises.keep(state, work, &tenure);
-            return Ok(tenure);
-        };
-        // Once more beside the nodes that are kept.
-        state.undo_to(mark);
-        for node in self.promises.nodes() {
-            state.set_open(node, false);
+    fn missed(
+        &mut self,
+        state: &mut State<'_>,
+        work: WorkId,
+        misses: &Arc<[Miss]>,
+        watch: &mut Watch<'_>,
+    ) {
+        if let Some(seen) = &mut watch.missed {
+            let epoch = self.out.admitted.len() + self.out.reservations.len();
+            seen(&mut Turn {
+                state,
+                promises: &mut self.promises,
+                work,
+                misses,
+                epoch,
+            });
         }
-        let again = state.find(work, &lens);
-        state.undo_to(mark);
-        if let Ok(tenure) = again
-            && self.promises.conflict(state, work, &tenure).is_none()
-        {
-            state.admit(work, tenure.clone());
-            self.promises.keep(state, work, &tenure);
-            return Ok(tenure);
-        }
-        Err(vec![Miss {
-            set: 0,
-            flavors: Vec::new(),
-            why: Why::Reserved { work: against },
-        }])
     }
 
-    fn blocked(&mut self, state: &mut State<'_>, at: usize, work: WorkId, misses: Arc<[Miss]>) {
+    fn blocked(
+        &mut self,
+        state: &mut State<'_>,
+        at: usize,
+        work: WorkId,
+        misses: Arc<[Miss]>,
+        watch: &Watch<'_>,
+    ) {
         let knobs = &state.plant().snapshot.knobs;
         let (depth, most) = (knobs.backfill.depth(), knobs.most_reservations as usize);
         let line = &mut self.lines[at];
@@ -315,10 +341,10 @@ impl Run {
                 flavors: Vec::new(),
                 why: Why::Behind { work },
             }]);
-            let rest = line.works.drain(line.next..);
-            self.out
-                .waiting
-                .extend(rest.map(|work| (work, behind.clone())));
+            for work in line.works.drain(line.next..) {
+                self.over |= watch.until == Some(work);
+                self.out.waiting.insert(work, behind.clone());
+            }
         } else if misses.iter().any(|miss| miss.why.may_pass())
             && self.out.reservations.len() < most
             && self.promises.of_queue(line.queue) < depth

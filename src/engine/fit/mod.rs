@@ -345,35 +345,25 @@ impl State<'_> {
         None
     }
 
-    /// Seats a workload with the flavors that are given for each of its sets, if it fits. Otherwise the state is as before.
+    /// Seats a workload with the flavors and numbers of pods that are given for each of its sets, if it fits. Otherwise the
+    /// state is as before.
     pub(super) fn start_with(
         &mut self,
         work: WorkId,
         queue: QueueId,
         flavors: &[Vec<FlavorId>],
-        lens: &Lens,
+        counts: &[u32],
     ) -> Option<Tenure> {
         let start = self.mark();
+        let lens = Lens::default();
         let mut held: Vec<Option<SetTenure>> = vec![None; flavors.len()];
         for set in self.by_size(work) {
-            let mark = self.mark();
-            let (count, min) = {
-                let set = &self.plant().works[work].sets[set];
-                (set.count, set.min)
-            };
-            let own = &flavors[set];
-            held[set] = match self.attempt(work, set, queue, own, count, lens) {
-                Ok(tenure) => Some(tenure),
-                Err((_, fewer)) if !lens.whole => {
-                    self.undo_to(mark);
-                    let most = fewer.min(count.saturating_sub(1));
-                    self.start_fewer(work, set, queue, own, (min.max(1), most), lens)
+            match self.attempt(work, set, queue, &flavors[set], counts[set], &lens) {
+                Ok(tenure) => held[set] = Some(tenure),
+                Err(_) => {
+                    self.undo_to(start);
+                    return None;
                 }
-                Err(_) => None,
-            };
-            if held[set].is_none() {
-                self.undo_to(start);
-                return None;
             }
         }
         let sets: Vec<SetTenure> = held.into_iter().flatten().collect();

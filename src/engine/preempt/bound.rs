@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::engine::fit::Lens;
 use crate::engine::model::WHOLE;
 use crate::engine::plant::NodeId;
 use crate::engine::state::State;
@@ -89,8 +90,8 @@ impl Bounds {
         if state.nodes() == 0 || each == 0 {
             return;
         }
-        let count = if scene.lens.whole { own.count } else { own.min };
-        let gate = state.gate(own.constraint, &scene.flavors[set], &scene.lens);
+        let count = scene.counts[set];
+        let gate = state.gate(own.constraint, &scene.flavors[set], &Lens::default());
         let each = i64::from(each);
         // Per node: whole units free that complete no pod.
         let mut over: BTreeMap<NodeId, i64> = BTreeMap::new();

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use crate::base::Moment;
+use crate::engine::fit::Lens;
 use crate::engine::model::{Borrow, Preemption, Reclaim, Status, Within};
 use crate::engine::plant::{PairId, QueueId, WorkId};
 use crate::engine::state::{State, Tenure};
@@ -237,7 +238,7 @@ fn is_of_use(state: &mut State<'_>, scene: &Scene, work: WorkId) -> bool {
     let plant = state.plant();
     (0..scene.flavors.len()).any(|set| {
         let constraint = plant.works[scene.work].sets[set].constraint;
-        let gate = state.gate(constraint, &scene.flavors[set], &scene.lens);
+        let gate = state.gate(constraint, &scene.flavors[set], &Lens::default());
         let seats = tenure.sets.iter().flat_map(|set| &set.seats);
         let mut rooms = seats.map(|seat| state.room(seat.node));
         rooms.any(|room| room.open && gate[plant.makes[room.make].zone])

@@ -5,7 +5,7 @@ use crate::engine::state::State;
 use super::bound::Bounds;
 use super::candidate::Candidate;
 use super::scene::Scene;
-use super::search::{Found, makes_room};
+use super::search::{Found, needs_all};
 
 /// Most sets that are looked at; far more than 24 candidates ever took in tests.
 const MOST_LOOKS: usize = 4_000_000;
@@ -72,7 +72,7 @@ impl Search<'_, '_, '_> {
         if fresh && least == (0, 0) && !self.taken.is_empty() {
             self.trials += 1;
             let (scene, list, borrow) = (self.scene, self.list, self.borrow);
-            if let Some(found) = makes_room(self.state, scene, list, borrow, &self.taken) {
+            if let Some(found) = needs_all(self.state, scene, list, borrow, &self.taken) {
                 // With more it only costs more.
                 self.best = Some(found);
                 return;

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::engine::fit::Lens;
 use crate::engine::model::WHOLE;
 use crate::engine::plant::NodeId;
 use crate::engine::state::State;
 
 use super::candidate::{Candidate, uses};
 use super::scene::Scene;
-use super::search::{Found, exhaustive, give_back, in_order, makes_room};
+use super::search::{Found, as_cluster, exhaustive, give_back, in_order, makes_room};
 
 /// Up to so many candidates every guess is made; beyond, only the two that look at what is lacking.
 const MANY: usize = 512;
@@ -34,23 +35,31 @@ pub(super) fn least(
             // The dearest first.
             let mut dear = found.taken.clone();
             dear.sort_by_key(|at| (std::cmp::Reverse(list[*at].lost), *at));
-            let given = give_back(state, scene, list, found.clone(), borrow, Some(&dear));
-            // Without those that were given back the others may not be free to go; then in the order in which they went.
-            let lawful = makes_room(state, scene, list, borrow, &given.taken);
-            let found =
-                lawful.unwrap_or_else(|| give_back(state, scene, list, found, borrow, None));
-            if best
-                .as_ref()
-                .is_none_or(|best| found.cost(list) < best.cost(list))
-            {
+            let given = give_back(state, scene, list, found, borrow, Some(&dear));
+            // Without those that were given back the others may not be free to go.
+            let Some(found) = makes_room(state, scene, list, borrow, &given.taken) else {
+                continue;
+            };
+            if is_less(&found, best.as_ref(), list) {
                 best = Some(found);
             }
         }
+    }
+    // What the cluster would do is always open.
+    if (best.is_none() || list.len() <= MANY)
+        && let Some(found) = as_cluster(state, scene, list, tries)
+        && is_less(&found, best.as_ref(), list)
+    {
+        best = Some(found);
     }
     if list.len() > state.plant().snapshot.knobs.exact_victims as usize {
         return (best, false);
     }
     exhaustive(state, scene, list, tries, best)
+}
+
+fn is_less(found: &Found, best: Option<&Found>, list: &[Candidate]) -> bool {
+    best.is_none_or(|best| found.cost(list) < best.cost(list))
 }
 
 /// Those that bring most of the quota that is short for what they lose.
@@ -98,11 +107,7 @@ fn by_nodes(state: &mut State<'_>, scene: &Scene, list: &[Candidate]) -> Vec<usi
     };
     let slots = slots(state, scene, list, set);
     let own = &sets[set];
-    let count = if scene.lens.whole {
-        own.count
-    } else {
-        own.min.max(1)
-    } as usize;
+    let count = scene.counts[set] as usize;
     let cheapest = |slots: Vec<&Slot>| -> Option<(i64, Vec<usize>)> {
         let mut slots = slots;
         if slots.len() < count {
@@ -154,7 +159,7 @@ fn slots(state: &mut State<'_>, scene: &Scene, list: &[Candidate], set: usize) -
     else {
         return Vec::new();
     };
-    let gate = state.gate(own.constraint, &scene.flavors[set], &scene.lens);
+    let gate = state.gate(own.constraint, &scene.flavors[set], &Lens::default());
     // Per node: candidates with the units that they hold there and their share of what is lost.
     let mut held: BTreeMap<NodeId, BTreeMap<usize, i64>> = BTreeMap::new();
     let mut totals: Vec<i64> = vec![0; list.len()];

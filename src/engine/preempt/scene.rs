@@ -14,8 +14,8 @@ pub(super) struct Scene {
     pub(super) work: WorkId,
     pub(super) queue: QueueId,
     pub(super) flavors: Vec<Vec<FlavorId>>,
-    /// Whole, or with its minimum.
-    pub(super) lens: Lens,
+    /// Pods of each set: all, or the minimum. Nobody goes so that more than the minimum starts unless all do.
+    pub(super) counts: Vec<u32>,
     /// What it must get at least.
     pub(super) usage: Vec<(PairId, i64)>,
     /// Of that, what its queue has too little of; all of it where only room on nodes is short.
@@ -35,18 +35,25 @@ impl Scene {
         work: WorkId,
         queue: QueueId,
         flavors: &[Vec<FlavorId>],
-        lens: &Lens,
+        whole: bool,
     ) -> Option<Self> {
         let plant = state.plant();
-        let sets: Vec<SetTenure> = flavors
+        let own = &plant.works[work].sets;
+        let counts: Vec<u32> = own
             .iter()
-            .zip(&plant.works[work].sets)
-            .map(|(flavors, set)| SetTenure {
-                count: if lens.whole {
+            .map(|set| {
+                if whole {
                     set.count
                 } else {
                     set.min.max(1).min(set.count)
-                },
+                }
+            })
+            .collect();
+        let sets: Vec<SetTenure> = flavors
+            .iter()
+            .zip(&counts)
+            .map(|(flavors, count)| SetTenure {
+                count: *count,
                 flavors: flavors.clone(),
                 seats: Vec::new(),
             })
@@ -59,7 +66,7 @@ impl Scene {
             work,
             queue,
             flavors: flavors.to_vec(),
-            lens: lens.clone(),
+            counts,
             short: Vec::new(),
             by_quota: false,
             rules: if nameless {
@@ -125,7 +132,7 @@ impl Scene {
     /// Seats the workload as things are; without `borrow` only if its queue then uses no more than its own.
     pub(super) fn start(&self, state: &mut State<'_>, borrow: bool) -> Option<Tenure> {
         let mark = state.mark();
-        let tenure = state.start_with(self.work, self.queue, &self.flavors, &self.lens)?;
+        let tenure = state.start_with(self.work, self.queue, &self.flavors, &self.counts)?;
         if borrow || !self.borrows(state, &tenure) {
             return Some(tenure);
         }

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::engine::fit::Lens;
 use crate::engine::model::{Fungibility, WHOLE};
 use crate::engine::plant::{FlavorId, NodeId, QueueId, WorkId};
 use crate::engine::state::{State, Tenure};
@@ -43,21 +42,17 @@ pub(super) fn run(
         .sets
         .iter()
         .any(|set| set.min < set.count);
-    let whole = Lens {
-        whole: true,
-        ..Lens::default()
-    };
-    let lenses: Vec<Lens> = match mode {
-        Mode::AsCluster if elastic => vec![whole, Lens::default()],
-        _ => vec![Lens::default()],
+    let wholes: &[bool] = match mode {
+        Mode::AsCluster if elastic => &[true, false],
+        _ => &[false],
     };
     let known = state.plant().snapshot.queues.get(queue);
     let stops = known.map_or_else(Fungibility::default, |queue| queue.fungibility);
-    for lens in lenses {
+    for &whole in wholes {
         let mut best: Option<((i64, i64), Victims)> = None;
         let mut all_proven = true;
         for own in flavors {
-            let Some(scene) = Scene::new(state, work, queue, own, &lens) else {
+            let Some(scene) = Scene::new(state, work, queue, own, whole) else {
                 continue;
             };
             let some = candidates(state, &scene, spared);
@@ -129,7 +124,7 @@ fn scene_borrows(state: &mut State<'_>, scene: &Scene, found: &Found, list: &[Ca
 }
 
 /// As Kueue does.
-fn as_cluster(
+pub(super) fn as_cluster(
     state: &mut State<'_>,
     scene: &Scene,
     list: &[Candidate],
@@ -334,7 +329,7 @@ pub(super) fn lawful(
     lawful.then(|| order.into_iter().map(|(_, _, at)| at).collect())
 }
 
-/// Only so that the exhaustive search and the driver agree on what is asked of a set.
+/// What the workload holds when these have gone, if they may go and make room.
 pub(super) fn makes_room(
     state: &mut State<'_>,
     scene: &Scene,
@@ -353,6 +348,27 @@ pub(super) fn makes_room(
         taken,
         tenure: tenure?,
     })
+}
+
+/// The same, if it needs every one of them to go.
+pub(super) fn needs_all(
+    state: &mut State<'_>,
+    scene: &Scene,
+    list: &[Candidate],
+    borrow: bool,
+    taken: &[usize],
+) -> Option<Found> {
+    let found = makes_room(state, scene, list, borrow, taken)?;
+    let in_vain = taken.iter().any(|spared| {
+        let mark = state.mark();
+        for at in taken.iter().filter(|at| *at != spared) {
+            state.evict(list[*at].work);
+        }
+        let fits = scene.fits(state, borrow);
+        state.undo_to(mark);
+        fits
+    });
+    (!in_vain).then_some(found)
 }
 
 /// The smallest set by exhaustion, if there are few enough; with whether all were looked at.

@@ -82,7 +82,7 @@ impl Draft {
         self.util = util;
         self.memory = memory;
         self.image = match (profile, self.pool) {
-            (Profile::Serve, _) => "registry.internal/serving/vllm:0.11.2",
+            (Profile::Serve, _) => "registry.internal/serving/llm-server:0.11.2",
             (Profile::Notebook, _) => "registry.internal/tools/jupyter-gpu:5.3",
             (Profile::Eval, _) => "registry.internal/ml/evals:2026.11",
             (_, Some(V5P | V6E)) => "registry.internal/ml/maxtext:2026.10",
@@ -204,7 +204,7 @@ fn project(rng: &mut impl Rng, namespace: &str, big: bool) -> &'static str {
         ("prod", false) => &["batch-embed", "ranker-eval", "calibrate", "shadow-score"],
         ("lab", true) => &["rocm-port", "kernel-bench", "fp8-study"],
         _ => &[
-            "triton-bench",
+            "gemm-bench",
             "hip-port",
             "kernel-ci",
             "roofline",

@@ -335,7 +335,7 @@ mod tests {
         );
         let gone = Observation::Gone(Table::Pods, ObjectKey::new("b", "z"));
         assert_eq!(told(&mut all, 1, vec![gone]), ["-b/z"]);
-        assert_eq!(told(&mut all, 1, vec![begin(), end()]), [String::new(); 0]);
+        assert!(told(&mut all, 1, vec![begin(), end()]).is_empty());
     }
 
     #[test]
@@ -345,7 +345,7 @@ mod tests {
             || Observation::End(Table::Pods),
         );
         let mut all = whole();
-        assert_eq!(told(&mut all, 1, vec![lost("403")]), [String::new(); 0]);
+        assert!(told(&mut all, 1, vec![lost("403")]).is_empty());
         assert_eq!(
             told(&mut all, 0, vec![begin(), pod("a", "x"), end()]),
             ["begin", "+a/x", "lost in namespace b: 403"]

@@ -127,6 +127,7 @@ def ask($count): {devices: {requests: [{name: "gpu", exactly: {deviceClassName: 
     [pod("robotics"; "walker-master-0"; {"training.kubeflow.org/job-name": "walker", "training.kubeflow.org/replica-type": "master", "training.kubeflow.org/replica-index": "0"}; gpus(p4d; 8)),
      (range(3) | pod("robotics"; "walker-worker-\(.)"; {"training.kubeflow.org/job-name": "walker", "training.kubeflow.org/replica-type": "worker", "training.kubeflow.org/replica-index": "\(.)"}; gpus(p4d; 8)))
      | owned("kubeflow.org/v1"; "PyTorchJob"; "walker")]
+    + [pod("robotics"; "lidar-launcher-x2k9p"; {"training.kubeflow.org/job-name": "lidar", "training.kubeflow.org/job-role": "launcher"}; pods(p4d; ""; 0)) | owned("kubeflow.org/v2beta1"; "MPIJob"; "lidar")]
     + [range(2) | pod("robotics"; "lidar-worker-\(.)"; {"training.kubeflow.org/job-name": "lidar", "training.kubeflow.org/job-role": "worker"}; gpus(p4d; 8)) | owned("kubeflow.org/v2beta1"; "MPIJob"; "lidar")]
     + [thing("jobset.x-k8s.io/v1alpha2"; "JobSet"; "robotics"; "grasp"; {
          spec: {replicatedJobs: [{name: "node", replicas: 1, template: {spec: {parallelism: 2, completions: 2, completionMode: "Indexed", template: {spec: gpus(p4d; 8)}}}}]},

@@ -1,0 +1,91 @@
+//! The sources at the foot of the fleet view: how many of each kind answer, and what is wrong with those that do not.
+
+use ratatui::layout::Rect;
+
+use crate::console::brush::Brush;
+use crate::console::theme::Role;
+use crate::console::widget::panel::panel;
+use crate::fleet::observe::{SourceHealth, SourceState};
+use crate::report::Facts;
+
+use super::sources;
+
+/// True for a source that is not well or has something to say.
+pub(super) fn speaks(source: &SourceHealth) -> bool {
+    source.state != SourceState::Live || !source.message.is_empty()
+}
+
+/// Sources by kind: how many answer, and what is wrong with the first that does not.
+pub(super) fn draw_sources(facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
+    let all = &facts.fleet.sources;
+    let live = all
+        .iter()
+        .filter(|source| source.state == SourceState::Live)
+        .count();
+    let note = if all.is_empty() {
+        String::from("none has answered yet")
+    } else {
+        format!("{live} of {} live", all.len())
+    };
+    let inside = panel(brush, area, "sources", &note);
+    let mut kinds: Vec<(&str, usize, usize)> = Vec::new();
+    for source in all.iter() {
+        let at = match kinds.iter().position(|(kind, ..)| *kind == &*source.kind) {
+            Some(at) => at,
+            None => {
+                kinds.push((&source.kind, 0, 0));
+                kinds.len() - 1
+            }
+        };
+        kinds[at].1 += usize::from(source.state == SourceState::Live);
+        kinds[at].2 += 1;
+    }
+    let mut x = inside.x;
+    for (kind, live, of) in &kinds {
+        let role = if live == of { Role::Ok } else { Role::Warn };
+        let counts = format!("{live}/{of}");
+        let room = inside.right().saturating_sub(x);
+        if room < brush.width(kind) + brush.width(&counts) + 4 {
+            break;
+        }
+        let (sign, label) = (brush.ink.fg(role), brush.ink.fg(Role::Text));
+        let dot = if live == of { "● " } else { "◐ " };
+        let muted = brush.ink.fg(Role::Muted);
+        x += brush.pieces(
+            x,
+            inside.y,
+            room,
+            &[
+                (dot, sign),
+                (kind, label),
+                (" ", muted),
+                (&counts, muted),
+                ("    ", muted),
+            ],
+        );
+    }
+    let troubled = all.iter().filter(|source| speaks(source));
+    for (line, source) in troubled.enumerate() {
+        let y = inside.y + 1 + line as u16;
+        if y >= inside.bottom() {
+            break;
+        }
+        let (sign, role, word) = sources::state_of(source.state);
+        let (style, text) = (brush.ink.fg(role), brush.ink.fg(Role::Text));
+        let muted = brush.ink.fg(Role::Muted);
+        brush.pieces(
+            inside.x,
+            y,
+            inside.width,
+            &[
+                (sign, style),
+                (" ", style),
+                (word, style),
+                ("  ", muted),
+                (&source.name, text),
+                ("  ", muted),
+                (&source.message, muted),
+            ],
+        );
+    }
+}

@@ -1,0 +1,314 @@
+//! The closed list of changes that let a workload start, in the order of what they cost.
+
+use serde::Serialize;
+
+use crate::base::{Moment, Name};
+use crate::engine::model::{
+    Choice, Quota, Snapshot, Taint, TaintEffect, Toleration, unit_is_milli,
+};
+use crate::engine::plan::JobName;
+use crate::fleet::job::JobKey;
+
+/// A taint, named.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+pub struct TaintName {
+    /// Key.
+    pub key: Name,
+    /// Value; may be empty.
+    pub value: Name,
+    /// Effect, as Kubernetes writes it.
+    pub effect: &'static str,
+}
+
+impl TaintName {
+    /// The name of a taint.
+    pub fn of(taint: &Taint) -> Self {
+        Self {
+            key: taint.key.clone(),
+            value: taint.value.clone(),
+            effect: taint.effect.name(),
+        }
+    }
+
+    /// What tolerates it.
+    pub fn toleration(&self) -> Toleration {
+        let mut effects = TaintEffect::ALL.into_iter();
+        Toleration {
+            key: Some(self.key.clone()),
+            value: Some(self.value.clone()),
+            effect: effects.find(|effect| effect.name() == self.effect),
+        }
+    }
+}
+
+/// One change. Kinds stand in the order of their cost to everybody else, which is the order in which they are proposed:
+///
+/// 1. `wait`, where the start is known and near ([`Change::PATIENCE_SECONDS`]): nobody does anything;
+/// 2. `tolerate`: a line in the workload's own manifest, nothing gets slower;
+/// 3. `relax-topology`: the same, and it may run slower;
+/// 4. `flavor`: the same, on other devices;
+/// 5. `priority`: others start later;
+/// 6. `quota`: an administrator gives its queue what others may miss;
+/// 7. `nodes`: somebody pays for machines;
+/// 8. `wait`, where the start is known and far.
+///
+/// Of one kind the least is proposed: the least priority, amount or number of nodes; one less does not do.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Change {
+    /// Nothing: room that is kept for it becomes free.
+    Wait {
+        /// When, as RFC 3339.
+        #[serde(serialize_with = "rfc3339")]
+        at: Moment,
+    },
+    /// Its pods tolerate these taints.
+    Tolerate {
+        /// The taints.
+        taints: Vec<TaintName>,
+    },
+    /// It no longer insists on one domain.
+    RelaxTopology {
+        /// The level that it asks for.
+        level: Name,
+    },
+    /// It asks for this flavor and no other.
+    Flavor {
+        /// The flavor.
+        flavor: Name,
+    },
+    /// It has this priority.
+    Priority {
+        /// From.
+        from: i32,
+        /// To.
+        to: i32,
+    },
+    /// A queue's own quota grows, and its hard cap with it where it has one. Amounts are in thousandths, of memory in
+    /// bytes.
+    Quota {
+        /// The queue.
+        queue: Name,
+        /// The flavor.
+        flavor: Name,
+        /// The resource.
+        resource: Name,
+        /// By how much.
+        add: i64,
+        /// To how much.
+        nominal: i64,
+    },
+    /// There are more nodes like one: same shape, labels, taints and place.
+    Nodes {
+        /// The node that they are like.
+        like: Name,
+        /// Its machine type, where known.
+        instance_type: Option<Name>,
+        /// Its pool.
+        pool: Name,
+        /// How many more.
+        count: u32,
+        /// Devices of each.
+        devices: u32,
+    },
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn rfc3339<S: serde::Serializer>(at: &Moment, out: S) -> Result<S::Ok, S::Error> {
+    out.serialize_str(&at.rfc3339())
+}
+
+impl Change {
+    /// A start within so many seconds is near enough to wait for.
+    pub const PATIENCE_SECONDS: i64 = 900;
+
+    /// Its place in the order of cost, at a moment.
+    pub fn cost(&self, now: Moment) -> u8 {
+        match self {
+            Self::Wait { at } if at.millis() - now.millis() <= Self::PATIENCE_SECONDS * 1_000 => 1,
+            Self::Tolerate { .. } => 2,
+            Self::RelaxTopology { .. } => 3,
+            Self::Flavor { .. } => 4,
+            Self::Priority { .. } => 5,
+            Self::Quota { .. } => 6,
+            Self::Nodes { .. } => 7,
+            Self::Wait { .. } => 8,
+        }
+    }
+
+    /// One line.
+    pub fn sentence(&self) -> String {
+        match self {
+            Self::Wait { at } => format!("wait until {}", at.rfc3339()),
+            Self::Tolerate { taints } => {
+                let names: Vec<String> = taints
+                    .iter()
+                    .map(|taint| format!("{}={}:{}", taint.key, taint.value, taint.effect))
+                    .collect();
+                format!("tolerate {}", names.join(" and "))
+            }
+            Self::RelaxTopology { level } => format!("prefer one {level} instead of requiring it"),
+            Self::Flavor { flavor } => format!("ask for flavor {flavor}"),
+            Self::Priority { from, to } => format!("priority {to} instead of {from}"),
+            Self::Quota {
+                queue,
+                flavor,
+                resource,
+                add,
+                ..
+            } => format!(
+                "{} more {resource} of {flavor} for queue {queue}",
+                amount(resource, *add)
+            ),
+            Self::Nodes {
+                like,
+                instance_type,
+                count,
+                ..
+            } => {
+                let what = instance_type.as_ref().unwrap_or(like);
+                let node = if *count == 1 { "node" } else { "nodes" };
+                format!("{count} more {node} like {like} ({what})")
+            }
+        }
+    }
+
+    /// Does it to a snapshot, for the workload that it is proposed for. What is not there is left alone.
+    pub fn apply(&self, snapshot: &mut Snapshot, work: &JobKey) {
+        let found = snapshot.workloads.iter().position(|it| it.key == *work);
+        let mut workload = found.map(|at| &mut snapshot.workloads[at]);
+        match self {
+            Self::Wait { .. } => {}
+            Self::Tolerate { taints } => {
+                for set in workload.iter_mut().flat_map(|work| &mut work.sets) {
+                    let more = taints.iter().map(TaintName::toleration);
+                    set.tolerations.extend(more);
+                }
+            }
+            Self::RelaxTopology { .. } => {
+                for set in workload.iter_mut().flat_map(|work| &mut work.sets) {
+                    if let Some(wish) = &mut set.topology {
+                        wish.required = false;
+                    }
+                }
+            }
+            Self::Flavor { flavor } => {
+                if let Some(work) = &mut workload {
+                    work.flavors = vec![Choice {
+                        flavor: flavor.clone(),
+                        speed_milli: 1_000,
+                    }];
+                }
+            }
+            Self::Priority { to, .. } => {
+                if let Some(work) = &mut workload {
+                    work.priority = *to;
+                }
+            }
+            Self::Quota {
+                queue,
+                flavor,
+                resource,
+                add,
+                ..
+            } => {
+                let mut queues = snapshot.queues.iter_mut();
+                if let Some(queue) = queues.find(|it| it.name == *queue) {
+                    add_quota(&mut queue.quotas, flavor, resource, *add);
+                }
+            }
+            Self::Nodes { like, count, .. } => add_nodes(snapshot, like, *count),
+        }
+        snapshot.settle();
+    }
+}
+
+/// Grows (or, below nothing, shrinks) a quota, which is made where there is none.
+pub(in crate::engine) fn add_quota(
+    quotas: &mut Vec<Quota>,
+    flavor: &Name,
+    resource: &Name,
+    add: i64,
+) {
+    let own = |quota: &&mut Quota| quota.flavor == *flavor && quota.resource == *resource;
+    match quotas.iter_mut().find(own) {
+        Some(quota) => {
+            quota.nominal = quota.nominal.saturating_add(add).max(0);
+            quota.cap = quota.cap.map(|cap| cap.saturating_add(add).max(0));
+        }
+        None => quotas.push(Quota {
+            flavor: flavor.clone(),
+            resource: resource.clone(),
+            nominal: add.max(0),
+            borrow: None,
+            lend: None,
+            cap: None,
+        }),
+    }
+}
+
+/// Adds empty nodes like one, named so that they stand last.
+pub(in crate::engine) fn add_nodes(snapshot: &mut Snapshot, like: &str, count: u32) {
+    let found = snapshot.nodes.iter().find(|node| *node.name == *like);
+    let Some(origin) = found.cloned() else {
+        return;
+    };
+    for at in 0..count {
+        let mut node = origin.clone();
+        node.name = Name::new(&format!("~{like}+{at:05}"));
+        node.uid = Name::default();
+        node.ready = true;
+        node.cordoned = false;
+        snapshot.nodes.push(node);
+    }
+}
+
+/// An amount of a resource, as a person writes it: devices and cores, or GiB.
+pub fn amount(resource: &str, value: i64) -> String {
+    if !unit_is_milli(resource) {
+        let tenths = value.saturating_mul(10) / (1 << 30);
+        return format!("{}.{} GiB", tenths / 10, (tenths % 10).abs());
+    }
+    match (value / 1_000, (value % 1_000).abs()) {
+        (whole, 0) => whole.to_string(),
+        (whole, part) => {
+            let sign = if value < 0 && whole == 0 { "-" } else { "" };
+            let part = format!("{part:03}");
+            format!("{sign}{whole}.{}", part.trim_end_matches('0'))
+        }
+    }
+}
+
+/// Changes that together let a workload start.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Unblock {
+    /// The changes; nearly always one.
+    pub changes: Vec<Change>,
+    /// Tried: with them a cycle starts it, and with the next smaller ones it does not. Otherwise reckoned, because trying
+    /// was beyond the bound on effort.
+    pub proven: bool,
+    /// One line.
+    pub sentence: String,
+}
+
+impl Unblock {
+    pub(super) fn new(changes: Vec<Change>, proven: bool) -> Self {
+        let all: Vec<String> = changes.iter().map(Change::sentence).collect();
+        Self {
+            sentence: all.join(", and "),
+            changes,
+            proven,
+        }
+    }
+
+    /// Its place in the order of cost: that of its dearest change; several come after one.
+    pub(super) fn cost(&self, now: Moment) -> (bool, u8) {
+        let dearest = self.changes.iter().map(|change| change.cost(now)).max();
+        (self.changes.len() > 1, dearest.unwrap_or(0))
+    }
+}
+
+/// The name of a workload in answers.
+pub(in crate::engine) fn job(key: &JobKey) -> JobName {
+    JobName(key.key.clone())
+}

@@ -1,0 +1,284 @@
+//! Why a workload waits, who is before it, and the smallest change that lets it start.
+//!
+//! One cycle is run for the whole fleet and watched: at the very turn of each workload that does not start, what would have
+//! been without one or other obstacle is tried on the spot. Changes that also touch those before it (priority, quota, nodes)
+//! are tried by running cycles up to its turn; how many is bounded in turns, never in time, so that answers are the same
+//! on every machine. Beyond the bound an amount is reckoned and said to be so.
+
+mod change;
+mod reason;
+mod trial;
+mod unblock;
+
+#[cfg(test)]
+mod laws;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::base::{Moment, Name};
+
+use super::cycle::{self, Cycle, Watch};
+use super::fit::{Lens, Miss};
+use super::model::Status;
+use super::plan::JobName;
+use super::plant::{Plant, QueueId, WorkId};
+use super::state::State;
+
+pub use change::{Change, TaintName, Unblock, amount};
+pub(super) use change::{add_nodes, add_quota, job};
+pub(super) use reason::read;
+pub use reason::{Reason, Room};
+
+use trial::Trials;
+
+/// Turns of cycles that are spent on one workload.
+const TURNS_FOR_ONE: usize = 4_000;
+
+/// Turns of cycles that are spent on all.
+const TURNS_FOR_ALL: usize = 40_000;
+
+/// Where a workload stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stand {
+    /// Cannot start now.
+    Waiting,
+    /// Would start now: nothing is in its way.
+    Ready,
+    /// Runs.
+    Running,
+    /// Somebody holds it.
+    Held,
+    /// Ends.
+    Ending,
+}
+
+/// The answer.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Explanation {
+    /// Namespace and name.
+    pub job: JobName,
+    /// Its kind.
+    pub kind: Name,
+    /// Its queue; null where it names none.
+    pub queue: Option<Name>,
+    /// Its priority.
+    pub priority: i32,
+    /// Where it stands.
+    pub state: Stand,
+    /// Its place in its queue, from 1; null where it does not wait.
+    pub position: Option<usize>,
+    /// How many stand before it in its queue.
+    pub ahead: usize,
+    /// The first of them, at most [`Explanation::MOST_NAMED`].
+    pub ahead_first: Vec<JobName>,
+    /// Why it waits, the most telling first.
+    pub reasons: Vec<Reason>,
+    /// The same, in words.
+    pub reason: String,
+    /// The cheapest change that lets it start; null where none of the closed list does.
+    pub unblock: Option<Unblock>,
+    /// Others that do, by cost.
+    pub alternatives: Vec<Unblock>,
+    /// When room that is kept for it becomes free, as RFC 3339; null where none is.
+    #[serde(serialize_with = "moment")]
+    pub reserved_at: Option<Moment>,
+}
+
+#[allow(clippy::ref_option, reason = "serde passes references")]
+fn moment<S: serde::Serializer>(at: &Option<Moment>, out: S) -> Result<S::Ok, S::Error> {
+    match at {
+        Some(at) => out.serialize_some(&at.rfc3339()),
+        None => out.serialize_none(),
+    }
+}
+
+impl Explanation {
+    /// How many of those before it are named.
+    pub const MOST_NAMED: usize = 5;
+}
+
+/// A fleet at one moment, with the cycle that would be run on it, ready to be asked.
+#[derive(Debug)]
+pub struct Scene<'p> {
+    /// As the snapshot shows it.
+    state: State<'p>,
+    cycle: Cycle,
+    /// Those that wait, by queue, in order.
+    lines: BTreeMap<QueueId, Vec<WorkId>>,
+    /// Per workload: its place in its line.
+    places: Vec<Option<usize>>,
+    /// By shape: reasons of room, which cost most to read.
+    read: BTreeMap<(usize, Arc<[Miss]>), Vec<Reason>>,
+    /// By workload that had its turn in vain: what would have helped there.
+    trials: BTreeMap<WorkId, Arc<Trials>>,
+    /// What more turns of cycles may be spent.
+    turns: usize,
+}
+
+impl<'p> Scene<'p> {
+    /// Runs the cycle on a fleet.
+    pub fn new(plant: &'p Plant) -> Self {
+        Self::of(State::new(plant))
+    }
+
+    /// Runs the cycle on a state, which is supposed.
+    pub fn of(mut state: State<'p>) -> Self {
+        let lines = cycle::pending(&state);
+        let mut places = vec![None; state.plant().works.len()];
+        for line in lines.values() {
+            for (place, &work) in line.iter().enumerate() {
+                places[work] = Some(place);
+            }
+        }
+        let mut trier = trial::Trier::default();
+        let mark = state.mark();
+        let cycle = cycle::watched(
+            &mut state,
+            cycle::Options::default(),
+            Watch {
+                missed: Some(&mut |turn| trier.missed(turn)),
+                ..Watch::default()
+            },
+        );
+        state.undo_to(mark);
+        Self {
+            state,
+            cycle,
+            lines,
+            places,
+            read: BTreeMap::new(),
+            trials: trier.found,
+            turns: 0,
+        }
+    }
+
+    /// What the cycle decides.
+    pub fn cycle(&self) -> &Cycle {
+        &self.cycle
+    }
+
+    /// Why a workload waits, and what would help.
+    pub fn explain(&mut self, work: WorkId) -> Explanation {
+        self.turns = TURNS_FOR_ONE;
+        self.one(work)
+    }
+
+    /// The same for all that want to start, by workload.
+    pub fn explain_all(&mut self) -> BTreeMap<WorkId, Explanation> {
+        let waiting: Vec<WorkId> = self.state.waiting().collect();
+        let mut left = TURNS_FOR_ALL;
+        let mut out = BTreeMap::new();
+        // Those before others cost least to try and matter most.
+        let mut order: Vec<(usize, WorkId)> = waiting
+            .into_iter()
+            .map(|work| (self.places[work].unwrap_or(usize::MAX), work))
+            .collect();
+        order.sort_unstable();
+        for (_, work) in order {
+            let given = left.min(TURNS_FOR_ONE);
+            self.turns = given;
+            out.insert(work, self.one(work));
+            left -= given - self.turns;
+        }
+        out
+    }
+
+    fn one(&mut self, work: WorkId) -> Explanation {
+        let plant = self.state.plant();
+        let workload = plant.workload(work);
+        let standing = self.state.standing(work).status;
+        let waits = self.state.tenure(work).is_none() && standing == Status::Waiting;
+        let misses = self.cycle.waiting.get(&work).cloned();
+        let stand = match standing {
+            Status::Held => Stand::Held,
+            Status::Ending => Stand::Ending,
+            _ if !waits => Stand::Running,
+            _ if misses.is_some() => Stand::Waiting,
+            _ => Stand::Ready,
+        };
+        let place = self.places[work].filter(|_| waits);
+        let queue = plant.works[work].queue;
+        let line = queue.and_then(|queue| self.lines.get(&queue));
+        let before = line.map_or(&[][..], |line| &line[..place.unwrap_or(0)]);
+        let named = before.iter().take(Explanation::MOST_NAMED);
+        let mut out = Explanation {
+            job: job(&workload.key),
+            kind: workload.key.kind.clone(),
+            queue: workload.queue.clone(),
+            priority: self.state.priority(work),
+            state: stand,
+            position: place.map(|place| place + 1),
+            ahead: before.len(),
+            ahead_first: named.map(|&work| job(&plant.workload(work).key)).collect(),
+            reasons: Vec::new(),
+            reason: String::new(),
+            unblock: None,
+            alternatives: Vec::new(),
+            reserved_at: self
+                .cycle
+                .reservations
+                .iter()
+                .find(|it| it.work == work)
+                .map(|it| it.at),
+        };
+        match stand {
+            Stand::Held => out.reasons.push(Reason::Held),
+            Stand::Waiting => {
+                let misses = misses.unwrap_or_else(|| Arc::new([]));
+                out.reasons = self.reasons(work, &misses);
+                let mut all = self.unblocks(work, &misses, out.reserved_at).into_iter();
+                out.unblock = all.next();
+                out.alternatives = all.collect();
+            }
+            Stand::Ready | Stand::Running | Stand::Ending => {}
+        }
+        let told: Vec<String> = out.reasons.iter().map(Reason::sentence).collect();
+        out.reason = told.join("; ");
+        out
+    }
+
+    /// The chain of reasons, at the end of the cycle: those of the attempt, and, where quota or order stopped it before
+    /// nodes were looked at, what nodes would say.
+    fn reasons(&mut self, work: WorkId, misses: &Arc<[Miss]>) -> Vec<Reason> {
+        let shape = self.state.plant().works[work].shape;
+        let key = (shape, misses.clone());
+        if let Some(known) = self.read.get(&key) {
+            return known.clone();
+        }
+        let mark = self.state.mark();
+        for admission in &self.cycle.admitted {
+            self.state.admit(admission.work, admission.tenure.clone());
+        }
+        let mut reasons = reason::read(&mut self.state, work, misses);
+        let beyond = Lens {
+            no_quota: true,
+            ..Lens::default()
+        };
+        if let Err(more) = self.state.find(work, &beyond) {
+            for reason in reason::read(&mut self.state, work, &more) {
+                if !reasons.iter().any(|known| known.code() == reason.code()) {
+                    reasons.push(reason);
+                }
+            }
+        }
+        self.state.undo_to(mark);
+        self.read.insert(key, reasons.clone());
+        reasons
+    }
+}
+
+/// The levels in which a workload insists on one domain, in the order of its sets.
+fn job_levels(plant: &Plant, work: WorkId) -> Vec<Name> {
+    let sets = &plant.workload(work).sets;
+    let wishes = sets.iter().filter_map(|set| set.topology.as_ref());
+    wishes
+        .filter(|wish| wish.required)
+        .map(|wish| wish.level.clone())
+        .collect()
+}

@@ -1,0 +1,521 @@
+//! Why a workload waits: typed codes with numbers, ranked.
+
+use serde::Serialize;
+
+use crate::base::Name;
+use crate::engine::fit::{Lens, Miss, Why};
+use crate::engine::model::{Taint, TaintEffect};
+use crate::engine::plan::JobName;
+use crate::engine::plant::{FlavorId, PairId, Plant, WorkId};
+use crate::engine::state::State;
+
+use super::change::{TaintName, amount, job};
+
+/// One reason. Amounts of quotas are in thousandths, of memory in bytes; rooms are in pods.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(tag = "code", rename_all = "kebab-case")]
+pub enum Reason {
+    /// Somebody holds it: suspended, deactivated or gated.
+    Held,
+    /// It names a queue that is not there.
+    NoQueue {
+        /// The name.
+        queue: Name,
+    },
+    /// Its queue is a cohort, which admits nothing.
+    Cohort {
+        /// The queue.
+        queue: Name,
+    },
+    /// Its queue, or one above it, admits nothing now.
+    Stopped {
+        /// The one that is stopped.
+        queue: Name,
+    },
+    /// Its queue has no quota for a resource that it asks for.
+    NotCovered {
+        /// The queue.
+        queue: Name,
+        /// The resource.
+        resource: Name,
+    },
+    /// None of its own flavors is one of its queue's.
+    NoFlavor {
+        /// The queue.
+        queue: Name,
+        /// Those of its queue.
+        offered: Vec<Name>,
+    },
+    /// The flavor's nodes carry a taint that it does not tolerate.
+    FlavorTaint {
+        /// The flavor.
+        flavor: Name,
+        /// Key of the taint.
+        key: Name,
+    },
+    /// It asks for labels other than the flavor's.
+    FlavorLabels {
+        /// The flavor.
+        flavor: Name,
+    },
+    /// It asks for more than its queue could ever use, borrowing included.
+    OverMost {
+        /// The queue.
+        queue: Name,
+        /// The flavor.
+        flavor: Name,
+        /// The resource.
+        resource: Name,
+        /// Asked for.
+        asked: i64,
+        /// The most.
+        most: i64,
+    },
+    /// Too much of its quota is in use.
+    Quota {
+        /// The queue.
+        queue: Name,
+        /// The flavor.
+        flavor: Name,
+        /// The resource.
+        resource: Name,
+        /// Asked for.
+        asked: i64,
+        /// Free for its queue, borrowing included.
+        free: i64,
+        /// In use by its queue and those below.
+        used: i64,
+        /// Its queue's own.
+        nominal: i64,
+        /// What its queue uses above its own.
+        borrowed: i64,
+    },
+    /// Enough is free, but not together on nodes.
+    Fragmented(Room),
+    /// Too little is free.
+    NoRoom(Room),
+    /// Even if nothing else ran there would not be room.
+    Absent(Room),
+    /// Nodes with room carry taints that it does not tolerate.
+    Taints {
+        /// The taints, at most eight.
+        taints: Vec<TaintName>,
+        /// Nodes.
+        nodes: usize,
+        /// Pods for which they have room.
+        room: u64,
+    },
+    /// Nodes with room lack labels that it asks for.
+    Labels {
+        /// Nodes.
+        nodes: usize,
+        /// Pods for which they have room.
+        room: u64,
+    },
+    /// Nodes with room are cordoned or not ready.
+    Closed {
+        /// Nodes.
+        nodes: usize,
+        /// Pods for which they have room.
+        room: u64,
+    },
+    /// There is room, but in no one domain.
+    Topology {
+        /// The level that it asks for.
+        level: Name,
+        /// Pods.
+        asked: u32,
+        /// Most pods for which one domain has room.
+        best: u64,
+    },
+    /// Its queue is strict, and another stands before it.
+    Behind {
+        /// Which.
+        job: JobName,
+    },
+    /// It would delay one for which room is kept.
+    Reserved {
+        /// Which.
+        job: JobName,
+    },
+}
+
+/// What there is of nodes that would take a set's pods.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Room {
+    /// Index of the set of pods in its workload.
+    pub set: usize,
+    /// The flavors that were tried; empty where none plays a part.
+    pub flavors: Vec<Name>,
+    /// Pods.
+    pub asked: u32,
+    /// Pods for which there is room.
+    pub room: u64,
+    /// Thousandths of devices asked for in all.
+    pub asked_devices_milli: i64,
+    /// Thousandths free on nodes that it may use.
+    pub free_devices_milli: i64,
+    /// Thousandths that those nodes have, sound devices only.
+    pub devices_milli: i64,
+}
+
+impl Reason {
+    /// Its code.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::NoQueue { .. } => "no-queue",
+            Self::Cohort { .. } => "cohort",
+            Self::Stopped { .. } => "stopped",
+            Self::NotCovered { .. } => "not-covered",
+            Self::NoFlavor { .. } => "no-flavor",
+            Self::FlavorTaint { .. } => "flavor-taint",
+            Self::FlavorLabels { .. } => "flavor-labels",
+            Self::OverMost { .. } => "over-most",
+            Self::Quota { .. } => "quota",
+            Self::Fragmented(_) => "fragmented",
+            Self::NoRoom(_) => "no-room",
+            Self::Absent(_) => "absent",
+            Self::Taints { .. } => "taints",
+            Self::Labels { .. } => "labels",
+            Self::Closed { .. } => "closed",
+            Self::Topology { .. } => "topology",
+            Self::Behind { .. } => "behind",
+            Self::Reserved { .. } => "reserved",
+        }
+    }
+
+    /// What comes first in a chain: what stops everything, then what is nearest to giving way.
+    fn rank(&self) -> u8 {
+        match self {
+            Self::Held | Self::NoQueue { .. } | Self::Cohort { .. } | Self::Stopped { .. } => 0,
+            Self::NotCovered { .. } | Self::NoFlavor { .. } => 1,
+            Self::Behind { .. } | Self::Reserved { .. } => 2,
+            Self::Topology { .. } => 3,
+            Self::Fragmented(_) => 4,
+            Self::NoRoom(_) => 5,
+            Self::Quota { .. } => 6,
+            Self::OverMost { .. } => 7,
+            Self::Absent(_) => 8,
+            Self::Taints { .. } => 9,
+            Self::Closed { .. } => 10,
+            Self::Labels { .. } => 11,
+            Self::FlavorTaint { .. } => 12,
+            Self::FlavorLabels { .. } => 13,
+        }
+    }
+
+    /// One line.
+    pub fn sentence(&self) -> String {
+        match self {
+            Self::Held => "it is held: suspended, deactivated or gated".to_owned(),
+            Self::NoQueue { queue } => format!("there is no queue {queue}"),
+            Self::Cohort { queue } => format!("{queue} is a cohort, which admits nothing"),
+            Self::Stopped { queue } => format!("queue {queue} is stopped"),
+            Self::NotCovered { queue, resource } => {
+                format!("queue {queue} has no quota for {resource}")
+            }
+            Self::NoFlavor { queue, offered } => {
+                let names: Vec<&str> = offered.iter().map(Name::as_str).collect();
+                format!(
+                    "queue {queue} has none of its flavors, but {}",
+                    names.join(", ")
+                )
+            }
+            Self::FlavorTaint { flavor, key } => {
+                format!("it does not tolerate {key} of flavor {flavor}")
+            }
+            Self::FlavorLabels { flavor } => {
+                format!("flavor {flavor} has other labels than it asks for")
+            }
+            Self::OverMost {
+                queue,
+                flavor,
+                resource,
+                asked,
+                most,
+            } => format!(
+                "it asks for {} {resource} of {flavor}, and queue {queue} can never use more than {}",
+                amount(resource, *asked),
+                amount(resource, *most)
+            ),
+            Self::Quota {
+                queue,
+                flavor,
+                resource,
+                asked,
+                free,
+                used,
+                nominal,
+                ..
+            } => format!(
+                "it asks for {} {resource} of {flavor}, and queue {queue} has {} left ({} of {} in use)",
+                amount(resource, *asked),
+                amount(resource, (*free).max(0)),
+                amount(resource, *used),
+                amount(resource, *nominal)
+            ),
+            Self::Fragmented(room) => format!(
+                "{} devices are free, but nodes have room for {} of {} pods",
+                amount("devices", room.free_devices_milli),
+                room.room,
+                room.asked
+            ),
+            Self::NoRoom(room) => format!(
+                "{} devices are free and it asks for {}: room for {} of {} pods",
+                amount("devices", room.free_devices_milli),
+                amount("devices", room.asked_devices_milli),
+                room.room,
+                room.asked
+            ),
+            Self::Absent(room) => format!(
+                "nodes that it may use could hold {} devices in all and it asks for {}",
+                amount("devices", room.devices_milli),
+                amount("devices", room.asked_devices_milli)
+            ),
+            Self::Taints {
+                taints,
+                nodes,
+                room,
+            } => {
+                let names: Vec<&str> = taints.iter().map(|taint| taint.key.as_str()).collect();
+                format!(
+                    "{nodes} nodes with room for {room} pods carry taints that it does not tolerate: {}",
+                    names.join(", ")
+                )
+            }
+            Self::Labels { nodes, room } => {
+                format!("{nodes} nodes with room for {room} pods lack labels that it asks for")
+            }
+            Self::Closed { nodes, room } => {
+                format!("{nodes} nodes with room for {room} pods are cordoned or not ready")
+            }
+            Self::Topology { level, asked, best } => {
+                format!("no one {level} has room for {asked} pods; the best has room for {best}")
+            }
+            Self::Behind { job } => format!("its queue is strict, and {job} is before it"),
+            Self::Reserved { job } => format!("room is kept for {job}, which it would delay"),
+        }
+    }
+}
+
+/// The reasons that attempts failed for, ranked, each once.
+pub(in crate::engine) fn read(state: &mut State<'_>, work: WorkId, misses: &[Miss]) -> Vec<Reason> {
+    let mut reasons: Vec<Reason> = Vec::new();
+    for miss in misses {
+        for reason in of_miss(state, work, miss) {
+            if !reasons.contains(&reason) {
+                reasons.push(reason);
+            }
+        }
+    }
+    reasons.sort_by_key(Reason::rank);
+    reasons
+}
+
+fn of_miss(state: &mut State<'_>, work: WorkId, miss: &Miss) -> Vec<Reason> {
+    let plant = state.plant();
+    let told = plant.workload(work).queue.clone().unwrap_or_default();
+    let queue = plant.works[work].queue;
+    let name = |flavor: FlavorId| plant.snapshot.flavors[flavor].name.clone();
+    let pair = |state: &State<'_>, pair: PairId| {
+        let pairs = queue.map_or(&[][..], |queue| state.tree().pairs_of(queue));
+        let (flavor, resource) = &pairs[pair];
+        (name(*flavor), resource.clone())
+    };
+    let one = match &miss.why {
+        Why::NoQueue => Reason::NoQueue { queue: told },
+        Why::Cohort => Reason::Cohort { queue: told },
+        Why::Stopped { queue } => Reason::Stopped {
+            queue: state.tree().branches[*queue].name.clone(),
+        },
+        Why::NotCovered { resource } => Reason::NotCovered {
+            queue: told,
+            resource: resource.clone(),
+        },
+        Why::NoFlavor => {
+            let groups = queue.map_or(&[][..], |queue| &state.tree().branches[queue].groups[..]);
+            let offered = groups.iter().flat_map(|group| &group.flavors);
+            Reason::NoFlavor {
+                queue: told,
+                offered: offered.map(|flavor| name(*flavor)).collect(),
+            }
+        }
+        Why::FlavorTaint { flavor, key } => Reason::FlavorTaint {
+            flavor: name(*flavor),
+            key: key.clone(),
+        },
+        Why::FlavorLabels { flavor } => Reason::FlavorLabels {
+            flavor: name(*flavor),
+        },
+        Why::OverMost {
+            pair: at,
+            asked,
+            most,
+        } => {
+            let (flavor, resource) = pair(state, *at);
+            Reason::OverMost {
+                queue: told,
+                flavor,
+                resource,
+                asked: *asked,
+                most: *most,
+            }
+        }
+        Why::Quota {
+            pair: at,
+            asked,
+            free,
+        } => {
+            let (flavor, resource) = pair(state, *at);
+            let queue = queue.unwrap_or_default();
+            Reason::Quota {
+                queue: told,
+                flavor,
+                resource,
+                asked: *asked,
+                free: *free,
+                used: state.gross(queue, *at),
+                nominal: state.tree().quota(queue, *at).nominal,
+                borrowed: state.borrowed(queue, *at),
+            }
+        }
+        Why::Topology {
+            ladder,
+            level,
+            asked,
+            best,
+            ..
+        } => Reason::Topology {
+            level: plant.ladders[*ladder].levels[*level].clone(),
+            asked: *asked,
+            best: *best,
+        },
+        Why::Behind { work } => Reason::Behind {
+            job: job(&plant.workload(*work).key),
+        },
+        Why::Reserved { work } => Reason::Reserved {
+            job: job(&plant.workload(*work).key),
+        },
+        Why::Room { set, asked, room } => {
+            return rooms(state, work, *set, &miss.flavors, (*asked, *room));
+        }
+    };
+    vec![one]
+}
+
+/// Room in the nodes that a set may use, and in those that it may not.
+fn rooms(
+    state: &mut State<'_>,
+    work: WorkId,
+    set: usize,
+    flavors: &[FlavorId],
+    (asked, room): (u32, u64),
+) -> Vec<Reason> {
+    let plant: &Plant = state.plant();
+    let it = &plant.works[work].sets[set];
+    let want = it.want;
+    let plain = state.gate(it.constraint, flavors, &Lens::default());
+    let no_taints = Lens {
+        no_taints: true,
+        ..Lens::default()
+    };
+    let no_labels = Lens {
+        no_labels: true,
+        ..Lens::default()
+    };
+    let untainted = state.gate(it.constraint, flavors, &no_taints);
+    let unlabelled = state.gate(it.constraint, flavors, &no_labels);
+    let (mut free, mut all) = (0_i64, 0_i64);
+    let (mut closed, mut taints, mut labels) = ((0, 0), (0, 0), (0, 0));
+    let mut kept: Vec<TaintName> = Vec::new();
+    for node in 0..state.nodes() {
+        let site = *state.room(node);
+        let make = &plant.makes[site.make];
+        let pods = u64::from(state.look(node, want).room);
+        if plain[make.zone] && site.open {
+            let left = state.left(node);
+            for (unit, left) in make.units.iter().zip(left) {
+                let wanted = |device: &(usize, u32, i32)| device.0 == unit.resource;
+                if unit.sound && plant.wants[want].devices.iter().any(wanted) {
+                    free += i64::from((*left).max(0));
+                    all += 1_000;
+                }
+            }
+        } else if pods > 0 {
+            let slot = if plain[make.zone] {
+                &mut closed
+            } else if !site.open {
+                continue;
+            } else if untainted[make.zone] {
+                let own = &plant.snapshot.nodes[site.origin].taints;
+                for taint in open_taints(plant, it.constraint, own) {
+                    if kept.len() < 8 && !kept.contains(&taint) {
+                        kept.push(taint);
+                    }
+                }
+                &mut taints
+            } else if unlabelled[make.zone] {
+                &mut labels
+            } else {
+                continue;
+            };
+            slot.0 += 1;
+            slot.1 += pods;
+        }
+    }
+    let needs = plant.wants[want].ask.device_milli() * i64::from(asked);
+    let numbers = Room {
+        set,
+        flavors: flavors
+            .iter()
+            .map(|flavor| plant.snapshot.flavors[*flavor].name.clone())
+            .collect(),
+        asked,
+        room,
+        asked_devices_milli: needs,
+        free_devices_milli: free,
+        devices_milli: all,
+    };
+    let mut reasons = vec![if all < needs {
+        Reason::Absent(numbers)
+    } else if needs > 0 && free >= needs {
+        Reason::Fragmented(numbers)
+    } else {
+        Reason::NoRoom(numbers)
+    }];
+    kept.sort();
+    let (nodes, room) = taints;
+    if nodes > 0 {
+        reasons.push(Reason::Taints {
+            taints: kept,
+            nodes,
+            room,
+        });
+    }
+    let (nodes, room) = labels;
+    if nodes > 0 {
+        reasons.push(Reason::Labels { nodes, room });
+    }
+    let (nodes, room) = closed;
+    if nodes > 0 {
+        reasons.push(Reason::Closed { nodes, room });
+    }
+    reasons
+}
+
+/// Taints that keep pods of a constraint away and that it makes sense to tolerate: not those by which Kubernetes says that
+/// a node is out of order.
+pub(super) fn open_taints(plant: &Plant, constraint: usize, taints: &[Taint]) -> Vec<TaintName> {
+    let own = &plant.constraints[constraint].tolerations;
+    taints
+        .iter()
+        .filter(|taint| {
+            taint.effect != TaintEffect::PreferNoSchedule
+                && !taint.key.starts_with("node.kubernetes.io/")
+                && !taint.key.starts_with("node.cloudprovider.kubernetes.io/")
+                && !own.iter().any(|toleration| toleration.covers(taint))
+        })
+        .map(TaintName::of)
+        .collect()
+}

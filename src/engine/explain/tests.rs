@@ -1,0 +1,335 @@
+//! Every reason and every kind of change, on small fleets.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::engine::fixture::{id, node, plant, work};
+
+fn on(name: &str) -> Value {
+    json!({ "state": "running", "placements": [{ "node": name }] })
+}
+
+fn ask(document: Value, name: &str) -> Explanation {
+    let plant = plant(document);
+    Scene::new(&plant).explain(id(&plant, name))
+}
+
+fn codes(answer: &Explanation) -> Vec<&'static str> {
+    answer.reasons.iter().map(Reason::code).collect()
+}
+
+/// The changes, cheapest first, as sentences.
+fn helps(answer: &Explanation) -> Vec<String> {
+    let all = answer.unblock.iter().chain(&answer.alternatives);
+    assert!(all.clone().all(|unblock| unblock.proven));
+    all.map(|unblock| unblock.sentence.clone()).collect()
+}
+
+fn quota(nominal: u32) -> Value {
+    json!([{ "name": "q", "quota": [{ "flavor": "f", "nominal": nominal }] }])
+}
+
+#[test]
+fn a_quota_in_use_names_its_numbers_and_the_least_that_is_missing() {
+    let mut runs = on("a");
+    runs["queue"] = json!("q");
+    let answer = ask(
+        json!({
+            "nodes": [node("a", 8, "r", "b")], "flavors": [{ "name": "f" }], "queues": quota(5),
+            "workloads": [work("runs", 1, 3, runs), work("waits", 1, 4, json!({ "queue": "q" }))],
+        }),
+        "waits",
+    );
+    assert_eq!(answer.state, Stand::Waiting);
+    assert_eq!(
+        answer.reasons,
+        [Reason::Quota {
+            queue: "q".into(),
+            flavor: "f".into(),
+            resource: "devices".into(),
+            asked: 4_000,
+            free: 2_000,
+            used: 3_000,
+            nominal: 5_000,
+            borrowed: 0,
+        }]
+    );
+    assert_eq!(helps(&answer), ["2 more devices of f for queue q"]);
+    assert_eq!((answer.position, answer.ahead), (Some(1), 0));
+}
+
+#[test]
+fn those_before_it_take_their_share_of_a_larger_quota() {
+    let document = json!({
+        "nodes": [node("a", 8, "r", "b"), node("b", 8, "r", "b")], "flavors": [{ "name": "f" }], "queues": quota(2),
+        "workloads": [
+            work("first", 1, 6, json!({ "queue": "q", "created": "2026-11-21T05:00:00Z" })),
+            work("second", 1, 3, json!({ "queue": "q" })),
+        ],
+    });
+    let answer = ask(document.clone(), "second");
+    assert_eq!(codes(&answer), ["over-most"]);
+    // With 3 the second starts, and the first, which needs 6, does not.
+    assert_eq!(helps(&answer), ["1 more devices of f for queue q"]);
+    assert_eq!(answer.ahead_first, [job(&plant(document).workload(0).key)]);
+}
+
+#[test]
+fn room_is_fragmented_or_in_use_or_absent() {
+    let fleet = |pods: u32, gpus: u32, free: u32| {
+        json!({
+            "nodes": [node("a", 8, "r", "b"), node("b", 8, "r", "b")],
+            "workloads": [
+                work("x", 1, 8 - free, on("a")), work("y", 1, 8 - free, on("b")),
+                work("waits", pods, gpus, json!({})),
+            ],
+        })
+    };
+    let fragmented = ask(fleet(1, 6, 4), "waits");
+    assert_eq!(codes(&fragmented), ["fragmented"]);
+    assert_eq!(helps(&fragmented), ["1 more node like a (a)"]);
+    let busy = ask(fleet(1, 6, 2), "waits");
+    assert_eq!(codes(&busy), ["no-room"]);
+    let absent = ask(fleet(5, 8, 8 - 1), "waits");
+    assert_eq!(codes(&absent), ["absent"]);
+    assert_eq!(helps(&absent), ["5 more nodes like a (a)"]);
+}
+
+#[test]
+fn taints_labels_and_cordons_say_how_much_room_they_keep() {
+    let with = |key: &str, value: Value| {
+        let mut node = node("b", 8, "r", "b");
+        node[key] = value;
+        node
+    };
+    let fleet = |other: Value, more: Value| {
+        json!({
+            "nodes": [node("a", 2, "r", "b"), other],
+            "workloads": [work("waits", 2, 4, more)],
+        })
+    };
+    let taint = json!([{ "key": "team", "value": "vision", "effect": "NoSchedule" }]);
+    let tainted = ask(fleet(with("taints", taint), json!({})), "waits");
+    assert_eq!(codes(&tainted), ["absent", "taints"]);
+    assert_eq!(
+        tainted.reasons[1].sentence(),
+        "1 nodes with room for 2 pods carry taints that it does not tolerate: team"
+    );
+    assert_eq!(helps(&tainted)[0], "tolerate team=vision:NoSchedule");
+    let closed = ask(
+        fleet(with("unschedulable", json!(true)), json!({})),
+        "waits",
+    );
+    assert_eq!(codes(&closed), ["absent", "closed"]);
+    let selector = json!({ "node_selector": { "class": "h200" } });
+    let labels = ask(fleet(node("b", 8, "r", "b"), selector), "waits");
+    assert_eq!(codes(&labels), ["absent", "labels"]);
+    assert_eq!(labels.unblock, None);
+}
+
+#[test]
+fn a_required_domain_can_be_let_go() {
+    let answer = ask(
+        json!({
+            "nodes": [node("a", 8, "r0", "b"), node("b", 8, "r1", "b")],
+            "workloads": [work("waits", 2, 8, json!({ "topology": { "level": "rack", "required": true } }))],
+        }),
+        "waits",
+    );
+    assert_eq!(
+        answer.reasons,
+        [Reason::Topology {
+            level: "rack".into(),
+            asked: 2,
+            best: 1
+        }]
+    );
+    assert_eq!(
+        helps(&answer),
+        [
+            "prefer one rack instead of requiring it",
+            "1 more node like a (a)"
+        ]
+    );
+}
+
+#[test]
+fn another_flavor_is_named_where_its_queue_has_one() {
+    let mut other = node("b", 8, "r", "b");
+    other["labels"]["class"] = json!("a100");
+    let answer = ask(
+        json!({
+            "nodes": [node("a", 2, "r", "b"), other],
+            "flavors": [{ "name": "a100", "node_labels": { "class": "a100" } }, { "name": "h100", "node_labels": { "class": "h100" } }],
+            "queues": [{ "name": "q", "quota": [{ "flavor": "h100", "nominal": 8 }, { "flavor": "a100", "nominal": 8 }] }],
+            "workloads": [work("waits", 1, 8, json!({ "queue": "q", "flavors": [{ "flavor": "h100" }] }))],
+        }),
+        "waits",
+    );
+    assert_eq!(codes(&answer), ["absent"]);
+    assert_eq!(helps(&answer), ["ask for flavor a100"]);
+}
+
+#[test]
+fn a_strict_queue_and_a_reservation_name_whom_they_are_for() {
+    let late = |more: Value| {
+        let mut all = json!({ "queue": "q", "created": "2026-11-21T06:30:00Z" });
+        all.as_object_mut()
+            .expect("a map")
+            .extend(more.as_object().expect("a map").clone());
+        all
+    };
+    let mut runs = on("a");
+    runs["runtime_estimate_seconds"] = json!(3_600);
+    runs["admitted_at"] = json!("2026-11-21T06:00:00Z");
+    let fleet = |strategy: &str| {
+        json!({
+            "nodes": [node("a", 8, "r", "b"), node("b", 8, "r", "b")], "flavors": [{ "name": "f" }],
+            "queues": [{ "name": "q", "strategy": strategy, "quota": [{ "flavor": "f", "nominal": 64 }] }],
+            "workloads": [
+                work("runs", 1, 8, runs.clone()),
+                work("head", 2, 8, json!({ "queue": "q" })),
+                work("waits", 1, 8, late(json!({}))),
+            ],
+        })
+    };
+    let behind = ask(fleet("strict"), "waits");
+    assert_eq!(codes(&behind), ["behind"]);
+    assert_eq!(
+        behind.reasons[0].sentence(),
+        "its queue is strict, and ml/head is before it"
+    );
+    assert_eq!(helps(&behind)[0], "priority 1 instead of 0");
+    let reserved = ask(fleet("best-effort"), "waits");
+    assert_eq!(codes(&reserved), ["reserved"]);
+    assert_eq!(helps(&reserved)[0], "priority 1 instead of 0");
+    let head = ask(fleet("best-effort"), "head");
+    // Twenty minutes off: longer than anybody waits for nothing.
+    assert_eq!(
+        head.reserved_at.map(Moment::rfc3339),
+        Some("2026-11-21T07:00:00Z".to_owned())
+    );
+    assert_eq!(
+        helps(&head).last().map(String::as_str),
+        Some("wait until 2026-11-21T07:00:00Z")
+    );
+}
+
+#[test]
+fn what_no_change_mends_is_said_plainly() {
+    let fleet = |queue: Value, more: Value| {
+        json!({
+            "nodes": [node("a", 8, "r", "b")], "flavors": [{ "name": "f" }], "queues": [queue],
+            "workloads": [work("waits", 1, 1, more)],
+        })
+    };
+    let own = || json!([{ "flavor": "f", "nominal": 8 }]);
+    let one = |queue: Value, more: Value, code: &str| {
+        let answer = ask(fleet(queue, more), "waits");
+        assert_eq!(codes(&answer), [code]);
+        assert_eq!(answer.unblock, None);
+        assert!(!answer.reason.is_empty());
+    };
+    let q = json!({ "queue": "q" });
+    one(
+        json!({ "name": "q", "quota": own(), "stopped": "hold" }),
+        q.clone(),
+        "stopped",
+    );
+    one(
+        json!({ "name": "q", "quota": own(), "admits": false }),
+        q.clone(),
+        "cohort",
+    );
+    one(
+        json!({ "name": "other", "quota": own() }),
+        q.clone(),
+        "no-queue",
+    );
+    let cpu = json!([{ "flavor": "f", "resource": "cpu", "nominal": 8 }]);
+    one(
+        json!({ "name": "q", "system": "kueue", "quota": cpu }),
+        q,
+        "not-covered",
+    );
+    let held = json!({ "queue": "q", "state": "suspended" });
+    one(json!({ "name": "q", "quota": own() }), held, "held");
+}
+
+#[test]
+fn quota_and_nodes_together_where_neither_alone_does() {
+    let answer = ask(
+        json!({
+            "nodes": [node("a", 8, "r", "b")], "flavors": [{ "name": "f" }], "queues": quota(4),
+            "workloads": [work("waits", 3, 8, json!({ "queue": "q" }))],
+        }),
+        "waits",
+    );
+    assert_eq!(codes(&answer), ["over-most", "absent"]);
+    assert_eq!(
+        helps(&answer),
+        ["20 more devices of f for queue q, and 2 more nodes like a (a)"]
+    );
+}
+
+#[test]
+fn flavors_that_do_not_suit_say_what_of_them() {
+    let fleet = |flavor: Value, more: Value| {
+        json!({
+            "nodes": [node("a", 8, "r", "b")], "flavors": [flavor], "queues": quota(8),
+            "workloads": [work("waits", 1, 1, more)],
+        })
+    };
+    let taint = json!([{ "key": "spot", "value": "true", "effect": "NoSchedule" }]);
+    let tainted = ask(
+        fleet(
+            json!({ "name": "f", "node_taints": taint }),
+            json!({ "queue": "q" }),
+        ),
+        "waits",
+    );
+    assert_eq!(codes(&tainted), ["flavor-taint"]);
+    assert_eq!(helps(&tainted), ["tolerate spot=true:NoSchedule"]);
+    let labelled = ask(
+        fleet(
+            json!({ "name": "f", "node_labels": { "class": "h100" } }),
+            json!({ "queue": "q", "node_selector": { "class": "a100" } }),
+        ),
+        "waits",
+    );
+    assert_eq!(codes(&labelled), ["flavor-labels"]);
+    let none = ask(
+        fleet(
+            json!({ "name": "f" }),
+            json!({ "queue": "q", "flavors": [{ "flavor": "g" }] }),
+        ),
+        "waits",
+    );
+    assert_eq!(codes(&none), ["no-flavor"]);
+    assert_eq!(helps(&none), ["ask for flavor f"]);
+}
+
+#[test]
+fn it_says_who_would_start_and_who_runs() {
+    let document = json!({
+        "nodes": [node("a", 8, "r", "b")],
+        "workloads": [work("runs", 1, 4, on("a")), work("ready", 1, 4, json!({}))],
+    });
+    assert_eq!(ask(document.clone(), "runs").state, Stand::Running);
+    let ready = ask(document, "ready");
+    assert_eq!(ready.state, Stand::Ready);
+    let json = serde_json::to_value(&ready).expect("serialises");
+    assert_eq!(
+        (&json["job"], &json["state"]),
+        (&json!("ml/ready"), &json!("ready"))
+    );
+    assert_eq!(json["reserved_at"], Value::Null);
+}
+
+#[test]
+fn amounts_read_as_people_write_them() {
+    assert_eq!(amount("devices", 8_000), "8");
+    assert_eq!(amount("nvidia.com/gpu", 2_500), "2.5");
+    assert_eq!(amount("cpu", -500), "-0.5");
+    assert_eq!(amount("memory", 3 << 29), "1.5 GiB");
+}

@@ -1,0 +1,517 @@
+//! The least changes that let a workload start.
+
+use crate::base::Moment;
+use crate::engine::cycle::{self, Watch};
+use crate::engine::fit::{Lens, Miss, Why};
+use crate::engine::model::unit_is_milli;
+use crate::engine::plant::{NodeId, PairId, QueueId, Quotas, WorkId};
+use crate::engine::state::State;
+
+use super::change::{Change, Unblock};
+use super::{Scene, job_levels};
+
+/// Most nodes that are proposed.
+const MOST_NODES: i64 = 4_096;
+
+/// Most shapes of nodes that are tried.
+const MOST_LIKES: usize = 4;
+
+/// What can be had in amounts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Axis {
+    /// So many units of a pair for a queue.
+    Quota(QueueId, PairId, i64),
+    /// So many nodes like one.
+    Nodes(NodeId),
+}
+
+impl Scene<'_> {
+    /// All single changes that help, cheapest first; or, where none does, several together.
+    pub(super) fn unblocks(
+        &mut self,
+        work: WorkId,
+        misses: &[Miss],
+        reserved: Option<Moment>,
+    ) -> Vec<Unblock> {
+        let plant = self.state.plant();
+        let now = self.state.now();
+        let final_word = misses.iter().all(|miss| {
+            matches!(
+                miss.why,
+                Why::NoQueue | Why::Cohort | Why::Stopped { .. } | Why::NotCovered { .. }
+            )
+        });
+        if final_word {
+            return Vec::new();
+        }
+        let mut out: Vec<Unblock> = Vec::new();
+        if let Some(at) = reserved {
+            out.push(Unblock::new(vec![Change::Wait { at }], true));
+        }
+        let trials = self.trials.get(&work).cloned().unwrap_or_default();
+        let mut add = |change: Change| out.push(Unblock::new(vec![change], trials.exact));
+        if let Some(taints) = trials.taints.clone() {
+            add(Change::Tolerate { taints });
+        }
+        let level = job_levels(plant, work).into_iter().next();
+        if let Some(level) = level.filter(|_| trials.no_topology) {
+            add(Change::RelaxTopology { level });
+        }
+        for &flavor in &trials.flavors {
+            add(Change::Flavor {
+                flavor: plant.snapshot.flavors[flavor].name.clone(),
+            });
+        }
+        out.extend(self.priority(work));
+        let behind = misses
+            .iter()
+            .any(|miss| matches!(miss.why, Why::Behind { .. }));
+        for axis in self.quota_axes(work, misses) {
+            // Without any limit on its quota it would not start: then no amount of it helps.
+            if trials.no_quota || behind {
+                out.extend(self.amount(work, axis));
+            }
+        }
+        let room = misses.iter().any(|miss| {
+            matches!(
+                miss.why,
+                Why::Room { .. } | Why::Topology { .. } | Why::Reserved { .. }
+            )
+        });
+        if room || behind {
+            out.extend(self.nodes(work, misses));
+        }
+        if out.is_empty() {
+            out.extend(self.together(work, misses, None));
+        }
+        if out.is_empty() && behind {
+            // Those before it may lack what nothing of the list gives: then it must also go before them.
+            let top = self.steps(work).last().copied();
+            out.extend(top.and_then(|top| self.together(work, misses, Some(top))));
+        }
+        out.sort_by_key(|unblock| unblock.cost(now));
+        out
+    }
+
+    /// Turns of a cycle up to a workload's.
+    fn turns_to(&self, work: WorkId) -> usize {
+        let place = self.places[work].unwrap_or(0) + 1;
+        self.lines.values().map(|line| line.len().min(place)).sum()
+    }
+
+    /// Whether so many tries of a workload can be paid for.
+    fn affords(&self, work: WorkId, tries: usize) -> bool {
+        self.turns >= self.turns_to(work).saturating_mul(tries)
+    }
+
+    /// Whether a workload starts in a cycle on the state as something makes it.
+    fn starts_if(&mut self, work: WorkId, suppose: impl FnOnce(&mut State<'_>)) -> bool {
+        self.turns = self.turns.saturating_sub(self.turns_to(work));
+        let mark = self.state.mark();
+        suppose(&mut self.state);
+        let watch = Watch {
+            until: Some(work),
+            ..Watch::default()
+        };
+        cycle::watched(&mut self.state, cycle::Options::default(), watch);
+        let starts = self.state.tenure(work).is_some();
+        self.state.undo_to(mark);
+        starts
+    }
+
+    /// Priorities above its own that change the order, from the least.
+    fn steps(&self, work: WorkId) -> Vec<i32> {
+        let from = self.state.priority(work);
+        let before = self.lines.values().flatten();
+        let mut steps: Vec<i32> = before
+            .map(|&other| self.state.priority(other))
+            .flat_map(|priority| [priority, priority.saturating_add(1)])
+            .filter(|priority| *priority > from)
+            .collect();
+        steps.sort_unstable();
+        steps.dedup();
+        steps
+    }
+
+    /// The least priority with which it starts.
+    fn priority(&mut self, work: WorkId) -> Option<Unblock> {
+        // Before all others it must fit.
+        if !self.affords(work, 2) || self.state.find(work, &Lens::default()).is_err() {
+            return None;
+        }
+        let from = self.state.priority(work);
+        let steps = self.steps(work);
+        let tries = |scene: &mut Self, at: usize| {
+            scene.starts_if(work, |state| state.set_priority(work, steps[at]))
+        };
+        let last = steps.len().checked_sub(1)?;
+        if !tries(self, last) {
+            return None;
+        }
+        let (mut low, mut high) = (0, last);
+        while low < high {
+            if !self.affords(work, 1) {
+                let to = steps[high];
+                return Some(Unblock::new(vec![Change::Priority { from, to }], false));
+            }
+            let middle = (low + high) / 2;
+            if tries(self, middle) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        let to = steps[high];
+        Some(Unblock::new(vec![Change::Priority { from, to }], true))
+    }
+
+    /// The quotas that stopped it.
+    fn quota_axes(&self, work: WorkId, misses: &[Miss]) -> Vec<Axis> {
+        let Some(queue) = self.state.plant().works[work].queue else {
+            return Vec::new();
+        };
+        let mut pairs: Vec<PairId> = misses
+            .iter()
+            .filter_map(|miss| match miss.why {
+                Why::Quota { pair, .. } | Why::OverMost { pair, .. } => Some(pair),
+                _ => None,
+            })
+            .collect();
+        let mut seen = std::collections::BTreeSet::new();
+        pairs.retain(|pair| seen.insert(*pair));
+        pairs
+            .into_iter()
+            .map(|pair| Axis::Quota(queue, pair, self.unit(queue, pair)))
+            .collect()
+    }
+
+    /// The least amount of a pair that is given: a device, a core, a GiB.
+    fn unit(&self, queue: QueueId, pair: PairId) -> i64 {
+        let (_, resource) = &self.state.tree().pairs_of(queue)[pair];
+        if unit_is_milli(resource) {
+            1_000
+        } else {
+            1 << 30
+        }
+    }
+
+    fn change(&self, axis: Axis, amount: i64) -> Change {
+        let snapshot = &self.state.plant().snapshot;
+        match axis {
+            Axis::Quota(queue, pair, unit) => {
+                let tree = self.state.tree();
+                let (flavor, resource) = &tree.pairs_of(queue)[pair];
+                let add = amount.saturating_mul(unit);
+                Change::Quota {
+                    queue: tree.branches[queue].name.clone(),
+                    flavor: snapshot.flavors[*flavor].name.clone(),
+                    resource: resource.clone(),
+                    add,
+                    nominal: tree.quota(queue, pair).nominal.saturating_add(add),
+                }
+            }
+            Axis::Nodes(like) => {
+                let node = &snapshot.nodes[like];
+                Change::Nodes {
+                    like: node.name.clone(),
+                    instance_type: node.instance_type.clone(),
+                    pool: node.pool.clone(),
+                    count: u32::try_from(amount).unwrap_or(u32::MAX),
+                    devices: u32::try_from(node.devices.len()).unwrap_or(u32::MAX),
+                }
+            }
+        }
+    }
+
+    fn helps(&mut self, work: WorkId, amounts: &[(Axis, i64)], to: Option<i32>) -> bool {
+        self.starts_if(work, |state| {
+            if let Some(to) = to {
+                state.set_priority(work, to);
+            }
+            for &(axis, amount) in amounts {
+                suppose(state, axis, amount);
+            }
+        })
+    }
+
+    /// What those before a workload ask for of a pair besides itself: the most that may be needed.
+    fn demand(&self, work: WorkId, axis: Axis) -> i64 {
+        let plant = self.state.plant();
+        let place = self.places[work].unwrap_or(0);
+        match axis {
+            Axis::Quota(queue, pair, unit) => {
+                let (flavor, _) = self.state.tree().pairs_of(queue)[pair];
+                let asks = |&other: &WorkId| -> i64 {
+                    let sets = 0..plant.works[other].sets.len();
+                    let set = |set: usize| -> i64 {
+                        let own = plant.works[other].queue.unwrap_or(queue);
+                        let groups = self.state.groups_of(other, set, own).unwrap_or_default();
+                        let flavors = vec![flavor; groups.len()];
+                        let count = plant.works[other].sets[set].count;
+                        let amounts = self.state.amounts(other, set, own, &flavors, count);
+                        let own = amounts.iter().filter(|(at, _)| *at == pair);
+                        own.map(|(_, amount)| *amount).sum()
+                    };
+                    sets.map(set).sum()
+                };
+                // Whoever shares the tree may take of what is added.
+                let root = self.state.tree().branches[queue].root;
+                let kin = self.lines.iter().filter(|(other, _)| {
+                    let branches = &self.state.tree().branches;
+                    branches.get(**other).is_some_and(|it| it.root == root)
+                });
+                let all: i64 = kin
+                    .flat_map(|(_, line)| line.iter().take(place + 1))
+                    .map(asks)
+                    .fold(0, i64::saturating_add);
+                let used = self.state.gross(root, pair);
+                all.saturating_add(used) / unit + 1
+            }
+            Axis::Nodes(_) => {
+                let pods = |work: WorkId| -> i64 {
+                    let sets = plant.works[work].sets.iter();
+                    sets.map(|set| i64::from(set.count)).sum()
+                };
+                let ahead = self.lines.values().flatten();
+                let ahead = ahead.filter(|other| self.places[**other].unwrap_or(0) <= place);
+                let all: i64 = ahead.map(|&other| pods(other)).sum();
+                all.clamp(1, MOST_NODES)
+            }
+        }
+    }
+
+    /// The least amount of one thing that helps.
+    fn amount(&mut self, work: WorkId, axis: Axis) -> Option<Unblock> {
+        let most = self.demand(work, axis);
+        if !self.affords(work, 2) {
+            return self.reckoned(work, axis);
+        }
+        // Ever more until it helps, then back and forth between the last two.
+        let (mut no, mut yes) = (0, 1);
+        while !self.helps(work, &[(axis, yes)], None) {
+            if yes >= most {
+                return None;
+            }
+            if !self.affords(work, 1) {
+                return self.reckoned(work, axis);
+            }
+            no = yes;
+            yes = (yes * 2).min(most);
+        }
+        while yes - no > 1 {
+            if !self.affords(work, 1) {
+                return Some(Unblock::new(vec![self.change(axis, yes)], false));
+            }
+            let middle = (no + yes) / 2;
+            if self.helps(work, &[(axis, middle)], None) {
+                yes = middle;
+            } else {
+                no = middle;
+            }
+        }
+        Some(Unblock::new(vec![self.change(axis, yes)], true))
+    }
+
+    /// What its own attempt lacked and those before it in its queue ask for.
+    fn reckoned(&self, work: WorkId, axis: Axis) -> Option<Unblock> {
+        let Axis::Quota(queue, pair, unit) = axis else {
+            return None;
+        };
+        let misses = self.cycle.waiting.get(&work)?;
+        let lacking = misses.iter().find_map(|miss| match miss.why {
+            Why::Quota {
+                pair: at,
+                asked,
+                free,
+            } if at == pair => Some(asked - free.max(0)),
+            Why::OverMost {
+                pair: at,
+                asked,
+                most,
+            } if at == pair => Some(asked - most),
+            _ => None,
+        })?;
+        let own = self.demand(work, axis);
+        let units = (lacking + unit - 1) / unit;
+        let change = self.change(Axis::Quota(queue, pair, unit), own.max(units));
+        Some(Unblock::new(vec![change], false))
+    }
+
+    /// Nodes that an empty one of would take a pod of each set that lacks room, few and unlike.
+    fn likes(&mut self, work: WorkId, misses: &[Miss]) -> Vec<NodeId> {
+        let plant = self.state.plant();
+        let mut likes: Vec<NodeId> = Vec::new();
+        let mut seen: std::collections::BTreeSet<(usize, Option<usize>)> =
+            std::collections::BTreeSet::new();
+        for miss in misses {
+            let level = match miss.why {
+                Why::Topology { ladder, level, .. } => Some((ladder, level)),
+                _ => None,
+            };
+            let (set, flavors) = match miss.why {
+                Why::Room { set, .. } | Why::Topology { set, .. } => (set, miss.flavors.clone()),
+                _ => (miss.set, miss.flavors.clone()),
+            };
+            let it = plant.works[work].sets[set].clone();
+            let gate = self.state.gate(it.constraint, &flavors, &Lens::default());
+            let mut able: Vec<(bool, i64, NodeId)> = Vec::new();
+            for (node, site) in plant.sites.iter().enumerate() {
+                let make = &plant.makes[site.make];
+                if gate[make.zone] && holds(plant, site.make, it.want) {
+                    let free: i64 = self
+                        .state
+                        .left(node)
+                        .iter()
+                        .map(|left| i64::from(*left))
+                        .sum();
+                    // In the domain that has most free; else the cheapest shape comes first.
+                    able.push((!site.open, -free, node));
+                }
+            }
+            able.sort_unstable();
+            let mut kinds: std::collections::BTreeSet<(usize, Option<usize>)> =
+                std::collections::BTreeSet::new();
+            for (_, _, node) in able {
+                let domain =
+                    level.and_then(|(ladder, level)| plant.ladders[ladder].domain_of(node, level));
+                let key = (plant.sites[node].make, domain);
+                if likes.len() < MOST_LIKES && kinds.insert(key) && seen.insert(key) {
+                    likes.push(node);
+                }
+            }
+        }
+        likes
+    }
+
+    fn nodes(&mut self, work: WorkId, misses: &[Miss]) -> Option<Unblock> {
+        let plant = self.state.plant();
+        let mut best: Option<((bool, i64, usize), Unblock)> = None;
+        for (at, like) in self.likes(work, misses).into_iter().enumerate() {
+            let Some(found) = self.amount(work, Axis::Nodes(like)) else {
+                continue;
+            };
+            let count = match &found.changes[..] {
+                [Change::Nodes { count, .. }] => i64::from(*count),
+                _ => continue,
+            };
+            let devices = plant.snapshot.nodes[like].devices.len() as i64;
+            let key = (!found.proven, count * devices.max(1), at);
+            if best.as_ref().is_none_or(|best| key < best.0) {
+                best = Some((key, found));
+            }
+        }
+        best.map(|(_, found)| found)
+    }
+
+    /// Quota and nodes together: all of plenty, then less of each in turn as long as it still helps.
+    fn together(&mut self, work: WorkId, misses: &[Miss], mut to: Option<i32>) -> Option<Unblock> {
+        let queue = self.state.plant().works[work].queue?;
+        let beyond = Lens {
+            no_quota: true,
+            ..Lens::default()
+        };
+        let more = match self.state.find(work, &beyond) {
+            Ok(_) => Vec::new(),
+            Err(more) => more,
+        };
+        let likes = self.likes(work, if more.is_empty() { misses } else { &more });
+        let mut axes: Vec<Axis> = Vec::new();
+        for (set, it) in self.state.plant().works[work].sets.iter().enumerate() {
+            let options = self.state.options(work, set, queue, &Lens::default());
+            let flavors = options.ok()?.into_iter().next()?;
+            for (pair, _) in self.state.amounts(work, set, queue, &flavors, it.count) {
+                let axis = Axis::Quota(queue, pair, self.unit(queue, pair));
+                if !axes.contains(&axis) {
+                    axes.push(axis);
+                }
+            }
+        }
+        axes.extend(likes.into_iter().take(1).map(Axis::Nodes));
+        let mut amounts: Vec<(Axis, i64)> = axes
+            .iter()
+            .map(|&axis| (axis, self.demand(work, axis)))
+            .collect();
+        if !self.affords(work, 2) || !self.helps(work, &amounts, to) {
+            return None;
+        }
+        // Less of one thing may change how much of another is needed, since others start or do not: until nothing gives.
+        let mut proven = false;
+        while !proven && self.affords(work, 1) {
+            proven = true;
+            let top = to;
+            if let Some(top) = top {
+                for step in self.steps(work) {
+                    if step < top && self.affords(work, 1) && self.helps(work, &amounts, Some(step))
+                    {
+                        to = Some(step);
+                        proven = false;
+                        break;
+                    }
+                }
+            }
+            for at in 0..amounts.len() {
+                let (mut no, mut yes) = (-1, amounts[at].1);
+                let mut middle = yes - 1;
+                while yes - no > 1 && self.affords(work, 1) {
+                    amounts[at].1 = middle;
+                    if self.helps(work, &amounts, to) {
+                        yes = middle;
+                        proven = false;
+                    } else if middle == yes - 1 {
+                        break;
+                    } else {
+                        no = middle;
+                    }
+                    middle = (no + yes) / 2;
+                }
+                amounts[at].1 = yes;
+            }
+        }
+        let some = amounts.iter().filter(|(_, amount)| *amount > 0);
+        let mut changes: Vec<Change> = some
+            .map(|&(axis, amount)| self.change(axis, amount))
+            .collect();
+        if let Some(to) = to {
+            let from = self.state.priority(work);
+            changes.insert(0, Change::Priority { from, to });
+        }
+        (!changes.is_empty()).then(|| Unblock::new(changes, proven))
+    }
+}
+
+/// Whether an empty node of a make takes a pod.
+fn holds(plant: &crate::engine::plant::Plant, make: usize, want: usize) -> bool {
+    let make = &plant.makes[make];
+    let want = &plant.wants[want];
+    let fits = |&(resource, count, _): &(usize, u32, i32)| {
+        let own = make
+            .units
+            .iter()
+            .filter(|unit| unit.resource == resource && unit.sound);
+        own.count() >= count as usize
+    };
+    make.cpu >= want.ask.cpu_milli
+        && make.memory >= want.ask.memory_bytes
+        && want.devices.iter().all(fits)
+}
+
+/// Does it to a state as [`Change::apply`] does it to a snapshot.
+fn suppose(state: &mut State<'_>, axis: Axis, amount: i64) {
+    match axis {
+        Axis::Quota(queue, pair, unit) => {
+            let add = amount.saturating_mul(unit);
+            let own = *state.tree().quota(queue, pair);
+            let quotas = Quotas {
+                nominal: own.nominal.saturating_add(add),
+                cap: own.cap.map(|cap| cap.saturating_add(add)),
+                ..own
+            };
+            state.set_quota(queue, pair, quotas);
+        }
+        Axis::Nodes(like) => {
+            for _ in 0..amount {
+                state.add_node(like);
+            }
+        }
+    }
+}

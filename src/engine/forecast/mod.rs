@@ -1,0 +1,253 @@
+//! When waiting workloads start, by running cycles at the ends of what runs. Arrivals are not modelled: what comes later and
+//! goes before makes the truth later than the forecast. Nor is anybody preempted in it: who may preempt starts sooner.
+//!
+//! What a workload says of its runtime is taken as it is. Where it says nothing, its owner's past runs give the runtime a
+//! distribution, and the timeline is run several times with runtimes drawn from it, the same for the same snapshot. What
+//! neither tells never ends, and whoever needs what it holds has no forecast.
+
+mod runtime;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::base::Moment;
+
+use super::cycle::{self, Options, at_speed};
+use super::dice::Dice;
+use super::explain::job;
+use super::model::Status;
+use super::plan::JobName;
+use super::plant::{Plant, WorkId};
+use super::state::State;
+
+pub use runtime::{remaining, runtime};
+
+/// How often the timeline is run where runtimes are drawn.
+const RUNS: usize = 15;
+
+/// Most cycles of one timeline.
+const MOST_CYCLES: usize = 2_000;
+
+/// Most turns of all cycles of one timeline; a cycle counts as many as wait.
+const MOST_TURNS: usize = 1_000_000;
+
+/// The seed that runtimes are drawn with.
+const SEED: u64 = 0x5706_e401d;
+
+/// What a forecast was reckoned from.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Basis {
+    /// Nothing had to end first.
+    Now,
+    /// Runtimes that workloads say themselves.
+    Limits,
+    /// Past runs too.
+    History,
+    /// Nothing: it is unknown.
+    None,
+}
+
+/// When a workload starts.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Start {
+    /// Namespace and name.
+    pub job: JobName,
+    /// One in ten that it starts by then; null where that is unknown.
+    #[serde(serialize_with = "moment")]
+    pub p10: Option<Moment>,
+    /// One in two.
+    #[serde(serialize_with = "moment")]
+    pub p50: Option<Moment>,
+    /// Nine in ten.
+    #[serde(serialize_with = "moment")]
+    pub p90: Option<Moment>,
+    /// What it was reckoned from.
+    pub basis: Basis,
+}
+
+#[allow(clippy::ref_option, reason = "serde passes references")]
+fn moment<S: serde::Serializer>(at: &Option<Moment>, out: S) -> Result<S::Ok, S::Error> {
+    match at {
+        Some(at) => out.serialize_some(&at.rfc3339()),
+        None => out.serialize_none(),
+    }
+}
+
+/// One run of the timeline.
+struct Timeline {
+    /// Per workload: when it starts.
+    starts: BTreeMap<WorkId, Moment>,
+    /// The first moment at which a runtime that was drawn had ended.
+    drawn: Option<Moment>,
+}
+
+/// When each waiting workload of a state starts, by workload.
+pub fn forecast(state: &State<'_>) -> BTreeMap<WorkId, Start> {
+    forecast_for(state, None)
+}
+
+/// The same for one workload. The timeline ends when it has started.
+pub fn forecast_one(state: &State<'_>, work: WorkId) -> Option<Start> {
+    forecast_for(state, Some(work)).remove(&work)
+}
+
+fn forecast_for(state: &State<'_>, only: Option<WorkId>) -> BTreeMap<WorkId, Start> {
+    let plant = state.plant();
+    let wanted: Vec<WorkId> = match only {
+        Some(work) => state.waiting().filter(|waits| *waits == work).collect(),
+        None => state.waiting().collect(),
+    };
+    let any_drawn = state
+        .holders()
+        .chain(state.waiting())
+        .any(|work| is_drawn(plant, work));
+    let times = if any_drawn { RUNS } else { 1 };
+    let mut state = state.clone();
+    let mut runs: Vec<Timeline> = Vec::with_capacity(times);
+    for run in 0..times {
+        // Each run draws anew; the middle one of a single run is the median.
+        let shares: Vec<u32> = shares(plant, run, times);
+        runs.push(timeline(&mut state, &shares, only));
+    }
+    let now = state.now();
+    wanted
+        .into_iter()
+        .map(|work| {
+            let mut starts: Vec<Option<Moment>> = runs
+                .iter()
+                .map(|run| run.starts.get(&work).copied())
+                .collect();
+            // Unknown is later than any moment.
+            starts.sort_by_key(|start| (start.is_none(), *start));
+            let at = |percent: usize| starts[(times * percent).div_ceil(100).max(1) - 1];
+            let touched = runs.iter().any(|run| {
+                let start = run.starts.get(&work);
+                run.drawn
+                    .is_some_and(|drawn| start.is_none_or(|start| *start >= drawn))
+            });
+            let basis = match at(50) {
+                None => Basis::None,
+                Some(start) if start <= now => Basis::Now,
+                Some(_) if touched => Basis::History,
+                Some(_) => Basis::Limits,
+            };
+            let start = Start {
+                job: job(&plant.workload(work).key),
+                p10: at(10),
+                p50: at(50),
+                p90: at(90),
+                basis,
+            };
+            (work, start)
+        })
+        .collect()
+}
+
+/// Whether its runtime is drawn: it says nothing, and its owner's past runs are known.
+fn is_drawn(plant: &Plant, work: WorkId) -> bool {
+    plant.workload(work).estimate_ms.is_none() && runtime::past(plant, work).is_some()
+}
+
+/// Per workload: the share of its distribution that a run takes, in thousandths. Runs are spread evenly over it and shuffled
+/// for each workload by itself, so that few runs show all of it.
+fn shares(plant: &Plant, run: usize, times: usize) -> Vec<u32> {
+    (0..plant.works.len())
+        .map(|work| {
+            if times == 1 {
+                return 500;
+            }
+            let mut dice = Dice::new(SEED ^ (work as u64).wrapping_mul(0x9e37_79b9));
+            let mut order: Vec<usize> = (0..times).collect();
+            dice.shuffle(&mut order);
+            let middle = (2 * order[run] + 1) * 1_000 / (2 * times);
+            u32::try_from(middle).unwrap_or(500)
+        })
+        .collect()
+}
+
+/// Runs cycles at every end until nothing is left to wait for, or the bound is reached.
+fn timeline(state: &mut State<'_>, shares: &[u32], only: Option<WorkId>) -> Timeline {
+    let plant = state.plant();
+    let begin = state.now();
+    let mark = state.mark();
+    let total: Vec<Option<i64>> = (0..plant.works.len())
+        .map(|work| runtime(plant, work, shares[work]))
+        .collect();
+    let mut out = Timeline {
+        starts: BTreeMap::new(),
+        drawn: None,
+    };
+    let mut ends: BTreeSet<(Moment, WorkId)> = state
+        .holders()
+        .collect::<Vec<_>>()
+        .into_iter()
+        .filter_map(|work| Some((end_of_holder(state, work, shares[work])?, work)))
+        .collect();
+    let (mut cycles, mut turns) = (0, 0);
+    loop {
+        let waiting = state.waiting().count();
+        let done = only.is_some_and(|work| out.starts.contains_key(&work));
+        cycles += 1;
+        turns += waiting;
+        if done || waiting == 0 || cycles > MOST_CYCLES || turns > MOST_TURNS {
+            break;
+        }
+        // What the scheduler believes of runtimes, not what this run draws, decides whom it lets pass.
+        let cycle = cycle::cycle(
+            state,
+            Options {
+                spare_all: true,
+                ..Options::default()
+            },
+        );
+        let now = state.now();
+        for admission in &cycle.admitted {
+            out.starts.insert(admission.work, now);
+            if let Some(lasts) = total[admission.work] {
+                let lasts = at_speed(lasts, admission.tenure.speed_milli).max(1);
+                let end = Moment::from_millis(now.millis().saturating_add(lasts));
+                ends.insert((end, admission.work));
+            }
+        }
+        let Some(&(next, _)) = ends.first() else {
+            break;
+        };
+        state.set_now(next);
+        while let Some(&(at, work)) = ends.first()
+            && at <= next
+        {
+            ends.pop_first();
+            if is_drawn(plant, work) {
+                out.drawn = out.drawn.or(Some(at));
+            }
+            state.finish(work);
+        }
+    }
+    state.undo_to(mark);
+    state.set_now(begin);
+    out
+}
+
+/// When one that runs ends. One that ran over what it said ends a minute from now.
+fn end_of_holder(state: &State<'_>, work: WorkId, share: u32) -> Option<Moment> {
+    let plant = state.plant();
+    if state.standing(work).status == Status::Ending {
+        return cycle::end_of(state, work, None);
+    }
+    if plant.workload(work).estimate_ms.is_some() {
+        return cycle::end_of(state, work, plant.workload(work).estimate_ms);
+    }
+    let now = state.now();
+    let speed = state.tenure(work)?.speed_milli.max(1);
+    let since = state.since(work).unwrap_or(now);
+    let age = now.millis().saturating_sub(since.millis()).max(0);
+    // At speed 1 it would have come as far in more, or less, time.
+    let age = i64::try_from(i128::from(age) * i128::from(speed) / 1_000).unwrap_or(i64::MAX);
+    let left = at_speed(remaining(plant, work, age, share)?, speed).max(1);
+    Some(Moment::from_millis(now.millis().saturating_add(left)))
+}

@@ -1,0 +1,75 @@
+//! Runtimes as distributions: straight between the tenths that past runs tell, and past the last of them as long again for
+//! every halving of what is left, since long runs are heavy in the tail.
+
+use crate::engine::model::Runs;
+use crate::engine::plant::{Plant, WorkId};
+
+/// A whole in thousandths.
+const ONE: i128 = 1_000;
+
+/// The past runs of a workload's owner, where some are known.
+pub(super) fn past(plant: &Plant, work: WorkId) -> Option<&Runs> {
+    let owner = &plant.workload(work).owner;
+    let runs = &plant.snapshot.runs;
+    let found = runs.binary_search_by(|runs| runs.owner.cmp(owner)).ok()?;
+    Some(&runs[found]).filter(|runs| runs.count > 0 && runs.p90_ms > 0)
+}
+
+/// How long a workload runs in all, at speed 1, in milliseconds: what it says, or the given share (in thousandths) of its
+/// owner's past runs stayed below it.
+pub fn runtime(plant: &Plant, work: WorkId, share: u32) -> Option<i64> {
+    let told = plant.workload(work).estimate_ms;
+    told.or_else(|| Some(quantile(past(plant, work)?, i128::from(share.min(999)))))
+}
+
+/// How much longer one runs that has run for a time: the given share of the past runs that got as far ended within it.
+pub fn remaining(plant: &Plant, work: WorkId, age: i64, share: u32) -> Option<i64> {
+    let runs = past(plant, work)?;
+    let share = i128::from(share.min(999));
+    let (p90, age_wide) = (i128::from(runs.p90_ms), i128::from(age.max(0)));
+    if age_wide >= p90 {
+        // Of those that reach a great age, so many end before age / (1 - share).
+        let more = age_wide * share / (ONE - share);
+        return Some(narrow(more.max(1)));
+    }
+    let gone = rank(runs, age_wide);
+    let at = gone + (ONE - gone) * share / ONE;
+    let end = i128::from(quantile(runs, at.min(ONE - 1)));
+    Some(narrow((end - age_wide).max(1)))
+}
+
+fn narrow(value: i128) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// The corners: share in thousandths, milliseconds; never falling.
+fn corners(runs: &Runs) -> [(i128, i128); 4] {
+    let p10 = i128::from(runs.p10_ms.max(0));
+    let p50 = i128::from(runs.p50_ms).max(p10);
+    let p90 = i128::from(runs.p90_ms).max(p50);
+    [(0, 0), (100, p10), (500, p50), (900, p90)]
+}
+
+/// What a share of runs stays below.
+fn quantile(runs: &Runs, share: i128) -> i64 {
+    let corners = corners(runs);
+    for pair in corners.windows(2) {
+        let ((s0, t0), (s1, t1)) = (pair[0], pair[1]);
+        if share <= s1 {
+            return narrow((t0 + (t1 - t0) * (share - s0) / (s1 - s0)).max(1));
+        }
+    }
+    // A tenth is left at the last corner, half of that at twice its time.
+    narrow((corners[3].1 * 100 / (ONE - share)).max(1))
+}
+
+/// The share of runs that stay below a time before the last corner.
+fn rank(runs: &Runs, time: i128) -> i128 {
+    for pair in corners(runs).windows(2) {
+        let ((s0, t0), (s1, t1)) = (pair[0], pair[1]);
+        if time < t1 {
+            return s0 + (s1 - s0) * (time - t0) / (t1 - t0);
+        }
+    }
+    900
+}

@@ -1,0 +1,288 @@
+//! Which flavor a workload had best ask for: where it is done first, and what that costs.
+//!
+//! Flavors are those of its route or its own list, and those that its queue has besides. Ranked: allowed by the route's
+//! price limit first; then by when the run is done by the median forecast, what is unknown last; then by cost; then in the
+//! route's order.
+
+use serde::Serialize;
+
+use crate::base::{Moment, Name};
+
+use super::cycle::at_speed;
+use super::explain::{Stand, job};
+use super::fit::Lens;
+use super::forecast::{self, runtime};
+use super::model::{Choice, Snapshot};
+use super::plan::JobName;
+use super::plant::{FlavorId, Plant, WorkId};
+use super::state::State;
+
+/// One flavor.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Candidate {
+    /// Its name.
+    pub flavor: Name,
+    /// Speed in thousandths; 1,000 where neither route nor list says.
+    pub speed_milli: i64,
+    /// Named by its route or its own list.
+    pub named: bool,
+    /// Price in micro-USD a device-hour; null where unknown.
+    pub micro_usd_per_device_hour: Option<i64>,
+    /// The route's price limit allows it.
+    pub allowed: bool,
+    /// It would start now, as the only one asked for.
+    pub fits_now: bool,
+    /// When it starts, by the median; null where unknown.
+    #[serde(serialize_with = "moment")]
+    pub start: Option<Moment>,
+    /// When it is done.
+    #[serde(serialize_with = "moment")]
+    pub done: Option<Moment>,
+    /// How long it runs, in seconds; null where unknown.
+    pub run_seconds: Option<i64>,
+    /// What the run costs, in micro-USD; null where price or runtime is unknown.
+    pub cost_micro_usd: Option<i64>,
+    /// Why it stands where it does.
+    pub why: String,
+}
+
+#[allow(clippy::ref_option, reason = "serde passes references")]
+fn moment<S: serde::Serializer>(at: &Option<Moment>, out: S) -> Result<S::Ok, S::Error> {
+    match at {
+        Some(at) => out.serialize_some(&at.rfc3339()),
+        None => out.serialize_none(),
+    }
+}
+
+/// The answer.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Routing {
+    /// Which workload.
+    pub job: JobName,
+    /// Whether it waits; a route is for those that do.
+    pub state: Stand,
+    /// Most that its route pays, in micro-USD a device-hour; null for no limit.
+    pub most_micro_usd_per_device_hour: Option<i64>,
+    /// Flavors, the best first.
+    pub flavors: Vec<Candidate>,
+}
+
+/// Refused, without a known end, the end, without a known cost, the cost, order: less comes first.
+type Rank = (bool, bool, Option<Moment>, bool, Option<i64>, usize);
+
+/// Ranks the flavors that a workload could ask for.
+pub fn route(plant: &Plant, work: WorkId) -> Routing {
+    let workload = plant.workload(work);
+    let state = State::new(plant);
+    let stand = match (state.tenure(work).is_some(), workload.status) {
+        (true, _) => Stand::Running,
+        (_, super::model::Status::Held) => Stand::Held,
+        (_, super::model::Status::Ending) => Stand::Ending,
+        _ => Stand::Waiting,
+    };
+    let (named, most) = wishes(&plant.snapshot, work);
+    let mut flavors: Vec<(FlavorId, i64, bool)> = named
+        .iter()
+        .filter_map(|choice| Some((plant.flavor(&choice.flavor)?, choice.speed_milli, true)))
+        .collect();
+    for flavor in offered(plant, work) {
+        if flavors.iter().all(|(known, _, _)| *known != flavor) {
+            flavors.push((flavor, 1_000, false));
+        }
+    }
+    let mut ranked: Vec<(Rank, Candidate)> = flavors
+        .into_iter()
+        .enumerate()
+        .map(|(order, wish)| {
+            let it = weigh(plant, work, wish, most);
+            let key = (
+                !it.allowed,
+                it.done.or(it.start).is_none(),
+                it.done.or(it.start),
+                it.cost_micro_usd.is_none(),
+                it.cost_micro_usd,
+                order,
+            );
+            (key, it)
+        })
+        .collect();
+    ranked.sort_by_key(|(rank, _)| *rank);
+    Routing {
+        job: job(&workload.key),
+        state: stand,
+        most_micro_usd_per_device_hour: most,
+        flavors: ranked.into_iter().map(|(_, it)| it).collect(),
+    }
+}
+
+/// The choices of a workload, or of the first route that matches it, and the route's limit of price.
+fn wishes(snapshot: &Snapshot, work: WorkId) -> (Vec<Choice>, Option<i64>) {
+    let workload = &snapshot.workloads[work];
+    let mut routes = snapshot.routes.iter();
+    let route = routes.find(|route| {
+        let labels = |(key, value): (&Name, &Name)| workload.labels.get(key) == Some(value);
+        (route.queue.is_none() || route.queue == workload.queue) && route.labels.iter().all(labels)
+    });
+    let most = route.and_then(|route| route.most_price);
+    match (workload.flavors.is_empty(), route) {
+        (false, _) => (workload.flavors.clone(), most),
+        (true, Some(route)) => (route.flavors.clone(), most),
+        (true, None) => (Vec::new(), None),
+    }
+}
+
+/// The flavors of accelerators that its queue has; all there are where nothing says.
+fn offered(plant: &Plant, work: WorkId) -> Vec<FlavorId> {
+    let Some(queue) = plant.works[work].queue else {
+        return Vec::new();
+    };
+    let groups = &plant.tree.branches[queue].groups;
+    if groups.is_empty() {
+        return (0..plant.snapshot.flavors.len()).collect();
+    }
+    let plain = |name: &Name| matches!(&**name, "cpu" | "memory" | "pods");
+    groups
+        .iter()
+        .filter(|group| !group.resources.iter().all(plain))
+        .flat_map(|group| group.flavors.iter().copied())
+        .collect()
+}
+
+/// The price of a flavor: its own, or the least of the devices that carry its labels.
+fn price(plant: &Plant, flavor: FlavorId) -> Option<i64> {
+    let model = &plant.snapshot.flavors[flavor];
+    let carries = |node: &&super::model::Node| {
+        let all = |(key, value)| node.labels.get(key) == Some(value);
+        !model.labels.is_empty() && model.labels.iter().all(all)
+    };
+    model.price.or_else(|| {
+        let nodes = plant.snapshot.nodes.iter().filter(carries);
+        nodes
+            .flat_map(|node| &node.devices)
+            .filter_map(|device| device.price)
+            .min()
+    })
+}
+
+fn weigh(
+    plant: &Plant,
+    work: WorkId,
+    (flavor, speed_milli, named): (FlavorId, i64, bool),
+    most: Option<i64>,
+) -> Candidate {
+    let name = plant.snapshot.flavors[flavor].name.clone();
+    let price = price(plant, flavor);
+    let allowed = most.is_none_or(|most| price.is_none_or(|price| price <= most));
+    let mut snapshot = (*plant.snapshot).clone();
+    snapshot.workloads[work].flavors = vec![Choice {
+        flavor: name.clone(),
+        speed_milli,
+    }];
+    let only = Plant::new(snapshot);
+    let mut state = State::new(&only);
+    let start = forecast::forecast_one(&state, work);
+    let start_at = start.as_ref().and_then(|start| start.p50);
+    let fits_now = start_at.is_some_and(|at| at <= state.now());
+    let run = runtime(plant, work, 500).map(|lasts| at_speed(lasts, speed_milli));
+    let done = start_at
+        .zip(run)
+        .map(|(at, run)| Moment::from_millis(at.millis().saturating_add(run)));
+    let devices: i64 = plant.works[work]
+        .sets
+        .iter()
+        .map(|set| plant.wants[set.want].ask.device_milli() * i64::from(set.count))
+        .sum();
+    let cost = price.zip(run).and_then(|(price, run)| {
+        let wide = i128::from(price) * i128::from(devices) * i128::from(run);
+        i64::try_from(wide / 1_000 / 3_600_000).ok()
+    });
+    let why = if !allowed {
+        "dearer than its route allows".to_owned()
+    } else if fits_now {
+        "it starts now".to_owned()
+    } else if let Some(at) = start_at {
+        format!("it starts at {}", at.rfc3339())
+    } else {
+        match state.find(work, &Lens::default()) {
+            Ok(_) => "others are before it, and when they are done is unknown".to_owned(),
+            Err(misses) => {
+                let reasons = super::explain::read(&mut state, work, &misses);
+                let first = reasons.first();
+                first.map_or_else(String::new, super::explain::Reason::sentence)
+            }
+        }
+    };
+    Candidate {
+        flavor: name,
+        speed_milli,
+        named,
+        micro_usd_per_device_hour: price,
+        allowed,
+        fits_now,
+        start: start_at,
+        done,
+        run_seconds: run.map(|run| run / 1_000),
+        cost_micro_usd: cost,
+        why,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::engine::fixture::{id, node, plant, work};
+
+    #[test]
+    fn flavors_are_ranked_by_when_the_run_is_done_within_the_limit_of_price() {
+        let of = |name: &str, class: &str, usd: f64| {
+            let mut node = node(name, 8, "r", "b");
+            node["labels"]["class"] = json!(class);
+            for device in node["devices"].as_array_mut().expect("devices") {
+                device["usd_per_device_hour"] = json!(usd);
+            }
+            node
+        };
+        let flavor = |name: &str| json!({ "name": name, "node_labels": { "class": name } });
+        let runs = json!({ "state": "running", "admitted_at": "2026-11-21T06:40:00Z", "runtime_estimate_seconds": 600,
+                           "placements": [{ "node": "n-h100" }] });
+        let quota = |flavor: &str| json!({ "flavor": flavor, "nominal": 8 });
+        let plant = plant(json!({
+            "nodes": [of("n-h100", "h100", 3.0), of("n-a100", "a100", 1.0), of("n-b200", "b200", 9.0), of("n-l4", "l4", 0.5)],
+            "flavors": [flavor("a100"), flavor("b200"), flavor("h100"), flavor("l4"), flavor("none")],
+            "queues": [{ "name": "q", "quota": [quota("h100"), quota("a100"), quota("b200"), quota("l4"), quota("none")] }],
+            "routes": [{ "match": { "queue": "q" }, "max_usd_per_device_hour": 6.0, "flavors": [
+                { "flavor": "b200", "speed": 2.0 }, { "flavor": "h100", "speed": 1.0 }, { "flavor": "a100", "speed": 0.5 },
+                { "flavor": "none", "speed": 1.0 }] }],
+            "workloads": [work("runs", 1, 8, runs), work("waits", 1, 8, json!({ "queue": "q", "runtime_estimate_seconds": 3600 }))],
+        }));
+        let routing = route(&plant, id(&plant, "waits"));
+        let order: Vec<&str> = routing.flavors.iter().map(|it| &*it.flavor).collect();
+        // l4 is of its queue and taken to be as fast; h100 is free after ten minutes; a100 takes twice as long.
+        assert_eq!(order, ["l4", "h100", "a100", "none", "b200"]);
+        let of = |name: &str| {
+            routing
+                .flavors
+                .iter()
+                .find(|it| &*it.flavor == name)
+                .expect("there")
+        };
+        assert!(!of("l4").named && of("h100").named);
+        assert!(of("a100").fits_now && !of("h100").fits_now);
+        assert_eq!(of("a100").run_seconds, Some(7_200));
+        // Eight devices at a dollar for two hours.
+        assert_eq!(of("a100").cost_micro_usd, Some(16_000_000));
+        assert_eq!(
+            of("h100").start.map(Moment::rfc3339).as_deref(),
+            Some("2026-11-21T06:50:00Z")
+        );
+        assert_eq!(of("b200").why, "dearer than its route allows");
+        assert_eq!((of("none").start, of("none").cost_micro_usd), (None, None));
+        assert!(
+            of("none").why.contains("could hold 0 devices"),
+            "{}",
+            of("none").why
+        );
+    }
+}

@@ -1,0 +1,150 @@
+//! Runs the scenarios: small fleets as data, each for one rule that a scheduler documents, with what must come of it.
+//!
+//! `fleet` is a fleet document with shorthand: `gpus` is what each pod of a workload asks for, `on` the nodes that it runs
+//! on, `running = true` that it runs wherever; who stands earlier in the list was made, and admitted, earlier.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use super::cycle::{Options, cycle};
+use super::fixture::{check, id, name, plant};
+use super::plant::{Plant, WorkId};
+use super::preempt::{Mode, Victim};
+use super::state::State;
+
+fn folder() -> PathBuf {
+    let here = Path::new(file!()).parent().expect("a folder");
+    here.join("../../tests/scenarios")
+}
+
+/// The document that a scenario's shorthand stands for.
+fn document(mut fleet: Value) -> Value {
+    let Some(Value::Array(works)) = fleet.get_mut("workloads") else {
+        return fleet;
+    };
+    for (at, work) in works.iter_mut().enumerate() {
+        let Value::Object(work) = work else {
+            panic!("a workload is a table");
+        };
+        let moment = json!(format!("2026-11-21T06:00:{at:02}Z"));
+        work.entry("created").or_insert(moment.clone());
+        if let Some(gpus) = work.remove("gpus") {
+            work.insert(
+                "requests".to_owned(),
+                json!({ "devices": { "nvidia.com/gpu": gpus } }),
+            );
+        }
+        let nodes = work.remove("on");
+        if nodes.is_some() || work.remove("running") == Some(json!(true)) {
+            work.insert("state".to_owned(), json!("running"));
+            work.entry("admitted_at").or_insert(moment);
+        }
+        if let Some(Value::Array(nodes)) = nodes {
+            let placed: Vec<Value> = nodes.iter().map(|node| json!({ "node": node })).collect();
+            work.insert("count".to_owned(), json!(placed.len()));
+            work.insert("placements".to_owned(), json!(placed));
+        }
+    }
+    fleet
+}
+
+fn names(plant: &Plant, works: impl IntoIterator<Item = WorkId>) -> Vec<&str> {
+    works.into_iter().map(|work| name(plant, work)).collect()
+}
+
+fn victims<'p>(plant: &'p Plant, list: &[Victim]) -> Vec<&'p str> {
+    names(plant, list.iter().map(|it| it.work))
+}
+
+/// What came of a scenario, of what it asks for.
+fn outcome(scenario: &Value, plant: &Plant) -> Value {
+    let wanted = &scenario["expect"];
+    let mut state = State::new(plant);
+    let mut out = Map::new();
+    let of = |key: &str| wanted[key].as_object().cloned().unwrap_or_default();
+    let mut least = Map::new();
+    for work in of("least").keys() {
+        let found = state.victims(id(plant, work), Mode::Least);
+        let list = found.as_ref().map_or(vec![], |it| victims(plant, &it.list));
+        assert!(found.is_ok_and(|it| it.proven), "{work}: not proven");
+        least.insert(work.clone(), json!(list));
+    }
+    let cycle = cycle(&mut state, Options::default());
+    check(&state);
+    let mut preempted = Map::new();
+    let mut reasons = Map::new();
+    for one in &cycle.preempted {
+        let by = name(plant, one.by).to_owned();
+        for victim in &one.victims.list {
+            let reason = json!(victim.reason.name());
+            reasons.insert(name(plant, victim.work).to_owned(), reason);
+        }
+        preempted.insert(by, json!(victims(plant, &one.victims.list)));
+    }
+    let (mut on, mut flavors) = (Map::new(), Map::new());
+    for admission in &cycle.admitted {
+        let work = name(plant, admission.work).to_owned();
+        let sets = admission.tenure.sets.iter();
+        let nodes = sets.clone().flat_map(|set| &set.seats);
+        let nodes: Vec<&str> = nodes
+            .map(|seat| &*plant.snapshot.nodes[seat.node].name)
+            .collect();
+        on.insert(work.clone(), json!(nodes));
+        let used = sets.flat_map(|set| &set.flavors);
+        let used: Vec<&str> = used.map(|it| &*plant.snapshot.flavors[*it].name).collect();
+        flavors.insert(work, json!(used.first()));
+    }
+    let admitted = names(plant, cycle.admitted.iter().map(|it| it.work));
+    out.insert("admitted".to_owned(), json!(admitted));
+    let mut waiting = names(plant, cycle.waiting.keys().copied());
+    waiting.sort_unstable();
+    out.insert("waiting".to_owned(), json!(waiting));
+    out.insert("preempted".to_owned(), Value::Object(preempted));
+    out.insert("drained".to_owned(), json!(victims(plant, &cycle.drained)));
+    for (key, mut found) in [("on", on), ("flavors", flavors), ("reasons", reasons)] {
+        // Only of those that are asked about.
+        let asked = of(key);
+        found.retain(|work, _| asked.contains_key(work));
+        out.insert(key.to_owned(), Value::Object(found));
+    }
+    out.insert("least".to_owned(), Value::Object(least));
+    Value::Object(out)
+}
+
+#[test]
+fn every_scenario_comes_out_as_its_rule_says() {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder())
+        .expect("the folder of scenarios")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    files.sort();
+    assert!(files.len() >= 30, "{} scenarios", files.len());
+    let mut wrong = Vec::new();
+    for file in files {
+        let text = std::fs::read_to_string(&file).expect("a scenario");
+        let scenario: Value = toml::from_str(&text).expect("TOML");
+        assert!(text.starts_with("# "), "{file:?} names its rule first");
+        let plant = plant(document(scenario["fleet"].clone()));
+        let out = outcome(&scenario, &plant);
+        let mut want = scenario["expect"].clone();
+        for (key, empty) in [
+            ("admitted", json!([])),
+            ("waiting", json!([])),
+            ("drained", json!([])),
+            ("preempted", json!({})),
+            ("on", json!({})),
+            ("flavors", json!({})),
+            ("reasons", json!({})),
+            ("least", json!({})),
+        ] {
+            if want.get(key).is_none() {
+                want[key] = empty;
+            }
+        }
+        if out != want {
+            wrong.push(format!("{}\n  came: {out}\n  want: {want}", file.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
