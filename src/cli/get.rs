@@ -185,13 +185,17 @@ pub fn print(
 
 /// The tables that a kind is made of and that are not known, each with its exit code and in words.
 pub fn losses(facts: &Facts, kind: Kind) -> Vec<(Exit, String)> {
-    let tables: &[Table] = match kind {
-        Kind::Sources => &[],
-        Kind::Nodes => &[Table::Nodes, Table::Pods],
-        _ => Table::ALL,
+    let matters = |table: Table| match kind {
+        Kind::Sources => false,
+        Kind::Nodes => matches!(table, Table::Nodes | Table::Pods),
+        Kind::Queues | Kind::Fleet => true,
+        Kind::Pools | Kind::Devices | Kind::Jobs | Kind::Cost | Kind::Alerts => {
+            !table.holds_rules()
+        }
     };
-    tables
+    Table::ALL
         .iter()
+        .filter(|table| matters(**table))
         .filter_map(|table| {
             let name = table.name();
             match facts.fleet.known(*table) {

@@ -190,6 +190,17 @@ fn a_partial_answer_names_each_lost_kind_and_ends_with_its_code() {
         "stokehold: namespaces: cannot list namespaces\u{fffd}[2J\n"
     );
     assert!(out.starts_with("[\n"));
+    // Jobs are whole without the rules of their queues; queues are not.
+    lose(&mut facts, &[(Table::ClusterQueues, LostKind::Rights)]);
+    assert_eq!(printed(&facts, &jobs).0, Ok(Exit::Done));
+    let queues = printed(&facts, &Query::all(Kind::Queues));
+    assert_eq!(queues.0, Ok(Exit::Refused));
+    assert!(
+        queues.2.contains("clusterqueues: cannot list"),
+        "{}",
+        queues.2
+    );
+    lose(&mut facts, &[(Table::Namespaces, LostKind::Rights)]);
     // Nodes are whole without namespaces.
     assert_eq!(printed(&facts, &Query::all(Kind::Nodes)).0, Ok(Exit::Done));
     lose(

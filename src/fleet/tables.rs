@@ -175,6 +175,23 @@ impl Table {
         )
     }
 
+    /// True when its rows are rules by which work is queued, let in or evicted: without them nodes, devices and jobs
+    /// are shown whole.
+    pub const fn holds_rules(self) -> bool {
+        matches!(
+            self,
+            Self::ClusterQueues
+                | Self::Cohorts
+                | Self::ResourceFlavors
+                | Self::Topologies
+                | Self::WorkloadPriorityClasses
+                | Self::VolcanoQueues
+                | Self::KaiQueues
+                | Self::Budgets
+                | Self::PriorityClasses
+        )
+    }
+
     /// True when its rows decorate jobs: what a queueing system or a gang scheduler keeps of them.
     pub const fn holds_groups(self) -> bool {
         matches!(
@@ -199,7 +216,12 @@ mod tests {
         assert_eq!(names.len(), Table::ALL.len());
         for table in Table::ALL {
             assert!(table.name().starts_with(table.plural()), "{table:?}");
-            assert!(!(table.holds_jobs() && table.holds_groups()), "{table:?}");
+            let kinds = [
+                table.holds_jobs(),
+                table.holds_groups(),
+                table.holds_rules(),
+            ];
+            assert!(kinds.iter().filter(|kind| **kind).count() <= 1, "{table:?}");
         }
     }
 }

@@ -133,6 +133,16 @@ pub fn start(options: StartOptions) -> Sources {
         Arc::clone(&server),
         options.out.clone(),
     ));
+    let waiting = kubernetes::order::Waiting::default();
+    if options.tables.contains(&Table::ClusterQueues) {
+        let order = kubernetes::order::Order {
+            client: client.clone(),
+            waiting: waiting.clone(),
+            names: Arc::clone(&names),
+            out: options.out.clone(),
+        };
+        tasks.spawn(order.run());
+    }
     let shared = Arc::new(kubernetes::Shared {
         client,
         wire,
@@ -142,6 +152,7 @@ pub fn start(options: StartOptions) -> Sources {
         kept: AtomicUsize::new(0),
         out: options.out,
         serving,
+        waiting,
     });
     for table in options.tables {
         match &shared.namespaces {

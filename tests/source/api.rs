@@ -215,6 +215,14 @@ impl Shelf {
         }
     }
 
+    /// Ends every watch as a server does that has forgotten where they were: they list anew.
+    pub fn expire(&self) {
+        self.line(
+            r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}"#,
+        );
+        self.drop_watches();
+    }
+
     /// Ends every watch.
     pub fn drop_watches(&self) {
         self.0.lock().unwrap().watches.clear();

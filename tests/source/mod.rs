@@ -7,6 +7,7 @@
 
 mod api;
 mod config;
+mod kinds;
 mod login;
 mod prometheus;
 mod reading;

@@ -1,5 +1,6 @@
 //! The API server's tables: one task a table lists and watches it, projects each object at once and keeps none.
 
+pub(super) mod order;
 pub(super) mod several;
 mod telling;
 
@@ -77,6 +78,8 @@ pub(super) struct Shared {
     pub out: mpsc::Sender<Vec<Observation>>,
     /// Whoever wants to know of pods that serve readings.
     pub serving: Option<Serving>,
+    /// Cluster queues with work that waits.
+    pub waiting: order::Waiting,
 }
 
 /// Lists and watches `table` until it is dropped or nobody listens.
@@ -378,6 +381,7 @@ impl<'s> Follower<'s> {
         match event {
             Event::Init => {
                 self.phase = Phase::Listing;
+                self.note(&Observation::Begin(self.table));
                 self.batch.push(Observation::Begin(self.table));
                 if let Some(serving) = &self.shared.serving
                     && self.table == Table::Pods
@@ -407,7 +411,10 @@ impl<'s> Follower<'s> {
                         .watched(self.table, self.shared.serving.as_ref(), &mut names)
                 };
                 match seen {
-                    Some(observation) => self.batch.push(observation),
+                    Some(observation) => {
+                        self.note(&observation);
+                        self.batch.push(observation);
+                    }
                     None => self.skipped += 1,
                 }
             }
@@ -420,12 +427,21 @@ impl<'s> Follower<'s> {
                         {
                             serving.gone(&key);
                         }
-                        self.batch.push(Observation::Gone(self.table, key));
+                        let gone = Observation::Gone(self.table, key);
+                        self.note(&gone);
+                        self.batch.push(gone);
                         self.forget_names(false);
                     }
                     None => self.skipped += 1,
                 }
             }
+        }
+    }
+
+    /// Tells whoever asks for the order of pending work.
+    fn note(&self, observation: &Observation) {
+        if self.table == Table::ClusterQueues {
+            self.shared.waiting.note(observation);
         }
     }
 

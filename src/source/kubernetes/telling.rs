@@ -101,7 +101,9 @@ impl Follower<'_> {
     pub(super) async fn absent(&mut self) -> Result<(), Deaf> {
         self.lost = None;
         self.phase = Phase::New;
-        self.batch.push(Observation::Absent(self.table));
+        let absent = Observation::Absent(self.table);
+        self.note(&absent);
+        self.batch.push(absent);
         // A row for each of the many kinds that a cluster does not have would hide those that it has.
         self.batch.push(Observation::SourceGone(self.row_name()));
         self.flush().await?;

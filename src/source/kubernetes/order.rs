@@ -1,0 +1,199 @@
+//! The order of Kueue's pending work, from its visibility API where it is served: one queue at a time, never often.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::{Method, Request};
+use kube::Client;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+
+use crate::base::{Name, Names};
+use crate::cluster::admission::PendingList;
+use crate::cluster::discovery::PlainGroup;
+use crate::fleet::observe::{Observation, Pending, Table};
+
+/// The API group that Kueue serves beside its own.
+const GROUP: &str = "visibility.kueue.x-k8s.io";
+
+/// Some queue's order is asked for this often.
+const TICK: Duration = Duration::from_secs(20);
+
+/// Between two queues that were never asked after.
+const SOON: Duration = Duration::from_millis(30);
+
+/// One queue's order is asked for this often at most.
+const EACH: Duration = Duration::from_secs(60);
+
+/// A server that does not serve it, or not to us, is asked again after this time.
+const AGAIN: Duration = Duration::from_secs(600);
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Most workloads of one answer: nobody looks at who stands behind them.
+const MOST: u32 = 1000;
+
+/// Cluster queues with work that waits, as their watch tells.
+#[derive(Clone, Default)]
+pub(in crate::source) struct Waiting {
+    queues: Arc<Mutex<BTreeMap<Name, u32>>>,
+    /// A queue has work that waits which had none, or was not known.
+    news: Arc<Notify>,
+}
+
+impl Waiting {
+    /// Notes what an observation says of a cluster queue.
+    pub(super) fn note(&self, observation: &Observation) {
+        let mut all = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        match observation {
+            Observation::Queue(Table::ClusterQueues, queue) => {
+                let pending = queue.counts.pending.unwrap_or(0);
+                let before = all.insert(queue.name().clone(), pending);
+                if pending > 0 && before.unwrap_or(0) == 0 {
+                    self.news.notify_one();
+                }
+            }
+            Observation::Gone(Table::ClusterQueues, key) => {
+                all.remove(&key.name);
+            }
+            Observation::Begin(Table::ClusterQueues)
+            | Observation::Absent(Table::ClusterQueues) => {
+                all.clear();
+            }
+            _ => {}
+        }
+    }
+
+    /// Queues with work that waits.
+    fn queues(&self) -> Vec<Name> {
+        let all = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter()
+            .filter(|(_, pending)| **pending > 0)
+            .map(|(name, _)| name.clone())
+            .collect()
+    }
+}
+
+/// What the task needs.
+pub(in crate::source) struct Order {
+    pub(in crate::source) client: Client,
+    pub(in crate::source) waiting: Waiting,
+    pub(in crate::source) names: Arc<Mutex<Names>>,
+    pub(in crate::source) out: mpsc::Sender<Vec<Observation>>,
+}
+
+impl Order {
+    /// Asks for the order of one queue after the other until nobody listens.
+    pub(in crate::source) async fn run(self) {
+        let mut told: BTreeMap<Name, Instant> = BTreeMap::new();
+        let mut version: Option<String> = None;
+        loop {
+            let wait = self.look(&mut told, &mut version).await;
+            // A queue that is new is asked after at once, unless nobody would answer.
+            let news = async {
+                match wait < AGAIN {
+                    true => self.waiting.news.notified().await,
+                    false => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                () = news => tokio::time::sleep(SOON).await,
+                () = self.out.closed() => return,
+            }
+        }
+    }
+
+    /// One look; how long to wait for the next.
+    async fn look(
+        &self,
+        told: &mut BTreeMap<Name, Instant>,
+        version: &mut Option<String>,
+    ) -> Duration {
+        let waiting = self.waiting.queues();
+        let over: Vec<Name> = told
+            .keys()
+            .filter(|name| !waiting.contains(name))
+            .cloned()
+            .collect();
+        for queue in over {
+            told.remove(&queue);
+            self.forget(queue).await;
+        }
+        let due = waiting
+            .into_iter()
+            .filter(|queue| told.get(queue).is_none_or(|at| at.elapsed() >= EACH))
+            .min_by_key(|queue| told.get(queue).copied());
+        let Some(queue) = due else { return TICK };
+        if version.is_none() {
+            *version = self.version().await;
+        }
+        let Some(served) = version.clone() else {
+            return AGAIN;
+        };
+        let path =
+            format!("/apis/{GROUP}/{served}/clusterqueues/{queue}/pendingworkloads?limit={MOST}");
+        match self.ask::<PendingList>(&path).await {
+            Some(list) => {
+                let pending = {
+                    let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+                    list.read(&queue, &mut names)
+                };
+                told.insert(queue, Instant::now());
+                self.tell(pending).await;
+                let all_told = self
+                    .waiting
+                    .queues()
+                    .iter()
+                    .all(|queue| told.contains_key(queue));
+                if all_told { TICK } else { SOON }
+            }
+            None => {
+                // Not told is not known: better no place than an old one.
+                *version = None;
+                for queue in std::mem::take(told).into_keys() {
+                    self.forget(queue).await;
+                }
+                AGAIN
+            }
+        }
+    }
+
+    async fn version(&self) -> Option<String> {
+        let group: PlainGroup = self.ask(&format!("/apis/{GROUP}")).await?;
+        group.versions().into_iter().next()
+    }
+
+    async fn ask<T: serde::de::DeserializeOwned>(&self, path: &str) -> Option<T> {
+        let request = Request::builder()
+            .method(Method::GET)
+            .uri(path)
+            .body(Vec::new())
+            .ok()?;
+        let asked = self.client.request(request);
+        match tokio::time::timeout(PATIENCE, asked).await {
+            Ok(Ok(answer)) => Some(answer),
+            Ok(Err(error)) => {
+                tracing::debug!(path, %error, "the order of pending work is not told");
+                None
+            }
+            Err(_) => None,
+        }
+    }
+
+    async fn forget(&self, queue: Name) {
+        self.tell(Pending {
+            queue,
+            rows: Vec::new(),
+        })
+        .await;
+    }
+
+    async fn tell(&self, pending: Pending) {
+        let batch = vec![Observation::Pending(Box::new(pending))];
+        // Nobody listens: the loop will see.
+        let _ = self.out.send(batch).await;
+    }
+}
