@@ -59,6 +59,7 @@ pub(in crate::source) async fn follow(shared: Arc<Shared>, table: Table, namespa
             kept: AtomicUsize::new(0),
             out,
             serving: shared.serving.as_ref().map(Serving::part),
+            waiting: shared.waiting.clone(),
         };
         tasks.spawn(super::follow(Arc::new(own), table));
         told.push(Box::pin(stream::unfold(seen, move |mut seen| async move {
