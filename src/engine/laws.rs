@@ -329,3 +329,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn tmp_print() {
+    for seed in [11257714285701100254_u64, 243444135769842611] {
+        let doc = fleet(seed);
+        println!("SEED {seed} engine {} nodes {}", doc["engine"], doc["nodes"].as_array().map_or(0, Vec::len));
+        for q in doc["queues"].as_array().expect("a") { println!("  Q {q}"); }
+        for w in doc["workloads"].as_array().expect("a") { println!("  W {} q={} pr={} created={} n={} gpus={} min={} topo={} pre={} st={} est={}", w["name"], w["queue"], w["priority"], w["created"], w["count"], w["requests"]["devices"], w["min"], w["topology"], w["preemptible"], w["state"], w["runtime_estimate_seconds"]); }
+        let plant = plant(doc);
+        let mut state = State::new(&plant);
+        for round in 0..8 {
+            let cycle = cycle(&mut state, Options::default());
+            println!("  R{round} {:?} {:?}", told(&plant, &cycle), cycle.preempted.iter().flat_map(|p| p.victims.list.iter().map(|v| (name(&plant, p.by), name(&plant, v.work), v.reason))).collect::<Vec<_>>());
+            if round == 0 { wake(&mut state); }
+        }
+    }
+}

@@ -43,8 +43,6 @@ pub(super) struct Memo {
     conditions: Vec<Condition>,
     known: FxHashMap<Condition, u32>,
     looks: FxHashMap<(u32, u32), Look>,
-    /// Per condition: resources of which something is left, and how many whole units of each.
-    pub(super) holds: Vec<Vec<(ResourceId, usize)>>,
 }
 
 impl Memo {
@@ -71,19 +69,7 @@ impl Memo {
         if let Some(&at) = self.known.get(&condition) {
             return at;
         }
-        let mut holds: Vec<(ResourceId, usize)> = Vec::new();
-        for &(resource, _, left) in &condition.left {
-            if left == 0 {
-                continue;
-            }
-            let whole = usize::from(left == WHOLE);
-            match holds.last_mut() {
-                Some(last) if last.0 == resource => last.1 += whole,
-                _ => holds.push((resource, whole)),
-            }
-        }
         let at = self.conditions.len() as u32;
-        self.holds.push(holds);
         self.conditions.push(condition.clone());
         self.known.insert(condition, at);
         at
@@ -92,11 +78,6 @@ impl Memo {
     /// A condition by its number.
     pub(super) fn get(&self, condition: u32) -> &Condition {
         &self.conditions[condition as usize]
-    }
-
-    /// How many conditions are known.
-    pub(super) fn len(&self) -> usize {
-        self.conditions.len()
     }
 
     /// How a pod does in a condition.
