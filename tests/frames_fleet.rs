@@ -564,6 +564,7 @@ fn finish(
         burn: Arc::new(burn),
         history: Arc::new(History::default()),
         hushed: Arc::default(),
+        answers: Arc::default(),
         now: NOW,
     }
 }
@@ -642,6 +643,7 @@ pub fn unknown() -> Facts {
         burn: Arc::default(),
         history: Arc::default(),
         hushed: Arc::default(),
+        answers: Arc::default(),
         now: NOW,
     }
 }

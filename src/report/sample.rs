@@ -246,6 +246,7 @@ prices = [
         burn: Arc::new(burnt),
         history: Arc::new(History::default()),
         hushed: Arc::default(),
+        answers: Arc::default(),
         now: now(),
     }
 }
