@@ -20,8 +20,8 @@ use crate::fleet::{node, siting};
 
 use super::document::fill_up;
 use super::model::{
-    Budget, Device, Grip, Health, Node, PLENTY, Slice, Snapshot, Taint, TaintEffect, Toleration,
-    Topology, WHOLE,
+    Budget, Device, Grip, Health, Node, PLENTY, Runs, Slice, Snapshot, Taint, TaintEffect,
+    Toleration, Topology, WHOLE,
 };
 
 pub use queues::Titles;
@@ -56,10 +56,23 @@ pub fn snapshot(fleet: &Fleet, burn: &Burn) -> Snapshot {
         queues: queues::queues(fleet, &titles),
         workloads: workloads::workloads(fleet, &titles, &grips),
         budgets: budgets(fleet),
+        runs: runs(fleet),
         ..Snapshot::default()
     };
     snapshot.settle();
     snapshot
+}
+
+/// How long past jobs ran, by group.
+fn runs(fleet: &Fleet) -> Vec<Runs> {
+    let runs = fleet.runtimes.iter().map(|(group, tenths)| Runs {
+        owner: group.clone(),
+        count: tenths.count,
+        p10_ms: tenths.p10_ms,
+        p50_ms: tenths.p50_ms,
+        p90_ms: tenths.p90_ms,
+    });
+    runs.collect()
 }
 
 /// A device's price, micro-USD an hour.
