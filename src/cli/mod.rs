@@ -11,6 +11,7 @@ mod look;
 mod out;
 mod plan;
 mod rbac;
+mod rehearse;
 mod shot;
 pub mod simulated;
 #[cfg(test)]

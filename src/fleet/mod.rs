@@ -22,6 +22,7 @@ pub mod policy;
 pub mod pool;
 pub mod queue;
 pub mod reading;
+pub mod runtimes;
 pub mod signal;
 pub mod siting;
 pub mod tables;

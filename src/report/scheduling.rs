@@ -1,6 +1,6 @@
 //! The parts of the fleet document that say how work is queued and let in.
 //!
-//! What the engine reads (`queues`, `flavors`, `workloads`, `topologies`, `budgets`) is written by its own writer out of
+//! What the engine reads (`queues`, `flavors`, `workloads`, `topologies`, `budgets`, `runs`) is written by its own writer out of
 //! the same snapshot that it works on live; what only people and scripts want is added beside it.
 
 use std::collections::BTreeMap;
@@ -275,6 +275,8 @@ pub struct Scheduling {
     pub budgets: Value,
     /// Pods on nodes that hold no devices.
     pub residents: Value,
+    /// How long past jobs ran, by what they have in common.
+    pub runs: Value,
     /// Jobs as the engine sees them: pod sets and placements.
     pub workloads: Value,
 }
@@ -293,6 +295,7 @@ pub fn scheduling(facts: &Facts) -> Scheduling {
         topologies: take("topologies"),
         budgets: take("budgets"),
         residents: take("residents"),
+        runs: take("runs"),
         workloads: take("workloads"),
     };
     let titles = Titles::of(&facts.fleet);

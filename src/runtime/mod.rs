@@ -10,6 +10,7 @@ pub mod hush;
 pub mod looking;
 pub mod pace;
 pub mod reading;
+pub mod rehearsal;
 pub mod session;
 pub mod store;
 pub mod telemetry;

@@ -21,7 +21,7 @@ use crate::fleet::{node, siting};
 
 use super::document::fill_up;
 use super::model::{
-    Budget, Class, Device, Grip, Health, Node, PLENTY, Resident, Slice, Snapshot, Taint,
+    Budget, Class, Device, Grip, Health, Node, PLENTY, Resident, Runs, Slice, Snapshot, Taint,
     TaintEffect, Toleration, Topology, WHOLE,
 };
 
@@ -59,10 +59,23 @@ pub fn snapshot(fleet: &Fleet, burn: &Burn) -> Snapshot {
         budgets: budgets(fleet),
         residents: residents(fleet),
         classes: classes(fleet),
+        runs: runs(fleet),
         ..Snapshot::default()
     };
     snapshot.settle();
     snapshot
+}
+
+/// How long past jobs ran, by group.
+fn runs(fleet: &Fleet) -> Vec<Runs> {
+    let runs = fleet.runtimes.iter().map(|(group, tenths)| Runs {
+        owner: group.clone(),
+        count: tenths.count,
+        p10_ms: tenths.p10_ms,
+        p50_ms: tenths.p50_ms,
+        p90_ms: tenths.p90_ms,
+    });
+    runs.collect()
 }
 
 /// A device's price, micro-USD an hour.

@@ -98,7 +98,11 @@ fn workload(fleet: &Fleet, job: &Job, titles: &Titles, grips: &Grips<'_>) -> Opt
             .estimate
             .or(job.time_limit)
             .and_then(|span| i64::try_from(span.as_millis()).ok()),
-        owner: Name::default(),
+        owner: fleet
+            .runtimes
+            .of(job)
+            .map(|(group, _)| group.clone())
+            .unwrap_or_default(),
         checkpoint: job.last_checkpoint.map(whole),
         deadline: None,
         preemptible: preemptible(job),

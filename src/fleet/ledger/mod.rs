@@ -44,6 +44,7 @@ use super::policy::Policy;
 use super::pool::Pool;
 use super::queue::{PriorityClass, PriorityKind};
 use super::reading::Page;
+use super::runtimes::Runs;
 use readings::NodeReadings;
 
 /// One node's facts and what hangs on it.
@@ -82,6 +83,7 @@ pub struct Ledger {
     job_workloads: FxHashMap<JobKey, BTreeSet<(Table, ObjectKey)>>,
     job_of_workload: FxHashMap<(Table, ObjectKey), JobKey>,
     jobs: BTreeMap<JobKey, Arc<Job>>,
+    runs: Runs,
     known: BTreeMap<Table, Known>,
     sweeps: FxHashMap<Table, FxHashSet<ObjectKey>>,
     sources: BTreeMap<Name, SourceHealth>,
@@ -128,6 +130,7 @@ impl Ledger {
             job_workloads: FxHashMap::default(),
             job_of_workload: FxHashMap::default(),
             jobs: BTreeMap::new(),
+            runs: Runs::default(),
             known: Table::ALL
                 .iter()
                 .map(|table| (*table, Known::Waiting))
@@ -274,6 +277,7 @@ impl Ledger {
             topologies: shelves.topologies,
             budgets: shelves.budgets,
             priority_classes: shelves.classes,
+            runtimes: self.runs.publish(),
             findings: parts.findings,
             sources: if self.changed.sources || stale {
                 self.sources.values().cloned().collect()

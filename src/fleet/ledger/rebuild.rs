@@ -63,9 +63,13 @@ impl Ledger {
             match jobs::build(self, &id, at) {
                 Some(mut job) => {
                     job.pod_sets = self.sitings.sets(job.pod_sets);
+                    self.runs.note(&job);
                     self.jobs.insert(id, Arc::new(job))
                 }
-                None => self.jobs.remove(&id),
+                None => {
+                    self.runs.forget(&id);
+                    self.jobs.remove(&id)
+                }
             };
         }
     }

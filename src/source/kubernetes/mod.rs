@@ -568,7 +568,11 @@ watched!(
     KaiPodGroupObject,
     KaiQueueObject,
     GangObject,
-    BudgetObject
+    BudgetObject,
+    SliceObject,
+    ClaimObject,
+    TemplateObject,
+    ClassObject
 );
 
 impl Watched for PodObject {
