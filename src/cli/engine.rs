@@ -28,6 +28,8 @@ pub enum Engine {
     /// Packing (--nodes, --pods): every pod arrives once, in random order, and none ever leaves; the trace is topped
     /// up to a load. Queueing (--jobs): jobs arrive at their times and hold whole devices until they are done.
     Replay(Box<Replay>),
+    /// Ask the engine about a fleet in a document: a plan, a reason, a forecast, a supposition; needs no cluster
+    Plan(super::engine_plan::DocumentPlan),
 }
 
 /// Which trace, and how.
@@ -141,7 +143,10 @@ pub(super) fn run(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let Engine::Replay(replay) = engine;
+    let replay = match engine {
+        Engine::Replay(replay) => replay,
+        Engine::Plan(plan) => return super::engine_plan::run(plan, out),
+    };
     let text = match (&replay.nodes, &replay.pods, &replay.jobs) {
         (Some(nodes), Some(pods), _) => pack(replay, nodes, pods, err)?,
         (_, _, Some(jobs)) => queue(replay, jobs, err)?,
