@@ -1,11 +1,13 @@
 //! What comes into the console and what goes out of it: plain data on both sides.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseEvent, MouseEventKind};
 
 use crate::base::{Moment, Name};
 use crate::report::Facts;
+use crate::report::answers::Answers;
 use crate::report::hush::{Entry, Hushed};
 
 use super::reading::{News, Want};
@@ -224,6 +226,8 @@ pub enum Msg {
     Resize(u16, u16),
     /// A new picture of the fleet. Only the latest matters.
     Facts(Facts),
+    /// What the engine says of the work that waits.
+    Answers(Arc<Answers>),
     /// The time is now this, on the server's clock.
     Tick(Moment),
     /// Text was pasted: one piece, never taken for keys.

@@ -142,6 +142,7 @@ fn facts() -> Facts {
         burn: Arc::new(burnt),
         history: Arc::new(History::default()),
         hushed: Arc::default(),
+        answers: Arc::default(),
         now: now(),
     }
 }

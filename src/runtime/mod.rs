@@ -1,6 +1,7 @@
 //! The shell around the pure rooms: the composition root, the two loops, the terminal and the clock.
 
 pub mod acting;
+pub mod answering;
 pub mod clipboard;
 pub mod clock;
 pub mod doctor;

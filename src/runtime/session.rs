@@ -11,6 +11,7 @@ use crate::base::{Exit, Failure, Moment, Name};
 use crate::fleet::observe::{LostKind, SourceState, Table};
 use crate::fleet::{Fleet, Known};
 use crate::report::Facts;
+use crate::report::answers::Answers;
 use crate::settings::{Rulebook, ScrapeMode, Settings};
 use crate::sim;
 use crate::source::client::{Connection, client_for, connect};
@@ -22,6 +23,7 @@ use crate::source::scrape::{Endpoint, Mode, ScrapeOptions};
 use crate::source::wire::Wire;
 use crate::source::{self, Sources, StartOptions, prometheus_paths, proxied_paths};
 
+use super::answering;
 use super::clock;
 use super::reading::Reading;
 use super::store::{self, Rules};
@@ -68,6 +70,8 @@ pub struct Setup {
 pub struct Session {
     /// The latest facts; `None` until the first.
     pub facts: watch::Receiver<Option<Arc<Facts>>>,
+    /// What the engine says of them.
+    pub answers: watch::Receiver<Arc<Answers>>,
     /// The server's clock.
     pub clock: ServerClock,
     /// Which nodes are on screen: their exporters are read first.
@@ -80,11 +84,15 @@ pub struct Session {
     server: String,
     _sources: Sources,
     store: JoinHandle<()>,
+    engine: Option<JoinHandle<()>>,
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
         self.store.abort();
+        if let Some(engine) = &self.engine {
+            engine.abort();
+        }
     }
 }
 
@@ -157,6 +165,9 @@ fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Fai
         one_look,
     };
     let store = tokio::spawn(store::run(rules, clock.clone(), seen, publish));
+    let (say, answers) = watch::channel(Arc::default());
+    // One look asks when it has all that it looks at.
+    let engine = (!one_look).then(|| tokio::spawn(answering::run(facts.clone(), say)));
     let sources = source::start(StartOptions {
         connection,
         namespaces,
@@ -169,6 +180,7 @@ fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Fai
     });
     Ok(Session {
         facts,
+        answers,
         clock,
         on_screen,
         context,
@@ -176,6 +188,7 @@ fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Fai
         server,
         _sources: sources,
         store,
+        engine,
     })
 }
 

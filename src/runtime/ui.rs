@@ -158,6 +158,7 @@ async fn drive(
                 dirty = true;
                 let msg = match news {
                     News::Facts(latest) => latest.map(|facts| Msg::Facts((*facts).clone())),
+                    News::Answers(answers) => Some(Msg::Answers(answers)),
                     News::Session(about) => Some(Msg::Session(about)),
                     News::NoSession(why) => Some(Msg::NoSession(why)),
                     News::Read(want, news) => Some(Msg::Read(want, news)),

@@ -139,6 +139,7 @@ impl App {
                 self.summarise();
                 self.refresh(true);
             }
+            Msg::Answers(answers) => self.answered(answers),
             Msg::Read(want, news) => {
                 if self.wanted.as_ref() == Some(&want) {
                     let facts = self.facts.clone();
@@ -269,6 +270,7 @@ fn nothing(context: Name) -> Facts {
         burn: Arc::default(),
         history: Arc::default(),
         hushed: Arc::default(),
+        answers: Arc::default(),
         now: Moment::default(),
     }
 }

@@ -39,6 +39,7 @@ pub mod strip;
 pub mod subject;
 mod tree;
 mod unblock;
+mod waiting;
 
 macro_rules! views {
     ($($variant:ident $name:literal $digit:literal;)*) => {

@@ -7,12 +7,13 @@ use std::time::Duration;
 use http::{Method, Request};
 use kube::Client;
 use tokio::sync::{Notify, mpsc};
-use tokio::time::Instant;
 
-use crate::base::{Name, Names};
+use crate::base::{Moment, Name, Names};
 use crate::cluster::admission::PendingList;
 use crate::cluster::discovery::PlainGroup;
 use crate::fleet::observe::{Observation, Pending, Table};
+
+use super::super::wire::Clock;
 
 /// The API group that Kueue serves beside its own.
 const GROUP: &str = "visibility.kueue.x-k8s.io";
@@ -79,6 +80,7 @@ impl Waiting {
 /// What the task needs.
 pub(in crate::source) struct Order {
     pub(in crate::source) client: Client,
+    pub(in crate::source) clock: Clock,
     pub(in crate::source) waiting: Waiting,
     pub(in crate::source) names: Arc<Mutex<Names>>,
     pub(in crate::source) out: mpsc::Sender<Vec<Observation>>,
@@ -87,7 +89,7 @@ pub(in crate::source) struct Order {
 impl Order {
     /// Asks for the order of one queue after the other until nobody listens.
     pub(in crate::source) async fn run(self) {
-        let mut told: BTreeMap<Name, Instant> = BTreeMap::new();
+        let mut told: BTreeMap<Name, Moment> = BTreeMap::new();
         let mut version: Option<String> = None;
         loop {
             let wait = self.look(&mut told, &mut version).await;
@@ -109,7 +111,7 @@ impl Order {
     /// One look; how long to wait for the next.
     async fn look(
         &self,
-        told: &mut BTreeMap<Name, Instant>,
+        told: &mut BTreeMap<Name, Moment>,
         version: &mut Option<String>,
     ) -> Duration {
         let waiting = self.waiting.queues();
@@ -122,9 +124,14 @@ impl Order {
             told.remove(&queue);
             self.forget(queue).await;
         }
+        let now = (self.clock)();
         let due = waiting
             .into_iter()
-            .filter(|queue| told.get(queue).is_none_or(|at| at.elapsed() >= EACH))
+            .filter(|queue| {
+                // A clock that was set back must not silence a queue.
+                told.get(queue)
+                    .is_none_or(|at| now < *at || now.since(*at) >= EACH.into())
+            })
             .min_by_key(|queue| told.get(queue).copied());
         let Some(queue) = due else { return TICK };
         if version.is_none() {
@@ -141,7 +148,7 @@ impl Order {
                     let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
                     list.read(&queue, &mut names)
                 };
-                told.insert(queue, Instant::now());
+                told.insert(queue, (self.clock)());
                 self.tell(pending).await;
                 let all_told = self
                     .waiting
