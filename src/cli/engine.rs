@@ -32,6 +32,8 @@ pub enum Engine {
     ///
     /// The world has a scheduler of its own, draws durations that nobody is told, and goes on submitting.
     Rehearse(super::rehearse::Rehearse),
+    /// Ask the engine about a fleet in a document: a plan, a reason, a forecast, a supposition; needs no cluster
+    Plan(super::engine_plan::DocumentPlan),
 }
 
 /// Which trace, and how.
@@ -148,6 +150,7 @@ pub(super) fn run(
     let replay = match engine {
         Engine::Replay(replay) => replay,
         Engine::Rehearse(rehearsal) => return super::rehearse::run(rehearsal, out, err),
+        Engine::Plan(plan) => return super::engine_plan::run(plan, out),
     };
     let text = match (&replay.nodes, &replay.pods, &replay.jobs) {
         (Some(nodes), Some(pods), _) => pack(replay, nodes, pods, err)?,

@@ -143,6 +143,27 @@ impl Acting {
         looker.target(name).await
     }
 
+    /// The namespace of names that come without.
+    pub fn namespace(&self) -> &str {
+        &self.connection.namespace
+    }
+
+    /// Who the server takes us for; the name on this machine where it does not say.
+    pub async fn user(&self) -> String {
+        match &self.right {
+            Ok((grant, client)) => {
+                let told = Writer::new(grant, client.clone()).user().await;
+                if told.is_empty() { local_name() } else { told }
+            }
+            Err(_) => local_name(),
+        }
+    }
+
+    /// Writes into a plan the versions that the cluster serves, where the plan leaves them open.
+    pub async fn settle(&self, plan: &mut Plan) {
+        self.looker().settle(plan).await;
+    }
+
     /// Fills in what can be checked of a plan before it is confirmed.
     pub async fn check(&self, plan: &mut Plan) {
         let probe = self
