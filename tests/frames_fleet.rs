@@ -565,6 +565,7 @@ fn finish(
         history: Arc::new(History::default()),
         hushed: Arc::default(),
         answers: Arc::default(),
+        acts: Arc::default(),
         now: NOW,
     }
 }
@@ -644,6 +645,7 @@ pub fn unknown() -> Facts {
         history: Arc::default(),
         hushed: Arc::default(),
         answers: Arc::default(),
+        acts: Arc::default(),
         now: NOW,
     }
 }
