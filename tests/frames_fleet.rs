@@ -375,6 +375,7 @@ fn node(
         devices: devices.into_boxed_slice(),
         device_capacity: plan.per_node,
         device_allocatable: plan.per_node,
+        withheld: false,
         pod_count: pods.len() as u32 + 4,
         pods: pods.into_boxed_slice(),
     }

@@ -4,6 +4,7 @@ pub mod accelerator;
 pub mod admission;
 pub mod budget;
 pub mod checks;
+pub mod claim;
 pub mod device;
 pub mod finding;
 #[expect(

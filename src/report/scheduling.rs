@@ -273,6 +273,8 @@ pub struct Scheduling {
     pub topologies: Value,
     /// Disruption budgets with the pods that they cover.
     pub budgets: Value,
+    /// Pods on nodes that hold no devices.
+    pub residents: Value,
     /// Jobs as the engine sees them: pod sets and placements.
     pub workloads: Value,
 }
@@ -290,6 +292,7 @@ pub fn scheduling(facts: &Facts) -> Scheduling {
         flavors: take("flavors"),
         topologies: take("topologies"),
         budgets: take("budgets"),
+        residents: take("residents"),
         workloads: take("workloads"),
     };
     let titles = Titles::of(&facts.fleet);

@@ -105,7 +105,12 @@ fn claim(pod: &PodSeen) -> Option<ObjectKey> {
 impl Ledger {
     pub(super) fn see_group(&mut self, group: GroupSeen) {
         self.mention(group.table, &group.key);
+        self.fold_group(group);
+    }
+
+    pub(super) fn fold_group(&mut self, group: GroupSeen) {
         let id = (group.table, group.key.clone());
+        let group = self.with_claims_of_group(&id, group);
         if let Some(old) = self.groups.all.get(&id).cloned() {
             if *old == group {
                 return;
@@ -127,6 +132,7 @@ impl Ledger {
 
     pub(super) fn forget_group(&mut self, table: Table, key: &ObjectKey) {
         let id = (table, key.clone());
+        self.claims.forget_group(&id);
         let Some(old) = self.groups.all.remove(&id) else {
             return;
         };

@@ -49,12 +49,11 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
     let admission = ledger.admission(id);
     let highest = highest(top, &workloads);
     let pod_sets = pod_sets(&highest, &groups, &pods);
-    let requested = requested(top, &highest, &groups, &pods);
+    let living = pods.iter().filter(|pod| !pod.seen.phase.is_over());
+    let of_pods = ledger.claims.devices_of(living.copied());
+    let requested = requested(top, &highest, &groups, of_pods);
     let bound: Vec<&&Arc<Pod>> = pods.iter().filter(|pod| pod.holds_devices()).collect();
-    let allocated = bound
-        .iter()
-        .map(|pod| pod.seen.requests.device_count())
-        .sum();
+    let allocated = ledger.claims.devices_of(bound.iter().map(|pod| **pod));
     let gang = gang(top, &workloads, &groups, &pod_sets);
     let standing = Standing {
         top,
@@ -302,17 +301,12 @@ fn requested(
     top: Option<&Arc<WorkloadSeen>>,
     highest: &[&Arc<WorkloadSeen>],
     groups: &[&Arc<GroupSeen>],
-    pods: &[&Arc<Pod>],
+    of_pods: u32,
 ) -> u32 {
-    let of_pods: u32 = pods
-        .iter()
-        .filter(|pod| !pod.seen.phase.is_over())
-        .map(|pod| pod.seen.requests.device_count())
-        .sum();
     let of_workloads: u32 = highest
         .iter()
         .map(|workload| workload.total.device_count())
-        .sum();
+        .fold(0, u32::saturating_add);
     // A job that has ended asks for nothing more, but its size stays what it was.
     if top.is_some_and(|top| top.outcome.is_some()) && of_workloads > 0 {
         return of_workloads;

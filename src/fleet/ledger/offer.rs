@@ -23,14 +23,14 @@ pub(super) struct Offer {
     pub(super) slices: Vec<(Name, u32)>,
 }
 
-fn vendor_of(resource: &str) -> Vendor {
+pub(super) fn vendor_of(resource: &str) -> Vendor {
     let (domain, _) = resource.split_once('/').unwrap_or((resource, ""));
     match domain {
-        "nvidia.com" => Vendor::Nvidia,
-        "amd.com" => Vendor::Amd,
-        "google.com" => Vendor::Google,
-        "aws.amazon.com" => Vendor::Aws,
-        "gpu.intel.com" | "habana.ai" => Vendor::Intel,
+        "nvidia.com" | "gpu.nvidia.com" => Vendor::Nvidia,
+        "amd.com" | "gpu.amd.com" => Vendor::Amd,
+        "google.com" | "tpu.google.com" => Vendor::Google,
+        "aws.amazon.com" | "neuron.aws.com" => Vendor::Aws,
+        "gpu.intel.com" | "habana.ai" | "gaudi.intel.com" => Vendor::Intel,
         _ => Vendor::Other,
     }
 }
@@ -39,7 +39,10 @@ pub(super) fn kind_of(vendor: Vendor, resource: &str) -> DeviceKind {
     match vendor {
         Vendor::Nvidia | Vendor::Amd => DeviceKind::Gpu,
         Vendor::Google => DeviceKind::Tpu,
-        Vendor::Intel if resource.starts_with("gpu.") => DeviceKind::Gpu,
+        Vendor::Aws => DeviceKind::Other,
+        // Drivers are named for what they hand out.
+        _ if resource.starts_with("gpu.") => DeviceKind::Gpu,
+        _ if resource.starts_with("tpu.") => DeviceKind::Tpu,
         _ => DeviceKind::Other,
     }
 }

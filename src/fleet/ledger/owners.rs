@@ -155,6 +155,7 @@ impl Ledger {
         let Some(seen) = self.pods.get(key).cloned() else {
             return;
         };
+        let seen = self.with_claims(seen);
         if seen.requests.device_count() == 0 {
             self.drop_join(key);
             return;

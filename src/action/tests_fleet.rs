@@ -1,0 +1,1 @@
+//! Planners on fleets written by hand.
