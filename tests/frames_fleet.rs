@@ -566,6 +566,7 @@ fn finish(
         history: Arc::new(History::default()),
         hushed: Arc::default(),
         answers: Arc::default(),
+        acts: Arc::default(),
         now: NOW,
     }
 }
@@ -645,6 +646,7 @@ pub fn unknown() -> Facts {
         history: Arc::default(),
         hushed: Arc::default(),
         answers: Arc::default(),
+        acts: Arc::default(),
         now: NOW,
     }
 }

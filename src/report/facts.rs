@@ -7,6 +7,7 @@ use crate::cost::Burn;
 use crate::fleet::Fleet;
 use crate::fleet::history::History;
 
+use super::acts::Acts;
 use super::answers::Answers;
 use super::hush::Hushed;
 
@@ -25,6 +26,8 @@ pub struct Facts {
     pub hushed: Arc<Hushed>,
     /// What the engine says of the work that waits, of a picture a little older than the fleet.
     pub answers: Arc<Answers>,
+    /// What may be done, and what was done from here.
+    pub acts: Arc<Acts>,
     /// The moment of drawing, on the server's clock: ages count from here.
     pub now: Moment,
 }

@@ -2,6 +2,7 @@
 //!
 //! Rows borrow the facts, so building one costs a few copies of pointers. Unknown is `None`, never zero.
 
+pub mod acts;
 pub mod alerts;
 pub mod answers;
 pub mod checkup;

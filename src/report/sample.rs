@@ -248,6 +248,7 @@ prices = [
         history: Arc::new(History::default()),
         hushed: Arc::default(),
         answers: Arc::default(),
+        acts: Arc::default(),
         now: now(),
     }
 }

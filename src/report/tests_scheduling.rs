@@ -143,6 +143,7 @@ fn facts() -> Facts {
         history: Arc::new(History::default()),
         hushed: Arc::default(),
         answers: Arc::default(),
+        acts: Arc::default(),
         now: now(),
     }
 }

@@ -11,6 +11,7 @@ use crate::report::Facts;
 use crate::report::answers::Answers;
 
 use super::clock;
+use super::deeds::{Deed, Deeds};
 use super::session::Session;
 
 /// What to look at.
@@ -73,6 +74,8 @@ pub enum News {
     Facts(Option<Arc<Facts>>),
     /// What the engine says of the work that waits.
     Answers(Arc<Answers>),
+    /// What came of deeds.
+    Deed(Deed),
     /// What came of what a view wanted read.
     Read(Want, reading::News),
 }
@@ -195,7 +198,16 @@ async fn heard(session: &mut Option<Session>, ended: bool) -> Option<News> {
             let latest = session.answers.borrow_and_update().clone();
             return Some(News::Answers(latest));
         }
+        deed = done(&mut session.deeds) => return Some(News::Deed(deed)),
         (want, news) = session.reading.next() => return Some(News::Read(want, news)),
     }
     Some(News::Facts(session.facts.borrow_and_update().clone()))
+}
+
+/// Waits for what comes of deeds; nothing ever does where there are no hands.
+async fn done(deeds: &mut Option<Deeds>) -> Deed {
+    match deeds {
+        Some(deeds) => deeds.next().await,
+        None => std::future::pending().await,
+    }
 }

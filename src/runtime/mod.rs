@@ -4,6 +4,7 @@ pub mod acting;
 pub mod answering;
 pub mod clipboard;
 pub mod clock;
+pub mod deeds;
 pub mod doctor;
 pub mod encode;
 pub mod hush;

@@ -14,7 +14,7 @@ use crate::report::Facts;
 use crate::report::answers::Answers;
 use crate::settings::{Rulebook, ScrapeMode, Settings};
 use crate::sim;
-use crate::source::client::{Connection, client_for, connect};
+use crate::source::client::{client_for, connect};
 use crate::source::kubeconfig::Choice;
 use crate::source::kubernetes::Namespaces;
 use crate::source::prometheus::PrometheusOptions;
@@ -23,8 +23,10 @@ use crate::source::scrape::{Endpoint, Mode, ScrapeOptions};
 use crate::source::wire::Wire;
 use crate::source::{self, Sources, StartOptions, prometheus_paths, proxied_paths};
 
+use super::acting::Acting;
 use super::answering;
 use super::clock;
+use super::deeds::Deeds;
 use super::reading::Reading;
 use super::store::{self, Rules};
 
@@ -80,6 +82,8 @@ pub struct Session {
     pub context: Name,
     /// Reads single objects and logs for the view in front.
     pub reading: Reading,
+    /// Makes plans and carries them out; `None` for one look.
+    pub deeds: Option<Deeds>,
     /// The server's address, for messages.
     server: String,
     _sources: Sources,
@@ -119,10 +123,24 @@ pub fn open(setup: &Setup, target: Target) -> Result<Session, Failure> {
 fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Failure> {
     let proxied = proxied(setup);
     let demo = matches!(target, Target::Demo(_));
-    let connection = match target {
-        Target::Cluster(choice) => connect(choice, clock::shared(), proxied, setup.interactive)
-            .map_err(|fault| Failure::new(Exit::Usage, fault.to_string()))?,
-        Target::Demo(demo) => embedded(demo, proxied)?,
+    let settings = &setup.settings;
+    let (connection, acting) = match target {
+        Target::Cluster(choice) => {
+            let connection = connect(choice.clone(), clock::shared(), proxied, setup.interactive)
+                .map_err(|fault| Failure::new(Exit::Usage, fault.to_string()))?;
+            let acting = match one_look {
+                true => None,
+                false => Some(Acting::open(settings, choice, setup.interactive)?),
+            };
+            (connection, acting)
+        }
+        Target::Demo(demo) => {
+            let service = embedded(demo)?;
+            let acting =
+                (!one_look).then(|| Acting::on_simulated(settings, "demo", service.clone()));
+            let connection = client_for(service, "demo", clock::shared(), proxied);
+            (connection, acting)
+        }
     };
     if one_look {
         connection.wire.pin();
@@ -165,6 +183,7 @@ fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Fai
         one_look,
     };
     let store = tokio::spawn(store::run(rules, clock.clone(), seen, publish));
+    let facts_of_deeds = facts.clone();
     let (say, answers) = watch::channel(Arc::default());
     // One look asks when it has all that it looks at.
     let engine = (!one_look).then(|| tokio::spawn(answering::run(facts.clone(), say)));
@@ -185,6 +204,7 @@ fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Fai
         on_screen,
         context,
         reading,
+        deeds: acting.map(|acting| Deeds::new(acting, facts_of_deeds)),
         server,
         _sources: sources,
         store,
@@ -192,17 +212,13 @@ fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Fai
     })
 }
 
-fn embedded(demo: Demo, proxied: BTreeSet<String>) -> Result<Connection, Failure> {
+fn embedded(demo: Demo) -> Result<sim::Service, Failure> {
     let seed = demo.world.seed;
     let world = sim::world::World::new(demo.world);
-    let service =
-        sim::serve::embed(Box::new(world), clock::shared(), demo.speed, seed).map_err(|error| {
-            Failure::new(
-                Exit::Failed,
-                format!("cannot start the simulated fleet: {error:#}"),
-            )
-        })?;
-    Ok(client_for(service, "demo", clock::shared(), proxied))
+    sim::serve::embed(Box::new(world), clock::shared(), demo.speed, seed).map_err(|error| {
+        let message = format!("cannot start the simulated fleet: {error:#}");
+        Failure::new(Exit::Failed, message)
+    })
 }
 
 /// The paths that may be asked of pods and services.

@@ -118,6 +118,7 @@ impl Store {
             history: Arc::new(self.history.clone()),
             hushed: Arc::default(),
             answers: Arc::default(),
+            acts: Arc::default(),
             now: at,
         }
     }
