@@ -295,7 +295,7 @@ impl PodObject {
 
     /// Devices that the kubelet says its containers were given (feature ResourceHealthStatus).
     fn claimed(&self, names: &mut Names) -> Vec<Claimed> {
-        let mut out = Vec::new();
+        let mut out = self.given_by_hami(names);
         let given = self
             .status
             .containers
@@ -336,6 +336,20 @@ impl PodObject {
         all.sort();
         all.dedup();
         all.into_boxed_slice()
+    }
+
+    /// Ids of the devices that HAMi's scheduler says it gave: `UUID,TYPE,MIB,CORES:` for each, `;` after a container.
+    fn given_by_hami(&self, names: &mut Names) -> Vec<Claimed> {
+        const MOST: usize = 64;
+        let annotations = self.meta.annotations.iter();
+        let given = annotations
+            .filter(|(key, _)| key.starts_with("hami.io/") && key.ends_with("-devices-allocated"))
+            .flat_map(|(_, value)| value.split([':', ';']));
+        let ids = given.filter_map(|row| row.split_once(',')?.0.trim().split('[').next());
+        ids.filter(|id| !id.is_empty())
+            .take(MOST)
+            .map(|id| Claimed::Id(names.intern(id)))
+            .collect()
     }
 
     /// Images of its main containers.

@@ -55,15 +55,6 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
     let bound: Vec<&&Arc<Pod>> = pods.iter().filter(|pod| pod.holds_devices()).collect();
     let allocated = ledger.claims.devices_of(bound.iter().map(|pod| **pod));
     let gang = gang(top, &workloads, &groups, &pod_sets);
-    let standing = Standing {
-        top,
-        workloads: &workloads,
-        pods: &pods,
-        admission: admission.as_ref(),
-        gang,
-        sets: &pod_sets,
-    };
-    let state = state(&standing);
     let places = places(ledger, &bound);
     let held = Held::of(ledger, &bound, at);
     let own = |pod: &Pod| JobKey {
@@ -88,6 +79,16 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
             .collect(),
     };
     let belonging = ledger.queue_and_team(id, &labels);
+    let standing = Standing {
+        top,
+        workloads: &workloads,
+        pods: &pods,
+        admission: admission.as_ref(),
+        gang,
+        sets: &pod_sets,
+        queue_system: belonging.queue_system,
+    };
+    let state = state(&standing);
     let waits = matches!(state, JobState::Waiting | JobState::Starting);
     let (reason_code, reason) = if waits || state == JobState::Suspended {
         reason(&standing, state, belonging.queue.as_ref())

@@ -18,6 +18,7 @@ use crate::fleet::signal::Signals;
 
 use super::chips::Chips;
 use super::facts;
+use super::hami;
 use super::offer::{Offer, instances_per_device, kind_of, mig_profile, offer, vendor_of};
 use super::readings::{DeviceReadings, NodeReadings, device_id};
 use super::wants::Wants;
@@ -43,11 +44,16 @@ pub(super) fn build(
     let promised = product.is_some() || pods.iter().any(|pod| !pod.seen.claims.is_empty());
     let withheld = chips.refused && promised && seen.capacity.device_count() == 0;
     let seen = chips.added_to(seen);
+    let registered = match chips.list.is_empty() {
+        true => hami::registered(&seen),
+        false => Vec::new(),
+    };
+    let places = hami::indices(&registered, readings);
     let offer = match chips.list.first() {
         Some(first) => Some(by_claim(&first.resource)),
         // How many there are is not known, and a label's number would all look free.
         None if withheld && readings.devices.is_empty() => None,
-        None => offer(&seen, readings, &pods),
+        None => offer(&seen, &registered, readings, &pods),
     };
     let mut devices: Vec<Device> = Vec::new();
     if let Some(offer) = &offer {
@@ -57,7 +63,10 @@ pub(super) fn build(
         };
         for (index, chip) in &indices {
             let chip = chip.map(|at| &chips.list[at]);
+            let shared = places.iter().position(|place| place == index);
+            let shared = shared.and_then(|at| registered.get(at));
             let published = chip.and_then(|chip| chip.product.as_ref());
+            let published = published.or(shared.and_then(|one| one.product.as_ref()));
             let mut device = device(
                 *index,
                 offer,
@@ -70,6 +79,9 @@ pub(super) fn build(
             if let Some(chip) = chip {
                 device.resource = chip.resource.clone();
                 chip.complete(&mut device);
+            }
+            if let Some(one) = shared {
+                one.complete(&mut device);
             }
             devices.push(device);
         }

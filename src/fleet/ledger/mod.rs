@@ -10,6 +10,7 @@ mod chips;
 mod claims;
 mod facts;
 mod groups;
+mod hami;
 mod jobs;
 mod join;
 mod offer;
@@ -42,7 +43,7 @@ use super::observe::{
 };
 use super::policy::Policy;
 use super::pool::Pool;
-use super::queue::{PriorityClass, PriorityKind};
+use super::queue::{PriorityClass, PriorityKind, QueueKey, QueueKind, QueueSystem};
 use super::reading::Page;
 use super::runtimes::Runs;
 use readings::NodeReadings;
@@ -178,7 +179,10 @@ impl Ledger {
             Observation::Group(group) => self.see_group(*group),
             Observation::Queue(table, queue) => {
                 self.mention_wide(table, &queue.key.name);
-                self.shelves.see_queue(*queue);
+                let key = queue.key.clone();
+                if self.shelves.see_queue(*queue) {
+                    self.rejoin_queue(&key);
+                }
             }
             Observation::Door(door) => {
                 let key = door.key.clone();
@@ -536,6 +540,11 @@ impl Ledger {
                 if self.shelves.forget(table, key) {
                     match table {
                         Table::LocalQueues => self.rejoin_door(key),
+                        Table::ClusterQueues => self.rejoin_queue(&QueueKey {
+                            system: QueueSystem::Kueue,
+                            kind: QueueKind::Queue,
+                            name: key.name.clone(),
+                        }),
                         _ => self.dirty_jobs.extend(self.jobs.keys().cloned()),
                     }
                 }

@@ -8,6 +8,7 @@ use crate::fleet::accelerator::{DeviceKind, Vendor};
 use crate::fleet::device::Pod;
 use crate::fleet::observe::NodeSeen;
 
+use super::hami::{self, Registered};
 use super::readings::NodeReadings;
 
 /// What a node offers of one vendor: physical devices and how they are cut.
@@ -68,7 +69,12 @@ pub(super) fn instances_per_device(profile: &str) -> u32 {
 }
 
 /// What a node has, from the widest view of it: labels, capacity, readings, pods. `None` without any.
-pub(super) fn offer(node: &NodeSeen, readings: &NodeReadings, pods: &[Arc<Pod>]) -> Option<Offer> {
+pub(super) fn offer(
+    node: &NodeSeen,
+    registered: &[Registered],
+    readings: &NodeReadings,
+    pods: &[Arc<Pod>],
+) -> Option<Offer> {
     let label_number = |key: &str| {
         node.labels
             .get(key)
@@ -143,6 +149,13 @@ pub(super) fn offer(node: &NodeSeen, readings: &NodeReadings, pods: &[Arc<Pod>])
         if labelled.is_none() && of_slices > 0 {
             physical += of_slices;
         }
+    }
+    if !registered.is_empty() {
+        // What the plugin offers are shares.
+        replicas = hami::shares(registered);
+        physical = u32::try_from(registered.len()).unwrap_or(u32::MAX);
+        labelled = None;
+        slices.clear();
     }
     let read = readings
         .devices

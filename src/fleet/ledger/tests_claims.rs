@@ -541,3 +541,44 @@ fn ports_and_channels_are_no_devices() {
     let fleet = ledger.publish(NOW);
     assert_eq!((fleet.device_counts().total, fleet.jobs.len()), (0, 0));
 }
+
+#[test]
+fn shares_of_hami_are_no_devices() {
+    let mut seen = NodeSeen {
+        name: Name::new("n1"),
+        uid: Name::new("n1"),
+        capacity: devices(&[("nvidia.com/gpu", 20)]),
+        allocatable: devices(&[("nvidia.com/gpu", 20)]),
+        ..NodeSeen::default()
+    };
+    seen.annotations = [(
+        Name::new("hami.io/node-nvidia-register"),
+        Name::new("GPU-a,10,40960,100,NVIDIA-NVIDIA A100,0,true:GPU-b,10,40960,100,NVIDIA-NVIDIA A100,0,true:"),
+    )]
+    .into_iter()
+    .collect();
+    let mut holder = pod_seen("p", Some("n1"), &[("nvidia.com/gpu", 1)]);
+    holder.claimed = vec![crate::fleet::observe::Claimed::Id(Name::new("GPU-b"))];
+    // The exporter numbers the boards the other way round.
+    let read = |index: u32, uuid: &str| {
+        let mut row = reading(index, 0.4, None);
+        row.uuid = Some(Name::new(uuid));
+        row
+    };
+    let mut ledger = fold([
+        Observation::Node(Box::new(seen)),
+        bound(holder),
+        page("n1", NOW, vec![read(0, "GPU-b"), read(1, "GPU-a")]),
+    ]);
+    let fleet = ledger.publish(NOW);
+    let counts = fleet.device_counts();
+    assert_eq!((counts.total, counts.allocated), (2, 1));
+    assert_eq!(
+        holders(&fleet),
+        [(0, String::from("p"), Attribution::Claim)]
+    );
+    let device = &fleet.nodes[0].devices[1];
+    assert_eq!(device.uuid.as_deref(), Some("GPU-a"));
+    assert_eq!(device.memory().1, Some(40960.0 * 1_048_576.0));
+    assert_eq!(device.slices.len(), 10);
+}
