@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 
 use crate::base::{Exit, Failure, Moment, Name};
 use crate::fleet::observe::{LostKind, SourceState, Table};
+use crate::fleet::queue::QueueSystem;
 use crate::fleet::{Fleet, Known};
 use crate::report::Facts;
 use crate::report::answers::Answers;
@@ -294,6 +295,9 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// How long after the tables are complete the exporters among their pods have been found.
 const SETTLE: Duration = Duration::from_millis(400);
 
+/// How long a first look waits, once the tables are complete, for the places of work that waits. Not every Kueue tells.
+const ORDER: Duration = Duration::from_millis(1500);
+
 impl Session {
     /// Waits until every table and every exporter has answered or failed, and gives the facts of that moment.
     ///
@@ -318,7 +322,8 @@ impl Session {
             // Exporters are found among the pods a moment after the pods are listed.
             let complete_at = *complete_at.get_or_insert_with(tokio::time::Instant::now);
             let settled = complete_at.elapsed() >= SETTLE;
-            if nothing_known(fleet) || (settled && has_read_all(fleet)) {
+            let placed = complete_at.elapsed() >= ORDER || has_places(fleet);
+            if nothing_known(fleet) || (settled && placed && has_read_all(fleet)) {
                 break;
             }
         }
@@ -366,6 +371,17 @@ fn has_read_all(fleet: &Fleet) -> bool {
         .iter()
         .filter(|source| source.kind.as_str() != "kubernetes")
         .all(|source| source.last_ok.is_some() || source.state == SourceState::Lost)
+}
+
+/// True once every workload that waits in a queue of Kueue's has its place.
+fn has_places(fleet: &Fleet) -> bool {
+    fleet
+        .jobs
+        .iter()
+        .filter_map(|job| job.admission.as_deref())
+        .filter(|known| known.system() == QueueSystem::Kueue && known.queue.is_some())
+        .filter(|known| known.seen.reserved_at.is_none() && known.seen.outcome.is_none())
+        .all(|known| known.position.is_some())
 }
 
 fn nothing_known(fleet: &Fleet) -> bool {

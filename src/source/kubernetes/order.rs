@@ -30,6 +30,9 @@ const EACH: Duration = Duration::from_secs(60);
 /// A server that does not serve it, or not to us, is asked again after this time.
 const AGAIN: Duration = Duration::from_secs(600);
 
+/// One that has told before and fails now, as while Kueue is started anew, is asked again after this time.
+const RETURN: Duration = Duration::from_secs(30);
+
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -91,11 +94,16 @@ impl Order {
     pub(in crate::source) async fn run(self) {
         let mut told: BTreeMap<Name, Moment> = BTreeMap::new();
         let mut version: Option<String> = None;
+        let mut ever = false;
         loop {
-            let wait = self.look(&mut told, &mut version).await;
+            let wait = match self.look(&mut told, &mut version).await {
+                AGAIN if ever => RETURN,
+                wait => wait,
+            };
+            ever |= !told.is_empty();
             // A queue that is new is asked after at once, unless nobody would answer.
             let news = async {
-                match wait < AGAIN {
+                match !told.is_empty() || wait < RETURN {
                     true => self.waiting.news.notified().await,
                     false => std::future::pending().await,
                 }
