@@ -106,10 +106,18 @@ impl Drop for Road {
     }
 }
 
+/// What is under way.
+#[derive(Default)]
+struct Load {
+    /// Each piece, and when it is there.
+    pieces: VecDeque<(Instant, Vec<u8>)>,
+    bytes: usize,
+    over: bool,
+}
+
 #[derive(Default)]
 struct Lane {
-    /// What is under way, and when it is there.
-    on_it: Mutex<(VecDeque<(Instant, Vec<u8>)>, usize, bool)>,
+    on_it: Mutex<Load>,
     changed: Condvar,
 }
 
@@ -131,10 +139,10 @@ fn lane(
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner);
                 loop {
-                    if let Some(next) = on_it.0.pop_front() {
+                    if let Some(next) = on_it.pieces.pop_front() {
                         break next;
                     }
-                    if on_it.2 {
+                    if on_it.over {
                         let _ = to.shutdown(Shutdown::Both);
                         return;
                     }
@@ -150,8 +158,8 @@ fn lane(
                 .on_it
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            on_it.1 -= bytes.len();
-            on_it.2 |= failed;
+            on_it.bytes -= bytes.len();
+            on_it.over |= failed;
             arriving.changed.notify_all();
         }
     });
@@ -173,17 +181,17 @@ fn lane(
             }
             let due = now.max(held_until) + weather.round_trip / 2;
             let mut on_it = lane.on_it.lock().unwrap_or_else(PoisonError::into_inner);
-            while on_it.1 > WINDOW && !on_it.2 {
+            while on_it.bytes > WINDOW && !on_it.over {
                 on_it = lane
                     .changed
                     .wait(on_it)
                     .unwrap_or_else(PoisonError::into_inner);
             }
-            let over = count == 0 || on_it.2;
-            on_it.2 |= over;
-            on_it.1 += count;
+            let over = count == 0 || on_it.over;
+            on_it.over |= over;
+            on_it.bytes += count;
             if count > 0 {
-                on_it.0.push_back((due, bytes));
+                on_it.pieces.push_back((due, bytes));
             }
             lane.changed.notify_all();
             if over {

@@ -338,7 +338,7 @@ impl Ledger {
     pub(super) fn settle_claims(&mut self) {
         if std::mem::take(&mut self.claims.slices_changed) {
             let mut most: BTreeMap<Name, u32> = BTreeMap::new();
-            for (pool, _) in &self.claims.by_pool {
+            for pool in self.claims.by_pool.keys() {
                 let mut sums: BTreeMap<Name, u32> = BTreeMap::new();
                 let published = self
                     .claims
