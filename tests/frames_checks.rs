@@ -10,7 +10,7 @@ use stokehold::console::color::{ColorDepth, Rgb};
 use stokehold::console::reading::{EventSeen, LogLine, News, Paper, Want};
 use stokehold::console::theme::Role;
 use stokehold::console::view::{
-    ViewId, alerts, cost, devices, jobs, nodes, pools, queues, sources,
+    ViewId, alerts, cost, devices, jobs, nodes, plans, pools, queues, sources,
 };
 use stokehold::console::widget::Align;
 use stokehold::console::{App, AppOptions, Effect, Msg, Theme, buffer_text, render_text};
@@ -250,6 +250,7 @@ fn heads(view: ViewId) -> Vec<(&'static str, Align)> {
         ViewId::Cost => &cost::KIND,
         ViewId::Alerts => &alerts::KIND,
         ViewId::Sources => &sources::KIND,
+        ViewId::Plans => &plans::KIND,
         ViewId::Devices => &devices::IDLE,
     };
     let columns = kind.columns.iter();

@@ -375,6 +375,7 @@ fn node(
         devices: devices.into_boxed_slice(),
         device_capacity: plan.per_node,
         device_allocatable: plan.per_node,
+        withheld: false,
         pod_count: pods.len() as u32 + 4,
         pods: pods.into_boxed_slice(),
     }
@@ -564,6 +565,8 @@ fn finish(
         burn: Arc::new(burn),
         history: Arc::new(History::default()),
         hushed: Arc::default(),
+        answers: Arc::default(),
+        acts: Arc::default(),
         now: NOW,
     }
 }
@@ -642,6 +645,8 @@ pub fn unknown() -> Facts {
         burn: Arc::default(),
         history: Arc::default(),
         hushed: Arc::default(),
+        answers: Arc::default(),
+        acts: Arc::default(),
         now: NOW,
     }
 }

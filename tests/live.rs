@@ -7,14 +7,28 @@
     reason = "these tests wait for other processes by the real clock"
 )]
 
+#[path = "live_tests/bystanders.rs"]
+mod bystanders;
 #[path = "live_tests/console.rs"]
 mod console;
 #[path = "live_tests/faults.rs"]
 mod faults;
 #[path = "live_tests/get.rs"]
 mod get;
+#[path = "live_tests/outages.rs"]
+mod outages;
 #[path = "live_tests/plane.rs"]
 mod plane;
+#[path = "live_tests/queues.rs"]
+mod queues;
+#[path = "live_tests/rights.rs"]
+mod rights;
+#[path = "live_tests/road.rs"]
+mod road;
+#[path = "live_tests/roads.rs"]
+mod roads;
+#[path = "live_tests/steady.rs"]
+mod steady;
 #[path = "live_tests/terminal.rs"]
 mod terminal;
 #[path = "live_tests/truth.rs"]

@@ -252,6 +252,7 @@ pub fn node(now: Moment, name: &str, pod: Option<&Arc<Pod>>) -> Node {
         devices: (0..8).map(|index| device(now, name, index, pod)).collect(),
         device_capacity: 8,
         device_allocatable: 8,
+        withheld: false,
         pod_count: 3,
         pods: pod.into_iter().cloned().collect(),
     }

@@ -5,8 +5,8 @@ use serde_json::Value;
 use crate::base::Moment;
 use crate::cluster::levers::{self, has_condition, text};
 use crate::engine::plan::{
-    Alternative, Intent, Lever, Plan, Policy, Refusal, RefusalCode, Step, Test, Undo, Until, Verb,
-    VolcanoAction, Wait, When,
+    Alternative, Intent, Lever, Object, Plan, Policy, Refusal, RefusalCode, Step, Test, Undo,
+    Until, Verb, VolcanoAction, Wait, When,
 };
 
 use super::{Found, Subject, System, Target, not_computed};
@@ -132,7 +132,7 @@ fn job(subject: &Subject, now: Moment) -> Result<Step, Refusal> {
             }
             step.guards
                 .extend(levers::fields(&step).iter().map(|path| top.same(path)));
-            step.waits.extend(suspended(top));
+            step.waits.extend(suspended(&top.object));
             step
         }
     };
@@ -149,15 +149,15 @@ fn job(subject: &Subject, now: Moment) -> Result<Step, Refusal> {
 }
 
 /// How the controller of a kind says that it has suspended an object.
-fn suspended(top: &Found) -> Option<Wait> {
-    match &*top.object.place.group {
+pub(super) fn suspended(top: &Object) -> Option<Wait> {
+    match &*top.place.group {
         "batch" | "jobset.x-k8s.io" | "trainer.kubeflow.org" | "kubeflow.org" => {
             Some(after(Until::Condition {
                 name: "Suspended".to_owned(),
                 status: "True".to_owned(),
             }))
         }
-        "ray.io" if &*top.object.place.plural == "rayjobs" => Some(after(Until::Is {
+        "ray.io" if &*top.place.plural == "rayjobs" => Some(after(Until::Is {
             path: "/status/jobDeploymentStatus".to_owned(),
             value: "Suspended".into(),
         })),

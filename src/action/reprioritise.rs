@@ -137,7 +137,7 @@ fn kueue<'a>(
 }
 
 /// The class of this name or value.
-fn class(
+pub(super) fn class(
     known: &[Class],
     wanted: &str,
     number: Option<i32>,

@@ -28,6 +28,12 @@ pub enum Engine {
     /// Packing (--nodes, --pods): every pod arrives once, in random order, and none ever leaves; the trace is topped
     /// up to a load. Queueing (--jobs): jobs arrive at their times and hold whole devices until they are done.
     Replay(Box<Replay>),
+    /// Live through a simulated week and hold the forecast of each start against what happened
+    ///
+    /// The world has a scheduler of its own, draws durations that nobody is told, and goes on submitting.
+    Rehearse(super::rehearse::Rehearse),
+    /// Ask the engine about a fleet in a document: a plan, a reason, a forecast, a supposition; needs no cluster
+    Plan(super::engine_plan::DocumentPlan),
 }
 
 /// Which trace, and how.
@@ -141,7 +147,11 @@ pub(super) fn run(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let Engine::Replay(replay) = engine;
+    let replay = match engine {
+        Engine::Replay(replay) => replay,
+        Engine::Rehearse(rehearsal) => return super::rehearse::run(rehearsal, out, err),
+        Engine::Plan(plan) => return super::engine_plan::run(plan, out),
+    };
     let text = match (&replay.nodes, &replay.pods, &replay.jobs) {
         (Some(nodes), Some(pods), _) => pack(replay, nodes, pods, err)?,
         (_, _, Some(jobs)) => queue(replay, jobs, err)?,
@@ -170,20 +180,20 @@ fn named<T: std::str::FromStr<Err = String>>(policy: &str) -> Result<T, Failure>
 }
 
 /// A line of progress that writes over itself, on a terminal only.
-struct Progress<'e> {
+pub(super) struct Progress<'e> {
     err: Option<&'e mut dyn Write>,
     shown: usize,
 }
 
 impl<'e> Progress<'e> {
-    fn new(err: &'e mut dyn Write) -> Self {
+    pub(super) fn new(err: &'e mut dyn Write) -> Self {
         Self {
             err: io::stderr().is_terminal().then_some(err),
             shown: usize::MAX,
         }
     }
 
-    fn tell(&mut self, what: &str, done: usize, all: usize) {
+    pub(super) fn tell(&mut self, what: &str, done: usize, all: usize) {
         let percent = done * 100 / all.max(1);
         if let Some(err) = &mut self.err
             && percent != self.shown
@@ -328,7 +338,7 @@ fn packing_table(figures: &PackingFigures) -> String {
 }
 
 /// Names and values, a pair a line.
-fn pairs(pairs: &[(&str, String)]) -> String {
+pub(super) fn pairs(pairs: &[(&str, String)]) -> String {
     let wide = pairs.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     pairs
         .iter()

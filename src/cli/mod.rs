@@ -3,6 +3,8 @@
 mod config;
 mod doctor;
 pub mod engine;
+pub mod engine_plan;
+mod explain;
 mod exporter;
 pub mod flags;
 pub mod get;
@@ -11,10 +13,12 @@ mod look;
 mod out;
 mod plan;
 mod rbac;
+mod rehearse;
 mod shot;
 pub mod simulated;
 #[cfg(test)]
 mod tests;
+mod what_if;
 pub mod wire;
 
 use std::ffi::OsString;
@@ -71,6 +75,11 @@ enum Command {
     Shot(shot::Shot),
     /// Compute a plan, print it, and with --apply carry it out
     Plan(plan::PlanFlags),
+    /// Why a job waits, the smallest change that starts it, and when it starts by itself
+    #[command(subcommand)]
+    Explain(explain::Explain),
+    /// What becomes of the fleet under a change: who starts when, what is in use, what it burns
+    WhatIf(what_if::WhatIf),
     /// The known exporter dialects, and what one exposition text means
     #[command(subcommand)]
     Exporter(exporter::Exporter),
@@ -157,10 +166,9 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
             Some(fleet) => shot::run(&settle(Target::Demo(fleet))?, shot, out),
             None => shot::run(&cluster()?, shot, out),
         },
-        Some(Command::Plan(plan)) => {
-            let settings = load::settings(&cli.global)?;
-            plan::run(&settings, cli.global.choice(), plan, out, err)
-        }
+        Some(Command::Plan(plan)) => plan::run(&cluster()?, cli.global.choice(), plan, out, err),
+        Some(Command::Explain(explain)) => explain::run(&cluster()?, explain, out, err),
+        Some(Command::WhatIf(what_if)) => what_if::run(&cluster()?, what_if, out, err),
         Some(Command::Exporter(exporter)) => {
             let settings = load::settings(&cli.global)?;
             let rulebook = load::rulebook(&settings)?;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use ratatui::buffer::Buffer;
@@ -14,6 +15,7 @@ use crate::console::{
     App, AppOptions, ColorDepth, Key, KeyPress, Msg, Theme, ansi, buffer_text, picture,
 };
 use crate::report::Facts;
+use crate::runtime::answering;
 use crate::settings::ColorChoice;
 
 use super::flags::size;
@@ -135,7 +137,7 @@ fn keys(text: &str) -> Result<Keys, String> {
 /// Runs `shot`.
 pub(super) fn run(at: &Situation, shot: &Shot, out: &mut dyn Write) -> Result<Exit, Failure> {
     let base = options(at)?;
-    let facts = wire::snapshot(at)?;
+    let facts = answering::answered(wire::snapshot(at)?);
     if let Some(folder) = &shot.all {
         return gallery(&base, &facts, folder, out);
     }
@@ -180,6 +182,7 @@ impl Drawn {
         // A moment in which every key lies far enough back for rows to settle.
         app.update(Msg::Tick(Moment::default()));
         app.update(Msg::Hushed((*facts.hushed).clone()));
+        app.update(Msg::Answers(Arc::clone(&facts.answers)));
         app.update(Msg::Facts(facts.clone()));
         for press in keys {
             app.update(Msg::Key(*press));

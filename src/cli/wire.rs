@@ -12,7 +12,7 @@ use crate::report::checkup::Point;
 use crate::runtime::looking::{Open, Opened, Place, Wish};
 use crate::runtime::session::{self, Demo, Setup};
 use crate::runtime::ui::{End, Ui};
-use crate::runtime::{clock, doctor, hush, telemetry, ui};
+use crate::runtime::{answering, clock, doctor, hush, telemetry, ui};
 use crate::settings::{Rulebook, Settings};
 use crate::sim::{self, Server};
 use crate::source::kubeconfig::{self, Choice};
@@ -89,10 +89,11 @@ pub(super) fn console(
     telemetry::log_to(at.settings.log_file.as_deref())
         .map_err(|error| Failure::new(Exit::Usage, format!("{error:#}")))?;
     if !terminal {
-        let facts = snapshot(at)?;
+        let facts = answering::answered(snapshot(at)?);
         let (width, height) = flags.size.unwrap_or(SIZE);
         app.update(Msg::Resize(width, height));
         app.update(Msg::Hushed((*facts.hushed).clone()));
+        app.update(Msg::Answers(Arc::clone(&facts.answers)));
         app.update(Msg::Facts(facts));
         out::write(out, &render_text(&app, width, height))?;
         out::write(

@@ -1,5 +1,7 @@
 //! Which extended resources count accelerators, of every vendor, and which merely accompany them.
 
+use crate::fleet::claim::{BY_CLASS, driver_of_class_name};
+
 /// How the part of a resource name after the slash must look to count devices.
 enum Shape {
     /// Exactly this.
@@ -81,6 +83,9 @@ pub fn counts_devices(resource: &str) -> bool {
     let Some((domain, name)) = resource.split_once('/') else {
         return false;
     };
+    if domain == BY_CLASS {
+        return driver_of_class_name(name).is_some();
+    }
     let Some((_, shapes)) = COUNTED.iter().find(|(known, _)| *known == domain) else {
         return false;
     };
@@ -151,6 +156,7 @@ mod tests {
             "hami.io/gpu",
             "rebellions.ai/ATOM",
             "furiosa.ai/rngd",
+            "deviceclass.resource.kubernetes.io/gpu.nvidia.com",
         ] {
             assert!(counts_devices(counted), "{counted}");
         }
@@ -180,6 +186,7 @@ mod tests {
             "vpc.amazonaws.com/pod-eni",
             "amd.com/cpx_npsx",
             "smarter-devices/fuse",
+            "deviceclass.resource.kubernetes.io/fast-nic",
         ] {
             assert!(!counts_devices(not), "{not}");
         }

@@ -329,14 +329,19 @@ impl WorkloadStatus {
             if count == 0 {
                 continue;
             }
+            // (Kueue counts preemptions without the cause that its condition gives.)
             let known = all.iter_mut().find(|known| {
                 *known.reason == *counted.reason
-                    && (known.cause.is_empty() || *known.cause == *counted.cause)
+                    && (known.cause.is_empty()
+                        || counted.cause.is_empty()
+                        || *known.cause == *counted.cause)
             });
             match known {
                 Some(known) => {
                     known.count = known.count.max(count);
-                    known.cause = names.intern(&counted.cause);
+                    if !counted.cause.is_empty() {
+                        known.cause = names.intern(&counted.cause);
+                    }
                 }
                 None => all.push(Eviction {
                     reason: names.intern(&counted.reason),

@@ -7,6 +7,7 @@
 
 pub mod accelerators;
 pub mod admission;
+pub mod claim;
 pub mod discovery;
 pub mod gang;
 pub mod job;
@@ -48,6 +49,8 @@ pub trait Projected:
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_claims;
 #[cfg(test)]
 mod tests_gangs;
 #[cfg(test)]

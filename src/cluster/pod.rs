@@ -41,6 +41,36 @@ partial! {
         containers: List<ContainerStatus> = "containerStatuses",
         /// Init containers and sidecars.
         init_containers: List<ContainerStatus> = "initContainerStatuses",
+        /// Claims made for it.
+        claims: List<MadeClaim> = "resourceClaimStatuses",
+        /// The claim that serves resources it asks for by name.
+        extended: ExtendedClaim = "extendedResourceClaimStatus",
+    }
+}
+
+partial! {
+    /// A claim that was made for a pod.
+    MadeClaim {
+        /// Name of the claim.
+        claim: Text = "resourceClaimName",
+    }
+}
+
+partial! {
+    /// A claim that serves extended resources.
+    ExtendedClaim {
+        /// Name of the claim.
+        claim: Text = "resourceClaimName",
+        /// What it serves.
+        mappings: List<ExtendedMapping> = "requestMappings",
+    }
+}
+
+partial! {
+    /// One extended resource that a claim serves.
+    ExtendedMapping {
+        /// Resource.
+        resource: Text = "resourceName",
     }
 }
 
@@ -132,7 +162,7 @@ impl PodObject {
         let key = self.meta.key(names)?;
         let status = &self.status;
         let requests = of_pod(&self.spec, names);
-        let wants_devices = requests.device_count() > 0;
+        let wants_devices = requests.wants_devices();
         let keeps_labels = serves || wants_devices;
         let owner = self.meta.owner(names);
         let placed = find(&status.conditions, "PodScheduled");
@@ -175,6 +205,12 @@ impl PodObject {
                 .flatten(),
             failure: self.failure(phase),
             claimed: self.claimed(names),
+            claims: self.claims(names),
+            by_claim: {
+                let served = status.extended.mappings.iter();
+                let named = served.filter_map(|one| one.resource.get());
+                named.map(|resource| names.intern(resource)).collect()
+            },
             ip: status.ip.get().map(Name::new),
         })
     }
@@ -259,7 +295,7 @@ impl PodObject {
 
     /// Devices that the kubelet says its containers were given (feature ResourceHealthStatus).
     fn claimed(&self, names: &mut Names) -> Vec<Claimed> {
-        let mut out = Vec::new();
+        let mut out = self.given_by_hami(names);
         let given = self
             .status
             .containers
@@ -285,6 +321,35 @@ impl PodObject {
             }
         }
         out
+    }
+
+    /// Claims by their own names: those that it names, and those that were made for it.
+    fn claims(&self, names: &mut Names) -> Box<[Name]> {
+        let named = self.spec.claims.iter().filter_map(|claim| claim.claim());
+        let made = self.status.claims.iter();
+        let made = made.filter_map(|claim| claim.claim.get());
+        let mut all: Vec<Name> = named
+            .chain(made)
+            .chain(self.status.extended.claim.get())
+            .map(|claim| names.intern(claim))
+            .collect();
+        all.sort();
+        all.dedup();
+        all.into_boxed_slice()
+    }
+
+    /// Ids of the devices that HAMi's scheduler says it gave: `UUID,TYPE,MIB,CORES:` for each, `;` after a container.
+    fn given_by_hami(&self, names: &mut Names) -> Vec<Claimed> {
+        const MOST: usize = 64;
+        let annotations = self.meta.annotations.iter();
+        let given = annotations
+            .filter(|(key, _)| key.starts_with("hami.io/") && key.ends_with("-devices-allocated"))
+            .flat_map(|(_, value)| value.split([':', ';']));
+        let ids = given.filter_map(|row| row.split_once(',')?.0.trim().split('[').next());
+        ids.filter(|id| !id.is_empty())
+            .take(MOST)
+            .map(|id| Claimed::Id(names.intern(id)))
+            .collect()
     }
 
     /// Images of its main containers.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::base::{Name, Names};
+use crate::fleet::claim::ClaimAsk;
 use crate::fleet::observe::Resources;
 
 use super::accelerators::{SAME_SILICON, counts_devices};
@@ -70,6 +71,8 @@ partial! {
         affinity: Affinity = "affinity",
         /// Tolerations.
         tolerations: List<RawToleration> = "tolerations",
+        /// Claims on devices.
+        claims: List<PodClaim> = "resourceClaims",
         /// Gates that keep the scheduler away.
         gates: List<Named> = "schedulingGates",
         /// Scheduler.
@@ -78,6 +81,43 @@ partial! {
         scheduling_group: SchedulingGroup = "schedulingGroup",
         /// The gang it belongs to, in Kubernetes 1.35.
         workload_ref: Named = "workloadRef",
+    }
+}
+
+partial! {
+    /// A claim that a pod uses, or the template of one.
+    PodClaim {
+        /// Name of the claim.
+        claim: Text = "resourceClaimName",
+        /// Name of the template.
+        template: Text = "resourceClaimTemplateName",
+        /// Both, before Kubernetes 1.31.
+        source: ClaimSource = "source",
+    }
+}
+
+partial! {
+    /// Where a pod's claim comes from, before Kubernetes 1.31.
+    ClaimSource {
+        /// Name of the claim.
+        claim: Text = "resourceClaimName",
+        /// Name of the template.
+        template: Text = "resourceClaimTemplateName",
+    }
+}
+
+impl PodClaim {
+    /// The claim that it names.
+    pub fn claim(&self) -> Option<&str> {
+        self.claim.get().or_else(|| self.source.claim.get())
+    }
+
+    fn ask(&self, names: &mut Names) -> Option<ClaimAsk> {
+        let template = || self.template.get().or_else(|| self.source.template.get());
+        match self.claim() {
+            Some(claim) => Some(ClaimAsk::Claim(names.intern(claim))),
+            None => Some(ClaimAsk::Template(names.intern(template()?))),
+        }
     }
 }
 
@@ -201,7 +241,21 @@ pub fn of_pod(shape: &PodShape, names: &mut Names) -> Resources {
             .insert(name.into(), quantity.0.unwrap_or(0).max(0));
     }
     all.add(&overhead);
-    all.into_resources(names)
+    let mut out = all.into_resources(names);
+    let mut asks: BTreeMap<ClaimAsk, u32> = BTreeMap::new();
+    for ask in shape.claims.iter().filter_map(|claim| claim.ask(names)) {
+        *asks.entry(ask).or_default() += 1;
+    }
+    out.claims = asks.into_iter().map(once).collect();
+    out
+}
+
+/// A claim by name is one claim, however often it is asked for.
+fn once((ask, count): (ClaimAsk, u32)) -> (ClaimAsk, u32) {
+    match ask {
+        ClaimAsk::Claim(_) => (ask, count.min(1)),
+        ClaimAsk::Template(_) => (ask, count),
+    }
 }
 
 /// `times` times `one`, at most what fits.
@@ -214,6 +268,11 @@ pub fn times(one: &Resources, times: u32) -> Resources {
             .iter()
             .map(|(name, count)| (name.clone(), count.saturating_mul(times)))
             .collect(),
+        claims: one
+            .claims
+            .iter()
+            .map(|(ask, count)| once((ask.clone(), count.saturating_mul(times))))
+            .collect(),
     }
 }
 
@@ -224,9 +283,15 @@ pub fn plus(a: &Resources, b: &Resources) -> Resources {
         let sum = devices.entry(name.clone()).or_default();
         *sum = sum.saturating_add(*count);
     }
+    let mut claims: BTreeMap<ClaimAsk, u32> = BTreeMap::new();
+    for (ask, count) in a.claims.iter().chain(b.claims.iter()) {
+        let sum = claims.entry(ask.clone()).or_default();
+        *sum = sum.saturating_add(*count);
+    }
     Resources {
         cpu_milli: a.cpu_milli.saturating_add(b.cpu_milli),
         memory_bytes: a.memory_bytes.saturating_add(b.memory_bytes),
         devices: devices.into_iter().collect(),
+        claims: claims.into_iter().map(once).collect(),
     }
 }

@@ -137,6 +137,11 @@ fn expression(raw: &RawExpression, names: &mut Names) -> Expression {
     }
 }
 
+/// The terms of a selector, of which one must hold.
+pub fn node_terms(selector: &NodeSelector, names: &mut Names) -> Box<[NodeTerm]> {
+    selector.terms.iter().map(|raw| term(raw, names)).collect()
+}
+
 fn term(raw: &RawTerm, names: &mut Names) -> NodeTerm {
     NodeTerm {
         labels: raw

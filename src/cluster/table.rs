@@ -73,6 +73,10 @@ pub const fn place(table: Table) -> Place {
         Table::PodGroups => ("scheduling.k8s.io", "", "PodGroup", true),
         Table::Budgets => ("policy", "v1", "PodDisruptionBudget", true),
         Table::PriorityClasses => ("scheduling.k8s.io", "v1", "PriorityClass", false),
+        Table::ResourceSlices => ("resource.k8s.io", "", "ResourceSlice", false),
+        Table::ResourceClaims => ("resource.k8s.io", "", "ResourceClaim", true),
+        Table::ResourceClaimTemplates => ("resource.k8s.io", "", "ResourceClaimTemplate", true),
+        Table::DeviceClasses => ("resource.k8s.io", "", "DeviceClass", false),
     };
     Place {
         group,
@@ -109,6 +113,8 @@ mod tests {
                     | Table::VolcanoQueues
                     | Table::KaiQueues
                     | Table::PriorityClasses
+                    | Table::ResourceSlices
+                    | Table::DeviceClasses
             );
             assert_eq!(place(*table).namespaced, !wide, "{table:?}");
         }

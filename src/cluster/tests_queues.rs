@@ -363,6 +363,15 @@ fn a_pending_workload_says_why_and_what_befell_it() {
     assert_eq!(last.preemptor.as_deref(), Some("1234-abcd"));
     assert!(last.at.is_some() && evicted.queued_at > last.at);
     assert_eq!(evicted.requeue.map(|requeue| requeue.count), Some(2));
+    // Where the count names no cause, the condition's is the same eviction.
+    let uncaused = base(
+        json!([
+            {"type": "Evicted", "status": "True", "reason": "Preempted"},
+            {"type": "Preempted", "status": "True", "reason": "InCohortReclamation"}]),
+        json!({"schedulingStats": {"evictions": [{"reason": "Preempted", "underlyingCause": "", "count": 1}]}}),
+    );
+    assert_eq!(uncaused.evictions.len(), 1);
+    assert_eq!(&*uncaused.evictions[0].cause, "InCohortReclamation");
     let checks = base(
         json!([{"type": "QuotaReserved", "status": "True", "lastTransitionTime": "2026-11-02T00:00:00Z"},
             {"type": "Admitted", "status": "False", "reason": "UnsatisfiedAdmissionChecks", "message": "prov is pending"}]),

@@ -203,7 +203,7 @@ impl Projected for TrainJobObject {
             },
             ..Template::default()
         };
-        let tells = of_pod(&template.spec, names).device_count() > 0;
+        let tells = of_pod(&template.spec, names).wants_devices();
         let sets = tells
             .then(|| {
                 let set = pod_set("node", pods, pods, &template, names);

@@ -15,6 +15,8 @@ pub enum Context {
     Cost,
     /// In the alerts view, besides what tables have.
     Alerts,
+    /// In the view of plans, besides what tables have.
+    Plans,
     /// On the heatmap.
     Heatmap,
     /// In YAML, events, logs and what else is read line by line.
@@ -29,6 +31,8 @@ pub enum Context {
     Copy,
     /// In the list of columns.
     Columns,
+    /// In a plan, while no field has the focus.
+    Plan,
     /// On the screen that says what is missing.
     Missing,
 }
@@ -41,6 +45,7 @@ impl Context {
         Self::Table,
         Self::Cost,
         Self::Alerts,
+        Self::Plans,
         Self::Heatmap,
         Self::Text,
         Self::Logs,
@@ -48,6 +53,7 @@ impl Context {
         Self::Prompt,
         Self::Copy,
         Self::Columns,
+        Self::Plan,
         Self::Missing,
     ];
 
@@ -59,6 +65,7 @@ impl Context {
             Self::Table => "table",
             Self::Cost => "cost",
             Self::Alerts => "alerts",
+            Self::Plans => "plans",
             Self::Heatmap => "heatmap",
             Self::Text => "text",
             Self::Logs => "logs",
@@ -66,6 +73,7 @@ impl Context {
             Self::Prompt => "prompt",
             Self::Copy => "copy",
             Self::Columns => "columns",
+            Self::Plan => "plan",
             Self::Missing => "missing",
         }
     }
@@ -78,6 +86,7 @@ impl Context {
             Self::Table => "in tables",
             Self::Cost => "in cost",
             Self::Alerts => "in alerts",
+            Self::Plans => "in plans",
             Self::Heatmap => "on the heatmap",
             Self::Text => "in texts",
             Self::Logs => "in logs",
@@ -85,6 +94,7 @@ impl Context {
             Self::Prompt => "while typing",
             Self::Copy => "after `copy`",
             Self::Columns => "in the list of columns",
+            Self::Plan => "in a plan",
             Self::Missing => "when something is missing",
         }
     }
@@ -109,7 +119,7 @@ pub struct Spec {
 
 macro_rules! commands {
     ($($variant:ident $name:literal $title:literal [$($context:ident)*] $hint:literal $doc:literal;)*) => {
-        /// Everything that a key can do. None of it changes a cluster.
+        /// Everything that a key can do. None of it changes a cluster at once: deeds open a plan.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum Command { $(#[doc = $doc] $variant,)* }
 
@@ -136,6 +146,7 @@ commands! {
     ViewNodes "view-nodes" "nodes" [Global] 0 "nodes with health, devices, power and money";
     ViewCost "view-cost" "cost" [Global] 0 "burn by pool, queue, team, job and class";
     ViewAlerts "view-alerts" "alerts" [Global] 0 "findings, worst first, with the repair";
+    ViewPlans "view-plans" "plans" [Global] 0 "plans that run and that were carried out: progress, stop, go on, undo";
     ViewSources "view-sources" "sources" [Global] 0 "where the numbers come from and how old they are";
     LastView "last-view" "last view" [Global] 0 "to the view before this one, and back again";
     Earlier "earlier" "way back" [Global] 0 "one step back on the way that was taken";
@@ -159,14 +170,14 @@ commands! {
     Refresh "refresh" "refresh" [Global] 0 "read the sources again, as far as politeness allows";
     Back "back" "back" [Global] 9 "back to the present, drop the filter, else go back up";
     Leave "leave" "back" [Global Missing] 0 "go back up; at the top, leave the console";
-    Up "up" "up" [Table Heatmap Text Popup Columns] 0 "up";
-    Down "down" "down" [Table Heatmap Text Popup Columns] 0 "down";
+    Up "up" "up" [Table Heatmap Text Popup Columns Plan] 0 "up";
+    Down "down" "down" [Table Heatmap Text Popup Columns Plan] 0 "down";
     Left "left" "left" [Heatmap] 0 "left";
     Right "right" "right" [Heatmap] 0 "right";
     Top "top" "top" [Table Heatmap Text Popup] 0 "to the first";
     Bottom "bottom" "bottom" [Table Heatmap Text Popup] 0 "to the last";
-    PageUp "page-up" "page up" [Table Heatmap Text Popup] 0 "a page up";
-    PageDown "page-down" "page down" [Table Heatmap Text Popup] 0 "a page down";
+    PageUp "page-up" "page up" [Table Heatmap Text Popup Plan] 0 "a page up";
+    PageDown "page-down" "page down" [Table Heatmap Text Popup Plan] 0 "a page down";
     Sort "sort" "sort" [Table] 3 "sort by the next column, or settle the order again";
     Order "order" "order" [Table Heatmap] 0 "turn the order round; on the heatmap by place or by value";
     Wide "wide" "wide" [Table] 0 "more columns, or fewer";
@@ -189,7 +200,17 @@ commands! {
     LastRun "last-run" "run before" [Logs] 3 "what the container said before it was started again";
     Wrap "wrap" "wrap" [Logs] 3 "long lines go on below themselves, or are cut";
     Times "times" "times" [Logs] 3 "with the time of each line (UTC), or without";
-    Close "close" "close" [Popup Prompt Copy Columns Missing] 1 "close it";
+    Priority "priority" "priority" [Global] 0 "plan: give the job another priority";
+    Preempt "preempt" "preempt" [Global] 0 "plan: take the job off its devices";
+    Start "start" "start" [Global] 0 "plan: start the waiting job, preempting others if need be";
+    Drain "drain" "drain" [Global] 0 "plan: take all work off the node, the marked nodes or the pool";
+    Hold "hold" "hold" [Global] 0 "plan: keep the job or queue from running, or let it go on; go on with a run that stands";
+    Cordon "cordon" "cordon" [Global] 0 "plan: no new work on the node, with who and why; or again";
+    Requeue "requeue" "requeue" [Global] 0 "plan: take the job off its devices and queue it again";
+    Rebalance "rebalance" "rebalance" [Global] 0 "plan: move work so that free devices lie together";
+    Undo "undo" "undo" [Global Plan] 0 "plan: take back what the run, or the last one, did";
+    StopRun "stop-run" "stop" [Plans] 2 "stop the run after its current step";
+    Close "close" "close" [Popup Prompt Copy Columns Plan Missing] 1 "close it";
     CopyName "copy-name" "name" [Copy] 2 "copy the names, one a line";
     CopyRow "copy-row" "row" [Copy] 3 "copy the rows as they are shown, cells parted by tabs";
     CopyKubectl "copy-kubectl" "kubectl" [Copy] 4 "copy the kubectl command that shows them";
@@ -198,9 +219,9 @@ commands! {
     Demo "demo" "demo" [Missing] 2 "open the simulated fleet: no cluster is needed";
     Retry "retry" "try again" [Missing] 3 "connect to the cluster again";
     Contexts "contexts" "another context" [Missing] 4 "choose another context";
-    Accept "accept" "accept" [Prompt] 1 "take what is typed";
-    Next "next" "next" [Prompt] 2 "the next offer";
-    Previous "previous" "previous" [Prompt] 0 "the offer before";
+    Accept "accept" "accept" [Prompt Plan] 1 "take what is typed; confirm a plan";
+    Next "next" "next" [Prompt Plan] 2 "the next offer, or the next field of a plan";
+    Previous "previous" "previous" [Prompt Plan] 0 "the offer before, or the field before";
     Suspend "suspend" "suspend" [Anywhere] 0 "stop and give the shell back, until `fg`";
     Redraw "redraw" "redraw" [Anywhere] 0 "paint the screen anew";
     SavePicture "save-picture" "picture" [Anywhere] 0 "save the frame as a picture";
@@ -235,6 +256,7 @@ impl Command {
             Self::ViewNodes => Some(ViewId::Nodes),
             Self::ViewCost => Some(ViewId::Cost),
             Self::ViewAlerts => Some(ViewId::Alerts),
+            Self::ViewPlans => Some(ViewId::Plans),
             Self::ViewSources => Some(ViewId::Sources),
             _ => None,
         }

@@ -492,6 +492,33 @@ fn draw_hints(app: &App, brush: &mut Brush<'_>, line: Rect) {
     }
     hints.sort_by_key(|(rank, ..)| *rank);
     let mut x = line.x + 1;
+    let deeds = deeds(app);
+    let (deeds_width, why) = match &deeds {
+        Some((keys, why)) => (
+            keys.iter()
+                .map(|(key, title, _)| brush.width(key) + brush.width(title) + 3)
+                .sum::<u16>()
+                + 3,
+            why.clone(),
+        ),
+        None => (0, None),
+    };
+    // Deeds have the room that the foremost hints leave; where they are greyed, with the reason.
+    let least: u16 = hints
+        .iter()
+        .take(4)
+        .map(|(_, key, title)| brush.width(key) + brush.width(title) + 4)
+        .sum();
+    let reason = why.filter(|_| app.notice().is_none() && right.0.is_empty());
+    let reason_width = reason.as_ref().map_or(0, |why| brush.width(why) + 3);
+    let shows = deeds.is_some() && x + least + deeds_width <= end;
+    let end = if shows { end - deeds_width } else { end };
+    let last = if shows && x + least + deeds_width + reason_width <= line.right() {
+        end.saturating_sub(reason_width)
+    } else {
+        end
+    };
+    let end = last;
     let gap = if line.width >= 120 { 3 } else { 2 };
     for (_, key, title) in &hints {
         let width = brush.width(key) + 1 + brush.width(title);
@@ -505,5 +532,58 @@ fn draw_hints(app: &App, brush: &mut Brush<'_>, line: Rect) {
             width,
             &[(key, bold), (" ", muted), (title, muted)],
         ) + gap;
+    }
+    if let Some((keys, _)) = deeds.filter(|_| shows) {
+        draw_deeds(
+            brush,
+            line,
+            x,
+            &keys,
+            reason.as_deref().filter(|_| reason_width > 0),
+        );
+    }
+}
+
+/// A capital key, what it plans, and whether that is allowed.
+type Deed = (String, &'static str, bool);
+
+/// The capital keys that fit what is under the cursor, and why they are greyed where they are.
+fn deeds(app: &App) -> Option<(Vec<Deed>, Option<String>)> {
+    if !matches!(app.overlay, Overlay::None) {
+        return None;
+    }
+    let picked = super::view::subject::meant(&app.facts, app.view().picked(&app.facts)?);
+    let mut why = None;
+    let keys: Vec<Deed> = super::deeds::fitting(&picked)
+        .iter()
+        .filter_map(|command| {
+            let key = app.options.keys.keys(Context::Global, *command);
+            let barred = app.facts.acts.barred(command.spec().name);
+            let free = barred.is_none();
+            why = why.take().or(barred);
+            Some((key.first()?.to_string(), command.spec().title, free))
+        })
+        .collect();
+    (!keys.is_empty()).then_some((keys, why))
+}
+
+fn draw_deeds(brush: &mut Brush<'_>, line: Rect, from: u16, keys: &[Deed], why: Option<&str>) {
+    let (bold, muted) = (brush.ink.bold(Role::Accent), brush.ink.fg(Role::Muted));
+    let grey = brush.ink.fg(Role::Muted);
+    brush.sign(from, line.y, "│", brush.ink.fg(Role::Border));
+    let mut x = from + 2;
+    for (key, title, free) in keys {
+        let style = if *free { bold } else { grey };
+        let left = line.right().saturating_sub(x + 1);
+        x += brush.pieces(
+            x,
+            line.y,
+            left,
+            &[(key, style), (" ", muted), (title, muted)],
+        ) + 2;
+    }
+    if let Some(why) = why {
+        let left = line.right().saturating_sub(x + 1);
+        brush.right(line.right().saturating_sub(1), line.y, left, why, muted);
     }
 }

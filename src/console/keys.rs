@@ -11,7 +11,7 @@ use super::msg::{Key, KeyPress};
 const DEFAULT: &str = include_str!("../../config/keys.toml");
 
 /// The contexts that are heard at the same time, first served first. A key may have one meaning in each row.
-const FOCUSES: [&[Context]; 11] = [
+const FOCUSES: [&[Context]; 13] = [
     &[Context::Table, Context::Global, Context::Anywhere],
     &[
         Context::Cost,
@@ -21,6 +21,12 @@ const FOCUSES: [&[Context]; 11] = [
     ],
     &[
         Context::Alerts,
+        Context::Table,
+        Context::Global,
+        Context::Anywhere,
+    ],
+    &[
+        Context::Plans,
         Context::Table,
         Context::Global,
         Context::Anywhere,
@@ -37,6 +43,7 @@ const FOCUSES: [&[Context]; 11] = [
     &[Context::Prompt, Context::Anywhere],
     &[Context::Copy, Context::Anywhere],
     &[Context::Columns, Context::Anywhere],
+    &[Context::Plan, Context::Anywhere],
     &[Context::Missing, Context::Anywhere],
 ];
 
@@ -278,7 +285,7 @@ mod tests {
             if let Key::Char(c) = press.key
                 && c.is_ascii_uppercase()
             {
-                assert_eq!(command, Command::Bottom, "{press}");
+                assert!(command == Command::Bottom || command.is_deed(), "{press}");
             }
             assert!(press != KeyPress::ctrl('d') && press != KeyPress::ctrl('k'));
         }
@@ -302,6 +309,12 @@ mod tests {
         assert!(error("[table]\ns = 3\n").contains("keys.toml:2"));
     }
 
+    /// A plan of which nothing is typed.
+    fn running() -> crate::console::overlay::Overlay {
+        let wish = crate::console::deeds::Wish::GoOn(String::from("run-1"));
+        crate::console::overlay::Overlay::plan(1, wish, crate::base::Moment::default())
+    }
+
     #[test]
     fn every_focus_there_is_is_checked_for_clashes() {
         use crate::console::overlay::Overlay;
@@ -310,6 +323,7 @@ mod tests {
             view::TABLE,
             view::COST,
             view::ALERTS,
+            view::PLANS,
             view::HEATMAP,
             view::TEXT,
             view::LOGS,
@@ -319,6 +333,7 @@ mod tests {
             Overlay::filter(""),
             Overlay::Copy,
             Overlay::Columns(0),
+            running(),
             Overlay::Missing(0),
         ];
         let dialogs = dialogs.iter().filter_map(Overlay::contexts);

@@ -7,6 +7,7 @@ pub mod brush;
 pub mod clip;
 pub mod color;
 pub mod commands;
+pub mod deeds;
 pub mod filter;
 mod filter_parse;
 pub mod frame;

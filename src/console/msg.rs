@@ -1,13 +1,17 @@
 //! What comes into the console and what goes out of it: plain data on both sides.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseEvent, MouseEventKind};
 
 use crate::base::{Moment, Name};
 use crate::report::Facts;
+use crate::report::acts::Acts;
+use crate::report::answers::Answers;
 use crate::report::hush::{Entry, Hushed};
 
+use super::deeds::{Ask, Made, Order};
 use super::reading::{News, Want};
 
 /// A key without its modifiers. Shift is in the letter.
@@ -224,6 +228,14 @@ pub enum Msg {
     Resize(u16, u16),
     /// A new picture of the fleet. Only the latest matters.
     Facts(Facts),
+    /// What the engine says of the work that waits.
+    Answers(Arc<Answers>),
+    /// What may be done to the cluster, and what was done.
+    Acts(Arc<Acts>),
+    /// What came of the question of this number.
+    Made(u64, Made),
+    /// How the carrying out of the plan of this number began: the run's name, or why not.
+    Began(u64, Result<String, String>),
     /// The time is now this, on the server's clock.
     Tick(Moment),
     /// Text was pasted: one piece, never taken for keys.
@@ -267,7 +279,7 @@ pub enum Switch {
 }
 
 /// What the runtime is asked to do.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Effect {
     /// Leave.
     Quit,
@@ -287,6 +299,14 @@ pub enum Effect {
     Hush(Name, Option<Entry>),
     /// Nodes whose devices are on screen, in order; their readings come first.
     OnScreen(Vec<Name>),
+    /// Make a plan; nothing is changed.
+    Plan(Ask),
+    /// Carry out a confirmed plan.
+    CarryOut(Box<Order>),
+    /// Stop this run after its current step.
+    Stop(String),
+    /// Go on with this run.
+    GoOn(String),
     /// Write this SVG picture of the frame to a file and say where.
     SavePicture(String),
 }

@@ -124,6 +124,7 @@ pub fn node(name: &str, pool: &str, instance: Option<&str>, devices: Vec<Device>
         driver: None,
         device_capacity: devices.len() as u32,
         device_allocatable: devices.len() as u32,
+        withheld: false,
         devices: devices.into_boxed_slice(),
         pod_count: 0,
         pods: Box::default(),

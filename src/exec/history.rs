@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 
 use crate::base::Moment;
-use crate::cluster::levers::{Inverse, inverse};
-use crate::engine::plan::{Effect, Intent, Plan, Refusal, RefusalCode, Undo};
+use crate::cluster::levers::{Inverse, fields, inverse};
+use crate::engine::plan::{Effect, Intent, Plan, Refusal, RefusalCode, Step, Undo};
 
 use super::journal::Pages;
 use super::machine::{End, Item, Over, Stand};
@@ -196,11 +196,27 @@ impl Run {
             now,
         );
         let mut never = Vec::new();
-        for (number, (trace, step)) in self.steps.iter().zip(&self.plan.steps).enumerate().rev() {
-            let before = match &trace.before {
-                Some(before) if trace.has_written() || trace.is_unresolved() => restored(before),
-                _ => continue,
-            };
+        let done = || {
+            let all = self.steps.iter().zip(&self.plan.steps).enumerate();
+            all.filter_map(|(number, (trace, step))| {
+                let before = trace.before.as_ref()?;
+                let sent = trace.has_written() || trace.is_unresolved();
+                sent.then_some((number, trace, step, before))
+            })
+        };
+        // What several steps wrote (off, and on again) is taken back to how it was before the first of them.
+        let same =
+            |one: &Step, other: &Step| one.object.is(&other.object) && fields(one) == fields(other);
+        let all: Vec<_> = done().collect();
+        for (at, (number, trace, step, _)) in all.iter().enumerate().rev() {
+            if all[at + 1..]
+                .iter()
+                .any(|(_, _, later, _)| same(step, later))
+            {
+                continue;
+            }
+            let first = all.iter().find(|(_, _, other, _)| same(step, other));
+            let before = restored(first.map_or(&Map::new(), |(_, _, _, before)| before));
             if trace.is_unresolved() {
                 plan.warnings.push(format!(
                     "step {} was sent and never answered: it is looked into first",
@@ -225,7 +241,7 @@ impl Run {
         if plan.steps.is_empty() {
             let sentence = if never.is_empty() {
                 format!(
-                    "{} has changed nothing: there is nothing to take back",
+                    "{} has changed nothing that stands: there is nothing to take back",
                     self.name
                 )
             } else {

@@ -9,9 +9,9 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 
 use crate::action::{Class, Found, Subject, Target};
-use crate::base::{Exit, Failure};
+use crate::base::{Exit, Failure, Name};
 use crate::cluster::levers::{entry, text};
-use crate::engine::plan::{Object, Refusal, RefusalCode};
+use crate::engine::plan::{Object, Plan, Refusal, RefusalCode};
 
 use super::answer::Answer;
 use super::ask::{get, read};
@@ -137,6 +137,16 @@ impl<'a> Named<'a> {
     }
 }
 
+/// Every object that a plan names.
+fn objects(plan: &mut Plan) -> impl Iterator<Item = &mut Object> {
+    let facts = plan.reads.iter_mut().map(|fact| &mut fact.object);
+    let steps = plan.steps.iter_mut().flat_map(|step| {
+        let guards = step.guards.iter_mut().map(|fact| &mut fact.object);
+        std::iter::once(&mut step.object).chain(guards)
+    });
+    steps.chain(facts)
+}
+
 fn failed(what: &str, answer: &Answer) -> Unseen {
     let exit = match answer.code {
         Some(401 | 403) => Exit::Refused,
@@ -210,6 +220,46 @@ impl Looker {
             }
         }
         Ok(None)
+    }
+
+    /// Writes into a plan the versions that the cluster serves, where the plan leaves them open. Kinds of one group may
+    /// differ in version: of several, the first that knows the object is taken.
+    pub async fn settle(&self, plan: &mut Plan) {
+        let Ok(served) = self.served().await else {
+            return;
+        };
+        let mut known: BTreeMap<(Name, Name), Name> = BTreeMap::new();
+        let open: Vec<Object> = objects(plan)
+            .filter(|object| object.place.version.is_empty())
+            .map(|object| object.clone())
+            .collect();
+        for object in open {
+            let key = (object.place.group.clone(), object.place.plural.clone());
+            let Some(versions) = served.get(object.place.group.as_str()) else {
+                continue;
+            };
+            if known.contains_key(&key) {
+                continue;
+            }
+            let mut version = versions.first().map(|version| Name::new(version));
+            for one in versions.iter().filter(|_| versions.len() > 1) {
+                let mut asked = object.clone();
+                asked.place.version = Name::new(one);
+                if matches!(read(&self.client, &asked).await, Seen::There(_)) {
+                    version = Some(asked.place.version);
+                    break;
+                }
+            }
+            known.extend(version.map(|version| (key, version)));
+        }
+        for object in objects(plan) {
+            let key = (object.place.group.clone(), object.place.plural.clone());
+            if object.place.version.is_empty()
+                && let Some(version) = known.get(&key)
+            {
+                object.place.version = version.clone();
+            }
+        }
     }
 
     async fn list(&self, group: &str, plural: &str, namespace: &str) -> Result<Vec<Value>, Unseen> {

@@ -14,6 +14,7 @@ use super::observe::{Lost, SourceHealth, Table};
 use super::policy::Policy;
 use super::pool::{DeviceCounts, Pool};
 use super::queue::{Flavor, PriorityClass, Queue, QueueKey, Topology};
+use super::runtimes::Runtimes;
 
 /// How much is known of a table.
 #[derive(Clone, PartialEq, Debug)]
@@ -60,6 +61,8 @@ pub struct Fleet {
     pub budgets: Arc<[Arc<Budget>]>,
     /// Priority classes by kind and name.
     pub priority_classes: Arc<[Arc<PriorityClass>]>,
+    /// How long past jobs ran.
+    pub runtimes: Runtimes,
     /// Findings, worst first.
     pub findings: Arc<[Finding]>,
     /// Sources by name.
@@ -85,6 +88,7 @@ impl Fleet {
             topologies: Arc::from([]),
             budgets: Arc::from([]),
             priority_classes: Arc::from([]),
+            runtimes: Runtimes::default(),
             findings: Arc::from([]),
             sources: Arc::from([]),
             known: Arc::new(

@@ -4,6 +4,7 @@ pub mod accelerator;
 pub mod admission;
 pub mod budget;
 pub mod checks;
+pub mod claim;
 pub mod device;
 pub mod finding;
 #[expect(
@@ -21,6 +22,7 @@ pub mod policy;
 pub mod pool;
 pub mod queue;
 pub mod reading;
+pub mod runtimes;
 pub mod signal;
 pub mod siting;
 pub mod tables;

@@ -89,6 +89,9 @@ pub struct Node {
     pub device_capacity: u32,
     /// See `device_capacity`.
     pub device_allocatable: u32,
+    /// Its devices are handed out by claim, and what its drivers publish is withheld from us: how many it has is not
+    /// known, beyond those that exporters show.
+    pub withheld: bool,
     /// Pods on it that are not over.
     pub pod_count: u32,
     /// Pods on it that hold devices.

@@ -6,6 +6,7 @@ use crate::base::{Moment, Name, ObjectKey};
 
 use super::admission::GroupSeen;
 use super::budget::Budget;
+use super::claim::{ClaimAsk, ClaimSeen, ClassSeen, SliceSeen, TemplateSeen};
 use super::queue::{Door, Flavor, PriorityClass, Queue, Topology};
 use super::reading::Page;
 use super::siting::{PodSet, Siting};
@@ -47,6 +48,14 @@ pub enum Observation {
     Budget(Box<Budget>),
     /// A priority class as it is now.
     Priority(Box<PriorityClass>),
+    /// A slice of the devices that a driver publishes as it is now.
+    Slice(Box<SliceSeen>),
+    /// A claim on devices as it is now.
+    Claim(Box<ClaimSeen>),
+    /// A template of claims as it is now.
+    ClaimTemplate(Box<TemplateSeen>),
+    /// A class of devices as it is now.
+    DeviceClass(Box<ClassSeen>),
     /// The order in which a queue's pending work stands now: all of it.
     Pending(Box<Pending>),
     /// An object has gone; the key's namespace is empty for whatever lives in none.
@@ -156,9 +165,16 @@ pub struct Resources {
     pub memory_bytes: i64,
     /// Accelerators by extended-resource name (`nvidia.com/gpu`), sorted, zeros left in.
     pub devices: Box<[(Name, u32)]>,
+    /// What is asked for by claim, and how often; the ledger adds the devices that it comes to.
+    pub claims: Box<[(ClaimAsk, u32)]>,
 }
 
 impl Resources {
+    /// True when it is about devices, or may be: a claim says elsewhere what it asks for.
+    pub fn wants_devices(&self) -> bool {
+        self.device_count() > 0 || !self.claims.is_empty()
+    }
+
     /// All accelerators together, whatever their resource name.
     pub fn device_count(&self) -> u32 {
         self.devices
@@ -327,6 +343,10 @@ pub struct PodSeen {
     pub failure: Option<Failure>,
     /// Devices that the API says it holds.
     pub claimed: Vec<Claimed>,
+    /// The claims in its namespace that it uses.
+    pub claims: Box<[Name]>,
+    /// Resources that it asks for and that a claim serves: it gets them once.
+    pub by_claim: Box<[Name]>,
     /// Its address.
     pub ip: Option<Name>,
 }

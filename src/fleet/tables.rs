@@ -67,6 +67,14 @@ pub enum Table {
     Budgets,
     /// PriorityClasses.
     PriorityClasses,
+    /// ResourceSlices: what drivers publish of devices.
+    ResourceSlices,
+    /// ResourceClaims.
+    ResourceClaims,
+    /// ResourceClaimTemplates.
+    ResourceClaimTemplates,
+    /// DeviceClasses.
+    DeviceClasses,
 }
 
 impl Table {
@@ -104,6 +112,10 @@ impl Table {
         Self::PodGroups,
         Self::Budgets,
         Self::PriorityClasses,
+        Self::ResourceSlices,
+        Self::ResourceClaims,
+        Self::ResourceClaimTemplates,
+        Self::DeviceClasses,
     ];
 
     /// The plural resource name in the API; several groups may use the same.
@@ -136,6 +148,10 @@ impl Table {
             Self::VolcanoQueues | Self::KaiQueues => "queues",
             Self::Budgets => "poddisruptionbudgets",
             Self::PriorityClasses => "priorityclasses",
+            Self::ResourceSlices => "resourceslices",
+            Self::ResourceClaims => "resourceclaims",
+            Self::ResourceClaimTemplates => "resourceclaimtemplates",
+            Self::DeviceClasses => "deviceclasses",
         }
     }
 
@@ -192,6 +208,17 @@ impl Table {
         )
     }
 
+    /// True when its rows are about devices by claim.
+    pub const fn holds_claims(self) -> bool {
+        matches!(
+            self,
+            Self::ResourceSlices
+                | Self::ResourceClaims
+                | Self::ResourceClaimTemplates
+                | Self::DeviceClasses
+        )
+    }
+
     /// True when its rows decorate jobs: what a queueing system or a gang scheduler keeps of them.
     pub const fn holds_groups(self) -> bool {
         matches!(
@@ -220,6 +247,7 @@ mod tests {
                 table.holds_jobs(),
                 table.holds_groups(),
                 table.holds_rules(),
+                table.holds_claims(),
             ];
             assert!(kinds.iter().filter(|kind| **kind).count() <= 1, "{table:?}");
         }

@@ -7,6 +7,8 @@ use crate::cost::Burn;
 use crate::fleet::Fleet;
 use crate::fleet::history::History;
 
+use super::acts::Acts;
+use super::answers::Answers;
 use super::hush::Hushed;
 
 /// A picture of everything, handed over as a few reference counts.
@@ -22,6 +24,10 @@ pub struct Facts {
     pub history: Arc<History>,
     /// Findings that somebody muted or took on.
     pub hushed: Arc<Hushed>,
+    /// What the engine says of the work that waits, of a picture a little older than the fleet.
+    pub answers: Arc<Answers>,
+    /// What may be done, and what was done from here.
+    pub acts: Arc<Acts>,
     /// The moment of drawing, on the server's clock: ages count from here.
     pub now: Moment,
 }

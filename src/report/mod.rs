@@ -2,7 +2,9 @@
 //!
 //! Rows borrow the facts, so building one costs a few copies of pointers. Unknown is `None`, never zero.
 
+pub mod acts;
 pub mod alerts;
+pub mod answers;
 pub mod checkup;
 pub mod cost;
 pub mod devices;

@@ -31,23 +31,24 @@ impl<'a> From<&'a Cordon> for CordonCell<'a> {
     }
 }
 
-/// Counts of a node's devices. The first two are what the node says, the rest what is seen.
+/// Counts of a node's devices. The first two are what the node says, the rest what is seen. `None` where it is not
+/// known: devices by claim, and what their drivers publish is withheld from us.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct NodeDevices {
     /// What the node says it has.
-    pub capacity: u32,
+    pub capacity: Option<u32>,
     /// What pods may ask for.
-    pub allocatable: u32,
+    pub allocatable: Option<u32>,
     /// Physical devices.
-    pub total: u32,
+    pub total: Option<u32>,
     /// Held, whole or in part.
-    pub allocated: u32,
+    pub allocated: Option<u32>,
     /// Held by nobody.
-    pub free: u32,
+    pub free: Option<u32>,
     /// Faulty, or all of them when the node is not ready.
-    pub unhealthy: u32,
+    pub unhealthy: Option<u32>,
     /// Held, but doing no work.
-    pub idle_allocated: u32,
+    pub idle_allocated: Option<u32>,
 }
 
 /// One node.
@@ -140,11 +141,14 @@ pub(super) fn columns<'a>() -> Vec<Column<NodeRow<'a>>> {
         Column::wide_text("DRIVER", |row| word(row.driver_version)),
         Column::wide_text("PROVIDER ID", |row| word(row.provider_id)),
         Column::number("DEVICES", |row| {
-            format!("{}/{}", row.devices.allocated, row.devices.total)
+            match (row.devices.allocated, row.devices.total) {
+                (Some(held), Some(all)) => format!("{held}/{all}"),
+                _ => word(None),
+            }
         }),
-        Column::wide_number("ALLOCATABLE", |row| row.devices.allocatable.to_string()),
-        Column::number("UNHEALTHY", |row| row.devices.unhealthy.to_string()),
-        Column::number("IDLE", |row| row.devices.idle_allocated.to_string()),
+        Column::wide_number("ALLOCATABLE", |row| count(row.devices.allocatable)),
+        Column::number("UNHEALTHY", |row| count(row.devices.unhealthy)),
+        Column::number("IDLE", |row| count(row.devices.idle_allocated)),
         Column::number("PODS", |row| row.pods.to_string()),
         Column::number("POWER", |row| watts(row.power_watts)),
         Column::number("$/H", |row| usd(row.burn_usd_per_hour)),
@@ -156,6 +160,10 @@ pub(super) fn columns<'a>() -> Vec<Column<NodeRow<'a>>> {
             )
         }),
     ]
+}
+
+fn count(count: Option<u32>) -> String {
+    count.map_or_else(|| word(None), |count| count.to_string())
 }
 
 /// Every node by name, those without devices included.
@@ -170,18 +178,23 @@ pub fn rows(facts: &Facts) -> Vec<NodeRow<'_>> {
 
 /// The row of one node.
 pub fn row<'a>(facts: &Facts, node: &'a Node) -> NodeRow<'a> {
-    let mut devices = NodeDevices {
-        capacity: node.device_capacity,
-        allocatable: node.device_allocatable,
-        total: node.devices.len() as u32,
-        ..NodeDevices::default()
-    };
+    let (mut held, mut unhealthy, mut idle) = (0, 0, 0);
     for device in &node.devices {
-        devices.allocated += u32::from(device.is_allocated());
-        devices.unhealthy += u32::from(device.health.is_fault() || node.ready != Some(true));
-        devices.idle_allocated += u32::from(facts.fleet.is_idle(device));
+        held += u32::from(device.is_allocated());
+        unhealthy += u32::from(device.health.is_fault() || node.ready != Some(true));
+        idle += u32::from(facts.fleet.is_idle(device));
     }
-    devices.free = devices.total - devices.allocated;
+    let total = node.devices.len() as u32;
+    let known = |count: u32| (!node.withheld).then_some(count);
+    let devices = NodeDevices {
+        capacity: known(node.device_capacity),
+        allocatable: known(node.device_allocatable),
+        total: known(total),
+        allocated: known(held),
+        free: known(total - held),
+        unhealthy: known(unhealthy),
+        idle_allocated: known(idle),
+    };
     NodeRow {
         name: node.name(),
         pool: &node.pool,

@@ -128,6 +128,7 @@ pub fn facts() -> Facts {
         cpu_milli: 4000,
         memory_bytes: 1 << 30,
         devices: Box::from([(Name::new("nvidia.com/gpu"), 1)]),
+        ..Resources::default()
     };
     let train = Arc::new(kueue);
     let mut nasty = (*pod("vision", "x-0", None, "vision")).clone();
@@ -246,6 +247,8 @@ prices = [
         burn: Arc::new(burnt),
         history: Arc::new(History::default()),
         hushed: Arc::default(),
+        answers: Arc::default(),
+        acts: Arc::default(),
         now: now(),
     }
 }

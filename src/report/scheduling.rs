@@ -1,6 +1,6 @@
 //! The parts of the fleet document that say how work is queued and let in.
 //!
-//! What the engine reads (`queues`, `flavors`, `workloads`, `topologies`, `budgets`) is written by its own writer out of
+//! What the engine reads (`queues`, `flavors`, `workloads`, `topologies`, `budgets`, `runs`) is written by its own writer out of
 //! the same snapshot that it works on live; what only people and scripts want is added beside it.
 
 use std::collections::BTreeMap;
@@ -273,6 +273,10 @@ pub struct Scheduling {
     pub topologies: Value,
     /// Disruption budgets with the pods that they cover.
     pub budgets: Value,
+    /// Pods on nodes that hold no devices.
+    pub residents: Value,
+    /// How long past jobs ran, by what they have in common.
+    pub runs: Value,
     /// Jobs as the engine sees them: pod sets and placements.
     pub workloads: Value,
 }
@@ -290,6 +294,8 @@ pub fn scheduling(facts: &Facts) -> Scheduling {
         flavors: take("flavors"),
         topologies: take("topologies"),
         budgets: take("budgets"),
+        residents: take("residents"),
+        runs: take("runs"),
         workloads: take("workloads"),
     };
     let titles = Titles::of(&facts.fleet);

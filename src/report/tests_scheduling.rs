@@ -142,6 +142,8 @@ fn facts() -> Facts {
         burn: Arc::new(burnt),
         history: Arc::new(History::default()),
         hushed: Arc::default(),
+        answers: Arc::default(),
+        acts: Arc::default(),
         now: now(),
     }
 }

@@ -5,21 +5,25 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::action::Target;
+use crate::action::{self, Author, Target, hold, reprioritise, resume};
 use crate::base::{Exit, Failure, Moment};
-use crate::engine::plan::Plan;
+use crate::cluster::levers::Right;
+use crate::engine::live;
+use crate::engine::plan::{Intent, Plan, Refusal, RefusalCode};
 use crate::exec::look::Unseen;
 use crate::exec::{
     self, Broken, End, Hands, Journal, Looker, Probe, Progress, Writer, WritingClient, checks,
     name_of_run,
 };
 use crate::grant::{Approved, Consent, Denied, Grant};
+use crate::report::Facts;
 use crate::settings::Settings;
 use crate::sim;
 use crate::source::client::{self, Connection};
 use crate::source::kubeconfig::Choice;
 
 use super::clock;
+use super::deeds::no_picture;
 
 /// A cluster to act on, with the right to write to it where the settings grant one.
 pub struct Acting {
@@ -141,6 +145,76 @@ impl Acting {
         let own = namespace.unwrap_or(&self.connection.namespace);
         let looker = Looker::new(self.connection.client.clone(), own);
         looker.target(name).await
+    }
+
+    /// The namespace of names that come without.
+    pub fn namespace(&self) -> &str {
+        &self.connection.namespace
+    }
+
+    /// Who the server takes us for; the name on this machine where it does not say.
+    pub async fn user(&self) -> String {
+        match &self.right {
+            Ok((grant, client)) => {
+                let told = Writer::new(grant, client.clone()).user().await;
+                if told.is_empty() { local_name() } else { told }
+            }
+            Err(_) => local_name(),
+        }
+    }
+
+    /// Writes into a plan the versions that the cluster serves, where the plan leaves them open.
+    pub async fn settle(&self, plan: &mut Plan) {
+        self.looker().settle(plan).await;
+    }
+
+    /// The journal.
+    ///
+    /// # Errors
+    /// There is no home to keep it in.
+    pub fn journal(&self) -> Result<&Journal, Failure> {
+        self.journal.as_ref().ok_or_else(no_home)
+    }
+
+    /// Those of these rights that the server says we lack.
+    pub async fn missing(&self, rights: &[Right]) -> Vec<Right> {
+        exec::ask::missing(&self.connection.client, rights).await
+    }
+
+    /// The plan for an intent, on the latest picture and on the objects as they are read now.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn plan(&self, intent: &Intent, facts: Option<&Facts>) -> Result<Plan, Unseen> {
+        let now = self.now();
+        let mut plan = match intent {
+            Intent::Hold { target } => hold::plan(&self.target(None, target).await?, target, now)?,
+            Intent::Resume { target } => {
+                resume::plan(&self.target(None, target).await?, target, now)?
+            }
+            Intent::Reprioritise { job, priority } => {
+                match self.target(None, &job.to_string()).await? {
+                    Target::Job(subject) => reprioritise::plan(&subject, priority, now)?,
+                    Target::Queue(queue) => {
+                        let words = format!("{} is a queue; a priority is a job's", queue.object);
+                        return Err(Refusal::new(RefusalCode::Unsupported, words).into());
+                    }
+                }
+            }
+            _ => {
+                let facts = facts.ok_or_else(no_picture)?;
+                let fleet = live::snapshot(&facts.fleet, &facts.burn);
+                let author = Author {
+                    by: self.user().await,
+                    ..Author::default()
+                };
+                return Ok(action::plan(&fleet, intent, &author)?);
+            }
+        };
+        if let Some(facts) = facts {
+            action::foretell(&live::snapshot(&facts.fleet, &facts.burn), &mut plan);
+        }
+        Ok(plan)
     }
 
     /// Fills in what can be checked of a plan before it is confirmed.

@@ -8,8 +8,10 @@ use crate::base::{Exit, Failure, Moment, Name};
 use crate::console::msg::{self, Switch};
 use crate::console::reading::{self, Want};
 use crate::report::Facts;
+use crate::report::answers::Answers;
 
 use super::clock;
+use super::deeds::{Deed, Deeds};
 use super::session::Session;
 
 /// What to look at.
@@ -70,6 +72,10 @@ pub enum News {
     NoSession(String),
     /// Newer facts, if there are any.
     Facts(Option<Arc<Facts>>),
+    /// What the engine says of the work that waits.
+    Answers(Arc<Answers>),
+    /// What came of deeds.
+    Deed(Deed),
     /// What came of what a view wanted read.
     Read(Want, reading::News),
 }
@@ -173,6 +179,12 @@ async fn heard(session: &mut Option<Session>, ended: bool) -> Option<News> {
         return std::future::pending().await;
     };
     let facts = &mut session.facts;
+    let answers = &mut session.answers;
+    let answered = async {
+        if answers.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
     let changed = async {
         if ended {
             return std::future::pending().await;
@@ -182,7 +194,20 @@ async fn heard(session: &mut Option<Session>, ended: bool) -> Option<News> {
     tokio::select! {
         biased;
         changed = changed => changed.ok()?,
+        () = answered => {
+            let latest = session.answers.borrow_and_update().clone();
+            return Some(News::Answers(latest));
+        }
+        deed = done(&mut session.deeds) => return Some(News::Deed(deed)),
         (want, news) = session.reading.next() => return Some(News::Read(want, news)),
     }
     Some(News::Facts(session.facts.borrow_and_update().clone()))
+}
+
+/// Waits for what comes of deeds; nothing ever does where there are no hands.
+async fn done(deeds: &mut Option<Deeds>) -> Deed {
+    match deeds {
+        Some(deeds) => deeds.next().await,
+        None => std::future::pending().await,
+    }
 }

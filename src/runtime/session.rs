@@ -9,11 +9,13 @@ use tokio::task::JoinHandle;
 
 use crate::base::{Exit, Failure, Moment, Name};
 use crate::fleet::observe::{LostKind, SourceState, Table};
+use crate::fleet::queue::QueueSystem;
 use crate::fleet::{Fleet, Known};
 use crate::report::Facts;
+use crate::report::answers::Answers;
 use crate::settings::{Rulebook, ScrapeMode, Settings};
 use crate::sim;
-use crate::source::client::{Connection, client_for, connect};
+use crate::source::client::{client_for, connect};
 use crate::source::kubeconfig::Choice;
 use crate::source::kubernetes::Namespaces;
 use crate::source::prometheus::PrometheusOptions;
@@ -22,7 +24,10 @@ use crate::source::scrape::{Endpoint, Mode, ScrapeOptions};
 use crate::source::wire::Wire;
 use crate::source::{self, Sources, StartOptions, prometheus_paths, proxied_paths};
 
+use super::acting::Acting;
+use super::answering;
 use super::clock;
+use super::deeds::Deeds;
 use super::reading::Reading;
 use super::store::{self, Rules};
 
@@ -68,6 +73,8 @@ pub struct Setup {
 pub struct Session {
     /// The latest facts; `None` until the first.
     pub facts: watch::Receiver<Option<Arc<Facts>>>,
+    /// What the engine says of them.
+    pub answers: watch::Receiver<Arc<Answers>>,
     /// The server's clock.
     pub clock: ServerClock,
     /// Which nodes are on screen: their exporters are read first.
@@ -76,15 +83,21 @@ pub struct Session {
     pub context: Name,
     /// Reads single objects and logs for the view in front.
     pub reading: Reading,
+    /// Makes plans and carries them out; `None` for one look.
+    pub deeds: Option<Deeds>,
     /// The server's address, for messages.
     server: String,
     _sources: Sources,
     store: JoinHandle<()>,
+    engine: Option<JoinHandle<()>>,
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
         self.store.abort();
+        if let Some(engine) = &self.engine {
+            engine.abort();
+        }
     }
 }
 
@@ -111,10 +124,24 @@ pub fn open(setup: &Setup, target: Target) -> Result<Session, Failure> {
 fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Failure> {
     let proxied = proxied(setup);
     let demo = matches!(target, Target::Demo(_));
-    let connection = match target {
-        Target::Cluster(choice) => connect(choice, clock::shared(), proxied, setup.interactive)
-            .map_err(|fault| Failure::new(Exit::Usage, fault.to_string()))?,
-        Target::Demo(demo) => embedded(demo, proxied)?,
+    let settings = &setup.settings;
+    let (connection, acting) = match target {
+        Target::Cluster(choice) => {
+            let connection = connect(choice.clone(), clock::shared(), proxied, setup.interactive)
+                .map_err(|fault| Failure::new(Exit::Usage, fault.to_string()))?;
+            let acting = match one_look {
+                true => None,
+                false => Some(Acting::open(settings, choice, setup.interactive)?),
+            };
+            (connection, acting)
+        }
+        Target::Demo(demo) => {
+            let service = embedded(demo)?;
+            let acting =
+                (!one_look).then(|| Acting::on_simulated(settings, "demo", service.clone()));
+            let connection = client_for(service, "demo", clock::shared(), proxied);
+            (connection, acting)
+        }
     };
     if one_look {
         connection.wire.pin();
@@ -157,6 +184,10 @@ fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Fai
         one_look,
     };
     let store = tokio::spawn(store::run(rules, clock.clone(), seen, publish));
+    let facts_of_deeds = facts.clone();
+    let (say, answers) = watch::channel(Arc::default());
+    // One look asks when it has all that it looks at.
+    let engine = (!one_look).then(|| tokio::spawn(answering::run(facts.clone(), say)));
     let sources = source::start(StartOptions {
         connection,
         namespaces,
@@ -169,27 +200,26 @@ fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Fai
     });
     Ok(Session {
         facts,
+        answers,
         clock,
         on_screen,
         context,
         reading,
+        deeds: acting.map(|acting| Deeds::new(acting, facts_of_deeds)),
         server,
         _sources: sources,
         store,
+        engine,
     })
 }
 
-fn embedded(demo: Demo, proxied: BTreeSet<String>) -> Result<Connection, Failure> {
+fn embedded(demo: Demo) -> Result<sim::Service, Failure> {
     let seed = demo.world.seed;
     let world = sim::world::World::new(demo.world);
-    let service =
-        sim::serve::embed(Box::new(world), clock::shared(), demo.speed, seed).map_err(|error| {
-            Failure::new(
-                Exit::Failed,
-                format!("cannot start the simulated fleet: {error:#}"),
-            )
-        })?;
-    Ok(client_for(service, "demo", clock::shared(), proxied))
+    sim::serve::embed(Box::new(world), clock::shared(), demo.speed, seed).map_err(|error| {
+        let message = format!("cannot start the simulated fleet: {error:#}");
+        Failure::new(Exit::Failed, message)
+    })
 }
 
 /// The paths that may be asked of pods and services.
@@ -265,6 +295,9 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// How long after the tables are complete the exporters among their pods have been found.
 const SETTLE: Duration = Duration::from_millis(400);
 
+/// How long a first look waits, once the tables are complete, for the places of work that waits. Not every Kueue tells.
+const ORDER: Duration = Duration::from_millis(1500);
+
 impl Session {
     /// Waits until every table and every exporter has answered or failed, and gives the facts of that moment.
     ///
@@ -289,7 +322,8 @@ impl Session {
             // Exporters are found among the pods a moment after the pods are listed.
             let complete_at = *complete_at.get_or_insert_with(tokio::time::Instant::now);
             let settled = complete_at.elapsed() >= SETTLE;
-            if nothing_known(fleet) || (settled && has_read_all(fleet)) {
+            let placed = complete_at.elapsed() >= ORDER || has_places(fleet);
+            if nothing_known(fleet) || (settled && placed && has_read_all(fleet)) {
                 break;
             }
         }
@@ -337,6 +371,17 @@ fn has_read_all(fleet: &Fleet) -> bool {
         .iter()
         .filter(|source| source.kind.as_str() != "kubernetes")
         .all(|source| source.last_ok.is_some() || source.state == SourceState::Lost)
+}
+
+/// True once every workload that waits in a queue of Kueue's has its place.
+fn has_places(fleet: &Fleet) -> bool {
+    fleet
+        .jobs
+        .iter()
+        .filter_map(|job| job.admission.as_deref())
+        .filter(|known| known.system() == QueueSystem::Kueue && known.queue.is_some())
+        .filter(|known| known.seen.reserved_at.is_none() && known.seen.outcome.is_none())
+        .all(|known| known.position.is_some())
 }
 
 fn nothing_known(fleet: &Fleet) -> bool {

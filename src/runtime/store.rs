@@ -26,7 +26,7 @@ const SPACING: Duration = Duration::from_millis(100);
 const TICK: Duration = Duration::from_secs(5);
 
 /// Findings are judged at most once in this time, on the server's clock.
-const JUDGING: Duration = Duration::from_secs(2);
+const JUDGING: Duration = Duration::from_secs(4);
 
 /// History takes a sample at most once in this time, on the server's clock.
 const SAMPLING: Duration = Duration::from_secs(15);
@@ -117,6 +117,8 @@ impl Store {
             burn: Arc::new(burn),
             history: Arc::new(self.history.clone()),
             hushed: Arc::default(),
+            answers: Arc::default(),
+            acts: Arc::default(),
             now: at,
         }
     }
@@ -154,12 +156,13 @@ impl Store {
 }
 
 /// How long to wait after a picture that took `cost` to make. While the first lists come, at most a fifth of the
-/// time goes into pictures; later, when readings trickle in all the time, a fortieth, but a change is never held
-/// back for longer than a second by it.
-fn pause(cost: Duration, complete: bool) -> Duration {
+/// time goes into pictures; later a fortieth, but a change is never held back for longer than a second by it, and
+/// readings, which trickle in all the time and are many seconds old by nature, for three.
+fn pause(cost: Duration, complete: bool, readings_only: bool) -> Duration {
     let first = SPACING.max(cost * 4);
     if complete {
-        (cost * 40).clamp(first, first.max(Duration::from_secs(1)))
+        let (share, most) = if readings_only { (300, 3) } else { (40, 1) };
+        (cost * share).clamp(first, first.max(Duration::from_secs(most)))
     } else {
         first
     }
@@ -179,11 +182,13 @@ pub async fn run(
 ) {
     let mut store = Store::new(rules);
     let mut batches: Vec<Vec<Observation>> = Vec::new();
-    let mut dirty = false;
+    let (mut dirty, mut changed) = (false, false);
     let mut last = Instant::now();
-    let mut spacing = SPACING;
+    // How far pictures lie apart: after a change in the cluster, and where only readings have come.
+    let (mut soon, mut later) = (SPACING, SPACING);
     let refresh = store.rules.refresh;
     loop {
+        let spacing = if changed { soon } else { later };
         let next = last + if dirty { spacing } else { TICK.max(spacing) };
         tokio::select! {
             count = seen.recv_many(&mut batches, 64) => {
@@ -191,9 +196,15 @@ pub async fn run(
                     break;
                 }
                 for observation in batches.drain(..).flatten() {
-                    dirty |= store.apply(observation);
+                    let told = !matches!(
+                        observation,
+                        Observation::Page(_) | Observation::Source(_) | Observation::Skew(_)
+                    );
+                    let visible = store.apply(observation);
+                    dirty |= visible;
+                    changed |= visible && told;
                 }
-                if last.elapsed() < spacing {
+                if last.elapsed() < if changed { soon } else { later } {
                     continue;
                 }
             }
@@ -201,11 +212,12 @@ pub async fn run(
         }
         let begun = Instant::now();
         let facts = tokio::task::block_in_place(|| store.publish(clock.now()));
-        dirty = false;
+        (dirty, changed) = (false, false);
         last = Instant::now();
         let calm = facts.fleet.is_complete();
         let floor = if calm { refresh } else { SPACING };
-        spacing = pause(last - begun, calm).max(floor);
+        soon = pause(last - begun, calm, false).max(floor);
+        later = pause(last - begun, calm, true).max(floor);
         if out.send(Some(Arc::new(facts))).is_err() {
             break;
         }
@@ -219,11 +231,16 @@ mod tests {
     #[test]
     fn a_costly_fleet_is_shown_less_often_but_never_held_back_for_long() {
         let ms = Duration::from_millis;
-        assert_eq!(pause(ms(1), true), ms(100));
-        assert_eq!(pause(ms(8), true), ms(320));
-        assert_eq!(pause(ms(8), false), ms(100));
-        assert_eq!(pause(ms(100), true), ms(1_000));
-        assert_eq!(pause(ms(100), false), ms(400));
-        assert_eq!(pause(ms(500), true), ms(2_000));
+        assert_eq!(pause(ms(1), true, false), ms(100));
+        assert_eq!(pause(ms(8), true, false), ms(320));
+        assert_eq!(pause(ms(8), false, false), ms(100));
+        assert_eq!(pause(ms(100), true, false), ms(1_000));
+        assert_eq!(pause(ms(100), false, false), ms(400));
+        assert_eq!(pause(ms(500), true, false), ms(2_000));
+        // Readings alone can wait.
+        assert_eq!(pause(ms(1), true, true), ms(300));
+        assert_eq!(pause(ms(8), true, true), ms(2_400));
+        assert_eq!(pause(ms(100), true, true), ms(3_000));
+        assert_eq!(pause(ms(100), false, true), ms(400));
     }
 }

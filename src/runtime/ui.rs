@@ -12,10 +12,12 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
 use crate::base::{Exit, Failure};
+use crate::console::deeds::Made;
 use crate::console::msg::Mouse;
 use crate::console::{App, Effect, KeyPress, Msg};
 
 use super::clipboard::{self, Between};
+use super::deeds::{Deed, Deeds};
 use super::looking::{Looking, News, Open};
 use super::pace::Pace;
 use super::terminal::{self, Guard, Screen};
@@ -158,6 +160,10 @@ async fn drive(
                 dirty = true;
                 let msg = match news {
                     News::Facts(latest) => latest.map(|facts| Msg::Facts((*facts).clone())),
+                    News::Answers(answers) => Some(Msg::Answers(answers)),
+                    News::Deed(Deed::Acts(acts)) => Some(Msg::Acts(acts)),
+                    News::Deed(Deed::Made(number, made)) => Some(Msg::Made(number, made)),
+                    News::Deed(Deed::Began(number, run)) => Some(Msg::Began(number, run)),
                     News::Session(about) => Some(Msg::Session(about)),
                     News::NoSession(why) => Some(Msg::NoSession(why)),
                     News::Read(want, news) => Some(Msg::Read(want, news)),
@@ -239,6 +245,11 @@ fn resize(ui: &mut Ui, screen: &mut Screen) -> io::Result<Vec<Effect>> {
     Ok(ui.app.update(Msg::Resize(area.width, area.height)))
 }
 
+/// What carries out deeds in the session that runs.
+fn hands(looking: &mut Looking) -> Option<&mut Deeds> {
+    looking.session.as_mut()?.deeds.as_mut()
+}
+
 fn perform(
     ui: &mut Ui,
     looking: &mut Looking,
@@ -269,9 +280,37 @@ fn perform(
         }
         Effect::Switch(switch) => looking.switch(&switch),
         Effect::Refresh => {
+            if let Some(deeds) = hands(looking) {
+                deeds.look();
+            }
             ui.app.update(Msg::Notice(String::from(
                 "sources are read at their own pace, never faster; ages show how old each is",
             )));
+        }
+        Effect::Plan(ask) => match hands(looking) {
+            Some(deeds) => deeds.plan(ask),
+            None => {
+                let why = String::from("no cluster is connected");
+                ui.app.update(Msg::Made(ask.number, Made::Failed(why)));
+            }
+        },
+        Effect::CarryOut(order) => match hands(looking) {
+            Some(deeds) => deeds.carry_out(*order),
+            None => {
+                let why = String::from("no cluster is connected");
+                ui.app.update(Msg::Began(order.number, Err(why)));
+            }
+        },
+        Effect::GoOn(run) => {
+            if let Some(deeds) = hands(looking) {
+                deeds.go_on(run);
+            }
+        }
+        Effect::Stop(run) => {
+            if !hands(looking).is_some_and(|deeds| deeds.stop(&run)) {
+                let words = format!("{run} is not carried out by this console");
+                ui.app.update(Msg::Notice(words));
+            }
         }
         Effect::Hush(id, entry) => {
             if let (Some(path), Some(session)) = (&ui.hushed, &looking.session) {

@@ -137,6 +137,7 @@ pub fn start(options: StartOptions) -> Sources {
     if options.tables.contains(&Table::ClusterQueues) {
         let order = kubernetes::order::Order {
             client: client.clone(),
+            clock: wire.clock(),
             waiting: waiting.clone(),
             names: Arc::clone(&names),
             out: options.out.clone(),

@@ -194,6 +194,8 @@ fn fleet(nodes: usize, waiting: usize, preemption: Preemption) -> Snapshot {
             work.admitted_at = Some(work.created);
             work.sets[0].placements = vec![Placement {
                 pod: Name::default(),
+                uid: Name::default(),
+                deleted: None,
                 node: Name::from(format!("n{node:05}")),
                 grips: (next..next + gpus)
                     .map(|device| Grip {

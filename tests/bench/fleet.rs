@@ -60,6 +60,7 @@ fn gpus(names: &mut Names, count: u32) -> Resources {
         cpu_milli: 192_000,
         memory_bytes: 2 << 40,
         devices: Box::new([(names.intern("nvidia.com/gpu"), count)]),
+        ..Resources::default()
     }
 }
 

@@ -3,95 +3,19 @@
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::plane::{Watch, alone, folder, kubeconfig, kubectl, place, placement, stokehold};
+use super::outages::{Program, server_is_ready};
+use super::plane::{Answer, Watch, alone, calm, kubeconfig, kubectl, place, placement, stokehold};
 use super::terminal::{Terminal, header, is_live, shows_the_fleet};
 use super::truth::{list, text};
 
 const WIDE: (u16, u16) = (170, 44);
-
-/// The API server as it was started, to be started again.
-struct ApiServer {
-    pid: i32,
-    arguments: Vec<String>,
-    folder: PathBuf,
-}
-
-impl ApiServer {
-    fn running() -> Self {
-        let pid = fs::read_to_string(folder().join("pids/kube-apiserver")).expect("its number");
-        let pid: i32 = pid.trim().parse().expect("a number");
-        let line = fs::read(format!("/proc/{pid}/cmdline")).expect("its command line");
-        let arguments = String::from_utf8(line).expect("a text");
-        Self {
-            pid,
-            arguments: arguments
-                .split_terminator('\0')
-                .map(str::to_owned)
-                .collect(),
-            folder: fs::read_link(format!("/proc/{pid}/cwd")).expect("its folder"),
-        }
-    }
-
-    fn kill(&self) {
-        let pid = Pid::from_raw(self.pid).expect("a process");
-        kill_process(pid, Signal::KILL).expect("it is there");
-        let gone = Instant::now() + Duration::from_secs(10);
-        while Path::new(&format!("/proc/{}/fd", self.pid))
-            .read_dir()
-            .is_ok_and(|mut fds| fds.next().is_some())
-        {
-            assert!(Instant::now() < gone, "the API server does not die");
-            sleep(Duration::from_millis(50));
-        }
-    }
-
-    #[expect(
-        clippy::zombie_processes,
-        reason = "it outlives this test; down ends it"
-    )]
-    fn start(&self) {
-        let log = folder().join("logs/kube-apiserver.log");
-        let log = fs::OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(log)
-            .expect("a log");
-        let child = Command::new(&self.arguments[0])
-            .args(&self.arguments[1..])
-            .current_dir(&self.folder)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().expect("a log"))
-            .stderr(log)
-            .process_group(0)
-            .spawn()
-            .expect("the API server starts");
-        fs::write(
-            folder().join("pids/kube-apiserver"),
-            format!("{}\n", child.id()),
-        )
-        .expect("written");
-        let end = Instant::now() + Duration::from_secs(60);
-        let ready = || {
-            let mut ask = Command::new("kubectl");
-            ask.args(["--context=live-admin", "get", "--raw", "/readyz"]);
-            ask.output().is_ok_and(|output| output.status.success())
-        };
-        while !ready() {
-            assert!(Instant::now() < end, "the API server does not get ready");
-            sleep(Duration::from_millis(300));
-        }
-    }
-}
 
 fn complete(kubeconfig: &Path, context: &str) -> Terminal {
     let mut terminal = Terminal::start(kubeconfig, context, WIDE);
@@ -143,7 +67,7 @@ fn the_api_server_dies_and_comes_back() {
     nodes.wait("the last node", Duration::from_secs(40), |line| {
         line["object"]["name"] == "l4-5"
     });
-    let server = ApiServer::running();
+    let server = Program::running("kube-apiserver");
     server.kill();
     let text = terminal.wait("the loss", Duration::from_secs(40), |text| {
         header(text).contains("lost")
@@ -155,7 +79,15 @@ fn the_api_server_dies_and_comes_back() {
         "what was known stays: {}",
         terminal.text()
     );
+    // Who asks now is told where nobody answers.
+    let answer = Answer::of(&mut stokehold(
+        "live-viewer",
+        &["get", "nodes", "-o", "json"],
+    ));
+    assert_eq!(answer.code, Some(4), "{answer:?}");
+    assert!(answer.err.contains("10.255.0.1:6443"), "{answer:?}");
     server.start();
+    server_is_ready();
     terminal.wait("the recovery", Duration::from_secs(60), is_live);
     // What happens now is seen, by a watch that never ended.
     kubectl(&["cordon", "l4-3"]);
@@ -178,14 +110,15 @@ fn the_api_server_dies_and_comes_back() {
     assert_eq!(terminal.changed(), [""; 0]);
 }
 
-/// One exporter stops, one accepts and never answers, a token ends: each is said, none holds up the others, all recover.
+/// One exporter stops, one accepts and never answers, Kueue ends and with it its aggregated API: each is said, none holds up the
+/// others, all recover.
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
-fn exporters_and_tokens_fail_alone() {
+fn exporters_and_kueue_fail_alone() {
     let _plane = alone();
     scope(|scope| {
         scope.spawn(exporters_fail);
-        scope.spawn(a_token_ends);
+        scope.spawn(super::outages::kueue_is_started_anew);
     });
 }
 
@@ -305,7 +238,11 @@ fn bound_token(secret: &str) -> String {
     .to_owned()
 }
 
+/// A token is taken back under a running console, and the login command has another.
+#[test]
+#[ignore = "needs the plane of tests/live/up"]
 fn a_token_ends() {
+    let _plane = calm();
     let work = tempfile::tempdir().expect("a folder");
     let (printed, plugin) = (
         work.path().join("credential.json"),

@@ -69,6 +69,55 @@ pub fn kubectl(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("a text")
 }
 
+/// `kubectl apply` of these objects.
+pub fn apply(objects: &str) {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), objects).expect("written");
+    let path = file.path().to_str().expect("a path");
+    kubectl(&["apply", "--server-side", "--force-conflicts", "-f", path]);
+}
+
+/// Gives a user exactly the role that `stokehold rbac viewer` prints.
+pub fn listed_role(user: &str) {
+    let role = Answer::of(&mut stokehold("live-admin", &["rbac", "viewer"]));
+    assert_eq!(role.code, Some(0), "{role:?}");
+    apply(&role.out);
+    apply(&format!(
+        "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {{name: {user}}}\n\
+         roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: stokehold-viewer}}\n\
+         subjects: [{{apiGroup: rbac.authorization.k8s.io, kind: User, name: {user}}}]\n"
+    ));
+}
+
+/// A kubeconfig of one context `name` with this cluster and user, in a folder of its own.
+pub fn own_kubeconfig(name: &str, cluster: &Value, user: &Value) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("kubeconfig");
+    let config = serde_json::json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": name,
+        "clusters": [{"name": "live", "cluster": cluster}],
+        "users": [{"name": name, "user": user}],
+        "contexts": [{"name": name, "context": {"cluster": "live", "user": name}}],
+    });
+    std::fs::write(&path, config.to_string()).expect("written");
+    (folder, path)
+}
+
+/// The cluster and the user of a context of the plane's kubeconfig.
+pub fn parts(context: &str) -> (Value, Value) {
+    let view = ["config", "view", "--raw", "--minify", "-o", "json"];
+    let output = Command::new("kubectl")
+        .arg(format!("--context={context}"))
+        .args(view)
+        .output()
+        .expect("kubectl runs");
+    let config: Value = serde_json::from_slice(&output.stdout).expect("a document");
+    (
+        config["clusters"][0]["cluster"].clone(),
+        config["users"][0]["user"].clone(),
+    )
+}
+
 /// The items of a list, as `kubectl` gets them.
 pub fn items(what: &str) -> Vec<Value> {
     let mut list: Value =

@@ -257,6 +257,15 @@ impl Truth {
         })
     }
 
+    /// The name of the object that a Workload of Kueue's stands for.
+    pub fn job_of_workload(&self, workload: &Key) -> Option<String> {
+        let found = self
+            .owners
+            .values()
+            .find(|object| object["kind"] == "Workload" && key(object) == *workload)?;
+        Some(text(found, "/metadata/ownerReferences/0/name").to_owned())
+    }
+
     fn job(&self, object: &Value, requested: u64, pods: &[&Value]) -> Job {
         let live: Vec<&&Value> = pods.iter().filter(|pod| !is_over(pod)).collect();
         let bound = live

@@ -6,6 +6,7 @@
 )]
 
 mod api;
+mod claims;
 mod config;
 mod kinds;
 mod login;

@@ -5,11 +5,13 @@ use ratatui::layout::{Position, Rect};
 
 use crate::console::clip::{self, As};
 use crate::console::commands::{Command, Context};
+use crate::console::deeds::{self, Wish};
 use crate::console::frame;
 use crate::console::msg::{Effect, Key, KeyPress, Mouse, Switch};
 use crate::console::overlay::{Go, Overlay, Verdict};
 use crate::console::picture;
 use crate::console::view::paper::Sort;
+use crate::console::view::subject;
 use crate::console::view::{Lens, Picked, Place, Turn, ViewId};
 
 use crate::report::hush::Hush;
@@ -22,6 +24,14 @@ const LARGE: usize = 20_000;
 impl App {
     pub(super) fn key(&mut self, press: KeyPress, effects: &mut Vec<Effect>) {
         let command = self.options.keys.command(press, self.contexts());
+        if command == Some(Command::Quit)
+            && let Overlay::Plan(dialog) = &self.overlay
+            && let Some(run) = dialog.running(self)
+            && self.stopping.as_ref() != Some(&run)
+        {
+            self.stop(run, effects);
+            return;
+        }
         if let Some(command) = command
             && command.spec().contexts == [Context::Anywhere]
         {
@@ -65,6 +75,15 @@ impl App {
                 self.toggle_column(at);
                 self.overlay = overlay;
             }
+            Verdict::Carry(order) => {
+                self.overlay = overlay;
+                effects.push(Effect::CarryOut(order));
+            }
+            Verdict::GoOn(run) => {
+                self.overlay = overlay;
+                effects.push(Effect::GoOn(run));
+            }
+            Verdict::Wish(wish) => self.plan(wish),
             Verdict::Read(command, picked) => self.read_of(command, picked),
             Verdict::Go(to) => self.obey(to, effects),
         }
@@ -158,6 +177,14 @@ impl App {
             Turn::NotMine => {}
         }
         match command {
+            deed if deed.is_deed() => match self.wish(deed) {
+                Ok(wish) => self.plan(wish),
+                Err(why) => self.notify(why),
+            },
+            Command::StopRun => match self.view().picked(&self.facts) {
+                Some(Picked::Run(run)) => self.stop(run.to_string(), effects),
+                _ => self.notify(String::from("no run is under the cursor")),
+            },
             Command::LastView => self.last(),
             Command::Earlier => self.along(true),
             Command::Later => self.along(false),
@@ -200,6 +227,44 @@ impl App {
                 self.everywhere(command, effects);
             }
             _ => {}
+        }
+    }
+
+    /// What a capital key asks for; what a finding is about is meant by the finding.
+    fn wish(&self, deed: Command) -> Result<Wish, String> {
+        let meant: Vec<Picked> = self
+            .meant()
+            .into_iter()
+            .map(|picked| subject::meant(&self.facts, picked))
+            .collect();
+        deeds::wish(deed, &meant, &self.facts)
+    }
+
+    /// Opens a plan.
+    fn plan(&mut self, wish: Wish) {
+        if self.is_frozen() {
+            self.notify(String::from(
+                "the picture is held still: f goes on, then plan",
+            ));
+            return;
+        }
+        self.asked += 1;
+        self.overlay = Overlay::plan(self.asked, wish, self.clock);
+    }
+
+    /// Stops a run after its current step.
+    fn stop(&mut self, run: String, effects: &mut Vec<Effect>) {
+        self.notify(String::from("it stops after the current step"));
+        effects.push(Effect::Stop(run.clone()));
+        self.stopping = Some(run);
+    }
+
+    /// Takes how a plan's run began; a dialog that was closed meanwhile is told of in words.
+    pub(super) fn began(&mut self, number: u64, run: Result<String, String>) {
+        match (&mut self.overlay, &run) {
+            (Overlay::Plan(dialog), _) => dialog.began(number, run),
+            (_, Err(why)) => self.notify(why.clone()),
+            (_, Ok(run)) => self.notify(format!("{run} goes on in 9 plans")),
         }
     }
 

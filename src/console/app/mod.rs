@@ -75,6 +75,10 @@ pub struct App {
     on_screen: Vec<Name>,
     /// What the view in front wants read.
     wanted: Option<Want>,
+    /// Plans that were asked for.
+    asked: u64,
+    /// The run that was told to stop.
+    stopping: Option<String>,
 }
 
 impl App {
@@ -108,6 +112,8 @@ impl App {
             last_key: Moment::default(),
             on_screen: Vec::new(),
             wanted: None,
+            asked: 0,
+            stopping: None,
         };
         app.enter();
         app
@@ -139,6 +145,14 @@ impl App {
                 self.summarise();
                 self.refresh(true);
             }
+            Msg::Answers(answers) => self.answered(answers),
+            Msg::Acts(acts) => self.acted(acts),
+            Msg::Made(number, made) => {
+                if let Overlay::Plan(dialog) = &mut self.overlay {
+                    dialog.made(number, made, self.clock);
+                }
+            }
+            Msg::Began(number, run) => self.began(number, run),
             Msg::Read(want, news) => {
                 if self.wanted.as_ref() == Some(&want) {
                     let facts = self.facts.clone();
@@ -147,6 +161,11 @@ impl App {
             }
             Msg::Session(session) => self.session(session),
             Msg::NoSession(why) => self.no_session(why),
+        }
+        if let Overlay::Plan(dialog) = &mut self.overlay
+            && let Some(ask) = dialog.due(self.clock)
+        {
+            effects.push(Effect::Plan(ask));
         }
         let on_screen = self.view().on_screen(&self.facts, self.body());
         if on_screen != self.on_screen {
@@ -269,6 +288,8 @@ fn nothing(context: Name) -> Facts {
         burn: Arc::default(),
         history: Arc::default(),
         hushed: Arc::default(),
+        answers: Arc::default(),
+        acts: Arc::default(),
         now: Moment::default(),
     }
 }

@@ -6,6 +6,8 @@ use std::time::Duration;
 use crate::base::{Moment, Name};
 use crate::console::overlay::Overlay;
 use crate::console::summary::Summary;
+use crate::report::acts::Acts;
+use crate::report::answers::Answers;
 use crate::report::hush::Entry;
 use crate::report::{Facts, past};
 
@@ -53,12 +55,32 @@ impl App {
 
     pub(super) fn take(&mut self, mut facts: Facts) {
         facts.hushed = Arc::clone(&self.facts.hushed);
+        facts.answers = Arc::clone(&self.facts.answers);
+        facts.acts = Arc::clone(&self.facts.acts);
         self.clock = self.clock.max(facts.now);
         match &mut self.held {
             Held::Still(newest) | Held::Past(newest) => **newest = facts,
             Held::Live => self.put(facts),
         }
         self.look_for_trouble();
+    }
+
+    /// Takes what the engine says of the work that waits.
+    pub(super) fn answered(&mut self, answers: Arc<Answers>) {
+        if let Held::Still(newest) | Held::Past(newest) = &mut self.held {
+            newest.answers = Arc::clone(&answers);
+        }
+        self.facts.answers = answers;
+        self.refresh(false);
+    }
+
+    /// Takes what may be done and what was done.
+    pub(super) fn acted(&mut self, acts: Arc<Acts>) {
+        if let Held::Still(newest) | Held::Past(newest) = &mut self.held {
+            newest.acts = Arc::clone(&acts);
+        }
+        self.facts.acts = acts;
+        self.refresh(false);
     }
 
     /// Shows these facts.

@@ -8,6 +8,8 @@ mod help;
 mod missing;
 mod offers;
 mod palette;
+mod plan;
+mod plan_draw;
 
 use ratatui::layout::{Position, Rect};
 
@@ -15,9 +17,10 @@ use super::app::App;
 use super::brush::Brush;
 use super::clip::As;
 use super::commands::{Command, Context};
+use super::deeds::{Order, Wish};
 use super::msg::{KeyPress, Switch};
 use super::view::Picked;
-use crate::base::Name;
+use crate::base::{Moment, Name};
 use filter_line::FilterLine;
 use palette::Palette;
 
@@ -37,6 +40,8 @@ pub enum Overlay {
     Copy,
     /// The list of columns, with the cursor on one.
     Columns(usize),
+    /// A plan.
+    Plan(Box<plan::Dialog>),
     /// What is missing, from a line on.
     Missing(usize),
 }
@@ -57,6 +62,12 @@ pub enum Verdict {
     Column(usize),
     /// Close and do this.
     Go(Go),
+    /// Carry this out; it stays open.
+    Carry(Box<Order>),
+    /// Go on with this run; it stays open.
+    GoOn(String),
+    /// Close and plan this.
+    Wish(Wish),
     /// Close and read this of the object.
     Read(Command, Picked),
 }
@@ -84,6 +95,7 @@ const POPUP: &[Context] = &[Context::Popup, Context::Anywhere];
 const PROMPT: &[Context] = &[Context::Prompt, Context::Anywhere];
 const COPY: &[Context] = &[Context::Copy, Context::Anywhere];
 const COLUMNS: &[Context] = &[Context::Columns, Context::Anywhere];
+pub(super) const PLAN: &[Context] = &[Context::Plan, Context::Anywhere];
 const MISSING: &[Context] = &[Context::Missing, Context::Anywhere];
 
 impl Overlay {
@@ -97,6 +109,11 @@ impl Overlay {
         Self::Filter(FilterLine::new(now))
     }
 
+    /// A plan for a wish; the number is this question's own.
+    pub fn plan(number: u64, wish: Wish, now: Moment) -> Self {
+        Self::Plan(Box::new(plan::Dialog::new(number, wish, now)))
+    }
+
     /// Whose keys are heard while it is open.
     pub const fn contexts(&self) -> Option<&'static [Context]> {
         match self {
@@ -105,6 +122,7 @@ impl Overlay {
             Self::Palette(_) | Self::Filter(_) => Some(PROMPT),
             Self::Copy => Some(COPY),
             Self::Columns(_) => Some(COLUMNS),
+            Self::Plan(dialog) => Some(dialog.contexts()),
             Self::Missing(_) => Some(MISSING),
         }
     }
@@ -126,6 +144,10 @@ impl Overlay {
                 Verdict::Stay
             }
             Self::Filter(line) => line.paste(words),
+            Self::Plan(dialog) => {
+                dialog.paste(words);
+                Verdict::Stay
+            }
             _ => Verdict::Stay,
         }
     }
@@ -146,6 +168,7 @@ impl Overlay {
             Self::Filter(line) => line.key(press, command, app),
             Self::Copy => copy::key(command),
             Self::Columns(at) => columns::key(at, command, app),
+            Self::Plan(dialog) => dialog.key(press, command, app),
             Self::Missing(skip) => match command {
                 Some(
                     command @ (Command::Demo | Command::Retry | Command::Contexts | Command::Leave),
@@ -163,6 +186,7 @@ impl Overlay {
             Self::Facts(picked, skip) => facts::draw(app, brush, area, picked, *skip),
             Self::Palette(palette) => return Some(palette.draw(brush, area)),
             Self::Filter(line) => return Some(line.draw(app, brush, area)),
+            Self::Plan(dialog) => return dialog.draw(app, brush, area),
             Self::Copy => copy::draw(app, brush, area),
             Self::Columns(at) => columns::draw(app, brush, area, *at),
             Self::Missing(skip) => missing::draw(app, brush, area, *skip),

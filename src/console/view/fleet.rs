@@ -20,7 +20,7 @@ use super::fleet_sources::{draw_sources, speaks};
 use super::glow::{Glows, Metric, Scale};
 use super::sheet::Sheet;
 use super::strip::{Past, Strip};
-use super::{Lens, Picked, Place, TABLE, Turn, View, ViewId, alerts, jobs, pools};
+use super::{Lens, Picked, Place, TABLE, Turn, View, ViewId, alerts, pools, waiting};
 
 /// The fleet at a glance.
 pub struct FleetView {
@@ -310,6 +310,10 @@ impl FleetView {
         } else {
             counted(self.waiting.len() as u64, "job")
         };
+        let note = match self.waiting.is_empty() {
+            true => note,
+            false => format!("{note}{}", waiting::answered(facts, brush)),
+        };
         let inside = panel(brush, area, "waiting, longest first", &note);
         if self.waiting.is_empty() {
             let words = empty_words(facts, "nothing waits");
@@ -339,7 +343,7 @@ impl FleetView {
             let name = job.id.to_string();
             if compact {
                 let (bold, muted) = (brush.ink.fg(Role::Title), brush.ink.fg(Role::Muted));
-                let reason = jobs::where_or_why(job);
+                let reason = waiting::why(facts, job);
                 let words = [(&*name, bold), ("  ", muted), (&*reason, muted)];
                 brush.pieces(inside.x, y, name_room, &words);
             } else {
@@ -357,15 +361,16 @@ impl FleetView {
             );
             y += 1;
             if !compact && y < inside.bottom() && left > 2 {
-                let reason = jobs::where_or_why(job);
-                brush.say(
-                    inside.x + 2,
-                    y,
-                    inside.width.saturating_sub(2),
-                    &reason,
-                    Role::Muted,
-                );
+                let room = inside.width.saturating_sub(2);
+                let reason = waiting::why(facts, job);
+                brush.say(inside.x + 2, y, room, &reason, Role::Muted);
                 y += 1;
+                if inside.bottom().saturating_sub(y) > 1
+                    && let Some(words) = waiting::outlook(facts, job)
+                {
+                    brush.say(inside.x + 2, y, room, &words, Role::Text);
+                    y += 1;
+                }
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::console::widget::{Cell, Value};
 use crate::fleet::job::{Job, JobState};
 use crate::report::Facts;
 
-use super::{Lens, Picked, Place, ViewId};
+use super::{Lens, Picked, Place, ViewId, waiting};
 
 /// The table of jobs.
 pub static KIND: Kind = Kind {
@@ -40,6 +40,24 @@ pub static KIND: Kind = Kind {
         Column::number("age", "WAIT/RUN", 1, 6, age),
         Column::number("util", "UTIL", 4, 5, util),
         Column::words("place", "REASON OR PLACE", 3, (15, 60), place),
+        Column::words(
+            "start",
+            "WHAT WOULD START IT",
+            12,
+            (19, 44),
+            |facts, row| {
+                let words = job(facts, row)
+                    .filter(|job| job.state == JobState::Waiting)
+                    .map(|job| waiting::mend(facts, job));
+                Cell::text(words.unwrap_or_default()).role(Role::Info)
+            },
+        )
+        .rare(),
+        Column::number("eta", "ETA", 4, 6, |facts, row| {
+            let eta = job(facts, row).and_then(|job| waiting::eta(facts, job));
+            Cell::new(eta.map_or(Value::Empty, Value::text))
+        })
+        .rare(),
         Column::number("burn", "$/h", 2, 6, burn),
         Column::number("cost", "$ SO FAR", 11, 6, cost).wide(),
         Column::number("idle", "IDLE DEV", 12, 4, |facts, row| {
@@ -238,7 +256,7 @@ fn place(facts: &Facts, row: Row) -> Cell<'_> {
         Some(JobState::Waiting) => Role::Text,
         _ => Role::Muted,
     };
-    of(facts, row, |job| Value::text(where_or_why(job))).role(role)
+    of(facts, row, |job| Value::text(waiting::why(facts, job))).role(role)
 }
 
 fn burn(facts: &Facts, row: Row) -> Cell<'_> {

@@ -30,6 +30,7 @@ pub mod layout;
 pub mod logs;
 pub mod nodes;
 pub mod paper;
+pub mod plans;
 pub mod pools;
 pub mod queues;
 mod scroll;
@@ -39,6 +40,7 @@ pub mod strip;
 pub mod subject;
 mod tree;
 mod unblock;
+mod waiting;
 
 macro_rules! views {
     ($($variant:ident $name:literal $digit:literal;)*) => {
@@ -72,6 +74,7 @@ views! {
     Nodes "nodes" '6';
     Cost "cost" '7';
     Alerts "alerts" '8';
+    Plans "plans" '9';
     Sources "sources" '0';
 }
 
@@ -134,6 +137,8 @@ pub enum Picked {
     Source(Name),
     /// A queue.
     Queue(Name),
+    /// A run of the journal.
+    Run(Name),
     /// A row of money.
     Cost(Scope, Name),
 }
@@ -147,6 +152,7 @@ impl Picked {
             | Self::Finding(name)
             | Self::Source(name)
             | Self::Queue(name)
+            | Self::Run(name)
             | Self::Cost(_, name) => name.to_string(),
             Self::Device(node, index) => format!("{node}/gpu{index}"),
             Self::Job(job) => job.to_string(),
@@ -257,6 +263,13 @@ pub const ALERTS: &[Context] = &[
     Context::Global,
     Context::Anywhere,
 ];
+/// Keys of the view of plans.
+pub const PLANS: &[Context] = &[
+    Context::Plans,
+    Context::Table,
+    Context::Global,
+    Context::Anywhere,
+];
 /// Keys of the heatmap.
 pub const HEATMAP: &[Context] = &[Context::Heatmap, Context::Global, Context::Anywhere];
 
@@ -299,6 +312,7 @@ pub fn open(id: ViewId, lens: Lens) -> Box<dyn View> {
         (ViewId::Jobs, lens) => Box::new(sheet::Sheet::new(id, &jobs::KIND, lens)),
         (ViewId::Nodes, lens) => Box::new(sheet::Sheet::new(id, &nodes::KIND, lens)),
         (ViewId::Alerts, lens) => Box::new(alerts_view::AlertsView::new(lens)),
+        (ViewId::Plans, lens) => Box::new(sheet::Sheet::new(id, &plans::KIND, lens)),
         (ViewId::Sources, lens) => Box::new(sheet::Sheet::new(id, &sources::KIND, lens)),
     }
 }

@@ -128,7 +128,8 @@ fn collect(facts: &Facts, lens: &Lens) -> Vec<Row> {
         Lens::Class(class) => node.devices.iter().any(|device| device.class == *class),
         _ => true,
     };
-    let accelerated = |node: &Node| !node.devices.is_empty() || node.device_capacity > 0;
+    let accelerated =
+        |node: &Node| !node.devices.is_empty() || node.device_capacity > 0 || node.withheld;
     let any = facts.fleet.nodes.iter().any(|node| accelerated(node));
     facts
         .fleet
@@ -231,7 +232,10 @@ fn held(facts: &Facts, row: Row) -> Cell<'_> {
             .iter()
             .filter(|device| device.is_allocated())
             .count();
-        Value::Part(held as u64, node.devices.len() as u64)
+        match node.withheld {
+            true => Value::Unknown,
+            false => Value::Part(held as u64, node.devices.len() as u64),
+        }
     })
 }
 

@@ -19,8 +19,7 @@ use crate::report::Facts;
 
 use super::sheet::Sheet;
 use super::tree::Tree;
-use super::unblock::unblock;
-use super::{Lens, Picked, Place, TABLE, Turn, View, ViewId, jobs};
+use super::{Lens, Picked, Place, TABLE, Turn, View, ViewId, waiting};
 
 /// The table of queues. A row is its place in the tree and its place among all queues.
 pub static KIND: Kind = Kind {
@@ -398,7 +397,11 @@ impl QueuesView {
         let name = name_of(facts, row).map_or(String::new(), |name| name.to_string());
         let note = match self.waiting.len() {
             0 => String::new(),
-            some => counted(some as u64, "job"),
+            some => format!(
+                "{}{}",
+                counted(some as u64, "job"),
+                waiting::answered(facts, brush)
+            ),
         };
         let title = format!("waiting in {name}, in order");
         let inside = panel(brush, area, &title, &note);
@@ -467,9 +470,9 @@ fn cells<'a>(facts: &'a Facts, job: &'a Job, at: usize) -> Vec<Cell<'a>> {
         }))
         .role(Role::Muted),
         Cell::new(Value::Since(job.waiting_since.unwrap_or(job.created))).role(Role::Warn),
-        Cell::text(jobs::where_or_why(job)),
-        Cell::text(unblock(facts, job)).role(Role::Info),
-        Cell::new(Value::Unknown),
+        Cell::text(waiting::why(facts, job)),
+        Cell::text(waiting::mend(facts, job)).role(Role::Info),
+        Cell::new(Value::known(waiting::eta(facts, job), Value::text)),
     ]
 }
 

@@ -15,7 +15,7 @@ use crate::fleet::Known;
 use crate::fleet::observe::Table;
 use crate::report::Facts;
 
-use super::{Lens, Picked, TABLE, Turn, View, ViewId};
+use super::{Lens, PLANS, Picked, TABLE, Turn, View, ViewId};
 
 /// Columns of a trend at most: a point a cell.
 const POINTS: usize = 24;
@@ -250,7 +250,10 @@ impl View for Sheet {
         self.listing.lens.title()
     }
     fn contexts(&self) -> &'static [Context] {
-        TABLE
+        match self.id {
+            ViewId::Plans => PLANS,
+            _ => TABLE,
+        }
     }
     fn refresh(&mut self, facts: &Facts, settle: bool) {
         self.listing.refresh(facts, settle);

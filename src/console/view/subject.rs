@@ -28,7 +28,15 @@ pub fn thing(facts: &Facts, picked: &Picked) -> Option<Thing> {
             let job = job.into_iter().find(|job| job.id.to_string() == **name)?;
             thing(facts, &Picked::Job(job.id.clone()))
         }
-        Picked::Pool(_) | Picked::Queue(_) | Picked::Cost(..) => None,
+        Picked::Pool(_) | Picked::Queue(_) | Picked::Run(_) | Picked::Cost(..) => None,
+    }
+}
+
+/// The object that is acted on: what a finding is about, else the object itself.
+pub fn meant(facts: &Facts, picked: Picked) -> Picked {
+    match &picked {
+        Picked::Finding(id) => behind(facts, id).unwrap_or(picked),
+        _ => picked,
     }
 }
 

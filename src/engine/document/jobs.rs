@@ -191,7 +191,12 @@ fn sets(pods: Vec<Pod>, grips: &Grips) -> Vec<PodSet> {
                         })
                         .collect();
                     grips.sort();
-                    Some(Placement { pod, node, grips })
+                    Some(Placement {
+                        pod,
+                        node,
+                        grips,
+                        ..Placement::default()
+                    })
                 })
                 .collect(),
             ..PodSet::default()

@@ -156,6 +156,8 @@ fn snapshot(root: &Cell<'_>) -> Read<Snapshot> {
         queues: queue_list,
         workloads: all.into_iter().flatten().collect(),
         budgets: root.list("budgets", queues::budget)?,
+        residents: root.list("residents", nodes::resident)?,
+        classes: root.list("priority_classes", queues::class)?,
         runs: root.list("runs", queues::runs)?,
         routes: root.list("routes", queues::route)?,
         knobs: root.or("engine", Knobs::default(), queues::knobs)?,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::base::Name;
 use crate::engine::model::{
-    Device, Health, Node, PLENTY, Slice, Taint, TaintEffect, Toleration, Topology,
+    Device, Health, Node, PLENTY, Resident, Slice, Taint, TaintEffect, Toleration, Topology,
 };
 use crate::fleet::node::Billing;
 
@@ -42,6 +42,18 @@ fn holder(cell: &Cell<'_>) -> Read<Holder> {
         cell.or("namespace", Name::default(), |cell| cell.name())?,
         cell.need("pod", |cell| cell.filled())?,
     ))
+}
+
+/// A pod on a node that holds no devices.
+pub(super) fn resident(cell: &Cell<'_>) -> Read<Resident> {
+    Ok(Resident {
+        namespace: cell.or("namespace", Name::default(), |cell| cell.name())?,
+        name: cell.need("name", |cell| cell.filled())?,
+        uid: cell.or("uid", Name::default(), |cell| cell.name())?,
+        node: cell.need("node", |cell| cell.filled())?,
+        owner: cell.or("owner_kind", Name::default(), |cell| cell.name())?,
+        deleted: cell.maybe("deleted", |cell| cell.moment())?,
+    })
 }
 
 /// A node, and who holds its devices.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::base::Name;
 use crate::engine::model::{
-    Backfill, Borrow, Budget, Choice, DEVICES, FairStrategy, Flavor, Fungibility, Knobs, Order,
-    PLENTY, Preemption, Queue, Quota, Reclaim, Route, Runs, Stop, System, Within,
+    Backfill, Borrow, Budget, Choice, Class, DEVICES, FairStrategy, Flavor, Fungibility, Knobs,
+    Order, PLENTY, Preemption, Queue, Quota, Reclaim, Route, Runs, Stop, System, Within,
 };
 use crate::engine::packing::Policy;
 
@@ -115,6 +115,7 @@ pub(super) fn queue(cell: &Cell<'_>) -> Read<Queue> {
         })
     })?;
     Ok(Queue {
+        object: cell.or("object", Name::default(), |cell| cell.name())?,
         parent: cell.maybe("parent", |cell| cell.filled())?,
         system: cell.or("system", System::Stokehold, |cell| {
             cell.word("system", &systems)
@@ -217,6 +218,16 @@ pub(super) fn budget(cell: &Cell<'_>) -> Read<Budget> {
         pods,
         allowed: cell.or("disruptions_allowed", 0, |cell| cell.count(u32::MAX))?,
         desired_healthy: cell.or("desired_healthy", 0, |cell| cell.count(u32::MAX))?,
+    })
+}
+
+/// A class of priorities.
+pub(super) fn class(cell: &Cell<'_>) -> Read<Class> {
+    let kinds = [("PriorityClass", false), ("WorkloadPriorityClass", true)];
+    Ok(Class {
+        of_workloads: cell.or("kind", false, |cell| cell.word("kind", &kinds))?,
+        name: cell.need("name", |cell| cell.filled())?,
+        value: cell.need("value", priority)?,
     })
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::base::{Moment, Name, ObjectKey};
 use crate::engine::model::{
-    Ask, DeviceAsk, Grip, Levers, Op, Placement, PodSet, Requirement, Status, TopologyWish, WHOLE,
-    Workload,
+    Ask, DeviceAsk, Grip, Handle, Levers, Op, Placement, PodSet, Requirement, Status, System,
+    TopologyWish, WHOLE, Workload,
 };
 use crate::fleet::job::JobKey;
 
@@ -107,6 +107,8 @@ fn part(cell: &Cell<'_>) -> Read<i32> {
 fn placement(cell: &Cell<'_>, milli: i32) -> Read<Placement> {
     Ok(Placement {
         pod: cell.or("pod", Name::default(), |cell| cell.name())?,
+        uid: cell.or("uid", Name::default(), |cell| cell.name())?,
+        deleted: cell.maybe("deleted", |cell| cell.moment())?,
         node: cell.need("node", |cell| cell.filled())?,
         grips: cell.list("devices", |cell| grip(cell, milli))?,
     })
@@ -158,6 +160,17 @@ fn levers(cell: &Cell<'_>) -> Read<Levers> {
     })
 }
 
+/// What its queueing system keeps of a workload.
+fn handle(cell: &Cell<'_>) -> Read<Handle> {
+    Ok(Handle {
+        system: cell.or("system", System::None, |cell| {
+            cell.word("system", &System::ALL.map(|system| (system.name(), system)))
+        })?,
+        name: cell.need("name", |cell| cell.filled())?,
+        uid: cell.or("uid", Name::default(), |cell| cell.name())?,
+    })
+}
+
 /// A workload; nothing where it is over.
 pub(super) fn workload(cell: &Cell<'_>) -> Read<Option<Workload>> {
     let key = key(cell)?;
@@ -192,6 +205,7 @@ pub(super) fn workload(cell: &Cell<'_>) -> Read<Option<Workload>> {
         deadline: cell.maybe("deadline", |cell| cell.moment())?,
         preemptible: cell.or("preemptible", true, |cell| cell.flag())?,
         levers: cell.or("levers", Levers::default(), levers)?,
+        admission: cell.maybe("admission", handle)?,
         status,
         admitted_at: cell.maybe("admitted_at", |cell| cell.moment())?,
         key,

@@ -34,6 +34,19 @@ pub fn value(snapshot: &Snapshot) -> Value {
             "max_usd_per_device_hour": route.most_price.map(dollars),
         })
     });
+    let residents = snapshot.residents.iter().map(|pod| {
+        json!({
+            "namespace": pod.namespace, "name": pod.name, "uid": pod.uid, "node": pod.node,
+            "owner_kind": pod.owner, "deleted": pod.deleted.map(moment),
+        })
+    });
+    let classes = snapshot.classes.iter().map(|class| {
+        let kind = match class.of_workloads {
+            true => "WorkloadPriorityClass",
+            false => "PriorityClass",
+        };
+        json!({ "kind": kind, "name": class.name, "value": class.value })
+    });
     let topologies = snapshot
         .topologies
         .iter()
@@ -48,6 +61,8 @@ pub fn value(snapshot: &Snapshot) -> Value {
         "queues": queues(snapshot),
         "workloads": workloads(snapshot),
         "budgets": budgets.collect::<Value>(),
+        "residents": residents.collect::<Value>(),
+        "priority_classes": classes.collect::<Value>(),
         "runs": runs.collect::<Value>(),
         "routes": routes.collect::<Value>(),
         "engine": knobs(&snapshot.knobs),
@@ -189,6 +204,7 @@ fn queue(queue: &Queue) -> Value {
     let search = |stops: bool| if stops { "stop" } else { "next" };
     json!({
         "name": queue.name,
+        "object": queue.object,
         "parent": queue.parent,
         "system": queue.system.name(),
         "admits": queue.admits,
@@ -260,6 +276,8 @@ fn pod_set(set: &PodSet) -> Value {
     let placements = set.placements.iter().map(|placement| {
         json!({
             "pod": placement.pod,
+            "uid": placement.uid,
+            "deleted": placement.deleted.map(moment),
             "node": placement.node,
             "devices": placement.grips.iter().map(grip).collect::<Value>(),
         })
@@ -313,6 +331,9 @@ fn workload(workload: &Workload) -> Value {
             "reprioritise": workload.levers.reprioritise,
             "honours_budgets": workload.levers.honours_budgets,
         },
+        "admission": workload.admission.as_ref().map(|handle| {
+            json!({ "system": handle.system.name(), "name": handle.name, "uid": handle.uid })
+        }),
         "admitted_at": workload.admitted_at.map(moment),
     })
 }

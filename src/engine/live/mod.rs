@@ -16,12 +16,13 @@ use crate::cost::Burn;
 use crate::fleet::Fleet;
 use crate::fleet::device::{self, Pod};
 use crate::fleet::observe::{self, Labels};
+use crate::fleet::queue::PriorityKind;
 use crate::fleet::{node, siting};
 
 use super::document::fill_up;
 use super::model::{
-    Budget, Device, Grip, Health, Node, PLENTY, Slice, Snapshot, Taint, TaintEffect, Toleration,
-    Topology, WHOLE,
+    Budget, Class, Device, Grip, Health, Node, PLENTY, Resident, Runs, Slice, Snapshot, Taint,
+    TaintEffect, Toleration, Topology, WHOLE,
 };
 
 pub use queues::Titles;
@@ -56,10 +57,25 @@ pub fn snapshot(fleet: &Fleet, burn: &Burn) -> Snapshot {
         queues: queues::queues(fleet, &titles),
         workloads: workloads::workloads(fleet, &titles, &grips),
         budgets: budgets(fleet),
+        residents: residents(fleet),
+        classes: classes(fleet),
+        runs: runs(fleet),
         ..Snapshot::default()
     };
     snapshot.settle();
     snapshot
+}
+
+/// How long past jobs ran, by group.
+fn runs(fleet: &Fleet) -> Vec<Runs> {
+    let runs = fleet.runtimes.iter().map(|(group, tenths)| Runs {
+        owner: group.clone(),
+        count: tenths.count,
+        p10_ms: tenths.p10_ms,
+        p50_ms: tenths.p50_ms,
+        p90_ms: tenths.p90_ms,
+    });
+    runs.collect()
 }
 
 /// A device's price, micro-USD an hour.
@@ -203,6 +219,38 @@ fn budgets(fleet: &Fleet) -> Vec<Budget> {
             // A controller that lags behind refuses every eviction.
             allowed: if budget.unobserved { 0 } else { budget.allowed },
             desired_healthy: budget.wanted,
+        })
+        .collect()
+}
+
+/// Pods on nodes that hold no devices: those that do are placements of workloads.
+fn residents(fleet: &Fleet) -> Vec<Resident> {
+    let on = fleet.nodes.iter().flat_map(|node| node.pods.iter());
+    on.filter(|pod| !pod.seen.phase.is_over() && pod.seen.requests.device_count() == 0)
+        .filter_map(|pod| {
+            let seen = &pod.seen;
+            Some(Resident {
+                namespace: seen.key.namespace.clone(),
+                name: seen.key.name.clone(),
+                uid: seen.uid.clone(),
+                node: seen.node.clone()?,
+                owner: seen
+                    .owner
+                    .as_ref()
+                    .map_or_else(Name::default, |owner| owner.kind.clone()),
+                deleted: seen.deleted.map(workloads::whole),
+            })
+        })
+        .collect()
+}
+
+fn classes(fleet: &Fleet) -> Vec<Class> {
+    let all = fleet.priority_classes.iter();
+    all.filter(|class| !class.name.is_empty())
+        .map(|class| Class {
+            of_workloads: class.kind == PriorityKind::Workload,
+            name: class.name.clone(),
+            value: class.value,
         })
         .collect()
 }

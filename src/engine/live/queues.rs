@@ -79,6 +79,7 @@ pub(super) fn queues(fleet: &Fleet, titles: &Titles) -> Vec<model::Queue> {
             Some(model::Queue {
                 parent: parent(fleet, queue, titles),
                 admits: queue.key.kind == QueueKind::Queue,
+                object: queue.name().clone(),
                 ..read(queue, name)
             })
         })
@@ -103,6 +104,7 @@ fn read(queue: &Queue, name: Name) -> model::Queue {
     let preemption = &queue.preemption;
     model::Queue {
         name,
+        object: Name::default(),
         parent: None,
         system: match queue.system() {
             QueueSystem::Kueue => System::Kueue,

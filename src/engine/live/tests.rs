@@ -66,6 +66,7 @@ fn fleet(mut queues: Vec<Queue>, jobs: Vec<Job>) -> Fleet {
         devices: Box::default(),
         device_capacity: 2,
         device_allocatable: 2,
+        withheld: false,
         pod_count: 0,
         pods: Box::default(),
     })]);

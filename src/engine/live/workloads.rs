@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use crate::base::{Moment, Name};
 use crate::engine::model::{
-    Ask, DeviceAsk, Levers, Op, Placement, PodSet, Requirement, Status, TopologyWish, WHOLE,
-    Workload,
+    Ask, DeviceAsk, Handle, Levers, Op, Placement, PodSet, Requirement, Status, System,
+    TopologyWish, WHOLE, Workload,
 };
 use crate::fleet::Fleet;
+use crate::fleet::admission::Admission;
 use crate::fleet::device::Pod;
 use crate::fleet::job::{Job, JobState};
 use crate::fleet::observe::Resources;
@@ -97,18 +98,39 @@ fn workload(fleet: &Fleet, job: &Job, titles: &Titles, grips: &Grips<'_>) -> Opt
             .estimate
             .or(job.time_limit)
             .and_then(|span| i64::try_from(span.as_millis()).ok()),
-        owner: Name::default(),
+        owner: fleet
+            .runtimes
+            .of(job)
+            .map(|(group, _)| group.clone())
+            .unwrap_or_default(),
         checkpoint: job.last_checkpoint.map(whole),
         deadline: None,
         preemptible: preemptible(job),
         levers: levers(job),
+        admission: admission.and_then(handle),
         status,
         admitted_at: admitted_at.map(whole),
     })
 }
 
+/// What its queueing system keeps of a job. Kubernetes' own groups have no lever.
+fn handle(admission: &Admission) -> Option<Handle> {
+    let system = match admission.system() {
+        QueueSystem::Kueue => System::Kueue,
+        QueueSystem::Volcano => System::Volcano,
+        QueueSystem::Kai => System::Kai,
+        QueueSystem::Stokehold | QueueSystem::None => return None,
+    };
+    let seen = &admission.seen;
+    (!seen.key.name.is_empty()).then(|| Handle {
+        system,
+        name: seen.key.name.clone(),
+        uid: seen.uid.clone(),
+    })
+}
+
 /// Without parts of a second, which no document of Kubernetes has.
-fn whole(at: Moment) -> Moment {
+pub(super) fn whole(at: Moment) -> Moment {
     Moment::from_seconds(at.millis().div_euclid(1000))
 }
 
@@ -310,6 +332,8 @@ fn place(fleet: &Fleet, sets: &mut [PodSet], bound: &[&Pod], grips: &Grips<'_>) 
         held.sort();
         set.placements.push(Placement {
             pod: pod.key().name.clone(),
+            uid: pod.seen.uid.clone(),
+            deleted: pod.seen.deleted.map(whole),
             node: node.clone(),
             grips: held,
         });

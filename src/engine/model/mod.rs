@@ -8,15 +8,15 @@ mod queue;
 mod rules;
 mod workload;
 
-pub use node::{Device, Health, Node, Slice, Taint, TaintEffect, Topology};
+pub use node::{Device, Health, Node, Resident, Slice, Taint, TaintEffect, Topology};
 pub use queue::{
     Borrow, Flavor, Fungibility, Order, Preemption, Queue, Quota, Reclaim, Stop, System, Within,
     unit_is_milli,
 };
-pub use rules::{Backfill, Budget, FairStrategy, Knobs, Route, Runs};
+pub use rules::{Backfill, Budget, Class, FairStrategy, Knobs, Route, Runs};
 pub use workload::{
-    Ask, Choice, DeviceAsk, Grip, Levers, Op, Placement, PodSet, Requirement, Status, Toleration,
-    TopologyWish, Workload,
+    Ask, Choice, DeviceAsk, Grip, Handle, Levers, Op, Placement, PodSet, Requirement, Status,
+    Toleration, TopologyWish, Workload,
 };
 
 use crate::base::Moment;
@@ -49,6 +49,10 @@ pub struct Snapshot {
     pub workloads: Vec<Workload>,
     /// Disruption budgets, by namespace and name.
     pub budgets: Vec<Budget>,
+    /// Pods on nodes that hold no devices, by namespace and name.
+    pub residents: Vec<Resident>,
+    /// Classes of priorities, by kind and name.
+    pub classes: Vec<Class>,
     /// Past runs by owner.
     pub runs: Vec<Runs>,
     /// Routes, in their order: the first that matches counts.
@@ -83,6 +87,12 @@ impl Snapshot {
         self.workloads.dedup_by(|b, a| a.key == b.key);
         self.budgets
             .sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        self.residents.sort();
+        self.residents
+            .dedup_by(|b, a| (&a.namespace, &a.name) == (&b.namespace, &b.name));
+        self.classes.sort();
+        self.classes
+            .dedup_by(|b, a| (a.of_workloads, &a.name) == (b.of_workloads, &b.name));
         self.runs.sort_by(|a, b| a.owner.cmp(&b.owner));
         self.runs.dedup_by(|b, a| a.owner == b.owner);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::Name;
+use crate::base::{Moment, Name};
 use crate::fleet::node::Billing;
 
 /// How a device is.
@@ -88,6 +88,23 @@ pub struct Topology {
     pub name: Name,
     /// Label keys, from wide to narrow.
     pub levels: Vec<Name>,
+}
+
+/// A pod on a node that holds no devices.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Resident {
+    /// Namespace.
+    pub namespace: Name,
+    /// Name.
+    pub name: Name,
+    /// Unique id; empty where unknown.
+    pub uid: Name,
+    /// Node.
+    pub node: Name,
+    /// Kind of its controller: `DaemonSet`, `Node` for a static pod; empty where it has none.
+    pub owner: Name,
+    /// When it was told to end.
+    pub deleted: Option<Moment>,
 }
 
 /// A node.

@@ -180,6 +180,8 @@ impl Default for Fungibility {
 pub struct Queue {
     /// Name, unlike every other.
     pub name: Name,
+    /// Name of its object, where [`Self::name`] tells it apart from another; empty where they are the same.
+    pub object: Name,
     /// The cohort or queue above.
     pub parent: Option<Name>,
     /// Who rules it.
@@ -204,6 +206,7 @@ impl Default for Queue {
     fn default() -> Self {
         Self {
             name: Name::default(),
+            object: Name::default(),
             parent: None,
             system: System::default(),
             admits: true,

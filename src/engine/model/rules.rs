@@ -22,6 +22,17 @@ pub struct Budget {
     pub desired_healthy: u32,
 }
 
+/// A class of priorities: `scheduling.k8s.io` `PriorityClass`, or Kueue's `WorkloadPriorityClass`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Class {
+    /// A `WorkloadPriorityClass`.
+    pub of_workloads: bool,
+    /// Name.
+    pub name: Name,
+    /// Priority.
+    pub value: i32,
+}
+
 /// How long past workloads of one owner ran, in milliseconds.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Runs {

@@ -7,6 +7,7 @@ use crate::fleet::job::JobKey;
 
 use super::WHOLE;
 use super::node::{Taint, TaintEffect};
+use super::queue::System;
 
 /// Devices of one resource that a pod asks for.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -160,11 +161,26 @@ pub struct Grip {
     pub milli: i32,
 }
 
+/// The object that a queueing system keeps of a workload: Kueue's Workload, a PodGroup of Volcano or KAI.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Handle {
+    /// Whose it is.
+    pub system: System,
+    /// Its name, in the workload's namespace.
+    pub name: Name,
+    /// Its unique id; empty where unknown.
+    pub uid: Name,
+}
+
 /// Where a pod runs.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Placement {
     /// Pod; empty where it has no name yet.
     pub pod: Name,
+    /// Its unique id; empty where unknown.
+    pub uid: Name,
+    /// When it was told to end.
+    pub deleted: Option<Moment>,
     /// Node.
     pub node: Name,
     /// What it holds. Empty although it asks for devices: which ones is not known.
@@ -290,6 +306,8 @@ pub struct Workload {
     pub preemptible: bool,
     /// What may be done to it.
     pub levers: Levers,
+    /// What its queueing system keeps of it; none where no such system knows it.
+    pub admission: Option<Handle>,
     /// Where it stands.
     pub status: Status,
     /// When it last got its quota.

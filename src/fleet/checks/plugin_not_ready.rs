@@ -71,6 +71,9 @@ fn check(node: &Node) -> Verdict {
     if node.ready != Some(true) || node.device_allocatable > 0 {
         return Verdict::Ok;
     }
+    if node.withheld {
+        return Verdict::Ok;
+    }
     let claimed = node.pods.iter().any(|pod| {
         pod.seen
             .claimed

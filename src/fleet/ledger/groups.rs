@@ -12,7 +12,7 @@ use crate::base::{Name, ObjectKey};
 use crate::fleet::admission::{Admission, GroupSeen};
 use crate::fleet::job::JobKey;
 use crate::fleet::observe::{OwnerRef, Pending, PodSeen, Table};
-use crate::fleet::queue::QueueSystem;
+use crate::fleet::queue::{QueueKey, QueueKind, QueueSystem};
 
 use super::Ledger;
 
@@ -105,7 +105,12 @@ fn claim(pod: &PodSeen) -> Option<ObjectKey> {
 impl Ledger {
     pub(super) fn see_group(&mut self, group: GroupSeen) {
         self.mention(group.table, &group.key);
+        self.fold_group(group);
+    }
+
+    pub(super) fn fold_group(&mut self, group: GroupSeen) {
         let id = (group.table, group.key.clone());
+        let group = self.with_claims_of_group(&id, group);
         if let Some(old) = self.groups.all.get(&id).cloned() {
             if *old == group {
                 return;
@@ -127,6 +132,7 @@ impl Ledger {
 
     pub(super) fn forget_group(&mut self, table: Table, key: &ObjectKey) {
         let id = (table, key.clone());
+        self.claims.forget_group(&id);
         let Some(old) = self.groups.all.remove(&id) else {
             return;
         };
@@ -374,6 +380,43 @@ impl Ledger {
                 self.dirty_jobs.insert(job.clone());
             }
         }
+    }
+
+    /// Whose queue a label of ours names: Kueue's, where it has such a door in this namespace or such a queue.
+    pub(super) fn system_of_queue(
+        &self,
+        system: QueueSystem,
+        namespace: &Name,
+        named: &Name,
+    ) -> QueueSystem {
+        let door = ObjectKey {
+            namespace: namespace.clone(),
+            name: named.clone(),
+        };
+        let queue = QueueKey {
+            system: QueueSystem::Kueue,
+            kind: QueueKind::Queue,
+            name: named.clone(),
+        };
+        let is_kueues =
+            || self.shelves.behind_door(&door).is_some() || self.shelves.has_queue(&queue);
+        match system {
+            QueueSystem::Stokehold if is_kueues() => QueueSystem::Kueue,
+            other => other,
+        }
+    }
+
+    /// A queue came or went: jobs that name it are joined anew.
+    pub(super) fn rejoin_queue(&mut self, queue: &QueueKey) {
+        if queue.system != QueueSystem::Kueue || queue.kind != QueueKind::Queue {
+            return;
+        }
+        let jobs = self.jobs.values();
+        let named: Vec<JobKey> = jobs
+            .filter(|job| job.queue.as_ref() == Some(&queue.name))
+            .map(|job| job.id.clone())
+            .collect();
+        self.dirty_jobs.extend(named);
     }
 
     /// A door leads elsewhere: everything that came through it is joined anew.

@@ -49,22 +49,12 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
     let admission = ledger.admission(id);
     let highest = highest(top, &workloads);
     let pod_sets = pod_sets(&highest, &groups, &pods);
-    let requested = requested(top, &highest, &groups, &pods);
+    let living = pods.iter().filter(|pod| !pod.seen.phase.is_over());
+    let of_pods = ledger.claims.devices_of(living.copied());
+    let requested = requested(top, &highest, &groups, of_pods);
     let bound: Vec<&&Arc<Pod>> = pods.iter().filter(|pod| pod.holds_devices()).collect();
-    let allocated = bound
-        .iter()
-        .map(|pod| pod.seen.requests.device_count())
-        .sum();
+    let allocated = ledger.claims.devices_of(bound.iter().map(|pod| **pod));
     let gang = gang(top, &workloads, &groups, &pod_sets);
-    let standing = Standing {
-        top,
-        workloads: &workloads,
-        pods: &pods,
-        admission: admission.as_ref(),
-        gang,
-        sets: &pod_sets,
-    };
-    let state = state(&standing);
     let places = places(ledger, &bound);
     let held = Held::of(ledger, &bound, at);
     let own = |pod: &Pod| JobKey {
@@ -89,6 +79,16 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
             .collect(),
     };
     let belonging = ledger.queue_and_team(id, &labels);
+    let standing = Standing {
+        top,
+        workloads: &workloads,
+        pods: &pods,
+        admission: admission.as_ref(),
+        gang,
+        sets: &pod_sets,
+        queue_system: belonging.queue_system,
+    };
+    let state = state(&standing);
     let waits = matches!(state, JobState::Waiting | JobState::Starting);
     let (reason_code, reason) = if waits || state == JobState::Suspended {
         reason(&standing, state, belonging.queue.as_ref())
@@ -302,17 +302,12 @@ fn requested(
     top: Option<&Arc<WorkloadSeen>>,
     highest: &[&Arc<WorkloadSeen>],
     groups: &[&Arc<GroupSeen>],
-    pods: &[&Arc<Pod>],
+    of_pods: u32,
 ) -> u32 {
-    let of_pods: u32 = pods
-        .iter()
-        .filter(|pod| !pod.seen.phase.is_over())
-        .map(|pod| pod.seen.requests.device_count())
-        .sum();
     let of_workloads: u32 = highest
         .iter()
         .map(|workload| workload.total.device_count())
-        .sum();
+        .fold(0, u32::saturating_add);
     // A job that has ended asks for nothing more, but its size stays what it was.
     if top.is_some_and(|top| top.outcome.is_some()) && of_workloads > 0 {
         return of_workloads;

@@ -3,10 +3,12 @@
 //! Placement is decided in order of how sure it is: an exporter's pod label (while that pod is bound to
 //! the node and not over), an id that the API gives, and last the count of what is left, in index order.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::base::{Moment, Name, Names, ObjectKey};
 use crate::fleet::accelerator::DeviceKind;
+use crate::fleet::claim::is_accelerator_driver;
 use crate::fleet::device::{Attribution, Device, Health, Pod, Slice};
 use crate::fleet::judge;
 use crate::fleet::node::Node;
@@ -14,8 +16,10 @@ use crate::fleet::observe::{Claimed, NodeSeen};
 use crate::fleet::policy::Policy;
 use crate::fleet::signal::Signals;
 
+use super::chips::Chips;
 use super::facts;
-use super::offer::{Offer, instances_per_device, kind_of, mig_profile, offer};
+use super::hami;
+use super::offer::{Offer, instances_per_device, kind_of, mig_profile, offer, vendor_of};
 use super::readings::{DeviceReadings, NodeReadings, device_id};
 use super::wants::Wants;
 
@@ -26,6 +30,7 @@ use super::wants::Wants;
 )]
 pub(super) fn build(
     seen: Arc<NodeSeen>,
+    chips: &Chips,
     pods: Vec<Arc<Pod>>,
     pod_count: u32,
     readings: &mut NodeReadings,
@@ -34,23 +39,54 @@ pub(super) fn build(
     names: &mut Names,
     at: Moment,
 ) -> Node {
-    let offer = offer(&seen, readings, &pods);
     let product = facts::product(&seen).cloned();
+    // Labels promise devices, or pods hold some by claim, and no plugin has them.
+    let promised = product.is_some() || pods.iter().any(|pod| !pod.seen.claims.is_empty());
+    let withheld = chips.refused && promised && seen.capacity.device_count() == 0;
+    let seen = chips.added_to(seen);
+    let registered = match chips.list.is_empty() {
+        true => hami::registered(&seen),
+        false => Vec::new(),
+    };
+    let places = hami::indices(&registered, readings);
+    let offer = match chips.list.first() {
+        Some(first) => Some(by_claim(&first.resource)),
+        // How many there are is not known, and a label's number would all look free.
+        None if withheld && readings.devices.is_empty() => None,
+        None => offer(&seen, &registered, readings, &pods),
+    };
     let mut devices: Vec<Device> = Vec::new();
     if let Some(offer) = &offer {
-        for index in 0..offer.devices {
-            let read = readings.devices.get(&index);
-            devices.push(device(
-                index,
+        let indices = match chips.list.is_empty() {
+            true => (0..offer.devices).map(|index| (index, None)).collect(),
+            false => chips.indices(readings),
+        };
+        for (index, chip) in &indices {
+            let chip = chip.map(|at| &chips.list[at]);
+            let shared = places.iter().position(|place| place == index);
+            let shared = shared.and_then(|at| registered.get(at));
+            let published = chip.and_then(|chip| chip.product.as_ref());
+            let published = published.or(shared.and_then(|one| one.product.as_ref()));
+            let mut device = device(
+                *index,
                 offer,
-                read,
-                product.as_ref(),
+                readings.devices.get(index),
+                published.or(product.as_ref()),
                 &seen.name,
                 policy,
                 names,
-            ));
+            );
+            if let Some(chip) = chip {
+                device.resource = chip.resource.clone();
+                chip.complete(&mut device);
+            }
+            if let Some(one) = shared {
+                one.complete(&mut device);
+            }
+            devices.push(device);
         }
-        place(&mut devices, offer, &pods, readings, names, at);
+        let served = chips.place(&mut devices, &indices, &pods);
+        place(&mut devices, offer, &pods, &served, readings, names, at);
     }
     for device in &mut devices {
         // Idleness is a stretch: it begins when a held device is first seen doing nothing, and a gap in
@@ -76,6 +112,7 @@ pub(super) fn build(
                 .values()
                 .find_map(|device| device.driver.clone())
         })
+        .or_else(|| chips.version())
         .or_else(|| old.and_then(|old| old.driver.clone()));
     Node {
         pool: facts::pool(&seen, class.as_ref(), policy, names),
@@ -99,9 +136,21 @@ pub(super) fn build(
         devices: devices.into_boxed_slice(),
         device_capacity: seen.capacity.device_count(),
         device_allocatable: seen.allocatable.device_count(),
+        withheld,
         pod_count,
         pods: pods.into_boxed_slice(),
         seen,
+    }
+}
+
+/// What stands for the offer of a plugin where drivers publish each device.
+fn by_claim(resource: &Name) -> Offer {
+    Offer {
+        vendor: vendor_of(resource),
+        resource: resource.clone(),
+        devices: 0,
+        replicas: 1,
+        slices: Vec::new(),
     }
 }
 
@@ -183,14 +232,16 @@ fn place(
     devices: &mut [Device],
     offer: &Offer,
     pods: &[Arc<Pod>],
+    served: &BTreeSet<ObjectKey>,
     readings: &NodeReadings,
     names: &mut Names,
     at: Moment,
 ) {
-    let mut wants = Wants::of(pods);
+    let mut wants = Wants::of(pods, served);
     cut(devices, offer, &wants, readings, names, at);
     let is_slice = |resource: &str| {
         mig_profile(resource).is_some()
+            || resource.ends_with("/part")
             || offer
                 .slices
                 .iter()
@@ -202,7 +253,11 @@ fn place(
         let Some(read) = readings.devices.get(&device.index) else {
             continue;
         };
-        for slice in &mut device.slices {
+        for slice in device
+            .slices
+            .iter_mut()
+            .filter(|slice| slice.holder.is_none())
+        {
             let named = read.slices.get(&slice.name).and_then(|slice| slice.pod(at));
             if let Some(pod) = named.and_then(|key| wants.take(key, |r| fits_slice(r, &slice.name)))
             {
@@ -211,7 +266,9 @@ fn place(
             }
         }
         if device.slices.is_empty() {
-            if let Some(pod) = read.pod(at).and_then(|key| wants.take(key, is_whole)) {
+            if device.holder.is_none()
+                && let Some(pod) = read.pod(at).and_then(|key| wants.take(key, is_whole))
+            {
                 device.holder = Some(pod);
                 device.attribution = Attribution::Exporter;
             }
@@ -241,7 +298,8 @@ fn place(
         for claimed in &pod.seen.claimed {
             let id = match claimed {
                 Claimed::Id(id) => id,
-                Claimed::Claim(_, _, device) => device,
+                Claimed::Claim(driver, _, device) if is_accelerator_driver(driver) => device,
+                Claimed::Claim(..) => continue,
             };
             give(devices, id, pod, &mut wants, is_whole);
         }

@@ -6,8 +6,11 @@
 //! 2. What Kubernetes says of a pod wins over what an exporter says of it.
 //! 3. A device's readings stay when its page fails; they grow old and say so.
 
+mod chips;
+mod claims;
 mod facts;
 mod groups;
+mod hami;
 mod jobs;
 mod join;
 mod offer;
@@ -20,6 +23,7 @@ mod serving;
 mod sets;
 mod shelf;
 mod standing;
+mod told_claims;
 mod unseen;
 mod wants;
 
@@ -39,8 +43,9 @@ use super::observe::{
 };
 use super::policy::Policy;
 use super::pool::Pool;
-use super::queue::{PriorityClass, PriorityKind};
+use super::queue::{PriorityClass, PriorityKind, QueueKey, QueueKind, QueueSystem};
 use super::reading::Page;
+use super::runtimes::Runs;
 use readings::NodeReadings;
 
 /// One node's facts and what hangs on it.
@@ -52,6 +57,8 @@ struct NodeState {
     pods: BTreeSet<ObjectKey>,
     readings: NodeReadings,
     built: Option<Arc<Node>>,
+    /// Devices of slices that several nodes reach, of which this node has them.
+    wide: Vec<claims::Spot>,
 }
 
 /// Folds observations into fleets.
@@ -71,11 +78,13 @@ pub struct Ledger {
     groups: groups::Groups,
     shelves: shelf::Shelves,
     sitings: sets::Shared,
+    claims: claims::Claims,
     /// Members of each job: workloads of its chain and pods.
     job_pods: FxHashMap<JobKey, BTreeSet<ObjectKey>>,
     job_workloads: FxHashMap<JobKey, BTreeSet<(Table, ObjectKey)>>,
     job_of_workload: FxHashMap<(Table, ObjectKey), JobKey>,
     jobs: BTreeMap<JobKey, Arc<Job>>,
+    runs: Runs,
     known: BTreeMap<Table, Known>,
     sweeps: FxHashMap<Table, FxHashSet<ObjectKey>>,
     sources: BTreeMap<Name, SourceHealth>,
@@ -117,10 +126,12 @@ impl Ledger {
             groups: groups::Groups::default(),
             shelves: shelf::Shelves::default(),
             sitings: sets::Shared::default(),
+            claims: claims::Claims::default(),
             job_pods: FxHashMap::default(),
             job_workloads: FxHashMap::default(),
             job_of_workload: FxHashMap::default(),
             jobs: BTreeMap::new(),
+            runs: Runs::default(),
             known: Table::ALL
                 .iter()
                 .map(|table| (*table, Known::Waiting))
@@ -168,7 +179,10 @@ impl Ledger {
             Observation::Group(group) => self.see_group(*group),
             Observation::Queue(table, queue) => {
                 self.mention_wide(table, &queue.key.name);
-                self.shelves.see_queue(*queue);
+                let key = queue.key.clone();
+                if self.shelves.see_queue(*queue) {
+                    self.rejoin_queue(&key);
+                }
             }
             Observation::Door(door) => {
                 let key = door.key.clone();
@@ -191,6 +205,10 @@ impl Ledger {
             }
             Observation::Priority(class) => self.see_class(*class),
             Observation::Pending(pending) => self.see_pending(*pending),
+            Observation::Slice(slice) => self.see_slice(*slice),
+            Observation::Claim(claim) => self.see_claim(*claim),
+            Observation::ClaimTemplate(template) => self.see_template(*template),
+            Observation::DeviceClass(class) => self.see_device_class(*class),
             Observation::Gone(table, key) => self.forget(table, &key),
             Observation::Page(page) => self.read_page(*page),
             // What was is no part of what is: history takes it.
@@ -220,6 +238,7 @@ impl Ledger {
 
     /// The fleet as of `at` (on the server's clock). Rebuilds what changed since the last call.
     pub fn publish(&mut self, at: Moment) -> Fleet {
+        self.settle_claims();
         self.rebuild_nodes(at);
         self.rebuild_jobs(at);
         let stale = self.age_sources(at);
@@ -262,6 +281,7 @@ impl Ledger {
             topologies: shelves.topologies,
             budgets: shelves.budgets,
             priority_classes: shelves.classes,
+            runtimes: self.runs.publish(),
             findings: parts.findings,
             sources: if self.changed.sources || stale {
                 self.sources.values().cloned().collect()
@@ -348,6 +368,7 @@ impl Ledger {
             Table::Pods => self.pods.keys().cloned().collect(),
             Table::Namespaces => self.namespaces.keys().map(cluster).collect(),
             table if table.holds_groups() => self.groups.keys_of(table),
+            table if table.holds_claims() => self.claims.keys_of(table),
             table if !table.holds_jobs() => self.shelves.keys_of(table),
             _ => self
                 .workloads
@@ -390,6 +411,7 @@ impl Ledger {
             state.readings = NodeReadings::default();
         }
         state.seen = Some(Arc::new(node));
+        self.claims.nodes_changed();
         self.dirty_nodes.insert(name);
         self.house_the_homeless();
     }
@@ -407,6 +429,7 @@ impl Ledger {
             }
             relinked = old.uid != pod.uid || old.owner != pod.owner;
             self.unlink_claim(old);
+            self.claims.unlink(old);
             if old.node != pod.node {
                 self.unbind(&key, old);
             }
@@ -429,6 +452,7 @@ impl Ledger {
                 .insert(key.clone());
         }
         self.link_claim(&pod);
+        self.claims.link(&pod);
         let uid = pod.uid.clone();
         self.pods.insert(key.clone(), Arc::new(pod));
         self.rejoin_pod(&key);
@@ -438,8 +462,13 @@ impl Ledger {
     }
 
     fn see_workload(&mut self, workload: WorkloadSeen) {
-        let id = (workload.table, workload.key.clone());
         self.mention(workload.table, &workload.key);
+        self.fold_workload(workload);
+    }
+
+    fn fold_workload(&mut self, workload: WorkloadSeen) {
+        let id = (workload.table, workload.key.clone());
+        let workload = self.with_claims_of_workload(&id, workload);
         if let Some(old) = self.workloads.get(&id).cloned() {
             if *old == workload {
                 return;
@@ -480,6 +509,7 @@ impl Ledger {
                 if let Some(state) = self.nodes.get_mut(&key.name) {
                     state.seen = None;
                     state.readings = NodeReadings::default();
+                    self.claims.nodes_changed();
                     if state.pods.is_empty() {
                         self.nodes.remove(&key.name);
                     } else {
@@ -493,6 +523,7 @@ impl Ledger {
                     self.unbind(key, &old);
                     self.unlink_pod(key, &old);
                     self.unlink_claim(&old);
+                    self.claims.unlink(&old);
                     self.serving.forget(key);
                     self.drop_join(key);
                     self.rejoin_owned_by_pod(&old.uid, None);
@@ -504,16 +535,23 @@ impl Ledger {
                 }
             }
             table if table.holds_groups() => self.forget_group(table, key),
+            table if table.holds_claims() => self.forget_claims(table, key),
             table if !table.holds_jobs() => {
                 if self.shelves.forget(table, key) {
                     match table {
                         Table::LocalQueues => self.rejoin_door(key),
+                        Table::ClusterQueues => self.rejoin_queue(&QueueKey {
+                            system: QueueSystem::Kueue,
+                            kind: QueueKind::Queue,
+                            name: key.name.clone(),
+                        }),
                         _ => self.dirty_jobs.extend(self.jobs.keys().cloned()),
                     }
                 }
             }
             _ => {
                 let id = (table, key.clone());
+                self.claims.forget_workload(&id);
                 if let Some(old) = self.workloads.remove(&id) {
                     self.by_uid.remove(&old.uid);
                     self.unlink_workload(&id, &old);
@@ -543,5 +581,7 @@ mod laws;
 mod support;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_claims;
 #[cfg(test)]
 mod tests_groups;

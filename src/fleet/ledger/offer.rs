@@ -8,6 +8,7 @@ use crate::fleet::accelerator::{DeviceKind, Vendor};
 use crate::fleet::device::Pod;
 use crate::fleet::observe::NodeSeen;
 
+use super::hami::{self, Registered};
 use super::readings::NodeReadings;
 
 /// What a node offers of one vendor: physical devices and how they are cut.
@@ -23,14 +24,14 @@ pub(super) struct Offer {
     pub(super) slices: Vec<(Name, u32)>,
 }
 
-fn vendor_of(resource: &str) -> Vendor {
+pub(super) fn vendor_of(resource: &str) -> Vendor {
     let (domain, _) = resource.split_once('/').unwrap_or((resource, ""));
     match domain {
-        "nvidia.com" => Vendor::Nvidia,
-        "amd.com" => Vendor::Amd,
-        "google.com" => Vendor::Google,
-        "aws.amazon.com" => Vendor::Aws,
-        "gpu.intel.com" | "habana.ai" => Vendor::Intel,
+        "nvidia.com" | "gpu.nvidia.com" => Vendor::Nvidia,
+        "amd.com" | "gpu.amd.com" => Vendor::Amd,
+        "google.com" | "tpu.google.com" => Vendor::Google,
+        "aws.amazon.com" | "neuron.aws.com" => Vendor::Aws,
+        "gpu.intel.com" | "habana.ai" | "gaudi.intel.com" => Vendor::Intel,
         _ => Vendor::Other,
     }
 }
@@ -39,7 +40,10 @@ pub(super) fn kind_of(vendor: Vendor, resource: &str) -> DeviceKind {
     match vendor {
         Vendor::Nvidia | Vendor::Amd => DeviceKind::Gpu,
         Vendor::Google => DeviceKind::Tpu,
-        Vendor::Intel if resource.starts_with("gpu.") => DeviceKind::Gpu,
+        Vendor::Aws => DeviceKind::Other,
+        // Drivers are named for what they hand out.
+        _ if resource.starts_with("gpu.") => DeviceKind::Gpu,
+        _ if resource.starts_with("tpu.") => DeviceKind::Tpu,
         _ => DeviceKind::Other,
     }
 }
@@ -65,7 +69,12 @@ pub(super) fn instances_per_device(profile: &str) -> u32 {
 }
 
 /// What a node has, from the widest view of it: labels, capacity, readings, pods. `None` without any.
-pub(super) fn offer(node: &NodeSeen, readings: &NodeReadings, pods: &[Arc<Pod>]) -> Option<Offer> {
+pub(super) fn offer(
+    node: &NodeSeen,
+    registered: &[Registered],
+    readings: &NodeReadings,
+    pods: &[Arc<Pod>],
+) -> Option<Offer> {
     let label_number = |key: &str| {
         node.labels
             .get(key)
@@ -140,6 +149,13 @@ pub(super) fn offer(node: &NodeSeen, readings: &NodeReadings, pods: &[Arc<Pod>])
         if labelled.is_none() && of_slices > 0 {
             physical += of_slices;
         }
+    }
+    if !registered.is_empty() {
+        // What the plugin offers are shares.
+        replicas = hami::shares(registered);
+        physical = u32::try_from(registered.len()).unwrap_or(u32::MAX);
+        labelled = None;
+        slices.clear();
     }
     let read = readings
         .devices

@@ -111,7 +111,8 @@ impl Ledger {
         let (queue_system, queue) = match (&told, &labelled) {
             (Some(told), _) => (told.system(), told.queue.clone()),
             (None, Some((system, value))) => {
-                (*system, Some(self.behind_name(*system, namespace, value)))
+                let system = self.system_of_queue(*system, namespace, value);
+                (system, Some(self.behind_name(system, namespace, value)))
             }
             (None, None) => (QueueSystem::None, None),
         };
@@ -155,6 +156,7 @@ impl Ledger {
         let Some(seen) = self.pods.get(key).cloned() else {
             return;
         };
+        let seen = self.with_claims(seen);
         if seen.requests.device_count() == 0 {
             self.drop_join(key);
             return;

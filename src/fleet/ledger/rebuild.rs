@@ -10,6 +10,7 @@ use super::{Ledger, jobs, join, unseen};
 impl Ledger {
     pub(super) fn rebuild_nodes(&mut self, at: Moment) {
         let refused = self.nodes_are_refused();
+        let withheld = self.slices_are_withheld();
         for name in std::mem::take(&mut self.dirty_nodes) {
             let Some(state) = self.nodes.get_mut(&name) else {
                 continue;
@@ -31,8 +32,10 @@ impl Ledger {
                 }
             }
             let seen = unseen::with_wants(&state.seen, seen, &bound);
+            let chips = self.claims.chips(&name, &state.wide, withheld);
             let node = join::build(
                 seen,
+                &chips,
                 bound,
                 pod_count,
                 &mut state.readings,
@@ -60,9 +63,13 @@ impl Ledger {
             match jobs::build(self, &id, at) {
                 Some(mut job) => {
                     job.pod_sets = self.sitings.sets(job.pod_sets);
+                    self.runs.note(&job);
                     self.jobs.insert(id, Arc::new(job))
                 }
-                None => self.jobs.remove(&id),
+                None => {
+                    self.runs.forget(&id);
+                    self.jobs.remove(&id)
+                }
             };
         }
     }

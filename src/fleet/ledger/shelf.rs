@@ -109,15 +109,19 @@ fn behind(door: &Name) -> QueueKey {
 }
 
 impl Shelves {
-    pub(super) fn see_queue(&mut self, queue: Queue) {
+    /// True when there was no such queue before.
+    pub(super) fn see_queue(&mut self, queue: Queue) -> bool {
         let key = queue.key.clone();
         let parent = queue.parent_key();
-        let old = self.queues.get(&key).and_then(|old| old.parent_key());
+        let known = self.queues.get(&key);
+        let is_new = known.is_none();
+        let old = known.and_then(|old| old.parent_key());
         if self.queues.see(key.clone(), queue) {
             self.dirty.insert(key);
             self.dirty.extend(parent);
             self.dirty.extend(old);
         }
+        is_new
     }
 
     /// The door's old and new state; `None` when nothing changed.
@@ -154,6 +158,11 @@ impl Shelves {
     /// The queue behind a namespace's door.
     pub(super) fn behind_door(&self, key: &ObjectKey) -> Option<&Name> {
         self.doors.get(key).map(|door| &door.queue)
+    }
+
+    /// True when there is a queue of this key.
+    pub(super) fn has_queue(&self, key: &QueueKey) -> bool {
+        self.queues.get(key).is_some()
     }
 
     pub(super) fn see_flavor(&mut self, flavor: Flavor) {
@@ -238,6 +247,7 @@ impl Shelves {
                 {
                     self.dirty.extend(old.parent_key());
                     self.dirty.insert(key);
+                    return table == Table::ClusterQueues;
                 }
                 false
             }

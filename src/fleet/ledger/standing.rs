@@ -26,6 +26,8 @@ pub(super) struct Standing<'a> {
     pub(super) gang: Option<Gang>,
     /// Its pod sets.
     pub(super) sets: &'a [PodSet],
+    /// The system of the queue that it is in.
+    pub(super) queue_system: QueueSystem,
 }
 
 impl<'a> Standing<'a> {
@@ -43,6 +45,20 @@ impl<'a> Standing<'a> {
             seen.outcome.is_none()
                 && (!seen.active || (seen.pending.is_some() && seen.admitted_at.is_none()))
         })
+    }
+
+    /// In a queue of Kueue, which has made no Workload for it (yet).
+    fn is_unseen(&self) -> bool {
+        self.queue_system == QueueSystem::Kueue && self.admission.is_none()
+    }
+
+    /// In a queue of Kueue, whose Workload says nothing yet: neither let in nor why not.
+    fn is_undecided(&self) -> bool {
+        let says_nothing = self.admission.is_none_or(|admission| {
+            let seen = &admission.seen;
+            seen.pending.is_none() && seen.admitted_at.is_none() && seen.reserved_at.is_none()
+        });
+        self.queue_system == QueueSystem::Kueue && says_nothing
     }
 
     /// Held by a queueing system rather than by a person.
@@ -199,7 +215,12 @@ pub(super) fn reason(
         return match (state, queue) {
             (JobState::Waiting, Some(queue)) => (
                 Some("queued"),
-                Name::from(format!("not admitted by queue {queue} yet")),
+                match standing.is_unseen() {
+                    true => Name::from(format!(
+                        "not yet seen by Kueue: no Workload of it in queue {queue}"
+                    )),
+                    false => Name::from(format!("not admitted by queue {queue} yet")),
+                },
             ),
             _ => (Some("suspended"), Name::new("held by spec.suspend")),
         };
@@ -223,6 +244,12 @@ pub(super) fn reason(
         return (
             Some("starting"),
             Name::new("its containers are being started"),
+        );
+    }
+    if pods.iter().all(|pod| pod.seen.phase.is_over()) && standing.is_undecided() {
+        return (
+            Some("queued"),
+            Name::new("Kueue has not said anything of it yet"),
         );
     }
     if pods.iter().all(|pod| pod.seen.phase.is_over()) {

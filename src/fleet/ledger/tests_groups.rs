@@ -530,3 +530,38 @@ fn kinds_that_vanish_take_their_rows_with_them() {
     ledger.apply(Observation::End(Table::ClusterQueues));
     assert!(ledger.publish(NOW).queues.is_empty());
 }
+
+#[test]
+fn a_label_of_ours_that_names_a_queue_of_kueue_is_kueues() {
+    let mut job = workload(Table::Jobs, "Job", "train", 1, 8, None);
+    job.labels = labels(&[("stokehold.dev/queue", "research")]);
+    let mut ledger = fold([Observation::Workload(Box::new(job))]);
+    let systems = |fleet: &Fleet| fleet.jobs[0].queue_system;
+    assert_eq!(systems(&ledger.publish(NOW)), QueueSystem::Stokehold);
+    ledger.apply(cluster_queue("research", None));
+    assert_eq!(systems(&ledger.publish(NOW)), QueueSystem::Kueue);
+    let gone = ObjectKey::new("", "research");
+    ledger.apply(Observation::Gone(Table::ClusterQueues, gone));
+    assert_eq!(systems(&ledger.publish(NOW)), QueueSystem::Stokehold);
+    ledger.apply(door("research", "shared"));
+    let fleet = ledger.publish(NOW);
+    assert_eq!(systems(&fleet), QueueSystem::Kueue);
+    assert_eq!(fleet.jobs[0].queue.as_deref(), Some("shared"));
+}
+
+#[test]
+fn a_job_that_kueue_has_not_seen_says_so() {
+    let mut job = workload(Table::Jobs, "Job", "train", 1, 8, None);
+    job.labels = labels(&[("kueue.x-k8s.io/queue-name", "lq")]);
+    job.suspended = true;
+    let mut ledger = fold([Observation::Workload(Box::new(job))]);
+    let fleet = ledger.publish(NOW);
+    assert_eq!(fleet.jobs[0].state, JobState::Waiting);
+    assert!(fleet.jobs[0].reason.contains("not yet seen by Kueue"));
+    // Its Workload is there and says nothing.
+    let mut silent = kueue("train", Some(owner_ref("Job", "train")), None);
+    (silent.reserved_at, silent.admitted_at) = (None, None);
+    ledger.apply(seen(silent));
+    let reason = ledger.publish(NOW).jobs[0].reason.clone();
+    assert!(!reason.contains("made no pods"), "{reason}");
+}

@@ -27,6 +27,9 @@ impl Ledger {
 
     /// After it has become known whether nodes may be listed.
     pub(super) fn look_at_unseen(&mut self, table: Table) {
+        if table == Table::ResourceSlices {
+            self.dirty_nodes.extend(self.nodes.keys().cloned());
+        }
         if table == Table::Nodes {
             let unseen = self.nodes.iter().filter(|(_, state)| state.seen.is_none());
             self.dirty_nodes

@@ -1,6 +1,6 @@
 //! What the pods of a node still have to be given, by resource.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::base::ObjectKey;
@@ -12,13 +12,15 @@ pub(super) struct Wants<'a> {
 }
 
 impl<'a> Wants<'a> {
-    pub(super) fn of(pods: &'a [Arc<Pod>]) -> Self {
+    /// Of these pods; those that claims have served want nothing more.
+    pub(super) fn of(pods: &'a [Arc<Pod>], served: &BTreeSet<ObjectKey>) -> Self {
         let wants = |pod: &'a Arc<Pod>| {
             let by_resource = pod
                 .seen
                 .requests
                 .devices
                 .iter()
+                .filter(|_| !served.contains(pod.key()))
                 .map(|(resource, count)| (resource.as_str(), *count))
                 .collect();
             (pod.key(), (pod, by_resource))

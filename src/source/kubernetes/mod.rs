@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 
 use crate::base::{Moment, Names};
 use crate::cluster::admission::WorkloadObject;
+use crate::cluster::claim::{ClaimObject, ClassObject, SliceObject, TemplateObject};
 use crate::cluster::gang::GangObject;
 use crate::cluster::job::{JobObject, JobSetObject};
 use crate::cluster::kai::{KaiPodGroupObject, KaiQueueObject};
@@ -116,6 +117,10 @@ pub(super) async fn follow(shared: Arc<Shared>, table: Table) {
         Table::KaiQueues => follower.run::<KaiQueueObject>().await,
         Table::Workloads | Table::PodGroups => follower.run::<GangObject>().await,
         Table::Budgets => follower.run::<BudgetObject>().await,
+        Table::ResourceSlices => follower.run::<SliceObject>().await,
+        Table::ResourceClaims => follower.run::<ClaimObject>().await,
+        Table::ResourceClaimTemplates => follower.run::<TemplateObject>().await,
+        Table::DeviceClasses => follower.run::<ClassObject>().await,
     };
     if out.is_err() {
         tracing::debug!(table = table.name(), "nobody listens any more");
@@ -563,7 +568,11 @@ watched!(
     KaiPodGroupObject,
     KaiQueueObject,
     GangObject,
-    BudgetObject
+    BudgetObject,
+    SliceObject,
+    ClaimObject,
+    TemplateObject,
+    ClassObject
 );
 
 impl Watched for PodObject {

@@ -7,12 +7,13 @@ use std::time::Duration;
 use http::{Method, Request};
 use kube::Client;
 use tokio::sync::{Notify, mpsc};
-use tokio::time::Instant;
 
-use crate::base::{Name, Names};
+use crate::base::{Moment, Name, Names};
 use crate::cluster::admission::PendingList;
 use crate::cluster::discovery::PlainGroup;
 use crate::fleet::observe::{Observation, Pending, Table};
+
+use super::super::wire::Clock;
 
 /// The API group that Kueue serves beside its own.
 const GROUP: &str = "visibility.kueue.x-k8s.io";
@@ -28,6 +29,9 @@ const EACH: Duration = Duration::from_secs(60);
 
 /// A server that does not serve it, or not to us, is asked again after this time.
 const AGAIN: Duration = Duration::from_secs(600);
+
+/// One that has told before and fails now, as while Kueue is started anew, is asked again after this time.
+const RETURN: Duration = Duration::from_secs(30);
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -79,6 +83,7 @@ impl Waiting {
 /// What the task needs.
 pub(in crate::source) struct Order {
     pub(in crate::source) client: Client,
+    pub(in crate::source) clock: Clock,
     pub(in crate::source) waiting: Waiting,
     pub(in crate::source) names: Arc<Mutex<Names>>,
     pub(in crate::source) out: mpsc::Sender<Vec<Observation>>,
@@ -87,13 +92,18 @@ pub(in crate::source) struct Order {
 impl Order {
     /// Asks for the order of one queue after the other until nobody listens.
     pub(in crate::source) async fn run(self) {
-        let mut told: BTreeMap<Name, Instant> = BTreeMap::new();
+        let mut told: BTreeMap<Name, Moment> = BTreeMap::new();
         let mut version: Option<String> = None;
+        let mut ever = false;
         loop {
-            let wait = self.look(&mut told, &mut version).await;
+            let wait = match self.look(&mut told, &mut version).await {
+                AGAIN if ever => RETURN,
+                wait => wait,
+            };
+            ever |= !told.is_empty();
             // A queue that is new is asked after at once, unless nobody would answer.
             let news = async {
-                match wait < AGAIN {
+                match !told.is_empty() || wait < RETURN {
                     true => self.waiting.news.notified().await,
                     false => std::future::pending().await,
                 }
@@ -109,7 +119,7 @@ impl Order {
     /// One look; how long to wait for the next.
     async fn look(
         &self,
-        told: &mut BTreeMap<Name, Instant>,
+        told: &mut BTreeMap<Name, Moment>,
         version: &mut Option<String>,
     ) -> Duration {
         let waiting = self.waiting.queues();
@@ -122,9 +132,14 @@ impl Order {
             told.remove(&queue);
             self.forget(queue).await;
         }
+        let now = (self.clock)();
         let due = waiting
             .into_iter()
-            .filter(|queue| told.get(queue).is_none_or(|at| at.elapsed() >= EACH))
+            .filter(|queue| {
+                // A clock that was set back must not silence a queue.
+                told.get(queue)
+                    .is_none_or(|at| now < *at || now.since(*at) >= EACH.into())
+            })
             .min_by_key(|queue| told.get(queue).copied());
         let Some(queue) = due else { return TICK };
         if version.is_none() {
@@ -141,7 +156,7 @@ impl Order {
                     let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
                     list.read(&queue, &mut names)
                 };
-                told.insert(queue, Instant::now());
+                told.insert(queue, (self.clock)());
                 self.tell(pending).await;
                 let all_told = self
                     .waiting

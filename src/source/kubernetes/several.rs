@@ -249,6 +249,8 @@ fn key_of(observation: &Observation) -> Option<&ObjectKey> {
         Observation::Group(group) => Some(&group.key),
         Observation::Door(door) => Some(&door.key),
         Observation::Budget(budget) => Some(&budget.key),
+        Observation::Claim(claim) => Some(&claim.key),
+        Observation::ClaimTemplate(template) => Some(&template.key),
         _ => None,
     }
 }

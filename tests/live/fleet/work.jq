@@ -1,7 +1,7 @@
 # What runs on the large fleet apart from Kueue's: services without devices,
 # serving, notebooks, jobs of other systems (their controllers do not run here:
 # what these would make, and write into a status, is made here), claims and
-# autoscalers. jq -n --arg part owners|children|late -f work.jq
+# autoscalers. jq -n --arg part owners|children|late|fill -f work.jq
 
 def anything: [{operator: "Exists", effect: "NoSchedule"}];
 def container($resource; $each): {
@@ -148,10 +148,9 @@ def ask($count): {devices: {requests: [{name: "gpu", exactly: {deviceClassName: 
     + [pod("claims"; "four-at-once"; {}; pods(dra; ""; 0) | claims(["gpu"]) | .resourceClaims = [{name: "gpu", resourceClaimName: "four"}]),
        job("claims"; "two-each"; 3; pods(dra; ""; 0) | claims(["gpu"]) | .resourceClaims = [{name: "gpu", resourceClaimTemplateName: "each-two"}])]),
 
-  # When the gangs have their nodes.
+  # When the first gangs have their nodes: the rest of the gangs, and what pods own.
   late: (
-    [job("lab"; "sweep"; 48; gpus(p4d; 1)),
-     (job("robotics"; "grasp-node-0"; 2; gpus(p4d; 8)) | labelled({"jobset.sigs.k8s.io/jobset-name": "grasp", "jobset.sigs.k8s.io/replicatedjob-name": "node"})
+    [(job("robotics"; "grasp-node-0"; 2; gpus(p4d; 8)) | labelled({"jobset.sigs.k8s.io/jobset-name": "grasp", "jobset.sigs.k8s.io/replicatedjob-name": "node"})
        | owned("jobset.x-k8s.io/v1alpha2"; "JobSet"; "grasp"))]
     + [pod("robotics"; "tune-raycluster-x7k2p-head-a1"; {"ray.io/cluster": "tune-raycluster-x7k2p", "ray.io/node-type": "head"}; pods(ray; ""; 0)),
        (range(3) | pod("robotics"; "tune-raycluster-x7k2p-gpu-worker-b\(.)"; {"ray.io/cluster": "tune-raycluster-x7k2p", "ray.io/node-type": "worker", "ray.io/group": "gpu"}; gpus(ray; 2)))
@@ -159,5 +158,8 @@ def ask($count): {devices: {requests: [{name: "gpu", exactly: {deviceClassName: 
     + [range(2) | . as $i | thing("apps/v1"; "StatefulSet"; "inference"; "llama-\($i)"; {spec: {
          replicas: 1, serviceName: "llama", podManagementPolicy: "Parallel", ordinals: {start: 1}, selector: {matchLabels: {"leaderworkerset.sigs.k8s.io/name": "llama", "leaderworkerset.sigs.k8s.io/group-index": "\($i)"}},
          template: {metadata: {labels: {"leaderworkerset.sigs.k8s.io/name": "llama", "leaderworkerset.sigs.k8s.io/group-index": "\($i)"}, annotations: {"leaderworkerset.sigs.k8s.io/size": "2", "leaderworkerset.sigs.k8s.io/leader-name": "llama-\($i)"}},
-           spec: (gpus(nd; 8) | del(.restartPolicy))}}}) | owned("v1"; "Pod"; "llama-\($i)")])
+           spec: (gpus(nd; 8) | del(.restartPolicy))}}}) | owned("v1"; "Pod"; "llama-\($i)")]),
+
+  # When every gang has its nodes: what would break whole nodes up.
+  fill: [job("lab"; "sweep"; 48; gpus(p4d; 1))]
 } | {apiVersion: "v1", kind: "List", items: .[$part]}

@@ -4,7 +4,7 @@ use crate::base::ObjectKey;
 use crate::console::brush::Brush;
 use crate::console::text::{UNKNOWN, counted, percent};
 use crate::console::theme::Role;
-use crate::console::view::jobs;
+use crate::console::view::{jobs, waiting};
 use crate::fleet::device::Pod;
 use crate::fleet::finding::Finding;
 use crate::fleet::job::{Job, JobState};
@@ -31,6 +31,7 @@ pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Bru
         reason,
         Role::Text,
     );
+    waits(sheet, facts, job, brush);
     if let Some(failure) = &job.failure {
         let role = if job.state == JobState::Failed {
             Role::Crit
@@ -108,6 +109,70 @@ pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Bru
         );
     }
     pods(sheet, job, brush);
+}
+
+/// The whole chain of reasons, who is before it, what would start it, and when.
+fn waits(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Brush<'_>) {
+    let Some(told) = waiting::told(facts, job) else {
+        if job.state == JobState::Waiting && facts.answers.at.is_none() {
+            sheet.words("engine", "is working it out", Role::Muted);
+        }
+        return;
+    };
+    let explanation = &told.answer.explanation;
+    let mut label = "why";
+    for reason in &explanation.reasons {
+        sheet.words(label, reason.sentence(), Role::Text);
+        label = "";
+    }
+    if explanation.reasons.is_empty() {
+        sheet.words("why", waiting::why(facts, job), Role::Text);
+    }
+    if let Some(position) = explanation.position {
+        let mut words = format!("{position} in its queue");
+        if !explanation.ahead_first.is_empty() {
+            let named: Vec<String> = explanation
+                .ahead_first
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+            let more = explanation.ahead.saturating_sub(named.len());
+            words.push_str(&format!(", behind {}", named.join(", ")));
+            if more > 0 {
+                words.push_str(&format!(" and {more} more"));
+            }
+        }
+        sheet.words("place", words, Role::Text);
+    }
+    if let Some(words) = waiting::outlook(facts, job) {
+        sheet.words("start", words, Role::Text);
+    }
+    if let Some(words) = told
+        .answer
+        .start
+        .as_ref()
+        .and_then(|start| waiting::confidence(facts, start))
+    {
+        sheet.words("", words, Role::Muted);
+    }
+    let mut label = "would start";
+    for change in explanation.unblock.iter().chain(&explanation.alternatives) {
+        sheet.words(label, waiting::change_words(change), Role::Info);
+        label = "or";
+    }
+    if let Some(now) = &told.now {
+        let proven = if now.proven {
+            ": no smaller loss does"
+        } else {
+            ""
+        };
+        let words = format!("preempt {}{proven}", waiting::victims(now));
+        sheet.words(label, words, Role::Info);
+    }
+    if let Some(at) = facts.answers.at {
+        let words = format!("worked out {} ago", brush.age(at));
+        sheet.words("", words, Role::Muted);
+    }
 }
 
 /// How many of the pods that belong together are there.

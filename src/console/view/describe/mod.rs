@@ -15,7 +15,7 @@ use crate::fleet::finding::{Finding, Severity};
 use crate::fleet::history::Track;
 use crate::report::Facts;
 
-use super::{Picked, alerts, sheet, sources, subject};
+use super::{Picked, alerts, plans, sheet, sources, subject};
 
 pub use lines::{draw_columns, draw_lines};
 
@@ -206,6 +206,29 @@ pub fn describe(facts: &Facts, picked: &Picked, brush: &mut Brush<'_>) -> Option
             let jobs = facts.fleet.jobs.iter();
             let of = jobs.filter(|job| job.queue.as_ref() == Some(name)).count();
             sheet.known("jobs", Some(of));
+        }
+        Picked::Run(name) => {
+            let run = facts.acts.run(name)?;
+            sheet.title.clone_from(&run.title);
+            sheet.note = name.to_string();
+            let (_, role) = plans::sign(run.state);
+            sheet.words("state", run.state.name(), role);
+            if !run.words.is_empty() {
+                sheet.words("why", run.words.clone(), role);
+            }
+            sheet.words("by", run.by.clone(), Role::Text);
+            if !run.reason.is_empty() {
+                sheet.words("reason", run.reason.clone(), Role::Text);
+            }
+            sheet.words("begun", format!("{} ago", brush.age(run.begun)), Role::Text);
+            sheet.head("steps");
+            for (at, step) in run.steps.iter().enumerate() {
+                let words = match step.note.is_empty() {
+                    true => format!("{}: {}", step.words, step.stand.name()),
+                    false => format!("{}: {}, {}", step.words, step.stand.name(), step.note),
+                };
+                sheet.words((at + 1).to_string(), words, plans::colour(step.stand));
+            }
         }
         Picked::Cost(scope, name) => {
             let row = facts.burn.row(*scope, name)?;

@@ -41,13 +41,18 @@ pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, node: &Node, brush: &mut B
     sheet.said("provider id", node.seen.provider_id.as_ref());
     sheet.words(
         "devices",
-        format!(
-            "{} seen, {} allocatable of {}",
-            node.devices.len(),
-            node.device_allocatable,
-            node.device_capacity
-        ),
-        if node.device_allocatable < node.device_capacity {
+        match node.withheld {
+            true => {
+                String::from("unknown: handed out by claim, and ResourceSlices may not be listed")
+            }
+            false => format!(
+                "{} seen, {} allocatable of {}",
+                node.devices.len(),
+                node.device_allocatable,
+                node.device_capacity
+            ),
+        },
+        if node.withheld || node.device_allocatable < node.device_capacity {
             Role::Warn
         } else {
             Role::Text

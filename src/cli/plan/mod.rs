@@ -1,26 +1,30 @@
 //! `plan`: computes and prints a plan; with `--apply`, carries it out once it is confirmed.
 
-use std::fmt::Write as _;
+mod fleet;
+mod log;
+pub(super) mod show;
+
 use std::io::{BufRead, IsTerminal, Write};
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 use tokio::sync::watch;
 
-use crate::action::{Target, hold, reprioritise, resume};
+use crate::action::{Author, Target, hold, reprioritise, resume};
 use crate::base::name::printable;
 use crate::base::{Exit, Failure};
-use crate::engine::plan::{Budgets, Effect, Outcome as Checked, Plan, Refusal};
+use crate::engine::plan::{Plan, Refusal, RefusalCode};
 use crate::exec::look::Unseen;
-use crate::exec::{End, Over, Progress, Run, Stand, runs};
+use crate::exec::{End, Over, Progress, Stand};
 use crate::grant::{Confirmed, Consent};
-use crate::report::value::Value;
 use crate::runtime::acting::{Acting, Outcome, interruptible, journal_of};
-use crate::runtime::clock;
 use crate::settings::Settings;
 use crate::source::kubeconfig::Choice;
 
+use super::wire::Situation;
 use super::{out, wire};
+pub(super) use fleet::Seen;
+use show::{document_text, printed};
 
 /// What to plan.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
@@ -71,6 +75,50 @@ enum Action {
         #[arg(allow_negative_numbers = true)]
         priority: String,
     },
+    /// Take all work off nodes, which take no new work
+    Drain {
+        /// NODE, pool/NAME, rack/NAME, zone/NAME, or any level of the topology
+        #[arg(required = true)]
+        nodes: Vec<String>,
+        /// Be over by then (30m, 2h, 2026-11-21T12:00:00Z); until then checkpoints and budgets are waited for
+        #[arg(long, value_name = "TIME")]
+        deadline: Option<String>,
+    },
+    /// Let nodes take no new work; who and why is written on them
+    Cordon {
+        /// NODE, pool/NAME, rack/NAME, zone/NAME, or any level of the topology
+        #[arg(required = true)]
+        nodes: Vec<String>,
+    },
+    /// Let nodes take new work again
+    Uncordon {
+        /// NODE, pool/NAME, rack/NAME, zone/NAME, or any level of the topology
+        #[arg(required = true)]
+        nodes: Vec<String>,
+    },
+    /// Take a job off its devices, so that another starts; it is queued again
+    Preempt {
+        /// NAMESPACE/NAME
+        job: String,
+    },
+    /// Take a job off its devices and queue it again
+    Requeue {
+        /// NAMESPACE/NAME
+        job: String,
+    },
+    /// Start a waiting job
+    Admit {
+        /// NAMESPACE/NAME
+        job: String,
+        /// Take others off their devices for it, if need be
+        #[arg(long)]
+        preempt: bool,
+    },
+    /// Move jobs so that whole nodes become free
+    Rebalance {
+        /// Only in this pool
+        pool: Option<String>,
+    },
     /// Take back what a run did
     Undo {
         /// The run, as `plan --log` names it
@@ -85,7 +133,7 @@ enum Action {
 
 /// A format on the command line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum PlanFormat {
+pub enum PlanFormat {
     /// For people
     Table,
     /// One document
@@ -96,7 +144,7 @@ enum PlanFormat {
 
 /// Runs `plan`.
 pub(super) fn run(
-    settings: &Settings,
+    at: &Situation,
     choice: Choice,
     plan: &PlanFlags,
     out: &mut dyn Write,
@@ -106,27 +154,31 @@ pub(super) fn run(
         let message = "--yes and --reason go with --apply";
         return Err(Failure::new(Exit::Usage, message));
     }
+    let settings = &at.settings;
     match (&plan.action, plan.log) {
-        (None, true) => log(settings, plan, out, err),
+        (None, true) => log::log(settings, plan, out, err),
         (Some(_), true) => {
             let message = "--log stands alone: it reads what was done";
             Err(Failure::new(Exit::Usage, message))
         }
         (None, false) => {
-            let message =
-                "what is to be planned? hold, resume, reprioritise, undo, continue; or --log";
+            let message = "what is to be planned? drain, cordon, uncordon, preempt, requeue, admit, reprioritise, hold, resume, rebalance, undo, continue; or --log";
             Err(Failure::new(Exit::Usage, message))
         }
-        (Some(action), false) => wire::block_on(async {
-            let acting = Acting::open(settings, choice, true)?;
-            act(settings, &acting, action, plan, out, err).await
-        }),
+        (Some(action), false) => {
+            let seen = fleet::look(at, action)?;
+            wire::block_on(async {
+                let acting = Acting::open(settings, choice, true)?;
+                act(settings, &acting, seen.as_ref(), action, plan, out, err).await
+            })
+        }
     }
 }
 
 async fn act(
     settings: &Settings,
     acting: &Acting,
+    seen: Option<&Seen>,
     action: &Action,
     flags: &PlanFlags,
     out: &mut dyn Write,
@@ -139,22 +191,23 @@ async fn act(
         }
         return carry_out(acting, None, run, flags, out, err).await;
     }
-    let made = match make(settings, acting, action).await {
+    let made = match make(settings, acting, seen, flags, action).await {
         Ok(plan) => plan,
         Err(Unseen::Failed(failure)) => return Err(failure),
-        Err(Unseen::Refused(refusal)) => return refused(&refusal, flags, out),
+        Err(Unseen::Refused(refusal)) => return show::refused(&refusal, flags.output, out),
     };
     let mut plan = made;
+    acting.settle(&mut plan).await;
     acting.check(&mut plan).await;
     if !flags.apply {
-        out::write(out, &printed(&plan, acting, flags.output))?;
+        out::write(out, &printed(&plan, Some(acting.context()), flags.output))?;
         return Ok(match plan.failed_check() {
             Some(_) => Exit::Refused,
             None => Exit::Done,
         });
     }
     if flags.output == PlanFormat::Table {
-        out::write(out, &printed(&plan, acting, flags.output))?;
+        out::write(out, &printed(&plan, Some(acting.context()), flags.output))?;
     }
     // Whoever may not write is told before being asked.
     if let Err(denied) = acting.grant() {
@@ -168,7 +221,13 @@ async fn act(
     carry_out(acting, Some((plan, confirmed)), "", flags, out, err).await
 }
 
-async fn make(settings: &Settings, acting: &Acting, action: &Action) -> Result<Plan, Unseen> {
+async fn make(
+    settings: &Settings,
+    acting: &Acting,
+    seen: Option<&Seen>,
+    flags: &PlanFlags,
+    action: &Action,
+) -> Result<Plan, Unseen> {
     let namespace = match settings.scope.namespaces.as_slice() {
         [one] => Some(one.as_str()),
         _ => None,
@@ -186,10 +245,7 @@ async fn make(settings: &Settings, acting: &Acting, action: &Action) -> Result<P
             Target::Job(subject) => reprioritise::plan(&subject, priority, acting.now()),
             Target::Queue(queue) => {
                 let sentence = format!("{} is a queue; a priority is a job's", queue.object);
-                Err(Refusal::new(
-                    crate::engine::plan::RefusalCode::Unsupported,
-                    sentence,
-                ))
+                Err(Refusal::new(RefusalCode::Unsupported, sentence))
             }
         },
         Action::Undo { run } | Action::Continue { run } => {
@@ -206,19 +262,28 @@ async fn make(settings: &Settings, acting: &Acting, action: &Action) -> Result<P
             }
             past.undo(acting.now())
         }
+        Action::Drain { .. }
+        | Action::Cordon { .. }
+        | Action::Uncordon { .. }
+        | Action::Preempt { .. }
+        | Action::Requeue { .. }
+        | Action::Admit { .. }
+        | Action::Rebalance { .. } => {
+            let seen = seen.expect("the fleet was looked at for these");
+            let own = namespace.unwrap_or_else(|| acting.namespace());
+            let intent = fleet::intent(&seen.snapshot, own, action)?;
+            let author = Author {
+                by: acting.user().await,
+                why: flags.reason.clone().unwrap_or_default(),
+            };
+            return Ok(seen.plan(&intent, &author)?);
+        }
     };
-    Ok(plan?)
-}
-
-fn refused(refusal: &Refusal, flags: &PlanFlags, out: &mut dyn Write) -> Result<Exit, Failure> {
-    if flags.output != PlanFormat::Table {
-        let document = json!({ "refusal": refusal });
-        out::write(out, &document_text(&document, flags.output))?;
+    let mut plan = plan?;
+    if let Some(seen) = seen {
+        seen.foretell(&mut plan);
     }
-    Err(Failure::new(
-        Exit::Refused,
-        printable(&refusal.to_string()).into_owned(),
-    ))
+    Ok(plan)
 }
 
 /// Asks for what must be typed.
@@ -322,182 +387,4 @@ fn news(before: Option<&(Stand, String)>, now: &(Stand, String)) -> Option<Strin
         Stand::Over(Over::Left) => Some(format!("left undone: {words}")),
         Stand::Over(Over::Failed) => Some(format!("failed: {words}")),
     }
-}
-
-fn document_text(document: &serde_json::Value, format: PlanFormat) -> String {
-    if format == PlanFormat::Yaml {
-        let value = Value::of(&document.to_string()).printable();
-        return serde_saphyr::to_string(&value).expect("documents have text keys");
-    }
-    let mut text =
-        serde_json::to_string_pretty(document).expect("a value of JSON can be written as JSON");
-    text.push('\n');
-    text
-}
-
-fn printed(plan: &Plan, acting: &Acting, format: PlanFormat) -> String {
-    if format != PlanFormat::Table {
-        let document = serde_json::to_value(plan).expect("a plan is a document");
-        return document_text(&document, format);
-    }
-    let mut text = format!(
-        "PLAN  {}  on {}\n",
-        printable(&plan.title),
-        printable(acting.context())
-    );
-    for (at, step) in plan.steps.iter().enumerate() {
-        let _ = write!(text, "  {} {}", at + 1, printable(&step.to_string()));
-        if let Some(devices) = step.job.as_ref().and_then(|job| job.devices) {
-            let _ = write!(text, "  {devices} devices");
-        }
-        let effects = &step.side_effects;
-        if let Some(gang) = effects.gang_broken {
-            let _ = write!(text, "  gang of {gang} stops");
-        }
-        match effects.loss.as_ref().map(|loss| loss.device_seconds) {
-            Some(Some(seconds)) => {
-                let _ = write!(text, "  loses {:.1} device-hours", seconds as f64 / 3600.0);
-            }
-            Some(None) => text.push_str("  loses an unknown amount of work"),
-            None => {}
-        }
-        if effects.budgets == Budgets::Ignored {
-            text.push_str("  disruption budgets are not asked");
-        }
-        text.push('\n');
-    }
-    let mut line = |title: &str, words: &str| {
-        if !words.is_empty() {
-            let _ = writeln!(text, "{title:<9} {}", printable(words));
-        }
-    };
-    match &plan.effect {
-        Effect::Unknown { why } => line("effect", &format!("unknown: {why}")),
-        Effect::Forecast(forecast) => line(
-            "effect",
-            &format!(
-                "{} jobs start at another time, {} leave their devices",
-                forecast.starts.len(),
-                forecast.displaced.len()
-            ),
-        ),
-    }
-    for reason in &plan.reasons {
-        line("because", reason);
-    }
-    for warning in &plan.warnings {
-        line("warning", warning);
-    }
-    for check in &plan.checks {
-        let outcome = match check.outcome {
-            Checked::Ok => "ok",
-            Checked::Failed => "FAILED",
-            Checked::NotCheckableYet => "not checkable yet",
-            Checked::NotChecked => "not checked",
-        };
-        let words = if check.sentence.is_empty() {
-            String::new()
-        } else {
-            format!(": {}", check.sentence)
-        };
-        line("check", &format!("{} {outcome}{words}", check.name));
-    }
-    for alternative in &plan.alternatives {
-        let command = alternative.command.as_ref();
-        let command = command.map_or_else(String::new, |command| format!(": stokehold {command}"));
-        line("instead", &format!("{}{command}", alternative.sentence));
-    }
-    for note in &plan.undo.notes {
-        line("undo", note);
-    }
-    text
-}
-
-fn log(
-    settings: &Settings,
-    flags: &PlanFlags,
-    out: &mut dyn Write,
-    err: &mut dyn Write,
-) -> Result<Exit, Failure> {
-    let journal = journal_of(settings)?;
-    let pages = journal
-        .read()
-        .map_err(|fault| Failure::new(Exit::Failed, fault.to_string()))?;
-    if pages.unreadable > 0 {
-        out::say(
-            err,
-            &format!(
-                "{} lines of the journal cannot be read: torn by a crash, or of a later version",
-                pages.unreadable
-            ),
-        );
-    }
-    if flags.output != PlanFormat::Table {
-        let document = serde_json::to_value(&pages.lines)
-            .map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
-        out::write(out, &document_text(&document, flags.output))?;
-        return Ok(Exit::Done);
-    }
-    let all = runs(&pages);
-    if all.is_empty() {
-        out::say(
-            err,
-            &format!(
-                "nothing has been done yet; the journal is {}",
-                journal.path().display()
-            ),
-        );
-        return Ok(Exit::Done);
-    }
-    let text: String = all
-        .iter()
-        .map(|run| told(run, journal.is_running(&run.name)))
-        .collect();
-    out::write(out, &text)?;
-    Ok(Exit::Done)
-}
-
-fn told(run: &Run, running: bool) -> String {
-    let end = match &run.end {
-        Some(End::Done) => "done".to_owned(),
-        Some(End::Stopped) => "stopped".to_owned(),
-        Some(End::Failed { step, .. }) => format!("failed at step {step}"),
-        None if running => "runs".to_owned(),
-        None => "broken off".to_owned(),
-    };
-    let ago = clock::now().since(run.begun);
-    let mut text = format!(
-        "{}  {}  {ago} ago  {}  on {}  by {}  {end}",
-        run.name,
-        run.begun.rfc3339(),
-        printable(&run.plan.title),
-        printable(&run.cluster.context),
-        printable(run.who.name()),
-    );
-    if !run.reason.is_empty() {
-        let _ = write!(text, "  ({})", printable(&run.reason));
-    }
-    text.push('\n');
-    for (at, (trace, step)) in run.steps.iter().zip(&run.plan.steps).enumerate() {
-        let state = match trace.over {
-            Some(Over::Done) => "done",
-            Some(Over::Already) => "was so already",
-            Some(Over::Left) => "left undone",
-            Some(Over::Failed) => "failed",
-            None if trace.is_unresolved() => "sent, not known whether carried out",
-            None if trace.has_written() => "carried out",
-            None => "not done",
-        };
-        let _ = write!(
-            text,
-            "  {} {}: {state}",
-            at + 1,
-            printable(&step.to_string())
-        );
-        if !trace.words.is_empty() && trace.over != Some(Over::Done) {
-            let _ = write!(text, ": {}", printable(&trace.words));
-        }
-        text.push('\n');
-    }
-    text
 }

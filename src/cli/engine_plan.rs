@@ -1,0 +1,190 @@
+//! `engine plan`: the engine on a fleet document, without a cluster.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Read, Write};
+
+use clap::Args;
+use serde_json::json;
+
+use crate::action::words::{self, GRAMMAR, Misread, Question};
+use crate::action::{self, Author};
+use crate::base::name::printable;
+use crate::base::{Exit, Failure};
+use crate::engine::cycle::{self, Options};
+use crate::engine::forecast::Start;
+use crate::engine::model::Snapshot;
+use crate::engine::plan::JobName;
+use crate::engine::plant::{Plant, WorkId};
+use crate::engine::state::State;
+use crate::engine::{answers, document};
+use crate::report::output::safe_json;
+
+use super::engine::FigureFormat;
+use super::plan::PlanFormat;
+use super::plan::show::{printed, refused};
+use super::{explain, out, what_if};
+
+/// Which fleet, and what is asked.
+#[derive(Args, Clone, PartialEq, Eq, Debug)]
+pub struct DocumentPlan {
+    /// The document, as `get fleet -o json` writes it; `-` reads standard input
+    #[arg(long, value_name = "FILE")]
+    pub fleet: String,
+    /// What is asked, in the words of `stokehold plan`: `drain pool/h100`, `admit NS/NAME --preempt`, `explain NS/NAME`,
+    /// `forecast`, `what-if nodes h100 +4`, `cycle`
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub intent: String,
+    /// How to print it
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    pub output: FigureFormat,
+}
+
+/// Runs `engine plan`.
+pub(super) fn run(plan: &DocumentPlan, out: &mut dyn Write) -> Result<Exit, Failure> {
+    let text = if plan.fleet == "-" {
+        let mut text = String::new();
+        io::stdin()
+            .read_to_string(&mut text)
+            .map_err(|error| Failure::new(Exit::Failed, format!("standard input: {error}")))?;
+        text
+    } else {
+        fs::read_to_string(&plan.fleet)
+            .map_err(|error| Failure::new(Exit::Failed, format!("{}: {error}", plan.fleet)))?
+    };
+    let snapshot = document::read(&text, &plan.fleet)
+        .map_err(|fault| Failure::new(Exit::Usage, fault.to_string()))?;
+    let format = match plan.output {
+        FigureFormat::Table => PlanFormat::Table,
+        FigureFormat::Json => PlanFormat::Json,
+    };
+    let question = match words::parse(&snapshot, &plan.intent) {
+        Ok(question) => question,
+        Err(Misread::Refused(refusal)) => return refused(&refusal, format, out),
+        Err(Misread::Usage(message)) => return Err(Failure::new(Exit::Usage, message)),
+    };
+    let unknown = |message: String| Failure::new(Exit::Refused, message);
+    let text = match question {
+        Question::Plan(intent) => {
+            let author = Author {
+                by: "stokehold".to_owned(),
+                why: String::new(),
+            };
+            match action::plan(&snapshot, &intent, &author) {
+                Ok(plan) => printed(&plan, None, format),
+                Err(refusal) => return refused(&refusal, format, out),
+            }
+        }
+        Question::Explain(Some(name)) => {
+            let answer = answers::explain(&snapshot, &name).map_err(unknown)?;
+            explain::printed(&answer, plan.output)
+        }
+        Question::Explain(None) => {
+            let all: Vec<_> = answers::explain_all(&snapshot).into_values().collect();
+            match plan.output {
+                FigureFormat::Json => safe_json(&all),
+                FigureFormat::Table => all
+                    .iter()
+                    .map(|answer| explain::printed(answer, plan.output))
+                    .collect(),
+            }
+        }
+        Question::Forecast(name) => {
+            let mut all: Vec<Start> = answers::forecast(&snapshot).into_values().collect();
+            if let Some(name) = name {
+                answers::find(&snapshot, &name).map_err(unknown)?;
+                all.retain(|start| start.job.to_string() == name);
+            }
+            forecast(&all, plan.output)
+        }
+        Question::Route(name) => {
+            let routing = answers::route(&snapshot, &name).map_err(unknown)?;
+            safe_json(&routing)
+        }
+        Question::WhatIf(changes) => {
+            let changes: Vec<&str> = changes.iter().map(String::as_str).collect();
+            let outcome = answers::what_if(&snapshot, &changes)
+                .map_err(|message| Failure::new(Exit::Usage, message))?;
+            what_if::printed(&outcome, snapshot.at, plan.output)
+        }
+        Question::Cycle => decided(snapshot, plan.output),
+    };
+    out::write(out, &text)?;
+    Ok(Exit::Done)
+}
+
+fn forecast(all: &[Start], format: FigureFormat) -> String {
+    if format == FigureFormat::Json {
+        return safe_json(&all);
+    }
+    let mut text = String::new();
+    for start in all {
+        let name = start.job.to_string();
+        let _ = writeln!(
+            text,
+            "{}  {}",
+            printable(&name),
+            explain::start_words(start)
+        );
+    }
+    text
+}
+
+/// Who starts in one cycle, where, and who goes for it.
+fn decided(snapshot: Snapshot, format: FigureFormat) -> String {
+    let plant = Plant::new(snapshot);
+    let mut state = State::new(&plant);
+    let cycle = cycle::cycle(&mut state, Options::default());
+    let name = |work: WorkId| JobName(plant.workload(work).key.key.clone());
+    let admitted = cycle.admitted.iter().map(|admission| {
+        let seats = admission.tenure.sets.iter().flat_map(|set| &set.seats);
+        let nodes: Vec<&str> = seats
+            .map(|seat| &*plant.snapshot.nodes[state.room(seat.node).origin].name)
+            .collect();
+        json!({ "job": name(admission.work), "nodes": nodes, "passed": admission.passed })
+    });
+    let preempted = cycle.preempted.iter().flat_map(|push| {
+        push.victims.list.iter().map(|victim| {
+            json!({
+                "job": name(victim.work), "by": name(push.by), "reason": victim.reason.name(),
+                "lost_device_seconds": victim.lost_ms / 1_000,
+            })
+        })
+    });
+    let drained = cycle.drained.iter().map(
+        |victim| json!({ "job": name(victim.work), "lost_device_seconds": victim.lost_ms / 1_000 }),
+    );
+    let reserved = cycle
+        .reservations
+        .iter()
+        .map(|kept| json!({ "job": name(kept.work), "at": kept.at.rfc3339() }));
+    let document = json!({
+        "admitted": admitted.collect::<Vec<_>>(),
+        "preempted": preempted.collect::<Vec<_>>(),
+        "drained": drained.collect::<Vec<_>>(),
+        "reservations": reserved.collect::<Vec<_>>(),
+        "waiting": cycle.waiting.keys().map(|work| name(*work)).collect::<Vec<_>>(),
+    });
+    if format == FigureFormat::Json {
+        return safe_json(&document);
+    }
+    let mut text = String::new();
+    for one in &cycle.admitted {
+        let _ = writeln!(text, "starts  {}", printable(&name(one.work).to_string()));
+    }
+    for push in &cycle.preempted {
+        for victim in &push.victims.list {
+            let (gone, by) = (name(victim.work).to_string(), name(push.by).to_string());
+            let _ = writeln!(text, "leaves  {} for {}", printable(&gone), printable(&by));
+        }
+    }
+    for work in cycle.waiting.keys() {
+        let _ = writeln!(text, "waits   {}", printable(&name(*work).to_string()));
+    }
+    text
+}
+
+/// Every form of an intent, for the README and its test.
+pub fn forms() -> &'static [&'static str] {
+    &GRAMMAR
+}

@@ -1,0 +1,141 @@
+//! `explain`: why a job waits, what would let it start, when it starts by itself.
+
+use std::fmt::Write as _;
+use std::io::Write;
+
+use clap::{Args, Subcommand};
+
+use crate::base::name::printable;
+use crate::base::{Exit, Failure};
+use crate::engine::answers::{self, Answer};
+use crate::engine::explain::{Stand, Unblock};
+use crate::engine::forecast::Start;
+use crate::report::output::safe_json;
+
+use super::engine::FigureFormat;
+use super::out;
+use super::plan::Seen;
+use super::wire::Situation;
+
+/// What to explain.
+#[derive(Subcommand, Clone, PartialEq, Eq, Debug)]
+pub enum Explain {
+    /// A job that waits
+    Job(Job),
+}
+
+/// Which job.
+#[derive(Args, Clone, PartialEq, Eq, Debug)]
+pub struct Job {
+    /// NAMESPACE/NAME
+    pub name: String,
+    /// How to print it
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    pub output: FigureFormat,
+}
+
+/// Runs `explain`.
+pub(super) fn run(
+    at: &Situation,
+    explain: &Explain,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let Explain::Job(job) = explain;
+    let seen = Seen::of(at)?;
+    let name = match (
+        job.name.contains('/'),
+        at.settings.scope.namespaces.as_slice(),
+    ) {
+        (false, [namespace]) => format!("{namespace}/{}", job.name),
+        _ => job.name.clone(),
+    };
+    let answer = answers::explain(&seen.snapshot, &name)
+        .map_err(|message| Failure::new(Exit::Failed, message))?;
+    for gap in &seen.gaps {
+        out::say(err, gap);
+    }
+    out::write(out, &printed(&answer, job.output))?;
+    Ok(Exit::Done)
+}
+
+/// When a job starts, in words.
+pub(super) fn start_words(start: &Start) -> String {
+    match (start.p10, start.p50, start.p90) {
+        (Some(first), Some(middle), Some(last)) if first == last => {
+            format!("about {}", middle.rfc3339())
+        }
+        (first, Some(middle), last) => {
+            let side = |at: Option<crate::base::Moment>| {
+                at.map_or_else(|| "unknown".to_owned(), crate::base::Moment::rfc3339)
+            };
+            format!(
+                "about {} (eight in ten: {} to {})",
+                middle.rfc3339(),
+                side(first),
+                side(last)
+            )
+        }
+        _ => "unknown: nothing tells how long what runs will run".to_owned(),
+    }
+}
+
+/// An answer as text or as a document.
+pub(super) fn printed(answer: &Answer, format: FigureFormat) -> String {
+    if format == FigureFormat::Json {
+        return safe_json(answer);
+    }
+    let it = &answer.explanation;
+    let mut text = format!(
+        "{} {}\n",
+        printable(&it.kind),
+        printable(&it.job.to_string())
+    );
+    let mut line = |title: &str, words: &str| {
+        let _ = writeln!(text, "  {title:<10} {}", printable(words));
+    };
+    line(
+        "state",
+        match it.state {
+            Stand::Waiting => "waits",
+            Stand::Ready => "would start now: nothing is in its way",
+            Stand::Running => "runs",
+            Stand::Held => "is held",
+            Stand::Ending => "is ending",
+        },
+    );
+    if let Some(queue) = &it.queue {
+        let place = it.position.map_or_else(String::new, |place| {
+            format!(", place {place}, {} ahead", it.ahead)
+        });
+        line(
+            "queue",
+            &format!("{queue}, priority {}{place}", it.priority),
+        );
+    }
+    if !it.ahead_first.is_empty() {
+        let names: Vec<String> = it.ahead_first.iter().map(ToString::to_string).collect();
+        line("ahead", &names.join(", "));
+    }
+    for reason in &it.reasons {
+        line("because", &reason.sentence());
+    }
+    let words = |unblock: &Unblock| {
+        let all: Vec<String> = unblock.changes.iter().map(|it| it.sentence()).collect();
+        all.join(", and ")
+    };
+    match &it.unblock {
+        Some(unblock) => line("unblock", &words(unblock)),
+        None if matches!(it.state, Stand::Waiting) => {
+            line("unblock", "no single change of those that are known");
+        }
+        None => {}
+    }
+    for other in &it.alternatives {
+        line("or", &words(other));
+    }
+    if let Some(start) = &answer.start {
+        line("starts", &start_words(start));
+    }
+    text
+}

@@ -1,0 +1,142 @@
+//! Plans that need the whole fleet: one look at it, and the intent in the words of the command line.
+
+use crate::action::{self, Author, words};
+use crate::base::{Exit, Failure, Name};
+use crate::cli::get::losses;
+use crate::cli::wire::{self, Situation};
+use crate::engine::live;
+use crate::engine::model::Snapshot;
+use crate::engine::plan::{Intent, JobName, Plan, Refusal};
+use crate::exec::look::Unseen;
+use crate::fleet::Known;
+use crate::fleet::observe::Table;
+use crate::report::Kind;
+
+use super::Action;
+
+/// The fleet as it was looked at.
+pub(in crate::cli) struct Seen {
+    /// For the engine.
+    pub(in crate::cli) snapshot: Snapshot,
+    /// What is not known of it.
+    pub(in crate::cli) gaps: Vec<String>,
+}
+
+impl Seen {
+    /// Looks once.
+    ///
+    /// # Errors
+    /// The cluster cannot be reached, or its nodes or pods are not known: no plan is made over missing facts.
+    pub(in crate::cli) fn of(at: &Situation) -> Result<Self, Failure> {
+        let facts = wire::snapshot(at)?;
+        let lost = losses(&facts, Kind::Fleet);
+        for table in [Table::Nodes, Table::Pods] {
+            let known = facts.fleet.known(table);
+            if !matches!(known, Known::Live | Known::Absent) {
+                let own = format!("{}: ", table.name());
+                let told = lost.iter().find(|(_, said)| said.starts_with(&own));
+                let (exit, said) = told
+                    .cloned()
+                    .unwrap_or((Exit::Unreachable, table.name().to_owned()));
+                let message = format!("{said}; without them no plan can be made");
+                return Err(Failure::new(exit, message));
+            }
+        }
+        Ok(Self {
+            snapshot: live::snapshot(&facts.fleet, &facts.burn),
+            gaps: lost.into_iter().map(|(_, said)| said).collect(),
+        })
+    }
+
+    /// The plan of an intent, with what is not known said in it.
+    ///
+    /// # Errors
+    /// As [`action::plan`].
+    pub(super) fn plan(&self, intent: &Intent, author: &Author) -> Result<Plan, Refusal> {
+        let mut plan = action::plan(&self.snapshot, intent, author)?;
+        plan.warnings.extend(self.gaps.iter().cloned());
+        Ok(plan)
+    }
+
+    /// Adds to a plan what the engine makes of it.
+    pub(super) fn foretell(&self, plan: &mut Plan) {
+        action::foretell(&self.snapshot, plan);
+    }
+}
+
+/// Looks at the fleet where the action needs it, or is told better with it.
+pub(super) fn look(at: &Situation, action: &Action) -> Result<Option<Seen>, Failure> {
+    match action {
+        Action::Undo { .. } | Action::Continue { .. } => Ok(None),
+        // These are planned on their own object: the fleet only tells more of it.
+        Action::Hold { .. } | Action::Resume { .. } | Action::Reprioritise { .. } => {
+            Ok(Seen::of(at).ok())
+        }
+        _ => Seen::of(at).map(Some),
+    }
+}
+
+/// The intent of an action; `namespace` is that of names that come without.
+pub(super) fn intent(
+    snapshot: &Snapshot,
+    namespace: &str,
+    action: &Action,
+) -> Result<Intent, Unseen> {
+    let usage = |message: String| Unseen::Failed(Failure::new(Exit::Usage, message));
+    let job = |text: &str| -> Result<JobName, Unseen> {
+        match text.contains('/') {
+            true => words::job(text).map_err(usage),
+            false => words::job(&format!("{namespace}/{text}")).map_err(usage),
+        }
+    };
+    let places = |places: &[String]| -> Result<Vec<Name>, Unseen> {
+        let mut all = Vec::new();
+        for place in places {
+            all.extend(words::nodes(snapshot, place)?);
+        }
+        all.sort();
+        all.dedup();
+        Ok(all)
+    };
+    Ok(match action {
+        Action::Drain { nodes, deadline } => Intent::Drain {
+            nodes: places(nodes)?,
+            deadline: match deadline {
+                Some(text) => Some(words::deadline(text, snapshot.at).map_err(usage)?),
+                None => None,
+            },
+        },
+        Action::Cordon { nodes } => Intent::Cordon {
+            nodes: places(nodes)?,
+            reason: String::new(),
+        },
+        Action::Uncordon { nodes } => Intent::Uncordon {
+            nodes: places(nodes)?,
+        },
+        Action::Preempt { job: name } => Intent::Preempt { job: job(name)? },
+        Action::Requeue { job: name } => Intent::Requeue { job: job(name)? },
+        Action::Admit { job: name, preempt } => Intent::Admit {
+            job: job(name)?,
+            preempt: *preempt,
+        },
+        Action::Rebalance { pool } => Intent::Rebalance {
+            pool: pool
+                .as_deref()
+                .map(|pool| Name::new(pool.strip_prefix("pool/").unwrap_or(pool))),
+        },
+        Action::Hold { target } => Intent::Hold {
+            target: target.clone(),
+        },
+        Action::Resume { target } => Intent::Resume {
+            target: target.clone(),
+        },
+        Action::Reprioritise {
+            job: name,
+            priority,
+        } => Intent::Reprioritise {
+            job: job(name)?,
+            priority: priority.clone(),
+        },
+        Action::Undo { run } | Action::Continue { run } => Intent::Undo { run: run.clone() },
+    })
+}

@@ -1,0 +1,105 @@
+//! The journal read back.
+
+use std::fmt::Write as _;
+use std::io::Write;
+
+use crate::base::name::printable;
+use crate::base::{Exit, Failure};
+use crate::exec::{End, Over, Run, runs};
+use crate::runtime::acting::journal_of;
+use crate::runtime::clock;
+use crate::settings::Settings;
+
+use super::show::document_text;
+use super::{PlanFlags, PlanFormat};
+use crate::cli::out;
+
+/// Prints what was done.
+pub(super) fn log(
+    settings: &Settings,
+    flags: &PlanFlags,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let journal = journal_of(settings)?;
+    let pages = journal
+        .read()
+        .map_err(|fault| Failure::new(Exit::Failed, fault.to_string()))?;
+    if pages.unreadable > 0 {
+        out::say(
+            err,
+            &format!(
+                "{} lines of the journal cannot be read: torn by a crash, or of a later version",
+                pages.unreadable
+            ),
+        );
+    }
+    if flags.output != PlanFormat::Table {
+        let document = serde_json::to_value(&pages.lines)
+            .map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
+        out::write(out, &document_text(&document, flags.output))?;
+        return Ok(Exit::Done);
+    }
+    let all = runs(&pages);
+    if all.is_empty() {
+        out::say(
+            err,
+            &format!(
+                "nothing has been done yet; the journal is {}",
+                journal.path().display()
+            ),
+        );
+        return Ok(Exit::Done);
+    }
+    let text: String = all
+        .iter()
+        .map(|run| told(run, journal.is_running(&run.name)))
+        .collect();
+    out::write(out, &text)?;
+    Ok(Exit::Done)
+}
+
+fn told(run: &Run, running: bool) -> String {
+    let end = match &run.end {
+        Some(End::Done) => "done".to_owned(),
+        Some(End::Stopped) => "stopped".to_owned(),
+        Some(End::Failed { step, .. }) => format!("failed at step {step}"),
+        None if running => "runs".to_owned(),
+        None => "broken off".to_owned(),
+    };
+    let ago = clock::now().since(run.begun);
+    let mut text = format!(
+        "{}  {}  {ago} ago  {}  on {}  by {}  {end}",
+        run.name,
+        run.begun.rfc3339(),
+        printable(&run.plan.title),
+        printable(&run.cluster.context),
+        printable(run.who.name()),
+    );
+    if !run.reason.is_empty() {
+        let _ = write!(text, "  ({})", printable(&run.reason));
+    }
+    text.push('\n');
+    for (at, (trace, step)) in run.steps.iter().zip(&run.plan.steps).enumerate() {
+        let state = match trace.over {
+            Some(Over::Done) => "done",
+            Some(Over::Already) => "was so already",
+            Some(Over::Left) => "left undone",
+            Some(Over::Failed) => "failed",
+            None if trace.is_unresolved() => "sent, not known whether carried out",
+            None if trace.has_written() => "carried out",
+            None => "not done",
+        };
+        let _ = write!(
+            text,
+            "  {} {}: {state}",
+            at + 1,
+            printable(&step.to_string())
+        );
+        if !trace.words.is_empty() && trace.over != Some(Over::Done) {
+            let _ = write!(text, ": {}", printable(&trace.words));
+        }
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,172 @@
+//! A plan and a refusal as text or as a document.
+
+use std::fmt::Write as _;
+
+use serde_json::json;
+
+use crate::base::name::printable;
+use crate::base::{Exit, Failure, Moment};
+use crate::engine::plan::{Budgets, Effect, Forecast, Outcome as Checked, Plan, Refusal};
+use crate::report::value::Value;
+
+use super::PlanFormat;
+use crate::cli::out;
+
+/// A refusal: as a document where one is asked for, and in words on standard error with the contract's code.
+pub(in crate::cli) fn refused(
+    refusal: &Refusal,
+    format: PlanFormat,
+    out: &mut dyn std::io::Write,
+) -> Result<Exit, Failure> {
+    if format != PlanFormat::Table {
+        let document = json!({ "refusal": refusal });
+        out::write(out, &document_text(&document, format))?;
+    }
+    Err(Failure::new(
+        Exit::Refused,
+        printable(&refusal.to_string()).into_owned(),
+    ))
+}
+
+/// A forecast in lines.
+fn told(forecast: &Forecast, plan: &Plan) -> Vec<String> {
+    const MOST: usize = 12;
+    let when = |at: Option<Moment>| match at {
+        Some(at) if at <= plan.computed_at => "now".to_owned(),
+        Some(at) => at.rfc3339(),
+        None => "unknown".to_owned(),
+    };
+    let mut lines = Vec::new();
+    for one in forecast.displaced.iter().take(MOST) {
+        let lost = match one.loss.device_seconds {
+            Some(seconds) => format!("{:.1} device-hours", seconds as f64 / 3600.0),
+            None => "an unknown amount of work".to_owned(),
+        };
+        let cost = match one.loss.micro_usd {
+            Some(micro) => format!(" (${:.2})", micro as f64 / 1e6),
+            None => String::new(),
+        };
+        lines.push(format!(
+            "{} leaves {} devices, loses {lost}{cost}, back {}",
+            one.job,
+            one.devices,
+            when(one.back)
+        ));
+    }
+    for one in forecast.starts.iter().take(MOST) {
+        lines.push(format!(
+            "{} ({} devices) starts {}, before: {}",
+            one.job,
+            one.devices,
+            when(one.after),
+            when(one.before)
+        ));
+    }
+    let more =
+        forecast.displaced.len().saturating_sub(MOST) + forecast.starts.len().saturating_sub(MOST);
+    if more > 0 {
+        lines.push(format!("and {more} jobs more"));
+    }
+    for pool in &forecast.pools {
+        lines.push(format!(
+            "{}: {} of {} devices in use, before: {}",
+            pool.pool, pool.allocated_after, pool.devices, pool.allocated_before
+        ));
+    }
+    if lines.is_empty() {
+        lines.push("nobody starts or leaves by it now".to_owned());
+    }
+    lines
+}
+
+pub(in crate::cli) fn document_text(document: &serde_json::Value, format: PlanFormat) -> String {
+    if format == PlanFormat::Yaml {
+        let value = Value::of(&document.to_string()).printable();
+        return serde_saphyr::to_string(&value).expect("documents have text keys");
+    }
+    let mut text =
+        serde_json::to_string_pretty(document).expect("a value of JSON can be written as JSON");
+    text.push('\n');
+    text
+}
+
+pub(in crate::cli) fn printed(plan: &Plan, context: Option<&str>, format: PlanFormat) -> String {
+    if format != PlanFormat::Table {
+        let document = serde_json::to_value(plan).expect("a plan is a document");
+        return document_text(&document, format);
+    }
+    let mut text = format!(
+        "PLAN  {}{}\n",
+        printable(&plan.title),
+        context.map_or_else(String::new, |context| format!(
+            "  on {}",
+            printable(context)
+        ))
+    );
+    for (at, step) in plan.steps.iter().enumerate() {
+        let _ = write!(text, "  {} {}", at + 1, printable(&step.to_string()));
+        if let Some(devices) = step.job.as_ref().and_then(|job| job.devices) {
+            let _ = write!(text, "  {devices} devices");
+        }
+        let effects = &step.side_effects;
+        if let Some(gang) = effects.gang_broken {
+            let _ = write!(text, "  gang of {gang} stops");
+        }
+        match effects.loss.as_ref().map(|loss| loss.device_seconds) {
+            Some(Some(seconds)) => {
+                let _ = write!(text, "  loses {:.1} device-hours", seconds as f64 / 3600.0);
+            }
+            Some(None) => text.push_str("  loses an unknown amount of work"),
+            None => {}
+        }
+        if effects.budgets == Budgets::Ignored {
+            text.push_str("  disruption budgets are not asked");
+        }
+        text.push('\n');
+        for note in &effects.notes {
+            let _ = writeln!(text, "      {}", printable(note));
+        }
+    }
+    let mut line = |title: &str, words: &str| {
+        if !words.is_empty() {
+            let _ = writeln!(text, "{title:<9} {}", printable(words));
+        }
+    };
+    match &plan.effect {
+        Effect::Unknown { why } => line("effect", &format!("unknown: {why}")),
+        Effect::Forecast(forecast) => {
+            for words in told(forecast, plan) {
+                line("effect", &words);
+            }
+        }
+    }
+    for reason in &plan.reasons {
+        line("because", reason);
+    }
+    for warning in &plan.warnings {
+        line("warning", warning);
+    }
+    for check in &plan.checks {
+        let outcome = match check.outcome {
+            Checked::Ok => "ok",
+            Checked::Failed => "FAILED",
+            Checked::NotCheckableYet => "not checkable yet",
+            Checked::NotChecked => "not checked",
+        };
+        let words = if check.sentence.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", check.sentence)
+        };
+        line("check", &format!("{} {outcome}{words}", check.name));
+    }
+    for alternative in &plan.alternatives {
+        let command = alternative.command.as_ref();
+        let command = command.map_or_else(String::new, |command| format!(": stokehold {command}"));
+        line("instead", &format!("{}{command}", alternative.sentence));
+    }
+    for note in &plan.undo.notes {
+        line("undo", note);
+    }
+    text
+}

@@ -1,0 +1,103 @@
+//! `engine rehearse`: forecasts of a simulated week held against what its world did.
+
+use std::io::Write;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::base::time::parse_span;
+use crate::base::{Exit, Failure, Moment};
+use crate::report::output::safe_json;
+use crate::report::text::or_unknown;
+use crate::runtime::rehearsal::{Outcome, Setup, rehearse};
+use crate::sim::world::Options;
+
+use super::engine::{FigureFormat, Progress, pairs};
+use super::out;
+
+/// Which world, and for how long.
+#[derive(Args, Clone, Debug)]
+pub struct Rehearse {
+    /// Size of the world by devices
+    #[arg(long, value_name = "N", default_value_t = 400, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub devices: u32,
+    /// Seed of the world
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub seed: u64,
+    /// How long forecasts are made and held against the truth
+    #[arg(long = "for", value_name = "DURATION", default_value = "168h", value_parser = span)]
+    pub length: Duration,
+    /// How long it runs before that, so that runs have ended from which something can be learnt
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = span)]
+    pub warm_up: Duration,
+    /// Its time at the start, RFC 3339
+    #[arg(long, value_name = "T", default_value = "2026-11-02T00:00:00Z", value_parser = moment)]
+    pub at: Moment,
+    /// How to print it
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    pub output: FigureFormat,
+}
+
+fn span(text: &str) -> Result<Duration, String> {
+    parse_span(text).ok_or_else(|| "write 90m, 24h or 7d".to_owned())
+}
+
+fn moment(text: &str) -> Result<Moment, String> {
+    Moment::parse(text).ok_or_else(|| "write 2026-11-02T00:00:00Z".to_owned())
+}
+
+/// Runs `engine rehearse`.
+pub(super) fn run(
+    rehearsal: &Rehearse,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let millis = |span: Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX / 4);
+    let setup = Setup {
+        world: Options {
+            seed: rehearsal.seed,
+            devices: Some(rehearsal.devices),
+            ..Options::new(rehearsal.at)
+        },
+        warm_up_ms: millis(rehearsal.warm_up).min(i64::MAX / 4),
+        length_ms: millis(rehearsal.length).min(i64::MAX / 4),
+    };
+    let mut progress = Progress::new(err);
+    let outcome = rehearse(&setup, |done, all| progress.tell("hours", done, all));
+    drop(progress);
+    let text = match rehearsal.output {
+        FigureFormat::Json => safe_json(&outcome),
+        FigureFormat::Table => table(&outcome),
+    };
+    out::write(out, &text)?;
+    Ok(Exit::Done)
+}
+
+fn table(outcome: &Outcome) -> String {
+    let minutes = |seconds: Option<f64>| {
+        or_unknown(seconds.map(|seconds| format!("{:.1} min", seconds / 60.0)))
+    };
+    let percent =
+        |share: Option<f64>| or_unknown(share.map(|share| format!("{:.1}%", share * 100.0)));
+    let bases: Vec<String> = outcome
+        .by_basis
+        .iter()
+        .map(|(basis, count)| format!("{basis} {count}"))
+        .collect();
+    pairs(&[
+        ("NODES", outcome.nodes.to_string()),
+        ("DEVICES", outcome.devices.to_string()),
+        ("ASKED", outcome.asked.to_string()),
+        ("STILL WAITING", outcome.still_waiting.to_string()),
+        ("GONE", outcome.gone.to_string()),
+        ("UNKNOWN", outcome.unknown.to_string()),
+        ("JUDGED", outcome.judged.to_string()),
+        ("ERROR P50", minutes(outcome.abs_error_p50_seconds)),
+        ("ERROR P90", minutes(outcome.abs_error_p90_seconds)),
+        ("WAIT P50", minutes(outcome.wait_p50_seconds)),
+        ("WAIT P90", minutes(outcome.wait_p90_seconds)),
+        ("IN P10-P90", percent(outcome.coverage_ratio)),
+        ("EARLIER", percent(outcome.early_ratio)),
+        ("FROM", bases.join(", ")),
+    ])
+}

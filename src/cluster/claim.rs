@@ -1,0 +1,570 @@
+//! Dynamic resource allocation: ResourceSlices, ResourceClaims, their templates, and DeviceClasses, in v1, v1beta2 and
+//! v1beta1 (which keeps a device's fields under `basic`, and a request's beside its name).
+
+use crate::base::{Name, Names};
+use crate::fleet::claim::{
+    ClaimRequest, ClaimResult, ClaimSeen, ClassSeen, MOST_RESULTS, Published, Reach, SliceSeen,
+    TemplateSeen,
+};
+use crate::fleet::observe::{Observation, Table};
+
+use super::Projected;
+use super::meta::Meta;
+use super::partial::{Flag, List, Map, Maybe, Quantity, Text, Whole, partial};
+use super::siting::{NodeSelector, RawTaint, node_terms, taints};
+
+/// More devices than this in one slice are a mistake: the API takes 128.
+const MOST_DEVICES: usize = 512;
+
+partial! {
+    /// A ResourceSlice.
+    SliceObject {
+        /// Metadata.
+        meta: Meta = "metadata",
+        /// Spec.
+        spec: SliceSpec = "spec",
+    }
+}
+
+partial! {
+    /// Its `spec`.
+    SliceSpec {
+        /// Driver.
+        driver: Text = "driver",
+        /// Pool.
+        pool: SlicePool = "pool",
+        /// The node of all its devices.
+        node: Text = "nodeName",
+        /// The nodes of all its devices.
+        nodes: Maybe<NodeSelector> = "nodeSelector",
+        /// Every node.
+        all_nodes: Flag = "allNodes",
+        /// Devices.
+        devices: List<SliceDevice> = "devices",
+    }
+}
+
+partial! {
+    /// The pool of a slice.
+    SlicePool {
+        /// Name.
+        name: Text = "name",
+        /// Generation.
+        generation: Whole = "generation",
+        /// Slices in this generation.
+        slices: Whole = "resourceSliceCount",
+    }
+}
+
+partial! {
+    /// A device of a slice.
+    SliceDevice {
+        /// Name.
+        name: Text = "name",
+        /// Its fields in v1beta1.
+        basic: Maybe<DeviceFields> = "basic",
+        /// Attributes.
+        attributes: Map<Attribute> = "attributes",
+        /// Amounts of it.
+        capacity: Map<Capacity> = "capacity",
+        /// Counters that it draws from.
+        counters: List<CounterUse> = "consumesCounters",
+        /// Its node.
+        node: Text = "nodeName",
+        /// Its nodes.
+        nodes: Maybe<NodeSelector> = "nodeSelector",
+        /// Every node.
+        all_nodes: Flag = "allNodes",
+        /// Taints.
+        taints: List<RawTaint> = "taints",
+    }
+}
+
+partial! {
+    /// The fields of a device.
+    DeviceFields {
+        /// Attributes.
+        attributes: Map<Attribute> = "attributes",
+        /// Amounts of it.
+        capacity: Map<Capacity> = "capacity",
+        /// Counters that it draws from.
+        counters: List<CounterUse> = "consumesCounters",
+        /// Its node.
+        node: Text = "nodeName",
+        /// Its nodes.
+        nodes: Maybe<NodeSelector> = "nodeSelector",
+        /// Every node.
+        all_nodes: Flag = "allNodes",
+        /// Taints.
+        taints: List<RawTaint> = "taints",
+    }
+}
+
+partial! {
+    /// An attribute: one of these is there.
+    Attribute {
+        /// Text.
+        text: Text = "string",
+        /// Number.
+        number: Whole = "int",
+        /// Version.
+        version: Text = "version",
+    }
+}
+
+partial! {
+    /// An amount.
+    Capacity {
+        /// How much.
+        value: Quantity = "value",
+    }
+}
+
+partial! {
+    /// Counters of one set.
+    CounterUse {
+        /// The set.
+        set: Text = "counterSet",
+    }
+}
+
+impl SliceDevice {
+    /// The same, with the fields of v1beta1 in their later place.
+    fn fields(&self) -> DeviceFields {
+        match &self.basic.0 {
+            Some(basic) => basic.clone(),
+            None => DeviceFields {
+                attributes: self.attributes.clone(),
+                capacity: self.capacity.clone(),
+                counters: self.counters.clone(),
+                node: self.node.clone(),
+                nodes: self.nodes.clone(),
+                all_nodes: self.all_nodes,
+                taints: self.taints.clone(),
+            },
+        }
+    }
+}
+
+/// The part of a qualified name after its domain.
+fn plain(name: &str) -> &str {
+    name.rsplit_once('/').map_or(name, |(_, name)| name)
+}
+
+impl DeviceFields {
+    /// The first of these attributes that is there, whatever domain it is in.
+    fn attribute(&self, wanted: &[&str]) -> Option<&Attribute> {
+        wanted.iter().find_map(|wanted| {
+            let mut all = self.attributes.iter();
+            all.find(|(name, _)| plain(name).eq_ignore_ascii_case(wanted))
+                .map(|(_, attribute)| attribute)
+        })
+    }
+
+    fn text(&self, wanted: &[&str]) -> Option<&str> {
+        let attribute = self.attribute(wanted)?;
+        attribute.text.get().or_else(|| attribute.version.get())
+    }
+
+    fn number(&self, wanted: &[&str]) -> Option<u32> {
+        u32::try_from(self.attribute(wanted)?.number.0?).ok()
+    }
+
+    fn read(&self, name: &str, names: &mut Names) -> Published {
+        let kind = self
+            .text(&["type"])
+            .unwrap_or_default()
+            .to_ascii_lowercase();
+        let parent = self.text(&["parentUUID"]);
+        let profile = self.text(&["profile", "partitionProfile"]);
+        let part = parent.is_some() || kind == "mig" || kind.contains("partition");
+        let index = match part {
+            true => self.number(&["parentIndex", "parentMinor"]),
+            false => self
+                .number(&["index", "minor", "cardIndex"])
+                .or_else(|| trailing_number(name)),
+        };
+        let memory = self
+            .capacity
+            .iter()
+            .find(|(name, _)| plain(name) == "memory")
+            .and_then(|(_, capacity)| capacity.value.0)
+            .map(|milli| milli / 1000)
+            .filter(|bytes| *bytes > 0);
+        let mut own = |text: Option<&str>| text.map(|text| names.intern(text));
+        Published {
+            name: own(Some(name)).unwrap_or_default(),
+            uuid: own(self.text(&["uuid", "deviceUUID", "serial"])),
+            parent: own(parent),
+            pci: own(self.text(&["pciBusID", "pcieBusID", "pciAddress", "pciAddr"])),
+            product: own(self.text(&[
+                "productName",
+                "product",
+                "model",
+                "modelName",
+                "tpuType",
+                "acceleratorType",
+                "tpuGen",
+            ])),
+            profile: own(profile.filter(|_| part)),
+            version: own(self.text(&["driverVersion"])),
+            index,
+            part,
+            memory,
+            counters: {
+                let mut sets: Vec<Name> = self
+                    .counters
+                    .iter()
+                    .filter_map(|used| used.set.get())
+                    .map(|set| names.intern(set))
+                    .collect();
+                sets.sort();
+                sets.dedup();
+                sets.into_boxed_slice()
+            },
+            reach: reach(&self.node, &self.nodes, self.all_nodes, names),
+            taints: taints(&self.taints, names)
+                .into_iter()
+                .filter(|taint| !taint.key.is_empty())
+                .collect(),
+        }
+    }
+}
+
+/// `gpu-3` and `tpu3` are the third of their kind; a longer number is no index.
+fn trailing_number(name: &str) -> Option<u32> {
+    let start = name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    let digits = &name[start..];
+    (digits.len() <= 3).then(|| digits.parse().ok()).flatten()
+}
+
+fn reach(node: &Text, nodes: &Maybe<NodeSelector>, all: Flag, names: &mut Names) -> Reach {
+    if let Some(node) = node.get() {
+        return Reach::Node(names.intern(node));
+    }
+    if all.is_set() {
+        return Reach::All;
+    }
+    match &nodes.0 {
+        Some(selector) => Reach::Nodes(node_terms(selector, names)),
+        None => Reach::Unsaid,
+    }
+}
+
+impl Projected for SliceObject {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn project(&self, _: Table, names: &mut Names) -> Option<Observation> {
+        let spec = &self.spec;
+        Some(Observation::Slice(Box::new(SliceSeen {
+            name: names.intern(self.meta.name.get()?),
+            driver: names.intern(&spec.driver),
+            pool: names.intern(&spec.pool.name),
+            generation: spec.pool.generation.0.unwrap_or(0),
+            slices: spec.pool.slices.count().unwrap_or(1).max(1),
+            reach: reach(&spec.node, &spec.nodes, spec.all_nodes, names),
+            devices: spec
+                .devices
+                .iter()
+                .filter(|device| device.name.get().is_some())
+                .take(MOST_DEVICES)
+                .map(|device| device.fields().read(&device.name, names))
+                .collect(),
+        })))
+    }
+}
+
+partial! {
+    /// A ResourceClaim.
+    ClaimObject {
+        /// Metadata.
+        meta: Meta = "metadata",
+        /// Spec.
+        spec: ClaimSpec = "spec",
+        /// Status.
+        status: ClaimStatus = "status",
+    }
+}
+
+partial! {
+    /// `spec` of a claim.
+    ClaimSpec {
+        /// What it asks for.
+        devices: ClaimDevices = "devices",
+    }
+}
+
+partial! {
+    /// `spec.devices` of a claim.
+    ClaimDevices {
+        /// Requests.
+        requests: List<RawRequest> = "requests",
+    }
+}
+
+partial! {
+    /// A request.
+    RawRequest {
+        /// Name.
+        name: Text = "name",
+        /// What it asks for, from v1beta2 on.
+        exactly: Maybe<Exact> = "exactly",
+        /// Alternatives, the one that is liked best first.
+        first: List<Exact> = "firstAvailable",
+        /// In v1beta1: see [`Exact`].
+        class: Text = "deviceClassName",
+        /// In v1beta1: see [`Exact`].
+        mode: Text = "allocationMode",
+        /// In v1beta1: see [`Exact`].
+        count: Whole = "count",
+        /// In v1beta1: see [`Exact`].
+        admin: Flag = "adminAccess",
+    }
+}
+
+partial! {
+    /// What one request asks for.
+    Exact {
+        /// Class.
+        class: Text = "deviceClassName",
+        /// `ExactCount` or `All`.
+        mode: Text = "allocationMode",
+        /// Devices; one when it does not say.
+        count: Whole = "count",
+        /// Only to look.
+        admin: Flag = "adminAccess",
+    }
+}
+
+partial! {
+    /// `status` of a claim.
+    ClaimStatus {
+        /// What it was given.
+        allocation: Maybe<Allocation> = "allocation",
+        /// Who may use it.
+        reserved: List<Consumer> = "reservedFor",
+    }
+}
+
+partial! {
+    /// `status.allocation`.
+    Allocation {
+        /// Devices.
+        devices: AllocatedDevices = "devices",
+    }
+}
+
+partial! {
+    /// `status.allocation.devices`.
+    AllocatedDevices {
+        /// One a device.
+        results: List<RawResult> = "results",
+    }
+}
+
+partial! {
+    /// One device that was given.
+    RawResult {
+        /// Request.
+        request: Text = "request",
+        /// Driver.
+        driver: Text = "driver",
+        /// Pool.
+        pool: Text = "pool",
+        /// Device.
+        device: Text = "device",
+        /// Only to look.
+        admin: Flag = "adminAccess",
+    }
+}
+
+partial! {
+    /// Who may use a claim.
+    Consumer {
+        /// API group; empty for pods.
+        group: Text = "apiGroup",
+        /// Plural.
+        resource: Text = "resource",
+        /// Unique id.
+        uid: Text = "uid",
+    }
+}
+
+fn requests(devices: &ClaimDevices, names: &mut Names) -> Box<[ClaimRequest]> {
+    let read = |request: &RawRequest| {
+        let old = Exact {
+            class: request.class.clone(),
+            mode: request.mode.clone(),
+            count: request.count,
+            admin: request.admin,
+        };
+        let exact = request.exactly.0.as_ref().or(request.first.first());
+        let exact = exact.unwrap_or(&old);
+        let class = exact.class.get()?;
+        let all = &*exact.mode == "All";
+        Some(ClaimRequest {
+            name: names.intern(&request.name),
+            class: names.intern(class),
+            count: match all {
+                true => 1,
+                false => exact.count.count().unwrap_or(1).clamp(1, MOST_RESULTS),
+            },
+            all,
+            admin: exact.admin.is_set(),
+        })
+    };
+    devices
+        .requests
+        .iter()
+        .take(MOST_RESULTS as usize)
+        .filter_map(read)
+        .collect()
+}
+
+impl Projected for ClaimObject {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn project(&self, _: Table, names: &mut Names) -> Option<Observation> {
+        let key = self.meta.key(names)?;
+        let allocation = self.status.allocation.0.as_ref();
+        let results = allocation.map(|given| {
+            let whole = |result: &&RawResult| {
+                result.driver.get().is_some() && result.device.get().is_some()
+            };
+            given
+                .devices
+                .results
+                .iter()
+                .filter(whole)
+                .take(MOST_RESULTS as usize)
+                .map(|result| ClaimResult {
+                    request: names.intern(&result.request),
+                    driver: names.intern(&result.driver),
+                    pool: names.intern(&result.pool),
+                    device: names.intern(&result.device),
+                    admin: result.admin.is_set(),
+                })
+                .collect()
+        });
+        let pods = self.status.reserved.iter();
+        Some(Observation::Claim(Box::new(ClaimSeen {
+            key,
+            requests: requests(&self.spec.devices, names),
+            results,
+            pods: pods
+                .filter(|user| user.group.get().is_none() && &*user.resource == "pods")
+                .filter_map(|user| user.uid.get())
+                .map(Name::new)
+                .collect(),
+        })))
+    }
+}
+
+partial! {
+    /// A ResourceClaimTemplate.
+    TemplateObject {
+        /// Metadata.
+        meta: Meta = "metadata",
+        /// Spec.
+        spec: TemplateSpec = "spec",
+    }
+}
+
+partial! {
+    /// `spec` of a template.
+    TemplateSpec {
+        /// The spec of the claims made of it.
+        spec: ClaimSpec = "spec",
+    }
+}
+
+impl Projected for TemplateObject {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn project(&self, _: Table, names: &mut Names) -> Option<Observation> {
+        Some(Observation::ClaimTemplate(Box::new(TemplateSeen {
+            key: self.meta.key(names)?,
+            requests: requests(&self.spec.spec.devices, names),
+        })))
+    }
+}
+
+partial! {
+    /// A DeviceClass.
+    ClassObject {
+        /// Metadata.
+        meta: Meta = "metadata",
+        /// Spec.
+        spec: ClassSpec = "spec",
+    }
+}
+
+partial! {
+    /// `spec` of a class.
+    ClassSpec {
+        /// What its devices must satisfy.
+        selectors: List<ClassSelector> = "selectors",
+        /// The extended resource that asks for it as well.
+        extended: Text = "extendedResourceName",
+    }
+}
+
+partial! {
+    /// A selector.
+    ClassSelector {
+        /// In CEL.
+        cel: Cel = "cel",
+    }
+}
+
+partial! {
+    /// An expression.
+    Cel {
+        /// Its text.
+        expression: Text = "expression",
+    }
+}
+
+impl Projected for ClassObject {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn project(&self, _: Table, names: &mut Names) -> Option<Observation> {
+        let texts = || self.spec.selectors.iter().map(|one| &*one.cel.expression);
+        Some(Observation::DeviceClass(Box::new(ClassSeen {
+            name: names.intern(self.meta.name.get()?),
+            driver: texts()
+                .find_map(|text| compared(text, "device.driver"))
+                .map(|driver| names.intern(driver)),
+            parts: texts().any(|text| {
+                compared(text, ".type").is_some_and(|kind| {
+                    kind.eq_ignore_ascii_case("mig") || kind.contains("partition")
+                })
+            }),
+            extended: self.spec.extended.get().map(|name| names.intern(name)),
+        })))
+    }
+}
+
+/// What `field` is compared with by `==` in an expression.
+fn compared<'t>(text: &'t str, field: &str) -> Option<&'t str> {
+    let mut rest = text;
+    while let Some(at) = rest.find(field) {
+        rest = &rest[at + field.len()..];
+        let Some(value) = rest.trim_start().strip_prefix("==") else {
+            continue;
+        };
+        let value = value.trim_start();
+        let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+        let value = &value[1..];
+        return value.find(quote).map(|end| &value[..end]);
+    }
+    None
+}

@@ -1,0 +1,236 @@
+//! Capital keys: what is under the cursor, or marked, becomes an intent. Nothing here changes a cluster.
+
+use crate::base::{Name, ObjectKey};
+use crate::engine::plan::{Intent, JobName, Plan, Refusal};
+use crate::fleet::job::{Job, JobKey, JobState};
+use crate::fleet::queue::{Queue, QueueKind, QueueSystem};
+use crate::grant::Consent;
+use crate::report::Facts;
+
+use super::commands::Command;
+use super::view::Picked;
+
+/// What is to be planned. Numbers tell an answer to an older question from one to this.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Ask {
+    /// Number of the question.
+    pub number: u64,
+    /// What is wanted.
+    pub intent: Intent,
+}
+
+/// What came of it.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Made {
+    /// A plan, with its checks.
+    Plan(Box<Plan>),
+    /// There is none, and what can be done instead.
+    Refused(Refusal),
+    /// The server did not say.
+    Failed(String),
+}
+
+/// A plan that its operator has confirmed.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Order {
+    /// Number of the question.
+    pub number: u64,
+    /// The plan as it was shown.
+    pub plan: Plan,
+    /// How it was agreed to.
+    pub consent: Consent,
+}
+
+/// What a capital key comes to.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Wish {
+    /// This is wanted.
+    Intent(Intent),
+    /// A priority has to be named for this job.
+    Priority(JobName),
+    /// Why these nodes are to be cordoned has to be said.
+    Cordon(Vec<Name>),
+    /// A run that stands is to go on.
+    GoOn(String),
+}
+
+impl Command {
+    /// Opens a plan.
+    pub const fn is_deed(self) -> bool {
+        matches!(
+            self,
+            Self::Priority
+                | Self::Preempt
+                | Self::Start
+                | Self::Drain
+                | Self::Hold
+                | Self::Cordon
+                | Self::Requeue
+                | Self::Rebalance
+                | Self::Undo
+        )
+    }
+}
+
+/// Deeds that fit what is under the cursor, the likeliest first.
+pub fn fitting(picked: &Picked) -> &'static [Command] {
+    match picked {
+        Picked::Job(_) | Picked::Pod(_) => &[
+            Command::Priority,
+            Command::Preempt,
+            Command::Start,
+            Command::Hold,
+            Command::Requeue,
+        ],
+        Picked::Node(_) | Picked::Device(..) => &[Command::Drain, Command::Cordon],
+        Picked::Pool(_) => &[Command::Drain, Command::Cordon, Command::Rebalance],
+        Picked::Queue(_) => &[Command::Hold],
+        Picked::Run(_) => &[Command::Undo, Command::Hold],
+        Picked::Finding(_) | Picked::Source(_) | Picked::Cost(..) => &[],
+    }
+}
+
+/// What a capital key asks for on what is meant.
+///
+/// # Errors
+/// It does not fit; the words say what would.
+pub fn wish(command: Command, meant: &[Picked], facts: &Facts) -> Result<Wish, String> {
+    match command {
+        Command::Drain => Ok(Wish::Intent(Intent::Drain {
+            nodes: nodes(meant, facts)?,
+            deadline: None,
+        })),
+        Command::Cordon => {
+            let nodes = nodes(meant, facts)?;
+            let all_cordoned = nodes.iter().all(|name| {
+                let node = facts.fleet.node(name);
+                node.is_some_and(|node| node.cordon.is_some())
+            });
+            Ok(if all_cordoned {
+                Wish::Intent(Intent::Uncordon { nodes })
+            } else {
+                Wish::Cordon(nodes)
+            })
+        }
+        Command::Rebalance => Ok(Wish::Intent(Intent::Rebalance {
+            pool: match meant {
+                [Picked::Pool(pool)] => Some(pool.clone()),
+                _ => None,
+            },
+        })),
+        Command::Undo => {
+            let run = match meant {
+                [Picked::Run(run)] => Some(run.to_string()),
+                _ => facts.acts.runs.first().map(|run| run.name.clone()),
+            };
+            let run = run.ok_or("nothing has been done that could be undone")?;
+            Ok(Wish::Intent(Intent::Undo { run }))
+        }
+        Command::Hold => hold(meant, facts),
+        _ => {
+            let job = job(meant, facts)?;
+            let name = JobName(job.id.key.clone());
+            Ok(match command {
+                Command::Priority => Wish::Priority(name),
+                Command::Preempt => Wish::Intent(Intent::Preempt { job: name }),
+                Command::Requeue => Wish::Intent(Intent::Requeue { job: name }),
+                _ => Wish::Intent(Intent::Admit {
+                    job: name,
+                    preempt: true,
+                }),
+            })
+        }
+    }
+}
+
+fn hold(meant: &[Picked], facts: &Facts) -> Result<Wish, String> {
+    match meant {
+        [Picked::Run(name)] => {
+            let run = facts.acts.run(name).ok_or("this run is not known")?;
+            if !run.state.can_go_on() {
+                return Err(format!("{name} is {}: it cannot go on", run.state.name()));
+            }
+            Ok(Wish::GoOn(name.to_string()))
+        }
+        [Picked::Queue(name)] => {
+            let named = |queue: &&std::sync::Arc<Queue>| {
+                queue.key.kind == QueueKind::Queue && queue.name() == name
+            };
+            let queue = facts.fleet.queues.iter().find(named);
+            let queue = queue.ok_or_else(|| format!("no queueing system knows queue {name}"))?;
+            let kind = match queue.key.system {
+                QueueSystem::Kueue => "ClusterQueue",
+                _ => "Queue",
+            };
+            let target = format!("{kind}/{name}");
+            Ok(Wish::Intent(if queue.is_stopped() {
+                Intent::Resume { target }
+            } else {
+                Intent::Hold { target }
+            }))
+        }
+        _ => {
+            let job = job(meant, facts)?;
+            let JobKey { kind, key, .. } = &job.id;
+            let target = format!("{kind}/{}/{}", key.namespace, key.name);
+            let held = job.state == JobState::Suspended
+                || job
+                    .admission
+                    .as_ref()
+                    .is_some_and(|admission| !admission.seen.active);
+            Ok(Wish::Intent(if held {
+                Intent::Resume { target }
+            } else {
+                Intent::Hold { target }
+            }))
+        }
+    }
+}
+
+fn job<'a>(meant: &[Picked], facts: &'a Facts) -> Result<&'a Job, String> {
+    let id = match meant {
+        [Picked::Job(id)] => id.clone(),
+        [Picked::Pod(pod)] => of_pod(pod, facts)?,
+        [Picked::Device(node, index)] => {
+            let node = facts.fleet.node(node).ok_or("this node has gone")?;
+            let device = node.devices.iter().find(|device| device.index == *index);
+            let holder = device.and_then(|device| device.holder.as_ref());
+            holder.ok_or("nobody holds this device")?.job.clone()
+        }
+        [_, _, ..] => return Err(format!("one job at a time; {} are marked", meant.len())),
+        _ => return Err(String::from("put the cursor on a job")),
+    };
+    match facts.fleet.job(&id) {
+        Some(job) => Ok(job),
+        None => Err(format!("{id} has gone")),
+    }
+}
+
+fn of_pod(pod: &ObjectKey, facts: &Facts) -> Result<JobKey, String> {
+    let found = facts.fleet.pod(pod);
+    Ok(found.ok_or("this pod has gone")?.job.clone())
+}
+
+fn nodes(meant: &[Picked], facts: &Facts) -> Result<Vec<Name>, String> {
+    let mut nodes: Vec<Name> = Vec::new();
+    for picked in meant {
+        match picked {
+            Picked::Node(name) | Picked::Device(name, _) => nodes.push(name.clone()),
+            Picked::Pool(pool) => nodes.extend(
+                facts
+                    .fleet
+                    .nodes
+                    .iter()
+                    .filter(|node| node.pool == *pool && !node.devices.is_empty())
+                    .map(|node| node.name().clone()),
+            ),
+            _ => {}
+        }
+    }
+    nodes.sort_unstable();
+    nodes.dedup();
+    if nodes.is_empty() {
+        return Err(String::from("put the cursor on a node or a pool"));
+    }
+    Ok(nodes)
+}

@@ -1,0 +1,443 @@
+//! The plan dialog: the only door to a change. It shows what would be done, takes a reason and the confirmation, then
+//! how far it is. It sends nothing by itself.
+
+use std::time::Duration;
+
+use ratatui::layout::{Position, Rect};
+
+use crate::base::Moment;
+use crate::console::app::App;
+use crate::console::brush::Brush;
+use crate::console::commands::{Command, Context};
+use crate::console::deeds::{Ask, Made, Order, Wish};
+use crate::console::msg::KeyPress;
+use crate::console::widget::field::Field;
+use crate::engine::plan::{Intent, JobName, Plan, Refusal};
+use crate::grant::{Confirmed, Consent};
+use crate::report::acts::{May, RunState};
+
+use super::{PLAN, PROMPT, Verdict, plan_draw};
+
+/// A confirmation that comes sooner after the plan than this was typed for something else.
+const SETTLE: Duration = Duration::from_millis(300);
+/// An open plan is made anew this often: what it relies on may have changed.
+const ANEW: Duration = Duration::from_secs(6);
+
+/// What has to be said before there can be a plan.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Wanted {
+    /// A priority for a job.
+    Priority(JobName),
+    /// Why nodes are cordoned.
+    Cordon(Vec<crate::base::Name>),
+}
+
+/// How far it is.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Phase {
+    /// Something has to be said first.
+    Value(Wanted),
+    /// The plan is being made.
+    Computing,
+    /// It is shown.
+    Shown(Box<Plan>),
+    /// There is none.
+    Refused(Refusal),
+    /// It could not be made.
+    Failed(String),
+    /// It was confirmed and is on its way.
+    Sent(Box<Plan>),
+    /// A run that stands, and goes on when that is confirmed.
+    Stands(String),
+    /// It is carried out, or was: the run's name.
+    Runs(String),
+}
+
+/// Where keys go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Focus {
+    Steps,
+    Reason,
+    Typed,
+}
+
+/// The dialog.
+pub struct Dialog {
+    number: u64,
+    pub(super) intent: Option<Intent>,
+    pub(super) phase: Phase,
+    pub(super) value: Field,
+    pub(super) reason: Field,
+    pub(super) typed: Field,
+    pub(super) focus: Focus,
+    pub(super) skip: usize,
+    /// What an operator who looked away has to see: how the plan differs from the one shown before.
+    pub(super) changed: Vec<String>,
+    pub(super) error: Option<String>,
+    asked_at: Moment,
+    shown_at: Moment,
+    asking: bool,
+}
+
+impl Dialog {
+    /// A dialog for a wish; `number` is this question's own.
+    pub fn new(number: u64, wish: Wish, now: Moment) -> Self {
+        let (phase, intent) = match wish {
+            Wish::Intent(intent) => (Phase::Computing, Some(intent)),
+            Wish::Priority(job) => (Phase::Value(Wanted::Priority(job)), None),
+            Wish::Cordon(nodes) => (Phase::Value(Wanted::Cordon(nodes)), None),
+            Wish::GoOn(run) => (Phase::Stands(run), None),
+        };
+        Self {
+            number,
+            intent,
+            phase,
+            value: Field::default(),
+            reason: Field::default(),
+            typed: Field::default(),
+            focus: Focus::Reason,
+            skip: 0,
+            changed: Vec::new(),
+            error: None,
+            asked_at: now,
+            shown_at: now,
+            asking: false,
+        }
+    }
+
+    /// Whose keys are heard: letters are hot keys only while no field has the focus.
+    pub const fn contexts(&self) -> &'static [Context] {
+        match (&self.phase, self.focus) {
+            (Phase::Value(_), _) | (Phase::Shown(_), Focus::Reason | Focus::Typed) => PROMPT,
+            _ => PLAN,
+        }
+    }
+
+    /// The question that is due: at first, and again while the plan is open.
+    pub fn due(&mut self, now: Moment) -> Option<Ask> {
+        let again =
+            matches!(self.phase, Phase::Shown(_)) && now.since(self.asked_at) >= ANEW.into();
+        let first = matches!(self.phase, Phase::Computing);
+        if self.asking || !(first || again) {
+            return None;
+        }
+        let intent = self.intent.clone()?;
+        self.asking = true;
+        self.asked_at = now;
+        Some(Ask {
+            number: self.number,
+            intent,
+        })
+    }
+
+    /// Takes what came of the question. What was typed stays.
+    pub fn made(&mut self, number: u64, made: Made, now: Moment) {
+        if number != self.number {
+            return;
+        }
+        self.asking = false;
+        match (&self.phase, made) {
+            (Phase::Computing, Made::Plan(plan)) => {
+                self.shown_at = now;
+                self.phase = Phase::Shown(plan);
+            }
+            (Phase::Shown(old), Made::Plan(plan)) => {
+                let news = differences(old, &plan);
+                if !news.is_empty() {
+                    self.changed = news;
+                    self.shown_at = now;
+                }
+                self.phase = Phase::Shown(plan);
+            }
+            (Phase::Computing | Phase::Shown(_), Made::Refused(refusal)) => {
+                self.phase = Phase::Refused(refusal);
+            }
+            (Phase::Computing, Made::Failed(why)) => self.phase = Phase::Failed(why),
+            // Could not be looked at just now: what was shown stays, the writer tests every step anyway.
+            (Phase::Shown(_), Made::Failed(why)) => self.error = Some(why),
+            _ => {}
+        }
+    }
+
+    /// Takes how the run began.
+    pub fn began(&mut self, number: u64, run: Result<String, String>) {
+        if number != self.number {
+            return;
+        }
+        match (&self.phase, run) {
+            (Phase::Sent(_), Ok(run)) => self.phase = Phase::Runs(run),
+            (Phase::Sent(plan), Err(why)) => {
+                self.phase = Phase::Shown(plan.clone());
+                self.error = Some(why);
+            }
+            _ => {}
+        }
+    }
+
+    /// The run that it follows, while that is carried out.
+    pub fn running(&self, app: &App) -> Option<String> {
+        let Phase::Runs(name) = &self.phase else {
+            return None;
+        };
+        let run = app.facts.acts.run(name);
+        run.is_none_or(|run| run.state == RunState::Running)
+            .then(|| name.clone())
+    }
+
+    pub(super) fn paste(&mut self, words: &str) {
+        match (&self.phase, self.focus) {
+            (Phase::Value(_), _) => self.value.insert(words),
+            (Phase::Shown(_), Focus::Reason) => self.reason.insert(words),
+            (Phase::Shown(_), Focus::Typed) => self.typed.insert(words),
+            _ => {}
+        }
+    }
+
+    pub(super) fn key(&mut self, press: KeyPress, command: Option<Command>, app: &App) -> Verdict {
+        match command {
+            Some(Command::Close) => return Verdict::Close,
+            Some(Command::Accept) => return self.accept(app),
+            Some(Command::Next) => self.turn(app, 1),
+            Some(Command::Previous) => self.turn(app, 2),
+            Some(Command::Up) => self.skip = self.skip.saturating_sub(1),
+            Some(Command::Down) => self.skip += 1,
+            Some(Command::PageUp) => self.skip = self.skip.saturating_sub(8),
+            Some(Command::PageDown) => self.skip += 8,
+            Some(Command::Undo) => return self.undo(app),
+            Some(_) => {}
+            None => {
+                self.error = None;
+                match (&self.phase, self.focus) {
+                    (Phase::Value(_), _) => self.value.key(press),
+                    (Phase::Shown(_), Focus::Reason) => self.reason.key(press),
+                    (Phase::Shown(_), Focus::Typed) => self.typed.key(press),
+                    _ => false,
+                };
+            }
+        }
+        Verdict::Stay
+    }
+
+    fn turn(&mut self, app: &App, by: usize) {
+        if !matches!(self.phase, Phase::Shown(_)) {
+            return;
+        }
+        let all: &[Focus] = match self.is_grave() && self.may(app) {
+            true => &[Focus::Reason, Focus::Typed, Focus::Steps],
+            false => &[Focus::Reason, Focus::Steps],
+        };
+        let at = all.iter().position(|focus| *focus == self.focus);
+        // Two steps on in a ring of three are one step back; in a ring of two both ways are one.
+        let by = if all.len() == 2 { 1 } else { by };
+        self.focus = all[(at.unwrap_or(0) + by) % all.len()];
+    }
+
+    pub(super) fn is_grave(&self) -> bool {
+        matches!(&self.phase, Phase::Shown(plan) if plan.is_grave())
+    }
+
+    pub(super) fn may(&self, app: &App) -> bool {
+        matches!(app.facts.acts.may, May::Yes)
+    }
+
+    fn accept(&mut self, app: &App) -> Verdict {
+        self.error = None;
+        match &self.phase {
+            Phase::Value(wanted) => {
+                let said = self.value.text().trim().to_owned();
+                self.intent = Some(match wanted {
+                    Wanted::Priority(_) if said.is_empty() => {
+                        self.error = Some(String::from("a number, or the name of a class"));
+                        return Verdict::Stay;
+                    }
+                    Wanted::Priority(job) => Intent::Reprioritise {
+                        job: job.clone(),
+                        priority: said,
+                    },
+                    Wanted::Cordon(nodes) => Intent::Cordon {
+                        nodes: nodes.clone(),
+                        reason: said,
+                    },
+                });
+                if matches!(wanted, Wanted::Cordon(_)) {
+                    self.reason = Field::new(self.value.text());
+                }
+                self.phase = Phase::Computing;
+                Verdict::Stay
+            }
+            Phase::Shown(plan) => {
+                let plan = plan.clone();
+                self.confirm(app, *plan)
+            }
+            Phase::Refused(_) | Phase::Failed(_) => Verdict::Close,
+            Phase::Runs(name) => match app.facts.acts.run(name) {
+                Some(run) if run.state != RunState::Running => Verdict::Close,
+                _ => Verdict::Stay,
+            },
+            Phase::Stands(name) => {
+                if let May::No { sentence, .. } = &app.facts.acts.may {
+                    self.error = Some(sentence.clone());
+                    return Verdict::Stay;
+                }
+                let name = name.clone();
+                self.phase = Phase::Runs(name.clone());
+                Verdict::GoOn(name)
+            }
+            Phase::Computing | Phase::Sent(_) => Verdict::Stay,
+        }
+    }
+
+    fn confirm(&mut self, app: &App, plan: Plan) -> Verdict {
+        if app.present().since(self.shown_at) < SETTLE.into() {
+            return Verdict::Stay;
+        }
+        match &app.facts.acts.may {
+            May::Yes => {}
+            May::No { sentence, .. } => {
+                self.error = Some(sentence.clone());
+                return Verdict::Stay;
+            }
+            May::Unknown => {
+                self.error = Some(String::from("whether writing is granted is not known yet"));
+                return Verdict::Stay;
+            }
+        }
+        if !self.changed.is_empty() {
+            // It was seen; the next confirmation counts.
+            self.changed.clear();
+            self.error = Some(String::from(
+                "the plan has changed: look again, then confirm",
+            ));
+            return Verdict::Stay;
+        }
+        if let Some(check) = plan.failed_check() {
+            self.error = Some(format!("it would fail: {}: {}", check.name, check.sentence));
+            return Verdict::Stay;
+        }
+        let wanted = plan.typed(&app.facts.context);
+        if plan.is_grave() && self.typed.text().trim() != wanted {
+            if self.focus == Focus::Typed && !self.typed.text().is_empty() {
+                self.error = Some(format!("type {wanted} to confirm"));
+            }
+            self.focus = Focus::Typed;
+            return Verdict::Stay;
+        }
+        let consent = Consent {
+            reason: self.reason.text().trim().to_owned(),
+            confirmed: Confirmed::Typed(wanted),
+        };
+        self.phase = Phase::Sent(Box::new(plan.clone()));
+        Verdict::Carry(Box::new(Order {
+            number: self.number,
+            plan,
+            consent,
+        }))
+    }
+
+    /// What was done by the run that it shows is to be taken back.
+    fn undo(&self, app: &App) -> Verdict {
+        match &self.phase {
+            Phase::Runs(name) if self.running(app).is_none() => {
+                Verdict::Wish(Wish::Intent(Intent::Undo { run: name.clone() }))
+            }
+            _ => Verdict::Stay,
+        }
+    }
+
+    pub(super) fn draw(&self, app: &App, brush: &mut Brush<'_>, area: Rect) -> Option<Position> {
+        plan_draw::draw(self, app, brush, area)
+    }
+}
+
+/// What is new in a plan, in words; the moment that it was made at is not.
+fn differences(old: &Plan, new: &Plan) -> Vec<String> {
+    let words = |plan: &Plan| -> Vec<String> {
+        plan.steps
+            .iter()
+            .map(|step| {
+                let devices = step.job.as_ref().and_then(|job| job.devices);
+                match devices {
+                    Some(devices) => format!("{step}, {devices} devices"),
+                    None => step.to_string(),
+                }
+            })
+            .collect()
+    };
+    let (before, after) = (words(old), words(new));
+    let gone = before.iter().filter(|step| !after.contains(step));
+    let come = after.iter().filter(|step| !before.contains(step));
+    let mut all: Vec<String> = gone.map(|step| format!("no longer: {step}")).collect();
+    all.extend(come.map(|step| format!("new: {step}")));
+    if all.is_empty() && before != after {
+        all.push(String::from("the steps are in another order"));
+    }
+    if old.warnings != new.warnings {
+        let more = new
+            .warnings
+            .iter()
+            .filter(|words| !old.warnings.contains(words));
+        all.extend(more.map(|words| format!("new: {words}")));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::{Name, ObjectKey};
+    use crate::engine::plan::{Lever, Object, Step, Verb};
+
+    fn plan(jobs: &[&str]) -> Plan {
+        let job = JobName(ObjectKey::new("nlp", "train"));
+        let mut plan = Plan::new("preempt", Intent::Preempt { job }, Moment::default());
+        for name in jobs {
+            let object = Object::new("batch", "v1", "jobs", "Job", name).within("nlp");
+            let step = Step::new(Verb::Suspend, object, Lever::Suspend { value: true });
+            plan.steps.push(step);
+        }
+        plan
+    }
+
+    fn asked() -> Dialog {
+        let intent = Intent::Rebalance {
+            pool: Some(Name::new("a100")),
+        };
+        let mut dialog = Dialog::new(7, Wish::Intent(intent), Moment::default());
+        assert_eq!(dialog.due(Moment::default()).expect("asks").number, 7);
+        assert_eq!(dialog.due(Moment::default()), None, "asks once");
+        dialog
+    }
+
+    #[test]
+    fn an_open_plan_is_asked_for_anew_and_what_differs_is_shown() {
+        let mut dialog = asked();
+        let at = Moment::from_seconds;
+        dialog.made(6, Made::Plan(Box::new(plan(&["old"]))), at(1));
+        assert!(matches!(dialog.phase, Phase::Computing), "another question");
+        dialog.made(7, Made::Plan(Box::new(plan(&["a", "b"]))), at(1));
+        assert_eq!(dialog.due(at(3)), None, "too soon");
+        assert!(dialog.due(at(10)).is_some());
+        dialog.made(7, Made::Plan(Box::new(plan(&["a", "b"]))), at(10));
+        assert!(dialog.changed.is_empty(), "the same plan");
+        assert!(dialog.due(at(20)).is_some());
+        dialog.reason.insert("incident");
+        dialog.made(7, Made::Plan(Box::new(plan(&["a", "c"]))), at(20));
+        assert_eq!(
+            dialog.changed,
+            ["no longer: suspend Job nlp/b", "new: suspend Job nlp/c"]
+        );
+        assert_eq!(dialog.reason.text(), "incident", "what was typed stays");
+    }
+
+    #[test]
+    fn a_run_that_could_not_begin_brings_its_plan_back() {
+        let mut dialog = asked();
+        dialog.phase = Phase::Sent(Box::new(plan(&["a"])));
+        dialog.began(7, Err(String::from("the journal cannot be written")));
+        assert!(matches!(dialog.phase, Phase::Shown(_)));
+        assert!(dialog.error.is_some());
+        dialog.phase = Phase::Sent(Box::new(plan(&["a"])));
+        dialog.began(7, Ok(String::from("run-1")));
+        assert_eq!(dialog.phase, Phase::Runs(String::from("run-1")));
+    }
+}

@@ -1,0 +1,99 @@
+//! Plans that were carried out on this cluster, and those that are: from the journal on this machine.
+
+use crate::base::Name;
+use crate::console::listing::{Column, Kind, Row, id_of};
+use crate::console::theme::Role;
+use crate::console::widget::{Cell, Value};
+use crate::report::Facts;
+use crate::report::acts::{RunRow, RunState, Stand};
+
+use super::{Lens, Picked, Place};
+
+/// The table of runs.
+pub static KIND: Kind = Kind {
+    columns: &[
+        Column::words("plan", "PLAN", 0, (20, 48), |facts, row| {
+            of(facts, row, |run| Value::text(run.title.as_str())).role(Role::Title)
+        })
+        .sign(|facts, row| run(facts, row).map_or(("–", Role::Muted), |run| sign(run.state))),
+        Column::words("state", "STATE", 1, (7, 10), |facts, row| {
+            let role = run(facts, row).map_or(Role::Muted, |run| sign(run.state).1);
+            of(facts, row, |run| Value::text(run.state.name())).role(role)
+        }),
+        Column::number("steps", "STEPS", 2, 5, |facts, row| {
+            of(facts, row, |run| {
+                Value::Part(run.over() as u64, run.steps.len() as u64)
+            })
+        }),
+        Column::number("begun", "BEGUN", 0, 6, |facts, row| {
+            of(facts, row, |run| Value::Since(run.begun))
+        }),
+        Column::words("by", "BY", 4, (6, 20), |facts, row| {
+            of(facts, row, |run| Value::text(run.by.as_str()))
+        }),
+        Column::words("reason", "REASON", 5, (8, 30), |facts, row| {
+            of(facts, row, |run| Value::text(run.reason.as_str())).role(Role::Muted)
+        }),
+        Column::words("now", "WHERE IT STANDS", 3, (16, 60), |facts, row| {
+            of(facts, row, |run| Value::text(stands(run)))
+        }),
+        Column::words("run", "RUN", 6, (21, 24), |facts, row| {
+            of(facts, row, |run| Value::text(run.name.as_str())).role(Role::Muted)
+        }),
+    ],
+    collect: |facts, _: &Lens| {
+        (0..facts.acts.runs.len() as u32)
+            .map(|at| (at, 0))
+            .collect()
+    },
+    id: |facts, row| run(facts, row).map_or(0, |run| id_of(&run.name)),
+    label: |_, _, _| None,
+    picked: |facts, row| run(facts, row).map(|run| Picked::Run(Name::new(&run.name))),
+    open: |facts, row| run(facts, row).map(|run| Place::Facts(Picked::Run(Name::new(&run.name)))),
+    faulty: |facts, row| run(facts, row).is_some_and(|run| run.state == RunState::Failed),
+    last: |_, _| false,
+    sort: None,
+    none: "nothing has been done on this cluster from here: capital letters open a plan",
+};
+
+fn run(facts: &Facts, row: Row) -> Option<&RunRow> {
+    facts.acts.runs.get(row.0 as usize)
+}
+
+fn of<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a RunRow) -> Value<'a>) -> Cell<'a> {
+    Cell::new(run(facts, row).map_or(Value::Unknown, make))
+}
+
+/// A run's state as a sign.
+pub(super) const fn sign(state: RunState) -> (&'static str, Role) {
+    match state {
+        RunState::Running => ("◐", Role::Info),
+        RunState::BrokenOff | RunState::Stopped => ("□", Role::Warn),
+        RunState::Failed => ("×", Role::Crit),
+        RunState::Done => ("✓", Role::Ok),
+    }
+}
+
+/// The colour of a step's state.
+pub const fn colour(stand: Stand) -> Role {
+    match stand {
+        Stand::Todo | Stand::Left => Role::Muted,
+        Stand::Waiting => Role::Info,
+        Stand::Unresolved => Role::Warn,
+        Stand::Done | Stand::Already => Role::Ok,
+        Stand::Failed => Role::Crit,
+    }
+}
+
+/// What it is at, or why it stands.
+fn stands(run: &RunRow) -> String {
+    if !run.words.is_empty() {
+        return run.words.clone();
+    }
+    let open = run.steps.iter().find(|step| !step.stand.is_over());
+    match (run.state, open) {
+        (RunState::Done, _) | (_, None) => String::new(),
+        (_, Some(step)) if step.note.is_empty() => step.words.clone(),
+        (_, Some(step)) => format!("{}: {}", step.words, step.note),
+    }
+}

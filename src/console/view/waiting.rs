@@ -1,0 +1,255 @@
+//! Why a job waits, what would start it and when, in the few words that a cell or a panel has room for.
+
+use crate::base::quantities::grouped;
+use crate::base::{Moment, Name};
+use crate::console::brush::Brush;
+use crate::console::text::counted;
+use crate::engine::explain::{Change, Reason, Room, Stand, Unblock, amount};
+use crate::engine::forecast::{Basis, Start};
+use crate::fleet::job::{Job, JobState};
+use crate::report::Facts;
+use crate::report::answers::{Now, Told};
+
+use super::{jobs, unblock};
+
+/// Beyond so many milliseconds a start is told as a span, not as a time of day.
+const DAY: i64 = 20 * 3_600_000;
+
+/// What the engine says of a job that wants to start.
+pub(super) fn told<'a>(facts: &'a Facts, job: &Job) -> Option<&'a Told> {
+    matches!(job.state, JobState::Waiting | JobState::Suspended)
+        .then(|| facts.answers.job(&job.id))
+        .flatten()
+}
+
+/// Why it waits; for what does not wait, where it is or why it failed.
+pub fn why(facts: &Facts, job: &Job) -> String {
+    let Some(told) = told(facts, job) else {
+        return jobs::where_or_why(job);
+    };
+    let explanation = &told.answer.explanation;
+    match (explanation.state, explanation.reasons.first()) {
+        (Stand::Held, _) if !job.reason.is_empty() => job.reason.to_string(),
+        (_, Some(reason)) => brief(reason, job.class.as_ref()),
+        (Stand::Ready, None) => String::from("nothing is in its way: its scheduler's next turn"),
+        (_, None) => jobs::where_or_why(job),
+    }
+}
+
+/// A reason in few words.
+fn brief(reason: &Reason, class: Option<&Name>) -> String {
+    let class = class.map_or("devices", Name::as_str);
+    let number = |milli: i64| grouped((milli + 999) / 1_000);
+    match reason {
+        Reason::Held => String::from("held: suspended, taken out of its queue, or gated"),
+        Reason::Quota {
+            queue,
+            flavor,
+            resource,
+            asked,
+            free,
+            used,
+            nominal,
+            ..
+        } => {
+            let (used, nominal) = (amount(resource, *used), amount(resource, *nominal));
+            if *free <= 0 {
+                format!("quota of {queue} is full: {used} of {nominal} {flavor}")
+            } else {
+                let (free, asked) = (amount(resource, *free), amount(resource, *asked));
+                format!("quota of {queue}: {free} {flavor} left of {nominal}, wants {asked}")
+            }
+        }
+        Reason::Fragmented(Room {
+            asked,
+            room,
+            free_devices_milli,
+            ..
+        }) => format!(
+            "{} {class} free, not together: room for {room} of {}",
+            number(*free_devices_milli),
+            counted(u64::from(*asked), "pod")
+        ),
+        Reason::NoRoom(Room {
+            asked_devices_milli: asked,
+            free_devices_milli: free,
+            asked: pods,
+            room,
+            ..
+        }) => {
+            if asked > free {
+                format!("needs {} more {class}", number(asked - free))
+            } else {
+                format!("room for {room} of {}", counted(u64::from(*pods), "pod"))
+            }
+        }
+        Reason::Absent(Room {
+            asked_devices_milli: asked,
+            devices_milli: all,
+            ..
+        }) => format!(
+            "wants {}, and nodes that it may use have {} in all",
+            number(*asked),
+            number(*all)
+        ),
+        Reason::Topology { level, asked, best } => {
+            format!("no {level} has room for {asked} pods; the best for {best}")
+        }
+        Reason::Behind { job } => format!("behind {job} in a strict queue"),
+        Reason::Reserved { job } => format!("room is kept for {job}"),
+        other => other.sentence(),
+    }
+}
+
+/// The smallest change that would start it.
+pub fn mend(facts: &Facts, job: &Job) -> String {
+    let Some(told) = told(facts, job) else {
+        return unblock::unblock(facts, job);
+    };
+    let explanation = &told.answer.explanation;
+    match explanation.state {
+        Stand::Held => return String::from("resume it"),
+        Stand::Ready => return String::from("its scheduler's next turn"),
+        _ => {}
+    }
+    match (&explanation.unblock, &told.now) {
+        (Some(change), _) => change_words(change),
+        (None, Some(now)) => format!("preempt {}", victims(now)),
+        (None, None) => unblock::unblock(facts, job),
+    }
+}
+
+/// A change in few words; what was reckoned and not tried is marked.
+pub(super) fn change_words(change: &Unblock) -> String {
+    let all: Vec<String> = change
+        .changes
+        .iter()
+        .map(|change| match change {
+            Change::Wait { at } => format!("wait: room is kept for it at {}", hour(*at)),
+            other => other.sentence(),
+        })
+        .collect();
+    let mark = if change.proven { "" } else { "~ " };
+    format!("{mark}{}", all.join(", and "))
+}
+
+/// `4 jobs ($212)`.
+pub(super) fn victims(now: &Now) -> String {
+    let jobs = counted(now.jobs as u64, "job");
+    match now.lost {
+        Some(lost) => format!("{jobs} (${lost})"),
+        None => {
+            let hours = now.lost_ms as f64 / 3_600_000.0;
+            format!("{jobs} ({hours:.1} device-hours lost)")
+        }
+    }
+}
+
+/// `14:40` in UTC.
+fn hour(at: Moment) -> String {
+    let clock = at.clock();
+    clock.get(..5).unwrap_or(&clock).to_owned()
+}
+
+/// When it starts: `~14:40`; empty where nothing waits or nothing is known yet.
+pub fn eta(facts: &Facts, job: &Job) -> Option<String> {
+    let start = told(facts, job)?.answer.start.as_ref()?;
+    Some(match (start.basis, start.p50) {
+        (Basis::Now, _) => String::from("now"),
+        (_, None) => String::from("unknown"),
+        (_, Some(at)) if at <= facts.now => String::from("any moment"),
+        (_, Some(at)) if at.millis() - facts.now.millis() > DAY => {
+            format!("~in {}", at.since(facts.now))
+        }
+        (_, Some(at)) => format!("~{}", hour(at)),
+    })
+}
+
+/// How far a start may lie from the middle, in minutes: half of what lies between one in ten and nine in ten.
+fn spread(start: &Start) -> Option<i64> {
+    let (early, late) = (start.p10?, start.p90?);
+    let minutes = (late.millis() - early.millis()) / 120_000;
+    (minutes > 0).then_some(minutes)
+}
+
+/// When it starts by itself, or what would start it now, in one line: `starts ~14:40 ±25m, or now by preempting 4 jobs ($212)`.
+pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
+    let told = told(facts, job)?;
+    let explanation = &told.answer.explanation;
+    if explanation.state == Stand::Held {
+        return Some(String::from("starts when somebody resumes it"));
+    }
+    let start = told.answer.start.as_ref();
+    let when = match (eta(facts, job).as_deref(), start) {
+        (Some("now" | "any moment"), _) => String::from("starts at its scheduler's next turn"),
+        (None | Some("unknown"), _) => {
+            String::from("no forecast: what it waits for has no known end")
+        }
+        (Some(eta), Some(start)) => {
+            let spread = spread(start).map_or(String::new(), |m| format!(" ±{}", minutes(m)));
+            let open = if start.p90.is_none() { " or later" } else { "" };
+            format!("starts {eta}{spread}{open}")
+        }
+        (Some(eta), None) => format!("starts {eta}"),
+    };
+    if explanation.state == Stand::Ready {
+        return Some(when);
+    }
+    let near = start
+        .and_then(|start| start.p50)
+        .is_some_and(|at| at <= facts.now);
+    Some(match (&told.now, &explanation.unblock) {
+        _ if near => when,
+        (Some(now), _) => format!("{when}, or now by preempting {}", victims(now)),
+        (None, Some(change))
+            if !change
+                .changes
+                .iter()
+                .all(|change| matches!(change, Change::Wait { .. })) =>
+        {
+            format!("{when}, or with {}", change_words(change))
+        }
+        _ => when,
+    })
+}
+
+fn minutes(minutes: i64) -> String {
+    match minutes {
+        ..100 => format!("{minutes}m"),
+        _ => format!("{}h", (minutes + 30) / 60),
+    }
+}
+
+/// `9 in 10 by 15:05, from what jobs say of their runtimes`.
+pub(super) fn confidence(facts: &Facts, start: &Start) -> Option<String> {
+    start.p50?;
+    let when = |at: Option<Moment>| match at {
+        None => String::from("an unknown time"),
+        Some(at) if at.millis() - facts.now.millis() > DAY => {
+            format!("in {}", at.since(facts.now))
+        }
+        Some(at) => hour(at),
+    };
+    let basis = match start.basis {
+        Basis::Now => return None,
+        Basis::Limits => "runtimes that jobs state",
+        Basis::History => "past runs of the same owners",
+        Basis::None => "nothing",
+    };
+    Some(format!(
+        "1 in 10 by {}, 9 in 10 by {} UTC; from {basis}; nobody preempted, none arriving",
+        when(start.p10),
+        when(start.p90)
+    ))
+}
+
+/// How old the answers are, behind a count: nothing while they are of just now.
+pub(super) fn answered(facts: &Facts, brush: &mut Brush<'_>) -> String {
+    match facts.answers.at {
+        None => String::from(" · working out why"),
+        Some(at) if facts.now.since(at) < std::time::Duration::from_secs(30).into() => {
+            String::new()
+        }
+        Some(at) => format!(" · as of {} ago", brush.age(at)),
+    }
+}

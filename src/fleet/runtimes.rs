@@ -1,0 +1,243 @@
+//! How long past jobs ran, by what they have in common: what a forecast knows of a job that says nothing of itself.
+//!
+//! A job belongs to three groups, the narrowest first: runs of the same name but for what numbers them, jobs of its team
+//! of the same size on the same class, and all jobs of that size on that class. The narrowest of which enough is known
+//! speaks for it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+
+use crate::base::Name;
+
+use super::job::{Job, JobKey, JobState};
+
+/// Runs that a group remembers: the last ones, since habits change.
+const KEPT: usize = 96;
+
+/// Fewer runs than this say nothing.
+const ENOUGH: usize = 5;
+
+/// Most groups: names come from users.
+const GROUPS: usize = 20_000;
+
+/// Tenths of the past runs of a group, in milliseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tenths {
+    /// Runs that they were made of.
+    pub count: u32,
+    /// A tenth were shorter.
+    pub p10_ms: i64,
+    /// Half were shorter.
+    pub p50_ms: i64,
+    /// Nine tenths were shorter.
+    pub p90_ms: i64,
+}
+
+impl Tenths {
+    /// Of runs in any order; `None` of none.
+    fn of(runs: &VecDeque<i64>) -> Option<Self> {
+        let mut sorted: Vec<i64> = runs.iter().copied().collect();
+        sorted.sort_unstable();
+        let at = |percent: usize| {
+            let rank = (sorted.len() * percent).div_ceil(100).max(1) - 1;
+            sorted.get(rank).copied()
+        };
+        Some(Self {
+            count: u32::try_from(sorted.len()).unwrap_or(u32::MAX),
+            p10_ms: at(10)?,
+            p50_ms: at(50)?,
+            p90_ms: at(90)?,
+        })
+    }
+}
+
+/// What is known of past runs, by group. Cheap to hand over.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Runtimes(Arc<BTreeMap<Name, Tenths>>);
+
+impl Runtimes {
+    /// Every group of which enough is known, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&Name, &Tenths)> {
+        self.0.iter()
+    }
+
+    /// The group that speaks for a job, and what it says.
+    pub fn of(&self, job: &Job) -> Option<(&Name, &Tenths)> {
+        groups(job)
+            .iter()
+            .find_map(|group| self.0.get_key_value(group.as_str()))
+    }
+}
+
+/// Collects runs as jobs end.
+#[derive(Default)]
+pub(super) struct Runs {
+    groups: BTreeMap<Name, VecDeque<i64>>,
+    /// Jobs that have been counted and are still there.
+    counted: FxHashSet<JobKey>,
+    told: Runtimes,
+    changed: bool,
+}
+
+impl Runs {
+    /// Counts a job that has ended, once.
+    pub(super) fn note(&mut self, job: &Job) {
+        if !matches!(job.state, JobState::Done | JobState::Failed) {
+            // The same name may run again.
+            self.counted.remove(&job.id);
+            return;
+        }
+        let (Some(started), Some(finished)) = (job.started, job.finished) else {
+            return;
+        };
+        let ran = finished.millis().saturating_sub(started.millis());
+        if ran <= 0 || !self.counted.insert(job.id.clone()) {
+            return;
+        }
+        for group in groups(job) {
+            if self.groups.len() >= GROUPS && !self.groups.contains_key(group.as_str()) {
+                continue;
+            }
+            let runs = self.groups.entry(Name::new(&group)).or_default();
+            if runs.len() == KEPT {
+                runs.pop_front();
+            }
+            runs.push_back(ran);
+            self.changed = true;
+        }
+    }
+
+    /// A job has gone: another of its name is another job.
+    pub(super) fn forget(&mut self, job: &JobKey) {
+        self.counted.remove(job);
+    }
+
+    /// What is known by now.
+    pub(super) fn publish(&mut self) -> Runtimes {
+        if std::mem::take(&mut self.changed) {
+            let told = self
+                .groups
+                .iter()
+                .filter(|(_, runs)| runs.len() >= ENOUGH)
+                .filter_map(|(group, runs)| Some((group.clone(), Tenths::of(runs)?)));
+            self.told = Runtimes(Arc::new(told.collect()));
+        }
+        self.told.clone()
+    }
+}
+
+/// The groups of a job, the narrowest first.
+fn groups(job: &Job) -> [String; 3] {
+    let class = job.class.as_deref().unwrap_or("any");
+    let size = match job.devices_requested {
+        0..=1 => "1",
+        2..=8 => "2-8",
+        9..=64 => "9-64",
+        _ => "65+",
+    };
+    [
+        format!(
+            "{} {}/{}",
+            job.id.kind,
+            job.id.key.namespace,
+            stem(&job.id.key.name)
+        ),
+        format!("team {} on {size} {class}", job.team),
+        format!("all on {size} {class}"),
+    ]
+}
+
+/// A name without what numbers it: `sweep-0412` and `sweep-9f3a` are runs of `sweep`.
+fn stem(name: &str) -> &str {
+    let Some((stem, last)) = name.rsplit_once('-') else {
+        return name;
+    };
+    let counts = !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit());
+    let digit = last.bytes().any(|byte| byte.is_ascii_digit());
+    let drawn = last.len() >= 4 && digit && last.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if !stem.is_empty() && (counts || drawn) {
+        stem
+    } else {
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::{Moment, ObjectKey};
+
+    fn job(name: &str, minutes: Option<i64>, state: JobState) -> Job {
+        let mut job = Job::unknown(JobKey {
+            key: ObjectKey {
+                namespace: Name::new("nlp"),
+                name: Name::new(name),
+            },
+            kind: Name::new("Job"),
+        });
+        job.class = Some(Name::new("H100"));
+        job.devices_requested = 8;
+        job.state = state;
+        job.started = Some(Moment::from_seconds(0));
+        job.finished = minutes.map(|minutes| Moment::from_seconds(minutes * 60));
+        job
+    }
+
+    #[test]
+    fn the_narrowest_group_of_which_enough_is_known_speaks() {
+        let mut runs = Runs::default();
+        for at in 0..4 {
+            runs.note(&job(&format!("sweep-{at}"), Some(10), JobState::Done));
+        }
+        let waits = job("sweep-9f3a", None, JobState::Waiting);
+        assert_eq!(runs.publish().of(&waits), None, "four are too few");
+        runs.note(&job("eval-1", Some(100), JobState::Failed));
+        let told = runs.publish();
+        let (group, tenths) = told.of(&waits).expect("five of the team");
+        assert_eq!((group.as_str(), tenths.count), ("team nlp on 2-8 H100", 5));
+        assert_eq!((tenths.p50_ms, tenths.p90_ms), (600_000, 6_000_000));
+        runs.note(&job("sweep-7", Some(20), JobState::Done));
+        let told = runs.publish();
+        assert_eq!(told.of(&waits).expect("known").0.as_str(), "Job nlp/sweep");
+    }
+
+    #[test]
+    fn a_run_counts_once_and_the_last_ones_are_kept() {
+        let mut runs = Runs::default();
+        let done = job("sweep-1", Some(10), JobState::Done);
+        for _ in 0..7 {
+            runs.note(&done);
+        }
+        assert_eq!(runs.publish().iter().count(), 0, "one run is one run");
+        for _ in 0..2 * KEPT {
+            runs.note(&done);
+            runs.forget(&done.id);
+        }
+        let told = runs.publish();
+        assert!(told.iter().all(|(_, tenths)| tenths.count as usize == KEPT));
+        // Neither what has no end nor what ended before it began is a run.
+        let mut runs = Runs::default();
+        for at in 0..9 {
+            runs.note(&job(&format!("a-{at}"), None, JobState::Done));
+            runs.note(&job(&format!("b-{at}"), Some(-5), JobState::Done));
+        }
+        assert_eq!(runs.publish().iter().count(), 0);
+    }
+
+    #[test]
+    fn a_stem_is_the_name_without_its_number() {
+        for (name, expected) in [
+            ("sweep-0412", "sweep"),
+            ("dpo-34b-1d09", "dpo-34b"),
+            ("llm-70b", "llm-70b"),
+            ("train-eval", "train-eval"),
+            ("run-7", "run"),
+            ("alone", "alone"),
+            ("-12", "-12"),
+        ] {
+            assert_eq!(stem(name), expected);
+        }
+    }
+}

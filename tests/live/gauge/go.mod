@@ -1,0 +1,3 @@
+module stokehold.dev/live/gauge
+
+go 1.26.0
