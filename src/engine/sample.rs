@@ -335,11 +335,7 @@ fn flavors() -> Vec<Flavor> {
     let flavor = |name: &str| Flavor {
         name: Name::from(name),
         labels: BTreeMap::from([(Name::from("pool"), Name::from(name))]),
-        taints: name
-            .ends_with("-spot")
-            .then(spot)
-            .into_iter()
-            .collect(),
+        taints: name.ends_with("-spot").then(spot).into_iter().collect(),
         ..Flavor::default()
     };
     POOLS.iter().map(|(name, ..)| flavor(name)).collect()
@@ -353,6 +349,8 @@ fn placement(node: &Name, first: u32, gpus: u32) -> Placement {
     };
     Placement {
         pod: Name::default(),
+        uid: Name::default(),
+        deleted: None,
         node: node.clone(),
         grips: (first..first + gpus).map(grip).collect(),
     }
@@ -378,11 +376,7 @@ fn node(at: usize, of: usize) -> Node {
             (Name::from("pool"), Name::from(flavor)),
             (Name::from("kubernetes.io/hostname"), name("n", at)),
         ]),
-        taints: flavor
-            .ends_with("-spot")
-            .then(spot)
-            .into_iter()
-            .collect(),
+        taints: flavor.ends_with("-spot").then(spot).into_iter().collect(),
         cpu_milli: i64::from(GPUS) * cores * 1_000,
         memory_bytes: i64::from(GPUS) * (gib << 30),
         topology: vec![

@@ -340,12 +340,7 @@ pub(super) fn read_with(
     reasons
 }
 
-fn of_miss(
-    state: &mut State<'_>,
-    work: WorkId,
-    miss: &Miss,
-    known: &mut Arounds,
-) -> Vec<Reason> {
+fn of_miss(state: &mut State<'_>, work: WorkId, miss: &Miss, known: &mut Arounds) -> Vec<Reason> {
     let plant = state.plant();
     let told = plant.workload(work).queue.clone().unwrap_or_default();
     let queue = plant.works[work].queue;

@@ -115,9 +115,10 @@ impl<'p> Reach<'p> {
                 };
                 let room = state.room(seat.node);
                 let units = &plant.makes[room.make].units;
-                let own = seat.grips.iter().filter(|(unit, _)| {
-                    Some(units[*unit as usize].resource) == self.resource
-                });
+                let own = seat
+                    .grips
+                    .iter()
+                    .filter(|(unit, _)| Some(units[*unit as usize].resource) == self.resource);
                 let milli: i64 = own.map(|(_, milli)| i64::from(*milli)).sum();
                 free[0] = free[0].saturating_add(ask.cpu_milli);
                 free[1] = free[1].saturating_add(ask.memory_bytes);
@@ -157,7 +158,10 @@ impl State<'_> {
             let options = self.options(work, set, queue, &lens).ok()?;
             let mut least: Option<usize> = None;
             for flavors in options {
-                if self.flavors_suit(work, set, queue, &flavors, &lens).is_err() {
+                if self
+                    .flavors_suit(work, set, queue, &flavors, &lens)
+                    .is_err()
+                {
                     continue;
                 }
                 let usage = self.amounts(work, set, queue, &flavors, need);

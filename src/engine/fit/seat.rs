@@ -50,9 +50,9 @@ impl State<'_> {
 
     fn has_quota(&self, tenure: &Tenure) -> bool {
         let mut usage = tenure.usage.iter();
-        tenure.queue.is_none_or(|queue| {
-            usage.all(|&(pair, amount)| self.available(queue, pair) >= amount)
-        })
+        tenure
+            .queue
+            .is_none_or(|queue| usage.all(|&(pair, amount)| self.available(queue, pair) >= amount))
     }
 
     fn sit_again(

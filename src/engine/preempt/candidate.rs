@@ -198,12 +198,7 @@ enum Side {
 }
 
 /// Where a queue stands; nothing where nobody of it may be taken.
-fn side(
-    state: &State<'_>,
-    scene: &Scene,
-    queue: QueueId,
-    meets: &[(bool, bool)],
-) -> Option<Side> {
+fn side(state: &State<'_>, scene: &Scene, queue: QueueId, meets: &[(bool, bool)]) -> Option<Side> {
     let branches = &state.tree().branches;
     if queue == scene.queue || scene.nameless && branches[queue].nameless {
         return (scene.rules.within != Within::Never).then_some(Side::Own);

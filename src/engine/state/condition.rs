@@ -42,7 +42,8 @@ pub(in crate::engine) struct Look {
 pub(super) struct Memo {
     conditions: Vec<Condition>,
     known: FxHashMap<Condition, u32>,
-    looks: FxHashMap<(u32, u32), Look>,
+    /// By what is asked, then by condition.
+    looks: Vec<Vec<Option<Look>>>,
 }
 
 impl Memo {
@@ -82,11 +83,22 @@ impl Memo {
 
     /// How a pod does in a condition.
     pub(super) fn look(&mut self, plant: &Plant, want: usize, condition: u32) -> Look {
-        if let Some(look) = self.looks.get(&(want as u32, condition)) {
+        let known = self
+            .looks
+            .get(want)
+            .and_then(|of| of.get(condition as usize));
+        if let Some(Some(look)) = known {
             return *look;
         }
         let look = look(plant, &plant.wants[want], self.get(condition));
-        self.looks.insert((want as u32, condition), look);
+        if self.looks.len() <= want {
+            self.looks.resize_with(want + 1, Vec::new);
+        }
+        let of = &mut self.looks[want];
+        if of.len() <= condition as usize {
+            of.resize(self.conditions.len(), None);
+        }
+        of[condition as usize] = Some(look);
         look
     }
 }

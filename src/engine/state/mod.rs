@@ -25,6 +25,7 @@ use view::Views;
 
 pub(super) use view::View;
 
+use room::Changes;
 pub use room::Room;
 pub use tenure::{Seat, SetTenure, Tenure};
 
@@ -47,10 +48,7 @@ pub struct Occupancy {
     rooms: Vec<Room>,
     /// What is left of every unit of every node.
     left: Vec<i32>,
-    /// Nodes in the order in which something about them changed; views follow it.
-    changed: Vec<u32>,
-    /// How often that list was begun anew.
-    era: u64,
+    changes: Changes,
     /// Nodes that are kept for somebody, and whether they count as closed.
     kept: BTreeSet<NodeId>,
     beside: bool,
@@ -99,8 +97,7 @@ impl<'p> State<'p> {
         let mut occupancy = Occupancy {
             rooms: Vec::with_capacity(plant.sites.len()),
             left: Vec::new(),
-            changed: Vec::new(),
-            era: 0,
+            changes: Changes::default(),
             kept: BTreeSet::new(),
             beside: false,
             views: Views::default(),
@@ -212,7 +209,7 @@ impl<'p> State<'p> {
             Undo::Work(work, standing) => self.occupancy.works[work] = standing,
             Undo::Open(node, open) => {
                 self.occupancy.rooms[node].open = open;
-                self.occupancy.touch(node);
+                self.occupancy.changes.add(node);
             }
             Undo::Tree(tree, usage) => {
                 self.occupancy.tree = tree;
@@ -438,7 +435,7 @@ impl<'p> State<'p> {
     /// Opens or closes a node for new pods.
     pub fn set_open(&mut self, node: NodeId, open: bool) {
         let before = std::mem::replace(&mut self.occupancy.rooms[node].open, open);
-        self.occupancy.touch(node);
+        self.occupancy.changes.add(node);
         self.journal.push(Undo::Open(node, before));
     }
 
@@ -496,7 +493,7 @@ impl<'p> State<'p> {
             .copied()
             .collect();
         for node in changed {
-            self.occupancy.touch(node);
+            self.occupancy.changes.add(node);
         }
     }
 

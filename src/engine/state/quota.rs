@@ -80,7 +80,13 @@ impl Usage {
     }
 
     /// Gives back an amount of a queue.
-    pub(in crate::engine) fn give(&mut self, tree: &Tree, queue: QueueId, pair: PairId, amount: i64) {
+    pub(in crate::engine) fn give(
+        &mut self,
+        tree: &Tree,
+        queue: QueueId,
+        pair: PairId,
+        amount: i64,
+    ) {
         for up in tree.path(queue) {
             self.gross[Self::at(tree, up, pair)] -= amount;
         }

@@ -8,8 +8,44 @@ use super::{Occupancy, Seat};
 /// A condition that is to be worked out.
 const UNKNOWN: u32 = u32::MAX;
 
-/// Changes are listed up to so many for each node, and so many besides; then the list begins anew.
-const MOST_CHANGES: (usize, usize) = (4, 4_096);
+/// Which nodes changed when; views follow that.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Changes {
+    /// How many there were.
+    pub(super) count: u64,
+    /// Per node: the last of them that was its.
+    last: Vec<u64>,
+    /// The nodes of the latest of them, in order.
+    list: Vec<u32>,
+}
+
+impl Changes {
+    /// So many changes are listed for each node at most; for more the nodes themselves are gone through.
+    const EACH: usize = 8;
+
+    /// Something about a node changed.
+    pub(super) fn add(&mut self, node: NodeId) {
+        self.count += 1;
+        self.last[node] = self.count;
+        if self.list.len() > self.last.len() {
+            self.list.clear();
+        }
+        self.list.push(node as u32);
+    }
+
+    /// Nodes that changed after so many changes; some of them perhaps several times.
+    pub(super) fn since(&self, seen: u64) -> Vec<u32> {
+        let behind = usize::try_from(self.count - seen).unwrap_or(usize::MAX);
+        if behind <= self.list.len() && behind <= self.last.len() / Self::EACH + 16 {
+            return self.list[self.list.len() - behind..].to_vec();
+        }
+        let nodes = self.last.iter().enumerate();
+        nodes
+            .filter(|(_, last)| **last > seen)
+            .map(|(node, _)| node as u32)
+            .collect()
+    }
+}
 
 /// A node of a state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,27 +83,17 @@ impl Occupancy {
             begin,
             condition: UNKNOWN,
         });
-        self.era += 1;
-        self.changed.clear();
+        self.changes.last.push(0);
+        self.changes.add(self.rooms.len() - 1);
     }
 
     /// Takes the last node away. Nobody sits on it: all that was done on it was undone before.
     pub(super) fn drop_room(&mut self) {
         if let Some(room) = self.rooms.pop() {
             self.left.truncate(room.begin);
-            self.era += 1;
-            self.changed.clear();
+            self.changes.last.pop();
+            self.changes.list.clear();
         }
-    }
-
-    /// Says that something about a node changed.
-    pub(super) fn touch(&mut self, node: NodeId) {
-        let (each, more) = MOST_CHANGES;
-        if self.changed.len() >= self.rooms.len() * each + more {
-            self.changed.clear();
-            self.era += 1;
-        }
-        self.changed.push(node as u32);
     }
 
     /// The condition of a node.
@@ -98,7 +124,7 @@ impl Occupancy {
             left[unit as usize] -= milli * if sign > 0 { 1 } else { -1 };
         }
         let before = std::mem::replace(&mut room.condition, UNKNOWN);
-        self.touch(seat.node);
+        self.changes.add(seat.node);
         before
     }
 

@@ -39,10 +39,12 @@ impl Clone for Views {
 #[derive(Default, Debug)]
 pub(in crate::engine) struct View {
     key: Key,
-    era: u64,
-    seen: usize,
+    /// After how many changes it was last brought up to date.
+    seen: u64,
     /// Per node: the condition that it was seen in.
     conditions: Vec<u32>,
+    /// Of nodes that are only supposed: which they are like.
+    supposed: Vec<NodeId>,
     /// Pods for which there is room anywhere.
     pub(in crate::engine) total: u64,
     /// How many nodes have room for so many pods.
@@ -72,30 +74,57 @@ impl View {
         all.map(|(_, node)| *node as NodeId)
     }
 
-    /// Makes the view of all nodes as they are.
-    fn build(&mut self, occupancy: &mut Occupancy, memo: &mut Memo, plant: &Plant, gate: &Gate) {
-        let ladders: Vec<usize> = self.sums.iter().map(|(ladder, _)| *ladder).collect();
-        let ordered = self.order.is_some();
-        *self = Self {
-            key: self.key,
-            era: occupancy.era,
-            seen: occupancy.changed.len(),
+    /// The view of all nodes as they are.
+    fn build(
+        key: Key,
+        occupancy: &mut Occupancy,
+        memo: &mut Memo,
+        plant: &Plant,
+        gate: &Gate,
+    ) -> Self {
+        let told = plant.sites.len();
+        let mut view = Self {
+            key,
+            seen: occupancy.changes.count,
             conditions: Vec::with_capacity(occupancy.rooms.len()),
+            supposed: occupancy.rooms[told..].iter().map(|it| it.origin).collect(),
             ..Self::default()
         };
         for node in 0..occupancy.rooms.len() {
-            let condition = self.now(occupancy, memo, plant, gate, node);
-            self.conditions.push(condition);
-            let room = self.room_in(memo, plant, condition);
-            self.total += u64::from(room);
-            self.widths[(room as usize).min(WIDE)] += 1;
+            let condition = view.now(occupancy, memo, plant, gate, node);
+            view.conditions.push(condition);
+            let room = view.room_in(memo, plant, condition);
+            view.total += u64::from(room);
+            view.widths[(room as usize).min(WIDE)] += 1;
         }
-        for ladder in ladders {
-            self.add_ladder(occupancy, memo, plant, ladder);
+        view
+    }
+
+    /// Brings the view up to date.
+    fn catch_up(&mut self, occupancy: &mut Occupancy, memo: &mut Memo, plant: &Plant, gate: &Gate) {
+        if self.seen == occupancy.changes.count && self.conditions.len() == occupancy.rooms.len() {
+            return;
         }
-        if ordered {
-            self.add_order(memo, plant);
+        while self.conditions.len() > occupancy.rooms.len() {
+            let node = self.conditions.len() - 1;
+            self.change(memo, plant, node, NONE, None);
+            self.widths[0] -= 1;
+            self.conditions.pop();
+            self.supposed.pop();
         }
+        while self.conditions.len() < occupancy.rooms.len() {
+            let room = &occupancy.rooms[self.conditions.len()];
+            self.supposed.push(room.origin);
+            self.conditions.push(NONE);
+            self.widths[0] += 1;
+        }
+        for node in occupancy.changes.since(self.seen) {
+            let node = node as NodeId;
+            let after = self.now(occupancy, memo, plant, gate, node);
+            let origin = occupancy.rooms[node].origin;
+            self.change(memo, plant, node, after, Some(origin));
+        }
+        self.seen = occupancy.changes.count;
     }
 
     /// The condition of a node now, for these pods.
@@ -149,29 +178,39 @@ impl View {
         self.order = Some(all.into_iter().collect());
     }
 
-    /// Follows one node.
-    fn follow(
+    /// A node, which is like another, comes into another condition.
+    fn change(
         &mut self,
-        occupancy: &mut Occupancy,
         memo: &mut Memo,
         plant: &Plant,
-        gate: &Gate,
         node: NodeId,
+        after: u32,
+        like: Option<NodeId>,
     ) {
-        let after = self.now(occupancy, memo, plant, gate, node);
-        let before = std::mem::replace(&mut self.conditions[node], after);
-        if before == after {
+        let before = self.conditions[node];
+        let told = plant.sites.len();
+        let was = node.checked_sub(told).map_or(node, |at| self.supposed[at]);
+        let like = like.unwrap_or(was);
+        if before == after && was == like {
             return;
+        }
+        self.conditions[node] = after;
+        if let Some(at) = node.checked_sub(told) {
+            self.supposed[at] = like;
         }
         let had = self.room_in(memo, plant, before);
         let has = self.room_in(memo, plant, after);
-        if had != has {
-            self.total = self.total - u64::from(had) + u64::from(has);
-            self.widths[(had as usize).min(WIDE)] -= 1;
-            self.widths[(has as usize).min(WIDE)] += 1;
+        self.total = self.total - u64::from(had) + u64::from(has);
+        self.widths[(had as usize).min(WIDE)] -= 1;
+        self.widths[(has as usize).min(WIDE)] += 1;
+        if had != has || was != like {
             for (at, sums) in &mut self.sums {
-                for &domain in &plant.ladders[*at].paths[occupancy.rooms[node].origin] {
-                    sums[domain] = sums[domain] - u64::from(had) + u64::from(has);
+                let paths = &plant.ladders[*at].paths;
+                for &domain in &paths[was] {
+                    sums[domain] -= u64::from(had);
+                }
+                for &domain in &paths[like] {
+                    sums[domain] += u64::from(has);
                 }
             }
         }
@@ -202,26 +241,11 @@ impl State<'_> {
             ..
         } = self;
         let key = (want, gate.id, occupancy.beside);
-        let known = occupancy.views.0.remove(&key);
-        let mut view = known.unwrap_or_else(|| {
-            Box::new(View {
-                key,
-                era: u64::MAX,
-                ..View::default()
-            })
-        });
-        let nodes = occupancy.rooms.len();
-        let stale = view.era != occupancy.era
-            || view.conditions.len() != nodes
-            || occupancy.changed.len() - view.seen > nodes;
-        if stale {
-            view.build(occupancy, memo, plant, gate);
-        }
-        while view.seen < occupancy.changed.len() {
-            let node = occupancy.changed[view.seen] as NodeId;
-            view.seen += 1;
-            view.follow(occupancy, memo, plant, gate, node);
-        }
+        let mut view = match occupancy.views.0.remove(&key) {
+            Some(view) => view,
+            None => Box::new(View::build(key, occupancy, memo, plant, gate)),
+        };
+        view.catch_up(occupancy, memo, plant, gate);
         if let Some(ladder) = ladder
             && !view.sums.iter().any(|(at, _)| *at == ladder)
         {
