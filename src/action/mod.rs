@@ -11,6 +11,8 @@ mod cordon;
 mod drain;
 mod effect;
 pub mod hold;
+#[cfg(test)]
+mod laws;
 mod places;
 mod preempt;
 mod rebalance;

@@ -12,7 +12,7 @@ use crate::base::document::Fault;
 use crate::base::{Exit, Failure, Moment};
 use crate::engine::packing::{self, Outcome, Policy, Setup};
 use crate::engine::percent::Share;
-use crate::engine::queueing::{self, Discipline, Figures, Job, Queue};
+use crate::engine::queueing::{self, Discipline, Figures, Hindsight, Job, Queue};
 use crate::report::output::safe_json;
 use crate::report::table::Layout;
 use crate::report::text::{UNKNOWN, or_unknown};
@@ -63,6 +63,11 @@ pub struct Replay {
     /// Only jobs submitted at this time or earlier
     #[arg(long, value_name = "TIME", requires = "jobs", conflicts_with = "nodes", value_parser = time)]
     pub until: Option<Moment>,
+    /// Ask for the start of so many of the jobs that wait, at their submission and with durations hidden, and say how
+    /// far that was off
+    #[arg(long, value_name = "N", requires = "jobs", conflicts_with = "nodes",
+          value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub forecasts: Option<u64>,
     /// Packing: best-fit, gpu-packing, gpu-clustering, dot-product, random, fgd, stokehold. Queueing: fifo,
     /// best-effort, easy, stokehold, stokehold-unknown (durations not known)
     #[arg(long, value_name = "POLICY", default_value = "stokehold")]
@@ -139,6 +144,22 @@ struct QueueingFigures {
     preemptions: u64,
     lost_device_hours: f64,
     wall_seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    forecast: Option<ForecastFigures>,
+}
+
+/// How far forecasts were off, where they were asked for; times in seconds.
+#[derive(Serialize)]
+struct ForecastFigures {
+    asked: usize,
+    unknown: usize,
+    judged: usize,
+    abs_error_p50_seconds: Option<f64>,
+    abs_error_p90_seconds: Option<f64>,
+    wait_p50_seconds: Option<f64>,
+    wait_p90_seconds: Option<f64>,
+    coverage_ratio: Option<f64>,
+    early_ratio: Option<f64>,
 }
 
 /// Runs `engine`.
@@ -394,6 +415,13 @@ fn queue(replay: &Replay, path: &Path, err: &mut dyn Write) -> Result<String, Fa
     drop(progress);
     let figures = Figures::of(&jobs, &past);
     let seconds = watch.elapsed().as_secs_f64();
+    let forecast = replay.forecasts.map(|most| {
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let mut progress = Progress::new(err);
+        queueing::foresight(&jobs, &queues, &past, discipline, most, &mut |done, all| {
+            progress.tell("forecasts", done, all);
+        })
+    });
     if figures.never > 0 {
         let message = format!(
             "{} jobs ask for more than their queue has; they never run and are left out",
@@ -401,7 +429,10 @@ fn queue(replay: &Replay, path: &Path, err: &mut dyn Write) -> Result<String, Fa
         );
         out::say(err, &message);
     }
-    let figures = queueing_figures(discipline, &figures, seconds);
+    let figures = QueueingFigures {
+        forecast: forecast.map(forecast_figures),
+        ..queueing_figures(discipline, &figures, seconds)
+    };
     Ok(match replay.output {
         FigureFormat::Json => safe_json(&figures),
         FigureFormat::Table => queueing_table(&figures),
@@ -422,12 +453,30 @@ fn queueing_figures(discipline: Discipline, figures: &Figures, seconds: f64) -> 
         preemptions: figures.preemptions,
         lost_device_hours: figures.lost as f64 / 3_600_000.0,
         wall_seconds: seconds,
+        forecast: None,
+    }
+}
+
+fn forecast_figures(found: Hindsight) -> ForecastFigures {
+    let in_seconds = |millis: Option<i64>| millis.map(|millis| millis as f64 / 1_000.0);
+    let judged = found.asked - found.unknown;
+    let share = |part: usize| (judged > 0).then(|| part as f64 / judged as f64);
+    ForecastFigures {
+        asked: found.asked,
+        unknown: found.unknown,
+        judged,
+        abs_error_p50_seconds: in_seconds(found.error_p50),
+        abs_error_p90_seconds: in_seconds(found.error_p90),
+        wait_p50_seconds: in_seconds(found.wait_p50),
+        wait_p90_seconds: in_seconds(found.wait_p90),
+        coverage_ratio: share(found.within),
+        early_ratio: share(found.early),
     }
 }
 
 fn queueing_table(figures: &QueueingFigures) -> String {
     let seconds = |value: Option<f64>| or_unknown(value.map(|value| format!("{value:.0}s")));
-    pairs(&[
+    let mut text = pairs(&[
         ("POLICY", figures.policy.to_owned()),
         ("JOBS", figures.jobs.to_string()),
         ("COMPLETION MEAN", seconds(figures.jct_mean)),
@@ -442,5 +491,19 @@ fn queueing_table(figures: &QueueingFigures) -> String {
             format!("{:.1}", figures.lost_device_hours),
         ),
         ("SECONDS", format!("{:.3}", figures.wall_seconds)),
-    ])
+    ]);
+    if let Some(forecast) = &figures.forecast {
+        text.push('\n');
+        text.push_str(&pairs(&[
+            ("FORECASTS", forecast.asked.to_string()),
+            ("UNKNOWN", forecast.unknown.to_string()),
+            ("ERROR P50", seconds(forecast.abs_error_p50_seconds)),
+            ("ERROR P90", seconds(forecast.abs_error_p90_seconds)),
+            ("WAIT P50", seconds(forecast.wait_p50_seconds)),
+            ("WAIT P90", seconds(forecast.wait_p90_seconds)),
+            ("WITHIN P10-P90", hundredths(forecast.coverage_ratio)),
+            ("BEFORE P10", hundredths(forecast.early_ratio)),
+        ]));
+    }
+    text
 }

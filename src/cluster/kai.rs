@@ -172,6 +172,10 @@ partial! {
         parent: Text = "parentQueue",
         /// Rank among queues; 100 when it does not say.
         priority: Whole = "priority",
+        /// How long workloads run before others of the queue preempt them.
+        preempt_after: Text = "preemptMinRuntime",
+        /// How long before others of other queues do.
+        reclaim_after: Text = "reclaimMinRuntime",
         /// Quotas; none without bounds.
         resources: Maybe<KaiResources> = "resources",
     }
@@ -240,6 +244,34 @@ impl KaiQuota {
     }
 }
 
+/// A duration as Kubernetes writes it (`1h30m`, `1.5s`, `300ms`), in whole milliseconds; nothing for what is none.
+fn duration(text: &str) -> Option<i64> {
+    let mut rest = text.trim();
+    let mut millis = (rest == "0").then_some(0);
+    while !rest.is_empty() && rest != "0" {
+        let number = rest.find(|it: char| !it.is_ascii_digit() && it != '.')?;
+        let (value, unit) = rest.split_at(number);
+        let letters = unit
+            .find(|it: char| it.is_ascii_digit())
+            .unwrap_or(unit.len());
+        let (unit, after) = unit.split_at(letters);
+        let scale = match unit {
+            "h" => 3_600_000.0,
+            "m" => 60_000.0,
+            "s" => 1_000.0,
+            "ms" => 1.0,
+            "us" | "µs" => 0.001,
+            "ns" => 0.000_001,
+            _ => return None,
+        };
+        // The greatest that Go holds is below 300 years.
+        let part = (value.parse::<f64>().ok()? * scale).min(1e13) as i64;
+        millis = Some(millis.unwrap_or(0_i64).saturating_add(part));
+        rest = after;
+    }
+    millis
+}
+
 impl KaiQueueObject {
     fn quotas(&self, names: &mut Names) -> Box<[Quota]> {
         let Some(resources) = &self.spec.resources.0 else {
@@ -289,6 +321,8 @@ impl Projected for KaiQueueObject {
                 preemption: Preemption {
                     within: Within::LowerPriority,
                     reclaim: Reclaim::Any,
+                    min_runtime_ms: self.spec.preempt_after.get().and_then(duration),
+                    reclaim_min_runtime_ms: self.spec.reclaim_after.get().and_then(duration),
                     ..Preemption::default()
                 },
                 reclaimable: true,

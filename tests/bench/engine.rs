@@ -1,23 +1,22 @@
 //! Benchmarks of the engine: its replays on generated traces (packing by policy and by size of the cluster, queueing by
-//! discipline), and its decisions on generated fleets (a cycle, one workload, the least victims), with the memory that a
-//! fleet takes.
+//! discipline), and its decisions on generated fleets of growing size (a cycle, explanations, the least victims), with the
+//! memory that a fleet takes.
+
+use std::collections::BTreeMap;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use peak_alloc::PeakAlloc;
-use stokehold::base::{Moment, Name, ObjectKey};
+use stokehold::base::Name;
 use stokehold::engine::cycle::{Options, cycle};
 use stokehold::engine::dice::Dice;
-use stokehold::engine::fit::Lens;
-use stokehold::engine::model::{
-    Ask, DEVICES, Device, DeviceAsk, Flavor, Grip, Health, Node as Host, Placement, PodSet,
-    Preemption, Queue, Quota, Reclaim, Snapshot, Status, WHOLE, Within, Workload,
-};
+use stokehold::engine::explain::Scene;
+use stokehold::engine::model::{Borrow, Preemption, Reclaim, Status, Within, Workload};
 use stokehold::engine::packing::{Node, Pod, Policy, Replay, Setup};
-use stokehold::engine::plant::Plant;
+use stokehold::engine::plant::{Plant, WorkId};
 use stokehold::engine::preempt::Mode;
 use stokehold::engine::queueing::{Discipline, Job, pool, replay};
+use stokehold::engine::sample::Recipe;
 use stokehold::engine::state::State;
-use stokehold::fleet::job::JobKey;
 
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;
@@ -118,168 +117,29 @@ fn queueing(c: &mut Criterion) {
     group.finish();
 }
 
-/// Devices of a node.
-const GPUS: u32 = 8;
-/// Queues, all in one cohort.
-const QUEUES: usize = 20;
-
-fn host(at: usize) -> Host {
-    let name = |kind: &str, at: usize| Name::from(format!("{kind}{at:05}"));
-    Host {
-        name: name("n", at),
-        ready: true,
-        cpu_milli: i64::from(GPUS) * 12_000,
-        memory_bytes: i64::from(GPUS) * (96 << 30),
-        topology: vec![
-            (Name::from("block"), name("b", at / 512)),
-            (Name::from("rack"), name("r", at / 32)),
-        ],
-        devices: (0..GPUS)
-            .map(|index| Device {
-                index,
-                class: Name::from("h100"),
-                resource: Name::from("nvidia.com/gpu"),
-                health: Health::Ok,
-                price: None,
-                slices: Vec::new(),
-            })
-            .collect(),
-        ..Host::default()
-    }
-}
-
-fn workload(at: usize, pods: u32, gpus: u32, dice: &mut Dice) -> Workload {
-    let start = 1_790_000_000_000;
-    Workload {
-        key: JobKey {
-            kind: Name::from("Job"),
-            key: ObjectKey {
-                namespace: Name::from("ml"),
-                name: Name::from(format!("w{at:06}")),
-            },
-        },
-        queue: Some(Name::from(format!("q{:02}", dice.below(QUEUES)))),
-        priority: dice.below(10) as i32,
-        created: Moment::from_millis(start + dice.below(1_000_000) as i64),
-        sets: vec![PodSet {
-            count: pods,
-            min: pods,
-            ask: Ask {
-                cpu_milli: i64::from(gpus) * 1_000 * (1 + dice.below(8) as i64),
-                memory_bytes: i64::from(gpus) * (8 << 30) * (1 + dice.below(8) as i64),
-                devices: vec![DeviceAsk {
-                    resource: Name::from("nvidia.com/gpu"),
-                    count: gpus,
-                    milli: WHOLE,
-                }],
-            },
-            ..PodSet::default()
-        }],
-        estimate_ms: Some(60_000 * (1 + dice.below(600) as i64)),
-        preemptible: true,
-        ..Workload::default()
-    }
-}
-
-/// A fleet of so many nodes of which nine tenths of the devices are held, and so many workloads that wait.
-fn fleet(nodes: usize, waiting: usize, preemption: Preemption) -> Snapshot {
-    let mut dice = Dice::new(7);
-    let mut works = Vec::new();
-    for node in 0..nodes {
-        let mut next = 0;
-        while next < GPUS && dice.below(10) > 0 {
-            let gpus = [1, 1, 2, 4, 8][dice.below(5)].min(GPUS - next);
-            let mut work = workload(works.len(), 1, gpus, &mut dice);
-            work.status = Status::Running;
-            work.admitted_at = Some(work.created);
-            work.sets[0].placements = vec![Placement {
-                pod: Name::default(),
-                uid: Name::default(),
-                deleted: None,
-                node: Name::from(format!("n{node:05}")),
-                grips: (next..next + gpus)
-                    .map(|device| Grip {
-                        device,
-                        slice: None,
-                        milli: WHOLE,
-                    })
-                    .collect(),
-            }];
-            works.push(work);
-            next += gpus;
-        }
-    }
-    for _ in 0..waiting {
-        let (pods, gpus) = [(1, 1), (1, 2), (1, 4), (1, 8), (2, 8), (8, 8), (32, 8)][dice.below(7)];
-        works.push(workload(works.len(), pods, gpus, &mut dice));
-    }
-    let share = nodes as i64 * i64::from(GPUS) * 1_000 / QUEUES as i64;
-    let mut queues = vec![Queue {
-        name: Name::from("all"),
-        admits: false,
-        ..Queue::default()
-    }];
-    queues.extend((0..QUEUES).map(|at| Queue {
-        name: Name::from(format!("q{at:02}")),
-        parent: Some(Name::from("all")),
-        quotas: vec![Quota {
-            flavor: Name::from("f"),
-            resource: Name::from(DEVICES),
-            nominal: share,
-            borrow: None,
-            lend: None,
-            cap: None,
-        }],
-        preemption,
-        ..Queue::default()
-    }));
-    let mut snapshot = Snapshot {
-        at: Moment::from_millis(1_790_003_600_000),
-        nodes: (0..nodes).map(host).collect(),
-        flavors: vec![Flavor {
-            name: Name::from("f"),
-            ..Flavor::default()
-        }],
-        queues,
-        workloads: works,
-        ..Snapshot::default()
-    };
-    snapshot.settle();
-    snapshot
-}
-
-/// Rules by which all may go that are of lower priority.
-const TAKING: Preemption = Preemption {
-    within: Within::LowerPriority,
-    reclaim: Reclaim::Any,
-    borrow: stokehold::engine::model::Borrow::LowerPriority,
-    borrow_threshold: None,
-};
+/// Workloads that wait, in each fleet.
+const WAITING: usize = 10_000;
 
 fn decisions(c: &mut Criterion) {
     let mut group = c.benchmark_group("decisions");
     group.sample_size(10);
     for nodes in [100, 1_000, 10_000] {
         let before = HEAP.current_usage();
-        let plant = Plant::new(fleet(nodes, 10_000, Preemption::default()));
+        let plant = Plant::new(Recipe::crowded(nodes, WAITING).snapshot());
         let state = State::new(&plant);
-        let mib = (HEAP.current_usage() - before) >> 20;
-        eprintln!("{nodes} nodes, 10,000 waiting: {mib} MiB in all");
-        for spare_all in [true, false] {
-            let plant = if spare_all {
-                plant.clone()
-            } else {
-                Plant::new(fleet(nodes, 10_000, TAKING))
-            };
-            let state = State::new(&plant);
+        let held = HEAP.current_usage() - before;
+        HEAP.reset_peak_usage();
+        cycle(&mut state.clone(), Options::default());
+        let most = HEAP.peak_usage() - before;
+        eprintln!(
+            "{nodes} nodes, {WAITING} waiting: {} MiB, and {} MiB at most in a cycle",
+            held >> 20,
+            most >> 20
+        );
+        for (kind, spare_all) in [("cycle", false), ("cycle-sparing-all", true)] {
             let options = Options {
                 spare_all,
                 ..Options::default()
-            };
-            let kind = if spare_all {
-                "cycle"
-            } else {
-                "cycle-preempting"
             };
             group.bench_function(BenchmarkId::new(kind, nodes), |b| {
                 b.iter_batched(
@@ -289,33 +149,70 @@ fn decisions(c: &mut Criterion) {
                 );
             });
         }
-        let mut state = state;
-        let waiting: Vec<usize> = state.waiting().collect();
-        group.bench_function(BenchmarkId::new("find-a-thousand", nodes), |b| {
-            b.iter(|| {
-                let found = waiting[..1_000]
-                    .iter()
-                    .filter(|work| state.find(**work, &Lens::default()).is_ok());
-                found.count()
-            });
+        group.bench_function(BenchmarkId::new("explain-all", nodes), |b| {
+            b.iter(|| Scene::new(&plant).explain_all().len());
         });
-    }
-    let mut snapshot = fleet(5_000, 0, TAKING);
-    let mut gang = workload(snapshot.workloads.len(), 64, 8, &mut Dice::new(1));
-    gang.priority = 100;
-    let key = gang.key.clone();
-    snapshot.workloads.push(gang);
-    snapshot.settle();
-    let plant = Plant::new(snapshot);
-    let gang = plant.work(&key).expect("the gang");
-    let mut state = State::new(&plant);
-    for (kind, mode) in [("as-cluster", Mode::AsCluster), ("least", Mode::Least)] {
-        group.bench_function(BenchmarkId::new("victims-of-512-devices", kind), |b| {
-            b.iter(|| state.victims(gang, mode).expect("victims").list.len());
+        // As the console asks: the scene of a snapshot is there, a job is asked for.
+        let mut scene = Scene::new(&plant);
+        let waiting: Vec<WorkId> = scene.cycle().waiting.keys().copied().collect();
+        let mut next = 0;
+        group.bench_function(BenchmarkId::new("explain-one", nodes), |b| {
+            b.iter(|| {
+                next = (next + 97) % waiting.len();
+                scene.explain(waiting[next]).reasons.len()
+            });
         });
     }
     group.finish();
 }
 
-criterion_group!(benches, packing, queueing, decisions);
+/// A fleet that is full, and a gang of 512 devices that may take them from others.
+fn victims(c: &mut Criterion) {
+    let mut group = c.benchmark_group("victims-of-512-devices");
+    group.sample_size(10);
+    for nodes in [200, 1_000, 5_000, 10_000] {
+        let full = Recipe {
+            full: 100,
+            ..Recipe::crowded(nodes, 1_000)
+        };
+        let mut snapshot = full.snapshot();
+        for queue in &mut snapshot.queues {
+            queue.preemption = TAKING;
+            for quota in &mut queue.quotas {
+                (quota.borrow, quota.lend) = (None, None);
+            }
+        }
+        let wide = |work: &Workload| work.sets[0].count == 64 && work.sets[0].topology.is_none();
+        let mut all = snapshot.workloads.iter();
+        let found = all.position(|work| work.status == Status::Waiting && wide(work));
+        let gang = found.expect("one of a hundred is");
+        snapshot.workloads[gang].priority = 1_000;
+        // The pool that has most nodes.
+        snapshot.workloads[gang].sets[0].selector =
+            BTreeMap::from([(Name::from("pool"), Name::from("h100"))]);
+        let key = snapshot.workloads[gang].key.clone();
+        snapshot.settle();
+        let plant = Plant::new(snapshot);
+        let gang = plant.work(&key).expect("the gang");
+        let mut state = State::new(&plant);
+        for (kind, mode) in [("as-cluster", Mode::AsCluster), ("least", Mode::Least)] {
+            group.bench_function(BenchmarkId::new(kind, nodes), |b| {
+                b.iter(|| state.victims(gang, mode).map(|it| it.list.len()));
+            });
+        }
+        let found = state.victims(gang, Mode::Least);
+        eprintln!("{nodes} nodes: {:?} victims", found.map(|it| it.list.len()));
+    }
+    group.finish();
+}
+
+/// Rules by which all may go that are of lower priority.
+const TAKING: Preemption = Preemption {
+    within: Within::LowerPriority,
+    reclaim: Reclaim::Any,
+    borrow: Borrow::LowerPriority,
+    borrow_threshold: None,
+};
+
+criterion_group!(benches, packing, queueing, decisions, victims);
 criterion_main!(benches);
