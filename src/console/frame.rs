@@ -325,12 +325,14 @@ fn freshness(app: &App) -> (String, Role) {
 
 /// Where each tab stands: its view, column and width.
 fn tab_places(app: &App, line: Rect) -> Vec<(ViewId, u16, u16)> {
-    let gap = if line.width >= 120 { 3 } else { 0 };
+    let tabs = ViewId::ALL.len() as u16;
     let whole: u16 = ViewId::ALL
         .iter()
-        .map(|id| id.name().len() as u16 + 4 + gap)
+        .map(|id| id.name().len() as u16 + 4)
         .sum();
-    let short = whole > line.width;
+    let short = whole >= line.width;
+    // As much air as there is room for.
+    let gap = (line.width.saturating_sub(whole + 1) / tabs).min(3);
     let mut x = line.x + 1;
     let mut places = Vec::new();
     for id in ViewId::ALL {
