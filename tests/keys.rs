@@ -114,7 +114,7 @@ fn prepare_plan(app: &mut App, context: Context, command: Command) {
     }
     let made = Made::Plan(Box::new(plan));
     app.update(Msg::Made(asked.number, made));
-    app.update(Msg::Tick(PAST.now.plus(Duration::from_secs(1).into())));
+    app.update(Msg::Tick(PAST.now.plus(Duration::from_secs(1))));
     while !app.contexts().contains(&context) {
         press(app, "\t");
     }
