@@ -8,6 +8,7 @@ use crate::base::quantities::grouped;
 use crate::cost::Spend;
 use crate::fleet::Known;
 use crate::fleet::observe::{SourceState, Table};
+use crate::report::acts::May;
 
 use super::app::App;
 use super::brush::Brush;
@@ -265,9 +266,14 @@ fn right_side(app: &App, brush: &Brush<'_>, wide: bool) -> Vec<Piece> {
         }
         pieces.push(Piece { words, drop: 0 });
     }
-    let read_only = if wide { "read-only" } else { "RO" };
+    let (words, role) = match (&app.facts.acts.may, wide) {
+        (May::Yes, true) => ("may write", Role::Warn),
+        (May::Yes, false) => ("RW", Role::Warn),
+        (_, true) => ("read-only", Role::Muted),
+        (_, false) => ("RO", Role::Muted),
+    };
     pieces.push(Piece {
-        words: vec![(read_only.to_owned(), brush.ink.fg(Role::Muted))],
+        words: vec![(words.to_owned(), brush.ink.fg(role))],
         drop: 1,
     });
     let (words, role) = freshness(app);

@@ -43,7 +43,9 @@ impl State<'_> {
             let found = branch.groups.iter().position(own);
             match found.or_else(|| branch.groups.iter().position(any)) {
                 Some(group) => _ = used.insert(group),
-                None if branch.covers_all => return Err(resource),
+                None if branch.covers_all && !self.tree().passed_over.contains(&resource) => {
+                    return Err(resource);
+                }
                 None => {}
             }
         }
