@@ -20,6 +20,11 @@ use super::change::{TaintName, amount, job};
 pub enum Reason {
     /// Somebody holds it: suspended, deactivated or gated.
     Held,
+    /// Its queue has let it in; only nodes for its pods are missing.
+    LetIn {
+        /// The queue.
+        queue: Name,
+    },
     /// It names a queue that is not there.
     NoQueue {
         /// The name.
@@ -162,11 +167,20 @@ pub struct Room {
     pub devices_milli: i64,
 }
 
+/// `1 device is`, `8 devices are`.
+fn devices_are(milli: i64) -> String {
+    match milli {
+        1_000 => "1 device is".to_owned(),
+        milli => format!("{} devices are", amount("devices", milli)),
+    }
+}
+
 impl Reason {
     /// Its code.
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Held => "held",
+            Self::LetIn { .. } => "let-in",
             Self::NoQueue { .. } => "no-queue",
             Self::Cohort { .. } => "cohort",
             Self::Stopped { .. } => "stopped",
@@ -203,6 +217,7 @@ impl Reason {
             Self::Taints { .. } => 9,
             Self::Closed { .. } => 10,
             Self::Labels { .. } => 11,
+            Self::LetIn { .. } => 14,
             Self::FlavorTaint { .. } => 12,
             Self::FlavorLabels { .. } => 13,
         }
@@ -212,6 +227,9 @@ impl Reason {
     pub fn sentence(&self) -> String {
         match self {
             Self::Held => "it is held: suspended, deactivated or gated".to_owned(),
+            Self::LetIn { queue } => {
+                format!("queue {queue} has let it in: its pods wait for nodes alone")
+            }
             Self::NoQueue { queue } => format!("there is no queue {queue}"),
             Self::Cohort { queue } => format!("{queue} is a cohort, which admits nothing"),
             Self::Stopped { queue } => format!("queue {queue} is stopped"),
@@ -259,14 +277,14 @@ impl Reason {
                 amount(resource, *nominal)
             ),
             Self::Fragmented(room) => format!(
-                "{} devices are free, but nodes have room for {} of {} pods",
-                amount("devices", room.free_devices_milli),
+                "{} free, but nodes have room for {} of {} pods",
+                devices_are(room.free_devices_milli),
                 room.room,
                 room.asked
             ),
             Self::NoRoom(room) => format!(
-                "{} devices are free and it asks for {}: room for {} of {} pods",
-                amount("devices", room.free_devices_milli),
+                "{} free and it asks for {}: room for {} of {} pods",
+                devices_are(room.free_devices_milli),
                 amount("devices", room.asked_devices_milli),
                 room.room,
                 room.asked
