@@ -175,6 +175,16 @@ impl Default for Fungibility {
     }
 }
 
+/// How long a queue's workloads are left alone once they run, in milliseconds; nothing where the queue above says it, or
+/// nobody. KAI: `preemptMinRuntime`, `reclaimMinRuntime`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LeftAlone {
+    /// By those of their own queue.
+    pub preempt_ms: Option<i64>,
+    /// By those of other queues: what the topmost queue says that is above them and not above those.
+    pub reclaim_ms: Option<i64>,
+}
+
 /// A queue, or a cohort: one that admits nothing itself.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Queue {
@@ -194,6 +204,8 @@ pub struct Queue {
     pub quotas: Vec<Quota>,
     /// What it may take.
     pub preemption: Preemption,
+    /// How long its workloads are left alone.
+    pub left_alone: LeftAlone,
     /// Order.
     pub order: Order,
     /// Whether it admits now.
@@ -213,6 +225,7 @@ impl Default for Queue {
             weight_milli: 1_000,
             quotas: Vec::new(),
             preemption: Preemption::default(),
+            left_alone: LeftAlone::default(),
             order: Order::default(),
             stop: Stop::default(),
             fungibility: Fungibility::default(),
