@@ -175,6 +175,17 @@ fn devices_are(milli: i64) -> String {
     }
 }
 
+/// `1 node has room for 1 pod`.
+fn nodes_with_room(nodes: usize, pods: u64) -> String {
+    let (nodes_s, has) = if nodes == 1 {
+        ("", "has")
+    } else {
+        ("s", "have")
+    };
+    let pods_s = if pods == 1 { "" } else { "s" };
+    format!("{nodes} node{nodes_s} {has} room for {pods} pod{pods_s}")
+}
+
 impl Reason {
     /// Its code.
     pub const fn code(&self) -> &'static str {
@@ -301,12 +312,14 @@ impl Reason {
             } => {
                 let names: Vec<&str> = taints.iter().map(|taint| taint.key.as_str()).collect();
                 format!(
-                    "{nodes} nodes with room for {room} pods carry taints that it does not tolerate: {}",
+                    "{}, with taints that it does not tolerate: {}",
+                    nodes_with_room(*nodes, *room),
                     names.join(", ")
                 )
             }
             Self::Labels { nodes, room } => {
-                format!("{nodes} nodes with room for {room} pods lack labels that it asks for")
+                let held = nodes_with_room(*nodes, *room);
+                format!("{held}, without labels that it asks for")
             }
             Self::Closed { nodes, room } => {
                 format!("{nodes} nodes with room for {room} pods are cordoned or not ready")
