@@ -2,7 +2,7 @@
 //! against the fleet compiled anew with them.
 
 use crate::engine::cycle;
-use crate::engine::model::{Snapshot, unit_is_milli};
+use crate::engine::model::{Snapshot, least_amount};
 use crate::engine::plant::{Plant, WorkId};
 use crate::engine::state::State;
 use crate::fleet::job::JobKey;
@@ -95,11 +95,7 @@ fn by(change: &Change, more: i64) -> Option<Change> {
             nominal,
             ..
         } => {
-            let unit = if unit_is_milli(resource) {
-                1_000
-            } else {
-                1 << 30
-            };
+            let unit = least_amount(resource);
             *add += more * unit;
             *nominal += more * unit;
             (*add > 0).then_some(other)
