@@ -149,6 +149,10 @@ fn waits(model: &Workload) -> Result<(), Refusal> {
     let job = &model.key;
     match model.status {
         Status::Waiting => Ok(()),
+        Status::Running if scene::seated(model).next().is_none() => Err(already(format!(
+            "{job} has been let in by its queue already, and its pods wait for room on nodes"
+        ))
+        .instead(format!("what keeps them off: `explain job {job}`"))),
         Status::Running => Err(already(format!("{job} runs already"))),
         Status::Held => {
             let sentence = format!("{job} is held");

@@ -5,6 +5,7 @@ pub mod answering;
 pub mod clipboard;
 pub mod clock;
 pub mod deeds;
+pub mod desk;
 pub mod doctor;
 pub mod encode;
 pub mod hush;

@@ -5,6 +5,7 @@
 //! on submitting; the forecast sees the objects that any console sees, and the runs that have ended by then.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -26,7 +27,9 @@ use crate::fleet::job::{JobKey, JobState};
 use crate::fleet::observe::{Observation, Table};
 use crate::fleet::policy::Policy;
 use crate::fleet::{Fleet, Ledger};
+use crate::sim::Cluster;
 use crate::sim::change::{Change, Resource, Scene};
+use crate::sim::store::Listing;
 use crate::sim::world::{Options, World};
 
 /// Between two looks at the fleet.
@@ -85,7 +88,7 @@ struct Asked {
 /// Lives through it. `tell` hears of each hour: those over, and all.
 pub fn rehearse(setup: &Setup, mut tell: impl FnMut(usize, usize)) -> Outcome {
     let mut world = World::new(setup.world);
-    let mut ledger = Ledger::new(std::sync::Arc::new(Policy::default()));
+    let mut ledger = Ledger::new(Arc::new(Policy::default()));
     let mut names = Names::default();
     for table in TABLES {
         ledger.apply(Observation::Begin(*table));
@@ -137,6 +140,33 @@ pub fn rehearse(setup: &Setup, mut tell: impl FnMut(usize, usize)) -> Outcome {
         tell(hour(at), hour(end));
     }
     outcome(&judged, asked, gone, open.len(), nodes, world.devices())
+}
+
+/// A cluster's fleet at this moment, as a console sees it that has read every object: for tests that stop the clock.
+pub fn picture_of(cluster: &Cluster, policy: Arc<Policy>) -> Fleet {
+    let mut ledger = Ledger::new(policy);
+    let mut names = Names::default();
+    let core = cluster.core();
+    for table in TABLES {
+        ledger.apply(Observation::Begin(*table));
+    }
+    for resource in WATCHED {
+        let Some(table) = table(*resource) else {
+            continue;
+        };
+        let all = core.store.list(*resource, &Listing::default(), &|_| true);
+        for object in all.map(|page| page.items).unwrap_or_default() {
+            if let Some(observation) = seen(table, (*object).clone(), &mut names) {
+                ledger.apply(observation);
+            }
+        }
+    }
+    for table in TABLES {
+        ledger.apply(Observation::End(*table));
+    }
+    let now = core.scene.now();
+    drop(core);
+    ledger.publish(now)
 }
 
 /// Takes what has started, or gone, off the open ones.
@@ -248,6 +278,25 @@ const TABLES: &[Table] = &[
     Table::ResourceFlavors,
     Table::Budgets,
     Table::PriorityClasses,
+];
+
+/// The resources behind these tables.
+const WATCHED: &[Resource] = &[
+    Resource::Nodes,
+    Resource::Pods,
+    Resource::Namespaces,
+    Resource::ReplicaSets,
+    Resource::Deployments,
+    Resource::StatefulSets,
+    Resource::DaemonSets,
+    Resource::Jobs,
+    Resource::JobSets,
+    Resource::Workloads,
+    Resource::ClusterQueues,
+    Resource::LocalQueues,
+    Resource::ResourceFlavors,
+    Resource::PodDisruptionBudgets,
+    Resource::PriorityClasses,
 ];
 
 /// The table that a resource is one of, for those that are watched.

@@ -15,7 +15,7 @@ use crate::report::Facts;
 use crate::report::answers::Answers;
 use crate::settings::{Rulebook, ScrapeMode, Settings};
 use crate::sim;
-use crate::source::client::{client_for, connect};
+use crate::source::client::{Connection, client_for, connect};
 use crate::source::kubeconfig::Choice;
 use crate::source::kubernetes::Namespaces;
 use crate::source::prometheus::PrometheusOptions;
@@ -56,6 +56,8 @@ pub enum Target {
     Cluster(Choice),
     /// The embedded simulated one.
     Demo(Demo),
+    /// A simulated one that runs in this process already.
+    Running(sim::Service),
 }
 
 /// Everything that a session needs, read and checked.
@@ -123,7 +125,7 @@ pub fn open(setup: &Setup, target: Target) -> Result<Session, Failure> {
 
 fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Failure> {
     let proxied = proxied(setup);
-    let demo = matches!(target, Target::Demo(_));
+    let demo = !matches!(target, Target::Cluster(_));
     let settings = &setup.settings;
     let (connection, acting) = match target {
         Target::Cluster(choice) => {
@@ -135,13 +137,8 @@ fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Fai
             };
             (connection, acting)
         }
-        Target::Demo(demo) => {
-            let service = embedded(demo)?;
-            let acting =
-                (!one_look).then(|| Acting::on_simulated(settings, "demo", service.clone()));
-            let connection = client_for(service, "demo", clock::shared(), proxied);
-            (connection, acting)
-        }
+        Target::Demo(demo) => simulated(settings, embedded(demo)?, proxied, one_look),
+        Target::Running(service) => simulated(settings, service, proxied, one_look),
     };
     if one_look {
         connection.wire.pin();
@@ -211,6 +208,18 @@ fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Fai
         store,
         engine,
     })
+}
+
+/// A client of a simulated cluster in this process, and hands unless it is for one look.
+fn simulated(
+    settings: &Settings,
+    service: sim::Service,
+    proxied: BTreeSet<String>,
+    one_look: bool,
+) -> (Connection, Option<Acting>) {
+    let acting = (!one_look).then(|| Acting::on_simulated(settings, "demo", service.clone()));
+    let connection = client_for(service, "demo", clock::shared(), proxied);
+    (connection, acting)
 }
 
 fn embedded(demo: Demo) -> Result<sim::Service, Failure> {

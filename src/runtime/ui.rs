@@ -12,22 +12,23 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
 use crate::base::{Exit, Failure};
-use crate::console::deeds::Made;
 use crate::console::msg::Mouse;
 use crate::console::{App, Effect, KeyPress, Msg};
 
 use super::clipboard::{self, Between};
-use super::deeds::{Deed, Deeds};
-use super::looking::{Looking, News, Open};
+use super::looking::{Looking, Open};
 use super::pace::Pace;
 use super::terminal::{self, Guard, Screen};
-use super::{clock, hush};
+use super::{clock, desk, hush};
 
 /// Frames for new data are at least this far apart; a key does not wait.
 const FRAME: Duration = Duration::from_millis(100);
 
 /// A picture that changes by itself is drawn again after this time at the soonest.
 const SOONEST: Duration = Duration::from_millis(200);
+
+/// How long the loop has to end by itself once the terminal has hung up.
+const PARTING: Duration = Duration::from_millis(500);
 
 /// Why the console ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,6 +84,7 @@ impl Signals {
 pub async fn run(mut ui: Ui, open: Arc<Open>) -> Result<End, Failure> {
     let unusable = |error: io::Error| Failure::new(Exit::Failed, format!("the terminal: {error}"));
     let mut signals = Signals::listen().map_err(unusable)?;
+    leave_when_hung_up().map_err(unusable)?;
     let guard = Guard::take(ui.mouse).map_err(unusable)?;
     let mut screen = Screen::new(size().map_err(unusable)?, io::stdout());
     let area = screen.area();
@@ -96,6 +98,19 @@ pub async fn run(mut ui: Ui, open: Arc<Open>) -> Result<End, Failure> {
         (End::Quit, Some(fault)) => Err(fault),
         (end, _) => Ok(end),
     }
+}
+
+/// Ends the process when the terminal hangs up and the loop does not see it: the reader of events goes round for ever on
+/// a terminal that fails each read, and with it the loop that waits for events first.
+fn leave_when_hung_up() -> io::Result<()> {
+    let mut hang_up = signal(SignalKind::hangup())?;
+    tokio::spawn(async move {
+        hang_up.recv().await;
+        tokio::time::sleep(PARTING).await;
+        terminal::give_back();
+        std::process::exit(i32::from(Exit::Done.code()));
+    });
+    Ok(())
 }
 
 fn size() -> io::Result<Rect> {
@@ -158,16 +173,7 @@ async fn drive(
             },
             news = looking.news() => {
                 dirty = true;
-                let msg = match news {
-                    News::Facts(latest) => latest.map(|facts| Msg::Facts((*facts).clone())),
-                    News::Answers(answers) => Some(Msg::Answers(answers)),
-                    News::Deed(Deed::Acts(acts)) => Some(Msg::Acts(acts)),
-                    News::Deed(Deed::Made(number, made)) => Some(Msg::Made(number, made)),
-                    News::Deed(Deed::Began(number, run)) => Some(Msg::Began(number, run)),
-                    News::Session(about) => Some(Msg::Session(about)),
-                    News::NoSession(why) => Some(Msg::NoSession(why)),
-                    News::Read(want, news) => Some(Msg::Read(want, news)),
-                };
+                let msg = desk::message(news);
                 let begun = match &msg {
                     Some(Msg::Session(about)) => Some(about.context.clone()),
                     _ => None,
@@ -245,11 +251,6 @@ fn resize(ui: &mut Ui, screen: &mut Screen) -> io::Result<Vec<Effect>> {
     Ok(ui.app.update(Msg::Resize(area.width, area.height)))
 }
 
-/// What carries out deeds in the session that runs.
-fn hands(looking: &mut Looking) -> Option<&mut Deeds> {
-    looking.session.as_mut()?.deeds.as_mut()
-}
-
 fn perform(
     ui: &mut Ui,
     looking: &mut Looking,
@@ -278,40 +279,6 @@ fn perform(
             let between = Between::of(|name| std::env::var(name).ok());
             screen.send_aside(&clipboard::bytes(&text, between));
         }
-        Effect::Switch(switch) => looking.switch(&switch),
-        Effect::Refresh => {
-            if let Some(deeds) = hands(looking) {
-                deeds.look();
-            }
-            ui.app.update(Msg::Notice(String::from(
-                "sources are read at their own pace, never faster; ages show how old each is",
-            )));
-        }
-        Effect::Plan(ask) => match hands(looking) {
-            Some(deeds) => deeds.plan(ask),
-            None => {
-                let why = String::from("no cluster is connected");
-                ui.app.update(Msg::Made(ask.number, Made::Failed(why)));
-            }
-        },
-        Effect::CarryOut(order) => match hands(looking) {
-            Some(deeds) => deeds.carry_out(*order),
-            None => {
-                let why = String::from("no cluster is connected");
-                ui.app.update(Msg::Began(order.number, Err(why)));
-            }
-        },
-        Effect::GoOn(run) => {
-            if let Some(deeds) = hands(looking) {
-                deeds.go_on(run);
-            }
-        }
-        Effect::Stop(run) => {
-            if !hands(looking).is_some_and(|deeds| deeds.stop(&run)) {
-                let words = format!("{run} is not carried out by this console");
-                ui.app.update(Msg::Notice(words));
-            }
-        }
         Effect::Hush(id, entry) => {
             if let (Some(path), Some(session)) = (&ui.hushed, &looking.session) {
                 let now = session.clock.now();
@@ -319,24 +286,6 @@ fn perform(
                     ui.app.update(Msg::Notice(said));
                 }
             }
-        }
-        Effect::Read(want) => {
-            if let Some(session) = &mut looking.session {
-                session.reading.want(want);
-            }
-        }
-        Effect::OnScreen(nodes) => {
-            let Some(session) = &looking.session else {
-                return Ok(None);
-            };
-            let nodes = nodes.into_iter().collect();
-            session.on_screen.send_if_modified(|shown| {
-                let differs = *shown != nodes;
-                if differs {
-                    *shown = nodes;
-                }
-                differs
-            });
         }
         Effect::SavePicture(svg) => {
             let stamp = looking.now().rfc3339().replace(':', "");
@@ -347,6 +296,7 @@ fn perform(
             };
             ui.app.update(Msg::Notice(said));
         }
+        other => desk::obey(&mut ui.app, looking, other),
     }
     Ok(None)
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::watch;
 
+use super::audit::Audit;
 use super::change::{Change, Request, Resource, Scene};
 use super::faults::{Faults, Verdict};
 use super::json::{name, namespace};
@@ -35,6 +36,7 @@ pub struct Cluster {
     beat: watch::Sender<u64>,
     faults: watch::Sender<Faults>,
     closed: watch::Sender<bool>,
+    audit: Mutex<Audit>,
     users: Users,
     clock: Clock,
     /// The real and the virtual moment at which the cluster started.
@@ -128,6 +130,7 @@ impl Cluster {
             beat: watch::Sender::new(0),
             faults: watch::Sender::new(Faults::default()),
             closed: watch::Sender::new(false),
+            audit: Mutex::default(),
             users,
             clock,
             origin,
@@ -140,6 +143,13 @@ impl Cluster {
     pub fn core(&self) -> MutexGuard<'_, Core> {
         // A panic while the lock was held has been reported already; what is stored is still whole objects.
         self.core
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// What clients asked it to change, locked.
+    pub fn audit(&self) -> MutexGuard<'_, Audit> {
+        self.audit
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }

@@ -5,6 +5,7 @@
 //! same service to a client in process.
 
 pub mod api;
+pub mod audit;
 pub mod change;
 pub mod cluster;
 pub mod exporters;

@@ -10,6 +10,8 @@ mod offers;
 mod palette;
 mod plan;
 mod plan_draw;
+mod plan_run;
+mod plan_words;
 
 use ratatui::layout::{Position, Rect};
 

@@ -6,6 +6,7 @@
 //! on every machine. Beyond the bound an amount is reckoned and said to be so.
 
 mod change;
+mod exact;
 mod reason;
 mod reckon;
 mod sums;
@@ -260,7 +261,8 @@ impl<'p> Scene<'p> {
             Stand::Waiting => {
                 let misses = misses.unwrap_or_else(|| Arc::new([]));
                 out.reasons = self.reasons(work, &misses);
-                let mut all = self.unblocks(work, &misses, out.reserved_at).into_iter();
+                let all = self.unblocks(work, &misses, out.reserved_at);
+                let mut all = self.held_to_fleet(work, all).into_iter();
                 out.unblock = all.next();
                 out.alternatives = all.collect();
             }

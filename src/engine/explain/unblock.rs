@@ -3,7 +3,7 @@
 use crate::base::Moment;
 use crate::engine::cycle::{self, Known, Watch};
 use crate::engine::fit::{Lens, Miss, Why};
-use crate::engine::model::unit_is_milli;
+use crate::engine::model::least_amount;
 use crate::engine::plant::{NodeId, PairId, QueueId, Quotas, WorkId};
 use crate::engine::state::State;
 
@@ -226,12 +226,7 @@ impl Scene<'_> {
 
     /// The least amount of a pair that is given: a device, a core, a GiB.
     pub(super) fn unit(&self, queue: QueueId, pair: PairId) -> i64 {
-        let (_, resource) = &self.state.tree().pairs_of(queue)[pair];
-        if unit_is_milli(resource) {
-            1_000
-        } else {
-            1 << 30
-        }
+        least_amount(&self.state.tree().pairs_of(queue)[pair].1)
     }
 
     pub(super) fn change(&self, axis: Axis, amount: i64) -> Change {

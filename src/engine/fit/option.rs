@@ -38,7 +38,9 @@ impl State<'_> {
             let found = branch.groups.iter().position(own);
             match found.or_else(|| branch.groups.iter().position(any)) {
                 Some(group) => used.push(group),
-                None if branch.covers_all => return Err(Name::from(resource)),
+                None if branch.covers_all && !self.tree().passed_over.contains(resource) => {
+                    return Err(Name::from(resource));
+                }
                 None => {}
             }
         }

@@ -71,6 +71,15 @@ pub fn unit_is_milli(resource: &str) -> bool {
     !matches!(resource, "memory" | "ephemeral-storage") && !resource.starts_with("hugepages-")
 }
 
+/// The least amount of a resource that is given, in its unit: a device, a core, a GiB.
+pub fn least_amount(resource: &str) -> i64 {
+    if unit_is_milli(resource) {
+        1_000
+    } else {
+        1 << 30
+    }
+}
+
 /// What a queue has of one resource in one flavor, in the resource's unit ([`unit_is_milli`]).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Quota {

@@ -16,6 +16,9 @@ use crate::fleet::job::JobKey;
 
 use super::{Discipline, Hold, Job, NODE, Past, Queue};
 
+/// From when, until when, and what is held meanwhile.
+type Stretch<'a> = (i64, i64, &'a [Hold]);
+
 /// Past runs of one size that quantiles are taken of: the latest so many.
 const LATEST: usize = 128;
 
@@ -61,7 +64,7 @@ pub fn foresight(
     most: usize,
     tick: &mut dyn FnMut(usize, usize),
 ) -> Hindsight {
-    let mut spans: BTreeMap<usize, Vec<(i64, i64, &[Hold])>> = BTreeMap::new();
+    let mut spans: BTreeMap<usize, Vec<Stretch<'_>>> = BTreeMap::new();
     for span in &past.spans {
         let own = spans.entry(span.job).or_default();
         own.push((span.from, span.until, &span.holds));

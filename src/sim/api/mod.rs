@@ -33,6 +33,7 @@ use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use self::present::Manner;
 use self::request::{Query, Target};
 use self::status::Refusal;
+use super::audit::Entry;
 use super::cluster::Cluster;
 use super::faults::{Faults, Verdict};
 use super::resource::{Spec, groups};
@@ -49,6 +50,8 @@ pub type Answer = Result<Response<Body>, Refusal>;
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
 /// Where faults are read and set.
 pub const FAULTS_PATH: &str = "/sim/faults";
+/// Where the audit log is read.
+pub const AUDIT_PATH: &str = "/sim/audit";
 
 /// One request, read whole and taken apart.
 pub struct Asked {
@@ -136,6 +139,14 @@ pub struct Service {
     user: Option<User>,
 }
 
+impl std::fmt::Debug for Service {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Service")
+            .field("user", &self.user)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Service {
     /// The API of this cluster. A request must carry a bearer token.
     pub fn new(cluster: Arc<Cluster>) -> Self {
@@ -201,8 +212,22 @@ impl Service {
             }
             response
         });
-        let date = http_date(self.cluster.now());
-        if let Ok(date) = date.parse() {
+        let now = self.cluster.now();
+        let reads = matches!(asked.method, Method::GET | Method::HEAD | Method::OPTIONS);
+        if !reads && asked.path != FAULTS_PATH {
+            let entry = Entry {
+                at: now,
+                user: asked.who.name,
+                method: asked.method.to_string(),
+                path: parts
+                    .uri
+                    .path_and_query()
+                    .map_or(asked.path, |path| path.to_string()),
+                code: response.status().as_u16(),
+            };
+            self.cluster.audit().note(entry);
+        }
+        if let Ok(date) = http_date(now).parse() {
             response.headers_mut().insert(header::DATE, date);
         }
         response
@@ -413,6 +438,9 @@ impl Service {
         }
         match asked.path.as_str() {
             FAULTS_PATH => self.set_faults(asked),
+            AUDIT_PATH if asked.method == Method::GET => {
+                Ok(json(200, &self.cluster.audit().document()))
+            }
             "/healthz" | "/livez" | "/readyz" if asked.method == Method::GET => Ok(health(asked)),
             path => {
                 let found = discovery::serve(path, asked).or_else(|| openapi::serve(path, asked));

@@ -413,6 +413,15 @@ impl World {
         }
     }
 
+    /// The same world in which nobody submits anything any more.
+    #[must_use]
+    pub fn without_arrivals(mut self) -> Self {
+        self.arrivals.mean = [0.0; 7];
+        self.agenda
+            .retain(|_, what| !matches!(what, Happening::Arrival(_)));
+        self
+    }
+
     /// A job is submitted, unless the queue is so long that people wait with it.
     pub(super) fn arrive(&mut self, pool: usize) {
         let capacity = self.capacity(pool);

@@ -1,0 +1,119 @@
+//! How the plan dialog looks once its plan is confirmed: each step, where it stands, and what can be done about the run.
+
+use ratatui::layout::Rect;
+
+use crate::console::brush::Brush;
+use crate::console::text;
+use crate::console::theme::Role;
+use crate::console::view::plans::colour;
+use crate::console::widget::panel::{centred, popup};
+use crate::console::widget::table::{Align, Head, Look, Width, table};
+use crate::console::widget::{Cell, Value};
+use crate::report::acts::{RunRow, RunState};
+
+use super::plan::{Dialog, Phase};
+use super::plan_draw::head;
+
+const PROGRESS: &[Head] = &[
+    head("#", Align::Right, Width::Fit(2), 0),
+    head("STEP", Align::Left, Width::Cut(20, 60), 0),
+    head("STATE", Align::Left, Width::Cut(8, 18), 0),
+    head("", Align::Left, Width::Cut(10, 60), 1),
+];
+
+/// Draws a run; `None` before its first word has come.
+pub(super) fn draw_run(
+    dialog: &Dialog,
+    run: Option<&RunRow>,
+    name: &str,
+    brush: &mut Brush<'_>,
+    area: Rect,
+) {
+    let width = area
+        .width
+        .saturating_sub(if area.width > 100 { 8 } else { 0 })
+        .min(130);
+    let Some(run) = run else {
+        let frame = centred(area, 60.min(area.width), 3);
+        let inside = popup(brush, frame, "PLAN  begins", "");
+        let words = format!("run {name}");
+        brush.say(inside.x, inside.y, inside.width, &words, Role::Muted);
+        return;
+    };
+    let wanted = run.steps.len() as u16 + 1 + 3 + 2;
+    let frame = centred(area, width, wanted);
+    let title = format!("PLAN  {}", run.title);
+    let note = format!(
+        "{} of {} · begun {} ago",
+        run.over(),
+        run.steps.len(),
+        brush.age(run.begun)
+    );
+    let inside = popup(brush, frame, &title, &note);
+    let high = inside.height.saturating_sub(3);
+    let shown = usize::from(high.saturating_sub(1));
+    let open = run.steps.iter().position(|step| !step.stand.is_over());
+    // The step that it is at stays in sight, unless somebody scrolls.
+    let most = run.steps.len().saturating_sub(shown);
+    let skip = match (dialog.skip, open) {
+        (0, Some(at)) => at.saturating_sub(shown / 2).min(most),
+        (0, None) => most,
+        (skip, _) => (skip - 1).min(most),
+    };
+    let rows: Vec<Vec<Cell<'_>>> = run
+        .steps
+        .iter()
+        .enumerate()
+        .skip(skip)
+        .take(shown)
+        .map(|(at, step)| {
+            vec![
+                Cell::new(Value::Count(at as i64 + 1)).role(Role::Muted),
+                Cell::text(step.words.as_str()),
+                Cell::text(step.stand.name()).role(colour(step.stand)),
+                Cell::text(step.note.as_str()).role(Role::Muted),
+            ]
+        })
+        .collect();
+    let wide = Rect::new(inside.x - 2, inside.y, inside.width + 2, high);
+    table(brush, wide, PROGRESS, &[], &rows, &Look::default());
+    let (words, role) = match (&dialog.error, run.state) {
+        (Some(error), _) => (error.clone(), Role::Crit),
+        _ if matches!(dialog.phase, Phase::Stands(_)) => (
+            format!("{}: enter goes on with it, esc leaves it", run.state.name()),
+            Role::Warn,
+        ),
+        (None, state) => ends(run, state),
+    };
+    let foot = Rect::new(inside.x, inside.y + high + 1, inside.width, 2);
+    let words = text::clean(&words, brush.ink.ascii).into_owned();
+    let parts = text::wrap(&words, usize::from(foot.width));
+    for (at, part) in parts.iter().take(2).enumerate() {
+        brush.say(foot.x, foot.y + at as u16, foot.width, part, role);
+    }
+}
+
+/// What can be done about a run as it stands.
+fn ends(run: &RunRow, state: RunState) -> (String, Role) {
+    match state {
+        RunState::Running => (
+            String::from("esc leaves it running in 9 plans; ctrl-c stops after the current step"),
+            Role::Muted,
+        ),
+        RunState::Done => (String::from("done; U takes it back, esc closes"), Role::Ok),
+        RunState::Stopped | RunState::BrokenOff => (
+            format!(
+                "{}; H in 9 plans goes on with it, U takes back what was done",
+                run.state.name()
+            ),
+            Role::Warn,
+        ),
+        RunState::Failed => (
+            format!(
+                "{}; nothing was sent after it; U takes back what was done",
+                run.words
+            ),
+            Role::Crit,
+        ),
+    }
+}

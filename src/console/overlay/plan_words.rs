@@ -1,0 +1,241 @@
+//! A plan in words: its steps as rows of a table, its effect, checks and alternatives as lines.
+
+use crate::base::{Age, Moment, Rate};
+use crate::console::app::App;
+use crate::console::text::counted;
+use crate::console::theme::Role;
+use crate::console::view::describe::Line;
+use crate::console::widget::{Cell, Value};
+use crate::engine::plan::{Effect, Forecast, Lever, Outcome, Plan, Step, Verb};
+
+use super::plan::Dialog;
+
+/// A step as a row.
+pub(super) fn cells(at: usize, step: &Step) -> Vec<Cell<'_>> {
+    let effects = &step.side_effects;
+    let role = match step.verb {
+        Verb::Suspend | Verb::Evict | Verb::Hold | Verb::Cordon | Verb::Taint => Role::Warn,
+        Verb::Resume | Verb::Admit | Verb::Uncordon | Verb::Untaint | Verb::Release => Role::Ok,
+        Verb::Reprioritise | Verb::Scale | Verb::Mark => Role::Text,
+    };
+    let object = &step.object;
+    let name = if object.namespace.is_empty() {
+        format!("{} {}", object.kind, object.name)
+    } else {
+        format!("{}/{}", object.namespace, object.name)
+    };
+    let devices = step.job.as_ref().and_then(|job| job.devices);
+    let lost = effects.loss.as_ref();
+    let per_device = lost.and_then(|loss| {
+        let devices = u64::from(devices?).max(1);
+        Some(Age::from_seconds(loss.device_seconds? / devices).to_string())
+    });
+    let lost = match (lost, per_device) {
+        (None, _) => Value::Empty,
+        (Some(_), Some(span)) => Value::text(span),
+        (Some(_), None) => Value::Unknown,
+    };
+    let cost = effects.loss.as_ref().map(|loss| loss.micro_usd);
+    vec![
+        Cell::text(format!("{:>2} {}", at + 1, step.verb.word())).role(role),
+        Cell::text(name).role(Role::Title),
+        Cell::new(devices.map_or(Value::Empty, |count| Value::Count(i64::from(count)))),
+        Cell::new(lost),
+        Cell::new(match cost {
+            None => Value::Empty,
+            Some(cost) => Value::known(cost, |micros| Value::text(dollars(micros))),
+        })
+        .role(Role::Accent),
+        Cell::text(how(step)).role(Role::Muted),
+    ]
+}
+
+fn dollars(micros: i64) -> String {
+    format!("${}", Rate::from_micros(micros))
+}
+
+/// The lever and what it touches besides.
+fn how(step: &Step) -> String {
+    let mut words = vec![match &step.lever {
+        Lever::Suspend { value } => format!("suspend = {value}"),
+        Lever::WorkloadActive { value } => format!("Kueue: active = {value}"),
+        Lever::WorkloadPriority { value } => format!("Kueue: priority {value}"),
+        Lever::KueuePriorityClass { name } => format!("Kueue: class {name}"),
+        Lever::StopPolicy { value } => format!("Kueue: stopPolicy {}", value.word()),
+        Lever::VolcanoCommand { action } => format!("Volcano: {}", action.word()),
+        Lever::VolcanoPriorityClass { name } => format!("Volcano: class {name}"),
+        Lever::VolcanoQueueWeight { value } => format!("Volcano: weight {value}"),
+        Lever::KaiPriorityClass { name } => format!("KAI: class {name}"),
+        Lever::Evict { .. } => String::from("eviction, budgets asked"),
+        Lever::Cordon { .. } => String::from("unschedulable, with who and why"),
+        Lever::Uncordon => String::from("schedulable again"),
+        Lever::Taint { key, effect, .. } => format!("taint {key}:{effect}"),
+        Lever::Untaint { key, effect } => format!("no taint {key}:{effect}"),
+        Lever::Ungate { gate } => format!("gate {gate} taken off"),
+        Lever::Scale { replicas } => counted(u64::from(*replicas), "replica"),
+        Lever::Annotate { key, value } => match value {
+            Some(value) => format!("{key}={value}"),
+            None => format!("no {key}"),
+        },
+    }];
+    let effects = &step.side_effects;
+    if let Some(gang) = effects.gang_broken {
+        words.push(format!("gang of {gang} stops"));
+    }
+    if effects.timer_reset {
+        words.push(String::from("its timer starts anew"));
+    }
+    if let Some(who) = &effects.overwritten_by {
+        words.push(format!("{who} may write it back"));
+    }
+    words.extend(effects.notes.iter().cloned());
+    words.join("; ")
+}
+
+/// Effect, checks, what could be done instead, what is to be known.
+pub(super) fn about(dialog: &Dialog, plan: &Plan, app: &App) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let mut say = |label: &'static str, words: String, role| {
+        lines.push(Line::Words(label.into(), words, role));
+    };
+    let mut label = "changed";
+    for words in &dialog.changed {
+        say(label, words.clone(), Role::Warn);
+        label = "";
+    }
+    match &plan.effect {
+        Effect::Unknown { why } => say("effect", format!("not known: {why}"), Role::Muted),
+        Effect::Forecast(forecast) => {
+            let mut label = "effect";
+            for words in effects(forecast, app.facts.now) {
+                say(label, words, Role::Text);
+                label = "";
+            }
+        }
+    }
+    let mut label = "because";
+    for reason in plan.reasons.iter().take(4) {
+        say(label, reason.clone(), Role::Muted);
+        label = "";
+    }
+    let mut label = "warning";
+    for warning in &plan.warnings {
+        say(label, warning.clone(), Role::Warn);
+        label = "";
+    }
+    let fine: Vec<String> = plan
+        .checks
+        .iter()
+        .filter(|check| check.outcome == Outcome::Ok)
+        .map(|check| format!("✓ {}", check.name))
+        .collect();
+    let mut label = "checks";
+    if !fine.is_empty() {
+        say(label, fine.join("   "), Role::Ok);
+        label = "";
+    }
+    for check in &plan.checks {
+        let (sign, words, role) = match check.outcome {
+            Outcome::Ok => continue,
+            Outcome::Failed => ("×", "fails", Role::Crit),
+            Outcome::NotCheckableYet => ("○", "not checkable yet", Role::Muted),
+            Outcome::NotChecked => ("○", "not checked", Role::Muted),
+        };
+        let more = match check.sentence.is_empty() {
+            true => String::new(),
+            false => format!(": {}", check.sentence),
+        };
+        say(label, format!("{sign} {} {words}{more}", check.name), role);
+        label = "";
+    }
+    let mut label = "instead";
+    for other in &plan.alternatives {
+        say(label, other.sentence.clone(), Role::Info);
+        label = "or";
+    }
+    let mut label = "undo";
+    if !plan.undo.possible && plan.undo.notes.is_empty() {
+        say(label, String::from("cannot be taken back"), Role::Warn);
+    }
+    for note in &plan.undo.notes {
+        say(label, note.clone(), Role::Muted);
+        label = "";
+    }
+    lines
+}
+
+/// The first four of a list on jobs, and of how many more `what` is said.
+fn first_four(mut lines: impl Iterator<Item = String>, what: &str) -> Vec<String> {
+    let mut said: Vec<String> = lines.by_ref().take(4).collect();
+    let more = lines.count();
+    if more > 0 {
+        said.push(format!("{} {what}", counted(more as u64, "other job")));
+    }
+    said
+}
+
+/// The fleet afterwards, in lines.
+fn effects(forecast: &Forecast, now: Moment) -> Vec<String> {
+    let when = |at: Option<Moment>| match at {
+        None => String::from("at an unknown time"),
+        Some(at) if at <= now => String::from("now"),
+        Some(at) => format!("in {}", at.since(now)),
+    };
+    let mut lines = Vec::new();
+    lines.extend(first_four(
+        forecast.starts.iter().map(|change| {
+            format!(
+                "{} ({}) starts {} instead of {}",
+                change.job,
+                counted(u64::from(change.devices), "device"),
+                when(change.after),
+                when(change.before)
+            )
+        }),
+        "start at another time",
+    ));
+    lines.extend(first_four(
+        forecast.displaced.iter().map(|displaced| {
+            format!(
+                "{} gives back {}, back {}",
+                displaced.job,
+                counted(u64::from(displaced.devices), "device"),
+                when(displaced.back)
+            )
+        }),
+        "leave their devices",
+    ));
+    let mut rest: Vec<String> = forecast
+        .pools
+        .iter()
+        .take(4)
+        .map(|pool| {
+            format!(
+                "{} {} → {} of {}",
+                pool.pool, pool.allocated_before, pool.allocated_after, pool.devices
+            )
+        })
+        .collect();
+    if let Some(lost) = forecast.lost_micro_usd {
+        rest.push(format!("lost work {}", dollars(lost)));
+    } else if let Some(seconds) = forecast.lost_device_seconds {
+        rest.push(format!(
+            "lost work {:.1} device-hours",
+            seconds as f64 / 3600.0
+        ));
+    }
+    if let Some(change) = forecast
+        .burn_change_micro_usd_per_hour
+        .filter(|change| *change != 0)
+    {
+        let sign = if change < 0 { "-" } else { "+" };
+        rest.push(format!("burn {sign}{}/h", dollars(change.saturating_abs())));
+    }
+    if !rest.is_empty() {
+        lines.push(rest.join("   "));
+    }
+    if lines.is_empty() {
+        lines.push(String::from("nothing starts, stops or moves by it"));
+    }
+    lines
+}
