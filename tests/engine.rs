@@ -210,6 +210,34 @@ fn queueing_has_the_fields_of_the_contract() {
 }
 
 #[test]
+fn forecasts_of_a_replay_are_held_against_what_came() {
+    let bench = Bench::new();
+    let mut jobs = String::from("timestamp,duration,num_gpus,gpu_time,cluster\n");
+    // Forty jobs that fill the pool for 100 s each, one every 50 s: the last waits for half an hour.
+    for at in 0..40 {
+        let seconds = at * 50;
+        let time = format!("07:{:02}:{:02}", seconds / 60, seconds % 60);
+        jobs += &format!("2017-10-09 {time},100,8,800,a\n");
+    }
+    bench.write("even.csv", &jobs);
+    let asked = "--jobs even.csv --devices 8 --policy fifo --forecasts 1000";
+    let figures = bench.json(asked);
+    let forecast = &figures["forecast"];
+    let count = |field: &str| forecast[field].as_u64().expect("is a count");
+    assert_eq!(count("asked"), 39, "all but the first wait");
+    assert_eq!(count("unknown") + count("judged"), 39);
+    assert!(count("judged") >= 30, "{forecast}");
+    let seconds = |field: &str| forecast[field].as_f64().expect("is known");
+    assert!(seconds("abs_error_p50_seconds") < seconds("wait_p50_seconds") / 4.0);
+    assert!(seconds("abs_error_p90_seconds") >= seconds("abs_error_p50_seconds"));
+    assert!(seconds("coverage_ratio") + seconds("early_ratio") <= 1.0);
+    let sampled = bench.json("--jobs even.csv --devices 8 --policy fifo --forecasts 5");
+    assert_eq!(sampled["forecast"]["asked"], 5);
+    let words = String::from_utf8(bench.replay(asked).stdout);
+    assert!(words.expect("is text").contains("\nERROR P90 "));
+}
+
+#[test]
 fn a_table_says_the_same_in_words() {
     let bench = Bench::new();
     let text = |flags: &str| String::from_utf8(bench.replay(flags).stdout).expect("is text");

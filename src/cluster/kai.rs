@@ -246,30 +246,34 @@ impl KaiQuota {
 
 /// A duration as Kubernetes writes it (`1h30m`, `1.5s`, `300ms`), in whole milliseconds; nothing for what is none.
 fn duration(text: &str) -> Option<i64> {
+    if text.trim() == "0" {
+        return Some(0);
+    }
     let mut rest = text.trim();
-    let mut millis = (rest == "0").then_some(0);
-    while !rest.is_empty() && rest != "0" {
+    let mut nanos: Option<i128> = None;
+    while !rest.is_empty() {
         let number = rest.find(|it: char| !it.is_ascii_digit() && it != '.')?;
         let (value, unit) = rest.split_at(number);
-        let letters = unit
-            .find(|it: char| it.is_ascii_digit())
-            .unwrap_or(unit.len());
-        let (unit, after) = unit.split_at(letters);
-        let scale = match unit {
-            "h" => 3_600_000.0,
-            "m" => 60_000.0,
-            "s" => 1_000.0,
-            "ms" => 1.0,
-            "us" | "µs" => 0.001,
-            "ns" => 0.000_001,
+        let letters = unit.find(|it: char| it.is_ascii_digit());
+        let (unit, after) = unit.split_at(letters.unwrap_or(unit.len()));
+        let scale: i128 = match unit {
+            "h" => 3_600_000_000_000,
+            "m" => 60_000_000_000,
+            "s" => 1_000_000_000,
+            "ms" => 1_000_000,
+            "us" | "µs" => 1_000,
+            "ns" => 1,
             _ => return None,
         };
-        // The greatest that Go holds is below 300 years.
-        let part = (value.parse::<f64>().ok()? * scale).min(1e13) as i64;
-        millis = Some(millis.unwrap_or(0_i64).saturating_add(part));
+        let (whole, part) = value.split_once('.').unwrap_or((value, ""));
+        if (whole.is_empty() && part.is_empty()) || whole.len() > 12 || part.len() > 18 {
+            return None;
+        }
+        let digits: i128 = format!("{whole}{part}").parse().ok()?;
+        nanos = Some(nanos.unwrap_or(0) + digits * scale / 10_i128.pow(part.len() as u32));
         rest = after;
     }
-    millis
+    i64::try_from(nanos? / 1_000_000).ok()
 }
 
 impl KaiQueueObject {

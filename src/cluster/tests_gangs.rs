@@ -129,6 +129,7 @@ fn kai_groups_and_queues_are_read() {
     let seen = queue::<KaiQueueObject>(
         Table::KaiQueues,
         &json!({"apiVersion": "scheduling.run.ai/v2", "metadata": {"name": "team-a"}, "spec": {"parentQueue": "dept", "priority": 200,
+                "preemptMinRuntime": "1h30m", "reclaimMinRuntime": "90.5s",
                 "resources": {"gpu": {"quota": 2.5, "limit": 8, "overQuotaWeight": 3},
                     "cpu": {"quota": -1, "limit": -1}, "memory": {"quota": 4000, "limit": 0}}},
             "status": {"allocated": {"nvidia.com/gpu": "3500m", "cpu": "12", "memory": "5G"}}}),
@@ -171,6 +172,27 @@ fn kai_groups_and_queues_are_read() {
         (Some("dept"), Some(3.0), Some(200))
     );
     assert_eq!(seen.preemption.reclaim, Reclaim::Any);
+    let least = |seen: &crate::fleet::queue::Queue| {
+        let rules = &seen.preemption;
+        (rules.min_runtime_ms, rules.reclaim_min_runtime_ms)
+    };
+    assert_eq!(least(&seen), (Some(5_400_000), Some(90_500)));
+    for (text, millis) in [
+        ("0", Some(0)),
+        ("1m0.25s", Some(60_250)),
+        ("1500µs", Some(1)),
+        ("", None),
+        ("soon", None),
+        ("5", None),
+        (".h", None),
+        ("-1h", None),
+        ("9999999999999999999h", None),
+        ("1.9999999999999999999999999s", None),
+    ] {
+        let spec = json!({"metadata": {"name": "q"}, "spec": {"preemptMinRuntime": text}});
+        let seen = queue::<KaiQueueObject>(Table::KaiQueues, &spec);
+        assert_eq!(least(&seen), (millis, None), "{text}");
+    }
 }
 
 #[test]

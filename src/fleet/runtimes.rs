@@ -1,8 +1,8 @@
 //! How long past jobs ran, by what they have in common: what a forecast knows of a job that says nothing of itself.
 //!
-//! A job belongs to three groups, the narrowest first: runs of the same name but for what numbers them, jobs of its team
-//! of the same size on the same class, and all jobs of that size on that class. The narrowest of which enough is known
-//! speaks for it.
+//! A job belongs to four groups, the narrowest first: runs of the same name but for what numbers them, jobs of its team
+//! of the same size on the same class, all jobs of that size on that class, and all jobs on that class. The narrowest of
+//! which enough is known speaks for it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -129,7 +129,7 @@ impl Runs {
 }
 
 /// The groups of a job, the narrowest first.
-fn groups(job: &Job) -> [String; 3] {
+fn groups(job: &Job) -> [String; 4] {
     let class = job.class.as_deref().unwrap_or("any");
     let size = match job.devices_requested {
         0..=1 => "1",
@@ -146,6 +146,7 @@ fn groups(job: &Job) -> [String; 3] {
         ),
         format!("team {} on {size} {class}", job.team),
         format!("all on {size} {class}"),
+        format!("all on {class}"),
     ]
 }
 

@@ -153,8 +153,9 @@ fn is_drawn(plant: &Plant, work: WorkId) -> bool {
     plant.workload(work).estimate_ms.is_none() && runtime::past(plant, work).is_some()
 }
 
-/// Per workload: the share of its distribution that a run takes, in thousandths. Runs are spread evenly over it and shuffled
-/// for each workload by itself, so that few runs show all of it.
+/// Per workload: the share of its distribution that a run takes, in thousandths. Each run takes a part of it of its own,
+/// shuffled for each workload by itself, so that few runs show all of it; where in its part is drawn too, since the first
+/// of many to end is sooner than any part's middle.
 fn shares(plant: &Plant, run: usize, times: usize) -> Vec<u32> {
     (0..plant.works.len())
         .map(|work| {
@@ -164,8 +165,9 @@ fn shares(plant: &Plant, run: usize, times: usize) -> Vec<u32> {
             let mut dice = Dice::new(SEED ^ (work as u64).wrapping_mul(0x9e37_79b9));
             let mut order: Vec<usize> = (0..times).collect();
             dice.shuffle(&mut order);
-            let middle = (2 * order[run] + 1) * 1_000 / (2 * times);
-            u32::try_from(middle).unwrap_or(500)
+            let within: Vec<usize> = (0..times).map(|_| dice.below(1_000)).collect();
+            let share = (order[run] * 1_000 + within[run]) / times;
+            u32::try_from(share).unwrap_or(500)
         })
         .collect()
 }

@@ -1,11 +1,14 @@
-//! Runtimes as distributions: straight between the tenths that past runs tell, and past the last of them as long again for
+//! Runtimes as distributions: even ratios between the tenths that past runs tell, and past the last of them as long again for
 //! every halving of what is left, since long runs are heavy in the tail.
 
 use crate::engine::model::Runs;
 use crate::engine::plant::{Plant, WorkId};
 
-/// A whole in thousandths.
-const ONE: i128 = 1_000;
+/// A whole in parts that shares are reckoned in; they are drawn in thousandths.
+const ONE: i128 = 1_000_000;
+
+/// Parts to a thousandth.
+const FINE: i128 = ONE / 1_000;
 
 /// The past runs of a workload's owner, where some are known.
 pub(super) fn past(plant: &Plant, work: WorkId) -> Option<&Runs> {
@@ -19,13 +22,18 @@ pub(super) fn past(plant: &Plant, work: WorkId) -> Option<&Runs> {
 /// owner's past runs stayed below it.
 pub fn runtime(plant: &Plant, work: WorkId, share: u32) -> Option<i64> {
     let told = plant.workload(work).estimate_ms;
-    told.or_else(|| Some(quantile(past(plant, work)?, i128::from(share.min(999)))))
+    told.or_else(|| {
+        Some(quantile(
+            past(plant, work)?,
+            i128::from(share.min(999)) * FINE,
+        ))
+    })
 }
 
 /// How much longer one runs that has run for a time: the given share of the past runs that got as far ended within it.
 pub fn remaining(plant: &Plant, work: WorkId, age: i64, share: u32) -> Option<i64> {
     let runs = past(plant, work)?;
-    let share = i128::from(share.min(999));
+    let share = i128::from(share.min(999)) * FINE;
     let (p90, age_wide) = (i128::from(runs.p90_ms), i128::from(age.max(0)));
     if age_wide >= p90 {
         // Of those that reach a great age, so many end before age / (1 - share).
@@ -47,29 +55,58 @@ fn corners(runs: &Runs) -> [(i128, i128); 4] {
     let p10 = i128::from(runs.p10_ms.max(0));
     let p50 = i128::from(runs.p50_ms).max(p10);
     let p90 = i128::from(runs.p90_ms).max(p50);
-    [(0, 0), (100, p10), (500, p50), (900, p90)]
+    [(0, 0), (ONE / 10, p10), (ONE / 2, p50), (ONE / 10 * 9, p90)]
+}
+
+/// Doublings of the exactness with which a curve between two corners is followed.
+const HALVINGS: usize = 10;
+
+/// A piece of the curve between two corners on which a share, or a time, lies, short enough to be straight. Between corners
+/// equal shares of runs lie on equal ratios of time: runtimes spread over orders of magnitude, and most of those between
+/// two hours and twenty are nearer to two.
+fn piece(
+    from: (i128, i128),
+    to: (i128, i128),
+    before: impl Fn(i128, i128) -> bool,
+) -> [(i128, i128); 2] {
+    let ((mut s0, mut t0), (mut s1, mut t1)) = (from, to);
+    if t0 == 0 {
+        return [from, to];
+    }
+    for _ in 0..HALVINGS {
+        let (share, time) = ((s0 + s1) / 2, (t0 * t1).isqrt());
+        if share == s0 || time == t0 {
+            break;
+        }
+        if before(share, time) {
+            (s1, t1) = (share, time);
+        } else {
+            (s0, t0) = (share, time);
+        }
+    }
+    [(s0, t0), (s1, t1)]
 }
 
 /// What a share of runs stays below.
 fn quantile(runs: &Runs, share: i128) -> i64 {
     let corners = corners(runs);
     for pair in corners.windows(2) {
-        let ((s0, t0), (s1, t1)) = (pair[0], pair[1]);
-        if share <= s1 {
+        if share <= pair[1].0 {
+            let [(s0, t0), (s1, t1)] = piece(pair[0], pair[1], |at, _| share <= at);
             return narrow((t0 + (t1 - t0) * (share - s0) / (s1 - s0)).max(1));
         }
     }
     // A tenth is left at the last corner, half of that at twice its time.
-    narrow((corners[3].1 * 100 / (ONE - share)).max(1))
+    narrow((corners[3].1 * ONE / 10 / (ONE - share)).max(1))
 }
 
 /// The share of runs that stay below a time before the last corner.
 fn rank(runs: &Runs, time: i128) -> i128 {
     for pair in corners(runs).windows(2) {
-        let ((s0, t0), (s1, t1)) = (pair[0], pair[1]);
-        if time < t1 {
+        if time < pair[1].1 {
+            let [(s0, t0), (s1, t1)] = piece(pair[0], pair[1], |_, at| time < at);
             return s0 + (s1 - s0) * (time - t0) / (t1 - t0);
         }
     }
-    900
+    ONE / 10 * 9
 }

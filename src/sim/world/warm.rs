@@ -1,6 +1,7 @@
 //! The state at the start: a fleet in mid-life, drawn directly instead of being lived through.
 
-use rand::RngExt;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 
 use crate::base::{Moment, Name, ObjectKey};
 
@@ -14,6 +15,9 @@ use super::{Happening, World, seconds};
 
 /// How full the draw tries to make each pool.
 const FULL: [f64; 7] = [0.985, 0.765, 0.92, 1.0, 0.75, 0.38, 0.965];
+
+/// One past run is there for so many devices of a pool.
+const PAST_SHARE: u32 = 12;
 
 impl World {
     /// Draws the whole stationary state.
@@ -37,6 +41,7 @@ impl World {
             self.schedule();
         }
         self.age_the_lucky();
+        self.past_runs();
     }
 
     /// Whatever found a place at once has really been running for a while.
@@ -443,45 +448,79 @@ impl World {
                 .now
                 .minus(seconds(40 + (self.rng.random::<f64>() * 1700.0) as i64));
             let began = ended.minus(seconds(60 + (draft.length / 1000).min(20_000)));
-            let now = std::mem::replace(&mut self.now, began);
-            let id = self.begin(draft, began.minus(seconds(30)));
-            let pod = self.make_pod(id, 0, 0);
-            self.now = now;
-            if let Some(work) = self.works.get_mut(&id) {
-                work.suspended = false;
-                work.suspended_since = began;
-                work.groups[0].started = Some(began);
-                work.groups[0].live.clear();
-                work.groups[0].completed = Some(ended);
-                work.state = State::Done(ended, ending == Ending::Success);
-                if ending == Ending::Success {
-                    work.groups[0].done.insert(0);
-                } else {
-                    work.groups[0].failed = 1;
-                    work.failure = Some((
-                        Name::new("BackoffLimitExceeded"),
-                        Name::new("Job has reached the specified backoff limit"),
-                    ));
-                }
-                let entry = (-work.priority, began.millis(), id, pod);
-                self.unplaced.remove(&entry);
-            }
-            self.enqueue(id);
-            if let Some(pod) = self.pods.get_mut(&pod) {
-                pod.node = Some(node);
-                pod.scheduled = Some(began);
-                pod.started = Some(began.plus(seconds(6)));
-                pod.finished = Some(ended);
-                pod.phase = if ending == Ending::Success {
-                    Phase::Succeeded
-                } else {
-                    Phase::Failed
-                };
-                pod.ending = Some(ending);
-            }
-            let left = 1800 - self.now.since(ended).seconds() as i64;
-            self.after(left.max(5) * 1000, Happening::Expire(id));
+            self.has_run(draft, node, began, ended);
         }
+    }
+
+    /// What ran well lately and has not been cleared away yet: the runs that forecasts learn from. Drawn apart, so that all
+    /// else is as it would be without.
+    fn past_runs(&mut self) {
+        let mut rng = Pcg64Mcg::seed_from_u64(mix(self.options.seed, 0x9a57));
+        for pool in 0..POOLS.len() {
+            let capacity = self.capacity(pool);
+            let hosts = self.slice_hosts();
+            let nodes = self.pools[pool].clone();
+            let Some(last) = nodes.len().checked_sub(1) else {
+                continue;
+            };
+            for at in 0..(capacity / PAST_SHARE).clamp(6, 120) as usize {
+                let mut draft = draw(&mut rng, pool, capacity, hosts);
+                if !draft.kind.is_batch() {
+                    continue;
+                }
+                draft.groups.truncate(1);
+                draft = draft.shape(1, 1, 1);
+                draft.ending = Ending::Success;
+                let ended = self
+                    .now
+                    .minus(seconds(40 + (rng.random::<f64>() * 1700.0) as i64));
+                let began = ended.minus(seconds(6 + draft.length / 1000));
+                self.has_run(draft, nodes[(at * 7) % (last + 1)], began, ended);
+            }
+        }
+    }
+
+    /// Puts in a work of one pod that ran on a node.
+    fn has_run(&mut self, draft: Draft, node: NodeId, began: Moment, ended: Moment) {
+        let ending = draft.ending;
+        let now = std::mem::replace(&mut self.now, began);
+        let id = self.begin(draft, began.minus(seconds(30)));
+        let pod = self.make_pod(id, 0, 0);
+        self.now = now;
+        if let Some(work) = self.works.get_mut(&id) {
+            work.suspended = false;
+            work.suspended_since = began;
+            work.groups[0].started = Some(began);
+            work.groups[0].live.clear();
+            work.groups[0].completed = Some(ended);
+            work.state = State::Done(ended, ending == Ending::Success);
+            if ending == Ending::Success {
+                work.groups[0].done.insert(0);
+            } else {
+                work.groups[0].failed = 1;
+                work.failure = Some((
+                    Name::new("BackoffLimitExceeded"),
+                    Name::new("Job has reached the specified backoff limit"),
+                ));
+            }
+            let entry = (-work.priority, began.millis(), id, pod);
+            self.unplaced.remove(&entry);
+        }
+        self.enqueue(id);
+        if let Some(pod) = self.pods.get_mut(&pod) {
+            pod.node = Some(node);
+            pod.scheduled = Some(began);
+            pod.started = Some(began.plus(seconds(6)));
+            pod.finished = Some(ended);
+            pod.phase = if ending == Ending::Success {
+                Phase::Succeeded
+            } else {
+                Phase::Failed
+            };
+            pod.ending = Some(ending);
+        }
+        let left = 1800 - self.now.since(ended).seconds() as i64;
+        self.after(left.max(5) * 1000, Happening::Expire(id));
     }
 
     /// Nodes of a pool with these serials.
