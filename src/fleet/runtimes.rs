@@ -4,12 +4,12 @@
 //! of the same size on the same class, all jobs of that size on that class, and all jobs on that class. The narrowest of
 //! which enough is known speaks for it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::FxHashMap;
 
-use crate::base::Name;
+use crate::base::{Moment, Name};
 
 use super::job::{Job, JobKey, JobState};
 
@@ -37,8 +37,8 @@ pub struct Tenths {
 
 impl Tenths {
     /// Of runs in any order; `None` of none.
-    fn of(runs: &VecDeque<i64>) -> Option<Self> {
-        let mut sorted: Vec<i64> = runs.iter().copied().collect();
+    fn of(runs: &Past) -> Option<Self> {
+        let mut sorted: Vec<i64> = runs.values().copied().collect();
         sorted.sort_unstable();
         let at = |percent: usize| {
             let rank = (sorted.len() * percent).div_ceil(100).max(1) - 1;
@@ -71,18 +71,21 @@ impl Runtimes {
     }
 }
 
+/// One run, by its end: what ended last is remembered longest, in whatever order it was seen.
+type Past = BTreeMap<(Moment, JobKey), i64>;
+
 /// Collects runs as jobs end.
 #[derive(Default)]
 pub(super) struct Runs {
-    groups: BTreeMap<Name, VecDeque<i64>>,
-    /// Jobs that have been counted and are still there.
-    counted: FxHashSet<JobKey>,
+    groups: BTreeMap<Name, Past>,
+    /// Jobs that have been counted and are still there, with their ends and their groups.
+    counted: FxHashMap<JobKey, (Moment, [String; 4])>,
     told: Runtimes,
     changed: bool,
 }
 
 impl Runs {
-    /// Counts a job that has ended, once.
+    /// Counts a job that has ended, once; where it turns out to be of other groups, in those.
     pub(super) fn note(&mut self, job: &Job) {
         if !matches!(job.state, JobState::Done | JobState::Failed) {
             // The same name may run again.
@@ -93,20 +96,34 @@ impl Runs {
             return;
         };
         let ran = finished.millis().saturating_sub(started.millis());
-        if ran <= 0 || !self.counted.insert(job.id.clone()) {
+        if ran <= 0 {
             return;
         }
-        for group in groups(job) {
+        let groups = groups(job);
+        let entry = (finished, job.id.clone());
+        if let Some((at, before)) = self.counted.get(&job.id) {
+            if *at == finished && *before == groups {
+                return;
+            }
+            // What it asked for was not known yet when it was first seen.
+            for group in before {
+                if let Some(runs) = self.groups.get_mut(group.as_str()) {
+                    runs.remove(&(*at, job.id.clone()));
+                }
+            }
+        }
+        for group in &groups {
             if self.groups.len() >= GROUPS && !self.groups.contains_key(group.as_str()) {
                 continue;
             }
-            let runs = self.groups.entry(Name::new(&group)).or_default();
-            if runs.len() == KEPT {
-                runs.pop_front();
+            let runs = self.groups.entry(Name::new(group)).or_default();
+            runs.insert(entry.clone(), ran);
+            if runs.len() > KEPT {
+                runs.pop_first();
             }
-            runs.push_back(ran);
-            self.changed = true;
         }
+        self.counted.insert(job.id.clone(), (finished, groups));
+        self.changed = true;
     }
 
     /// A job has gone: another of its name is another job.
@@ -117,6 +134,7 @@ impl Runs {
     /// What is known by now.
     pub(super) fn publish(&mut self) -> Runtimes {
         if std::mem::take(&mut self.changed) {
+            self.groups.retain(|_, runs| !runs.is_empty());
             let told = self
                 .groups
                 .iter()
@@ -168,7 +186,7 @@ fn stem(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::{Moment, ObjectKey};
+    use crate::base::ObjectKey;
 
     fn job(name: &str, minutes: Option<i64>, state: JobState) -> Job {
         let mut job = Job::unknown(JobKey {
@@ -212,12 +230,36 @@ mod tests {
             runs.note(&done);
         }
         assert_eq!(runs.publish().iter().count(), 0, "one run is one run");
-        for _ in 0..2 * KEPT {
-            runs.note(&done);
-            runs.forget(&done.id);
+        // Whatever the order in which they are seen, those that ended last are kept.
+        let mut backwards = Runs::default();
+        for at in 1..=2 * KEPT as i64 {
+            runs.note(&job(&format!("run-{at}"), Some(at), JobState::Done));
+            let at = 2 * KEPT as i64 + 1 - at;
+            backwards.note(&job(&format!("run-{at}"), Some(at), JobState::Done));
         }
         let told = runs.publish();
+        assert_eq!(told, backwards.publish());
         assert!(told.iter().all(|(_, tenths)| tenths.count as usize == KEPT));
+        assert!(
+            told.iter()
+                .all(|(_, tenths)| tenths.p10_ms > KEPT as i64 * 60_000)
+        );
+        // What it asked for may be known later than that it ended: then it counts there, and there alone.
+        let mut late = Runs::default();
+        for at in 0..5 {
+            let mut done = job(&format!("late-{at}"), Some(10), JobState::Done);
+            let class = done.class.take();
+            late.note(&done);
+            done.class = class;
+            late.note(&done);
+        }
+        let told = late.publish();
+        let groups: Vec<_> = told.iter().map(|(group, _)| group.as_str()).collect();
+        assert!(groups.contains(&"all on H100"), "{groups:?}");
+        assert!(
+            !groups.iter().any(|group| group.ends_with("any")),
+            "{groups:?}"
+        );
         // Neither what has no end nor what ended before it began is a run.
         let mut runs = Runs::default();
         for at in 0..9 {

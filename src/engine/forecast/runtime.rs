@@ -55,7 +55,13 @@ fn corners(runs: &Runs) -> [(i128, i128); 4] {
     let p10 = i128::from(runs.p10_ms.max(0));
     let p50 = i128::from(runs.p50_ms).max(p10);
     let p90 = i128::from(runs.p90_ms).max(p50);
-    [(0, 0), (ONE / 10, p10), (ONE / 2, p50), (ONE / 10 * 9, p90)]
+    [
+        // As far below a tenth as a tenth is below the half.
+        (0, p10 * p10 / p50.max(1)),
+        (ONE / 10, p10),
+        (ONE / 2, p50),
+        (ONE / 10 * 9, p90),
+    ]
 }
 
 /// Doublings of the exactness with which a curve between two corners is followed.
@@ -96,13 +102,20 @@ fn quantile(runs: &Runs, share: i128) -> i64 {
             return narrow((t0 + (t1 - t0) * (share - s0) / (s1 - s0)).max(1));
         }
     }
-    // A tenth is left at the last corner, half of that at twice its time.
-    narrow((corners[3].1 * ONE / 10 / (ONE - share)).max(1))
+    // A tenth is left at the last corner, half of that at twice its time; but where all run alike, nothing runs for ever.
+    let (p50, p90) = (corners[2].1.max(1), corners[3].1);
+    let heavy = p90 * ONE / 10 / (ONE - share);
+    let most = (0..3).fold(p90, |most, _| (most * p90 / p50).min(p90 * ONE));
+    narrow(heavy.min(most).max(1))
 }
 
 /// The share of runs that stay below a time before the last corner.
 fn rank(runs: &Runs, time: i128) -> i128 {
-    for pair in corners(runs).windows(2) {
+    let corners = corners(runs);
+    if time <= corners[0].1 {
+        return 0;
+    }
+    for pair in corners.windows(2) {
         if time < pair[1].1 {
             let [(s0, t0), (s1, t1)] = piece(pair[0], pair[1], |_, at| time < at);
             return s0 + (s1 - s0) * (time - t0) / (t1 - t0);

@@ -28,7 +28,14 @@ impl World {
                 format!("Node {name} event: Removing Node {name} from Controller"),
             );
         }
-        let pods: Vec<PodId> = self.nodes[id].pods.iter().copied().collect();
+        // The collector of garbage clears those that have ended there too.
+        let mut pods: Vec<PodId> = self
+            .pods
+            .iter()
+            .filter(|(_, pod)| pod.node == Some(id))
+            .map(|(pod, _)| *pod)
+            .collect();
+        pods.sort_unstable();
         self.nodes[id].gone = true;
         let pool = self.nodes[id].pool;
         self.pools[pool].retain(|node| *node != id);
