@@ -2,15 +2,18 @@
 //!
 //! Both are looked at after one cycle, so that what would have happened anyway is not told as the plan's doing.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::base::{Moment, Name};
 use crate::engine::cycle::{self, Options};
+use crate::engine::fit::Lens;
 use crate::engine::forecast;
-use crate::engine::model::Snapshot;
+use crate::engine::model::{Snapshot, Status};
 use crate::engine::plan::{Displaced, Forecast, JobName, Loss, PoolChange, StartChange};
 use crate::engine::plant::{Plant, WorkId};
-use crate::engine::state::State;
+use crate::engine::state::{State, Tenure};
 use crate::fleet::job::JobKey;
 
 use super::scene::{loss, name, seated};
@@ -23,6 +26,8 @@ pub(super) struct Picture {
     pub(super) placed: BTreeMap<JobKey, Vec<Name>>,
     /// Who was taken off its devices in the cycle, and for whom.
     pub(super) preempted: BTreeMap<JobKey, Option<JobKey>>,
+    /// Who has its quota, and no room on nodes.
+    let_in: BTreeSet<JobKey>,
     /// Thousandths of devices held by pool, before the cycle and after it.
     pools: BTreeMap<Name, (i64, i64)>,
 }
@@ -33,14 +38,23 @@ impl Picture {
         let plant = Plant::new(snapshot.clone());
         let mut state = State::new(&plant);
         let before = held(&state);
-        let cycle = cycle::cycle(&mut state, Options::default());
+        let (seated, unseated) = seat(&mut state);
+        let options = Options {
+            quota_alone: true,
+            ..Options::default()
+        };
+        let cycle = cycle::cycle(&mut state, options);
         let now = state.now();
         let key = |work: WorkId| plant.workload(work).key.clone();
         let mut starts: BTreeMap<JobKey, Option<Moment>> = cycle
             .admitted
             .iter()
-            .map(|admission| (key(admission.work), Some(now)))
+            .map(|admission| admission.work)
+            .chain(seated.iter().map(|(work, _)| *work))
+            .map(|work| (key(work), Some(now)))
             .collect();
+        let let_in = unseated.iter().chain(&cycle.let_in);
+        let let_in: BTreeSet<JobKey> = let_in.map(|work| key(*work)).collect();
         for (work, start) in forecast::forecast(&state) {
             starts.insert(key(work), start.p50);
         }
@@ -53,12 +67,14 @@ impl Picture {
                 preempted.insert(key(victim.work), Some(key(push.by)));
             }
         }
-        let placed = cycle.admitted.iter().map(|admission| {
-            let nodes = admission.tenure.nodes().into_iter();
+        let fresh = cycle.admitted.iter();
+        let fresh = fresh.map(|admission| (admission.work, admission.tenure.clone()));
+        let placed = seated.into_iter().chain(fresh).map(|(work, tenure)| {
+            let nodes = tenure.nodes().into_iter();
             let names: BTreeSet<Name> = nodes
                 .map(|node| plant.snapshot.nodes[state.room(node).origin].name.clone())
                 .collect();
-            (key(admission.work), names.into_iter().collect())
+            (key(work), names.into_iter().collect())
         });
         let placed = placed.collect();
         let after = held(&state);
@@ -74,6 +90,7 @@ impl Picture {
             starts,
             placed,
             preempted,
+            let_in,
             pools,
         }
     }
@@ -94,10 +111,48 @@ impl Picture {
                 }
                 format!("starts again at once on {}", names.join(", "))
             }
+            _ if self.let_in.contains(key) => {
+                "has its quota again at once, and waits for room on nodes".to_owned()
+            }
             (_, Some(at)) => format!("waits, and starts again about {}", at.rfc3339()),
             _ => "waits, and when it starts again is unknown".to_owned(),
         }
     }
+}
+
+/// Gives those that were let in and have no pod on a node their nodes, as the scheduler does before anybody new comes: who found
+/// room, and who did not.
+fn seat(state: &mut State<'_>) -> (Vec<(WorkId, Arc<Tenure>)>, Vec<WorkId>) {
+    let plant = state.plant();
+    let mut all: Vec<WorkId> = state
+        .holders()
+        .filter(|work| {
+            let model = plant.workload(*work);
+            let none = state.tenure(*work).is_some_and(|tenure| tenure.pods() == 0);
+            none && model.status == Status::Running && model.device_count() > 0
+        })
+        .collect();
+    all.sort_by_key(|work| {
+        let model = plant.workload(*work);
+        (Reverse(model.priority), model.admitted_at, *work)
+    });
+    let lens = Lens {
+        no_quota: true,
+        ..Lens::default()
+    };
+    let (mut seated, mut unseated) = (Vec::new(), Vec::new());
+    for work in all {
+        let mark = state.mark();
+        state.evict(work);
+        match state.start(work, &lens) {
+            Ok(tenure) => seated.push((work, tenure)),
+            Err(_) => {
+                state.undo_to(mark);
+                unseated.push(work);
+            }
+        }
+    }
+    (seated, unseated)
 }
 
 /// Thousandths of devices that are held, by pool.
