@@ -1,14 +1,19 @@
 //! Keys: every binding of the default map does something where it is bound.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ratatui::layout::Position;
 
 use stokehold::base::Name;
 use stokehold::console::commands::{COMMANDS, Command, Context};
+use stokehold::console::deeds::Made;
 use stokehold::console::reading::{LogLine, News};
 use stokehold::console::view::ViewId;
 use stokehold::console::{App, AppOptions, Effect, Key, KeyPress, Keymap, Msg, render_text};
+
+use stokehold::engine::plan::{Lever, Object, Plan, Step, Verb};
+use stokehold::report::acts::{Acts, May, RunRow, RunState};
 
 use crate::frames::{LARGE, PAST, SMALL, console, drawn, press};
 
@@ -21,6 +26,7 @@ fn prepared(context: Context, command: Command) -> App {
         Context::Cost => ViewId::Cost,
         Context::Alerts => ViewId::Alerts,
         Context::Logs => ViewId::Jobs,
+        Context::Plans => ViewId::Plans,
         _ => ViewId::Nodes,
     };
     let large = matches!(context, Context::Alerts | Context::Text | Context::Logs);
@@ -28,6 +34,10 @@ fn prepared(context: Context, command: Command) -> App {
     let mut app = console(facts, view, SIZE, AppOptions::default());
     if matches!(context, Context::Text | Context::Logs) {
         prepare_text(&mut app, context, command);
+        return app;
+    }
+    if matches!(context, Context::Plan | Context::Plans) {
+        prepare_plan(&mut app, context, command);
         return app;
     }
     // What needs more than keys: a past to step into, a view to go forward to.
@@ -65,6 +75,56 @@ fn prepared(context: Context, command: Command) -> App {
     };
     press(&mut app, before);
     app
+}
+
+/// A plan of many steps, its fields left; for what follows a run, the run is over.
+fn prepare_plan(app: &mut App, context: Context, command: Command) {
+    let runs = vec![RunRow {
+        name: String::from("run-1"),
+        title: String::from("drain"),
+        begun: PAST.now,
+        by: String::from("kim"),
+        reason: String::new(),
+        state: match context {
+            Context::Plans => RunState::Running,
+            _ => RunState::Done,
+        },
+        words: String::new(),
+        steps: Vec::new(),
+    }];
+    app.update(Msg::Acts(Arc::new(Acts {
+        may: May::Yes,
+        runs,
+        ..Acts::default()
+    })));
+    if context == Context::Plans {
+        return;
+    }
+    let effects = press(app, "D");
+    let asked = effects.iter().find_map(|effect| match effect {
+        Effect::Plan(ask) => Some(ask.clone()),
+        _ => None,
+    });
+    let asked = asked.expect("a plan is asked for");
+    let mut plan = Plan::new("drain", asked.intent, PAST.now);
+    for at in 0..60 {
+        let object = Object::new("batch", "v1", "jobs", "Job", &format!("job{at}")).within("nlp");
+        let lever = Lever::Suspend { value: true };
+        plan.steps.push(Step::new(Verb::Suspend, object, lever));
+    }
+    let made = Made::Plan(Box::new(plan));
+    app.update(Msg::Made(asked.number, made));
+    app.update(Msg::Tick(PAST.now.plus(Duration::from_secs(1))));
+    while !app.contexts().contains(&context) {
+        press(app, "\t");
+    }
+    if command == Command::Undo {
+        press(app, "\n");
+        app.update(Msg::Began(asked.number, Ok(String::from("run-1"))));
+    }
+    if matches!(command, Command::Up | Command::PageUp) {
+        press(app, "jjjjjjjjjj");
+    }
 }
 
 /// YAML of a node, or the logs of a job's pods, long enough to be scrolled, with two containers.
@@ -142,10 +202,10 @@ fn a_key_that_is_bound_to_nothing_does_nothing() {
     let mut app = console(&LARGE, ViewId::Jobs, SIZE, AppOptions::default());
     let before = drawn(&app, SIZE);
     for key in [
-        KeyPress::char('P'),
-        KeyPress::char('X'),
-        KeyPress::char('D'),
-        KeyPress::char('9'),
+        KeyPress::char('Q'),
+        KeyPress::char('Z'),
+        KeyPress::char('&'),
+        KeyPress::char('u'),
         KeyPress::ctrl('d'),
         KeyPress::ctrl('k'),
         KeyPress::plain(Key::F(9)),

@@ -58,7 +58,11 @@ fn kueue(name: &str) -> Value {
 fn queue(policy: Value) -> Value {
     json!({
         "name": "ml", "object": "ml", "system": "kueue", "preemption": policy,
-        "quota": [{ "flavor": "h100", "nominal": 24 }],
+        "quota": [
+            { "flavor": "h100", "nominal": 24 },
+            { "flavor": "h100", "resource": "cpu", "nominal": "1000" },
+            { "flavor": "h100", "resource": "memory", "nominal": "8Ti" },
+        ],
     })
 }
 
@@ -175,12 +179,9 @@ fn a_drain_takes_each_by_its_own_way_and_leaves_the_daemons() {
         .map(|one| one.job.to_string())
         .collect();
     assert_eq!(names, ["ml/gang", "ml/lone", "ml/web"]);
-    // Only c is left: the web server finds a device there at once, and so does the gang, on one node.
-    assert_eq!(told.displaced[2].back, Some(snapshot.at));
-    assert_eq!(
-        told.displaced[0].back, None,
-        "seven devices are left for a gang of eight"
-    );
+    // Only c is left, and the gang takes all of it.
+    assert_eq!(told.displaced[0].back, Some(snapshot.at));
+    assert_eq!(told.displaced[2].back, None, "no device is left");
     assert!(plan.is_grave());
 }
 

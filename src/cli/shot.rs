@@ -39,6 +39,7 @@ const GALLERY: &[Picture] = &[
     ("nodes", ViewId::Nodes, "ember", (170, 32)),
     ("cost", ViewId::Cost, "ember", (170, 24)),
     ("alerts", ViewId::Alerts, "ember", (170, 40)),
+    ("plans", ViewId::Plans, "ember", (170, 24)),
     ("sources", ViewId::Sources, "ember", (170, 24)),
     ("fleet-daylight", ViewId::Fleet, "daylight", (120, 40)),
     ("devices-harbour", ViewId::Devices, "harbour", (120, 40)),
@@ -60,7 +61,7 @@ pub enum Form {
 /// Draw a view as a picture
 #[derive(Args, Clone, Debug)]
 pub struct Shot {
-    /// The view: fleet, pools, devices, queues, jobs, nodes, cost, alerts or sources
+    /// The view: fleet, pools, devices, queues, jobs, nodes, cost, alerts, plans or sources
     #[arg(value_parser = view, required_unless_present = "all")]
     view: Option<ViewId>,
     /// Columns and lines

@@ -13,6 +13,7 @@ use crate::report::acts::May;
 use super::app::App;
 use super::brush::Brush;
 use super::commands::{Command, Context};
+use super::hints::draw_hints;
 use super::overlay::Overlay;
 use super::text::percent;
 use super::theme::Role;
@@ -331,12 +332,19 @@ fn freshness(app: &App) -> (String, Role) {
 
 /// Where each tab stands: its view, column and width.
 fn tab_places(app: &App, line: Rect) -> Vec<(ViewId, u16, u16)> {
-    let gap = if line.width >= 120 { 3 } else { 0 };
+    let tabs = ViewId::ALL.len() as u16;
     let whole: u16 = ViewId::ALL
         .iter()
-        .map(|id| id.name().len() as u16 + 4 + gap)
+        .map(|id| id.name().len() as u16 + 4)
         .sum();
-    let short = whole > line.width;
+    // What stands to the right of them says why less is shown: it comes before names and air.
+    let right: usize = told(app)
+        .iter()
+        .map(|(words, _)| words.chars().count() + 3)
+        .sum();
+    let width = line.width.saturating_sub(right.min(40) as u16);
+    let short = whole >= width;
+    let gap = (width.saturating_sub(whole + 1) / tabs).min(3);
     let mut x = line.x + 1;
     let mut places = Vec::new();
     for id in ViewId::ALL {
@@ -365,6 +373,22 @@ pub fn tab_at(app: &App, area: Rect, x: u16, y: u16) -> Option<ViewId> {
         .map(|(id, ..)| id)
 }
 
+/// What stands beside the tabs: where one is, and what is left out.
+fn told(app: &App) -> Vec<(String, Role)> {
+    let mut right: Vec<(String, Role)> = Vec::new();
+    let trail = app.trail();
+    if !trail.is_empty() {
+        right.push((trail.join(" ▸ "), Role::Title));
+    }
+    if app.view().faults_only() {
+        right.push((String::from("faults only"), Role::Crit));
+    }
+    if !app.view().filter().is_empty() {
+        right.push((format!("/ {}", app.view().filter()), Role::Accent));
+    }
+    right
+}
+
 fn draw_tabs(app: &App, brush: &mut Brush<'_>, line: Rect) {
     let mut end = line.x;
     for (id, x, width) in tab_places(app, line) {
@@ -386,17 +410,7 @@ fn draw_tabs(app: &App, brush: &mut Brush<'_>, line: Rect) {
         }
         end = x + width;
     }
-    let mut right: Vec<(String, Role)> = Vec::new();
-    let trail = app.trail();
-    if !trail.is_empty() {
-        right.push((trail.join(" ▸ "), Role::Title));
-    }
-    if app.view().faults_only() {
-        right.push((String::from("faults only"), Role::Crit));
-    }
-    if !app.view().filter().is_empty() {
-        right.push((format!("/ {}", app.view().filter()), Role::Accent));
-    }
+    let right = told(app);
     let mut edge = line.right().saturating_sub(1);
     for (words, role) in right.iter().rev() {
         let room = edge.saturating_sub(end + 2);
@@ -442,154 +456,4 @@ fn draw_banner(app: &App, brush: &mut Brush<'_>, area: Rect) {
     let x = area.x + 2 + used + 3;
     let left = area.right().saturating_sub(x);
     brush.pieces(x, y, left, &[(&key, accent), (words, muted)]);
-}
-
-fn draw_hints(app: &App, brush: &mut Brush<'_>, line: Rect) {
-    brush.ground(line, Role::Panel);
-    let right = match app.notice() {
-        Some(notice) => (notice.to_owned(), Role::Info),
-        None => {
-            let (shown, total) = app.view().counts();
-            let mut words = if shown == total {
-                String::new()
-            } else {
-                format!("{} of {}", grouped(shown as i64), grouped(total as i64))
-            };
-            let marked = app
-                .view()
-                .sheet()
-                .map_or(0, |sheet| sheet.listing.marked().len());
-            let role = if marked > 0 { Role::Mark } else { Role::Muted };
-            if marked > 0 {
-                let gap = if words.is_empty() { "" } else { "   " };
-                words = format!("{} marked{gap}{words}", grouped(marked as i64));
-            }
-            (words, role)
-        }
-    };
-    let style = brush.ink.fg(right.1);
-    // A notice is read now; hints can be read any time.
-    let room = match app.notice() {
-        Some(_) => line.width.saturating_sub(2),
-        None => line.width / 2,
-    };
-    let used = brush.right(
-        line.right().saturating_sub(1),
-        line.y,
-        room,
-        &right.0,
-        style,
-    );
-    let end = line.right().saturating_sub(used + 3);
-    let mut hints: Vec<(u8, String, &'static str)> = Vec::new();
-    let contexts: &[Context] = match &app.overlay {
-        Overlay::None => app.view().contexts(),
-        overlay => overlay.contexts().unwrap_or_default(),
-    };
-    for context in contexts {
-        for (spec, keys) in app.options.keys.listed(*context) {
-            if spec.hint == 0 || hints.iter().any(|(_, _, title)| *title == spec.title) {
-                continue;
-            }
-            if let Some(key) = keys.first() {
-                hints.push((spec.hint, key.to_string(), spec.title));
-            }
-        }
-    }
-    hints.sort_by_key(|(rank, ..)| *rank);
-    let mut x = line.x + 1;
-    let deeds = deeds(app);
-    let (deeds_width, why) = match &deeds {
-        Some((keys, why)) => (
-            keys.iter()
-                .map(|(key, title, _)| brush.width(key) + brush.width(title) + 3)
-                .sum::<u16>()
-                + 3,
-            why.clone(),
-        ),
-        None => (0, None),
-    };
-    // Deeds have the room that the foremost hints leave; where they are greyed, with the reason.
-    let least: u16 = hints
-        .iter()
-        .take(4)
-        .map(|(_, key, title)| brush.width(key) + brush.width(title) + 4)
-        .sum();
-    let reason = why.filter(|_| app.notice().is_none() && right.0.is_empty());
-    let reason_width = reason.as_ref().map_or(0, |why| brush.width(why) + 3);
-    let shows = deeds.is_some() && x + least + deeds_width <= end;
-    let end = if shows { end - deeds_width } else { end };
-    let last = if shows && x + least + deeds_width + reason_width <= line.right() {
-        end.saturating_sub(reason_width)
-    } else {
-        end
-    };
-    let end = last;
-    let gap = if line.width >= 120 { 3 } else { 2 };
-    for (_, key, title) in &hints {
-        let width = brush.width(key) + 1 + brush.width(title);
-        if x + width > end {
-            break;
-        }
-        let (bold, muted) = (brush.ink.bold(Role::Accent), brush.ink.fg(Role::Muted));
-        x += brush.pieces(
-            x,
-            line.y,
-            width,
-            &[(key, bold), (" ", muted), (title, muted)],
-        ) + gap;
-    }
-    if let Some((keys, _)) = deeds.filter(|_| shows) {
-        draw_deeds(
-            brush,
-            line,
-            x,
-            &keys,
-            reason.as_deref().filter(|_| reason_width > 0),
-        );
-    }
-}
-
-/// A capital key, what it plans, and whether that is allowed.
-type Deed = (String, &'static str, bool);
-
-/// The capital keys that fit what is under the cursor, and why they are greyed where they are.
-fn deeds(app: &App) -> Option<(Vec<Deed>, Option<String>)> {
-    if !matches!(app.overlay, Overlay::None) {
-        return None;
-    }
-    let picked = super::view::subject::meant(&app.facts, app.view().picked(&app.facts)?);
-    let mut why = None;
-    let keys: Vec<Deed> = super::deeds::fitting(&picked)
-        .iter()
-        .filter_map(|command| {
-            let key = app.options.keys.keys(Context::Global, *command);
-            let barred = app.facts.acts.barred(command.spec().name);
-            let free = barred.is_none();
-            why = why.take().or(barred);
-            Some((key.first()?.to_string(), command.spec().title, free))
-        })
-        .collect();
-    (!keys.is_empty()).then_some((keys, why))
-}
-
-fn draw_deeds(brush: &mut Brush<'_>, line: Rect, from: u16, keys: &[Deed], why: Option<&str>) {
-    let (bold, muted) = (brush.ink.bold(Role::Accent), brush.ink.fg(Role::Muted));
-    let grey = brush.ink.fg(Role::Muted);
-    brush.sign(from, line.y, "│", brush.ink.fg(Role::Border));
-    let mut x = from + 2;
-    for (key, title, free) in keys {
-        let style = if *free { bold } else { grey };
-        let left = line.right().saturating_sub(x + 1);
-        x += brush.pieces(
-            x,
-            line.y,
-            left,
-            &[(key, style), (" ", muted), (title, muted)],
-        ) + 2;
-    }
-    if let Some(why) = why {
-        let left = line.right().saturating_sub(x + 1);
-        brush.right(line.right().saturating_sub(1), line.y, left, why, muted);
-    }
 }

@@ -12,6 +12,7 @@ pub mod filter;
 mod filter_parse;
 pub mod frame;
 pub mod fuzzy;
+mod hints;
 pub mod keys;
 pub mod listing;
 pub mod load;

@@ -26,6 +26,7 @@ pub mod plant;
 pub mod preempt;
 pub mod queueing;
 pub mod route;
+pub mod sample;
 #[cfg(test)]
 mod scenarios;
 pub mod sheet;

@@ -18,6 +18,7 @@ use crate::fleet::observe::{
 };
 use crate::fleet::pool::{ClassCount, DeviceCounts, NodeCounts, Pool, PoolMode};
 use crate::fleet::queue::QueueSystem;
+use crate::fleet::siting::PodSet;
 use crate::fleet::{Fleet, Known};
 
 use super::Facts;
@@ -191,10 +192,21 @@ pub fn facts() -> Facts {
     let mut made = fleet(nodes.clone());
     let pools = ["h100", "mixed"].map(|name| pool(name, counts(&nodes, name, &made)));
     made.pools = Arc::from(pools);
+    let mut waiting = (*job(&waits, JobState::Waiting, 64, 0)).clone();
+    waiting.pod_sets = Arc::from([PodSet {
+        name: Name::new("main"),
+        count: 8,
+        min: 8,
+        request: Resources {
+            devices: Box::from([(Name::new("nvidia.com/gpu"), 8)]),
+            ..Resources::default()
+        },
+        ..PodSet::default()
+    }]);
     let mut jobs = vec![
         job(&train, JobState::Running, 3, 3),
         job(&nasty, JobState::Running, 1, 1),
-        job(&waits, JobState::Waiting, 64, 0),
+        Arc::new(waiting),
         job(&failed, JobState::Failed, 1, 0),
     ];
     jobs.sort_by(|a, b| a.id.cmp(&b.id));

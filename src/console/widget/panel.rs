@@ -46,7 +46,13 @@ fn framed(brush: &mut Brush<'_>, area: Rect, title: &str, note: &str, border: Ro
         used = brush.say(left + 3, top, room, title, Role::Title);
         brush.sign(left + 3 + used, top, " ", style);
     }
-    let note_width = brush.width(note);
+    // Where a note of several parts does not fit, its first parts stay.
+    let (mut note, mut note_width) = (note, brush.width(note));
+    while used + note_width + 4 > room
+        && let Some((first, _)) = note.rsplit_once(" · ")
+    {
+        (note, note_width) = (first, brush.width(first));
+    }
     if !note.is_empty() && used + note_width + 4 <= room {
         let start = right - 2 - note_width;
         brush.sign(start - 1, top, " ", style);

@@ -21,7 +21,7 @@ use crate::base::Moment;
 use super::fit::{Lens, Miss, Why};
 use super::model::{Order, Status, System};
 use super::plant::{Plant, QueueId, WorkId};
-use super::preempt::{Mode, Victim, Victims};
+use super::preempt::{Holders, Mode, Victim, Victims};
 use super::state::{State, Tenure};
 
 use promise::Promises;
@@ -153,6 +153,7 @@ pub(super) fn watched(state: &mut State<'_>, options: Options<'_>, mut watch: Wa
         failed: vec![None; plant.shapes],
         spared: vec![options.spare_all; plant.shapes],
         fresh: BTreeSet::new(),
+        holders: None,
         promises: Promises::new(durations),
         lines: order::lines(state),
         out: Cycle {
@@ -163,6 +164,7 @@ pub(super) fn watched(state: &mut State<'_>, options: Options<'_>, mut watch: Wa
         over: false,
     };
     while run.round(state, &mut watch) {}
+    state.keep_nodes(BTreeSet::new());
     run.out
 }
 
@@ -186,6 +188,8 @@ struct Run {
     spared: Vec<bool>,
     /// Those that started in this cycle.
     fresh: BTreeSet<WorkId>,
+    /// Those that held something when somebody was first to be preempted.
+    holders: Option<Holders>,
     promises: Promises,
     lines: Vec<Line>,
     out: Cycle,
@@ -349,7 +353,9 @@ impl Run {
             return false;
         }
         let fresh = &self.fresh;
-        let found = state.victims_except(work, Mode::AsCluster, &|work| fresh.contains(&work));
+        let holders = self.holders.get_or_insert_with(|| Holders::new(state));
+        let spared = |work| fresh.contains(&work);
+        let found = state.victims_except(work, Mode::AsCluster, holders, &spared);
         let kept = found.ok().filter(|victims| {
             let mark = state.mark();
             let gone: Vec<WorkId> = victims.list.iter().map(|it| it.work).collect();

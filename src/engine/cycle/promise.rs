@@ -23,6 +23,9 @@ struct Promise {
     tenure: Arc<Tenure>,
     /// What is used when it has started.
     then: Occupancy,
+    /// Nodes on which somebody sits then who does not sit there now: there pods may find other units than now, or none.
+    /// Elsewhere whoever holds something then holds it now too, and what fits now fits then.
+    moved: BTreeSet<NodeId>,
 }
 
 /// All reservations of a cycle.
@@ -48,10 +51,9 @@ impl Promises {
     }
 
     /// Nodes that are kept.
-    pub(super) fn nodes(&self) -> Vec<NodeId> {
+    pub(super) fn nodes(&self) -> BTreeSet<NodeId> {
         let nodes = self.made.iter().flat_map(|made| made.tenure.nodes());
-        let nodes: BTreeSet<NodeId> = nodes.collect();
-        nodes.into_iter().collect()
+        nodes.collect()
     }
 
     fn end(&self, from: Moment, work: WorkId, tenure: &Tenure) -> Option<Moment> {
@@ -72,7 +74,7 @@ impl Promises {
             if end.is_some_and(|end| end <= made.at) {
                 continue;
             }
-            if !fits_then(state, &mut made.then, work, tenure, false) {
+            if !made.has_room(state, work, tenure) {
                 conflict = Some(made.work);
                 break;
             }
@@ -85,7 +87,7 @@ impl Promises {
         let end = self.end(state.now(), work, tenure);
         for made in &mut self.made {
             if end.is_none_or(|end| end > made.at) {
-                fits_then(state, &mut made.then, work, tenure, true);
+                made.let_in(state, work, tenure);
             }
         }
     }
@@ -98,7 +100,21 @@ impl Promises {
         work: WorkId,
         tenure: &Arc<Tenure>,
     ) -> bool {
-        let before: Vec<Occupancy> = self.made.iter().map(|made| made.then.clone()).collect();
+        let end = self.end(state.now(), work, tenure);
+        let lasts = |made: &Promise| end.is_none_or(|end| end > made.at);
+        for made in self.made.iter_mut().filter(|made| lasts(made)) {
+            state.exchange(&mut made.then);
+            let mark = state.mark();
+            for victim in gone {
+                state.evict(*victim);
+            }
+            let fits = state.seat_again(work, tenure, &made.moved).is_some();
+            state.undo_to(mark);
+            state.exchange(&mut made.then);
+            if !fits {
+                return false;
+            }
+        }
         for made in &mut self.made {
             state.exchange(&mut made.then);
             let mark = state.mark();
@@ -108,14 +124,8 @@ impl Promises {
             state.forget_since(mark);
             state.exchange(&mut made.then);
         }
-        if self.conflict(state, work, tenure).is_none() {
-            self.keep(state, work, tenure);
-            return true;
-        }
-        for (made, then) in self.made.iter_mut().zip(before) {
-            made.then = then;
-        }
-        false
+        self.keep(state, work, tenure);
+        true
     }
 
     /// Keeps room for a workload that cannot start now: at the earliest moment at which it can, others' reservations
@@ -135,63 +145,80 @@ impl Promises {
             .filter_map(|holder| Some((end_of(state, holder, self.durations[holder])?, holder)))
             .collect();
         ends.sort_unstable();
+        let start = state.mark();
         let Some(first) = earliest(state, work, &ends) else {
+            state.undo_to(start);
             self.never.insert(shape);
             return None;
         };
+        // The first so many have gone now; from here on as many more as each try needs.
+        let mut gone = first + 1;
         let first = ends.get(first).map_or(state.now(), |end| end.0);
         let mut moments: BTreeSet<Moment> = ends.iter().map(|end| end.0).collect();
         moments.extend(self.made.iter().filter_map(|made| made.end));
         let tries: Vec<Moment> = moments.range(first..).copied().take(MOST_TRIES).collect();
+        let mut found = None;
         for at in tries {
-            if let Some(promise) = self.promise_at(state, queue, work, at, &ends) {
-                let reservation = Reservation {
-                    work,
-                    at,
-                    tenure: promise.tenure.clone(),
-                };
-                self.made.push(promise);
-                return Some(reservation);
+            while let Some((_, holder)) = ends.get(gone).filter(|end| end.0 <= at) {
+                state.evict(*holder);
+                gone += 1;
+            }
+            found = self.promise_at(state, queue, work, at);
+            if found.is_some() {
+                break;
             }
         }
-        None
+        state.undo_to(start);
+        let promise = found?;
+        // Those that begin while it runs must find what they were promised, and it beside them.
+        for made in &mut self.made {
+            if promise.is_there(made.at) && made.at > promise.at {
+                made.moved.extend(promise.tenure.nodes());
+                made.let_in(state, work, &promise.tenure);
+            }
+        }
+        let reservation = Reservation {
+            work,
+            at: promise.at,
+            tenure: promise.tenure.clone(),
+        };
+        self.made.push(promise);
+        state.keep_nodes(self.nodes());
+        Some(reservation)
     }
 
+    /// The promise of a moment at which all have gone that end until then, if there is room.
     fn promise_at(
         &mut self,
         state: &mut State<'_>,
         queue: QueueId,
         work: WorkId,
         at: Moment,
-        ends: &[(Moment, WorkId)],
     ) -> Option<Promise> {
         let mark = state.mark();
-        for (_, holder) in ends.iter().take_while(|end| end.0 <= at) {
-            state.evict(*holder);
-        }
+        let mut moved = BTreeSet::new();
         for made in &self.made {
-            let there = made.at <= at && made.end.is_none_or(|end| end > at);
-            if there && let Some(tenure) = state.seat_again(made.work, &made.tenure) {
-                state.admit(made.work, tenure);
+            if made.at <= at && made.is_there(at) {
+                moved.extend(made.tenure.nodes());
+                if let Some(tenure) = state.seat_again(made.work, &made.tenure, &moved) {
+                    state.admit(made.work, tenure);
+                }
             }
         }
         let found = state.start(work, &Lens::default());
-        let then = found.as_ref().ok().map(|_| state.occupancy());
+        let found = found.map(|tenure| (tenure, state.occupancy()));
         state.undo_to(mark);
-        let (tenure, then) = (found.ok()?, then?);
+        let (tenure, then) = found.ok()?;
         let end = self.end(at, work, &tenure);
-        // Those that begin while it runs must find what they were promised.
         for made in &mut self.made {
             let during = made.at > at && end.is_none_or(|end| end > made.at);
-            if during && !fits_then(state, &mut made.then, work, &tenure, false) {
+            let mut moved = made.moved.clone();
+            moved.extend(tenure.nodes());
+            if during && !fits_then(state, &mut made.then, work, &tenure, &moved, false) {
                 return None;
             }
         }
-        for made in &mut self.made {
-            if made.at > at && end.is_none_or(|end| end > made.at) {
-                fits_then(state, &mut made.then, work, &tenure, true);
-            }
-        }
+        moved.extend(tenure.nodes());
         Some(Promise {
             work,
             queue,
@@ -199,7 +226,25 @@ impl Promises {
             end,
             tenure,
             then,
+            moved,
         })
+    }
+}
+
+impl Promise {
+    /// Whether it has not ended by a moment.
+    fn is_there(&self, at: Moment) -> bool {
+        self.end.is_none_or(|end| end > at)
+    }
+
+    /// Whether a workload that holds this now can hold it when the promised one begins.
+    fn has_room(&mut self, state: &mut State<'_>, work: WorkId, tenure: &Arc<Tenure>) -> bool {
+        fits_then(state, &mut self.then, work, tenure, &self.moved, false)
+    }
+
+    /// A workload that holds this now holds it when the promised one begins.
+    fn let_in(&mut self, state: &mut State<'_>, work: WorkId, tenure: &Arc<Tenure>) {
+        fits_then(state, &mut self.then, work, tenure, &self.moved, true);
     }
 }
 
@@ -209,10 +254,11 @@ fn fits_then(
     then: &mut Occupancy,
     work: WorkId,
     tenure: &Arc<Tenure>,
+    moved: &BTreeSet<NodeId>,
     keep: bool,
 ) -> bool {
     state.exchange(then);
-    let again = state.seat_again(work, tenure);
+    let again = state.seat_again(work, tenure, moved);
     if keep && let Some(tenure) = again.clone() {
         let mark = state.mark();
         state.admit(work, tenure);
@@ -222,26 +268,34 @@ fn fits_then(
     again.is_some()
 }
 
-/// The least number of ends after which a workload fits, less one: the index of the last of those ends.
+/// The least number of ends after which a workload fits, less one: the index of the last of those ends. So many are gone
+/// from the state then.
 fn earliest(state: &mut State<'_>, work: WorkId, ends: &[(Moment, WorkId)]) -> Option<usize> {
     let start = state.mark();
-    let mut marks = vec![(0_usize, start)];
     let lens = Lens::default();
+    // Before that it cannot fit: most often it does then.
+    let least = state.least_ends(work, ends)?;
+    let mut marks = vec![(0_usize, start)];
     let mut done = 0;
     let mut step = 1;
     // Ever larger steps until it fits, then back and forth between the last two.
-    let (mut no, mut yes) = (0, None);
+    let (mut no, mut yes) = (least.saturating_sub(1), None);
     while yes.is_none() {
         if done == ends.len() {
-            state.undo_to(start);
             return None;
         }
-        let until = ends.len().min(done + step);
+        let until = if done == 0 {
+            least.max(1)
+        } else {
+            ends.len().min(done + step)
+        };
         for (_, holder) in &ends[done..until] {
             state.evict(*holder);
         }
+        if done > 0 {
+            step *= 2;
+        }
         done = until;
-        step *= 2;
         if state.find(work, &lens).is_ok() {
             yes = Some(done);
         } else {
@@ -250,6 +304,7 @@ fn earliest(state: &mut State<'_>, work: WorkId, ends: &[(Moment, WorkId)]) -> O
         }
     }
     let mut yes = yes.unwrap_or(ends.len());
+    let mut there = yes;
     while yes - no > 1 {
         let (at, mark) = marks.last().copied().unwrap_or((0, start));
         state.undo_to(mark);
@@ -257,6 +312,7 @@ fn earliest(state: &mut State<'_>, work: WorkId, ends: &[(Moment, WorkId)]) -> O
         for (_, holder) in &ends[at..middle] {
             state.evict(*holder);
         }
+        there = middle;
         if state.find(work, &lens).is_ok() {
             yes = middle;
         } else {
@@ -264,6 +320,12 @@ fn earliest(state: &mut State<'_>, work: WorkId, ends: &[(Moment, WorkId)]) -> O
             marks.push((middle, state.mark()));
         }
     }
-    state.undo_to(start);
+    if there != yes {
+        let (at, mark) = marks.last().copied().unwrap_or((0, start));
+        state.undo_to(mark);
+        for (_, holder) in &ends[at..yes] {
+            state.evict(*holder);
+        }
+    }
     Some(yes - 1)
 }

@@ -89,12 +89,9 @@ impl Promises {
         lens: &Lens,
         against: WorkId,
     ) -> Result<Arc<Tenure>, Vec<Miss>> {
-        let mark = state.mark();
-        for node in self.nodes() {
-            state.set_open(node, false);
-        }
+        state.set_beside(true);
         let again = state.find(work, lens);
-        state.undo_to(mark);
+        state.set_beside(false);
         if let Ok(tenure) = again
             && self.conflict(state, work, &tenure).is_none()
         {

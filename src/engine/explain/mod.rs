@@ -7,6 +7,7 @@
 
 mod change;
 mod reason;
+mod sums;
 mod trial;
 mod unblock;
 
@@ -113,8 +114,12 @@ pub struct Scene<'p> {
     lines: BTreeMap<QueueId, Vec<WorkId>>,
     /// Per workload: its place in its line.
     places: Vec<Option<usize>>,
-    /// By shape: reasons of room, which cost most to read.
+    /// As the cycle leaves it.
+    settled: State<'p>,
+    /// By shape: reasons, which cost much to read.
     read: BTreeMap<(usize, Arc<[Miss]>), Vec<Reason>>,
+    around: reason::Arounds,
+    sums: sums::Sums,
     /// By workload that had its turn in vain: what would have helped there.
     trials: BTreeMap<WorkId, Arc<Trials>>,
     /// What more turns of cycles may be spent.
@@ -146,10 +151,14 @@ impl<'p> Scene<'p> {
                 ..Watch::default()
             },
         );
+        let settled = state.clone();
         state.undo_to(mark);
         Self {
             state,
             cycle,
+            settled,
+            around: reason::Arounds::default(),
+            sums: sums::Sums::default(),
             lines,
             places,
             read: BTreeMap::new(),
@@ -251,23 +260,19 @@ impl<'p> Scene<'p> {
         if let Some(known) = self.read.get(&key) {
             return known.clone();
         }
-        let mark = self.state.mark();
-        for admission in &self.cycle.admitted {
-            self.state.admit(admission.work, admission.tenure.clone());
-        }
-        let mut reasons = reason::read(&mut self.state, work, misses);
+        let state = &mut self.settled;
+        let mut reasons = reason::read_with(state, work, misses, &mut self.around);
         let beyond = Lens {
             no_quota: true,
             ..Lens::default()
         };
-        if let Err(more) = self.state.find(work, &beyond) {
-            for reason in reason::read(&mut self.state, work, &more) {
+        if let Err(more) = state.find(work, &beyond) {
+            for reason in reason::read_with(state, work, &more, &mut self.around) {
                 if !reasons.iter().any(|known| known.code() == reason.code()) {
                     reasons.push(reason);
                 }
             }
         }
-        self.state.undo_to(mark);
         self.read.insert(key, reasons.clone());
         reasons
     }

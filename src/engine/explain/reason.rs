@@ -1,12 +1,15 @@
 //! Why a workload waits: typed codes with numbers, ranked.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use crate::base::Name;
 use crate::engine::fit::{Lens, Miss, Why};
 use crate::engine::model::{Taint, TaintEffect};
 use crate::engine::plan::JobName;
-use crate::engine::plant::{FlavorId, PairId, Plant, WorkId};
+use crate::engine::plant::{FlavorId, PairId, Plant, WorkId, WorkSet};
 use crate::engine::state::State;
 
 use super::change::{TaintName, amount, job};
@@ -299,11 +302,35 @@ impl Reason {
     }
 }
 
+/// What there is on nodes, by what is asked, where pods may go and with which flavors; of one state.
+pub(super) type Arounds = BTreeMap<(usize, usize, Vec<FlavorId>), Arc<Around>>;
+
+/// What there is on nodes that a set of pods may use, and on those that it may not: nodes, and pods that fit there.
+#[derive(Default, Debug)]
+pub(super) struct Around {
+    free: i64,
+    all: i64,
+    closed: (usize, u64),
+    tainted: (usize, u64),
+    labelled: (usize, u64),
+    taints: Vec<TaintName>,
+}
+
 /// The reasons that attempts failed for, ranked, each once.
 pub(in crate::engine) fn read(state: &mut State<'_>, work: WorkId, misses: &[Miss]) -> Vec<Reason> {
+    read_with(state, work, misses, &mut Arounds::new())
+}
+
+/// The same, where some of it is known already.
+pub(super) fn read_with(
+    state: &mut State<'_>,
+    work: WorkId,
+    misses: &[Miss],
+    known: &mut Arounds,
+) -> Vec<Reason> {
     let mut reasons: Vec<Reason> = Vec::new();
     for miss in misses {
-        for reason in of_miss(state, work, miss) {
+        for reason in of_miss(state, work, miss, known) {
             if !reasons.contains(&reason) {
                 reasons.push(reason);
             }
@@ -313,7 +340,7 @@ pub(in crate::engine) fn read(state: &mut State<'_>, work: WorkId, misses: &[Mis
     reasons
 }
 
-fn of_miss(state: &mut State<'_>, work: WorkId, miss: &Miss) -> Vec<Reason> {
+fn of_miss(state: &mut State<'_>, work: WorkId, miss: &Miss, known: &mut Arounds) -> Vec<Reason> {
     let plant = state.plant();
     let told = plant.workload(work).queue.clone().unwrap_or_default();
     let queue = plant.works[work].queue;
@@ -398,22 +425,21 @@ fn of_miss(state: &mut State<'_>, work: WorkId, miss: &Miss) -> Vec<Reason> {
             job: job(&plant.workload(*work).key),
         },
         Why::Room { set, asked, room } => {
-            return rooms(state, work, *set, &miss.flavors, (*asked, *room));
+            let it = &plant.works[work].sets[*set];
+            let key = (it.want, it.constraint, miss.flavors.clone());
+            let around = known
+                .entry(key)
+                .or_insert_with(|| Arc::new(around(state, it, &miss.flavors)))
+                .clone();
+            return rooms(plant, it, (*set, &miss.flavors), (*asked, *room), &around);
         }
     };
     vec![one]
 }
 
-/// Room in the nodes that a set may use, and in those that it may not.
-fn rooms(
-    state: &mut State<'_>,
-    work: WorkId,
-    set: usize,
-    flavors: &[FlavorId],
-    (asked, room): (u32, u64),
-) -> Vec<Reason> {
+/// Looks around.
+fn around(state: &mut State<'_>, it: &WorkSet, flavors: &[FlavorId]) -> Around {
     let plant: &Plant = state.plant();
-    let it = &plant.works[work].sets[set];
     let want = it.want;
     let plain = state.gate(it.constraint, flavors, &Lens::default());
     let no_taints = Lens {
@@ -426,9 +452,7 @@ fn rooms(
     };
     let untainted = state.gate(it.constraint, flavors, &no_taints);
     let unlabelled = state.gate(it.constraint, flavors, &no_labels);
-    let (mut free, mut all) = (0_i64, 0_i64);
-    let (mut closed, mut taints, mut labels) = ((0, 0), (0, 0), (0, 0));
-    let mut kept: Vec<TaintName> = Vec::new();
+    let mut out = Around::default();
     for node in 0..state.nodes() {
         let site = *state.room(node);
         let make = &plant.makes[site.make];
@@ -438,25 +462,25 @@ fn rooms(
             for (unit, left) in make.units.iter().zip(left) {
                 let wanted = |device: &(usize, u32, i32)| device.0 == unit.resource;
                 if unit.sound && plant.wants[want].devices.iter().any(wanted) {
-                    free += i64::from((*left).max(0));
-                    all += 1_000;
+                    out.free += i64::from((*left).max(0));
+                    out.all += 1_000;
                 }
             }
         } else if pods > 0 {
             let slot = if plain[make.zone] {
-                &mut closed
+                &mut out.closed
             } else if !site.open {
                 continue;
             } else if untainted[make.zone] {
                 let own = &plant.snapshot.nodes[site.origin].taints;
                 for taint in open_taints(plant, it.constraint, own) {
-                    if kept.len() < 8 && !kept.contains(&taint) {
-                        kept.push(taint);
+                    if out.taints.len() < 8 && !out.taints.contains(&taint) {
+                        out.taints.push(taint);
                     }
                 }
-                &mut taints
+                &mut out.tainted
             } else if unlabelled[make.zone] {
-                &mut labels
+                &mut out.labelled
             } else {
                 continue;
             };
@@ -464,7 +488,20 @@ fn rooms(
             slot.1 += pods;
         }
     }
-    let needs = plant.wants[want].ask.device_milli() * i64::from(asked);
+    out.taints.sort();
+    out
+}
+
+/// Room in the nodes that a set may use, and in those that it may not.
+fn rooms(
+    plant: &Plant,
+    it: &WorkSet,
+    (set, flavors): (usize, &[FlavorId]),
+    (asked, room): (u32, u64),
+    around: &Around,
+) -> Vec<Reason> {
+    let (free, all) = (around.free, around.all);
+    let needs = plant.wants[it.want].ask.device_milli() * i64::from(asked);
     let numbers = Room {
         set,
         flavors: flavors
@@ -484,20 +521,19 @@ fn rooms(
     } else {
         Reason::NoRoom(numbers)
     }];
-    kept.sort();
-    let (nodes, room) = taints;
+    let (nodes, room) = around.tainted;
     if nodes > 0 {
         reasons.push(Reason::Taints {
-            taints: kept,
+            taints: around.taints.clone(),
             nodes,
             room,
         });
     }
-    let (nodes, room) = labels;
+    let (nodes, room) = around.labelled;
     if nodes > 0 {
         reasons.push(Reason::Labels { nodes, room });
     }
-    let (nodes, room) = closed;
+    let (nodes, room) = around.closed;
     if nodes > 0 {
         reasons.push(Reason::Closed { nodes, room });
     }

@@ -120,17 +120,10 @@ impl Scene<'_> {
     }
 
     /// Priorities above its own that change the order, from the least.
-    fn steps(&self, work: WorkId) -> Vec<i32> {
+    fn steps(&mut self, work: WorkId) -> Vec<i32> {
         let from = self.state.priority(work);
-        let before = self.lines.values().flatten();
-        let mut steps: Vec<i32> = before
-            .map(|&other| self.state.priority(other))
-            .flat_map(|priority| [priority, priority.saturating_add(1)])
-            .filter(|priority| *priority > from)
-            .collect();
-        steps.sort_unstable();
-        steps.dedup();
-        steps
+        let all = self.priorities().iter().copied();
+        all.filter(|priority| *priority > from).collect()
     }
 
     /// The least priority with which it starts.
@@ -235,48 +228,15 @@ impl Scene<'_> {
     }
 
     /// What those before a workload ask for of a pair besides itself: the most that may be needed.
-    fn demand(&self, work: WorkId, axis: Axis) -> i64 {
-        let plant = self.state.plant();
+    fn demand(&mut self, work: WorkId, axis: Axis) -> i64 {
         let place = self.places[work].unwrap_or(0);
         match axis {
             Axis::Quota(queue, pair, unit) => {
-                let (flavor, _) = self.state.tree().pairs_of(queue)[pair];
-                let asks = |&other: &WorkId| -> i64 {
-                    let sets = 0..plant.works[other].sets.len();
-                    let set = |set: usize| -> i64 {
-                        let own = plant.works[other].queue.unwrap_or(queue);
-                        let groups = self.state.groups_of(other, set, own).unwrap_or_default();
-                        let flavors = vec![flavor; groups.len()];
-                        let count = plant.works[other].sets[set].count;
-                        let amounts = self.state.amounts(other, set, own, &flavors, count);
-                        let own = amounts.iter().filter(|(at, _)| *at == pair);
-                        own.map(|(_, amount)| *amount).sum()
-                    };
-                    sets.map(set).sum()
-                };
-                // Whoever shares the tree may take of what is added.
+                let (all, _) = self.asked(queue, pair, place);
                 let root = self.state.tree().branches[queue].root;
-                let kin = self.lines.iter().filter(|(other, _)| {
-                    let branches = &self.state.tree().branches;
-                    branches.get(**other).is_some_and(|it| it.root == root)
-                });
-                let all: i64 = kin
-                    .flat_map(|(_, line)| line.iter().take(place + 1))
-                    .map(asks)
-                    .fold(0, i64::saturating_add);
-                let used = self.state.gross(root, pair);
-                all.saturating_add(used) / unit + 1
+                all.saturating_add(self.state.gross(root, pair)) / unit + 1
             }
-            Axis::Nodes(_) => {
-                let pods = |work: WorkId| -> i64 {
-                    let sets = plant.works[work].sets.iter();
-                    sets.map(|set| i64::from(set.count)).sum()
-                };
-                let ahead = self.lines.values().flatten();
-                let ahead = ahead.filter(|other| self.places[**other].unwrap_or(0) <= place);
-                let all: i64 = ahead.map(|&other| pods(other)).sum();
-                all.clamp(1, MOST_NODES)
-            }
+            Axis::Nodes(_) => self.pods(place).clamp(1, MOST_NODES),
         }
     }
 
@@ -312,8 +272,8 @@ impl Scene<'_> {
         Some(Unblock::new(vec![self.change(axis, yes)], true))
     }
 
-    /// What its own attempt lacked and those before it in its queue ask for.
-    fn reckoned(&self, work: WorkId, axis: Axis) -> Option<Unblock> {
+    /// What its own attempt lacked, and what those before it ask for that wait for the same.
+    fn reckoned(&mut self, work: WorkId, axis: Axis) -> Option<Unblock> {
         let Axis::Quota(queue, pair, unit) = axis else {
             return None;
         };
@@ -323,7 +283,7 @@ impl Scene<'_> {
                 pair: at,
                 asked,
                 free,
-            } if at == pair => Some(asked - free.max(0)),
+            } if at == pair => Some(asked.saturating_sub(free)),
             Why::OverMost {
                 pair: at,
                 asked,
@@ -331,51 +291,32 @@ impl Scene<'_> {
             } if at == pair => Some(asked - most),
             _ => None,
         })?;
-        let own = self.demand(work, axis);
-        let units = (lacking + unit - 1) / unit;
-        let change = self.change(Axis::Quota(queue, pair, unit), own.max(units));
+        let place = self.places[work].unwrap_or(0);
+        let before = match place {
+            0 => 0,
+            place => self.asked(queue, pair, place - 1).1,
+        };
+        let units = (lacking.saturating_add(before) + unit - 1) / unit;
+        let change = self.change(Axis::Quota(queue, pair, unit), units);
         Some(Unblock::new(vec![change], false))
     }
 
     /// Nodes that an empty one of would take a pod of each set that lacks room, few and unlike.
     fn likes(&mut self, work: WorkId, misses: &[Miss]) -> Vec<NodeId> {
-        let plant = self.state.plant();
         let mut likes: Vec<NodeId> = Vec::new();
-        let mut seen: std::collections::BTreeSet<(usize, Option<usize>)> =
+        let mut seen: std::collections::BTreeSet<super::sums::Alike> =
             std::collections::BTreeSet::new();
         for miss in misses {
             let level = match miss.why {
                 Why::Topology { ladder, level, .. } => Some((ladder, level)),
                 _ => None,
             };
-            let (set, flavors) = match miss.why {
-                Why::Room { set, .. } | Why::Topology { set, .. } => (set, miss.flavors.clone()),
-                _ => (miss.set, miss.flavors.clone()),
+            let set = match miss.why {
+                Why::Room { set, .. } | Why::Topology { set, .. } => set,
+                _ => miss.set,
             };
-            let it = plant.works[work].sets[set].clone();
-            let gate = self.state.gate(it.constraint, &flavors, &Lens::default());
-            let mut able: Vec<(bool, i64, NodeId)> = Vec::new();
-            for (node, site) in plant.sites.iter().enumerate() {
-                let make = &plant.makes[site.make];
-                if gate[make.zone] && holds(plant, site.make, it.want) {
-                    let free: i64 = self
-                        .state
-                        .left(node)
-                        .iter()
-                        .map(|left| i64::from(*left))
-                        .sum();
-                    // In the domain that has most free; else the cheapest shape comes first.
-                    able.push((!site.open, -free, node));
-                }
-            }
-            able.sort_unstable();
-            let mut kinds: std::collections::BTreeSet<(usize, Option<usize>)> =
-                std::collections::BTreeSet::new();
-            for (_, _, node) in able {
-                let domain =
-                    level.and_then(|(ladder, level)| plant.ladders[ladder].domain_of(node, level));
-                let key = (plant.sites[node].make, domain);
-                if likes.len() < MOST_LIKES && kinds.insert(key) && seen.insert(key) {
+            for (alike, node) in self.alike(work, set, &miss.flavors, level) {
+                if likes.len() < MOST_LIKES && seen.insert(alike) {
                     likes.push(node);
                 }
             }
@@ -406,6 +347,9 @@ impl Scene<'_> {
     /// Quota and nodes together: all of plenty, then less of each in turn as long as it still helps.
     fn together(&mut self, work: WorkId, misses: &[Miss], mut to: Option<i32>) -> Option<Unblock> {
         let queue = self.state.plant().works[work].queue?;
+        if !self.affords(work, 2) {
+            return None;
+        }
         let beyond = Lens {
             no_quota: true,
             ..Lens::default()
@@ -431,7 +375,7 @@ impl Scene<'_> {
             .iter()
             .map(|&axis| (axis, self.demand(work, axis)))
             .collect();
-        if !self.affords(work, 2) || !self.helps(work, &amounts, to) {
+        if !self.helps(work, &amounts, to) {
             return None;
         }
         // Less of one thing may change how much of another is needed, since others start or do not: until nothing gives.
@@ -480,7 +424,7 @@ impl Scene<'_> {
 }
 
 /// Whether an empty node of a make takes a pod.
-fn holds(plant: &crate::engine::plant::Plant, make: usize, want: usize) -> bool {
+pub(super) fn holds(plant: &crate::engine::plant::Plant, make: usize, want: usize) -> bool {
     let make = &plant.makes[make];
     let want = &plant.wants[want];
     let fits = |&(resource, count, _): &(usize, u32, i32)| {

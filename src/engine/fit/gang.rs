@@ -1,21 +1,18 @@
 //! Pods that start together: the smallest domain that holds them, and packing within it.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 use crate::engine::plant::{FlavorId, Ladder, NodeId, Plant, WorkId};
-use crate::engine::state::{Seat, State};
+use crate::engine::state::{Seat, State, View};
 
-use super::{Lens, Why};
+use super::{Gate, Lens, Why};
 
-/// Nodes with room for a pod, by the narrowest domain that they are in.
-struct Rooms<'p> {
-    ladder: &'p Ladder,
+/// Nodes with room for a pod, by domain.
+struct Rooms<'a> {
+    ladder: &'a Ladder,
     /// Per domain: pods for which it has room.
-    sums: Vec<u64>,
-    /// Nodes right in a domain, or in none, with their room.
-    own: BTreeMap<Option<usize>, Vec<(NodeId, u32)>>,
+    sums: &'a [u64],
     /// Pods for which there is room anywhere.
     total: u64,
 }
@@ -53,8 +50,10 @@ impl Rooms<'_> {
             .into_iter()
             .filter(|&child| self.sums[child] > 0)
             .collect();
-        let own = self.own.get(&domain).into_iter().flatten();
-        let own: u64 = own.map(|(_, room)| u64::from(*room)).sum();
+        // Nodes right in the domain, and in none below it.
+        let here = domain.map_or(self.total, |domain| self.sums[domain]);
+        let below: u64 = children.iter().map(|&child| self.sums[child]).sum();
+        let own = here.saturating_sub(below);
         let mut left = count;
         while left > 0 {
             if let Some(child) = self.tightest(children.iter().copied(), left) {
@@ -102,20 +101,58 @@ impl<'p> State<'p> {
             let node = self.best_node(want, &gate).ok_or_else(|| short(0))?;
             return Ok(vec![self.take_seat(node, want)]);
         }
-        let ladder = match wish {
-            Some((ladder, _, _)) => &plant.ladders[ladder],
+        let at = match wish {
+            Some((ladder, _, _)) => ladder,
             None => self.ladder_of(flavors),
         };
-        let rooms = self.rooms(want, &gate, ladder);
+        let view = self.take_view(want, &gate, Some(at), false);
         let asked = u64::from(count);
-        if rooms.total < asked {
-            return Err(short(rooms.total));
+        if view.total < asked {
+            let total = view.total;
+            self.give_view(view);
+            return Err(short(total));
         }
+        let may_hold = view.may_hold(count);
+        self.give_view(view);
         if wish.is_none()
-            && let Some(node) = self.one_node(want, &rooms, count)
+            && may_hold
+            && let Some(node) = self.one_node(want, &gate, count)
         {
             return Ok((0..count).map(|_| self.take_seat(node, want)).collect());
         }
+        let view = self.take_view(want, &gate, Some(at), false);
+        let parts = self.parts(&view, at, set, count, wish);
+        self.give_view(view);
+        let parts = parts?;
+        if parts.is_empty() {
+            return Ok(self.scatter(want, &gate, count));
+        }
+        let ladder = &plant.ladders[at];
+        let mut seats = Vec::with_capacity(count as usize);
+        for (domain, count) in parts {
+            let nodes = self.nodes_right_in(ladder, domain, &gate);
+            self.fill(want, &nodes, count, &mut seats);
+        }
+        Ok(seats)
+    }
+
+    /// How many pods each narrowest domain gets; nothing where there are no domains to choose from.
+    fn parts(
+        &self,
+        view: &View,
+        at: usize,
+        set: usize,
+        count: u32,
+        wish: Option<(usize, usize, bool)>,
+    ) -> Result<Vec<(Option<usize>, u64)>, (Why, u32)> {
+        let plant: &'p Plant = self.plant();
+        let ladder = &plant.ladders[at];
+        let asked = u64::from(count);
+        let rooms = Rooms {
+            ladder,
+            sums: view.sums(at),
+            total: view.total,
+        };
         let all = 0..ladder.domains.len();
         let chosen = match wish {
             None => rooms.tightest(all, asked),
@@ -138,66 +175,56 @@ impl<'p> State<'p> {
                 chosen
             }
         };
-        if chosen.is_none() && ladder.domains.is_empty() {
-            return Ok(self.scatter(want, &gate, count));
-        }
         let mut parts = Vec::new();
-        rooms.spread(chosen, asked, &mut parts);
-        let mut seats = Vec::with_capacity(count as usize);
-        for (domain, count) in parts {
-            let nodes = rooms.own.get(&domain).map_or(&[][..], Vec::as_slice);
-            self.fill(want, nodes, count, &mut seats);
+        if chosen.is_some() || !ladder.domains.is_empty() {
+            rooms.spread(chosen, asked, &mut parts);
         }
-        Ok(seats)
+        Ok(parts)
+    }
+
+    /// Nodes that are in a domain and in none below it (or in none at all), and that pods of a gate may use.
+    fn nodes_right_in(&self, ladder: &Ladder, domain: Option<usize>, gate: &Gate) -> Vec<NodeId> {
+        let told = self.plant().sites.len();
+        let right = |node: NodeId| {
+            let room = self.room(node);
+            ladder.paths[room.origin].last().copied() == domain
+                && gate[self.plant().makes[room.make].zone]
+        };
+        let of = |domain: usize| ladder.domains[domain].nodes.iter().copied();
+        let mut nodes: Vec<NodeId> = match domain {
+            Some(domain) => of(domain).filter(|node| right(*node)).collect(),
+            None => (0..told).filter(|node| right(*node)).collect(),
+        };
+        // Those that are only supposed.
+        nodes.extend((told..self.nodes()).filter(|node| right(*node)));
+        nodes
     }
 
     /// The topology that closeness is measured in where nothing says.
-    fn ladder_of(&self, flavors: &[FlavorId]) -> &'p Ladder {
+    fn ladder_of(&self, flavors: &[FlavorId]) -> usize {
         let plant: &'p Plant = self.plant();
         let mut names = flavors
             .iter()
             .filter_map(|flavor| plant.snapshot.flavors[*flavor].topology.as_ref());
-        let told = names.find_map(|name| plant.ladders.iter().find(|ladder| ladder.name == *name));
-        told.unwrap_or(&plant.ladders[0])
-    }
-
-    fn rooms(&mut self, want: usize, gate: &Arc<[bool]>, ladder: &'p Ladder) -> Rooms<'p> {
-        let mut nodes: Vec<(NodeId, u32)> = Vec::new();
-        for (condition, look) in self.candidates(want, gate) {
-            nodes.extend(self.open_nodes(condition).map(|node| (node, look.room)));
-        }
-        nodes.sort_unstable();
-        let mut rooms = Rooms {
-            ladder,
-            sums: vec![0; ladder.domains.len()],
-            own: BTreeMap::new(),
-            total: 0,
-        };
-        for (node, room) in nodes {
-            let path = &ladder.paths[self.room(node).origin];
-            for &domain in path {
-                rooms.sums[domain] += u64::from(room);
-            }
-            rooms.total += u64::from(room);
-            let last = path.last().copied();
-            rooms.own.entry(last).or_default().push((node, room));
-        }
-        rooms
+        let told = names.find_map(|name| {
+            let mut ladders = plant.ladders.iter();
+            ladders.position(|ladder| ladder.name == *name)
+        });
+        told.unwrap_or(0)
     }
 
     /// The best node that takes all of so many pods.
-    fn one_node(&mut self, want: usize, rooms: &Rooms<'_>, count: u32) -> Option<NodeId> {
-        let all = rooms.own.values().flatten();
-        let able: Vec<NodeId> = all
-            .filter(|(_, room)| *room >= count)
-            .map(|(node, _)| *node)
-            .collect();
-        able.into_iter()
-            .min_by_key(|&node| (self.look(node, want).cost, node))
+    fn one_node(&mut self, want: usize, gate: &Gate, count: u32) -> Option<NodeId> {
+        let view = self.take_view(want, gate, None, true);
+        let found = view
+            .order()
+            .find(|&node| self.look(node, want).room >= count);
+        self.give_view(view);
+        found
     }
 
     /// Pods one by one on the best nodes of all.
-    fn scatter(&mut self, want: usize, gate: &[bool], count: u32) -> Vec<Seat> {
+    fn scatter(&mut self, want: usize, gate: &Gate, count: u32) -> Vec<Seat> {
         let mut seats = Vec::with_capacity(count as usize);
         while seats.len() < count as usize {
             let Some(node) = self.best_node(want, gate) else {
@@ -209,9 +236,13 @@ impl<'p> State<'p> {
     }
 
     /// Pods one by one on the best of some nodes.
-    fn fill(&mut self, want: usize, nodes: &[(NodeId, u32)], count: u64, seats: &mut Vec<Seat>) {
+    fn fill(&mut self, want: usize, nodes: &[NodeId], count: u64, seats: &mut Vec<Seat>) {
         let mut order: BTreeSet<((i64, i64), NodeId)> = BTreeSet::new();
-        for &(node, _) in nodes {
+        for &node in nodes {
+            // What is kept for others is closed beside them.
+            if !self.takes_pods(node) {
+                continue;
+            }
             let look = self.look(node, want);
             if look.room > 0 {
                 order.insert((look.cost, node));

@@ -17,7 +17,23 @@ type Key = (usize, Vec<FlavorId>, bool, bool, Vec<Toleration>);
 /// Zones by constraint and flavors.
 #[derive(Clone, Default, Debug)]
 pub(in crate::engine) struct Gates {
-    known: BTreeMap<Key, Arc<[bool]>>,
+    known: BTreeMap<Key, Arc<Gate>>,
+}
+
+/// Which zones are open to pods.
+#[derive(Debug)]
+pub(in crate::engine) struct Gate {
+    /// Its number; gates of one number are alike.
+    pub(in crate::engine) id: u32,
+    zones: Box<[bool]>,
+}
+
+impl std::ops::Index<usize> for Gate {
+    type Output = bool;
+
+    fn index(&self, zone: usize) -> &bool {
+        &self.zones[zone]
+    }
 }
 
 /// The first taint that keeps pods away.
@@ -41,7 +57,7 @@ impl State<'_> {
         constraint: usize,
         flavors: &[FlavorId],
         lens: &Lens,
-    ) -> Arc<[bool]> {
+    ) -> Arc<Gate> {
         let key = (
             constraint,
             flavors.to_vec(),
@@ -54,9 +70,12 @@ impl State<'_> {
         }
         let plant = self.plant();
         let zones = 0..plant.zones.len();
-        let gate: Arc<[bool]> = zones
-            .map(|zone| opens(plant, zone, constraint, flavors, lens))
-            .collect();
+        let gate = Arc::new(Gate {
+            id: self.gates.known.len() as u32,
+            zones: zones
+                .map(|zone| opens(plant, zone, constraint, flavors, lens))
+                .collect(),
+        });
         self.gates.known.insert(key, gate.clone());
         gate
     }

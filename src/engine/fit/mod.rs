@@ -4,6 +4,7 @@
 //! what flavors in order, or sets of pods of several kinds that compete for the same nodes, can hide: sets are placed the
 //! largest first, and none is moved again.
 
+mod bound;
 mod gang;
 mod gate;
 mod option;
@@ -20,7 +21,8 @@ use super::model::Toleration;
 use super::plant::{FlavorId, PairId, QueueId, WorkId};
 use super::state::{SetTenure, State, Tenure};
 
-pub(super) use gate::Gates;
+pub(super) use bound::Reach;
+pub(super) use gate::{Gate, Gates};
 
 /// What is left out of account while looking: how one cause is told from another.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

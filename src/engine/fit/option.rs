@@ -1,7 +1,5 @@
 //! The flavors that a set of pods may start with, in the order in which they are tried, and what that uses of quotas.
 
-use std::collections::BTreeSet;
-
 use crate::base::Name;
 use crate::engine::model::DEVICES;
 use crate::engine::plant::{FlavorId, Group, PairId, QueueId, WorkId};
@@ -26,25 +24,22 @@ impl State<'_> {
     ) -> Result<Vec<usize>, Name> {
         let branch = &self.tree().branches[queue];
         let ask = &self.plant().wants[self.plant().works[work].sets[set].want].ask;
-        let devices = ask
-            .devices
-            .iter()
-            .map(|device| (device.resource.clone(), true));
+        let devices = ask.devices.iter().map(|device| (&*device.resource, true));
         let plain = [("cpu", ask.cpu_milli), ("memory", ask.memory_bytes)];
         let plain = plain
             .into_iter()
             .filter(|(_, amount)| *amount > 0)
-            .map(|(name, _)| (Name::from(name), false));
-        let mut used = BTreeSet::new();
+            .map(|(name, _)| (name, false));
+        let mut used = Vec::new();
         for (resource, device) in devices.chain(plain) {
-            let own = |group: &Group| group.resources.contains(&resource);
+            let own = |group: &Group| group.resources.iter().any(|name| &**name == resource);
             let any =
                 |group: &Group| device && group.resources.iter().any(|name| &**name == DEVICES);
             let found = branch.groups.iter().position(own);
             match found.or_else(|| branch.groups.iter().position(any)) {
-                Some(group) => _ = used.insert(group),
-                None if branch.covers_all && !self.tree().passed_over.contains(&resource) => {
-                    return Err(resource);
+                Some(group) => used.push(group),
+                None if branch.covers_all && !self.tree().passed_over.contains(resource) => {
+                    return Err(Name::from(resource));
                 }
                 None => {}
             }
@@ -52,7 +47,9 @@ impl State<'_> {
         // Pods themselves may be counted.
         let pods = |group: &Group| group.resources.iter().any(|name| &**name == "pods");
         used.extend(branch.groups.iter().position(pods));
-        Ok(used.into_iter().collect())
+        used.sort_unstable();
+        used.dedup();
+        Ok(used)
     }
 
     /// Flavors to try, one for each group.

@@ -1,27 +1,21 @@
 //! One pod: the node that the placement policy chooses, and the units on it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::engine::model::WHOLE;
 use crate::engine::plant::{NodeId, WorkId};
 use crate::engine::state::{Look, Seat, State, Tenure};
 
+use super::Gate;
+
 impl State<'_> {
     /// The best node for one pod in the zones of a gate: least cost, then least left over, then the first.
-    pub(super) fn best_node(&mut self, want: usize, gate: &[bool]) -> Option<NodeId> {
-        let mut best: Option<((i64, i64), NodeId)> = None;
-        for (condition, look) in self.candidates(want, gate) {
-            if best.is_some_and(|best| look.cost > best.0) {
-                continue;
-            }
-            let Some(node) = self.open_nodes(condition).next() else {
-                continue;
-            };
-            if best.is_none_or(|best| (look.cost, node) < best) {
-                best = Some((look.cost, node));
-            }
-        }
-        best.map(|(_, node)| node)
+    pub(super) fn best_node(&mut self, want: usize, gate: &Gate) -> Option<NodeId> {
+        let view = self.take_view(want, gate, None, true);
+        let best = view.order().next();
+        self.give_view(view);
+        best
     }
 
     /// Seats one pod on a node where it fits.
@@ -35,31 +29,46 @@ impl State<'_> {
         seat
     }
 
-    /// The tenure of a workload on the same nodes as another, on whatever units are free there; nothing where its quota or
-    /// one of its pods does not fit. The state stays as it is.
+    /// The tenure of a workload on the same nodes, on some of them on whatever units are free there, elsewhere on the same;
+    /// nothing where its quota or one of its pods does not fit. The state stays as it is.
     pub(in crate::engine) fn seat_again(
         &mut self,
         work: WorkId,
         tenure: &Arc<Tenure>,
+        moved: &BTreeSet<NodeId>,
     ) -> Option<Arc<Tenure>> {
+        let seats = || tenure.sets.iter().flat_map(|set| &set.seats);
+        if moved.is_empty() || seats().all(|seat| !moved.contains(&seat.node)) {
+            let fits = self.has_quota(tenure);
+            return fits.then(|| tenure.clone());
+        }
         let mark = self.mark();
-        let again = self.sit_again(work, tenure);
+        let again = self.sit_again(work, tenure, moved);
         self.undo_to(mark);
         again.map(Arc::new)
     }
 
-    fn sit_again(&mut self, work: WorkId, tenure: &Tenure) -> Option<Tenure> {
+    fn has_quota(&self, tenure: &Tenure) -> bool {
+        let mut usage = tenure.usage.iter();
+        tenure
+            .queue
+            .is_none_or(|queue| usage.all(|&(pair, amount)| self.available(queue, pair) >= amount))
+    }
+
+    fn sit_again(
+        &mut self,
+        work: WorkId,
+        tenure: &Tenure,
+        moved: &BTreeSet<NodeId>,
+    ) -> Option<Tenure> {
         let plant = self.plant();
-        if let Some(queue) = tenure.queue {
-            for &(pair, amount) in &tenure.usage {
-                if self.available(queue, pair) < amount {
-                    return None;
-                }
-            }
+        if !self.has_quota(tenure) {
+            return None;
         }
         let mut again = tenure.clone();
         for (set, held) in plant.works[work].sets.iter().zip(&mut again.sets) {
-            for seat in &mut held.seats {
+            let free = held.seats.iter_mut();
+            for seat in free.filter(|seat| moved.contains(&seat.node)) {
                 if self.look(seat.node, set.want).room == 0 {
                     return None;
                 }

@@ -1,9 +1,10 @@
 //! Who may be made to go for a workload, in the order in which Kueue looks at them.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use crate::base::Moment;
-use crate::engine::fit::Lens;
+use crate::engine::fit::{Gate, Lens, Reach};
 use crate::engine::model::{Borrow, Preemption, Reclaim, Status, Within};
 use crate::engine::plant::{PairId, QueueId, WorkId};
 use crate::engine::state::{State, Tenure};
@@ -74,10 +75,29 @@ pub(super) struct Candidates {
     pub(super) tries: Vec<bool>,
 }
 
+/// Those that hold something, by queue.
+#[derive(Debug)]
+pub(in crate::engine) struct Holders(Vec<Vec<WorkId>>);
+
+impl Holders {
+    /// As things are now.
+    pub(in crate::engine) fn new(state: &State<'_>) -> Self {
+        let mut queues = vec![Vec::new(); state.tree().branches.len()];
+        for work in state.holders() {
+            let tenure = state.tenure(work);
+            if let Some(queue) = tenure.and_then(|tenure| tenure.queue) {
+                queues[queue].push(work);
+            }
+        }
+        Self(queues)
+    }
+}
+
 /// All candidates of a scene.
 pub(super) fn candidates(
     state: &mut State<'_>,
     scene: &Scene,
+    holders: &Holders,
     spared: &dyn Fn(WorkId) -> bool,
 ) -> Candidates {
     let fair = state.plant().snapshot.knobs.fair_sharing.is_some();
@@ -85,17 +105,31 @@ pub(super) fn candidates(
     let mut others: Vec<Candidate> = Vec::new();
     let mut own: Vec<Candidate> = Vec::new();
     let meets = meets(state, scene);
-    for work in state.holders().collect::<Vec<_>>() {
-        let Some(candidate) = candidate(state, scene, work, &meets, fair) else {
-            continue;
-        };
-        if spared(work) || !is_of_use(state, scene, work) {
+    let gates: Vec<Arc<Gate>> = (0..scene.flavors.len())
+        .map(|set| {
+            let constraint = state.plant().works[scene.work].sets[set].constraint;
+            state.gate(constraint, &scene.flavors[set], &Lens::default())
+        })
+        .collect();
+    for (queue, works) in holders.0.iter().enumerate() {
+        if works.is_empty() {
             continue;
         }
-        match (candidate.own, candidate.reason) {
-            (true, _) => own.push(candidate),
-            _ if meets[candidate.meet].1 => hierarchical.push(candidate),
-            _ => others.push(candidate),
+        let Some(side) = side(state, scene, queue, &meets) else {
+            continue;
+        };
+        for &work in works {
+            let Some(candidate) = candidate(state, scene, work, queue, side, fair) else {
+                continue;
+            };
+            if spared(work) || !is_of_use(state, scene, work, &gates) {
+                continue;
+            }
+            match side {
+                Side::Own => own.push(candidate),
+                Side::Other { claim: true, .. } => hierarchical.push(candidate),
+                Side::Other { .. } => others.push(candidate),
+            }
         }
     }
     let none_of_others = hierarchical.is_empty() && others.is_empty();
@@ -149,17 +183,49 @@ fn meets(state: &State<'_>, scene: &Scene) -> Vec<(bool, bool)> {
     out
 }
 
+/// Where a queue stands to that of the workload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Side {
+    /// It is the same.
+    Own,
+    /// It is another, and uses more than its own.
+    Other {
+        /// Where their ways up meet.
+        meet: QueueId,
+        /// The workload has a claim on all below.
+        claim: bool,
+    },
+}
+
+/// Where a queue stands; nothing where nobody of it may be taken.
+fn side(state: &State<'_>, scene: &Scene, queue: QueueId, meets: &[(bool, bool)]) -> Option<Side> {
+    let branches = &state.tree().branches;
+    if queue == scene.queue || scene.nameless && branches[queue].nameless {
+        return (scene.rules.within != Within::Never).then_some(Side::Own);
+    }
+    if scene.rules.reclaim == Reclaim::Never || branches[queue].root != branches[scene.queue].root {
+        return None;
+    }
+    let meet = state.tree().path(queue).find(|node| meets[*node].0)?;
+    let mut around = state.tree().path(queue).take_while(|node| *node != meet);
+    if around.any(|node| scene.is_within_own(state, node)) {
+        return None;
+    }
+    let claim = meets[meet].1;
+    Some(Side::Other { meet, claim })
+}
+
 fn candidate(
     state: &State<'_>,
     scene: &Scene,
     work: WorkId,
-    meets: &[(bool, bool)],
+    queue: QueueId,
+    side: Side,
     fair: bool,
 ) -> Option<Candidate> {
     let standing = state.standing(work);
     let model = state.workload(work);
-    let tenure = standing.tenure.as_ref()?;
-    let queue = tenure.queue?;
+    standing.tenure.as_ref()?;
     if standing.status != Status::Running || !model.preemptible || work == scene.work {
         return None;
     }
@@ -172,20 +238,20 @@ fn candidate(
         own: true,
         meet: scene.queue,
         only_own: false,
-        lost: state.lost_ms(work),
+        lost: 0,
     };
-    if queue == scene.queue || scene.nameless && state.tree().branches[queue].nameless {
+    let Side::Other { meet, claim } = side else {
         let newer = standing.priority == mine && model.created > state.workload(scene.work).created;
         let may = match scene.rules.within {
             Within::Never => false,
             Within::LowerPriority => lower,
             Within::LowerOrNewerEqualPriority => lower || newer,
         };
-        return may.then_some(plain);
-    }
-    if state.tree().branches[queue].root != state.tree().branches[scene.queue].root {
-        return None;
-    }
+        return may.then(|| Candidate {
+            lost: state.lost_ms(work),
+            ..plain
+        });
+    };
     let may = match scene.rules.reclaim {
         Reclaim::Never => false,
         Reclaim::LowerPriority => lower,
@@ -194,12 +260,6 @@ fn candidate(
     if !may {
         return None;
     }
-    let meet = state.tree().path(queue).find(|node| meets[*node].0)?;
-    let mut around = state.tree().path(queue).take_while(|node| *node != meet);
-    if around.any(|node| scene.is_within_own(state, node)) {
-        return None;
-    }
-    let claim = meets[meet].1;
     let borrows = may_borrow(&scene.rules, standing.priority, mine);
     let reason = match (fair, claim, borrows) {
         (true, _, _) => Reason::FairSharing,
@@ -211,6 +271,7 @@ fn candidate(
         own: false,
         meet,
         only_own: !fair && !claim && !borrows,
+        lost: state.lost_ms(work),
         ..plain
     })
 }
@@ -223,24 +284,53 @@ fn may_borrow(rules: &Preemption, theirs: i32, mine: i32) -> bool {
 }
 
 /// Whether its going frees anything that the workload lacks: quota that is short, or room where it may go.
-fn is_of_use(state: &mut State<'_>, scene: &Scene, work: WorkId) -> bool {
-    let Some(tenure) = state.tenure(work).cloned() else {
+fn is_of_use(state: &State<'_>, scene: &Scene, work: WorkId, gates: &[Arc<Gate>]) -> bool {
+    let Some(tenure) = state.tenure(work) else {
         return false;
     };
     let same_tree = tenure.queue.is_some_and(|queue| {
         state.tree().branches[queue].root == state.tree().branches[scene.queue].root
     });
-    let quota = same_tree && scene.short.iter().any(|pair| uses(&tenure, *pair) > 0);
+    let quota = same_tree && scene.short.iter().any(|pair| uses(tenure, *pair) > 0);
     if scene.by_quota || !quota && !scene.short.is_empty() {
         return quota;
     }
     // Only room is short.
     let plant = state.plant();
-    (0..scene.flavors.len()).any(|set| {
-        let constraint = plant.works[scene.work].sets[set].constraint;
-        let gate = state.gate(constraint, &scene.flavors[set], &Lens::default());
+    gates.iter().any(|gate| {
         let seats = tenure.sets.iter().flat_map(|set| &set.seats);
         let mut rooms = seats.map(|seat| state.room(seat.node));
         rooms.any(|room| room.open && gate[plant.makes[room.make].zone])
+    })
+}
+
+/// Whether there may be enough if all candidates go: sums that cost far less than trying.
+pub(super) fn may_do(state: &mut State<'_>, scene: &Scene, list: &[Candidate]) -> bool {
+    for &(pair, amount) in &scene.usage {
+        let mut free = state.available(scene.queue, pair);
+        for candidate in list {
+            if free >= amount {
+                break;
+            }
+            let held = state.tenure(candidate.work);
+            free += held.map_or(0, |tenure| uses(tenure, pair));
+        }
+        if free < amount {
+            return false;
+        }
+    }
+    if state.nodes() == 0 {
+        return true;
+    }
+    (0..scene.flavors.len()).all(|set| {
+        let flavors = &scene.flavors[set];
+        let mut reach = Reach::new(state, scene.work, set, flavors, scene.counts[set]);
+        for candidate in list {
+            if reach.may_fit() {
+                break;
+            }
+            reach.release(state, candidate.work);
+        }
+        reach.may_fit()
     })
 }

@@ -26,6 +26,8 @@ use super::model::{Status, Stop};
 use super::plant::{QueueId, WorkId};
 use super::state::{State, Tenure};
 
+pub(super) use candidate::Holders;
+
 /// How victims are chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
@@ -129,14 +131,16 @@ impl State<'_> {
     /// # Errors
     /// Why nobody is preempted.
     pub fn victims(&mut self, work: WorkId, mode: Mode) -> Result<Victims, Refusal> {
-        self.victims_except(work, mode, &|_| false)
+        let holders = Holders::new(self);
+        self.victims_except(work, mode, &holders, &|_| false)
     }
 
-    /// The same, with some that are not to be taken.
+    /// The same, with some that are not to be taken. Of `holders` those count that hold something still.
     pub(super) fn victims_except(
         &mut self,
         work: WorkId,
         mode: Mode,
+        holders: &Holders,
         spared: &dyn Fn(WorkId) -> bool,
     ) -> Result<Victims, Refusal> {
         let standing = self.standing(work);
@@ -165,7 +169,7 @@ impl State<'_> {
             }
             Err(misses) => (flavors, Some(misses)),
         };
-        let result = search::run(self, work, queue, &flavors, mode, spared);
+        let result = search::run(self, work, queue, &flavors, mode, (holders, spared));
         match (result, misses) {
             (Ok(victims), _) => Ok(victims),
             (Err(_), None) => Err(Refusal::Needless),

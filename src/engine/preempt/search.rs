@@ -7,7 +7,7 @@ use crate::engine::model::{Fungibility, WHOLE};
 use crate::engine::plant::{FlavorId, NodeId, QueueId, WorkId};
 use crate::engine::state::{State, Tenure};
 
-use super::candidate::{Candidate, candidates};
+use super::candidate::{Candidate, Holders, candidates, may_do};
 use super::fair::Tournament;
 use super::scene::Scene;
 use super::{Mode, Reason, Refusal, Victims, exact, least};
@@ -35,7 +35,7 @@ pub(super) fn run(
     queue: QueueId,
     flavors: &[Vec<Vec<FlavorId>>],
     mode: Mode,
-    spared: &dyn Fn(WorkId) -> bool,
+    (holders, spared): (&Holders, &dyn Fn(WorkId) -> bool),
 ) -> Result<Victims, Refusal> {
     let mut refusal = Refusal::Hopeless(Vec::new());
     let elastic = state.plant().works[work]
@@ -55,11 +55,15 @@ pub(super) fn run(
             let Some(scene) = Scene::new(state, work, queue, own, whole) else {
                 continue;
             };
-            let some = candidates(state, &scene, spared);
+            let some = candidates(state, &scene, holders, spared);
             if some.list.is_empty() {
                 if matches!(refusal, Refusal::Hopeless(_)) {
                     refusal = Refusal::Protected;
                 }
+                continue;
+            }
+            if !may_do(state, &scene, &some.list) {
+                refusal = Refusal::TooFew;
                 continue;
             }
             let found = match mode {

@@ -42,9 +42,8 @@ pub(in crate::engine) struct Look {
 pub(super) struct Memo {
     conditions: Vec<Condition>,
     known: FxHashMap<Condition, u32>,
-    looks: FxHashMap<(u32, u32), Look>,
-    /// Per condition: resources of which something is left, and how many whole units of each.
-    pub(super) holds: Vec<Vec<(ResourceId, usize)>>,
+    /// By what is asked, then by condition.
+    looks: Vec<Vec<Option<Look>>>,
 }
 
 impl Memo {
@@ -71,19 +70,7 @@ impl Memo {
         if let Some(&at) = self.known.get(&condition) {
             return at;
         }
-        let mut holds: Vec<(ResourceId, usize)> = Vec::new();
-        for &(resource, _, left) in &condition.left {
-            if left == 0 {
-                continue;
-            }
-            let whole = usize::from(left == WHOLE);
-            match holds.last_mut() {
-                Some(last) if last.0 == resource => last.1 += whole,
-                _ => holds.push((resource, whole)),
-            }
-        }
         let at = self.conditions.len() as u32;
-        self.holds.push(holds);
         self.conditions.push(condition.clone());
         self.known.insert(condition, at);
         at
@@ -94,18 +81,24 @@ impl Memo {
         &self.conditions[condition as usize]
     }
 
-    /// How many conditions are known.
-    pub(super) fn len(&self) -> usize {
-        self.conditions.len()
-    }
-
     /// How a pod does in a condition.
     pub(super) fn look(&mut self, plant: &Plant, want: usize, condition: u32) -> Look {
-        if let Some(look) = self.looks.get(&(want as u32, condition)) {
+        let known = self
+            .looks
+            .get(want)
+            .and_then(|of| of.get(condition as usize));
+        if let Some(Some(look)) = known {
             return *look;
         }
         let look = look(plant, &plant.wants[want], self.get(condition));
-        self.looks.insert((want as u32, condition), look);
+        if self.looks.len() <= want {
+            self.looks.resize_with(want + 1, Vec::new);
+        }
+        let of = &mut self.looks[want];
+        if of.len() <= condition as usize {
+            of.resize(self.conditions.len(), None);
+        }
+        of[condition as usize] = Some(look);
         look
     }
 }

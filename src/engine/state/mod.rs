@@ -5,6 +5,7 @@ mod condition;
 mod quota;
 mod room;
 mod tenure;
+mod view;
 
 #[cfg(test)]
 mod tests;
@@ -19,8 +20,12 @@ use super::plant::{FlavorId, NodeId, PairId, Plant, QueueId, Quotas, ResourceId,
 
 pub(super) use condition::Look;
 use condition::Memo;
-use quota::Usage;
+pub(super) use quota::Usage;
+use view::Views;
 
+pub(super) use view::View;
+
+use room::Changes;
 pub use room::Room;
 pub use tenure::{Seat, SetTenure, Tenure};
 
@@ -43,12 +48,11 @@ pub struct Occupancy {
     rooms: Vec<Room>,
     /// What is left of every unit of every node.
     left: Vec<i32>,
-    /// Per condition: its nodes.
-    groups: Vec<BTreeSet<u32>>,
-    /// Conditions that some node is in.
-    live: BTreeSet<u32>,
-    /// Per resource and number of whole units left: conditions that some node is in.
-    buckets: Vec<Vec<BTreeSet<u32>>>,
+    changes: Changes,
+    /// Nodes that are kept for somebody, and whether they count as closed.
+    kept: BTreeSet<NodeId>,
+    beside: bool,
+    views: Views,
     tree: Arc<Tree>,
     usage: Usage,
     works: Vec<Standing>,
@@ -62,6 +66,7 @@ enum Undo {
         seat: Seat,
         want: usize,
         sign: i64,
+        condition: u32,
     },
     /// Usage and gross usage before, by place.
     Usage(Vec<(usize, i64, i64)>),
@@ -89,13 +94,13 @@ pub struct State<'p> {
 impl<'p> State<'p> {
     /// The fleet as the snapshot shows it: what runs holds what it holds, even where that is more than there is.
     pub fn new(plant: &'p Plant) -> Self {
-        let mut memo = Memo::default();
         let mut occupancy = Occupancy {
             rooms: Vec::with_capacity(plant.sites.len()),
             left: Vec::new(),
-            groups: Vec::new(),
-            live: BTreeSet::new(),
-            buckets: vec![Vec::new(); plant.resources.len()],
+            changes: Changes::default(),
+            kept: BTreeSet::new(),
+            beside: false,
+            views: Views::default(),
             tree: plant.tree.clone(),
             usage: Usage::new(&plant.tree),
             works: plant
@@ -111,12 +116,12 @@ impl<'p> State<'p> {
                 .collect(),
         };
         for (node, site) in plant.sites.iter().enumerate() {
-            occupancy.add_room(plant, &mut memo, node, *site);
+            occupancy.add_room(plant, node, *site);
         }
         let mut state = Self {
             plant,
             now: plant.snapshot.at,
-            memo,
+            memo: Memo::default(),
             occupancy,
             journal: Vec::new(),
             gates: super::fit::Gates::default(),
@@ -177,7 +182,6 @@ impl<'p> State<'p> {
     /// again once it is exchanged back; what is done in between is taken back, or stays for good, before that.
     pub fn exchange(&mut self, other: &mut Occupancy) {
         std::mem::swap(&mut self.occupancy, other);
-        self.occupancy.widen(self.memo.len());
     }
 
     /// A copy of what is used.
@@ -187,7 +191,15 @@ impl<'p> State<'p> {
 
     fn take_back(&mut self, undo: Undo) {
         match undo {
-            Undo::Seat { seat, want, sign } => self.apply(&seat, want, -sign),
+            Undo::Seat {
+                seat,
+                want,
+                sign,
+                condition,
+            } => {
+                self.apply(&seat, want, -sign);
+                self.occupancy.recall(seat.node, condition);
+            }
             Undo::Usage(before) => {
                 for (at, counted, gross) in before {
                     self.occupancy.usage.counted[at] = counted;
@@ -195,7 +207,10 @@ impl<'p> State<'p> {
                 }
             }
             Undo::Work(work, standing) => self.occupancy.works[work] = standing,
-            Undo::Open(node, open) => self.occupancy.rooms[node].open = open,
+            Undo::Open(node, open) => {
+                self.occupancy.rooms[node].open = open;
+                self.occupancy.changes.add(node);
+            }
             Undo::Tree(tree, usage) => {
                 self.occupancy.tree = tree;
                 self.occupancy.usage = *usage;
@@ -330,6 +345,11 @@ impl<'p> State<'p> {
         &self.occupancy.tree
     }
 
+    /// What is in use of all quotas.
+    pub(super) fn usage(&self) -> &Usage {
+        &self.occupancy.usage
+    }
+
     /// What a queue may still take of a flavor and resource; below nothing where more is in use than there is.
     pub fn available(&self, queue: QueueId, pair: PairId) -> i64 {
         self.occupancy
@@ -415,6 +435,7 @@ impl<'p> State<'p> {
     /// Opens or closes a node for new pods.
     pub fn set_open(&mut self, node: NodeId, open: bool) {
         let before = std::mem::replace(&mut self.occupancy.rooms[node].open, open);
+        self.occupancy.changes.add(node);
         self.journal.push(Undo::Open(node, before));
     }
 
@@ -425,102 +446,79 @@ impl<'p> State<'p> {
             open: true,
             ..self.plant.sites[origin]
         };
-        self.occupancy
-            .add_room(self.plant, &mut self.memo, origin, site);
+        self.occupancy.add_room(self.plant, origin, site);
         self.journal.push(Undo::Node);
         self.occupancy.rooms.len() - 1
     }
 
     /// A pod sits down. Nothing is checked.
     pub fn sit(&mut self, seat: &Seat, want: usize) {
-        self.apply(seat, want, 1);
+        let condition = self.apply(seat, want, 1);
         self.journal.push(Undo::Seat {
             seat: seat.clone(),
             want,
             sign: 1,
+            condition,
         });
     }
 
     /// A pod gets up.
     pub fn rise(&mut self, seat: &Seat, want: usize) {
-        self.apply(seat, want, -1);
+        let condition = self.apply(seat, want, -1);
         self.journal.push(Undo::Seat {
             seat: seat.clone(),
             want,
             sign: -1,
+            condition,
         });
     }
 
-    fn apply(&mut self, seat: &Seat, want: usize, sign: i64) {
+    fn apply(&mut self, seat: &Seat, want: usize, sign: i64) -> u32 {
         let ask = &self.plant.wants[want].ask;
-        self.occupancy.apply(
-            self.plant,
-            &mut self.memo,
-            seat,
-            (ask.cpu_milli * sign, ask.memory_bytes * sign),
-            sign,
-        );
+        let plain = (ask.cpu_milli * sign, ask.memory_bytes * sign);
+        self.occupancy.apply(self.plant, seat, plain, sign)
     }
 
     /// How a pod would do on a node.
     pub(super) fn look(&mut self, node: NodeId, want: usize) -> Look {
-        let condition = self.occupancy.rooms[node].condition;
+        let condition = self.occupancy.condition(self.plant, &mut self.memo, node);
         self.memo.look(self.plant, want, condition)
     }
 
-    /// Conditions with room for a pod in the zones of a gate, and how it would do there.
-    pub(super) fn candidates(&mut self, want: usize, gate: &[bool]) -> Vec<(u32, Look)> {
-        let devices = &self.plant.wants[want].devices;
-        let Occupancy { live, buckets, .. } = &self.occupancy;
-        let all: Vec<u32> = match devices.first() {
-            None => live.iter().copied().collect(),
-            Some(&(resource, count, milli)) => {
-                let whole = if milli == super::model::WHOLE {
-                    count as usize
-                } else {
-                    0
-                };
-                let buckets = buckets.get(resource).map_or(&[][..], Vec::as_slice);
-                let able = buckets.iter().skip(whole).flatten();
-                able.copied().collect()
-            }
-        };
-        let mut out = Vec::with_capacity(all.len());
-        for condition in all {
-            let zone = self.plant.makes[self.memo.get(condition).make].zone;
-            if !gate[zone] {
-                continue;
-            }
-            let look = self.memo.look(self.plant, want, condition);
-            if look.room > 0 {
-                out.push((condition, look));
-            }
+    /// Says which nodes are kept for somebody.
+    pub(super) fn keep_nodes(&mut self, nodes: BTreeSet<NodeId>) {
+        let before = std::mem::replace(&mut self.occupancy.kept, nodes);
+        let changed: Vec<NodeId> = before
+            .symmetric_difference(&self.occupancy.kept)
+            .copied()
+            .collect();
+        for node in changed {
+            self.occupancy.changes.add(node);
         }
-        out
     }
 
-    /// Open nodes in a condition, in order.
-    pub(super) fn open_nodes(&self, condition: u32) -> impl Iterator<Item = NodeId> + '_ {
-        let nodes = self.occupancy.groups[condition as usize].iter();
-        nodes
-            .map(|node| *node as NodeId)
-            .filter(|node| self.occupancy.rooms[*node].open)
+    /// Whether a node is open, and not kept for others where that counts.
+    pub(super) fn takes_pods(&self, node: NodeId) -> bool {
+        let Occupancy { beside, kept, .. } = &self.occupancy;
+        self.room(node).open && !(*beside && kept.contains(&node))
+    }
+
+    /// Whether nodes that are kept for somebody count as closed.
+    pub(super) fn set_beside(&mut self, beside: bool) {
+        self.occupancy.beside = beside;
     }
 
     /// Whole units of a resource that nobody holds, on open nodes.
     pub fn free_units(&self, resource: ResourceId) -> usize {
-        let Some(buckets) = self.occupancy.buckets.get(resource) else {
-            return 0;
+        let free = |node: NodeId| {
+            let room = self.room(node);
+            let units = self.plant.makes[room.make].units.iter();
+            let whole = units.zip(self.left(node)).filter(|(unit, left)| {
+                unit.resource == resource && unit.sound && **left == super::model::WHOLE
+            });
+            if room.open { whole.count() } else { 0 }
         };
-        let mut free = 0;
-        for (whole, conditions) in buckets.iter().enumerate() {
-            for condition in conditions {
-                let nodes = self.occupancy.groups[*condition as usize].iter();
-                let open = nodes.filter(|node| self.occupancy.rooms[**node as usize].open);
-                free += whole * open.count();
-            }
-        }
-        free
+        (0..self.nodes()).map(free).sum()
     }
 
     /// The flavors whose labels a node carries.

@@ -1,11 +1,51 @@
-//! Nodes of a state, grouped by their condition.
-
-use std::collections::BTreeSet;
+//! Nodes of a state.
 
 use crate::engine::plant::{NodeId, Plant, Site};
 
 use super::condition::Memo;
 use super::{Occupancy, Seat};
+
+/// A condition that is to be worked out.
+const UNKNOWN: u32 = u32::MAX;
+
+/// Which nodes changed when; views follow that.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Changes {
+    /// How many there were.
+    pub(super) count: u64,
+    /// Per node: the last of them that was its.
+    last: Vec<u64>,
+    /// The nodes of the latest of them, in order.
+    list: Vec<u32>,
+}
+
+impl Changes {
+    /// So many changes are listed for each node at most; for more the nodes themselves are gone through.
+    const EACH: usize = 8;
+
+    /// Something about a node changed.
+    pub(super) fn add(&mut self, node: NodeId) {
+        self.count += 1;
+        self.last[node] = self.count;
+        if self.list.len() > self.last.len() {
+            self.list.clear();
+        }
+        self.list.push(node as u32);
+    }
+
+    /// Nodes that changed after so many changes; some of them perhaps several times.
+    pub(super) fn since(&self, seen: u64) -> Vec<u32> {
+        let behind = usize::try_from(self.count - seen).unwrap_or(usize::MAX);
+        if behind <= self.list.len() && behind <= self.last.len() / Self::EACH + 16 {
+            return self.list[self.list.len() - behind..].to_vec();
+        }
+        let nodes = self.last.iter().enumerate();
+        nodes
+            .filter(|(_, last)| **last > seen)
+            .map(|(node, _)| node as u32)
+            .collect()
+    }
+}
 
 /// A node of a state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,97 +62,59 @@ pub struct Room {
     pub open: bool,
     /// Where its units begin in the list of what is left.
     pub(super) begin: usize,
-    /// Its condition.
-    pub(super) condition: u32,
+    /// Its condition, once somebody asked.
+    condition: u32,
 }
 
 impl Occupancy {
-    pub(super) fn add_room(&mut self, plant: &Plant, memo: &mut Memo, origin: NodeId, site: Site) {
+    pub(super) fn add_room(&mut self, plant: &Plant, origin: NodeId, site: Site) {
         let shape = &plant.makes[site.make];
         let begin = self.left.len();
         self.left.extend(std::iter::repeat_n(
             crate::engine::model::WHOLE,
             shape.units.len(),
         ));
-        let (cpu, memory) = (shape.cpu, shape.memory);
-        let condition = memo.condition(site.make, shape, cpu, memory, &self.left[begin..]);
-        self.widen(memo.len());
         self.rooms.push(Room {
             origin,
             make: site.make,
-            cpu,
-            memory,
+            cpu: shape.cpu,
+            memory: shape.memory,
             open: site.open,
             begin,
-            condition,
+            condition: UNKNOWN,
         });
-        self.join(memo, self.rooms.len() - 1, condition);
+        self.changes.last.push(0);
+        self.changes.add(self.rooms.len() - 1);
     }
 
-    /// Takes the last node away.
+    /// Takes the last node away. Nobody sits on it: all that was done on it was undone before.
     pub(super) fn drop_room(&mut self) {
         if let Some(room) = self.rooms.pop() {
-            // Nobody sits on a node that is taken away: all that was done on it was undone before.
-            let group = &mut self.groups[room.condition as usize];
-            group.remove(&(self.rooms.len() as u32));
-            if group.is_empty() {
-                self.bury(room.condition);
-            }
             self.left.truncate(room.begin);
+            self.changes.last.pop();
+            self.changes.list.clear();
         }
     }
 
-    /// Makes place for conditions that became known.
-    pub(super) fn widen(&mut self, conditions: usize) {
-        if self.groups.len() < conditions {
-            self.groups.resize_with(conditions, BTreeSet::new);
+    /// The condition of a node.
+    pub(super) fn condition(&mut self, plant: &Plant, memo: &mut Memo, node: NodeId) -> u32 {
+        let room = &mut self.rooms[node];
+        if room.condition == UNKNOWN {
+            let shape = &plant.makes[room.make];
+            let left = &self.left[room.begin..room.begin + shape.units.len()];
+            room.condition = memo.condition(room.make, shape, room.cpu, room.memory, left);
         }
+        room.condition
     }
 
-    fn join(&mut self, memo: &Memo, node: NodeId, condition: u32) {
-        let group = &mut self.groups[condition as usize];
-        if group.is_empty() {
-            self.live.insert(condition);
-            for &(resource, whole) in &memo.holds[condition as usize] {
-                let buckets = &mut self.buckets[resource];
-                if buckets.len() <= whole {
-                    buckets.resize_with(whole + 1, BTreeSet::new);
-                }
-                buckets[whole].insert(condition);
-            }
-        }
-        group.insert(node as u32);
-    }
-
-    fn bury(&mut self, condition: u32) {
-        self.live.remove(&condition);
-        for buckets in &mut self.buckets {
-            for bucket in buckets {
-                bucket.remove(&condition);
-            }
-        }
-    }
-
-    fn leave(&mut self, memo: &Memo, node: NodeId, condition: u32) {
-        let group = &mut self.groups[condition as usize];
-        group.remove(&(node as u32));
-        if group.is_empty() {
-            self.live.remove(&condition);
-            for &(resource, whole) in &memo.holds[condition as usize] {
-                self.buckets[resource][whole].remove(&condition);
-            }
-        }
-    }
-
-    /// Takes (`sign` 1) or gives back (-1) what a pod holds on a node.
+    /// Takes (`sign` 1) or gives back (-1) what a pod holds on a node. Gives the condition before, if it was known.
     pub(super) fn apply(
         &mut self,
         plant: &Plant,
-        memo: &mut Memo,
         seat: &Seat,
         (cpu, bytes): (i64, i64),
         sign: i64,
-    ) {
+    ) -> u32 {
         let room = &mut self.rooms[seat.node];
         room.cpu -= cpu;
         room.memory -= bytes;
@@ -121,12 +123,13 @@ impl Occupancy {
         for &(unit, milli) in seat.grips.iter() {
             left[unit as usize] -= milli * if sign > 0 { 1 } else { -1 };
         }
-        let after = memo.condition(room.make, shape, room.cpu, room.memory, left);
-        let before = std::mem::replace(&mut room.condition, after);
-        if before != after {
-            self.widen(memo.len());
-            self.leave(memo, seat.node, before);
-            self.join(memo, seat.node, after);
-        }
+        let before = std::mem::replace(&mut room.condition, UNKNOWN);
+        self.changes.add(seat.node);
+        before
+    }
+
+    /// Says what the condition of a node is, which is as it was when that was worked out.
+    pub(super) fn recall(&mut self, node: NodeId, condition: u32) {
+        self.rooms[node].condition = condition;
     }
 }

@@ -1,0 +1,175 @@
+//! The last line: keys that do something here, what may be done, and a notice for as long as it is news.
+
+use ratatui::layout::Rect;
+
+use crate::base::quantities::grouped;
+
+use super::app::App;
+use super::brush::Brush;
+use super::commands::{Command, Context};
+use super::overlay::Overlay;
+use super::theme::Role;
+
+/// Draws it.
+pub(super) fn draw_hints(app: &App, brush: &mut Brush<'_>, line: Rect) {
+    brush.ground(line, Role::Panel);
+    let right = match app.notice() {
+        Some(notice) => (notice.to_owned(), Role::Info),
+        None => {
+            let (shown, total) = app.view().counts();
+            let mut words = if shown == total {
+                String::new()
+            } else {
+                format!("{} of {}", grouped(shown as i64), grouped(total as i64))
+            };
+            let marked = app
+                .view()
+                .sheet()
+                .map_or(0, |sheet| sheet.listing.marked().len());
+            let role = if marked > 0 { Role::Mark } else { Role::Muted };
+            if marked > 0 {
+                let gap = if words.is_empty() { "" } else { "   " };
+                words = format!("{} marked{gap}{words}", grouped(marked as i64));
+            }
+            (words, role)
+        }
+    };
+    let style = brush.ink.fg(right.1);
+    // A notice is read now; hints can be read any time.
+    let room = match app.notice() {
+        Some(_) => line.width.saturating_sub(2),
+        None => line.width / 2,
+    };
+    let used = brush.right(
+        line.right().saturating_sub(1),
+        line.y,
+        room,
+        &right.0,
+        style,
+    );
+    let end = line.right().saturating_sub(used + 3);
+    let mut hints: Vec<(u8, String, &'static str)> = Vec::new();
+    let contexts: &[Context] = match &app.overlay {
+        Overlay::None => app.view().contexts(),
+        overlay => overlay.contexts().unwrap_or_default(),
+    };
+    for context in contexts {
+        for (spec, keys) in app.options.keys.listed(*context) {
+            if spec.hint == 0 || hints.iter().any(|(_, _, title)| *title == spec.title) {
+                continue;
+            }
+            if let Some(key) = keys.first() {
+                hints.push((spec.hint, key.to_string(), spec.title));
+            }
+        }
+    }
+    hints.sort_by_key(|(rank, ..)| *rank);
+    // Whoever knows no other key finds the rest by this one: it never gives way.
+    let help = hints
+        .iter()
+        .position(|(_, _, title)| *title == Command::Help.spec().title)
+        .map(|at| hints.remove(at));
+    let mut x = line.x + 1;
+    let deeds = deeds(app);
+    let (deeds_width, why) = match &deeds {
+        Some((keys, why)) => (
+            keys.iter()
+                .map(|(key, title, _)| brush.width(key) + brush.width(title) + 3)
+                .sum::<u16>()
+                + 3,
+            why.clone(),
+        ),
+        None => (0, None),
+    };
+    // Deeds have the room that the foremost hints leave; where they are greyed, with the reason.
+    let gap = if line.width >= 120 { 3 } else { 2 };
+    let room_of =
+        |(_, key, title): &(u8, String, &str)| brush.width(key) + 1 + brush.width(title) + gap;
+    let help_width = help.as_ref().map_or(0, room_of);
+    let least = hints.iter().take(3).map(room_of).sum::<u16>() + help_width;
+    let reason = why.filter(|_| app.notice().is_none() && right.0.is_empty());
+    let reason_width = reason.as_ref().map_or(0, |why| brush.width(why) + 3);
+    let shows = deeds.is_some() && x + least + deeds_width <= end;
+    let end = if shows { end - deeds_width } else { end };
+    let last = if shows && x + least + deeds_width + reason_width <= line.right() {
+        end.saturating_sub(reason_width)
+    } else {
+        end
+    };
+    let end = last;
+    let fitting = hints
+        .iter()
+        .scan(x + help_width, |used, hint| {
+            *used += room_of(hint);
+            Some((hint, *used))
+        })
+        .take_while(|(_, used)| *used <= end + gap)
+        .map(|(hint, _)| hint);
+    let shown: Vec<_> = fitting.chain(&help).collect();
+    for (_, key, title) in shown {
+        let width = brush.width(key) + 1 + brush.width(title);
+        if x + width > end {
+            break;
+        }
+        let (bold, muted) = (brush.ink.bold(Role::Accent), brush.ink.fg(Role::Muted));
+        x += brush.pieces(
+            x,
+            line.y,
+            width,
+            &[(key, bold), (" ", muted), (title, muted)],
+        ) + gap;
+    }
+    if let Some((keys, _)) = deeds.filter(|_| shows) {
+        draw_deeds(
+            brush,
+            line,
+            x,
+            &keys,
+            reason.as_deref().filter(|_| reason_width > 0),
+        );
+    }
+}
+
+/// A capital key, what it plans, and whether that is allowed.
+type Deed = (String, &'static str, bool);
+
+/// The capital keys that fit what is under the cursor, and why they are greyed where they are.
+fn deeds(app: &App) -> Option<(Vec<Deed>, Option<String>)> {
+    if !matches!(app.overlay, Overlay::None) {
+        return None;
+    }
+    let picked = super::view::subject::meant(&app.facts, app.view().picked(&app.facts)?);
+    let mut why = None;
+    let keys: Vec<Deed> = super::deeds::fitting(&picked)
+        .iter()
+        .filter_map(|command| {
+            let key = app.options.keys.keys(Context::Global, *command);
+            let barred = app.facts.acts.barred(command.spec().name);
+            let free = barred.is_none();
+            why = why.take().or(barred);
+            Some((key.first()?.to_string(), command.spec().title, free))
+        })
+        .collect();
+    (!keys.is_empty()).then_some((keys, why))
+}
+
+fn draw_deeds(brush: &mut Brush<'_>, line: Rect, from: u16, keys: &[Deed], why: Option<&str>) {
+    let (bold, muted) = (brush.ink.bold(Role::Accent), brush.ink.fg(Role::Muted));
+    let grey = brush.ink.fg(Role::Muted);
+    brush.sign(from, line.y, "│", brush.ink.fg(Role::Border));
+    let mut x = from + 2;
+    for (key, title, free) in keys {
+        let style = if *free { bold } else { grey };
+        let left = line.right().saturating_sub(x + 1);
+        x += brush.pieces(
+            x,
+            line.y,
+            left,
+            &[(key, style), (" ", muted), (title, muted)],
+        ) + 2;
+    }
+    if let Some(why) = why {
+        let left = line.right().saturating_sub(x + 1);
+        brush.right(line.right().saturating_sub(1), line.y, left, why, muted);
+    }
+}

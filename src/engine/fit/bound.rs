@@ -1,0 +1,243 @@
+//! What must at least become free before a workload can start: sums that cost little, so that what cannot help is not tried.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::base::Moment;
+use crate::engine::plant::{FlavorId, Ladder, NodeId, PairId, QueueId, ResourceId, WorkId};
+use crate::engine::state::State;
+
+use super::{Gate, Lens};
+
+/// Room for the pods of a set at most, if more were free than is.
+pub(in crate::engine) struct Reach<'p> {
+    gate: Arc<Gate>,
+    want: usize,
+    /// CPU, memory and thousandths of devices of a pod.
+    ask: [i64; 3],
+    resource: Option<ResourceId>,
+    /// Nodes on which something became free: what is free there of each, and the room that they count for; nothing where
+    /// pods cannot go.
+    free: FxHashMap<NodeId, Option<([i64; 3], i64)>>,
+    /// The level of one domain of which the pods must be.
+    level: Option<(&'p Ladder, usize)>,
+    sums: Vec<i64>,
+    total: i64,
+    need: i64,
+    best: i64,
+}
+
+impl<'p> Reach<'p> {
+    /// As things are now.
+    pub(in crate::engine) fn new(
+        state: &mut State<'p>,
+        work: WorkId,
+        set: usize,
+        flavors: &[FlavorId],
+        need: u32,
+    ) -> Self {
+        let plant = state.plant();
+        let own = &plant.works[work].sets[set];
+        let want = &plant.wants[own.want];
+        let gate = state.gate(own.constraint, flavors, &Lens::default());
+        let device = want.devices.first();
+        let wish = own.wish.filter(|wish| wish.2);
+        let view = state.take_view(own.want, &gate, wish.map(|wish| wish.0), false);
+        let narrow = |sum: u64| i64::try_from(sum).unwrap_or(i64::MAX / 2);
+        let total = narrow(view.total);
+        let sums: Vec<i64> = wish.map_or_else(Vec::new, |(ladder, _, _)| {
+            view.sums(ladder).iter().map(|sum| narrow(*sum)).collect()
+        });
+        state.give_view(view);
+        let level = wish.map(|(ladder, level, _)| (&plant.ladders[ladder], level));
+        let best = level.map_or(0, |(ladder, level)| {
+            let all = sums.iter().zip(&ladder.domains);
+            let own = all.filter(|(_, domain)| domain.level == level);
+            own.map(|(sum, _)| *sum).max().unwrap_or(0)
+        });
+        Self {
+            gate,
+            want: own.want,
+            ask: [
+                want.ask.cpu_milli,
+                want.ask.memory_bytes,
+                device.map_or(0, |device| i64::from(device.1) * i64::from(device.2)),
+            ],
+            resource: device.map(|device| device.0),
+            free: FxHashMap::default(),
+            level,
+            sums,
+            total,
+            need: i64::from(need),
+            best,
+        }
+    }
+
+    /// Pods for which so much is enough, at most.
+    fn room(&self, free: [i64; 3]) -> i64 {
+        let part = |(free, ask): (i64, i64)| match ask {
+            ..=0 => i64::from(u32::MAX),
+            ask => (free / ask).max(0),
+        };
+        let parts = free.into_iter().zip(self.ask).map(part);
+        parts.min().unwrap_or(0)
+    }
+
+    /// What is free on a node now, and its room.
+    fn now(&self, state: &mut State<'_>, node: NodeId) -> Option<([i64; 3], i64)> {
+        let room = *state.room(node);
+        let make = &state.plant().makes[room.make];
+        if !room.open || !self.gate[make.zone] {
+            return None;
+        }
+        let units = make.units.iter().zip(state.left(node));
+        let own = units.filter(|(unit, _)| Some(unit.resource) == self.resource && unit.sound);
+        let milli = own.map(|(_, left)| i64::from((*left).max(0))).sum();
+        let pods = i64::from(state.look(node, self.want).room);
+        Some(([room.cpu, room.memory, milli], pods))
+    }
+
+    /// What a workload holds becomes free.
+    pub(in crate::engine) fn release(&mut self, state: &mut State<'_>, work: WorkId) {
+        let plant = state.plant();
+        let Some(tenure) = state.tenure(work).cloned() else {
+            return;
+        };
+        for (set, held) in plant.works[work].sets.iter().zip(&tenure.sets) {
+            let ask = &plant.wants[set.want].ask;
+            for seat in &held.seats {
+                let known = self.free.get(&seat.node).copied();
+                let known = known.unwrap_or_else(|| self.now(state, seat.node));
+                let Some((mut free, before)) = known else {
+                    self.free.insert(seat.node, None);
+                    continue;
+                };
+                let room = state.room(seat.node);
+                let units = &plant.makes[room.make].units;
+                let own = seat
+                    .grips
+                    .iter()
+                    .filter(|(unit, _)| Some(units[*unit as usize].resource) == self.resource);
+                let milli: i64 = own.map(|(_, milli)| i64::from(*milli)).sum();
+                free[0] = free[0].saturating_add(ask.cpu_milli);
+                free[1] = free[1].saturating_add(ask.memory_bytes);
+                free[2] += milli;
+                let after = self.room(free).max(before);
+                self.free.insert(seat.node, Some((free, after)));
+                self.total += after - before;
+                if let Some((ladder, level)) = self.level
+                    && let Some(domain) = ladder.domain_of(room.origin, level)
+                {
+                    self.sums[domain] += after - before;
+                    self.best = self.best.max(self.sums[domain]);
+                }
+            }
+        }
+    }
+
+    /// Whether it could fit so.
+    pub(in crate::engine) fn may_fit(&self) -> bool {
+        self.total >= self.need && (self.level.is_none() || self.best >= self.need)
+    }
+}
+
+impl State<'_> {
+    /// How many must end, in order, before a workload can fit at all; nothing where it cannot even if all do. One that
+    /// fits may still need more of them.
+    pub(in crate::engine) fn least_ends(
+        &mut self,
+        work: WorkId,
+        ends: &[(Moment, WorkId)],
+    ) -> Option<usize> {
+        let queue = self.gate_of_queue(work).ok()?;
+        let lens = Lens::default();
+        let mut most = 0;
+        for (set, it) in self.plant().works[work].sets.iter().enumerate() {
+            let need = it.min.max(1).min(it.count);
+            let options = self.options(work, set, queue, &lens).ok()?;
+            let mut least: Option<usize> = None;
+            for flavors in options {
+                if self
+                    .flavors_suit(work, set, queue, &flavors, &lens)
+                    .is_err()
+                {
+                    continue;
+                }
+                let usage = self.amounts(work, set, queue, &flavors, need);
+                let found = self.ends_for_quota(queue, &usage, ends);
+                let found = found.and_then(|quota| {
+                    if least.is_some_and(|least| least <= quota) {
+                        return None;
+                    }
+                    Some(quota.max(self.ends_for_room(work, set, &flavors, need, ends)?))
+                });
+                least = match (least, found) {
+                    (Some(least), Some(found)) => Some(least.min(found)),
+                    (least, found) => least.or(found),
+                };
+            }
+            most = most.max(least?);
+        }
+        Some(most)
+    }
+
+    fn ends_for_quota(
+        &self,
+        queue: QueueId,
+        usage: &[(PairId, i64)],
+        ends: &[(Moment, WorkId)],
+    ) -> Option<usize> {
+        let free = |state: &Self, quota: &crate::engine::state::Usage| {
+            let mut usage = usage.iter();
+            usage.all(|&(pair, amount)| quota.available(state.tree(), queue, pair) >= amount)
+        };
+        let mut quota = self.usage().clone();
+        if free(self, &quota) {
+            return Some(0);
+        }
+        let tree = self.tree();
+        for (at, (_, holder)) in ends.iter().enumerate() {
+            let Some(tenure) = self.tenure(*holder) else {
+                continue;
+            };
+            let Some(from) = tenure.queue else {
+                continue;
+            };
+            if tree.branches[from].root != tree.branches[queue].root {
+                continue;
+            }
+            for &(pair, amount) in &tenure.usage {
+                quota.give(tree, from, pair, amount);
+            }
+            if free(self, &quota) {
+                return Some(at + 1);
+            }
+        }
+        None
+    }
+
+    fn ends_for_room(
+        &mut self,
+        work: WorkId,
+        set: usize,
+        flavors: &[FlavorId],
+        need: u32,
+        ends: &[(Moment, WorkId)],
+    ) -> Option<usize> {
+        if self.nodes() == 0 {
+            return Some(0);
+        }
+        let mut reach = Reach::new(self, work, set, flavors, need);
+        if reach.may_fit() {
+            return Some(0);
+        }
+        for (at, (_, holder)) in ends.iter().enumerate() {
+            reach.release(self, *holder);
+            if reach.may_fit() {
+                return Some(at + 1);
+            }
+        }
+        None
+    }
+}
