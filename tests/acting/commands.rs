@@ -68,10 +68,13 @@ async fn each_action_by_the_command_line_and_back() {
     let (run, _) = apply(&bench, &["drain", &node]).await;
     let closed = || bench.object(Resource::Nodes, "", &node)["spec"]["unschedulable"] == true;
     assert!(closed());
-    let conditions = workload(&bench, gang)["status"]["conditions"].clone();
-    let evicted = conditions.as_array().expect("conditions").iter();
-    let mut evicted = evicted.filter(|condition| condition["type"] == "Evicted");
-    assert!(evicted.next().is_some(), "{conditions}");
+    let after = stage::snapshot(&service);
+    let left = after.workloads.iter().filter(|work| {
+        let mut here = pods(work).filter(|pod| *pod.node == *node);
+        work.key.kind.as_str() != "DaemonSet" && here.any(|pod| pod.deleted.is_none())
+    });
+    let left: Vec<String> = left.map(|work| work.key.to_string()).collect();
+    assert!(left.is_empty(), "{left:?}");
     undo(&bench, &run).await;
     assert!(!closed());
 

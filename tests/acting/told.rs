@@ -181,21 +181,8 @@ impl Case {
 
     /// Carries out the first of these intents that has a plan; what was said, and what came of it.
     async fn act(&self, intents: Vec<Intent>, fleet: &Snapshot) -> Option<(Plan, Told)> {
-        let plans = intents.iter().map(|intent| planned(fleet, intent));
-        let mut refused = BTreeSet::new();
-        let plan = plans
-            .filter_map(|made| match made {
-                Ok(plan) => Some(plan),
-                Err(refusal) => {
-                    refused.insert(refusal.sentence);
-                    None
-                }
-            })
-            .next();
-        let Some(plan) = plan else {
-            println!("    refused: {refused:#?}");
-            return None;
-        };
+        let mut plans = intents.iter().map(|intent| planned(fleet, intent));
+        let plan = plans.find_map(Result::ok)?;
         let (_, end) = self.operator.carry_out(plan.clone()).await;
         let mut told = Told::default();
         told.must(matches!(end, Ok(End::Done)), || format!("{end:?}"));
@@ -204,9 +191,6 @@ impl Case {
         let twin = stage::snapshot(&self.twin);
         compare(&plan, fleet, &after, &twin, &mut told);
         object(&plan.intent, &after, &mut told);
-        if !told.differs.is_empty() {
-            debug(&self.road.inner, &plan, &told, fleet, &after);
-        }
         Some((plan, told))
     }
 }
@@ -407,7 +391,7 @@ async fn all(seeds: std::ops::Range<u64>, arrivals: bool) -> Sum {
             let Some((plan, told)) = one(seed, action, arrivals).await else {
                 continue;
             };
-            *sum.plans.entry(action).or_default() += 1;
+            *sum.plans.entry(*action).or_default() += 1;
             sum.compared += told.compared;
             let named = |words: &String| format!("seed {seed}, {}: {words}", plan.title);
             sum.differs.extend(told.differs.iter().map(named));
@@ -437,75 +421,4 @@ async fn with_arrivals_going_on_differences_are_counted() {
     // Others come in between, and may take what was foretold to be somebody's.
     let most = sum.compared / 50;
     assert!(sum.differs.len() <= most, "of {}: {:#?}", sum.compared, sum.differs);
-}
-
-fn debug(service: &Service, plan: &Plan, told: &Told, before: &Snapshot, after: &Snapshot) {
-    use stokehold::sim::change::Resource;
-    println!("PLAN {}", plan.title);
-    for step in &plan.steps {
-        println!("   step {step} {:?}", step.side_effects.notes);
-    }
-    println!("   {:?}", plan.reasons);
-    for words in &told.differs {
-        let Some((ns, name)) = words.split(' ').next().and_then(|k| k.split_once('/')) else {
-            continue;
-        };
-        println!("  {words}");
-        for fleet in [before, after] {
-            for work in &fleet.workloads {
-                if &*work.key.key.name == name {
-                    println!(
-                        "    {:?} {:?} prio {} queue {:?} flavors {:?} {:?}",
-                        fleet.at.rfc3339(),
-                        work.status,
-                        work.priority,
-                        work.queue,
-                        work.flavors,
-                        work.sets
-                            .iter()
-                            .map(|s| (
-                                s.count,
-                                s.min,
-                                s.ask.device_count(),
-                                s.ask.cpu_milli,
-                                s.ask.memory_bytes,
-                                s.selector.clone(),
-                                s.placements
-                                    .iter()
-                                    .map(|p| (p.node.to_string(), p.deleted))
-                                    .collect::<Vec<_>>()
-                            ))
-                            .collect::<Vec<_>>()
-                    );
-                }
-            }
-        }
-        let core = service.cluster().core();
-        for resource in [Resource::Pods, Resource::Workloads] {
-            let page = core
-                .store
-                .list(
-                    resource,
-                    &stokehold::sim::store::Listing {
-                        namespace: Some(ns),
-                        ..Default::default()
-                    },
-                    &|o| {
-                        o["metadata"]["name"]
-                            .as_str()
-                            .is_some_and(|n| n.contains(name))
-                    },
-                )
-                .unwrap();
-            for o in page.items {
-                println!(
-                    "    {} node {} phase {} {}",
-                    o["metadata"]["name"],
-                    o["spec"]["nodeName"],
-                    o["status"]["phase"],
-                    serde_json::to_string(&o["status"]["conditions"]).unwrap()
-                );
-            }
-        }
-    }
 }
