@@ -159,16 +159,9 @@ fn seat(state: &mut State<'_>) -> (Vec<(WorkId, Arc<Tenure>)>, Vec<WorkId>) {
 fn held(state: &State<'_>) -> BTreeMap<Name, i64> {
     let plant = state.plant();
     let mut pools: BTreeMap<Name, i64> = BTreeMap::new();
-    for work in state.holders() {
-        let Some(tenure) = state.tenure(work) else {
-            continue;
-        };
-        for (set, held) in plant.workload(work).sets.iter().zip(&tenure.sets) {
-            for seat in &held.seats {
-                let node = &plant.snapshot.nodes[state.room(seat.node).origin];
-                *pools.entry(node.pool.clone()).or_default() += set.ask.device_milli();
-            }
-        }
+    for ((node, _), milli) in state.device_use() {
+        let node = &plant.snapshot.nodes[state.room(node).origin];
+        *pools.entry(node.pool.clone()).or_default() += i64::from(milli);
     }
     pools
 }

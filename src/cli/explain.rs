@@ -134,7 +134,7 @@ pub(super) fn printed(answer: &Answer, format: FigureFormat) -> String {
     for other in &it.alternatives {
         line("or", &words(other));
     }
-    if let Some(start) = &answer.start {
+    if let Some(start) = answer.start.as_ref().filter(|_| it.state != Stand::Ready) {
         line("starts", &start_words(start));
     }
     text

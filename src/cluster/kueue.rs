@@ -294,6 +294,7 @@ impl Projected for QueueObject {
                         _ => Borrow::Never,
                     },
                     borrow_max_priority: preemption.borrow.threshold.small(),
+                    ..Preemption::default()
                 },
                 reclaimable: true,
                 next_before_borrow: &*spec.fungibility.borrow == "TryNextFlavor",

@@ -331,14 +331,14 @@ fn freshness(app: &App) -> (String, Role) {
 }
 
 /// Where each tab stands: its view, column and width.
-fn tab_places(app: &App, line: Rect) -> Vec<(ViewId, u16, u16)> {
+fn tab_places(app: &App, told: &[(String, Role)], line: Rect) -> Vec<(ViewId, u16, u16)> {
     let tabs = ViewId::ALL.len() as u16;
     let whole: u16 = ViewId::ALL
         .iter()
         .map(|id| id.name().len() as u16 + 4)
         .sum();
     // What stands to the right of them says why less is shown: it comes before names and air.
-    let right: usize = told(app)
+    let right: usize = told
         .iter()
         .map(|(words, _)| words.chars().count() + 3)
         .sum();
@@ -367,7 +367,7 @@ pub fn tab_at(app: &App, area: Rect, x: u16, y: u16) -> Option<ViewId> {
         return None;
     }
     let line = Rect::new(area.x, y, area.width, 1);
-    tab_places(app, line)
+    tab_places(app, &told(app), line)
         .into_iter()
         .find(|(_, from, width)| (*from..from + width).contains(&x))
         .map(|(id, ..)| id)
@@ -390,8 +390,9 @@ fn told(app: &App) -> Vec<(String, Role)> {
 }
 
 fn draw_tabs(app: &App, brush: &mut Brush<'_>, line: Rect) {
+    let right = told(app);
     let mut end = line.x;
-    for (id, x, width) in tab_places(app, line) {
+    for (id, x, width) in tab_places(app, &right, line) {
         let open = id == app.view().id();
         let name = if width > 3 { id.name() } else { "" };
         let digit = id.digit().to_string();
@@ -410,7 +411,6 @@ fn draw_tabs(app: &App, brush: &mut Brush<'_>, line: Rect) {
         }
         end = x + width;
     }
-    let right = told(app);
     let mut edge = line.right().saturating_sub(1);
     for (words, role) in right.iter().rev() {
         let room = edge.saturating_sub(end + 2);

@@ -8,9 +8,9 @@ use serde::Serialize;
 use crate::base::document::nearest;
 use crate::fleet::job::JobKey;
 
-use super::explain::{Explanation, Scene};
+use super::explain::{Explanation, Reason, Scene};
 use super::forecast::{self, Start};
-use super::model::Snapshot;
+use super::model::{Snapshot, Status, Workload};
 use super::plant::{Plant, WorkId};
 use super::route::{self, Routing};
 use super::state::State;
@@ -53,26 +53,96 @@ pub fn find(snapshot: &Snapshot, name: &str) -> Result<WorkId, String> {
 /// As [`find`].
 pub fn explain(snapshot: &Snapshot, name: &str) -> Result<Answer, String> {
     let work = find(snapshot, name)?;
-    let plant = Plant::new(snapshot.clone());
-    let explanation = Scene::new(&plant).explain(work);
+    let beyond = is_let_in(&snapshot.workloads[work]).then(|| past_queues(snapshot));
+    let plant = Plant::new(beyond.unwrap_or_else(|| snapshot.clone()));
+    let mut explanation = Scene::new(&plant).explain(work);
+    say_let_in(&mut explanation, &snapshot.workloads[work]);
     let start = forecast::forecast_one(&State::new(&plant), work);
     Ok(Answer { explanation, start })
+}
+
+/// A workload that its queue has let in, and no pod of which has a node yet.
+pub fn is_let_in(work: &Workload) -> bool {
+    let unseated = work.sets.iter().all(|set| set.placements.is_empty());
+    work.status == Status::Running && unseated && work.sets.iter().any(|set| set.count > 0)
+}
+
+/// The fleet as it is to pods behind the queues: what is let in waits for nodes alone, on those of its flavors; what
+/// still queues is out of their way.
+pub fn past_queues(snapshot: &Snapshot) -> Snapshot {
+    let mut beyond = snapshot.clone();
+    for work in &mut beyond.workloads {
+        if !is_let_in(work) {
+            if work.status == Status::Waiting && work.queue.is_some() {
+                work.status = Status::Held;
+            }
+            continue;
+        }
+        work.status = Status::Waiting;
+        work.queue = None;
+        work.admitted_at = None;
+        for set in &mut work.sets {
+            for name in std::mem::take(&mut set.admitted).into_values() {
+                let flavor = snapshot.flavors.iter().find(|flavor| flavor.name == name);
+                if let Some(flavor) = flavor {
+                    set.selector.extend(flavor.labels.clone());
+                    set.tolerations.extend(flavor.tolerations.iter().cloned());
+                }
+            }
+        }
+    }
+    beyond.settle();
+    beyond
+}
+
+/// Puts into the words on a workload that it is past its queue.
+pub fn say_let_in(explanation: &mut Explanation, work: &Workload) {
+    let (true, Some(queue)) = (is_let_in(work), &work.queue) else {
+        return;
+    };
+    explanation.queue = Some(queue.clone());
+    (explanation.position, explanation.ahead) = (None, 0);
+    explanation.ahead_first.clear();
+    explanation.reasons.push(Reason::LetIn {
+        queue: queue.clone(),
+    });
+    let told: Vec<String> = explanation.reasons.iter().map(Reason::sentence).collect();
+    explanation.reason = told.join("; ");
 }
 
 /// The same for all that wait, by key.
 pub fn explain_all(snapshot: &Snapshot) -> BTreeMap<JobKey, Answer> {
     let plant = Plant::new(snapshot.clone());
-    let mut starts = forecast::forecast(&State::new(&plant));
-    let all = Scene::new(&plant).explain_all();
-    all.into_iter()
-        .map(|(work, explanation)| {
-            let start = starts.remove(&work);
-            (
-                plant.workload(work).key.clone(),
-                Answer { explanation, start },
-            )
-        })
-        .collect()
+    let mut all = answers_of(&plant);
+    if snapshot.workloads.iter().any(is_let_in) {
+        let more = answers_of(&Plant::new(past_queues(snapshot)));
+        all.extend(let_in_of(snapshot, more));
+    }
+    all
+}
+
+fn answers_of(plant: &Plant) -> BTreeMap<JobKey, Answer> {
+    let mut starts = forecast::forecast(&State::new(plant));
+    let all = Scene::new(plant).explain_all().into_iter();
+    let answer = |(work, explanation): (WorkId, Explanation)| {
+        let start = starts.remove(&work);
+        let key = plant.workload(work).key.clone();
+        (key, Answer { explanation, start })
+    };
+    all.map(answer).collect()
+}
+
+/// Of the answers past the queues, those on what was let in.
+fn let_in_of(
+    snapshot: &Snapshot,
+    mut answers: BTreeMap<JobKey, Answer>,
+) -> impl Iterator<Item = (JobKey, Answer)> {
+    let let_in = snapshot.workloads.iter().filter(|work| is_let_in(work));
+    let_in.filter_map(move |work| {
+        let mut answer = answers.remove(&work.key)?;
+        say_let_in(&mut answer.explanation, work);
+        Some((work.key.clone(), answer))
+    })
 }
 
 /// When all that wait start, by key.
@@ -144,5 +214,35 @@ mod tests {
         assert_eq!(route(snapshot, "ml/waits").expect("there").flavors.len(), 1);
         let told = explain(snapshot, "ml/wait").expect_err("not there");
         assert_eq!(told, "there is no job `ml/wait`; did you mean `ml/waits`?");
+    }
+
+    #[test]
+    fn what_is_let_in_waits_for_nodes_alone() {
+        let let_in = json!({ "state": "running", "queue": "ml", "admitted_at": "2026-11-21T06:40:00Z", "admitted": { "nvidia.com/gpu": "h100" } });
+        let plant = plant(json!({
+            "nodes": [node("a", 8, "r", "b")],
+            "flavors": [{ "name": "h100", "node_labels": { "class": "h100" } }],
+            "queues": [{ "name": "ml", "quota": [{ "flavor": "h100", "nominal": 16 }] }],
+            "workloads": [
+                work("big", 2, 8, let_in),
+                work("queued", 1, 8, json!({ "queue": "ml" })),
+            ],
+        }));
+        let answer = explain(&plant.snapshot, "ml/big").expect("there");
+        let codes: Vec<&str> = answer
+            .explanation
+            .reasons
+            .iter()
+            .map(Reason::code)
+            .collect();
+        assert_eq!(codes.last(), Some(&"let-in"), "{codes:?}");
+        assert!(codes.len() > 1, "and why its pods find no nodes: {codes:?}");
+        assert_eq!(answer.explanation.queue.as_deref(), Some("ml"));
+        let unblock = answer.explanation.unblock.expect("one node more");
+        assert!(unblock.proven, "{}", unblock.sentence);
+        let all = explain_all(&plant.snapshot);
+        assert_eq!(all.len(), 2, "and the one that queues for quota");
+        let queued = explain(&plant.snapshot, "ml/queued").expect("there");
+        assert!(all.values().any(|one| *one == queued));
     }
 }

@@ -205,6 +205,11 @@ pub struct Preemption {
     pub borrow: Borrow,
     /// The highest priority that may be preempted in order to borrow; `None` sets no bound.
     pub borrow_max_priority: Option<i32>,
+    /// How long its own workloads run, in milliseconds, before others of the queue may preempt them; `None` where the queue above
+    /// says it.
+    pub min_runtime_ms: Option<i64>,
+    /// The same, before others of other queues may.
+    pub reclaim_min_runtime_ms: Option<i64>,
 }
 
 /// The name under which a quota counts accelerators of every kind together (KAI's `gpu`).

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 
 use crate::base::{Moment, Rate};
 use crate::cost::Burn;
-use crate::engine::answers::Answer;
+use crate::engine::answers::{self, Answer};
 use crate::engine::explain::Scene;
 use crate::engine::forecast;
 use crate::engine::live;
+use crate::engine::model::Snapshot;
 use crate::engine::plant::Plant;
 use crate::engine::preempt::Mode;
 use crate::engine::state::State;
@@ -52,32 +53,21 @@ pub struct Answers {
 impl Answers {
     /// Asks the engine. On a fleet of thousands of nodes this takes long: it belongs off every loop.
     pub fn of(fleet: &Fleet, burn: &Burn) -> Self {
-        let plant = Plant::new(live::snapshot(fleet, burn));
-        let mut state = State::new(&plant);
-        let mut starts = forecast::forecast(&state);
-        let all = Scene::new(&plant).explain_all();
-        let mut jobs: BTreeMap<JobKey, Told> = BTreeMap::new();
-        for (work, explanation) in all {
-            let start = starts.remove(&work);
-            let answer = Answer { explanation, start };
-            let told = Told { answer, now: None };
-            jobs.insert(plant.workload(work).key.clone(), told);
-        }
-        for key in longest(fleet) {
-            let (Some(told), Some(work)) = (jobs.get_mut(&key), plant.work(&key)) else {
-                continue;
-            };
-            if let Ok(victims) = state.victims(work, Mode::Least) {
-                let lost = victims.list.iter().map(|victim| {
-                    let key = &plant.workload(victim.work).key;
-                    money_of(fleet, burn, key, victim.lost_ms)
-                });
-                told.now = Some(Now {
-                    jobs: victims.list.len(),
-                    lost_ms: victims.lost_ms,
-                    lost: lost.sum(),
-                    proven: victims.proven,
-                });
+        let snapshot = live::snapshot(fleet, burn);
+        let let_in = snapshot
+            .workloads
+            .iter()
+            .filter(|work| answers::is_let_in(work));
+        let let_in: Vec<_> = let_in.cloned().collect();
+        let beyond = (!let_in.is_empty()).then(|| answers::past_queues(&snapshot));
+        let mut jobs = told(fleet, burn, snapshot);
+        if let Some(beyond) = beyond {
+            let mut more = told(fleet, burn, beyond);
+            for work in &let_in {
+                if let Some(mut told) = more.remove(&work.key) {
+                    answers::say_let_in(&mut told.answer.explanation, work);
+                    jobs.insert(work.key.clone(), told);
+                }
             }
         }
         Self {
@@ -90,6 +80,39 @@ impl Answers {
     pub fn job(&self, key: &JobKey) -> Option<&Told> {
         self.jobs.get(key)
     }
+}
+
+/// What is said of all that wait in a picture.
+fn told(fleet: &Fleet, burn: &Burn, snapshot: Snapshot) -> BTreeMap<JobKey, Told> {
+    let plant = Plant::new(snapshot);
+    let mut state = State::new(&plant);
+    let mut starts = forecast::forecast(&state);
+    let all = Scene::new(&plant).explain_all();
+    let mut jobs: BTreeMap<JobKey, Told> = BTreeMap::new();
+    for (work, explanation) in all {
+        let start = starts.remove(&work);
+        let answer = Answer { explanation, start };
+        let told = Told { answer, now: None };
+        jobs.insert(plant.workload(work).key.clone(), told);
+    }
+    for key in longest(fleet) {
+        let (Some(told), Some(work)) = (jobs.get_mut(&key), plant.work(&key)) else {
+            continue;
+        };
+        if let Ok(victims) = state.victims(work, Mode::Least) {
+            let lost = victims.list.iter().map(|victim| {
+                let key = &plant.workload(victim.work).key;
+                money_of(fleet, burn, key, victim.lost_ms)
+            });
+            told.now = Some(Now {
+                jobs: victims.list.len(),
+                lost_ms: victims.lost_ms,
+                lost: lost.sum(),
+                proven: victims.proven,
+            });
+        }
+    }
+    jobs
 }
 
 /// Those that have waited longest.

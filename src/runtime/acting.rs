@@ -181,25 +181,75 @@ impl Acting {
         exec::ask::missing(&self.connection.client, rights).await
     }
 
+    /// The plan that holds a job or queue of this name, in `namespace` where it says none.
+    ///
+    /// # Errors
+    /// It is not there, is held already, or has no such lever.
+    pub async fn hold(&self, namespace: Option<&str>, name: &str) -> Result<Plan, Unseen> {
+        let found = self.target(namespace, name).await?;
+        Ok(hold::plan(&found, name, self.now())?)
+    }
+
+    /// The plan that lets a held one go on.
+    ///
+    /// # Errors
+    /// It is not there, is not held, or has no such lever.
+    pub async fn resume(&self, namespace: Option<&str>, name: &str) -> Result<Plan, Unseen> {
+        let found = self.target(namespace, name).await?;
+        Ok(resume::plan(&found, name, self.now())?)
+    }
+
+    /// The plan that gives a job another priority: a number, or the name of a class.
+    ///
+    /// # Errors
+    /// It is not there, is a queue, or nothing can change its priority.
+    pub async fn reprioritise(
+        &self,
+        namespace: Option<&str>,
+        name: &str,
+        priority: &str,
+    ) -> Result<Plan, Unseen> {
+        match self.target(namespace, name).await? {
+            Target::Job(subject) => Ok(reprioritise::plan(&subject, priority, self.now())?),
+            Target::Queue(queue) => {
+                let sentence = format!("{} is a queue; a priority is a job's", queue.object);
+                Err(Refusal::new(RefusalCode::Unsupported, sentence).into())
+            }
+        }
+    }
+
+    /// The plan that takes back what a run did; `elsewhere` makes the refusal out of the words that it was on another
+    /// cluster.
+    ///
+    /// # Errors
+    /// There is no journal, no such run in it, or nothing of it can be taken back.
+    pub fn undo(
+        &self,
+        run: &str,
+        elsewhere: impl FnOnce(String) -> Unseen,
+    ) -> Result<Plan, Unseen> {
+        let journal = self.journal().map_err(Unseen::Failed)?;
+        let past = exec::run::find(journal, run).map_err(|broken| Unseen::Failed(broken.into()))?;
+        if past.cluster.context != self.context() {
+            return Err(elsewhere(format!(
+                "{run} was carried out on {}, and this is {}",
+                past.cluster.context,
+                self.context()
+            )));
+        }
+        Ok(past.undo(self.now())?)
+    }
+
     /// The plan for an intent, on the latest picture and on the objects as they are read now.
     ///
     /// # Errors
     /// Why there is none.
     pub async fn plan(&self, intent: &Intent, facts: Option<&Facts>) -> Result<Plan, Unseen> {
-        let now = self.now();
         let mut plan = match intent {
-            Intent::Hold { target } => hold::plan(&self.target(None, target).await?, target, now)?,
-            Intent::Resume { target } => {
-                resume::plan(&self.target(None, target).await?, target, now)?
-            }
+            Intent::Hold { target } => self.hold(None, target).await?,
+            Intent::Resume { target } => self.resume(None, target).await?,
             Intent::Reprioritise { job, priority } => {
-                match self.target(None, &job.to_string()).await? {
-                    Target::Job(subject) => reprioritise::plan(&subject, priority, now)?,
-                    Target::Queue(queue) => {
-                        let words = format!("{} is a queue; a priority is a job's", queue.object);
-                        return Err(Refusal::new(RefusalCode::Unsupported, words).into());
-                    }
-                }
+                self.reprioritise(None, &job.to_string(), priority).await?
             }
             _ => {
                 let facts = facts.ok_or_else(no_picture)?;

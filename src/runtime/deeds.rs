@@ -215,24 +215,11 @@ impl Running {
 /// Makes a plan: what the whole fleet is needed for on the picture, the rest on the objects as they are read now.
 async fn make(acting: &Acting, intent: &Intent, facts: Option<&Facts>) -> Result<Plan, Unseen> {
     if let Intent::Undo { run } = intent {
-        return undo(acting, run);
+        return acting.undo(run, |sentence| {
+            Refusal::new(RefusalCode::NotFound, sentence).into()
+        });
     }
     acting.plan(intent, facts).await
-}
-
-fn undo(acting: &Acting, run: &str) -> Result<Plan, Unseen> {
-    let journal = acting.journal().map_err(Unseen::Failed)?;
-    let past = exec::run::find(journal, run).map_err(|broken| Unseen::Failed(broken.into()))?;
-    if past.cluster.context != acting.context() {
-        let sentence = format!(
-            "{run} was carried out on {}, and this is {}",
-            past.cluster.context,
-            acting.context()
-        );
-        let refusal = Refusal::new(RefusalCode::NotFound, sentence);
-        return Err(Unseen::Refused(refusal));
-    }
-    Ok(past.undo(acting.now())?)
 }
 
 /// What may be done, and the runs on this cluster.

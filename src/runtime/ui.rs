@@ -27,6 +27,9 @@ const FRAME: Duration = Duration::from_millis(100);
 /// A picture that changes by itself is drawn again after this time at the soonest.
 const SOONEST: Duration = Duration::from_millis(200);
 
+/// How long the loop has to end by itself once the terminal has hung up.
+const PARTING: Duration = Duration::from_millis(500);
+
 /// Why the console ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
@@ -81,6 +84,7 @@ impl Signals {
 pub async fn run(mut ui: Ui, open: Arc<Open>) -> Result<End, Failure> {
     let unusable = |error: io::Error| Failure::new(Exit::Failed, format!("the terminal: {error}"));
     let mut signals = Signals::listen().map_err(unusable)?;
+    leave_when_hung_up().map_err(unusable)?;
     let guard = Guard::take(ui.mouse).map_err(unusable)?;
     let mut screen = Screen::new(size().map_err(unusable)?, io::stdout());
     let area = screen.area();
@@ -94,6 +98,19 @@ pub async fn run(mut ui: Ui, open: Arc<Open>) -> Result<End, Failure> {
         (End::Quit, Some(fault)) => Err(fault),
         (end, _) => Ok(end),
     }
+}
+
+/// Ends the process when the terminal hangs up and the loop does not see it: the reader of events goes round for ever on
+/// a terminal that fails each read, and with it the loop that waits for events first.
+fn leave_when_hung_up() -> io::Result<()> {
+    let mut hang_up = signal(SignalKind::hangup())?;
+    tokio::spawn(async move {
+        hang_up.recv().await;
+        tokio::time::sleep(PARTING).await;
+        terminal::give_back();
+        std::process::exit(i32::from(Exit::Done.code()));
+    });
+    Ok(())
 }
 
 fn size() -> io::Result<Rect> {

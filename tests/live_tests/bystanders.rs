@@ -67,7 +67,7 @@ fn a_bad_road_is_slow_and_right() {
     );
     let before = road.lost.load(std::sync::atomic::Ordering::Relaxed);
     assert!(before > 10, "{before} segments were lost");
-    for (key, shown) in [("6", "INSTANCE"), ("5", "STATE"), ("1", "POOL")] {
+    for (key, shown) in [("6", "HELD/DEV"), ("5", "STATE"), ("1", "POOL")] {
         let pressed = Instant::now();
         terminal.keys(key);
         terminal.wait(shown, Duration::from_secs(5), |text| text.contains(shown));

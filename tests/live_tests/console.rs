@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::plane::{calm, kubeconfig};
-use super::terminal::{Terminal, is_live};
+use super::terminal::{Terminal, is_live, shows_the_fleet};
 use super::truth::Truth;
 
 const WIDE: (u16, u16) = (170, 44);
@@ -67,7 +67,7 @@ fn the_console_shows_the_fleet() {
     terminal.resize((80, 24));
     terminal.keys("1");
     terminal.wait("the fleet on a small screen", SOON, |text| {
-        text.replace(char::is_whitespace, "").contains("1056")
+        text.replace(char::is_whitespace, "").contains("1072")
             && ["h100", "gb200", "a100", "a3-mega"]
                 .iter()
                 .all(|pool| text.contains(pool))
@@ -82,7 +82,8 @@ fn the_console_shows_the_fleet() {
 fn the_terminal_is_left_as_it_was() {
     let _plane = calm();
     let left_by = |leave: &dyn Fn(&mut Terminal), how: &str, codes: &[Option<i32>]| {
-        let mut terminal = complete("live-viewer");
+        let mut terminal = Terminal::start(&kubeconfig(), "live-viewer", WIDE);
+        terminal.wait("the fleet", Duration::from_secs(60), shows_the_fleet);
         assert!(
             terminal.changed().contains(&"raw mode"),
             "it takes the terminal"

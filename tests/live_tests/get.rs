@@ -46,13 +46,16 @@ fn nodes_are_what_kubectl_and_the_exporters_say() {
                 "provider_id": node["spec"]["providerID"],
                 "driver_version": match label("nvidia.com/cuda.driver-version.full") {
                     // (GKE has no such label; there the exporter says it.)
-                    Value::Null => truth.exporters.get(name).map_or(Value::Null, |told| told["driver"].clone()),
+                    Value::Null => match truth.sliced(name).first() {
+                        Some(device) => device["attributes"]["driverVersion"]["version"].clone(),
+                        None => truth.exporters.get(name).map_or(Value::Null, |told| told["driver"].clone()),
+                    },
                     version => version,
                 },
                 "pods": truth.pods_on(name),
                 // What the node says counts slices and shares; the rest counts devices.
-                "capacity": devices(&node["status"]["capacity"]),
-                "allocatable": devices(&node["status"]["allocatable"]),
+                "capacity": devices(&node["status"]["capacity"]) + truth.sliced(name).len() as u64,
+                "allocatable": devices(&node["status"]["allocatable"]) + truth.sliced(name).len() as u64,
                 "total": truth.devices_of(name),
                 "allocated": truth.held_on(name),
             })
@@ -163,11 +166,14 @@ fn devices_are_whose_the_exporters_say() {
                 }
             }
         }
-        assert_eq!(
-            (shown.len(), count),
-            (960, 960),
-            "shown to {user}, and told"
-        );
+        assert_eq!(count, 960, "what exporters tell");
+        let sliced = truth.slices.values().flatten();
+        let sliced: BTreeSet<&str> = sliced
+            .map(|device| text(device, "/attributes/uuid/string"))
+            .collect();
+        assert_eq!(sliced.len(), 16, "what drivers tell");
+        assert!(sliced.iter().all(|uuid| shown.contains_key(uuid)));
+        assert_eq!(shown.len(), count + sliced.len(), "shown to {user}");
         // The rest are known by what their nodes say they have.
         assert_eq!(ids.len() as u64, truth.devices(), "shown to {user}");
     }

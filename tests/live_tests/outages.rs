@@ -277,7 +277,7 @@ fn a_fleet_of_exporters_hangs() {
         !header(text).ends_with("live")
     });
     assert!(shows_the_fleet(&text), "what was known stays: {text}");
-    for (key, shown) in [("6", "INSTANCE"), ("5", "STATE"), ("1", "POOL")] {
+    for (key, shown) in [("6", "HELD/DEV"), ("5", "STATE"), ("1", "POOL")] {
         let pressed = Instant::now();
         terminal.keys(key);
         terminal.wait(shown, Duration::from_secs(5), |text| text.contains(shown));
@@ -323,7 +323,7 @@ pub fn kueue_is_started_anew() {
     let mut terminal = complete(&[]);
     // The order of who waits, under the queue that the cursor stands on.
     terminal.keys("4/research-llm\r");
-    let ordered = |text: &str| text.contains("research-llm/fix-run") && !text.contains("~1 ");
+    let ordered = |text: &str| text.contains("research-llm/fix-run") && !text.contains("1~ ");
     terminal.wait("the order", Duration::from_secs(60), ordered);
     let kueue = Program::running("kueue");
     kueue.end(Signal::TERM);
@@ -359,7 +359,7 @@ pub fn kueue_is_started_anew() {
     terminal.wait(
         "places that are guesses, marked",
         Duration::from_secs(120),
-        |text| text.contains("research-llm/fix-run") && text.contains("~1 "),
+        |text| text.contains("research-llm/fix-run") && text.contains("1~ "),
     );
     kueue.start();
     until("Kueue", Duration::from_secs(90), || answers(VISIBILITY));

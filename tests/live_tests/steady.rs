@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Seek, SeekFrom};
+use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -14,6 +15,9 @@ use super::truth::text;
 
 /// How long is looked.
 const WINDOW: Duration = Duration::from_secs(120);
+
+/// Both tests look at what one user asked for: one at a time.
+static ONE: Mutex<()> = Mutex::new(());
 
 /// `[scrape] per_second`, by default.
 const PER_SECOND: usize = 20;
@@ -63,6 +67,7 @@ fn second(entry: &Value) -> &str {
 #[ignore = "needs the plane of tests/live/up"]
 fn a_console_at_rest_asks_for_little() {
     let _plane = calm();
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     listed_role("live-steady");
     let begin = fs::metadata(audit()).expect("an audit log").len();
     let mut terminal = Terminal::start(&kubeconfig(), "live-steady", (170, 44));
@@ -147,6 +152,7 @@ fn a_console_at_rest_asks_for_little() {
 #[ignore = "needs the plane of tests/live/up"]
 fn a_fleet_of_exporters_is_read_within_the_budget() {
     let _plane = calm();
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     listed_role("live-steady");
     let home = tempfile::tempdir().expect("a folder");
     fs::create_dir(home.path().join("stokehold")).expect("a folder");

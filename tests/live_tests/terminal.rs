@@ -19,7 +19,7 @@ pub fn header(text: &str) -> &str {
 pub fn shows_the_fleet(text: &str) -> bool {
     header(text)
         .replace(char::is_whitespace, "")
-        .contains("devices1056")
+        .contains("devices1072")
 }
 
 /// True when the whole fleet is there and every source speaks.

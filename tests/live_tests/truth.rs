@@ -81,6 +81,17 @@ pub fn asked(spec: &Value) -> u64 {
         .sum()
 }
 
+/// How many devices a claim's spec asks for.
+fn claimed(spec: &Value) -> u64 {
+    let requests = list(spec, "/devices/requests").iter();
+    requests
+        .map(|request| {
+            let count = request.pointer("/exactly/count").and_then(Value::as_u64);
+            count.expect("an exact count")
+        })
+        .sum()
+}
+
 /// True when a condition of the object holds.
 pub fn holds(object: &Value, kind: &str) -> bool {
     list(object, "/status/conditions")
@@ -113,6 +124,10 @@ pub struct Truth {
     pub pods: Vec<Value>,
     /// What the exporters tell, by node.
     pub exporters: BTreeMap<String, Value>,
+    /// Devices that drivers tell of, by node.
+    pub slices: BTreeMap<String, Vec<Value>>,
+    /// Claims, and templates of such, by kind and key.
+    claims: BTreeMap<(String, Key), Value>,
     /// Objects that own pods or other such objects, and Kueue's workloads, by uid; pods too.
     owners: BTreeMap<String, Value>,
 }
@@ -137,12 +152,52 @@ impl Truth {
         for pod in &pods {
             owners.insert(text(pod, "/metadata/uid").to_owned(), pod.clone());
         }
+        let mut slices: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+        for slice in items("resourceslices.resource.k8s.io") {
+            let own = slices.entry(text(&slice, "/spec/nodeName").to_owned());
+            let devices = list(&slice, "/spec/devices").iter().cloned();
+            own.or_default().extend(devices);
+        }
+        let kinds = ["resourceclaims", "resourceclaimtemplates"];
+        let claims = kinds.iter().flat_map(|kind| {
+            let all = items(&format!("{kind}.resource.k8s.io")).into_iter();
+            all.map(|claim| ((text(&claim, "/kind").to_owned(), key(&claim)), claim))
+        });
         Self {
             nodes,
             pods,
             exporters,
+            slices,
+            claims: claims.collect(),
             owners,
         }
+    }
+
+    /// How many devices, or parts of such, a pod spec asks for, by its containers or by claims.
+    fn asked(&self, namespace: &str, spec: &Value) -> u64 {
+        let claims = list(spec, "/resourceClaims").iter().map(|claim| {
+            let (kind, name, at) = match claim["resourceClaimName"].as_str() {
+                Some(name) => ("ResourceClaim", name, "/spec"),
+                None => (
+                    "ResourceClaimTemplate",
+                    text(claim, "/resourceClaimTemplateName"),
+                    "/spec/spec",
+                ),
+            };
+            let key = (kind.to_owned(), (namespace.to_owned(), name.to_owned()));
+            claimed(self.claims[&key].pointer(at).expect("a spec"))
+        });
+        asked(spec) + claims.sum::<u64>()
+    }
+
+    /// The same of a pod.
+    pub fn asked_by(&self, pod: &Value) -> u64 {
+        self.asked(text(pod, "/metadata/namespace"), &pod["spec"])
+    }
+
+    /// Devices of a node that its drivers tell of.
+    pub fn sliced(&self, node: &str) -> &[Value] {
+        self.slices.get(node).map_or(&[], Vec::as_slice)
     }
 
     /// The pool of a node, by its labels.
@@ -166,7 +221,9 @@ impl Truth {
     pub fn devices_of(&self, node: &str) -> u64 {
         match self.exporters.get(node) {
             Some(exporter) => list(exporter, "/devices").len() as u64,
-            None => devices(&self.nodes[node]["status"]["capacity"]),
+            None => {
+                devices(&self.nodes[node]["status"]["capacity"]) + self.sliced(node).len() as u64
+            }
         }
     }
 
@@ -177,7 +234,7 @@ impl Truth {
                 let held = list(exporter, "/devices").iter();
                 held.filter(|device| !holders(device).is_empty()).count() as u64
             }
-            None => self.on(node).map(|pod| asked(&pod["spec"])).sum(),
+            None => self.on(node).map(|pod| self.asked_by(pod)).sum(),
         }
     }
 
@@ -207,7 +264,7 @@ impl Truth {
     /// Every job that asks for devices.
     pub fn jobs(&self) -> BTreeMap<Key, Job> {
         let mut pods: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
-        for pod in self.pods.iter().filter(|pod| asked(&pod["spec"]) > 0) {
+        for pod in self.pods.iter().filter(|pod| self.asked_by(pod) > 0) {
             let root = text(self.root(pod), "/metadata/uid");
             pods.entry(root).or_default().push(pod);
         }
@@ -218,7 +275,8 @@ impl Truth {
             let kind = text(object, "/kind");
             let wanted = self.wanted(object, pods);
             // (A job that is done wants none any more.)
-            let asks = wanted > 0 || asked(&object["spec"]["template"]["spec"]) > 0;
+            let own = self.asked(&key(object).0, &object["spec"]["template"]["spec"]);
+            let asks = wanted > 0 || own > 0;
             if is_top && asks && kind != "ReplicaSet" {
                 jobs.insert(key(object), self.job(object, wanted, pods));
             }
@@ -228,7 +286,7 @@ impl Truth {
 
     /// Devices that an object asks for in all.
     fn wanted(&self, object: &Value, pods: &[&Value]) -> u64 {
-        let each = asked(&object["spec"]["template"]["spec"]);
+        let each = self.asked(&key(object).0, &object["spec"]["template"]["spec"]);
         let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_u64);
         match (text(object, "/kind"), text(object, "/apiVersion")) {
             // What a Job still has to run, as far as it may at one time.
@@ -238,9 +296,9 @@ impl Truth {
                 each * left.min(number("/spec/parallelism").expect("a count"))
             }
             ("Deployment" | "StatefulSet", _) => each * number("/spec/replicas").expect("a count"),
-            ("Pod", _) => asked(&object["spec"]),
+            ("Pod", _) => self.asked_by(object),
             // Those of other systems have all their pods here.
-            _ => pods.iter().map(|pod| asked(&pod["spec"])).sum(),
+            _ => pods.iter().map(|pod| self.asked_by(pod)).sum(),
         }
     }
 
@@ -279,7 +337,7 @@ impl Truth {
             "Indexed" => object["spec"]["completions"].as_u64().expect("a count"),
             _ => 1,
         };
-        let allocated: u64 = bound.clone().map(|pod| asked(&pod["spec"])).sum();
+        let allocated: u64 = bound.clone().map(|pod| self.asked_by(pod)).sum();
         let pending = self
             .workload(object)
             .filter(|workload| !holds(workload, "QuotaReserved"));

@@ -10,14 +10,14 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 use tokio::sync::watch;
 
-use crate::action::{Author, Target, hold, reprioritise, resume};
+use crate::action::Author;
 use crate::base::name::printable;
 use crate::base::{Exit, Failure};
-use crate::engine::plan::{Plan, Refusal, RefusalCode};
+use crate::engine::plan::Plan;
 use crate::exec::look::Unseen;
 use crate::exec::{End, Over, Progress, Stand};
 use crate::grant::{Confirmed, Consent};
-use crate::runtime::acting::{Acting, Outcome, interruptible, journal_of};
+use crate::runtime::acting::{Acting, Outcome, interruptible};
 use crate::settings::Settings;
 use crate::source::kubeconfig::Choice;
 
@@ -232,35 +232,15 @@ async fn make(
         [one] => Some(one.as_str()),
         _ => None,
     };
-    let plan = match action {
-        Action::Hold { target } => {
-            let found = acting.target(namespace, target).await?;
-            hold::plan(&found, target, acting.now())
+    let mut plan = match action {
+        Action::Hold { target } => acting.hold(namespace, target).await?,
+        Action::Resume { target } => acting.resume(namespace, target).await?,
+        Action::Reprioritise { job, priority } => {
+            acting.reprioritise(namespace, job, priority).await?
         }
-        Action::Resume { target } => {
-            let found = acting.target(namespace, target).await?;
-            resume::plan(&found, target, acting.now())
-        }
-        Action::Reprioritise { job, priority } => match acting.target(namespace, job).await? {
-            Target::Job(subject) => reprioritise::plan(&subject, priority, acting.now()),
-            Target::Queue(queue) => {
-                let sentence = format!("{} is a queue; a priority is a job's", queue.object);
-                Err(Refusal::new(RefusalCode::Unsupported, sentence))
-            }
-        },
         Action::Undo { run } | Action::Continue { run } => {
-            let journal = journal_of(settings).map_err(Unseen::Failed)?;
-            let past = crate::exec::run::find(&journal, run)
-                .map_err(|broken| Unseen::Failed(broken.into()))?;
-            if past.cluster.context != acting.context() {
-                let sentence = format!(
-                    "{run} was carried out on {}, and this is {}",
-                    past.cluster.context,
-                    acting.context()
-                );
-                return Err(Unseen::Failed(Failure::new(Exit::Refused, sentence)));
-            }
-            past.undo(acting.now())
+            let refused = |sentence| Unseen::Failed(Failure::new(Exit::Refused, sentence));
+            acting.undo(run, refused)?
         }
         Action::Drain { .. }
         | Action::Cordon { .. }
@@ -279,7 +259,6 @@ async fn make(
             return Ok(seen.plan(&intent, &author)?);
         }
     };
-    let mut plan = plan?;
     if let Some(seen) = seen {
         seen.foretell(&mut plan);
     }

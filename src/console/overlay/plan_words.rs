@@ -164,6 +164,16 @@ pub(super) fn about(dialog: &Dialog, plan: &Plan, app: &App) -> Vec<Line> {
     lines
 }
 
+/// The first four of a list on jobs, and of how many more `what` is said.
+fn first_four(mut lines: impl Iterator<Item = String>, what: &str) -> Vec<String> {
+    let mut said: Vec<String> = lines.by_ref().take(4).collect();
+    let more = lines.count();
+    if more > 0 {
+        said.push(format!("{} {what}", counted(more as u64, "other job")));
+    }
+    said
+}
+
 /// The fleet afterwards, in lines.
 fn effects(forecast: &Forecast, now: Moment) -> Vec<String> {
     let when = |at: Option<Moment>| match at {
@@ -172,37 +182,29 @@ fn effects(forecast: &Forecast, now: Moment) -> Vec<String> {
         Some(at) => format!("in {}", at.since(now)),
     };
     let mut lines = Vec::new();
-    for change in forecast.starts.iter().take(4) {
-        lines.push(format!(
-            "{} ({}) starts {} instead of {}",
-            change.job,
-            counted(u64::from(change.devices), "device"),
-            when(change.after),
-            when(change.before)
-        ));
-    }
-    if forecast.starts.len() > 4 {
-        let more = forecast.starts.len() - 4;
-        lines.push(format!(
-            "{} start at another time",
-            counted(more as u64, "other job")
-        ));
-    }
-    for displaced in forecast.displaced.iter().take(4) {
-        lines.push(format!(
-            "{} gives back {}, back {}",
-            displaced.job,
-            counted(u64::from(displaced.devices), "device"),
-            when(displaced.back)
-        ));
-    }
-    if forecast.displaced.len() > 4 {
-        let more = forecast.displaced.len() - 4;
-        lines.push(format!(
-            "{} leave their devices",
-            counted(more as u64, "other job")
-        ));
-    }
+    lines.extend(first_four(
+        forecast.starts.iter().map(|change| {
+            format!(
+                "{} ({}) starts {} instead of {}",
+                change.job,
+                counted(u64::from(change.devices), "device"),
+                when(change.after),
+                when(change.before)
+            )
+        }),
+        "start at another time",
+    ));
+    lines.extend(first_four(
+        forecast.displaced.iter().map(|displaced| {
+            format!(
+                "{} gives back {}, back {}",
+                displaced.job,
+                counted(u64::from(displaced.devices), "device"),
+                when(displaced.back)
+            )
+        }),
+        "leave their devices",
+    ));
     let mut rest: Vec<String> = forecast
         .pools
         .iter()

@@ -27,7 +27,7 @@ use super::state::{State, Tenure};
 use promise::Promises;
 
 pub use order::{pending, precedes};
-pub(super) use watch::{Turn, Watch};
+pub(super) use watch::{Known, Turn, Watch};
 
 /// How to run a cycle.
 #[derive(Clone, Copy, Default, Debug)]
@@ -102,6 +102,12 @@ pub fn expected(plant: &Plant, work: WorkId) -> Option<i64> {
     workload.estimate_ms.or_else(past)
 }
 
+/// What is [`expected`] of each workload.
+pub(super) fn durations(plant: &Plant) -> Arc<[Option<i64>]> {
+    let works = 0..plant.works.len();
+    works.map(|work| expected(plant, work)).collect()
+}
+
 /// How long something of a duration at speed 1 takes at another speed, rounded up.
 pub fn at_speed(duration: i64, speed_milli: i64) -> i64 {
     let speed = i128::from(speed_milli.max(1));
@@ -135,12 +141,16 @@ pub fn cycle(state: &mut State<'_>, options: Options<'_>) -> Cycle {
 /// Runs a cycle under the eyes of somebody, or only up to the turn of one workload.
 pub(super) fn watched(state: &mut State<'_>, options: Options<'_>, mut watch: Watch<'_>) -> Cycle {
     let plant = state.plant();
-    let works = 0..plant.works.len();
-    let durations: Vec<Option<i64>> = match options.durations {
-        Some(list) => works
-            .map(|work| list.get(work).copied().flatten())
-            .collect(),
-        None => works.map(|work| expected(plant, work)).collect(),
+    let known = watch.known.take();
+    let durations = match (options.durations, &known) {
+        (Some(list), _) => {
+            let works = 0..plant.works.len();
+            works
+                .map(|work| list.get(work).copied().flatten())
+                .collect()
+        }
+        (None, Some(known)) => known.durations.clone(),
+        (None, None) => durations(plant),
     };
     let mut drained = Vec::new();
     if !options.spare_all {
@@ -149,13 +159,18 @@ pub(super) fn watched(state: &mut State<'_>, options: Options<'_>, mut watch: Wa
             state.evict(victim.work);
         }
     }
+    // Those that are drained wait too.
+    let lines = match known.filter(|_| drained.is_empty()) {
+        Some(known) => order::lines_of(plant, known.lines),
+        None => order::lines(state),
+    };
     let mut run = Run {
         failed: vec![None; plant.shapes],
         spared: vec![options.spare_all; plant.shapes],
         fresh: BTreeSet::new(),
         holders: None,
         promises: Promises::new(durations),
-        lines: order::lines(state),
+        lines,
         out: Cycle {
             drained,
             ..Cycle::default()

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::base::Moment;
 use crate::engine::fit::Lens;
-use crate::engine::plant::{QueueId, WorkId};
+use crate::engine::plant::{Plant, QueueId, WorkId};
 use crate::engine::state::State;
 
 use super::share::Share;
@@ -38,19 +38,22 @@ pub fn pending(state: &State<'_>) -> BTreeMap<QueueId, Vec<WorkId>> {
     queues
 }
 
+/// The lines of queues.
+pub(super) fn lines_of(plant: &Plant, pending: BTreeMap<QueueId, Vec<WorkId>>) -> Vec<Line> {
+    let line = |(queue, works)| Line {
+        queue,
+        works,
+        next: 0,
+        blocked: None,
+        strict: is_strict(plant, queue),
+    };
+    pending.into_iter().map(line).collect()
+}
+
 /// The lines of all queues. Those whose queue is not there stand in a line of their own.
 pub(super) fn lines(state: &State<'_>) -> Vec<Line> {
     let plant = state.plant();
-    let mut lines: Vec<Line> = pending(state)
-        .into_iter()
-        .map(|(queue, works)| Line {
-            queue,
-            works,
-            next: 0,
-            blocked: None,
-            strict: is_strict(plant, queue),
-        })
-        .collect();
+    let mut lines = lines_of(plant, pending(state));
     let lost = state
         .waiting()
         .filter(|work| plant.works[*work].queue.is_none());

@@ -30,14 +30,14 @@ struct Promise {
 
 /// All reservations of a cycle.
 pub(super) struct Promises {
-    durations: Vec<Option<i64>>,
+    durations: Arc<[Option<i64>]>,
     made: Vec<Promise>,
     /// Shapes for which there is no room even when all has ended that will.
     never: BTreeSet<usize>,
 }
 
 impl Promises {
-    pub(super) fn new(durations: Vec<Option<i64>>) -> Self {
+    pub(super) fn new(durations: Arc<[Option<i64>]>) -> Self {
         Self {
             durations,
             made: Vec::new(),

@@ -1,9 +1,10 @@
 //! A cycle under somebody's eyes: what would have been, at the very turn of one who did not start.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::engine::fit::{Lens, Miss, Why};
-use crate::engine::plant::{Plant, WorkId};
+use crate::engine::plant::{Plant, QueueId, WorkId};
 use crate::engine::state::{State, Tenure};
 
 use super::promise::Promises;
@@ -17,8 +18,18 @@ pub(in crate::engine) struct Watch<'w> {
     pub lens: Option<&'w Lens>,
     /// Is called at each turn of one that does not start, before room is kept for it.
     pub missed: Option<&'w mut dyn FnMut(&mut Turn<'_, '_>)>,
+    /// Who waits, by queue and in order, and how long each workload runs, where that is known already. Those whose queue is not
+    /// there may be missing.
+    pub known: Option<Known>,
     /// Nothing.
     pub plain: Lens,
+}
+
+/// What many cycles on one fleet have in common.
+#[derive(Clone, Debug)]
+pub(in crate::engine) struct Known {
+    pub lines: BTreeMap<QueueId, Vec<WorkId>>,
+    pub durations: Arc<[Option<i64>]>,
 }
 
 /// The turn of a workload that does not start.

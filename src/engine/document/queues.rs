@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::base::Name;
 use crate::engine::model::{
     Backfill, Borrow, Budget, Choice, Class, DEVICES, FairStrategy, Flavor, Fungibility, Knobs,
-    Order, PLENTY, Preemption, Queue, Quota, Reclaim, Route, Runs, Stop, System, Within,
+    LeftAlone, Order, PLENTY, Preemption, Queue, Quota, Reclaim, Route, Runs, Stop, System, Within,
 };
 use crate::engine::packing::Policy;
 
@@ -124,6 +124,13 @@ pub(super) fn queue(cell: &Cell<'_>) -> Read<Queue> {
         weight_milli: cell.or("weight", 1_000, |cell| cell.milli(1_000_000))?,
         quotas: cell.list("quota", quota)?,
         preemption: cell.or("preemption", Preemption::default(), preemption)?,
+        left_alone: cell.or("left_alone", LeftAlone::default(), |cell| {
+            cell.must_be_object()?;
+            Ok(LeftAlone {
+                preempt_ms: cell.maybe("preempt_seconds", |cell| cell.span())?,
+                reclaim_ms: cell.maybe("reclaim_seconds", |cell| cell.span())?,
+            })
+        })?,
         order: cell.or("strategy", Order::BestEffort, |cell| {
             cell.word(
                 "strategy",

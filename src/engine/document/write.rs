@@ -235,6 +235,10 @@ fn queue(queue: &Queue) -> Value {
             },
             "borrow_threshold": queue.preemption.borrow_threshold,
         },
+        "left_alone": {
+            "preempt_seconds": queue.left_alone.preempt_ms.map(seconds),
+            "reclaim_seconds": queue.left_alone.reclaim_ms.map(seconds),
+        },
         "fungibility": {
             "borrow": search(queue.fungibility.borrow_stops),
             "preempt": search(queue.fungibility.preempt_stops),

@@ -6,7 +6,9 @@
 //! on every machine. Beyond the bound an amount is reckoned and said to be so.
 
 mod change;
+mod exact;
 mod reason;
+mod reckon;
 mod sums;
 mod trial;
 mod unblock;
@@ -42,6 +44,9 @@ const TURNS_FOR_ONE: usize = 4_000;
 
 /// Turns of cycles that are spent on all.
 const TURNS_FOR_ALL: usize = 40_000;
+
+/// With so many nodes and workloads a turn counts twice.
+const LARGE: usize = 1_000;
 
 /// Where a workload stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -122,8 +127,17 @@ pub struct Scene<'p> {
     sums: sums::Sums,
     /// By workload that had its turn in vain: what would have helped there.
     trials: BTreeMap<WorkId, Arc<Trials>>,
+    lacks: BTreeMap<usize, Arc<reckon::Lack>>,
+    /// How long each workload runs.
+    durations: Arc<[Option<i64>]>,
+    /// What one turn of a cycle counts for: more in a large fleet, where it costs more.
+    weight: usize,
     /// What more turns of cycles may be spent.
     turns: usize,
+    /// Something was not tried of the last one that was asked for, because that was too much.
+    spared: bool,
+    /// Nothing says that it would not help that one to go before all others.
+    order_helps: bool,
 }
 
 impl<'p> Scene<'p> {
@@ -134,6 +148,7 @@ impl<'p> Scene<'p> {
 
     /// Runs the cycle on a state, which is supposed.
     pub fn of(mut state: State<'p>) -> Self {
+        let plant = state.plant();
         let lines = cycle::pending(&state);
         let mut places = vec![None; state.plant().works.len()];
         for line in lines.values() {
@@ -163,7 +178,12 @@ impl<'p> Scene<'p> {
             places,
             read: BTreeMap::new(),
             trials: trier.found,
+            lacks: BTreeMap::new(),
+            durations: cycle::durations(plant),
+            weight: 1 + (plant.sites.len() + plant.works.len()) / LARGE,
             turns: 0,
+            spared: false,
+            order_helps: true,
         }
     }
 
@@ -241,7 +261,8 @@ impl<'p> Scene<'p> {
             Stand::Waiting => {
                 let misses = misses.unwrap_or_else(|| Arc::new([]));
                 out.reasons = self.reasons(work, &misses);
-                let mut all = self.unblocks(work, &misses, out.reserved_at).into_iter();
+                let all = self.unblocks(work, &misses, out.reserved_at);
+                let mut all = self.held_to_fleet(work, all).into_iter();
                 out.unblock = all.next();
                 out.alternatives = all.collect();
             }

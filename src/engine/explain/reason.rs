@@ -20,6 +20,11 @@ use super::change::{TaintName, amount, job};
 pub enum Reason {
     /// Somebody holds it: suspended, deactivated or gated.
     Held,
+    /// Its queue has let it in; only nodes for its pods are missing.
+    LetIn {
+        /// The queue.
+        queue: Name,
+    },
     /// It names a queue that is not there.
     NoQueue {
         /// The name.
@@ -162,11 +167,31 @@ pub struct Room {
     pub devices_milli: i64,
 }
 
+/// `1 device is`, `8 devices are`.
+fn devices_are(milli: i64) -> String {
+    match milli {
+        1_000 => "1 device is".to_owned(),
+        milli => format!("{} devices are", amount("devices", milli)),
+    }
+}
+
+/// `1 node has room for 1 pod`.
+fn nodes_with_room(nodes: usize, pods: u64) -> String {
+    let (nodes_s, has) = if nodes == 1 {
+        ("", "has")
+    } else {
+        ("s", "have")
+    };
+    let pods_s = if pods == 1 { "" } else { "s" };
+    format!("{nodes} node{nodes_s} {has} room for {pods} pod{pods_s}")
+}
+
 impl Reason {
     /// Its code.
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Held => "held",
+            Self::LetIn { .. } => "let-in",
             Self::NoQueue { .. } => "no-queue",
             Self::Cohort { .. } => "cohort",
             Self::Stopped { .. } => "stopped",
@@ -203,6 +228,7 @@ impl Reason {
             Self::Taints { .. } => 9,
             Self::Closed { .. } => 10,
             Self::Labels { .. } => 11,
+            Self::LetIn { .. } => 14,
             Self::FlavorTaint { .. } => 12,
             Self::FlavorLabels { .. } => 13,
         }
@@ -212,6 +238,9 @@ impl Reason {
     pub fn sentence(&self) -> String {
         match self {
             Self::Held => "it is held: suspended, deactivated or gated".to_owned(),
+            Self::LetIn { queue } => {
+                format!("queue {queue} has let it in: its pods wait for nodes alone")
+            }
             Self::NoQueue { queue } => format!("there is no queue {queue}"),
             Self::Cohort { queue } => format!("{queue} is a cohort, which admits nothing"),
             Self::Stopped { queue } => format!("queue {queue} is stopped"),
@@ -259,14 +288,14 @@ impl Reason {
                 amount(resource, *nominal)
             ),
             Self::Fragmented(room) => format!(
-                "{} devices are free, but nodes have room for {} of {} pods",
-                amount("devices", room.free_devices_milli),
+                "{} free, but nodes have room for {} of {} pods",
+                devices_are(room.free_devices_milli),
                 room.room,
                 room.asked
             ),
             Self::NoRoom(room) => format!(
-                "{} devices are free and it asks for {}: room for {} of {} pods",
-                amount("devices", room.free_devices_milli),
+                "{} free and it asks for {}: room for {} of {} pods",
+                devices_are(room.free_devices_milli),
                 amount("devices", room.asked_devices_milli),
                 room.room,
                 room.asked
@@ -283,12 +312,14 @@ impl Reason {
             } => {
                 let names: Vec<&str> = taints.iter().map(|taint| taint.key.as_str()).collect();
                 format!(
-                    "{nodes} nodes with room for {room} pods carry taints that it does not tolerate: {}",
+                    "{}, with taints that it does not tolerate: {}",
+                    nodes_with_room(*nodes, *room),
                     names.join(", ")
                 )
             }
             Self::Labels { nodes, room } => {
-                format!("{nodes} nodes with room for {room} pods lack labels that it asks for")
+                let held = nodes_with_room(*nodes, *room);
+                format!("{held}, without labels that it asks for")
             }
             Self::Closed { nodes, room } => {
                 format!("{nodes} nodes with room for {room} pods are cordoned or not ready")

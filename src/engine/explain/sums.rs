@@ -24,6 +24,8 @@ pub(super) struct Sums {
     asked: BTreeMap<(QueueId, PairId), (Vec<i64>, Vec<i64>)>,
     /// Pods of those up to each place.
     pods: Option<Vec<i64>>,
+    /// By make: nodes like one that those up to each place lack who wait for room.
+    nodes: BTreeMap<usize, Vec<i64>>,
     likes: BTreeMap<Place, Vec<(Alike, NodeId)>>,
 }
 
@@ -136,6 +138,35 @@ impl Scene<'_> {
         at(sums, place)
     }
 
+    /// Nodes like one that those up to a place in their queues would fill who wait for room and may use them.
+    pub(super) fn nodes_asked(&mut self, like: NodeId, place: usize) -> i64 {
+        let plant = self.state.plant();
+        let make = plant.sites[like].make;
+        if !self.sums.nodes.contains_key(&make) {
+            let mut parts: Vec<i64> = Vec::new();
+            for line in self.lines.values() {
+                parts.resize(parts.len().max(line.len()), 0);
+                for (place, &other) in line.iter().enumerate() {
+                    let misses = self.cycle.waiting.get(&other);
+                    let waits = misses.is_some_and(|misses| {
+                        let room =
+                            |why: &Why| matches!(why, Why::Room { .. } | Why::Topology { .. });
+                        misses.iter().any(|miss| room(&miss.why))
+                    });
+                    for set in plant.works[other].sets.iter().filter(|_| waits) {
+                        let gate = self.state.gate(set.constraint, &[], &Lens::default());
+                        let each = super::reckon::pods_of(plant, make, set.want);
+                        if each > 0 && gate[plant.makes[make].zone] {
+                            parts[place] += (i64::from(set.count) + each - 1) / each;
+                        }
+                    }
+                }
+            }
+            self.sums.nodes.insert(make, up_to(parts));
+        }
+        at(&self.sums.nodes[&make], place)
+    }
+
     /// Nodes that an empty one of would take a pod of a set, few and unlike: those in the domain that has most free first.
     pub(super) fn alike(
         &mut self,
@@ -154,7 +185,7 @@ impl Scene<'_> {
         let mut able: Vec<(bool, i64, NodeId)> = Vec::new();
         for (node, site) in plant.sites.iter().enumerate() {
             let make = &plant.makes[site.make];
-            if gate[make.zone] && super::unblock::holds(plant, site.make, it.want) {
+            if gate[make.zone] && super::reckon::pods_of(plant, site.make, it.want) > 0 {
                 let left = self.state.left(node).iter();
                 let free: i64 = left.map(|left| i64::from(*left)).sum();
                 able.push((!site.open, -free, node));

@@ -113,7 +113,7 @@ fn taints_labels_and_cordons_say_how_much_room_they_keep() {
     assert_eq!(codes(&tainted), ["absent", "taints"]);
     assert_eq!(
         tainted.reasons[1].sentence(),
-        "1 nodes with room for 2 pods carry taints that it does not tolerate: team"
+        "1 node has room for 2 pods, with taints that it does not tolerate: team"
     );
     assert_eq!(helps(&tainted)[0], "tolerate team=vision:NoSchedule");
     let closed = ask(

@@ -1,9 +1,9 @@
 //! The least changes that let a workload start.
 
 use crate::base::Moment;
-use crate::engine::cycle::{self, Watch};
+use crate::engine::cycle::{self, Known, Watch};
 use crate::engine::fit::{Lens, Miss, Why};
-use crate::engine::model::unit_is_milli;
+use crate::engine::model::least_amount;
 use crate::engine::plant::{NodeId, PairId, QueueId, Quotas, WorkId};
 use crate::engine::state::State;
 
@@ -11,14 +11,14 @@ use super::change::{Change, Unblock};
 use super::{Scene, job_levels};
 
 /// Most nodes that are proposed.
-const MOST_NODES: i64 = 4_096;
+pub(super) const MOST_NODES: i64 = 4_096;
 
 /// Most shapes of nodes that are tried.
 const MOST_LIKES: usize = 4;
 
 /// What can be had in amounts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Axis {
+pub(super) enum Axis {
     /// So many units of a pair for a queue.
     Quota(QueueId, PairId, i64),
     /// So many nodes like one.
@@ -35,6 +35,8 @@ impl Scene<'_> {
     ) -> Vec<Unblock> {
         let plant = self.state.plant();
         let now = self.state.now();
+        self.spared = false;
+        self.order_helps = true;
         let final_word = misses.iter().all(|miss| {
             matches!(
                 miss.why,
@@ -89,28 +91,70 @@ impl Scene<'_> {
             let top = self.steps(work).last().copied();
             out.extend(top.and_then(|top| self.together(work, misses, Some(top))));
         }
+        if out.is_empty() && self.spared {
+            out.extend(self.reckoned(work));
+        }
         out.sort_by_key(|unblock| unblock.cost(now));
         out
     }
 
-    /// Turns of a cycle up to a workload's.
-    fn turns_to(&self, work: WorkId) -> usize {
-        let place = self.places[work].unwrap_or(0) + 1;
-        self.lines.values().map(|line| line.len().min(place)).sum()
+    /// A workload's place in its line if it had this priority.
+    fn place_at(&self, work: WorkId, priority: i32) -> usize {
+        let line = self.state.plant().works[work].queue;
+        let line = line.and_then(|queue| self.lines.get(&queue));
+        let key = |other: WorkId, priority: i32| {
+            let created = self.state.workload(other).created;
+            (std::cmp::Reverse(priority), created, other)
+        };
+        let own = key(work, priority);
+        line.map_or(0, |line| {
+            line.partition_point(|&other| key(other, self.state.priority(other)) < own)
+        })
     }
 
-    /// Whether so many tries of a workload can be paid for.
-    fn affords(&self, work: WorkId, tries: usize) -> bool {
-        self.turns >= self.turns_to(work).saturating_mul(tries)
+    /// What the turns of a cycle up to a workload's count for, if it has this priority.
+    fn turns_to(&self, work: WorkId, to: Option<i32>) -> usize {
+        let place = match to {
+            Some(to) => self.place_at(work, to),
+            None => self.places[work].unwrap_or(0),
+        };
+        let turns = self.lines.values().map(|line| line.len().min(place + 1));
+        turns.sum::<usize>().saturating_mul(self.weight)
     }
 
-    /// Whether a workload starts in a cycle on the state as something makes it.
-    fn starts_if(&mut self, work: WorkId, suppose: impl FnOnce(&mut State<'_>)) -> bool {
-        self.turns = self.turns.saturating_sub(self.turns_to(work));
+    /// Whether so many tries of a workload can be paid for, with another priority or its own.
+    fn affords(&mut self, work: WorkId, tries: usize, to: Option<i32>) -> bool {
+        let affords = self.turns >= self.turns_to(work, to).saturating_mul(tries);
+        self.spared |= !affords;
+        affords
+    }
+
+    /// Whether a workload starts in a cycle on the state as something makes it, with another priority or its own.
+    fn starts_if(
+        &mut self,
+        work: WorkId,
+        to: Option<i32>,
+        suppose: impl FnOnce(&mut State<'_>),
+    ) -> bool {
+        self.turns = self.turns.saturating_sub(self.turns_to(work, to));
+        let mut lines = self.lines.clone();
+        let queue = self.state.plant().works[work].queue;
+        if let (Some(to), Some(line)) = (to, queue.and_then(|queue| lines.get_mut(&queue))) {
+            let place = self.place_at(work, to);
+            line.retain(|other| *other != work);
+            line.insert(place.min(line.len()), work);
+        }
         let mark = self.state.mark();
+        if let Some(to) = to {
+            self.state.set_priority(work, to);
+        }
         suppose(&mut self.state);
         let watch = Watch {
             until: Some(work),
+            known: Some(Known {
+                lines,
+                durations: self.durations.clone(),
+            }),
             ..Watch::default()
         };
         cycle::watched(&mut self.state, cycle::Options::default(), watch);
@@ -120,7 +164,7 @@ impl Scene<'_> {
     }
 
     /// Priorities above its own that change the order, from the least.
-    fn steps(&mut self, work: WorkId) -> Vec<i32> {
+    pub(super) fn steps(&mut self, work: WorkId) -> Vec<i32> {
         let from = self.state.priority(work);
         let all = self.priorities().iter().copied();
         all.filter(|priority| *priority > from).collect()
@@ -128,27 +172,29 @@ impl Scene<'_> {
 
     /// The least priority with which it starts.
     fn priority(&mut self, work: WorkId) -> Option<Unblock> {
-        // Before all others it must fit.
-        if !self.affords(work, 2) || self.state.find(work, &Lens::default()).is_err() {
-            return None;
-        }
         let from = self.state.priority(work);
         let steps = self.steps(work);
-        let tries = |scene: &mut Self, at: usize| {
-            scene.starts_if(work, |state| state.set_priority(work, steps[at]))
-        };
-        let last = steps.len().checked_sub(1)?;
-        if !tries(self, last) {
+        let top = *steps.last()?;
+        // Before all others it must fit.
+        if self.state.find(work, &Lens::default()).is_err() {
+            self.order_helps = false;
             return None;
         }
-        let (mut low, mut high) = (0, last);
+        if !self.affords(work, 2, Some(top)) {
+            return None;
+        }
+        if !self.starts_if(work, Some(top), |_| ()) {
+            self.order_helps = false;
+            return None;
+        }
+        let (mut low, mut high) = (0, steps.len() - 1);
         while low < high {
-            if !self.affords(work, 1) {
+            let middle = (low + high) / 2;
+            if !self.affords(work, 1, Some(steps[middle])) {
                 let to = steps[high];
                 return Some(Unblock::new(vec![Change::Priority { from, to }], false));
             }
-            let middle = (low + high) / 2;
-            if tries(self, middle) {
+            if self.starts_if(work, Some(steps[middle]), |_| ()) {
                 high = middle;
             } else {
                 low = middle + 1;
@@ -179,16 +225,11 @@ impl Scene<'_> {
     }
 
     /// The least amount of a pair that is given: a device, a core, a GiB.
-    fn unit(&self, queue: QueueId, pair: PairId) -> i64 {
-        let (_, resource) = &self.state.tree().pairs_of(queue)[pair];
-        if unit_is_milli(resource) {
-            1_000
-        } else {
-            1 << 30
-        }
+    pub(super) fn unit(&self, queue: QueueId, pair: PairId) -> i64 {
+        least_amount(&self.state.tree().pairs_of(queue)[pair].1)
     }
 
-    fn change(&self, axis: Axis, amount: i64) -> Change {
+    pub(super) fn change(&self, axis: Axis, amount: i64) -> Change {
         let snapshot = &self.state.plant().snapshot;
         match axis {
             Axis::Quota(queue, pair, unit) => {
@@ -217,10 +258,7 @@ impl Scene<'_> {
     }
 
     fn helps(&mut self, work: WorkId, amounts: &[(Axis, i64)], to: Option<i32>) -> bool {
-        self.starts_if(work, |state| {
-            if let Some(to) = to {
-                state.set_priority(work, to);
-            }
+        self.starts_if(work, to, |state| {
             for &(axis, amount) in amounts {
                 suppose(state, axis, amount);
             }
@@ -243,8 +281,8 @@ impl Scene<'_> {
     /// The least amount of one thing that helps.
     fn amount(&mut self, work: WorkId, axis: Axis) -> Option<Unblock> {
         let most = self.demand(work, axis);
-        if !self.affords(work, 2) {
-            return self.reckoned(work, axis);
+        if !self.affords(work, 2, None) {
+            return self.reckoned_amount(work, axis);
         }
         // Ever more until it helps, then back and forth between the last two.
         let (mut no, mut yes) = (0, 1);
@@ -252,14 +290,14 @@ impl Scene<'_> {
             if yes >= most {
                 return None;
             }
-            if !self.affords(work, 1) {
-                return self.reckoned(work, axis);
+            if !self.affords(work, 1, None) {
+                return self.reckoned_amount(work, axis);
             }
             no = yes;
             yes = (yes * 2).min(most);
         }
         while yes - no > 1 {
-            if !self.affords(work, 1) {
+            if !self.affords(work, 1, None) {
                 return Some(Unblock::new(vec![self.change(axis, yes)], false));
             }
             let middle = (no + yes) / 2;
@@ -272,37 +310,8 @@ impl Scene<'_> {
         Some(Unblock::new(vec![self.change(axis, yes)], true))
     }
 
-    /// What its own attempt lacked, and what those before it ask for that wait for the same.
-    fn reckoned(&mut self, work: WorkId, axis: Axis) -> Option<Unblock> {
-        let Axis::Quota(queue, pair, unit) = axis else {
-            return None;
-        };
-        let misses = self.cycle.waiting.get(&work)?;
-        let lacking = misses.iter().find_map(|miss| match miss.why {
-            Why::Quota {
-                pair: at,
-                asked,
-                free,
-            } if at == pair => Some(asked.saturating_sub(free)),
-            Why::OverMost {
-                pair: at,
-                asked,
-                most,
-            } if at == pair => Some(asked - most),
-            _ => None,
-        })?;
-        let place = self.places[work].unwrap_or(0);
-        let before = match place {
-            0 => 0,
-            place => self.asked(queue, pair, place - 1).1,
-        };
-        let units = (lacking.saturating_add(before) + unit - 1) / unit;
-        let change = self.change(Axis::Quota(queue, pair, unit), units);
-        Some(Unblock::new(vec![change], false))
-    }
-
     /// Nodes that an empty one of would take a pod of each set that lacks room, few and unlike.
-    fn likes(&mut self, work: WorkId, misses: &[Miss]) -> Vec<NodeId> {
+    pub(super) fn likes(&mut self, work: WorkId, misses: &[Miss]) -> Vec<NodeId> {
         let mut likes: Vec<NodeId> = Vec::new();
         let mut seen: std::collections::BTreeSet<super::sums::Alike> =
             std::collections::BTreeSet::new();
@@ -347,7 +356,7 @@ impl Scene<'_> {
     /// Quota and nodes together: all of plenty, then less of each in turn as long as it still helps.
     fn together(&mut self, work: WorkId, misses: &[Miss], mut to: Option<i32>) -> Option<Unblock> {
         let queue = self.state.plant().works[work].queue?;
-        if !self.affords(work, 2) {
+        if !self.affords(work, 2, to) {
             return None;
         }
         let beyond = Lens {
@@ -380,12 +389,14 @@ impl Scene<'_> {
         }
         // Less of one thing may change how much of another is needed, since others start or do not: until nothing gives.
         let mut proven = false;
-        while !proven && self.affords(work, 1) {
+        while !proven && self.affords(work, 1, to) {
             proven = true;
             let top = to;
             if let Some(top) = top {
                 for step in self.steps(work) {
-                    if step < top && self.affords(work, 1) && self.helps(work, &amounts, Some(step))
+                    if step < top
+                        && self.affords(work, 1, Some(step))
+                        && self.helps(work, &amounts, Some(step))
                     {
                         to = Some(step);
                         proven = false;
@@ -396,7 +407,7 @@ impl Scene<'_> {
             for at in 0..amounts.len() {
                 let (mut no, mut yes) = (-1, amounts[at].1);
                 let mut middle = yes - 1;
-                while yes - no > 1 && self.affords(work, 1) {
+                while yes - no > 1 && self.affords(work, 1, to) {
                     amounts[at].1 = middle;
                     if self.helps(work, &amounts, to) {
                         yes = middle;
@@ -421,22 +432,6 @@ impl Scene<'_> {
         }
         (!changes.is_empty()).then(|| Unblock::new(changes, proven))
     }
-}
-
-/// Whether an empty node of a make takes a pod.
-pub(super) fn holds(plant: &crate::engine::plant::Plant, make: usize, want: usize) -> bool {
-    let make = &plant.makes[make];
-    let want = &plant.wants[want];
-    let fits = |&(resource, count, _): &(usize, u32, i32)| {
-        let own = make
-            .units
-            .iter()
-            .filter(|unit| unit.resource == resource && unit.sound);
-        own.count() >= count as usize
-    };
-    make.cpu >= want.ask.cpu_milli
-        && make.memory >= want.ask.memory_bytes
-        && want.devices.iter().all(fits)
 }
 
 /// Does it to a state as [`Change::apply`] does it to a snapshot.

@@ -8,6 +8,9 @@ use crate::engine::state::{Seat, State, View};
 
 use super::{Gate, Lens, Why};
 
+/// A narrowest domain, or none where there are none to choose from, and pods that go there.
+type Part = (Option<usize>, u64);
+
 /// Nodes with room for a pod, by domain.
 struct Rooms<'a> {
     ladder: &'a Ladder,
@@ -37,7 +40,7 @@ impl Rooms<'_> {
 
     /// How many pods each narrowest domain gets, in order, if `count` go into a domain (or, with none, anywhere). It has
     /// room for them.
-    fn spread(&self, domain: Option<usize>, count: u64, out: &mut Vec<(Option<usize>, u64)>) {
+    fn spread(&self, domain: Option<usize>, count: u64, out: &mut Vec<Part>) {
         let children: Vec<usize> = match domain {
             Some(domain) => self.ladder.domains[domain].children.clone(),
             None => {
@@ -144,7 +147,7 @@ impl<'p> State<'p> {
         set: usize,
         count: u32,
         wish: Option<(usize, usize, bool)>,
-    ) -> Result<Vec<(Option<usize>, u64)>, (Why, u32)> {
+    ) -> Result<Vec<Part>, (Why, u32)> {
         let plant: &'p Plant = self.plant();
         let ladder = &plant.ladders[at];
         let asked = u64::from(count);

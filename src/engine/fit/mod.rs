@@ -1,8 +1,8 @@
 //! Whether a workload can start in a state, with which flavors and on which nodes; and if not, why, flavor by flavor.
 //!
-//! A workload starts whole (at least the minimum of every set of pods) or not at all. Nothing that fits is refused, save
-//! what flavors in order, or sets of pods of several kinds that compete for the same nodes, can hide: sets are placed the
-//! largest first, and none is moved again.
+//! A workload starts whole (at least the minimum of every set of pods) or not at all. Sets of pods that compete for the same
+//! nodes or quota are seated the largest first, each with its first flavors that do; where one then finds nothing left, the
+//! flavors of all are tried together, and other orders. What more than that can hide is refused.
 
 mod bound;
 mod gang;
@@ -23,6 +23,9 @@ use super::state::{SetTenure, State, Tenure};
 
 pub(super) use bound::Reach;
 pub(super) use gate::{Gate, Gates};
+
+/// Most ways to give flavors to the sets of a workload together that are tried.
+const MOST_WAYS: usize = 32;
 
 /// What is left out of account while looking: how one cause is told from another.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -246,17 +249,30 @@ impl State<'_> {
 
     fn tenure_for(&mut self, work: WorkId, lens: &Lens) -> Result<Tenure, Vec<Miss>> {
         let queue = self.gate_of_queue(work).map_err(Miss::plain)?;
+        let start = self.mark();
         let mut held: Vec<Option<SetTenure>> = vec![None; self.plant().works[work].sets.len()];
         for set in self.by_size(work) {
-            held[set] = Some(self.start_set(work, set, queue, lens)?);
+            match self.start_set(work, set, queue, lens) {
+                Ok(tenure) => held[set] = Some(tenure),
+                Err(misses) if held.len() == 1 => return Err(misses),
+                Err(misses) => {
+                    // The sets before it may have taken what only it can use.
+                    self.undo_to(start);
+                    return self.start_otherwise(work, queue, lens).ok_or(misses);
+                }
+            }
         }
+        Ok(self.tenure_of(work, queue, held))
+    }
+
+    fn tenure_of(&self, work: WorkId, queue: QueueId, held: Vec<Option<SetTenure>>) -> Tenure {
         let sets: Vec<SetTenure> = held.into_iter().flatten().collect();
-        Ok(Tenure {
+        Tenure {
             queue: Some(queue),
             usage: self.usage_of(work, queue, &sets),
             speed_milli: self.speed(work, &sets),
             sets,
-        })
+        }
     }
 
     /// Starts one set of pods: the first flavors in which it fits whole; or else, where less will do, the first in which
@@ -356,11 +372,25 @@ impl State<'_> {
         flavors: &[Vec<FlavorId>],
         counts: &[u32],
     ) -> Option<Tenure> {
-        let start = self.mark();
         let lens = Lens::default();
+        let mut orders = self.orders(work).into_iter();
+        orders.find_map(|order| self.start_in(work, queue, flavors, counts, &order, &lens))
+    }
+
+    /// The same, with sets seated in some order.
+    fn start_in(
+        &mut self,
+        work: WorkId,
+        queue: QueueId,
+        flavors: &[Vec<FlavorId>],
+        counts: &[u32],
+        order: &[usize],
+        lens: &Lens,
+    ) -> Option<Tenure> {
+        let start = self.mark();
         let mut held: Vec<Option<SetTenure>> = vec![None; flavors.len()];
-        for set in self.by_size(work) {
-            match self.attempt(work, set, queue, &flavors[set], counts[set], &lens) {
+        for &set in order {
+            match self.attempt(work, set, queue, &flavors[set], counts[set], lens) {
                 Ok(tenure) => held[set] = Some(tenure),
                 Err(_) => {
                     self.undo_to(start);
@@ -368,13 +398,66 @@ impl State<'_> {
                 }
             }
         }
-        let sets: Vec<SetTenure> = held.into_iter().flatten().collect();
-        Some(Tenure {
-            queue: Some(queue),
-            usage: self.usage_of(work, queue, &sets),
-            speed_milli: self.speed(work, &sets),
-            sets,
-        })
+        Some(self.tenure_of(work, queue, held))
+    }
+
+    /// Starts a workload of several sets with other flavors for each, or its sets seated in another order, than each by
+    /// itself would choose: all of its pods, or else its minimum.
+    fn start_otherwise(&mut self, work: WorkId, queue: QueueId, lens: &Lens) -> Option<Tenure> {
+        let sets = &self.plant().works[work].sets;
+        let mut all: Vec<Vec<Vec<FlavorId>>> = vec![Vec::new()];
+        for set in 0..sets.len() {
+            let options = self.options(work, set, queue, lens).ok()?;
+            let longer = |some: &Vec<Vec<FlavorId>>| {
+                let some = some.clone();
+                let options = options.clone();
+                options
+                    .into_iter()
+                    .map(move |flavors| [&some[..], &[flavors]].concat())
+            };
+            all = all.iter().flat_map(longer).take(MOST_WAYS).collect();
+        }
+        let whole: Vec<u32> = sets.iter().map(|set| set.count).collect();
+        let least: Vec<u32> = sets
+            .iter()
+            .map(|set| set.min.max(1).min(set.count))
+            .collect();
+        let mut counts = vec![whole];
+        if !lens.whole && !counts.contains(&least) {
+            counts.push(least);
+        }
+        let orders = self.orders(work);
+        for counts in &counts {
+            for flavors in &all {
+                for order in &orders {
+                    let found = self.start_in(work, queue, flavors, counts, order, lens);
+                    if found.is_some() {
+                        return found;
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Orders in which sets of pods are seated: those that ask for most first; those that must be in one domain first; and
+    /// those that ask for least first.
+    fn orders(&self, work: WorkId) -> Vec<Vec<usize>> {
+        let by_size = self.by_size(work);
+        if by_size.len() < 2 {
+            return vec![by_size];
+        }
+        let sets = &self.plant().works[work].sets;
+        let mut close = by_size.clone();
+        close.sort_by_key(|&set| !sets[set].wish.is_some_and(|wish| wish.2));
+        let reverse: Vec<usize> = by_size.iter().rev().copied().collect();
+        let mut orders = vec![by_size];
+        for order in [close, reverse] {
+            if !orders.contains(&order) {
+                orders.push(order);
+            }
+        }
+        orders
     }
 
     /// Sets of pods, those that ask for most first.

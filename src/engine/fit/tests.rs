@@ -241,3 +241,64 @@ fn flavors_are_tried_in_order_and_borrowing_may_be_put_last() {
         );
     }
 }
+
+/// A workload of two sets of one pod each.
+fn pair(first: Value, second: Value) -> Value {
+    let set = |name: &str, more: Value| {
+        let mut set =
+            json!({ "name": name, "requests": { "devices": { "nvidia.com/gpu": more["gpus"] } } });
+        for key in ["node_selector", "topology"] {
+            if let Some(value) = more.get(key) {
+                set[key] = value.clone();
+            }
+        }
+        set
+    };
+    json!({ "namespace": "ml", "name": "pair", "kind": "Job", "queue": "q",
+            "pod_sets": [set("first", first), set("second", second)] })
+}
+
+#[test]
+fn a_set_gives_up_its_first_flavor_where_another_needs_that() {
+    let mut nodes = [node("a", 4, "r", "b"), node("b", 4, "r", "b")];
+    nodes[0]["labels"] = json!({ "class": "a" });
+    nodes[1]["labels"] = json!({ "class": "b" });
+    let document = |quota: u32| {
+        json!({
+            "nodes": nodes,
+            "flavors": [{ "name": "a", "node_labels": { "class": "a" } }, { "name": "b", "node_labels": { "class": "b" } }],
+            "queues": [{ "name": "q", "quota": [{ "flavor": "a", "nominal": 4 }, { "flavor": "b", "nominal": quota }] }],
+            "workloads": [pair(json!({ "gpus": 4 }), json!({ "gpus": 2, "node_selector": { "class": "a" } }))],
+        })
+    };
+    let found = |quota: u32| {
+        let plant = plant(document(quota));
+        let mut state = State::new(&plant);
+        let spots = spots(&mut state, "pair", &Lens::default());
+        check(&state);
+        spots
+    };
+    assert_eq!(found(4), Ok(vec!["b".to_owned(), "a".to_owned()]));
+    assert!(found(3).is_err());
+}
+
+#[test]
+fn a_set_that_must_be_in_one_domain_goes_before_a_larger_one_where_that_helps() {
+    let document = json!({
+        "nodes": [node("a", 4, "near", "b"), node("b", 2, "near", "b"), node("c", 5, "far", "b")],
+        "flavors": [{ "name": "f" }], "queues": [{ "name": "q", "quota": [{ "flavor": "f", "nominal": 11 }] }],
+        "workloads": [{
+            "namespace": "ml", "name": "pair", "kind": "Job", "queue": "q",
+            "pod_sets": [
+                { "name": "one", "requests": { "devices": { "nvidia.com/gpu": 3 } } },
+                { "name": "near", "count": 3, "requests": { "devices": { "nvidia.com/gpu": 2 } },
+                  "topology": { "level": "rack" } },
+            ],
+        }],
+    });
+    let plant = plant(document);
+    let mut state = State::new(&plant);
+    let spots = spots(&mut state, "pair", &Lens::default()).expect("it fits");
+    assert_eq!(spots[0], "c");
+    assert!(spots[1..].iter().all(|spot| spot != "c"), "{spots:?}");
+}

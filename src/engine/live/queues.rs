@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::Name;
 use crate::engine::model::{
-    self, Borrow, Flavor, Fungibility, Order, PLENTY, Preemption, Quota, Reclaim, Stop, System,
-    Within, unit_is_milli,
+    self, Borrow, Flavor, Fungibility, LeftAlone, Order, PLENTY, Preemption, Quota, Reclaim, Stop,
+    System, Within, unit_is_milli,
 };
 use crate::fleet::Fleet;
 use crate::fleet::queue::{self, Measure, Queue, QueueKey, QueueKind, QueueSystem};
@@ -134,6 +134,10 @@ fn read(queue: &Queue, name: Name) -> model::Queue {
                 queue::Borrow::LowerPriority => Borrow::LowerPriority,
             },
             borrow_threshold: preemption.borrow_max_priority,
+        },
+        left_alone: LeftAlone {
+            preempt_ms: queue.preemption.min_runtime_ms,
+            reclaim_ms: queue.preemption.reclaim_min_runtime_ms,
         },
         order: match queue.strategy {
             queue::Strategy::Strict => Order::Strict,

@@ -10,8 +10,8 @@ mod workload;
 
 pub use node::{Device, Health, Node, Resident, Slice, Taint, TaintEffect, Topology};
 pub use queue::{
-    Borrow, Flavor, Fungibility, Order, Preemption, Queue, Quota, Reclaim, Stop, System, Within,
-    unit_is_milli,
+    Borrow, Flavor, Fungibility, LeftAlone, Order, Preemption, Queue, Quota, Reclaim, Stop, System,
+    Within, least_amount, unit_is_milli,
 };
 pub use rules::{Backfill, Budget, Class, FairStrategy, Knobs, Route, Runs};
 pub use workload::{

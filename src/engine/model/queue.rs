@@ -71,6 +71,15 @@ pub fn unit_is_milli(resource: &str) -> bool {
     !matches!(resource, "memory" | "ephemeral-storage") && !resource.starts_with("hugepages-")
 }
 
+/// The least amount of a resource that is given, in its unit: a device, a core, a GiB.
+pub fn least_amount(resource: &str) -> i64 {
+    if unit_is_milli(resource) {
+        1_000
+    } else {
+        1 << 30
+    }
+}
+
 /// What a queue has of one resource in one flavor, in the resource's unit ([`unit_is_milli`]).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Quota {
@@ -175,6 +184,16 @@ impl Default for Fungibility {
     }
 }
 
+/// How long a queue's workloads are left alone once they run, in milliseconds; nothing where the queue above says it, or
+/// nobody. KAI: `preemptMinRuntime`, `reclaimMinRuntime`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LeftAlone {
+    /// By those of their own queue.
+    pub preempt_ms: Option<i64>,
+    /// By those of other queues: what the topmost queue says that is above them and not above those.
+    pub reclaim_ms: Option<i64>,
+}
+
 /// A queue, or a cohort: one that admits nothing itself.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Queue {
@@ -194,6 +213,8 @@ pub struct Queue {
     pub quotas: Vec<Quota>,
     /// What it may take.
     pub preemption: Preemption,
+    /// How long its workloads are left alone.
+    pub left_alone: LeftAlone,
     /// Order.
     pub order: Order,
     /// Whether it admits now.
@@ -213,6 +234,7 @@ impl Default for Queue {
             weight_milli: 1_000,
             quotas: Vec::new(),
             preemption: Preemption::default(),
+            left_alone: LeftAlone::default(),
             order: Order::default(),
             stop: Stop::default(),
             fungibility: Fungibility::default(),

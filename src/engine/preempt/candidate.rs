@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::base::Moment;
 use crate::engine::fit::{Gate, Lens, Reach};
-use crate::engine::model::{Borrow, Preemption, Reclaim, Status, Within};
+use crate::engine::model::{Borrow, Preemption, Queue, Reclaim, Status, Within};
 use crate::engine::plant::{PairId, QueueId, WorkId};
 use crate::engine::state::{State, Tenure};
 
@@ -25,16 +25,16 @@ pub(super) struct Candidate {
     meet: QueueId,
     /// Only if the workload then borrows nothing.
     only_own: bool,
-    /// Device-milliseconds lost.
+    /// Device-milliseconds lost; nothing while nobody asks for the least.
     pub(super) lost: i64,
 }
 
 impl Candidate {
-    pub(super) fn victim(&self) -> Victim {
+    pub(super) fn victim(&self, state: &State<'_>) -> Victim {
         Victim {
             work: self.work,
             reason: self.reason,
-            lost_ms: self.lost,
+            lost_ms: state.lost_ms(self.work),
         }
     }
 
@@ -73,6 +73,15 @@ pub(super) fn uses(tenure: &Tenure, pair: PairId) -> i64 {
 pub(super) struct Candidates {
     pub(super) list: Vec<Candidate>,
     pub(super) tries: Vec<bool>,
+}
+
+impl Candidates {
+    /// Works out what going loses of each.
+    pub(super) fn weigh(&mut self, state: &State<'_>) {
+        for candidate in &mut self.list {
+            candidate.lost = state.lost_ms(candidate.work);
+        }
+    }
 }
 
 /// Those that hold something, by queue.
@@ -247,10 +256,11 @@ fn candidate(
             Within::LowerPriority => lower,
             Within::LowerOrNewerEqualPriority => lower || newer,
         };
-        return may.then(|| Candidate {
-            lost: state.lost_ms(work),
-            ..plain
-        });
+        let alone = || {
+            let told = |queue: &Queue| queue.left_alone.preempt_ms;
+            is_left_alone(state, work, first_told(state, queue, told))
+        };
+        return (may && !alone()).then_some(plain);
     };
     let may = match scene.rules.reclaim {
         Reclaim::Never => false,
@@ -258,6 +268,13 @@ fn candidate(
         Reclaim::Any => true,
     };
     if !may {
+        return None;
+    }
+    // The queue right below where the ways meet, or what those above it say.
+    let below = state.tree().path(queue).take_while(|node| *node != meet);
+    let told = |queue: &Queue| queue.left_alone.reclaim_ms;
+    let least = first_told(state, below.last().unwrap_or(queue), told);
+    if is_left_alone(state, work, least) {
         return None;
     }
     let borrows = may_borrow(&scene.rules, standing.priority, mine);
@@ -271,9 +288,26 @@ fn candidate(
         own: false,
         meet,
         only_own: !fair && !claim && !borrows,
-        lost: state.lost_ms(work),
         ..plain
     })
+}
+
+/// What a queue says, or else the first above it.
+fn first_told(
+    state: &State<'_>,
+    queue: QueueId,
+    told: impl Fn(&Queue) -> Option<i64>,
+) -> Option<i64> {
+    let known = &state.plant().snapshot.queues;
+    state.tree().path(queue).find_map(|up| told(known.get(up)?))
+}
+
+/// Whether a workload has not run long enough to be taken. One of which nobody knows since when it runs has.
+fn is_left_alone(state: &State<'_>, work: WorkId, least: Option<i64>) -> bool {
+    let ran = state
+        .since(work)
+        .map(|since| state.now().millis().saturating_sub(since.millis()));
+    least.zip(ran).is_some_and(|(least, ran)| ran < least)
 }
 
 /// Whether one of a priority may be taken for one that borrows.

@@ -199,6 +199,9 @@ impl State<'_> {
     /// Those that must go because their queue, or one above it, is being drained; in order.
     pub fn drained(&self) -> Vec<Victim> {
         let queues = &self.plant().snapshot.queues;
+        if queues.iter().all(|queue| queue.stop != Stop::Drain) {
+            return Vec::new();
+        }
         let drains = |queue: QueueId| {
             let mut path = self.tree().path(queue);
             path.any(|up| queues.get(up).is_some_and(|it| it.stop == Stop::Drain))

@@ -10,7 +10,7 @@ use crate::engine::state::{State, Tenure};
 use super::candidate::{Candidate, Holders, candidates, may_do};
 use super::fair::Tournament;
 use super::scene::Scene;
-use super::{Mode, Reason, Refusal, Victims, exact, least};
+use super::{Mode, Reason, Refusal, Victim, Victims, exact, least};
 
 /// A set that makes room.
 #[derive(Clone, PartialEq, Debug)]
@@ -55,7 +55,7 @@ pub(super) fn run(
             let Some(scene) = Scene::new(state, work, queue, own, whole) else {
                 continue;
             };
-            let some = candidates(state, &scene, holders, spared);
+            let mut some = candidates(state, &scene, holders, spared);
             if some.list.is_empty() {
                 if matches!(refusal, Refusal::Hopeless(_)) {
                     refusal = Refusal::Protected;
@@ -71,6 +71,7 @@ pub(super) fn run(
                     as_cluster(state, &scene, &some.list, &some.tries).map(|found| (found, false))
                 }
                 Mode::Least => {
+                    some.weigh(state);
                     let (found, proven) = least::least(state, &scene, &some.list, &some.tries);
                     all_proven &= proven;
                     found.map(|found| (found, proven))
@@ -81,7 +82,7 @@ pub(super) fn run(
                 continue;
             };
             let borrows = scene_borrows(state, &scene, &found, &some.list);
-            let victims = victims(&found, &some.list);
+            let victims = victims(state, &found, &some.list);
             let key = match mode {
                 Mode::Least => (victims.lost_ms, victims.list.len() as i64),
                 Mode::AsCluster => {
@@ -105,11 +106,14 @@ pub(super) fn run(
     Err(refusal)
 }
 
-fn victims(found: &Found, list: &[Candidate]) -> Victims {
+fn victims(state: &State<'_>, found: &Found, list: &[Candidate]) -> Victims {
+    let taken = found.taken.iter();
+    let list: Vec<Victim> = taken.map(|at| list[*at].victim(state)).collect();
+    let lost = list.iter().map(|victim| victim.lost_ms);
     Victims {
-        list: found.taken.iter().map(|at| list[*at].victim()).collect(),
+        lost_ms: lost.fold(0, i64::saturating_add),
+        list,
         tenure: Arc::new(found.tenure.clone()),
-        lost_ms: found.cost(list).0,
         proven: false,
     }
 }

@@ -94,7 +94,8 @@ fn by_force(state: &mut State<'_>, new: WorkId) -> Option<(i64, usize)> {
         let Some(scene) = Scene::new(state, new, queue, &flavors, false) else {
             continue;
         };
-        let some = candidates(state, &scene, &Holders::new(state), &|_| false);
+        let mut some = candidates(state, &scene, &Holders::new(state), &|_| false);
+        some.weigh(state);
         for &borrow in &some.tries {
             for mask in 1_u32..1 << some.list.len() {
                 let taken: Vec<usize> = (0..some.list.len())

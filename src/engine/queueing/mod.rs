@@ -4,6 +4,7 @@
 //! preempts: with the durations known, or learnt from what has finished. Times are whole milliseconds.
 
 mod floor;
+mod foresight;
 mod history;
 mod patient;
 mod preemptive;
@@ -14,6 +15,7 @@ mod trace;
 mod tests;
 
 pub use floor::Hold;
+pub use foresight::{Hindsight, foresight};
 pub use replay::{Discipline, Fate, Figures, Past, Span, replay};
 pub use trace::{Job, Queue, jobs, pool, queues, sized};
 

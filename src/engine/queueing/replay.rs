@@ -219,7 +219,7 @@ fn mean(values: &[i64]) -> Option<i64> {
 }
 
 /// The least value that so many percent of the (sorted) values do not exceed.
-fn percentile(values: &[i64], percent: usize) -> Option<i64> {
+pub(super) fn percentile(values: &[i64], percent: usize) -> Option<i64> {
     let rank = (values.len() * percent).div_ceil(100);
     values.get(rank.checked_sub(1)?).copied()
 }

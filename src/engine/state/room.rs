@@ -14,36 +14,50 @@ pub(super) struct Changes {
     /// How many there were.
     pub(super) count: u64,
     /// Per node: the last of them that was its.
-    last: Vec<u64>,
+    pub(super) last: Vec<u64>,
+    /// The same for every stretch of nodes.
+    pub(super) stretches: Vec<u64>,
     /// The nodes of the latest of them, in order.
     list: Vec<u32>,
 }
 
 impl Changes {
-    /// So many changes are listed for each node at most; for more the nodes themselves are gone through.
-    const EACH: usize = 8;
+    /// Nodes of a stretch.
+    pub(super) const STRETCH: usize = 32;
+
+    /// Fewer changes than a node in so many are gone through one by one; for more the nodes themselves are.
+    const EACH: usize = 32;
+
+    fn add_node(&mut self) {
+        self.last.push(0);
+        let stretches = self.last.len().div_ceil(Self::STRETCH);
+        self.stretches.resize(stretches, 0);
+        self.add(self.last.len() - 1);
+    }
+
+    fn drop_node(&mut self) {
+        self.last.pop();
+        let stretches = self.last.len().div_ceil(Self::STRETCH);
+        self.stretches.truncate(stretches);
+        self.list.clear();
+    }
 
     /// Something about a node changed.
     pub(super) fn add(&mut self, node: NodeId) {
         self.count += 1;
         self.last[node] = self.count;
+        self.stretches[node / Self::STRETCH] = self.count;
         if self.list.len() > self.last.len() {
             self.list.clear();
         }
         self.list.push(node as u32);
     }
 
-    /// Nodes that changed after so many changes; some of them perhaps several times.
-    pub(super) fn since(&self, seen: u64) -> Vec<u32> {
+    /// Nodes that changed after so many changes, some of them perhaps several times; nothing where that is a long list.
+    pub(super) fn since(&self, seen: u64) -> Option<&[u32]> {
         let behind = usize::try_from(self.count - seen).unwrap_or(usize::MAX);
-        if behind <= self.list.len() && behind <= self.last.len() / Self::EACH + 16 {
-            return self.list[self.list.len() - behind..].to_vec();
-        }
-        let nodes = self.last.iter().enumerate();
-        nodes
-            .filter(|(_, last)| **last > seen)
-            .map(|(node, _)| node as u32)
-            .collect()
+        let few = behind <= self.list.len() && behind <= self.last.len() / Self::EACH + 16;
+        few.then(|| &self.list[self.list.len() - behind..])
     }
 }
 
@@ -63,7 +77,7 @@ pub struct Room {
     /// Where its units begin in the list of what is left.
     pub(super) begin: usize,
     /// Its condition, once somebody asked.
-    condition: u32,
+    pub(super) condition: u32,
 }
 
 impl Occupancy {
@@ -83,16 +97,14 @@ impl Occupancy {
             begin,
             condition: UNKNOWN,
         });
-        self.changes.last.push(0);
-        self.changes.add(self.rooms.len() - 1);
+        self.changes.add_node();
     }
 
     /// Takes the last node away. Nobody sits on it: all that was done on it was undone before.
     pub(super) fn drop_room(&mut self) {
         if let Some(room) = self.rooms.pop() {
             self.left.truncate(room.begin);
-            self.changes.last.pop();
-            self.changes.list.clear();
+            self.changes.drop_node();
         }
     }
 

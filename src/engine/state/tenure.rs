@@ -1,5 +1,6 @@
 //! What a workload holds, and how what the snapshot says of that becomes it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::base::Name;
@@ -65,6 +66,23 @@ impl Tenure {
 }
 
 impl State<'_> {
+    /// Thousandths of each physical device that are held: all of one of which any slice is.
+    pub fn device_use(&self) -> BTreeMap<(NodeId, usize), i32> {
+        let mut held: BTreeMap<(NodeId, usize), i32> = BTreeMap::new();
+        let tenures = self.holders().filter_map(|work| self.tenure(work));
+        let seats = tenures.flat_map(|tenure| tenure.sets.iter().flat_map(|set| &set.seats));
+        for seat in seats {
+            let units = &self.plant.makes[self.room(seat.node).make].units;
+            for (unit, milli) in seat.grips.iter() {
+                let unit = &units[*unit as usize];
+                let whole = held.entry((seat.node, unit.device)).or_default();
+                let milli = if unit.slice.is_some() { WHOLE } else { *milli };
+                *whole = whole.saturating_add(milli).min(WHOLE);
+            }
+        }
+        held
+    }
+
     /// Lets a workload hold what the snapshot says that it holds.
     pub(super) fn settle_in(&mut self, work: WorkId) {
         let workload = self.workload(work);

@@ -10,14 +10,17 @@ use crate::engine::fit::Gate;
 use crate::engine::plant::{NodeId, Plant};
 
 use super::condition::Memo;
-use super::room::Room;
+use super::room::{Changes, Room};
 use super::{Occupancy, State};
 
 /// Most views that are kept.
 const MOST: usize = 512;
 
-/// The condition of a node that is closed, or not for these pods.
+/// The condition of a node that is closed.
 const NONE: u32 = u32::MAX;
+
+/// The condition of a node that is never for these pods. This and the one before stand for no room.
+const NEVER: u32 = u32::MAX - 1;
 
 /// Rooms of as many pods and more are counted as one.
 const WIDE: usize = 31;
@@ -45,6 +48,8 @@ pub(in crate::engine) struct View {
     conditions: Vec<u32>,
     /// Of nodes that are only supposed: which they are like.
     supposed: Vec<NodeId>,
+    /// Stretches with nodes of which some may be for these pods.
+    stretches: Vec<usize>,
     /// Pods for which there is room anywhere.
     pub(in crate::engine) total: u64,
     /// How many nodes have room for so many pods.
@@ -93,6 +98,10 @@ impl View {
         for node in 0..occupancy.rooms.len() {
             let condition = view.now(occupancy, memo, plant, gate, node);
             view.conditions.push(condition);
+            let stretch = node / Changes::STRETCH;
+            if node < told && condition != NEVER && view.stretches.last() != Some(&stretch) {
+                view.stretches.push(stretch);
+            }
             let room = view.room_in(memo, plant, condition);
             view.total += u64::from(room);
             view.widths[(room as usize).min(WIDE)] += 1;
@@ -118,13 +127,50 @@ impl View {
             self.conditions.push(NONE);
             self.widths[0] += 1;
         }
-        for node in occupancy.changes.since(self.seen) {
-            let node = node as NodeId;
-            let after = self.now(occupancy, memo, plant, gate, node);
-            let origin = occupancy.rooms[node].origin;
-            self.change(memo, plant, node, after, Some(origin));
+        let told = plant.sites.len();
+        if let Some(few) = occupancy.changes.since(self.seen).map(<[u32]>::to_vec) {
+            for node in few {
+                self.follow(occupancy, memo, plant, gate, node as NodeId);
+            }
+        } else {
+            for at in 0..self.stretches.len() {
+                let stretch = self.stretches[at];
+                if occupancy.changes.stretches[stretch] <= self.seen {
+                    continue;
+                }
+                let begin = stretch * Changes::STRETCH;
+                for node in begin..(begin + Changes::STRETCH).min(told) {
+                    if occupancy.changes.last[node] > self.seen {
+                        self.follow(occupancy, memo, plant, gate, node);
+                    }
+                }
+            }
+            for node in told..occupancy.rooms.len() {
+                self.follow(occupancy, memo, plant, gate, node);
+            }
         }
         self.seen = occupancy.changes.count;
+    }
+
+    /// Follows one node.
+    fn follow(
+        &mut self,
+        occupancy: &mut Occupancy,
+        memo: &mut Memo,
+        plant: &Plant,
+        gate: &Gate,
+        node: NodeId,
+    ) {
+        let before = self.conditions[node];
+        let room = &occupancy.rooms[node];
+        let origin = room.origin;
+        // Most that changed is again as it was.
+        let same = before == NEVER
+            || before < NEVER && before == room.condition && room.open && !self.key.2;
+        if node >= plant.sites.len() || !same {
+            let after = self.now(occupancy, memo, plant, gate, node);
+            self.change(memo, plant, node, after, Some(origin));
+        }
     }
 
     /// The condition of a node now, for these pods.
@@ -137,8 +183,10 @@ impl View {
         node: NodeId,
     ) -> u32 {
         let room: &Room = &occupancy.rooms[node];
-        let shut = !room.open || !gate[plant.makes[room.make].zone];
-        if shut || self.key.2 && occupancy.kept.contains(&node) {
+        if !gate[plant.makes[room.make].zone] {
+            return NEVER;
+        }
+        if !room.open || self.key.2 && occupancy.kept.contains(&node) {
             return NONE;
         }
         occupancy.condition(plant, memo, node)
@@ -146,7 +194,7 @@ impl View {
 
     fn room_in(&self, memo: &mut Memo, plant: &Plant, condition: u32) -> u32 {
         match condition {
-            NONE => 0,
+            NONE | NEVER => 0,
             condition => memo.look(plant, self.key.0, condition).room,
         }
     }
@@ -168,7 +216,7 @@ impl View {
     fn add_order(&mut self, memo: &mut Memo, plant: &Plant) {
         let mut all = Vec::new();
         for (node, &condition) in self.conditions.iter().enumerate() {
-            if condition != NONE {
+            if condition < NEVER {
                 let look = memo.look(plant, self.key.0, condition);
                 if look.room > 0 {
                     all.push((look.cost, node as u32));

@@ -141,10 +141,7 @@ fn figures(snapshot: Snapshot) -> (Figures, BTreeMap<JobKey, Start>) {
     let figures = Figures {
         nodes: plant.snapshot.nodes.len(),
         devices: plant.snapshot.devices(),
-        allocated_milli: state
-            .holders()
-            .filter_map(|work| Some(state.tenure(work)?.device_milli()))
-            .sum(),
+        allocated_milli: state.device_use().into_values().map(i64::from).sum(),
         running: state.holders().count(),
         waiting: state.waiting().count(),
         unknown: starts.len() - waits.len(),

@@ -35,16 +35,16 @@ def claims($names): .containers[0].resources = {requests: {cpu: "1", memory: "2G
 # A replica of the training operator or of MPI, as it stands in the job's spec.
 def replicas($count; $spec): {replicas: $count, restartPolicy: "OnFailure", template: {spec: ($spec | del(.restartPolicy))}};
 
-def device($i): {
+def device($node; $i): {
   name: "gpu-\($i)",
   attributes: {
-    uuid: {string: "GPU-0d0a0000-0000-4000-8000-00000000000\($i)"}, productName: {string: "NVIDIA H100 80GB HBM3"}, brand: {string: "Nvidia"}, architecture: {string: "Hopper"},
+    uuid: {string: "GPU-0d0a0000-0000-4000-80\($node[-2:])-00000000000\($i)"}, productName: {string: "NVIDIA H100 80GB HBM3"}, brand: {string: "Nvidia"}, architecture: {string: "Hopper"},
     type: {string: "gpu"}, index: {int: $i}, driverVersion: {version: "580.95.5"}, cudaComputeCapability: {version: "9.0.0"}, "resource.kubernetes.io/pcieRoot": {string: "pci0000:\($i)0"}
   },
   capacity: {memory: {value: "81559Mi"}}
 };
 def slice($node; $count): thing("resource.k8s.io/v1"; "ResourceSlice"; ""; "\($node)-gpu.nvidia.com-0"; {
-  spec: {driver: "gpu.nvidia.com", nodeName: $node, pool: {name: $node, generation: 1, resourceSliceCount: 1}, devices: [range($count) | device(.)]}});
+  spec: {driver: "gpu.nvidia.com", nodeName: $node, pool: {name: $node, generation: 1, resourceSliceCount: 1}, devices: [range($count) | device($node; .)]}});
 def ask($count): {devices: {requests: [{name: "gpu", exactly: {deviceClassName: "gpu.nvidia.com", allocationMode: "ExactCount", count: $count}}]}};
 
 {

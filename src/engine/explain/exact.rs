@@ -1,0 +1,123 @@
+//! More nodes change what is scarce, and with it where everybody's pods go: what a state with supposed nodes says is held
+//! against the fleet compiled anew with them.
+
+use crate::engine::cycle;
+use crate::engine::model::{Snapshot, least_amount};
+use crate::engine::plant::{Plant, WorkId};
+use crate::engine::state::State;
+use crate::fleet::job::JobKey;
+
+use super::Scene;
+use super::change::{Change, Unblock};
+
+/// Nodes times workloads up to which a fleet is compiled anew for it.
+const MOST: usize = 50_000;
+
+/// Nodes and units of quota that are added to what did not help.
+const MORE: i64 = 8;
+
+impl Scene<'_> {
+    /// Changes that add nodes, as the fleet compiled anew with them says; on a large fleet they count as reckoned.
+    pub(super) fn held_to_fleet(&self, work: WorkId, all: Vec<Unblock>) -> Vec<Unblock> {
+        let plant = self.state.plant();
+        let snapshot = &plant.snapshot;
+        let small = snapshot.nodes.len() * snapshot.workloads.len() <= MOST;
+        let key = &snapshot.workloads[work].key;
+        let held = |unblock: Unblock| {
+            let adds = |change: &Change| matches!(change, Change::Nodes { .. });
+            if !unblock.proven || !unblock.changes.iter().any(adds) {
+                return Some(unblock);
+            }
+            if !small {
+                return Some(Unblock::new(unblock.changes, false));
+            }
+            let enough = grown(snapshot, key, unblock.changes)?;
+            Some(Unblock::new(shrunk(snapshot, key, enough), true))
+        };
+        all.into_iter().filter_map(held).collect()
+    }
+}
+
+/// The changes, or a little more of them, if they help.
+fn grown(snapshot: &Snapshot, key: &JobKey, mut changes: Vec<Change>) -> Option<Vec<Change>> {
+    for _ in 0..=MORE {
+        if starts(snapshot, key, &changes) {
+            return Some(changes);
+        }
+        for change in &mut changes {
+            if let Some(more) = by(change, 1) {
+                *change = more;
+            }
+        }
+    }
+    None
+}
+
+/// As little of each as still helps.
+fn shrunk(snapshot: &Snapshot, key: &JobKey, mut changes: Vec<Change>) -> Vec<Change> {
+    let mut at = 0;
+    while at < changes.len() {
+        let mut less = changes.clone();
+        match by(&changes[at], -1) {
+            Some(change) => less[at] = change,
+            None if is_amount(&changes[at]) && changes.len() > 1 => _ = less.remove(at),
+            None => {
+                at += 1;
+                continue;
+            }
+        }
+        if starts(snapshot, key, &less) {
+            // Less of this may be less of what comes before it.
+            changes = less;
+            at = 0;
+        } else {
+            at += 1;
+        }
+    }
+    changes
+}
+
+const fn is_amount(change: &Change) -> bool {
+    matches!(change, Change::Nodes { .. } | Change::Quota { .. })
+}
+
+/// So much more of it, or less; nothing where none is left, or it has no amount.
+fn by(change: &Change, more: i64) -> Option<Change> {
+    let mut other = change.clone();
+    match &mut other {
+        Change::Nodes { count, .. } => {
+            *count = u32::try_from(i64::from(*count) + more).ok()?;
+            (*count > 0).then_some(other)
+        }
+        Change::Quota {
+            resource,
+            add,
+            nominal,
+            ..
+        } => {
+            let unit = least_amount(resource);
+            *add += more * unit;
+            *nominal += more * unit;
+            (*add > 0).then_some(other)
+        }
+        _ => None,
+    }
+}
+
+/// Whether a cycle starts it on the fleet with these changes.
+fn starts(snapshot: &Snapshot, key: &JobKey, changes: &[Change]) -> bool {
+    let mut after = snapshot.clone();
+    for change in changes {
+        change.apply(&mut after, key);
+    }
+    let plant = Plant::new(after);
+    let Some(work) = plant.work(key) else {
+        return false;
+    };
+    let mut state = State::new(&plant);
+    let cycle = cycle::cycle(&mut state, cycle::Options::default());
+    cycle
+        .admitted
+        .iter()
+        .any(|admission| admission.work == work)
+}

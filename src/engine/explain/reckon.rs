@@ -1,0 +1,201 @@
+//! What a workload lacks, reckoned instead of tried: where trying is beyond the bound on effort.
+
+use std::sync::Arc;
+
+use crate::engine::fit::{Lens, Miss, Why};
+use crate::engine::plant::{NodeId, PairId, Plant, WorkId};
+
+use super::Scene;
+use super::change::{Change, Unblock};
+use super::unblock::{Axis, MOST_NODES};
+
+/// What workloads of one shape lack at the end of the cycle.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(super) struct Lack {
+    /// Of quotas.
+    quota: Vec<(PairId, i64)>,
+    /// Nodes like one.
+    nodes: Option<(NodeId, i64)>,
+    /// Nothing of either: only its turn comes too late.
+    nothing: bool,
+}
+
+/// Pods of a kind for which an empty node of a make has room.
+pub(super) fn pods_of(plant: &Plant, make: usize, want: usize) -> i64 {
+    let make = &plant.makes[make];
+    let want = &plant.wants[want];
+    let share = |have: i64, asked: i64| match asked {
+        ..=0 => i64::MAX,
+        asked => have / asked,
+    };
+    let devices = want.devices.iter().map(|&(resource, count, _)| {
+        let units = make.units.iter();
+        let own = units.filter(|unit| unit.resource == resource && unit.sound);
+        share(own.count() as i64, i64::from(count))
+    });
+    let plain = share(make.cpu, want.ask.cpu_milli).min(share(make.memory, want.ask.memory_bytes));
+    devices.fold(plain, i64::min).max(0)
+}
+
+fn over(amount: i64, unit: i64) -> i64 {
+    let unit = unit.max(1);
+    amount.max(0).saturating_add(unit - 1) / unit
+}
+
+impl Scene<'_> {
+    fn lack(&mut self, work: WorkId) -> Arc<Lack> {
+        let shape = self.state.plant().works[work].shape;
+        if let Some(known) = self.lacks.get(&shape) {
+            return known.clone();
+        }
+        let lack = Arc::new(self.lack_of(work));
+        self.lacks.insert(shape, lack.clone());
+        lack
+    }
+
+    fn lack_of(&mut self, work: WorkId) -> Lack {
+        let plant = self.state.plant();
+        let Some(queue) = plant.works[work].queue else {
+            return Lack::default();
+        };
+        let Err(misses) = self.settled.find(work, &Lens::default()) else {
+            return Lack {
+                nothing: true,
+                ..Lack::default()
+            };
+        };
+        let mut lack = Lack::default();
+        let short = |why: &Why| matches!(why, Why::Quota { .. } | Why::OverMost { .. });
+        for (set, it) in plant.works[work].sets.iter().enumerate() {
+            let mut own = misses.iter().filter(|miss| miss.set == set);
+            let Some(miss) = own.find(|miss| short(&miss.why)) else {
+                continue;
+            };
+            for (pair, asked) in self
+                .settled
+                .amounts(work, set, queue, &miss.flavors, it.count)
+            {
+                let missing = asked.saturating_sub(self.settled.available(queue, pair));
+                if missing > 0 {
+                    lack.quota.push((pair, missing));
+                }
+            }
+        }
+        let beyond = Lens {
+            no_quota: true,
+            ..Lens::default()
+        };
+        if let Err(more) = self.settled.find(work, &beyond) {
+            lack.nodes = more.iter().find_map(|miss| self.nodes_for(work, miss));
+        }
+        lack
+    }
+
+    /// Nodes that an attempt lacked, and like which.
+    fn nodes_for(&mut self, work: WorkId, miss: &Miss) -> Option<(NodeId, i64)> {
+        let plant = self.state.plant();
+        let (set, missing) = match miss.why {
+            Why::Room { set, asked, room } => (set, i64::from(asked) - narrow(room)),
+            Why::Topology {
+                set, asked, best, ..
+            } => (set, i64::from(asked) - narrow(best)),
+            _ => return None,
+        };
+        let like = *self.likes(work, std::slice::from_ref(miss)).first()?;
+        let want = plant.works[work].sets[set].want;
+        let each = pods_of(plant, plant.sites[like].make, want);
+        (each > 0).then(|| (like, over(missing, each)))
+    }
+
+    /// Nodes enough for all its pods.
+    fn own_nodes(&mut self, work: WorkId) -> Option<(Axis, i64)> {
+        let plant = self.state.plant();
+        let sets = &plant.works[work].sets;
+        let (_, like) = *self.alike(work, 0, &[], None).first()?;
+        let make = plant.sites[like].make;
+        let nodes = |set: &crate::engine::plant::WorkSet| {
+            let each = pods_of(plant, make, set.want);
+            (each > 0).then(|| over(i64::from(set.count), each))
+        };
+        let count: Option<i64> = sets.iter().map(nodes).sum();
+        Some((Axis::Nodes(like), count?))
+    }
+
+    /// How many of a thing are reckoned to do, if it alone is lacking: for itself, and for those before it that wait for the
+    /// same.
+    pub(super) fn reckoned_amount(&mut self, work: WorkId, axis: Axis) -> Option<Unblock> {
+        let lack = self.lack(work);
+        let count = match axis {
+            Axis::Quota(_, pair, unit) => {
+                let own = lack.quota.iter().find(|(at, _)| *at == pair);
+                let missing = own.map(|(_, missing)| *missing);
+                let missing = missing.filter(|_| lack.quota.len() == 1 && lack.nodes.is_none())?;
+                self.units_for(work, axis, over(missing, unit))
+            }
+            Axis::Nodes(like) => {
+                let own = lack
+                    .nodes
+                    .filter(|(of, _)| *of == like && lack.quota.is_empty());
+                self.units_for(work, axis, own?.1)
+            }
+        };
+        let too_many = matches!(axis, Axis::Nodes(_)) && count > MOST_NODES;
+        (!too_many).then(|| Unblock::new(vec![self.change(axis, count)], false))
+    }
+
+    /// So many units, and those that others wait for before it.
+    fn units_for(&mut self, work: WorkId, axis: Axis, own: i64) -> i64 {
+        let place = self.places[work].unwrap_or(0);
+        let before = match (axis, place.checked_sub(1)) {
+            (_, None) => 0,
+            (Axis::Quota(queue, pair, unit), Some(last)) => {
+                over(self.asked(queue, pair, last).1, unit)
+            }
+            (Axis::Nodes(like), Some(last)) => self.nodes_asked(like, last),
+        };
+        own.max(1).saturating_add(before)
+    }
+
+    /// All that it lacks, reckoned; where that is too much with those before it, with the priority to go before them.
+    pub(super) fn reckoned(&mut self, work: WorkId) -> Option<Unblock> {
+        let lack = self.lack(work);
+        let queue = self.state.plant().works[work].queue?;
+        let from = self.state.priority(work);
+        let top = self.steps(work).last().copied();
+        let first = top.map(|to| Change::Priority { from, to });
+        let first = first.filter(|_| self.order_helps);
+        let mut axes: Vec<(Axis, i64)> = Vec::new();
+        if lack.nothing {
+            if first.is_some() {
+                return Some(Unblock::new(first.into_iter().collect(), false));
+            }
+            // What is free is kept for others: it needs nodes of its own.
+            axes.push(self.own_nodes(work)?);
+        }
+        for &(pair, missing) in &lack.quota {
+            let unit = self.unit(queue, pair);
+            axes.push((Axis::Quota(queue, pair, unit), over(missing, unit)));
+        }
+        axes.extend(lack.nodes.map(|(like, count)| (Axis::Nodes(like), count)));
+        let mut all: Vec<(Axis, i64)> = Vec::new();
+        for &(axis, own) in &axes {
+            all.push((axis, self.units_for(work, axis, own)));
+        }
+        let too_many =
+            |&(axis, count): &(Axis, i64)| matches!(axis, Axis::Nodes(_)) && count > MOST_NODES;
+        let mut changes = Vec::new();
+        if all.iter().any(too_many) {
+            changes.extend(first);
+            all = axes;
+        }
+        changes.extend(
+            all.into_iter()
+                .map(|(axis, count)| self.change(axis, count)),
+        );
+        (!changes.is_empty()).then(|| Unblock::new(changes, false))
+    }
+}
+
+fn narrow(pods: u64) -> i64 {
+    i64::try_from(pods).unwrap_or(i64::MAX / 2)
+}

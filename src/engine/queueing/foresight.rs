@@ -1,0 +1,443 @@
+//! Forecasts held against a replay: at the moment at which a job begins to wait, the engine is shown its queue as it is then
+//! and asked when it starts. It sees who holds which devices since when and who waits, and how long jobs ran that have ended by
+//! then; the durations of those that run, wait or come later stay hidden.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::base::{Moment, Name, ObjectKey};
+use crate::engine::forecast::{Start, forecast_one};
+use crate::engine::model::{
+    Ask, Backfill, DEVICES, Device, DeviceAsk, Flavor, Grip, Health, Knobs, Node, Order, Placement,
+    PodSet, Queue as Line, Quota, Runs, Snapshot, Status, WHOLE, Workload,
+};
+use crate::engine::plant::Plant;
+use crate::engine::state::State;
+use crate::fleet::job::JobKey;
+
+use super::{Discipline, Hold, Job, NODE, Past, Queue};
+
+/// From when, until when, and what is held meanwhile.
+type Stretch<'a> = (i64, i64, &'a [Hold]);
+
+/// Past runs of one size that quantiles are taken of: the latest so many.
+const LATEST: usize = 128;
+
+/// With fewer of its own size those of all sizes speak for a job.
+const ENOUGH: usize = 8;
+
+/// How far forecasts were off. Times in milliseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Hindsight {
+    /// Jobs that waited and were asked for, spread evenly over all that did.
+    pub asked: usize,
+    /// Of these: the forecast did not know.
+    pub unknown: usize,
+    /// Median of what lies between forecast and start.
+    pub error_p50: Option<i64>,
+    /// Nine in ten were nearer.
+    pub error_p90: Option<i64>,
+    /// How long half of those with a forecast waited at most, to hold the error against.
+    pub wait_p50: Option<i64>,
+    /// How long nine in ten of them waited at most.
+    pub wait_p90: Option<i64>,
+    /// Started within the interval from p10 to p90; an interval without an end holds all that is later.
+    pub within: usize,
+    /// Started before it.
+    pub early: usize,
+}
+
+/// One job of a queue, with what became of it.
+struct Member<'a> {
+    job: &'a Job,
+    at: usize,
+    /// When it held what; rising.
+    spans: Vec<(i64, i64, &'a [Hold])>,
+    finish: i64,
+}
+
+/// Asks for so many forecasts at most. `tick` is told how many of how many were given.
+pub fn foresight(
+    jobs: &[Job],
+    queues: &[Queue],
+    past: &Past,
+    discipline: Discipline,
+    most: usize,
+    tick: &mut dyn FnMut(usize, usize),
+) -> Hindsight {
+    let mut spans: BTreeMap<usize, Vec<Stretch<'_>>> = BTreeMap::new();
+    for span in &past.spans {
+        let own = spans.entry(span.job).or_default();
+        own.push((span.from, span.until, &span.holds));
+    }
+    let mut lines: Vec<Vec<Member<'_>>> = queues.iter().map(|_| Vec::new()).collect();
+    for (at, job) in jobs.iter().enumerate() {
+        let queue = queues
+            .iter()
+            .position(|queue| queue.name.is_empty() || queue.name == job.queue);
+        if let (Some(queue), Some(fate)) = (queue, past.fates[at]) {
+            let spans = spans.remove(&at).unwrap_or_default();
+            lines[queue].push(Member {
+                job,
+                at,
+                spans,
+                finish: fate.finish,
+            });
+        }
+    }
+    let waited = |member: &Member<'_>| {
+        let start = member.spans.first().map(|span| span.0);
+        start.filter(|start| *start > member.job.submit)
+    };
+    let mut all: Vec<(i64, usize, usize)> = Vec::new();
+    for (queue, line) in lines.iter_mut().enumerate() {
+        line.sort_by_key(|member| (member.job.submit, member.at));
+        for (place, member) in line.iter().enumerate() {
+            if waited(member).is_some() {
+                all.push((member.job.submit, queue, place));
+            }
+        }
+    }
+    all.sort_unstable();
+    let count = all.len().min(most);
+    let mut out = Hindsight::default();
+    let (mut errors, mut waits) = (Vec::new(), Vec::new());
+    for sample in 0..count {
+        let (now, queue, place) = all[sample * all.len() / count];
+        let Some(start) = waited(&lines[queue][place]) else {
+            continue;
+        };
+        out.asked += 1;
+        let forecast = ask(&queues[queue], &lines[queue], place, discipline);
+        tick(sample + 1, count);
+        let Some((p10, p50)) = forecast.as_ref().and_then(|it| Some((it.p10?, it.p50?))) else {
+            out.unknown += 1;
+            continue;
+        };
+        errors.push((p50.millis() - start).abs());
+        waits.push(start - now);
+        let p90 = forecast.and_then(|it| it.p90);
+        out.early += usize::from(start < p10.millis());
+        out.within +=
+            usize::from(start >= p10.millis() && p90.is_none_or(|p90| start <= p90.millis()));
+    }
+    errors.sort_unstable();
+    waits.sort_unstable();
+    out.error_p50 = super::replay::percentile(&errors, 50);
+    out.error_p90 = super::replay::percentile(&errors, 90);
+    out.wait_p50 = super::replay::percentile(&waits, 50);
+    out.wait_p90 = super::replay::percentile(&waits, 90);
+    out
+}
+
+/// The forecast for one job of a queue at its submission.
+fn ask(queue: &Queue, line: &[Member<'_>], place: usize, discipline: Discipline) -> Option<Start> {
+    let now = line[place].job.submit;
+    let snapshot = shown(queue, &line[..=place], now, discipline);
+    let plant = Plant::new(snapshot);
+    let work = plant.work(&key(line[place].at))?;
+    forecast_one(&State::new(&plant), work)
+}
+
+fn key(at: usize) -> JobKey {
+    JobKey {
+        kind: Name::from("Job"),
+        key: ObjectKey {
+            namespace: Name::from("trace"),
+            name: Name::from(format!("{at:09}")),
+        },
+    }
+}
+
+/// A queue at a moment, as the engine is shown it.
+fn shown(queue: &Queue, line: &[Member<'_>], now: i64, discipline: Discipline) -> Snapshot {
+    let devices: i64 = queue.nodes.iter().map(|devices| i64::from(*devices)).sum();
+    let (order, backfill) = match discipline {
+        Discipline::Fifo => (Order::Strict, Backfill::None),
+        Discipline::Easy => (Order::BestEffort, Backfill::Head),
+        _ => (Order::BestEffort, Backfill::None),
+    };
+    let (runs, known) = runs(line, now);
+    let mut workloads = Vec::new();
+    for member in line.iter().filter(|member| member.finish > now) {
+        let mut work = workload(member);
+        let own = Name::from(member.job.devices.to_string());
+        work.owner = if known.contains(&member.job.devices) {
+            own
+        } else {
+            Name::from("any")
+        };
+        let holds = member
+            .spans
+            .iter()
+            .find(|span| span.0 <= now && now < span.1);
+        if let Some((from, _, holds)) = holds {
+            work.status = Status::Running;
+            work.admitted_at = Some(Moment::from_millis(*from));
+            seat(&mut work, holds);
+        }
+        workloads.push(work);
+    }
+    place(&mut workloads);
+    let mut snapshot = Snapshot {
+        at: Moment::from_millis(now),
+        nodes: queue.nodes.iter().enumerate().map(node).collect(),
+        flavors: vec![Flavor {
+            name: Name::from("f"),
+            ..Flavor::default()
+        }],
+        queues: vec![Line {
+            name: Name::from("q"),
+            order,
+            quotas: vec![Quota {
+                flavor: Name::from("f"),
+                resource: Name::from(DEVICES),
+                nominal: devices * i64::from(WHOLE),
+                borrow: None,
+                lend: None,
+                cap: None,
+            }],
+            ..Line::default()
+        }],
+        runs,
+        knobs: Knobs {
+            backfill,
+            ..Knobs::default()
+        },
+        workloads,
+        ..Snapshot::default()
+    };
+    snapshot.settle();
+    snapshot
+}
+
+/// How long those ran that have ended, by size, and the sizes of which enough have.
+fn runs(line: &[Member<'_>], now: i64) -> (Vec<Runs>, Vec<u32>) {
+    let mut ended: Vec<(i64, u32, i64)> = line
+        .iter()
+        .filter(|member| member.finish <= now)
+        .map(|member| (member.finish, member.job.devices, member.job.duration))
+        .collect();
+    ended.sort_unstable();
+    let mut sizes: BTreeMap<Option<u32>, VecDeque<i64>> = BTreeMap::new();
+    for (_, devices, duration) in ended {
+        for size in [None, Some(devices)] {
+            let own = sizes.entry(size).or_default();
+            own.push_back(duration);
+            if own.len() > LATEST {
+                own.pop_front();
+            }
+        }
+    }
+    let mut known = Vec::new();
+    let mut out = Vec::new();
+    for (size, durations) in sizes {
+        if size.is_some() && durations.len() < ENOUGH {
+            continue;
+        }
+        let mut durations: Vec<i64> = durations.into();
+        durations.sort_unstable();
+        let at = |percent: usize| super::replay::percentile(&durations, percent).unwrap_or(0);
+        known.extend(size);
+        out.push(Runs {
+            owner: size.map_or(Name::from("any"), |size| Name::from(size.to_string())),
+            count: u32::try_from(durations.len()).unwrap_or(u32::MAX),
+            p10_ms: at(10),
+            p50_ms: at(50),
+            p90_ms: at(90),
+        });
+    }
+    (out, known)
+}
+
+fn pods(count: u32, devices: u32) -> PodSet {
+    PodSet {
+        name: Name::from(devices.to_string()),
+        count,
+        min: count,
+        ask: Ask {
+            devices: vec![DeviceAsk {
+                resource: Name::from("nvidia.com/gpu"),
+                count: devices,
+                milli: WHOLE,
+            }],
+            ..Ask::default()
+        },
+        ..PodSet::default()
+    }
+}
+
+/// A job as pods of at most a node's worth.
+fn workload(member: &Member<'_>) -> Workload {
+    let (whole, rest) = match member.job.devices {
+        devices @ ..=NODE => (0, devices),
+        devices => (devices / NODE, devices % NODE),
+    };
+    let sets = [(whole, NODE), (u32::from(rest > 0), rest)];
+    let sets = sets.into_iter().filter(|(count, _)| *count > 0);
+    Workload {
+        key: key(member.at),
+        queue: Some(Name::from("q")),
+        created: Moment::from_millis(member.job.submit),
+        sets: sets.map(|(count, devices)| pods(count, devices)).collect(),
+        ..Workload::default()
+    }
+}
+
+/// Says on which nodes a job's pods sit.
+fn seat(work: &mut Workload, holds: &[Hold]) {
+    for set in &mut work.sets {
+        let each = set.ask.devices[0].count;
+        let own = holds.iter().filter(|hold| hold.devices == each);
+        set.placements = own
+            .take(set.count as usize)
+            .map(|hold| Placement {
+                pod: Name::default(),
+                uid: Name::default(),
+                deleted: None,
+                node: name(hold.node),
+                grips: vec![
+                    Grip {
+                        device: 0,
+                        slice: None,
+                        milli: WHOLE,
+                    };
+                    each as usize
+                ],
+            })
+            .collect();
+    }
+}
+
+/// Gives every pod devices of its own on its node: which ones the trace does not say, and they are alike.
+fn place(workloads: &mut [Workload]) {
+    let mut next: BTreeMap<Name, u32> = BTreeMap::new();
+    let sets = workloads.iter_mut().flat_map(|work| &mut work.sets);
+    for placement in sets.flat_map(|set| &mut set.placements) {
+        let free = next.entry(placement.node.clone()).or_default();
+        for grip in &mut placement.grips {
+            grip.device = *free;
+            *free += 1;
+        }
+    }
+}
+
+fn name(node: usize) -> Name {
+    Name::from(format!("n{node:05}"))
+}
+
+fn node((at, devices): (usize, &u32)) -> Node {
+    let device = |index| Device {
+        index,
+        class: Name::from("gpu"),
+        resource: Name::from("nvidia.com/gpu"),
+        health: Health::Ok,
+        price: None,
+        slices: Vec::new(),
+    };
+    Node {
+        name: name(at),
+        ready: true,
+        cpu_milli: 1_000,
+        memory_bytes: 1 << 30,
+        devices: (0..*devices).map(device).collect(),
+        ..Node::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{pool, replay};
+    use super::*;
+
+    const MINUTE: i64 = 60_000;
+
+    fn job(submit: i64, devices: u32, duration: i64) -> Job {
+        Job {
+            submit,
+            queue: String::new(),
+            devices,
+            duration,
+        }
+    }
+
+    fn line<'a>(jobs: &'a [Job], past: &'a Past) -> Vec<Member<'a>> {
+        let member = |(at, job): (usize, &'a Job)| {
+            let own = past.spans.iter().filter(|span| span.job == at);
+            Member {
+                job,
+                at,
+                spans: own.map(|it| (it.from, it.until, &it.holds[..])).collect(),
+                finish: past.fates[at].expect("it ran").finish,
+            }
+        };
+        jobs.iter().enumerate().map(member).collect()
+    }
+
+    /// A job of a whole node every half hour, each of an hour.
+    fn steady() -> Vec<Job> {
+        (0..60)
+            .map(|at| job(at * 30 * MINUTE, 8, 60 * MINUTE))
+            .collect()
+    }
+
+    #[test]
+    fn where_all_run_alike_the_forecast_is_right() {
+        for discipline in [Discipline::Fifo, Discipline::BestEffort, Discipline::Easy] {
+            let (jobs, queues) = (steady(), [pool(8)]);
+            let past = replay(&jobs, &queues, discipline, &mut |_, _| {});
+            let found = foresight(&jobs, &queues, &past, discipline, 20, &mut |_, _| {});
+            assert_eq!(found.asked, 20);
+            // Of the first nothing has ended yet.
+            assert!((1..4).contains(&found.unknown), "{found:?}");
+            let (error, wait) = (
+                found.error_p50.expect("known"),
+                found.wait_p50.expect("known"),
+            );
+            assert_eq!((found.within + found.unknown, found.early), (20, 0));
+            assert!(error <= MINUTE && wait > 60 * MINUTE, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn what_has_not_ended_stays_hidden() {
+        let mut jobs = steady();
+        let queues = [pool(8)];
+        let asked = 20;
+        let start = |jobs: &[Job]| {
+            let past = replay(jobs, &queues, Discipline::Fifo, &mut |_, _| {});
+            let line = line(jobs, &past);
+            let ended = line.iter().filter(|it| it.finish <= jobs[asked].submit);
+            (
+                ask(&queues[0], &line, asked, Discipline::Fifo),
+                ended.count(),
+            )
+        };
+        let (before, ended) = start(&jobs);
+        assert!(before.as_ref().is_some_and(|it| it.p50.is_some()));
+        for job in &mut jobs[ended..] {
+            job.duration = 999 * MINUTE;
+        }
+        assert_eq!(start(&jobs), (before, ended));
+    }
+
+    #[test]
+    fn gangs_sit_where_the_replay_put_them() {
+        let jobs = [
+            job(0, 20, 60 * MINUTE),
+            job(MINUTE, 3, 60 * MINUTE),
+            job(2 * MINUTE, 8, MINUTE),
+        ];
+        let queues = [pool(24)];
+        let past = replay(&jobs, &queues, Discipline::Fifo, &mut |_, _| {});
+        let plant = Plant::new(shown(
+            &queues[0],
+            &line(&jobs, &past),
+            2 * MINUTE,
+            Discipline::Fifo,
+        ));
+        let state = State::new(&plant);
+        crate::engine::fixture::check(&state);
+        assert_eq!((state.holders().count(), state.waiting().count()), (2, 1));
+        assert_eq!(state.free_units(0), 1);
+    }
+}
