@@ -12,7 +12,7 @@ use crate::engine::fit::Lens;
 use crate::engine::forecast;
 use crate::engine::model::{Snapshot, Status};
 use crate::engine::plan::{Displaced, Forecast, JobName, Loss, PoolChange, StartChange};
-use crate::engine::plant::{Plant, WorkId};
+use crate::engine::plant::{NodeId, Plant, WorkId};
 use crate::engine::state::{State, Tenure};
 use crate::fleet::job::JobKey;
 
@@ -35,41 +35,56 @@ pub(super) struct Picture {
 impl Picture {
     /// Looks at a fleet.
     pub(super) fn of(snapshot: &Snapshot) -> Self {
+        Self::once_open(snapshot, &[])
+    }
+
+    /// Looks at a fleet of which these nodes are opened once its first cycle is over.
+    pub(super) fn once_open(snapshot: &Snapshot, closed: &[NodeId]) -> Self {
         let plant = Plant::new(snapshot.clone());
         let mut state = State::new(&plant);
         let before = held(&state);
-        let (seated, unseated) = seat(&mut state);
-        let options = Options {
-            quota_alone: true,
-            ..Options::default()
-        };
-        let cycle = cycle::cycle(&mut state, options);
-        let now = state.now();
         let key = |work: WorkId| plant.workload(work).key.clone();
-        let mut starts: BTreeMap<JobKey, Option<Moment>> = cycle
-            .admitted
+        let mut started: Vec<(WorkId, Arc<Tenure>)> = Vec::new();
+        let mut let_in: Vec<WorkId> = Vec::new();
+        let mut preempted = BTreeMap::new();
+        for cycles in 0..2 {
+            if cycles == 1 {
+                if closed.is_empty() {
+                    break;
+                }
+                for node in closed {
+                    state.set_open(*node, true);
+                }
+            }
+            let (seated, unseated) = seat(&mut state, &let_in);
+            started.extend(seated);
+            let options = Options {
+                quota_alone: true,
+                ..Options::default()
+            };
+            let cycle = cycle::cycle(&mut state, options);
+            let_in = unseated.into_iter().chain(cycle.let_in).collect();
+            let fresh = cycle.admitted.into_iter();
+            started.extend(fresh.map(|admission| (admission.work, admission.tenure)));
+            for victim in &cycle.drained {
+                preempted.insert(key(victim.work), None);
+            }
+            for push in &cycle.preempted {
+                for victim in &push.victims.list {
+                    preempted.insert(key(victim.work), Some(key(push.by)));
+                }
+            }
+        }
+        let now = state.now();
+        let mut starts: BTreeMap<JobKey, Option<Moment>> = started
             .iter()
-            .map(|admission| admission.work)
-            .chain(seated.iter().map(|(work, _)| *work))
-            .map(|work| (key(work), Some(now)))
+            .map(|(work, _)| (key(*work), Some(now)))
             .collect();
-        let let_in = unseated.iter().chain(&cycle.let_in);
-        let let_in: BTreeSet<JobKey> = let_in.map(|work| key(*work)).collect();
+        let let_in: BTreeSet<JobKey> = let_in.into_iter().map(key).collect();
         for (work, start) in forecast::forecast(&state) {
             starts.insert(key(work), start.p50);
         }
-        let mut preempted = BTreeMap::new();
-        for victim in &cycle.drained {
-            preempted.insert(key(victim.work), None);
-        }
-        for push in &cycle.preempted {
-            for victim in &push.victims.list {
-                preempted.insert(key(victim.work), Some(key(push.by)));
-            }
-        }
-        let fresh = cycle.admitted.iter();
-        let fresh = fresh.map(|admission| (admission.work, admission.tenure.clone()));
-        let placed = seated.into_iter().chain(fresh).map(|(work, tenure)| {
+        let placed = started.into_iter().map(|(work, tenure)| {
             let nodes = tenure.nodes().into_iter();
             let names: BTreeSet<Name> = nodes
                 .map(|node| plant.snapshot.nodes[state.room(node).origin].name.clone())
@@ -122,14 +137,15 @@ impl Picture {
 
 /// Gives those that were let in and have no pod on a node their nodes, as the scheduler does before anybody new comes: who found
 /// room, and who did not.
-fn seat(state: &mut State<'_>) -> (Vec<(WorkId, Arc<Tenure>)>, Vec<WorkId>) {
+fn seat(state: &mut State<'_>, let_in: &[WorkId]) -> (Vec<(WorkId, Arc<Tenure>)>, Vec<WorkId>) {
     let plant = state.plant();
     let mut all: Vec<WorkId> = state
         .holders()
         .filter(|work| {
             let model = plant.workload(*work);
             let none = state.tenure(*work).is_some_and(|tenure| tenure.pods() == 0);
-            none && model.status == Status::Running && model.device_count() > 0
+            let waits = model.status == Status::Running || let_in.contains(work);
+            none && waits && model.device_count() > 0
         })
         .collect();
     all.sort_by_key(|work| {

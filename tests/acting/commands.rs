@@ -6,7 +6,7 @@ use stokehold::engine::plan::Intent;
 use stokehold::sim::change::Resource;
 
 use super::program::Bench;
-use super::stage::{self, name, planned, pods, runs_now};
+use super::stage::{self, name, planned, pods};
 use super::*;
 
 /// Carries out a plan; the run and the document.
@@ -58,9 +58,7 @@ async fn each_action_by_the_command_line_and_back() {
     let service = bench.running.service().signed(User::Admin);
     let fleet = stage::snapshot(&service);
     // Drain a node with a gang on it.
-    let gang = of(&fleet, Status::Running)
-        .find(|work| runs_now(work) && work.sets.iter().map(|set| set.min).sum::<u32>() > 1)
-        .expect("a gang runs");
+    let gang = stage::whole_gang(&fleet);
     let node = pods(gang).next().expect("has pods").node.to_string();
     let plan = shown(&bench, &["drain", &node]).await;
     let steps = plan["steps"].as_array().expect("steps");
@@ -90,9 +88,10 @@ async fn each_action_by_the_command_line_and_back() {
     assert_eq!(priority(), before);
 
     // A queue is held, and goes on.
-    let queue = fleet.queues.iter().find(|queue| {
-        queue.admits && queue.system == System::Kueue && queue.stop == Stop::None
-    });
+    let queue = fleet
+        .queues
+        .iter()
+        .find(|queue| queue.admits && queue.system == System::Kueue && queue.stop == Stop::None);
     let queue = queue.expect("a queue").name.to_string();
     let policy = || bench.object(Resource::ClusterQueues, "", &queue)["spec"]["stopPolicy"].clone();
     let before = policy();
@@ -118,7 +117,10 @@ async fn each_action_by_the_command_line_and_back() {
         assert_eq!(document["plan"]["intent"]["action"], "admit");
         let now = stage::snapshot(&service);
         let found = now.workloads.iter().find(|work| work.key == big.key);
-        assert!(found.is_none_or(|work| work.status == Status::Running), "{job}");
+        assert!(
+            found.is_none_or(|work| work.status == Status::Running),
+            "{job}"
+        );
         undo(&bench, &run).await;
     }
     // The journal tells of all of it.

@@ -8,7 +8,7 @@ use stokehold::sim::change::Resource;
 use stokehold::sim::world::World;
 
 use super::keyboard::Keyboard;
-use super::stage::{self, begin, pods, runs_now, world};
+use super::stage::{self, begin, pods, world};
 use super::*;
 
 /// A fleet on this machine's clock, which runs fast once it is told to act.
@@ -17,11 +17,7 @@ fn fleet(world: World, speed: f64) -> Service {
     embed(Box::new(world), clock, speed, 1).expect("a cluster")
 }
 
-fn object(
-    service: &Service,
-    resource: Resource,
-    at: (&str, &str),
-) -> Value {
+fn object(service: &Service, resource: Resource, at: (&str, &str)) -> Value {
     let found = service.cluster().get(resource, at.0, at.1);
     (*found.unwrap_or_else(|| panic!("{at:?} is there"))).clone()
 }
@@ -30,7 +26,7 @@ fn object(
 async fn act(keyboard: &mut Keyboard, keys: &str, title: &str) {
     assert!(keys.chars().count() <= 4, "{keys:?} is more than four keys");
     keyboard.press(keys);
-    keyboard.sees(title).await;
+    keyboard.sees(&format!("PLAN  {title}")).await;
     keyboard.confirm().await;
     keyboard.press("\u{1b}");
 }
@@ -62,12 +58,7 @@ async fn every_action_from_the_keyboard_and_back() {
             .is_some_and(|kept| kept.system == System::Kueue)
     };
     // A node with a gang on it.
-    let gang = fleet
-        .workloads
-        .iter()
-        .filter(is_kueue)
-        .find(|work| runs_now(work) && work.sets.iter().map(|set| set.min).sum::<u32>() > 1)
-        .expect("a gang runs");
+    let gang = stage::whole_gang(&fleet);
     let node = pods(gang).next().expect("has pods").node.clone();
     stand_on(&mut keyboard, '6', &node).await;
     act(&mut keyboard, "D", &format!("drain {node}")).await;
@@ -104,7 +95,7 @@ async fn every_action_from_the_keyboard_and_back() {
     keyboard.press("P");
     keyboard.sees("priority of").await;
     keyboard.press("4321\n");
-    keyboard.sees("reprioritise").await;
+    keyboard.sees("PLAN  reprioritise").await;
     keyboard.confirm().await;
     keyboard.press("\u{1b}");
     assert_eq!(priority(&service), 4321);
@@ -135,7 +126,10 @@ async fn every_action_from_the_keyboard_and_back() {
     let waiting = fleet.workloads.iter().filter(is_kueue);
     let waiting = waiting.filter(|work| work.status == Status::Waiting);
     let mut runs = 6;
-    if let Some(big) = waiting.filter(admits).max_by_key(|work| work.device_count()) {
+    if let Some(big) = waiting
+        .filter(admits)
+        .max_by_key(|work| work.device_count())
+    {
         stand_on(&mut keyboard, '5', &big.key.key.name).await;
         act(&mut keyboard, "A", "admit").await;
         let now = stage::snapshot(&service);

@@ -28,8 +28,8 @@ pub struct Keyboard {
     ahead: Duration,
     /// Set once it has asked to leave.
     pub has_left: bool,
-    /// Where its journal is.
-    pub folder: tempfile::TempDir,
+    /// Where its journal is, as long as it is open.
+    _folder: tempfile::TempDir,
 }
 
 impl Keyboard {
@@ -57,7 +57,7 @@ impl Keyboard {
             looking: Looking::begin(open),
             ahead: Duration::ZERO,
             has_left: false,
-            folder,
+            _folder: folder,
         };
         keyboard
             .until("the fleet", |it| it.app.facts().fleet.is_complete())

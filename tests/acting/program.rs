@@ -28,7 +28,7 @@ impl Bench {
             ..Options::default()
         };
         let clock = stokehold::runtime::clock::shared();
-        let scene = Box::new(world(3, nodes, false));
+        let scene = Box::new(world(1, nodes, false));
         let running = Server::start(options, scene, clock).await.expect("serves");
         Self { running, home }
     }

@@ -8,6 +8,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use stokehold::console::view::ViewId;
 use stokehold::console::{Key, KeyPress};
+use stokehold::sim::audit::Entry;
 
 use super::keyboard::Keyboard;
 use super::stage::world;
@@ -57,6 +58,15 @@ async fn type_all(
         keyboard.wait(Duration::from_millis(250));
         keyboard.key(press);
         views.insert(keyboard.app.view().id());
+        if matches!(press.key, Key::Char(c) if CAPITALS.contains(&c)) {
+            // A person waits for the plan.
+            for _ in 0..100 {
+                keyboard.listen(Duration::from_millis(5)).await;
+                if !keyboard.text().contains("working it out") {
+                    break;
+                }
+            }
+        }
         if count % 8 == 0 {
             keyboard.listen(Duration::from_millis(2)).await;
         }
@@ -74,17 +84,21 @@ async fn type_all(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_keys_change_nothing_without_the_right_and_something_with_it() {
     let clock = stokehold::runtime::clock::shared;
-    for (flags, writes) in [
-        (&[("--readonly", "write", "false")][..], false),
-        (&[("--write", "write", "true")][..], true),
+    for (user, flags, writes) in [
+        (User::Viewer, &[("--readonly", "write", "false")][..], false),
+        (User::Admin, &[("--write", "write", "true")][..], true),
     ] {
         let service = embed(Box::new(world(1, 12, true)), clock(), 1.0, 1).expect("a cluster");
-        let (views, capitals) = type_all(&service, flags).await;
+        let (views, capitals) = type_all(&service.clone().signed(user), flags).await;
         let audit = service.cluster().audit();
+        let words = |entry: &Entry| format!("{} {} {}", entry.method, entry.path, entry.code);
+        let forbidden = audit.entries().filter(|entry| entry.is_reading());
+        let forbidden: Vec<String> = forbidden.map(words).collect();
+        assert!(forbidden.is_empty(), "{user:?} may not: {forbidden:?}");
         let mutating: Vec<String> = audit
             .entries()
             .filter(|entry| !entry.path.contains("/selfsubject"))
-            .map(|entry| format!("{} {} {}", entry.method, entry.path, entry.code))
+            .map(words)
             .collect();
         assert!(audit.entries().count() > 0, "rights were asked for");
         let changed = audit.entries().filter(|entry| entry.has_changed()).count();

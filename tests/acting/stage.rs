@@ -104,6 +104,15 @@ pub fn pods(work: &Workload) -> impl Iterator<Item = &stokehold::engine::model::
     work.sets.iter().flat_map(|set| &set.placements)
 }
 
+/// A gang under Kueue that runs and fills its nodes: so nobody else comes there while a test looks.
+pub fn whole_gang(fleet: &Snapshot) -> &Workload {
+    let all = fleet.workloads.iter().filter(|work| runs_now(work));
+    all.filter(|work| work.admission.is_some())
+        .filter(|work| work.sets.iter().map(|set| set.min).sum::<u32>() > 1)
+        .find(|work| work.sets.iter().all(|set| set.ask.device_count() >= 8))
+        .expect("a gang of whole nodes runs")
+}
+
 /// True while some of its pods hold devices.
 pub fn runs_now(work: &Workload) -> bool {
     work.status == Status::Running && pods(work).any(|pod| pod.deleted.is_none())

@@ -371,6 +371,18 @@ async fn one(seed: u64, action: &str, arrivals: bool) -> Option<(Plan, Told)> {
             .await?;
         fleet = stage::snapshot(&case.road.inner);
     }
+    // With others coming, nothing thins out; and hours are dear.
+    if action == "rebalance" && !arrivals {
+        // As jobs end and nobody comes, what is left lies here and there.
+        for _ in 0..24 {
+            let pools = choices(action, &fleet, &mut dice);
+            if pools.iter().any(|one| planned(&fleet, one).is_ok()) {
+                break;
+            }
+            stage::pass(1_800).await;
+            fleet = stage::snapshot(&case.road.inner);
+        }
+    }
     let intents = choices(action, &fleet, &mut dice);
     case.act(intents, &fleet).await
 }
@@ -386,8 +398,13 @@ struct Sum {
 
 async fn all(seeds: std::ops::Range<u64>, arrivals: bool) -> Sum {
     let mut sum = Sum::default();
+    let first = seeds.start;
     for seed in seeds {
         for action in ACTIONS {
+            // Until a fleet is thin enough for it, hours must pass: dear, so on few of them.
+            if *action == "rebalance" && seed % 3 != 0 && seed != first {
+                continue;
+            }
             let Some((plan, told)) = one(seed, action, arrivals).await else {
                 continue;
             };
@@ -400,25 +417,49 @@ async fn all(seeds: std::ops::Range<u64>, arrivals: bool) -> Sum {
     }
     println!(
         "arrivals {arrivals}: {:?} plans; {} compared, {} differ: {:#?}; {} broken: {:#?}",
-        sum.plans, sum.compared, sum.differs.len(), sum.differs, sum.broken.len(), sum.broken
+        sum.plans,
+        sum.compared,
+        sum.differs.len(),
+        sum.differs,
+        sum.broken.len(),
+        sum.broken
     );
     sum
 }
 
+/// How many fleets are looked at with arrivals paused: more where there are minutes for it (`STOKEHOLD_FLEETS=20`).
+fn fleets() -> u64 {
+    let told = std::env::var("STOKEHOLD_FLEETS").ok();
+    told.map_or(2, |told| told.parse().expect("a number of fleets"))
+}
+
 #[tokio::test(start_paused = true)]
 async fn with_arrivals_paused_what_plans_said_is_what_happened() {
-    let sum = all(1..5, false).await;
-    let never: Vec<&&str> = ACTIONS.iter().filter(|it| !sum.plans.contains_key(*it)).collect();
+    let sum = all(1..1 + fleets(), false).await;
+    let never: Vec<&&str> = ACTIONS
+        .iter()
+        .filter(|it| !sum.plans.contains_key(*it))
+        .collect();
     assert!(never.is_empty(), "{never:?} had no plan anywhere");
     assert!(sum.broken.is_empty(), "{:#?}", sum.broken);
-    assert!(sum.differs.is_empty(), "of {}: {:#?}", sum.compared, sum.differs);
+    assert!(
+        sum.differs.is_empty(),
+        "of {}: {:#?}",
+        sum.compared,
+        sum.differs
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn with_arrivals_going_on_differences_are_counted() {
-    let sum = all(11..13, true).await;
+    let sum = all(11..12, true).await;
     assert!(sum.broken.is_empty(), "{:#?}", sum.broken);
     // Others come in between, and may take what was foretold to be somebody's.
     let most = sum.compared / 50;
-    assert!(sum.differs.len() <= most, "of {}: {:#?}", sum.compared, sum.differs);
+    assert!(
+        sum.differs.len() <= most,
+        "of {}: {:#?}",
+        sum.compared,
+        sum.differs
+    );
 }

@@ -260,7 +260,10 @@ fn what_no_change_mends_is_said_plainly() {
     let runs = json!({
         "queue": "q", "state": "running", "admitted": { "nvidia.com/gpu": "f" }, "placements": [{ "node": "a" }],
     });
-    passed_over["workloads"].as_array_mut().expect("a list").push(work("runs", 1, 1, runs));
+    passed_over["workloads"]
+        .as_array_mut()
+        .expect("a list")
+        .push(work("runs", 1, 1, runs));
     assert_eq!(codes(&ask(passed_over, "waits")), ["quota"]);
     let held = json!({ "queue": "q", "state": "suspended" });
     one(json!({ "name": "q", "quota": own() }), held, "held");
