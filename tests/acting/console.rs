@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use stokehold::console::KeyPress;
 use stokehold::engine::model::{Status, System};
 use stokehold::engine::plan::Intent;
 use stokehold::sim::change::Resource;
@@ -38,7 +39,10 @@ async fn undo(keyboard: &mut Keyboard, title: &str) {
 
 /// Puts the cursor on something by its name, as an operator does who knows it. Not counted: who is on it already needs no key.
 async fn stand_on(keyboard: &mut Keyboard, view: char, name: &str) {
-    keyboard.press(&format!("{view}/{name}\n"));
+    keyboard.press(&format!("{view}/"));
+    // What was looked for before stands there still.
+    keyboard.key(KeyPress::ctrl('u'));
+    keyboard.press(&format!("{name}\n"));
     keyboard
         .until(name, |it| {
             let picked = it.app.view().picked(it.app.facts());
