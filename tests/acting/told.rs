@@ -223,7 +223,7 @@ fn compare(plan: &Plan, looks: [&Snapshot; 3], twin: &Snapshot, told: &mut Told)
     // What is no longer there has run and ended: nothing that waits goes away by itself.
     let has_run = |key: &ObjectKey| {
         let over = |work: &&Workload| work.status == Status::Ending;
-        runs(&is, key) || runs(&at_first, key) || is.get(key).is_none_or(|work| over(&work))
+        runs(&is, key) || runs(&at_first, key) || is.get(key).is_none_or(over)
     };
     let now = plan.computed_at;
     // Who is said to leave its devices has left them: the very pods are gone.
