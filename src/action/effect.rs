@@ -2,15 +2,18 @@
 //!
 //! Both are looked at after one cycle, so that what would have happened anyway is not told as the plan's doing.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::base::{Moment, Name};
 use crate::engine::cycle::{self, Options};
+use crate::engine::fit::Lens;
 use crate::engine::forecast;
-use crate::engine::model::Snapshot;
+use crate::engine::model::{Snapshot, Status};
 use crate::engine::plan::{Displaced, Forecast, JobName, Loss, PoolChange, StartChange};
-use crate::engine::plant::{Plant, WorkId};
-use crate::engine::state::State;
+use crate::engine::plant::{NodeId, Plant, WorkId};
+use crate::engine::state::{State, Tenure};
 use crate::fleet::job::JobKey;
 
 use super::scene::{loss, name, seated};
@@ -23,6 +26,8 @@ pub(super) struct Picture {
     pub(super) placed: BTreeMap<JobKey, Vec<Name>>,
     /// Who was taken off its devices in the cycle, and for whom.
     pub(super) preempted: BTreeMap<JobKey, Option<JobKey>>,
+    /// Who has its quota, and no room on nodes.
+    let_in: BTreeSet<JobKey>,
     /// Thousandths of devices held by pool, before the cycle and after it.
     pools: BTreeMap<Name, (i64, i64)>,
 }
@@ -30,35 +35,61 @@ pub(super) struct Picture {
 impl Picture {
     /// Looks at a fleet.
     pub(super) fn of(snapshot: &Snapshot) -> Self {
+        Self::once_open(snapshot, &[])
+    }
+
+    /// Looks at a fleet of which these nodes are opened once its first cycle is over.
+    pub(super) fn once_open(snapshot: &Snapshot, closed: &[NodeId]) -> Self {
         let plant = Plant::new(snapshot.clone());
         let mut state = State::new(&plant);
         let before = held(&state);
-        let cycle = cycle::cycle(&mut state, Options::default());
-        let now = state.now();
         let key = |work: WorkId| plant.workload(work).key.clone();
-        let mut starts: BTreeMap<JobKey, Option<Moment>> = cycle
-            .admitted
+        let mut started: Vec<(WorkId, Arc<Tenure>)> = Vec::new();
+        let mut let_in: Vec<WorkId> = Vec::new();
+        let mut preempted = BTreeMap::new();
+        for cycles in 0..2 {
+            if cycles == 1 {
+                if closed.is_empty() {
+                    break;
+                }
+                for node in closed {
+                    state.set_open(*node, true);
+                }
+            }
+            let (seated, unseated) = seat(&mut state, &let_in);
+            started.extend(seated);
+            let options = Options {
+                quota_alone: true,
+                ..Options::default()
+            };
+            let cycle = cycle::cycle(&mut state, options);
+            let_in = unseated.into_iter().chain(cycle.let_in).collect();
+            let fresh = cycle.admitted.into_iter();
+            started.extend(fresh.map(|admission| (admission.work, admission.tenure)));
+            for victim in &cycle.drained {
+                preempted.insert(key(victim.work), None);
+            }
+            for push in &cycle.preempted {
+                for victim in &push.victims.list {
+                    preempted.insert(key(victim.work), Some(key(push.by)));
+                }
+            }
+        }
+        let now = state.now();
+        let mut starts: BTreeMap<JobKey, Option<Moment>> = started
             .iter()
-            .map(|admission| (key(admission.work), Some(now)))
+            .map(|(work, _)| (key(*work), Some(now)))
             .collect();
+        let let_in: BTreeSet<JobKey> = let_in.into_iter().map(key).collect();
         for (work, start) in forecast::forecast(&state) {
             starts.insert(key(work), start.p50);
         }
-        let mut preempted = BTreeMap::new();
-        for victim in &cycle.drained {
-            preempted.insert(key(victim.work), None);
-        }
-        for push in &cycle.preempted {
-            for victim in &push.victims.list {
-                preempted.insert(key(victim.work), Some(key(push.by)));
-            }
-        }
-        let placed = cycle.admitted.iter().map(|admission| {
-            let nodes = admission.tenure.nodes().into_iter();
+        let placed = started.into_iter().map(|(work, tenure)| {
+            let nodes = tenure.nodes().into_iter();
             let names: BTreeSet<Name> = nodes
                 .map(|node| plant.snapshot.nodes[state.room(node).origin].name.clone())
                 .collect();
-            (key(admission.work), names.into_iter().collect())
+            (key(work), names.into_iter().collect())
         });
         let placed = placed.collect();
         let after = held(&state);
@@ -74,6 +105,7 @@ impl Picture {
             starts,
             placed,
             preempted,
+            let_in,
             pools,
         }
     }
@@ -94,10 +126,49 @@ impl Picture {
                 }
                 format!("starts again at once on {}", names.join(", "))
             }
+            _ if self.let_in.contains(key) => {
+                "has its quota again at once, and waits for room on nodes".to_owned()
+            }
             (_, Some(at)) => format!("waits, and starts again about {}", at.rfc3339()),
             _ => "waits, and when it starts again is unknown".to_owned(),
         }
     }
+}
+
+/// Gives those that were let in and have no pod on a node their nodes, as the scheduler does before anybody new comes: who found
+/// room, and who did not.
+fn seat(state: &mut State<'_>, let_in: &[WorkId]) -> (Vec<(WorkId, Arc<Tenure>)>, Vec<WorkId>) {
+    let plant = state.plant();
+    let mut all: Vec<WorkId> = state
+        .holders()
+        .filter(|work| {
+            let model = plant.workload(*work);
+            let none = state.tenure(*work).is_some_and(|tenure| tenure.pods() == 0);
+            let waits = model.status == Status::Running || let_in.contains(work);
+            none && waits && model.device_count() > 0
+        })
+        .collect();
+    all.sort_by_key(|work| {
+        let model = plant.workload(*work);
+        (Reverse(model.priority), model.admitted_at, *work)
+    });
+    let lens = Lens {
+        no_quota: true,
+        ..Lens::default()
+    };
+    let (mut seated, mut unseated) = (Vec::new(), Vec::new());
+    for work in all {
+        let mark = state.mark();
+        state.evict(work);
+        match state.start(work, &lens) {
+            Ok(tenure) => seated.push((work, tenure)),
+            Err(_) => {
+                state.undo_to(mark);
+                unseated.push(work);
+            }
+        }
+    }
+    (seated, unseated)
 }
 
 /// Thousandths of devices that are held, by pool.

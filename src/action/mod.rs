@@ -86,7 +86,7 @@ pub fn plan(snapshot: &Snapshot, intent: &Intent, author: &Author) -> Result<Pla
 /// Adds to a plan that was made of objects alone what the engine makes of its intent on the whole fleet. A plan about
 /// what the fleet does not show stays as it is.
 pub fn foretell(snapshot: &Snapshot, plan: &mut Plan) {
-    if let Ok(told) = self::plan(snapshot, &plan.intent, &Author::default())
+    if let Ok(told) = self::plan(snapshot, &in_full(plan), &Author::default())
         && matches!(told.effect, Effect::Forecast(_))
     {
         plan.effect = told.effect;
@@ -96,5 +96,25 @@ pub fn foretell(snapshot: &Snapshot, plan: &mut Plan) {
                 plan.reasons.push(reason);
             }
         }
+    }
+}
+
+/// The intent of a plan that was made of objects, on the object that was found: what was typed may lack its namespace.
+fn in_full(plan: &Plan) -> Intent {
+    let Some(step) = plan.steps.first() else {
+        return plan.intent.clone();
+    };
+    let found = || match &step.job {
+        Some(job) => job.name.to_string(),
+        None => step.object.to_string().replace(' ', "/"),
+    };
+    match plan.intent.clone() {
+        Intent::Hold { .. } => Intent::Hold { target: found() },
+        Intent::Resume { .. } => Intent::Resume { target: found() },
+        Intent::Reprioritise { job, priority } => Intent::Reprioritise {
+            job: step.job.as_ref().map_or(job, |found| found.name.clone()),
+            priority,
+        },
+        other => other,
     }
 }

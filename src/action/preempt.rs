@@ -93,7 +93,11 @@ fn off(
             plan.steps.push(stop);
             let mut again = scene::again(snapshot, model)?;
             again.needs.push(1);
-            again.reason = "it is queued again, behind its equals".to_owned();
+            again.reason = match scene::way(snapshot, model)? {
+                Way::Kueue(_) => "it is queued again, at its old place among its equals",
+                _ => "it may start again",
+            }
+            .to_owned();
             plan.steps.push(again);
             plan.alternatives.push(Alternative {
                 sentence: "keep it off its devices until somebody resumes it".to_owned(),

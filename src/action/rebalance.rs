@@ -105,7 +105,8 @@ pub(super) fn plan(snapshot: &Snapshot, pool: Option<&Name>) -> Result<Plan, Ref
     }
     after.settle();
     // The moved find room while their nodes are closed; then these are open for what waits.
-    let during = Picture::of(&after);
+    let emptied: Vec<NodeId> = moves.iter().map(|one| one.node).collect();
+    let during = Picture::once_open(&after, &emptied);
     for (step, key) in &tells {
         let told = during.where_to(key);
         plan.steps[*step].side_effects.notes.push(told);

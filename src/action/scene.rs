@@ -392,16 +392,18 @@ pub(super) fn resident_name(pod: &Resident) -> ObjectKey {
     }
 }
 
-/// Takes a workload off its devices in a snapshot; it stands in the queue from now on, or is held.
+/// Takes a workload off its devices in a snapshot; it stands in its queue again, or is held. Kueue orders equals by when they were
+/// made, whatever happened to them since; elsewhere it stands last.
 pub(super) fn displace(snapshot: &mut Snapshot, work: WorkId, held: bool) {
     let at = snapshot.at;
+    let kueue = admission(&snapshot.workloads[work], System::Kueue).is_some();
     let work = &mut snapshot.workloads[work];
     for set in &mut work.sets {
         set.placements.clear();
         set.admitted.clear();
     }
     work.admitted_at = None;
-    if work.status == Status::Running {
+    if work.status == Status::Running && !kueue {
         work.created = at;
     }
     work.status = if held { Status::Held } else { Status::Waiting };

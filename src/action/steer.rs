@@ -1,5 +1,6 @@
 //! Hold, resume and reprioritise on a snapshot of the fleet: what the console and documents plan with.
 
+use crate::base::ObjectKey;
 use crate::engine::model::{Queue, Snapshot, Status, Stop, System, Workload};
 use crate::engine::plan::{
     Alternative, Effect, Intent, JobName, Lever, Object, Plan, Policy, Refusal, RefusalCode, Step,
@@ -18,9 +19,19 @@ enum Target<'a> {
     Queue(usize, &'a Queue),
 }
 
-/// A job (`NAMESPACE/NAME`, with its kind before it or not) or a queue by its name.
+/// A queue by its name, or a job (`NAMESPACE/NAME`), each with its kind before it or not.
 fn target<'a>(snapshot: &'a Snapshot, name: &str) -> Result<Target<'a>, Refusal> {
-    let plain = name.strip_prefix("queue/").unwrap_or(name);
+    let of_queue = |kind: &str| {
+        let kind = kind.to_ascii_lowercase();
+        matches!(
+            &*kind,
+            "queue" | "queues" | "clusterqueue" | "clusterqueues"
+        )
+    };
+    let plain = match name.split_once('/') {
+        Some((kind, rest)) if of_queue(kind) && !rest.contains('/') => rest,
+        _ => name,
+    };
     let found = snapshot
         .queues
         .iter()
@@ -33,15 +44,16 @@ fn target<'a>(snapshot: &'a Snapshot, name: &str) -> Result<Target<'a>, Refusal>
         return Ok(Target::Queue(at, &snapshot.queues[at]));
     }
     let key = match name.split('/').collect::<Vec<_>>().as_slice() {
-        [namespace, name] | [_, namespace, name] => {
-            JobName(crate::base::ObjectKey::new(*namespace, *name))
+        [namespace, name] if plain.contains('/') => JobName(ObjectKey::new(*namespace, *name)),
+        [kind, namespace, name] if !kind.to_ascii_lowercase().starts_with("localqueue") => {
+            JobName(ObjectKey::new(*namespace, *name))
         }
         _ => {
             let all = snapshot.queues.iter().filter(|queue| queue.admits);
-            let near = crate::base::document::nearest(name, all.map(|queue| queue.name.as_str()));
+            let near = crate::base::document::nearest(plain, all.map(|queue| queue.name.as_str()));
             let sentence = match near {
-                Some(near) => format!("there is no queue `{name}`; did you mean `{near}`?"),
-                None => format!("there is no queue `{name}`"),
+                Some(near) => format!("there is no queue `{plain}`; did you mean `{near}`?"),
+                None => format!("there is no queue `{plain}`"),
             };
             return Err(Refusal::new(RefusalCode::NotFound, sentence)
                 .instead("write NAMESPACE/NAME for a job"));

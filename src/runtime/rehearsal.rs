@@ -29,6 +29,7 @@ use crate::fleet::policy::Policy;
 use crate::fleet::{Fleet, Ledger};
 use crate::sim::Cluster;
 use crate::sim::change::{Change, Resource, Scene};
+use crate::sim::resource::SPECS;
 use crate::sim::store::Listing;
 use crate::sim::world::{Options, World};
 
@@ -150,11 +151,13 @@ pub fn picture_of(cluster: &Cluster, policy: Arc<Policy>) -> Fleet {
     for table in TABLES {
         ledger.apply(Observation::Begin(*table));
     }
-    for resource in WATCHED {
-        let Some(table) = table(*resource) else {
+    for spec in SPECS {
+        let Some(table) = table(spec.resource) else {
             continue;
         };
-        let all = core.store.list(*resource, &Listing::default(), &|_| true);
+        let all = core
+            .store
+            .list(spec.resource, &Listing::default(), &|_| true);
         for object in all.map(|page| page.items).unwrap_or_default() {
             if let Some(observation) = seen(table, (*object).clone(), &mut names) {
                 ledger.apply(observation);
@@ -278,25 +281,6 @@ const TABLES: &[Table] = &[
     Table::ResourceFlavors,
     Table::Budgets,
     Table::PriorityClasses,
-];
-
-/// The resources behind these tables.
-const WATCHED: &[Resource] = &[
-    Resource::Nodes,
-    Resource::Pods,
-    Resource::Namespaces,
-    Resource::ReplicaSets,
-    Resource::Deployments,
-    Resource::StatefulSets,
-    Resource::DaemonSets,
-    Resource::Jobs,
-    Resource::JobSets,
-    Resource::Workloads,
-    Resource::ClusterQueues,
-    Resource::LocalQueues,
-    Resource::ResourceFlavors,
-    Resource::PodDisruptionBudgets,
-    Resource::PriorityClasses,
 ];
 
 /// The table that a resource is one of, for those that are watched.

@@ -1,4 +1,4 @@
-//! What clients asked the simulated API server to change, as a real one's audit log tells it.
+//! What clients asked the simulated API server to change, and what it forbade them, as a real one's audit log tells it.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use crate::base::Moment;
 /// Requests that are kept, the latest.
 const KEPT: usize = 20_000;
 
-/// A request that was no reading, with its answer.
+/// A request that was no reading, or a forbidden one, with its answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
     /// When it was answered, on the cluster's clock.
@@ -25,9 +25,14 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// False for what can change nothing: dry runs, and reviews of what one may do.
+    /// False for what can change nothing: readings, dry runs, and reviews of what one may do.
     pub fn is_mutating(&self) -> bool {
-        !self.path.contains("dryRun=") && !self.path.contains("/selfsubject")
+        !self.is_reading() && !self.path.contains("dryRun=") && !self.path.contains("/selfsubject")
+    }
+
+    /// True for a reading, which stands here because it was forbidden.
+    pub fn is_reading(&self) -> bool {
+        matches!(self.method.as_str(), "GET" | "HEAD" | "OPTIONS")
     }
 
     /// True for a mutating request that was carried out.

@@ -142,10 +142,51 @@ async fn an_object_that_has_gone_stops_the_run() {
 }
 
 #[tokio::test]
+async fn a_fleet_that_has_changed_since_stops_the_run_where_it_has() {
+    let road = tiny();
+    let operator = Operator::new(&road);
+    let plan = jobs(&road, &["a", "b", "c"]).await;
+    // Somebody suspends the second while the first is being done; he has his own reasons.
+    let other = road.clone();
+    let stops = json!({"spec": {"suspend": true}});
+    let path = "/apis/batch/v1/namespaces/nlp/jobs/b";
+    let (begun, mut seen) = watch::channel(false);
+    road.rule(move |method, path| {
+        if method == Method::PATCH && path.contains("/jobs/a") {
+            begun.send_replace(true);
+        }
+        Fate::Pass
+    });
+    let meddler = async move {
+        seen.wait_for(|begun| *begun).await.expect("it begins");
+        assert_eq!(other.send(Method::PATCH, path, &stops).await.0, 200);
+    };
+    let ((run, end), ()) = tokio::join!(operator.carry_out(plan), meddler);
+    let (step, words) = failed(end);
+    assert_eq!(step, 2, "{words}");
+    assert!(
+        words.contains("has changed since the plan was made"),
+        "{words}"
+    );
+    assert!(is_suspended(&road, "a").await && !is_suspended(&road, "c").await);
+    let past = operator.runs().pop().expect("a run");
+    let overs: Vec<Option<Over>> = past.steps.iter().map(|step| step.over).collect();
+    assert_eq!(overs, [Some(Over::Done), Some(Over::Failed), None]);
+    assert_eq!(past.name, run);
+    // What is taken back is what this run did, and not what the other did.
+    let undo = past
+        .undo(Moment::from_seconds(0))
+        .expect("can be taken back");
+    let (_, end) = operator.carry_out(undo).await;
+    assert_eq!(end.expect("runs"), End::Done);
+    assert!(!is_suspended(&road, "a").await && is_suspended(&road, "b").await);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_dies_and_comes_back_is_waited_for_and_nothing_is_done_twice() {
     for carried_out in [false, true] {
         let road = tiny();
-        let operator = Operator::new(&road);
+        let operator = Operator::at(&road, stage::ticking());
         let plan = jobs(&road, &["a", "b"]).await;
         let mut lost = 0;
         road.rule(move |method, path| {

@@ -1,8 +1,17 @@
 //! Plans carried out on the simulated cluster, over a road on which anything may go wrong.
 
 mod actions;
+mod churn;
+mod commands;
+mod console;
 mod faults;
+mod keyboard;
 mod killed;
+mod program;
+mod randomly;
+mod sigkill;
+mod stage;
+mod told;
 
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -162,10 +171,6 @@ fn grant() -> Grant {
     Grant::from_settings(&settings, &Name::new("tiny"), false).expect("granted")
 }
 
-fn wire() -> Arc<Wire> {
-    Wire::new(stokehold::runtime::clock::shared())
-}
-
 /// One operator: a grant, a client, a journal.
 struct Operator {
     grant: Grant,
@@ -176,8 +181,13 @@ struct Operator {
 
 impl Operator {
     fn new(road: &Road) -> Self {
+        Self::at(road, stokehold::runtime::clock::shared())
+    }
+
+    /// One whose machine has this clock.
+    fn at(road: &Road, clock: stokehold::source::wire::Clock) -> Self {
         let grant = grant();
-        let client = client_for(&grant, road.clone(), wire());
+        let client = client_for(&grant, road.clone(), Wire::new(clock));
         let folder = tempfile::TempDir::new().expect("a folder");
         Self {
             grant,

@@ -18,8 +18,8 @@ use std::sync::Arc;
 
 use crate::base::Moment;
 
-use super::fit::{Miss, Why};
-use super::model::{Order, Status};
+use super::fit::{Lens, Miss, Why};
+use super::model::{Order, Status, System};
 use super::plant::{Plant, QueueId, WorkId};
 use super::preempt::{Holders, Mode, Victim, Victims};
 use super::state::{State, Tenure};
@@ -37,6 +37,9 @@ pub struct Options<'a> {
     pub durations: Option<&'a [Option<i64>]>,
     /// Nobody is preempted, and nobody evicted from a queue that is being drained.
     pub spare_all: bool,
+    /// Queues of Kueue let in by their quotas alone, as Kueue does where a flavor has no topology: what finds no room holds its
+    /// quota, and its pods wait for nodes. Nobody is kept room for there, and nobody goes for want of nodes.
+    pub quota_alone: bool,
 }
 
 /// A workload that starts.
@@ -83,6 +86,8 @@ pub struct Cycle {
     pub waiting: BTreeMap<WorkId, Arc<[Miss]>>,
     /// Room that is kept, in the order in which it was.
     pub reservations: Vec<Reservation>,
+    /// Who has its quota from now on, and no room on nodes.
+    pub let_in: Vec<WorkId>,
 }
 
 /// How long a workload is expected to run, in milliseconds at speed 1: what it says; or else what nine tenths of its owner's
@@ -170,6 +175,7 @@ pub(super) fn watched(state: &mut State<'_>, options: Options<'_>, mut watch: Wa
             drained,
             ..Cycle::default()
         },
+        quota_alone: options.quota_alone,
         over: false,
     };
     while run.round(state, &mut watch) {}
@@ -202,6 +208,7 @@ struct Run {
     promises: Promises,
     lines: Vec<Line>,
     out: Cycle,
+    quota_alone: bool,
     /// The one up to whose turn it was to go has had it.
     over: bool,
 }
@@ -244,6 +251,9 @@ impl Run {
         let lens = watch.lens.filter(|_| last);
         // Who is looked at through a lens is not to push others out for it.
         let pushes = lens.is_none();
+        if self.quota_alone && pushes && self.by_quota(state, line, work) {
+            return true;
+        }
         if pushes
             && first.is_some_and(|queue| state.preempt_stops(queue))
             && self.preempts(state, work, line)
@@ -278,6 +288,64 @@ impl Run {
                 false
             }
         }
+    }
+
+    /// Lets a workload in as Kueue does: by the first flavors whose quota suffices, with room on their nodes or without.
+    fn by_quota(&mut self, state: &mut State<'_>, line: usize, work: WorkId) -> bool {
+        let plant = state.plant();
+        let short = |misses: &Arc<[Miss]>| {
+            let of_nodes = |why: &Why| matches!(why, Why::Room { .. } | Why::Topology { .. });
+            !misses.iter().any(|miss| of_nodes(&miss.why))
+        };
+        // Quotas only shrink until somebody is preempted.
+        if self.failed[plant.works[work].shape]
+            .as_ref()
+            .is_some_and(short)
+        {
+            return false;
+        }
+        let Some(queue) = plant.works[work]
+            .queue
+            .filter(|queue| is_kueue(plant, *queue))
+        else {
+            return false;
+        };
+        let blind = Lens {
+            no_nodes: true,
+            ..Lens::default()
+        };
+        let Ok(found) = state.find(work, &blind) else {
+            return false;
+        };
+        let mut flavors = found.sets.iter().flat_map(|set| &set.flavors).copied();
+        let first = flavors.next();
+        let known = &plant.snapshot.flavors;
+        let sees_nodes = |flavor: usize| {
+            let flavor = known.get(flavor);
+            flavor.is_some_and(|flavor| flavor.topology.is_some())
+        };
+        if found
+            .sets
+            .iter()
+            .any(|set| set.flavors.iter().any(|flavor| sees_nodes(*flavor)))
+        {
+            return false;
+        }
+        let there = Lens {
+            only_flavor: first.filter(|first| flavors.all(|flavor| flavor == *first)),
+            ..Lens::default()
+        };
+        if let Ok(tenure) = self.promises.try_start(state, work, &there) {
+            self.admitted(line, work, tenure);
+            return true;
+        }
+        debug_assert!(state.gate_of_queue(work) == Ok(queue), "its queue lets in");
+        let started = state.start(work, &blind).is_ok();
+        if started {
+            self.fresh.insert(work);
+            self.out.let_in.push(work);
+        }
+        started
     }
 
     fn admitted(&mut self, line: usize, work: WorkId, tenure: Arc<Tenure>) {
@@ -369,6 +437,7 @@ impl Run {
         } else if misses.iter().any(|miss| miss.why.may_pass())
             && self.out.reservations.len() < most
             && self.promises.of_queue(line.queue) < depth
+            && !(self.quota_alone && is_kueue(state.plant(), line.queue))
         {
             let queue = line.queue;
             if let Some(reservation) = self.promises.make(state, queue, work) {
@@ -377,6 +446,11 @@ impl Run {
         }
         self.out.waiting.insert(work, misses);
     }
+}
+
+fn is_kueue(plant: &Plant, queue: QueueId) -> bool {
+    let known = plant.snapshot.queues.get(queue);
+    known.is_some_and(|queue| queue.system == System::Kueue)
 }
 
 /// Whether a queue is strict; those that are only names are not.

@@ -167,3 +167,42 @@ fn a_share_is_what_is_borrowed_by_what_is_lendable_by_weight() {
     assert_eq!(state.share(queue("b")).rounded(), i64::MAX);
     assert!(id(&plant, "w") == 0);
 }
+
+#[test]
+fn kueue_lets_in_by_quota_alone_where_that_is_looked_at() {
+    let document = || {
+        json!({
+            "nodes": nodes(1), "flavors": [{ "name": "f" }],
+            "queues": [{ "name": "q", "system": "kueue", "quota": [
+                { "flavor": "f", "nominal": 16 }, { "flavor": "f", "resource": "cpu", "nominal": 64_000 },
+                { "flavor": "f", "resource": "memory", "nominal": 1_i64 << 40 },
+            ] }],
+            "workloads": [
+                work("runs", 1, 8, json!({ "queue": "q", "state": "running", "placements": [{ "node": "n0" }] })),
+                work("first", 1, 8, json!({ "queue": "q", "created": at(1) })),
+                work("next", 1, 4, json!({ "queue": "q", "created": at(2) })),
+            ],
+        })
+    };
+    let run = |document: Value, quota_alone: bool| {
+        let plant = plant(document);
+        let mut state = State::new(&plant);
+        let options = Options {
+            quota_alone,
+            ..Options::default()
+        };
+        let cycle = cycle(&mut state, options);
+        check(&state);
+        assert!(cycle.admitted.is_empty());
+        let let_in: Vec<String> = cycle
+            .let_in
+            .iter()
+            .map(|work| name(&plant, *work).to_owned())
+            .collect();
+        let next = cycle.waiting[&id(&plant, "next")][0].why.clone();
+        (let_in, matches!(next, Why::Quota { .. }))
+    };
+    // The first takes the last of the quota, though there is no room on nodes; so the next lacks quota.
+    assert_eq!(run(document(), true), (names(&["first"]), true));
+    assert_eq!(run(document(), false), (names(&[]), false));
+}

@@ -252,6 +252,19 @@ fn what_no_change_mends_is_said_plainly() {
         q,
         "not-covered",
     );
+    // What runs there was let in without a flavor for cpu and memory: Kueue's configuration passes over them.
+    let mut passed_over = fleet(
+        json!({ "name": "q", "system": "kueue", "quota": [{ "flavor": "f", "nominal": 1 }] }),
+        json!({ "queue": "q" }),
+    );
+    let runs = json!({
+        "queue": "q", "state": "running", "admitted": { "nvidia.com/gpu": "f" }, "placements": [{ "node": "a" }],
+    });
+    passed_over["workloads"]
+        .as_array_mut()
+        .expect("a list")
+        .push(work("runs", 1, 1, runs));
+    assert_eq!(codes(&ask(passed_over, "waits")), ["quota"]);
     let held = json!({ "queue": "q", "state": "suspended" });
     one(json!({ "name": "q", "quota": own() }), held, "held");
 }

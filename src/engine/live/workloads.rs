@@ -7,13 +7,13 @@ use crate::engine::model::{
     Ask, DeviceAsk, Handle, Levers, Op, Placement, PodSet, Requirement, Status, System,
     TopologyWish, WHOLE, Workload,
 };
-use crate::fleet::Fleet;
 use crate::fleet::admission::Admission;
 use crate::fleet::device::Pod;
 use crate::fleet::job::{Job, JobState};
-use crate::fleet::observe::Resources;
+use crate::fleet::observe::{Resources, Table};
 use crate::fleet::queue::QueueSystem;
 use crate::fleet::siting::{self, Operator, Siting, WishMode};
+use crate::fleet::{Fleet, Known};
 
 use super::{Grips, Titles, by_key, toleration};
 
@@ -85,7 +85,7 @@ fn workload(fleet: &Fleet, job: &Job, titles: &Titles, grips: &Grips<'_>) -> Opt
         queue: job
             .queue
             .as_ref()
-            .filter(|queue| !queue.is_empty())
+            .filter(|queue| !queue.is_empty() && !passes_by(fleet, job, status))
             .map(|queue| titles.of_job(job.queue_system, queue)),
         team: job.team.clone(),
         labels: labels.map(by_key).unwrap_or_default(),
@@ -111,6 +111,14 @@ fn workload(fleet: &Fleet, job: &Job, titles: &Titles, grips: &Grips<'_>) -> Opt
         status,
         admitted_at: admitted_at.map(whole),
     })
+}
+
+/// Whether a job runs past the queue that it names: Kueue keeps nothing of it, so it counts against no quota there.
+fn passes_by(fleet: &Fleet, job: &Job, status: Status) -> bool {
+    status == Status::Running
+        && job.queue_system == QueueSystem::Kueue
+        && job.admission.is_none()
+        && *fleet.known(Table::KueueWorkloads) == Known::Live
 }
 
 /// What its queueing system keeps of a job. Kubernetes' own groups have no lever.

@@ -214,7 +214,8 @@ impl Service {
         });
         let now = self.cluster.now();
         let reads = matches!(asked.method, Method::GET | Method::HEAD | Method::OPTIONS);
-        if !reads && asked.path != FAULTS_PATH {
+        let forbidden = response.status() == http::StatusCode::FORBIDDEN;
+        if (!reads || forbidden) && asked.path != FAULTS_PATH {
             let entry = Entry {
                 at: now,
                 user: asked.who.name,

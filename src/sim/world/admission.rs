@@ -28,7 +28,7 @@ impl World {
             .queues
             .find(&work.namespace, queue)
             .map(|found| found.0);
-        let entry = (-Self::rank(work), workload.queued.millis(), id);
+        let entry = (-Self::rank(work), workload.created.millis(), id);
         let wants = workload.active && workload.reserved.is_none() && !work.is_over();
         for (at, queue) in self.queues.clusters.iter_mut().enumerate() {
             queue.pending.retain(|pending| pending.2 != id);
@@ -54,22 +54,38 @@ impl World {
         }
     }
 
-    /// One pass over all queues.
+    /// One pass over all queues, as Kueue goes over them: in each round the next of every queue, those that need not borrow
+    /// first, then by priority and age.
     pub(super) fn admit(&mut self) {
-        for cluster in 0..self.queues.clusters.len() {
-            let queue = &self.queues.clusters[cluster];
+        let mut lines: Vec<std::vec::IntoIter<WorkId>> = Vec::new();
+        for queue in &self.queues.clusters {
             let pending: Vec<WorkId> = queue.pending.iter().map(|entry| entry.2).collect();
-            let stopped = queue.gone || queue.stop != Stop::None;
-            for id in pending {
-                if stopped {
-                    self.refuse(
-                        id,
-                        "Inadmissible",
-                        format!(
-                            "ClusterQueue {} is inactive",
-                            self.queues.clusters[cluster].name
-                        ),
-                    );
+            lines.push(pending.into_iter());
+        }
+        loop {
+            let mut heads: Vec<(bool, i32, i64, WorkId, usize)> = Vec::new();
+            for (cluster, line) in lines.iter_mut().enumerate() {
+                let Some(id) = line.next() else { continue };
+                let Some(work) = self.works.get(&id) else {
+                    continue;
+                };
+                let cell = self.queues.cell(cluster, work);
+                let borrows = cell.is_some_and(|cell| {
+                    let own = &self.queues.clusters[cluster].quotas[cell];
+                    own.used + work.devices() > own.nominal
+                });
+                let age = work.workload.as_ref().map_or(0, |w| w.created.millis());
+                heads.push((borrows, -Self::rank(work), age, id, cluster));
+            }
+            if heads.is_empty() {
+                return;
+            }
+            heads.sort_unstable();
+            for (.., id, cluster) in heads {
+                let queue = &self.queues.clusters[cluster];
+                if queue.gone || queue.stop != Stop::None {
+                    let words = format!("ClusterQueue {} is inactive", queue.name);
+                    self.refuse(id, "Inadmissible", words);
                 } else {
                     self.consider(cluster, id);
                 }

@@ -148,7 +148,7 @@ pub(super) struct Workload {
     pub preempted: Option<Name>,
     pub pods_ready: Option<Moment>,
     pub evictions: u32,
-    /// When it entered the queue: orders equals.
+    /// When it entered the queue, of late: how long it waits.
     pub queued: Moment,
     pub edit: Edit,
 }
