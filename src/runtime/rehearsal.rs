@@ -311,6 +311,9 @@ const fn table(resource: Resource) -> Option<Table> {
         Resource::PriorityClasses => Table::PriorityClasses,
         Resource::Events | Resource::ConfigMaps | Resource::Services => return None,
         Resource::ServiceAccounts | Resource::Leases => return None,
+        // They foretell nothing that the world does.
+        Resource::NodePools | Resource::NodeClaims => return None,
+        Resource::ProvisioningRequests | Resource::PodAutoscalers => return None,
     })
 }
 

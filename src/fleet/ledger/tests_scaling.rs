@@ -58,8 +58,10 @@ fn fold(observations: Vec<Observation>) -> Ledger {
     ledger
 }
 
-/// Name, mode, least and most of each pool.
-fn bounds(fleet: &Fleet) -> Vec<(&str, Option<PoolMode>, Option<u32>, Option<u32>)> {
+/// Name, mode, least and most of a pool.
+type Bound<'a> = (&'a str, Option<PoolMode>, Option<u32>, Option<u32>);
+
+fn bounds(fleet: &Fleet) -> Vec<Bound<'_>> {
     fleet
         .pools
         .iter()

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use crate::base::{Moment, ObjectKey};
 
 use super::super::change::Resource;
-use super::arrivals::day;
 use super::catalog::{A100, H100, Origin, POOLS};
 use super::control::main_resource;
 use super::node::Node;
 use super::noise::{mix, suffix, uuid};
+use super::physics::day;
 use super::render::api_of;
 use super::work::{State, Work, WorkId};
 use super::{Ref, World, seconds};
@@ -52,7 +52,7 @@ impl World {
         let mut wanted = Wanted::new();
         self.karpenter(&mut wanted);
         self.cluster_autoscaler(&mut wanted);
-        self.capacity(&mut wanted);
+        self.asked_for(&mut wanted);
         self.pod_scalers(&mut wanted);
         let gone: Vec<(Resource, ObjectKey)> = OURS
             .into_iter()
@@ -108,7 +108,9 @@ impl World {
             let devices = nodes * i64::from(spec.per_node);
             let usual = i64::from(spec.nodes).max(nodes);
             let limits = match pool {
-                A100 => json!({spec.resources[0]: (usual * 5 / 4 * i64::from(spec.per_node)).to_string()}),
+                A100 => {
+                    json!({spec.resources[0]: (usual * 5 / 4 * i64::from(spec.per_node)).to_string()})
+                }
                 _ => json!({"nodes": (usual * 2).to_string()}),
             };
             let (key, object) = self.told(Resource::NodePools, ("karpenter.sh/v1", "NodePool"), ("", spec.name), born, json!({
@@ -170,7 +172,7 @@ impl World {
             return;
         }
         let machine = json!({"cpu": spec.cpu.to_string(), "memory": format!("{}Gi", spec.memory_gib), spec.resources[0]: spec.per_node.to_string()});
-        let mut body = claim(node, capacity);
+        let mut body = self.claim(node, capacity);
         body["metadata"]["labels"]["node.kubernetes.io/instance-type"] = json!(spec.instance);
         body["metadata"]["labels"]["topology.kubernetes.io/zone"] = json!(node.zone);
         body["status"] = json!({
@@ -187,29 +189,88 @@ impl World {
             body["metadata"]["finalizers"] = json!(["karpenter.sh/termination"]);
         }
         let created = node.created.minus(seconds(90));
-        let (key, object) = self.told(Resource::NodeClaims, ("karpenter.sh/v1", "NodeClaim"), ("", &name), created, body);
+        let (key, object) = self.told(
+            Resource::NodeClaims,
+            ("karpenter.sh/v1", "NodeClaim"),
+            ("", &name),
+            created,
+            body,
+        );
         wanted.insert(key, object);
     }
 
     /// The claim of the machine that takes the place of one that is told to go.
     fn replacement(&self, node: &Node, capacity: &str, notice: Moment, wanted: &mut Wanted) {
         let found = notice.plus(seconds(FOUND_AFTER / 1000));
-        let mut body = claim(node, capacity);
+        let mut body = self.claim(node, capacity);
         body["status"]["conditions"] = match self.now >= found {
             false => json!([
-                condition("Launched", "Unknown", "AwaitingReconciliation", "object is awaiting reconciliation", notice),
-                condition("Registered", "Unknown", "AwaitingReconciliation", "object is awaiting reconciliation", notice),
-                condition("Initialized", "Unknown", "AwaitingReconciliation", "object is awaiting reconciliation", notice),
+                condition(
+                    "Launched",
+                    "Unknown",
+                    "AwaitingReconciliation",
+                    "object is awaiting reconciliation",
+                    notice
+                ),
+                condition(
+                    "Registered",
+                    "Unknown",
+                    "AwaitingReconciliation",
+                    "object is awaiting reconciliation",
+                    notice
+                ),
+                condition(
+                    "Initialized",
+                    "Unknown",
+                    "AwaitingReconciliation",
+                    "object is awaiting reconciliation",
+                    notice
+                ),
             ]),
             true => json!([
                 condition("Launched", "True", "Launched", "", found),
-                condition("Registered", "Unknown", "NodeNotFound", "Node not registered with cluster", found),
-                condition("Initialized", "Unknown", "NodeNotFound", "Node not registered with cluster", found),
+                condition(
+                    "Registered",
+                    "Unknown",
+                    "NodeNotFound",
+                    "Node not registered with cluster",
+                    found
+                ),
+                condition(
+                    "Initialized",
+                    "Unknown",
+                    "NodeNotFound",
+                    "Node not registered with cluster",
+                    found
+                ),
             ]),
         };
         let name = claim_name(node, 1);
-        let (key, object) = self.told(Resource::NodeClaims, ("karpenter.sh/v1", "NodeClaim"), ("", &name), notice, body);
+        let (key, object) = self.told(
+            Resource::NodeClaims,
+            ("karpenter.sh/v1", "NodeClaim"),
+            ("", &name),
+            notice,
+            body,
+        );
         wanted.insert(key, object);
+    }
+
+    /// The part of a claim that is there from the start.
+    fn claim(&self, node: &Node, capacity: &str) -> Value {
+        let spec = node.spec();
+        let pool = self.plain_uid(Resource::NodePools, &ObjectKey::new("", spec.name));
+        json!({
+            "metadata": {
+                "labels": {"karpenter.sh/nodepool": spec.name, "karpenter.sh/capacity-type": capacity, "stokehold.dev/pool": spec.name},
+                "ownerReferences": [{"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": spec.name, "uid": pool, "blockOwnerDeletion": true}],
+            },
+            "spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gpu"},
+                "requirements": requirements(node.pool, capacity),
+                "resources": {"requests": {"cpu": "8", spec.resources[0]: spec.per_node.to_string()}},
+            },
+        })
     }
 
     /// The managed node group that is no business of Karpenter's.
@@ -220,14 +281,23 @@ impl World {
         let size = nodes.len();
         let now = self.now.rfc3339();
         let born = self.queues.created.rfc3339();
-        let word = if ready * 2 >= nodes.len() { "Healthy" } else { "Unhealthy" };
+        let word = if ready * 2 >= nodes.len() {
+            "Healthy"
+        } else {
+            "Unhealthy"
+        };
         let counts = format!(
             "      nodeCounts:\n        registered:\n          total: {total}\n          ready: {ready}\n          notStarted: 0\n          unready:\n            total: {unready}\n            resourceUnready: 0\n        longUnregistered: 0\n        unregistered: 0\n",
             total = nodes.len(),
             unready = nodes.len() - ready,
         );
-        let times = format!("      lastProbeTime: \"{now}\"\n      lastTransitionTime: \"{born}\"\n");
-        let wide: String = [&*counts, &*times].concat().lines().map(|line| format!("{}\n", &line[2..])).collect();
+        let times =
+            format!("      lastProbeTime: \"{now}\"\n      lastTransitionTime: \"{born}\"\n");
+        let wide: String = [&*counts, &*times]
+            .concat()
+            .lines()
+            .map(|line| format!("{}\n", &line[2..]))
+            .collect();
         let name = format!("eks-{}-{}", spec.name, uuid(mix(self.options.seed, 77)));
         let status = format!(
             "time: {stamp}\nautoscalerStatus: Running\nclusterWide:\n  health:\n    status: {word}\n{wide}  scaleUp:\n    status: NoActivity\n  scaleDown:\n    status: NoCandidates\n\
@@ -245,7 +315,7 @@ impl World {
     }
 
     /// One job of the shared pool has asked for its machines beforehand.
-    fn capacity(&mut self, wanted: &mut Wanted) {
+    fn asked_for(&mut self, wanted: &mut Wanted) {
         let waits = |work: &Work| {
             work.state == State::Waiting && work.pool == Some(A100) && work.kind.is_batch()
         };
@@ -272,7 +342,7 @@ impl World {
             (&work.namespace, &name),
             since,
             json!({
-                "metadata": {"ownerReferences": [{"apiVersion": api_of(kind), "kind": kind, "name": &*work.name, "uid": uuid(work.uid)}]},
+                "metadata": {"ownerReferences": [{"apiVersion": api_of(kind), "kind": kind, "name": &*work.name, "uid": uuid(work.uid), "controller": true}]},
                 "spec": {
                     "provisioningClassName": "best-effort-atomic-scale-up.autoscaling.x-k8s.io",
                     "parameters": {"ValidUntilSeconds": "86400"},
@@ -287,19 +357,60 @@ impl World {
         wanted.insert(key, object);
     }
 
+    /// A request does not outlive the job that it is for.
+    pub(super) fn collect_request(&mut self) {
+        let Some((id, _)) = self.booked else {
+            return;
+        };
+        let lives = self.works.get(&id).is_some_and(|work| {
+            let key = ObjectKey::new(work.namespace.clone(), work.name.clone());
+            main_resource(work.kind).is_some_and(|kind| self.names.contains_key(&(kind, key)))
+        });
+        if lives {
+            return;
+        }
+        self.booked = None;
+        let resource = Resource::ProvisioningRequests;
+        let held = self.plain.range((resource, ObjectKey::default())..);
+        let held: Vec<ObjectKey> = held
+            .take_while(|(key, _)| key.0 == resource)
+            .filter(|(_, object)| object.pointer("/metadata/ownerReferences").is_some())
+            .map(|(key, _)| key.1.clone())
+            .collect();
+        for key in held {
+            self.plain.remove(&(resource, key.clone()));
+            self.retract(&Ref::Plain(resource, key.clone()), resource, key);
+        }
+    }
+
     /// What scales services with the hour of the day.
     fn pod_scalers(&self, wanted: &mut Wanted) {
         let level = day(self.now);
         for work in self.works.values() {
-            let Some((least, most)) = work.curve.filter(|_| main_resource(work.kind) == Some(Resource::Deployments)) else {
+            let Some((least, most)) = work
+                .curve
+                .filter(|_| main_resource(work.kind) == Some(Resource::Deployments))
+            else {
                 continue;
             };
             let now = work.groups.first().map_or(0, |group| group.parallelism);
             let wants = least + (f64::from(most - least) * level).round() as u32;
             let depth = (QUEUE_DEPTH * f64::from(wants) / f64::from(now.max(1))).round();
             let limited = match now >= most {
-                true => condition("ScalingLimited", "True", "TooManyReplicas", "the desired replica count is more than the maximum replica count", work.created),
-                false => condition("ScalingLimited", "False", "DesiredWithinRange", "the desired count is within the acceptable range", work.created),
+                true => condition(
+                    "ScalingLimited",
+                    "True",
+                    "TooManyReplicas",
+                    "the desired replica count is more than the maximum replica count",
+                    work.created,
+                ),
+                false => condition(
+                    "ScalingLimited",
+                    "False",
+                    "DesiredWithinRange",
+                    "the desired count is within the acceptable range",
+                    work.created,
+                ),
             };
             let (key, object) = self.told(Resource::PodAutoscalers, ("autoscaling/v2", "HorizontalPodAutoscaler"), (&work.namespace, &work.name), work.created, json!({
                 "spec": {
@@ -336,22 +447,6 @@ fn requirements(pool: usize, capacity: &str) -> Value {
         {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [POOLS[pool].instance]},
         {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
     ])
-}
-
-/// The part of a claim that is there from the start.
-fn claim(node: &Node, capacity: &str) -> Value {
-    let spec = node.spec();
-    json!({
-        "metadata": {
-            "labels": {"karpenter.sh/nodepool": spec.name, "karpenter.sh/capacity-type": capacity, "stokehold.dev/pool": spec.name},
-            "ownerReferences": [{"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": spec.name, "blockOwnerDeletion": true}],
-        },
-        "spec": {
-            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gpu"},
-            "requirements": requirements(node.pool, capacity),
-            "resources": {"requests": {"cpu": "8", spec.resources[0]: spec.per_node.to_string()}},
-        },
-    })
 }
 
 /// The name of a node's claim, or of the `n`th after it.

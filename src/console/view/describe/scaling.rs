@@ -274,3 +274,187 @@ fn pod_scaler_words(scaler: &PodScaler, brush: &mut Brush<'_>) -> String {
     }
     words
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use ratatui::buffer::Buffer;
+    use ratatui::layout::Rect;
+
+    use super::*;
+    use crate::base::ObjectKey;
+    use crate::console::brush::Ink;
+    use crate::console::color::ColorDepth;
+    use crate::console::theme::Theme;
+    use crate::console::view::Picked;
+    use crate::console::view::describe::{Line, describe};
+    use crate::fleet::observe::{Labels, OwnerRef, Resources};
+    use crate::fleet::scaling::{Metric, ProvisionState, Scaling, Stage};
+    use crate::report::sample;
+
+    fn said(facts: &Facts, picked: &Picked) -> String {
+        let ink = Ink {
+            theme: Theme::ember(),
+            depth: ColorDepth::True,
+            ascii: false,
+        };
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 1, 1));
+        let mut brush = Brush::new(&mut buffer, &ink, facts.now);
+        let sheet = describe(facts, picked, &mut brush).expect("it is there");
+        let lines = sheet.lines.iter().filter_map(|line| match line {
+            Line::Words(label, words, _) => Some(format!("{label}|{words}")),
+            _ => None,
+        });
+        lines.collect::<Vec<String>>().join("\n")
+    }
+
+    fn ago(facts: &Facts, seconds: u64) -> Option<Moment> {
+        Some(facts.now.minus(Duration::from_secs(seconds)))
+    }
+
+    fn names(word: &str, sentence: &str) -> (Name, Name) {
+        (Name::new(word), Name::new(sentence))
+    }
+
+    #[test]
+    fn a_pool_says_what_its_autoscaler_is_at() {
+        let mut facts = sample::facts();
+        let name = facts.fleet.pools[0].name.clone();
+        let pools: Box<[Name]> = [name.clone()].into();
+        let karpenter = Scaler {
+            name: Name::new("k"),
+            pools: pools.clone(),
+            now: Some(6),
+            target: Some(8),
+            weight: Some(10),
+            state: ScalerState::Growing,
+            since: ago(&facts, 180),
+            limits: [Limit {
+                resource: Name::new("nvidia.com/gpu"),
+                most: 64_000,
+                used: Some(48_000),
+            }]
+            .into(),
+            disruption: Name::new("WhenEmpty after 5m"),
+            ..Scaler::default()
+        };
+        let group = Scaler {
+            kind: ScalerKind::NodeGroup,
+            name: Name::new("eks-k"),
+            pools,
+            state: ScalerState::Backoff,
+            why: names("QUOTA_EXCEEDED", "no more\u{1b}[31m GPUS"),
+            since: ago(&facts, 600),
+            reported: ago(&facts, 420),
+            candidates: Some(2),
+            resource_unready: 1,
+            ..Scaler::default()
+        };
+        let claim = NodeClaim {
+            name: Name::new("k-x2"),
+            node_pool: Some(Name::new("k")),
+            failing: true,
+            why: names("InsufficientCapacityError", "none in us-east-1b"),
+            since: ago(&facts, 60),
+            ..NodeClaim::default()
+        };
+        Arc::make_mut(&mut facts.fleet).scaling = Scaling {
+            scalers: [karpenter, group].into(),
+            claims: [Arc::new(claim)].into(),
+            ..Scaling::default()
+        };
+        let text = said(&facts, &Picked::Pool(name));
+        for wanted in [
+            "|Karpenter k · 6 there · 8 wanted · weight 10",
+            "|adding nodes for 3m",
+            "limit|48 of 64 nvidia.com/gpu",
+            "shrinks|WhenEmpty after 5m",
+            "on its way|k-x2 launching for 1m: InsufficientCapacityError: none in us-east-1b",
+            "|cluster autoscaler eks-k",
+            "|backing off for 10m: QUOTA_EXCEEDED: no more",
+            "|has not reported for 7 min",
+            "|1 node ready without offering devices",
+            "shrinks|would take 2 nodes away",
+        ] {
+            assert!(text.contains(wanted), "{wanted}\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_job_says_what_capacity_it_waits_for_and_what_scales_it() {
+        let mut facts = sample::facts();
+        let at = facts
+            .fleet
+            .jobs
+            .iter()
+            .position(|job| job.state == JobState::Waiting)
+            .expect("one waits");
+        let mut jobs = facts.fleet.jobs.to_vec();
+        let job = Arc::make_mut(&mut jobs[at]);
+        job.uid = Name::new("job-uid");
+        let wish = Resources {
+            devices: [(Name::new("nvidia.com/gpu"), 4)].into(),
+            ..Resources::default()
+        };
+        job.wish = Some(Arc::new((wish.clone(), Labels::default())));
+        job.pods = Box::default();
+        let id = job.id.clone();
+        Arc::make_mut(&mut facts.fleet).jobs = jobs.into();
+        let provision = Provision {
+            key: ObjectKey::new(id.key.namespace.clone(), "burst"),
+            owner: Some(OwnerRef {
+                kind: id.kind.clone(),
+                name: id.key.name.clone(),
+                uid: Name::new("job-uid"),
+            }),
+            class: Name::new("queued-provisioning.gke.io"),
+            pods: 4,
+            state: ProvisionState::Failed,
+            why: names("CapacityIsNotFound", "no zone has it"),
+            since: ago(&facts, 300),
+            ..Provision::default()
+        };
+        let claim = NodeClaim {
+            name: Name::new("k-1"),
+            node_pool: Some(Name::new("k")),
+            stage: Stage::Launched,
+            why: names("NodeNotFound", "Node not registered with cluster"),
+            since: ago(&facts, 120),
+            resources: wish,
+            ..NodeClaim::default()
+        };
+        let scaler = PodScaler {
+            key: ObjectKey::new(id.key.namespace.clone(), "hpa"),
+            target: (id.kind.clone(), id.key.name.clone()),
+            min: 2,
+            max: Some(8),
+            current: Some(8),
+            desired: Some(8),
+            limited: Some(names("TooManyReplicas", "more than the most")),
+            metrics: [Metric {
+                name: Name::new("queue_depth"),
+                target: Name::new("8"),
+                current: None,
+            }]
+            .into(),
+            ..PodScaler::default()
+        };
+        Arc::make_mut(&mut facts.fleet).scaling = Scaling {
+            claims: [Arc::new(claim)].into(),
+            provisions: [Arc::new(provision)].into(),
+            pod_scalers: [Arc::new(scaler)].into(),
+            ..Scaling::default()
+        };
+        let text = said(&facts, &Picked::Job(id));
+        for wanted in [
+            "capacity|burst failed for 5m (4 pods by queued-provisioning.gke.io): CapacityIsNotFound: no zone has it",
+            "nodes|1 node on the way in k that could take it",
+            "on its way|k-1 booting for 2m: NodeNotFound",
+            "scaled by|hpa: 8 pods of 2 to 8 · queue_depth – for 8 · held back: TooManyReplicas: more than the most",
+        ] {
+            assert!(text.contains(wanted), "{wanted}\n{text}");
+        }
+    }
+}
