@@ -151,7 +151,9 @@ impl Said {
         if self.name.is_empty() {
             return None;
         }
-        let full = matches!((self.target, self.max), (Some(target), Some(max)) if target >= max);
+        // A group of fixed size is not at an end of anything.
+        let full = self.min != self.max
+            && matches!((self.target, self.max), (Some(target), Some(max)) if target >= max);
         let (state, why, since) = match &*self.up {
             "Backoff" => (
                 ScalerState::Backoff,

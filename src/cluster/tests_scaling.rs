@@ -377,6 +377,17 @@ fn nothing_is_made_up_of_a_status_that_says_nothing() {
     ] {
         assert!(groups(text, None).groups.is_empty(), "{text}");
     }
+    let sized = |min: u32| {
+        let text = format!(
+            "nodeGroups:\n- name: g\n  health: {{cloudProviderTarget: 4, minSize: {min}, maxSize: 4}}\n"
+        );
+        groups(&text, None).groups[0].state
+    };
+    assert_eq!(
+        (sized(1), sized(4)),
+        (ScalerState::Full, ScalerState::Steady),
+        "a fixed size is no end"
+    );
     let bare = groups("nodeGroups:\n- name: g\n", None);
     let group = &bare.groups[0];
     assert_eq!(

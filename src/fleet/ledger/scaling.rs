@@ -120,7 +120,9 @@ impl Shelf {
         self.published.provisions = self.provisions.publish();
         self.published.pod_scalers = self.pod_scalers.publish();
         let changed = std::mem::take(&mut self.changed);
-        if changed || nodes_changed || claims_changed {
+        // Nodes change with every reading: where nothing scales them there is nothing to join.
+        let any = !self.node_pools.is_empty() || !self.groups.is_empty();
+        if changed || (any && (nodes_changed || claims_changed)) {
             let index = Index::of(nodes);
             let groups = self.groups.values().flat_map(|groups| groups.iter());
             self.published.scalers = self

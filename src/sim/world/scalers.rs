@@ -396,7 +396,7 @@ impl World {
             let now = work.groups.first().map_or(0, |group| group.parallelism);
             let wants = least + (f64::from(most - least) * level).round() as u32;
             let depth = (QUEUE_DEPTH * f64::from(wants) / f64::from(now.max(1))).round();
-            let limited = match now >= most {
+            let limited = match now >= most && most > least {
                 true => condition(
                     "ScalingLimited",
                     "True",

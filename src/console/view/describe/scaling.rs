@@ -244,9 +244,12 @@ fn provision_words(provision: &Provision, brush: &mut Brush<'_>) -> String {
 fn pod_scaler_words(scaler: &PodScaler, brush: &mut Brush<'_>) -> String {
     let number = |count: Option<u32>| count.map_or(UNKNOWN.to_owned(), |count| count.to_string());
     let mut words = format!(
-        "{}: {} pods of {} to {}",
+        "{}: {} of {} to {}",
         scaler.key.name,
-        number(scaler.current),
+        scaler.current.map_or_else(
+            || UNKNOWN.to_owned(),
+            |count| counted(u64::from(count), "pod")
+        ),
         scaler.min,
         number(scaler.max)
     );
