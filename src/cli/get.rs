@@ -188,9 +188,15 @@ pub fn losses(facts: &Facts, kind: Kind) -> Vec<(Exit, String)> {
     let matters = |table: Table| match kind {
         Kind::Sources => false,
         Kind::Nodes => matches!(table, Table::Nodes | Table::Pods),
-        Kind::Queues | Kind::Fleet => true,
-        Kind::Pools | Kind::Devices | Kind::Jobs | Kind::Cost | Kind::Alerts => {
+        Kind::Fleet => true,
+        Kind::Queues => !table.holds_scaling(),
+        // How far pools may go.
+        Kind::Pools => {
             !table.holds_rules()
+                && !matches!(table, Table::ProvisioningRequests | Table::PodAutoscalers)
+        }
+        Kind::Devices | Kind::Jobs | Kind::Cost | Kind::Alerts => {
+            !table.holds_rules() && !table.holds_scaling()
         }
     };
     Table::ALL

@@ -77,6 +77,8 @@ const KNOWN_ANNOTATIONS: &[&str] = &[
     "gpu-memory",
     "hami.io/",
     "volcano.sh/vgpu",
+    "autoscaling.x-k8s.io/",
+    "cluster-autoscaler.kubernetes.io/consume-provisioning-request",
 ];
 
 impl Meta {

@@ -382,6 +382,10 @@ impl Projected for PodObject {
         self.seen(false, names)
             .map(|seen| Observation::Pod(Box::new(seen)))
     }
+
+    fn as_pod(&self) -> Option<&PodObject> {
+        Some(self)
+    }
 }
 
 fn phase(text: &str) -> Phase {

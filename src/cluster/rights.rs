@@ -19,6 +19,8 @@ pub struct Right {
     pub group: &'static str,
     /// Plural names, with a subresource behind a slash.
     pub resources: Vec<&'static str>,
+    /// Namespace and name of the only object that it is about; `None` for all.
+    pub only: Option<(&'static str, &'static str)>,
     /// Verbs.
     pub verbs: &'static [&'static str],
     /// What goes without it.
@@ -61,7 +63,9 @@ pub fn rights(within: bool) -> Vec<Right> {
         if within && !place.namespaced {
             continue;
         }
-        let known = all.iter_mut().find(|right| right.group == place.group);
+        let known = all
+            .iter_mut()
+            .find(|right| right.group == place.group && right.only == place.only);
         match known {
             Some(right) => {
                 if !right.resources.contains(&table.plural()) {
@@ -71,8 +75,12 @@ pub fn rights(within: bool) -> Vec<Right> {
             None => all.push(Right {
                 group: place.group,
                 resources: vec![table.plural()],
+                only: place.only,
                 verbs: WATCHED,
-                what: "nodes, pods and workloads",
+                what: match place.only {
+                    Some(_) => "how far the cluster autoscaler may grow its node groups",
+                    None => "nodes, pods and workloads",
+                },
             }),
         }
     }
@@ -84,6 +92,7 @@ pub fn rights(within: bool) -> Vec<Right> {
             .map(|(group, resource, verbs, what)| Right {
                 group,
                 resources: vec![resource],
+                only: None,
                 verbs,
                 what,
             }),
@@ -93,6 +102,7 @@ pub fn rights(within: bool) -> Vec<Right> {
         all.push(Right {
             group: VISIBILITY,
             resources: vec!["clusterqueues/pendingworkloads"],
+            only: None,
             verbs: &["get"],
             what: "the order of a queue's pending workloads",
         });
@@ -148,9 +158,12 @@ fn role(out: &mut String, namespace: Option<&str>) {
         } else {
             right.group
         };
+        let only = right.only.map_or_else(String::new, |(_, name)| {
+            format!("    resourceNames: [{name}]\n")
+        });
         let _ = writeln!(
             out,
-            "  - apiGroups: [{group}]\n    resources: [{}]\n    verbs: [{}]",
+            "  - apiGroups: [{group}]\n    resources: [{}]\n{only}    verbs: [{}]",
             right.resources.join(", "),
             right.verbs.join(", ")
         );
@@ -167,6 +180,7 @@ mod tests {
         for table in Table::ALL {
             let covered = all.iter().any(|right| {
                 right.group == place(*table).group
+                    && right.only == place(*table).only
                     && right.resources.contains(&table.plural())
                     && right.verbs == WATCHED
             });
@@ -178,10 +192,24 @@ mod tests {
                 .iter()
                 .all(|verb| ["get", "list", "watch"].contains(verb))
         );
+        // Of other people's ConfigMaps only the one that is read.
+        let maps = all
+            .iter()
+            .filter(|right| right.resources.contains(&"configmaps"));
+        assert!(maps.into_iter().all(|right| right.only.is_some()));
+        assert!(viewer(&[]).contains(
+            "resources: [configmaps]\n    resourceNames: [cluster-autoscaler-status]\n    verbs: [get, list, watch]"
+        ));
         let team = rights(true);
         let has = |resource: &str| team.iter().any(|right| right.resources.contains(&resource));
         assert!(has("pods") && has("jobs") && has("pods/log"));
-        assert!(!has("nodes") && !has("namespaces") && !has("pods/proxy") && !has("services"));
+        assert!(
+            !has("nodes")
+                && !has("configmaps")
+                && !has("namespaces")
+                && !has("pods/proxy")
+                && !has("services")
+        );
     }
 
     #[test]

@@ -122,7 +122,7 @@ const ORDINARY: &[&str] = &[
 ];
 
 /// An expression; one that nobody could satisfy when the API's word for the comparison is not known.
-fn expression(raw: &RawExpression, names: &mut Names) -> Expression {
+pub fn expression(raw: &RawExpression, names: &mut Names) -> Expression {
     match Operator::from_name(&raw.operator) {
         Some(operator) => Expression {
             key: names.intern(&raw.key),

@@ -13,7 +13,14 @@ pub struct Place {
     pub kind: &'static str,
     /// True when its objects live in namespaces.
     pub namespaced: bool,
+    /// Namespace and name of its only object, where no other of the kind is of interest.
+    pub only: Option<(&'static str, &'static str)>,
 }
+
+/// Where the cluster autoscaler says how its node groups stand.
+///
+/// Source: the cluster autoscaler's FAQ and its flag `--status-config-map-name`.
+const NODE_GROUPS: (&str, &str) = ("kube-system", "cluster-autoscaler-status");
 
 impl Place {
     /// What one of its objects is called as a job. Volcano's Job shares its kind with Kubernetes' own, and the
@@ -77,12 +84,22 @@ pub const fn place(table: Table) -> Place {
         Table::ResourceClaims => ("resource.k8s.io", "", "ResourceClaim", true),
         Table::ResourceClaimTemplates => ("resource.k8s.io", "", "ResourceClaimTemplate", true),
         Table::DeviceClasses => ("resource.k8s.io", "", "DeviceClass", false),
+        Table::NodePools => ("karpenter.sh", "", "NodePool", false),
+        Table::NodeClaims => ("karpenter.sh", "", "NodeClaim", false),
+        // One object of the cluster's, whatever namespaces are looked into.
+        Table::NodeGroups => ("", "v1", "ConfigMap", false),
+        Table::ProvisioningRequests => ("autoscaling.x-k8s.io", "", "ProvisioningRequest", true),
+        Table::PodAutoscalers => ("autoscaling", "", "HorizontalPodAutoscaler", true),
     };
     Place {
         group,
         version,
         kind,
         namespaced,
+        only: match table {
+            Table::NodeGroups => Some(NODE_GROUPS),
+            _ => None,
+        },
     }
 }
 
@@ -115,6 +132,9 @@ mod tests {
                     | Table::PriorityClasses
                     | Table::ResourceSlices
                     | Table::DeviceClasses
+                    | Table::NodePools
+                    | Table::NodeClaims
+                    | Table::NodeGroups
             );
             assert_eq!(place(*table).namespaced, !wide, "{table:?}");
         }

@@ -15,6 +15,7 @@ use super::policy::Policy;
 use super::pool::{DeviceCounts, Pool};
 use super::queue::{Flavor, PriorityClass, Queue, QueueKey, Topology};
 use super::runtimes::Runtimes;
+use super::scaling::Scaling;
 
 /// How much is known of a table.
 #[derive(Clone, PartialEq, Debug)]
@@ -61,6 +62,8 @@ pub struct Fleet {
     pub budgets: Arc<[Arc<Budget>]>,
     /// Priority classes by kind and name.
     pub priority_classes: Arc<[Arc<PriorityClass>]>,
+    /// What makes nodes and pods come and go.
+    pub scaling: Scaling,
     /// How long past jobs ran.
     pub runtimes: Runtimes,
     /// Findings, worst first.
@@ -88,6 +91,7 @@ impl Fleet {
             topologies: Arc::from([]),
             budgets: Arc::from([]),
             priority_classes: Arc::from([]),
+            scaling: Scaling::default(),
             runtimes: Runtimes::default(),
             findings: Arc::from([]),
             sources: Arc::from([]),

@@ -23,6 +23,7 @@ pub mod pool;
 pub mod queue;
 pub mod reading;
 pub mod runtimes;
+pub mod scaling;
 pub mod signal;
 pub mod siting;
 pub mod tables;

@@ -9,6 +9,7 @@ use super::budget::Budget;
 use super::claim::{ClaimAsk, ClaimSeen, ClassSeen, SliceSeen, TemplateSeen};
 use super::queue::{Door, Flavor, PriorityClass, Queue, Topology};
 use super::reading::Page;
+use super::scaling::{GroupsSeen, NodeClaim, PodScaler, Provision, Scaler};
 use super::siting::{PodSet, Siting};
 
 pub use super::tables::Table;
@@ -56,6 +57,16 @@ pub enum Observation {
     ClaimTemplate(Box<TemplateSeen>),
     /// A class of devices as it is now.
     DeviceClass(Box<ClassSeen>),
+    /// A NodePool as it is now.
+    NodePool(Box<Scaler>),
+    /// A node on its way, or there, as it is now.
+    NodeClaim(Box<NodeClaim>),
+    /// All node groups of a cluster autoscaler as they are now.
+    NodeGroups(Box<GroupsSeen>),
+    /// A request for capacity as it is now.
+    Provision(Box<Provision>),
+    /// A pod autoscaler as it is now.
+    PodScaler(Box<PodScaler>),
     /// The order in which a queue's pending work stands now: all of it.
     Pending(Box<Pending>),
     /// An object has gone; the key's namespace is empty for whatever lives in none.

@@ -75,6 +75,16 @@ pub enum Table {
     ResourceClaimTemplates,
     /// DeviceClasses.
     DeviceClasses,
+    /// Karpenter's NodePools.
+    NodePools,
+    /// Karpenter's NodeClaims.
+    NodeClaims,
+    /// The one ConfigMap in which the cluster autoscaler says how its node groups stand.
+    NodeGroups,
+    /// ProvisioningRequests: capacity asked for before pods are made.
+    ProvisioningRequests,
+    /// HorizontalPodAutoscalers.
+    PodAutoscalers,
 }
 
 impl Table {
@@ -116,6 +126,11 @@ impl Table {
         Self::ResourceClaims,
         Self::ResourceClaimTemplates,
         Self::DeviceClasses,
+        Self::NodePools,
+        Self::NodeClaims,
+        Self::NodeGroups,
+        Self::ProvisioningRequests,
+        Self::PodAutoscalers,
     ];
 
     /// The plural resource name in the API; several groups may use the same.
@@ -152,6 +167,11 @@ impl Table {
             Self::ResourceClaims => "resourceclaims",
             Self::ResourceClaimTemplates => "resourceclaimtemplates",
             Self::DeviceClasses => "deviceclasses",
+            Self::NodePools => "nodepools",
+            Self::NodeClaims => "nodeclaims",
+            Self::NodeGroups => "configmaps",
+            Self::ProvisioningRequests => "provisioningrequests",
+            Self::PodAutoscalers => "horizontalpodautoscalers",
         }
     }
 
@@ -166,6 +186,7 @@ impl Table {
             Self::KaiQueues => "queues.scheduling.run.ai",
             Self::Workloads => "workloads.scheduling.k8s.io",
             Self::PodGroups => "podgroups.scheduling.k8s.io",
+            Self::NodeGroups => "configmaps/cluster-autoscaler-status",
             other => other.plural(),
         }
     }
@@ -219,6 +240,19 @@ impl Table {
         )
     }
 
+    /// True when its rows are about what makes nodes and pods come and go: without them everything that is there is shown
+    /// whole, but not how much more there may be of it.
+    pub const fn holds_scaling(self) -> bool {
+        matches!(
+            self,
+            Self::NodePools
+                | Self::NodeClaims
+                | Self::NodeGroups
+                | Self::ProvisioningRequests
+                | Self::PodAutoscalers
+        )
+    }
+
     /// True when its rows decorate jobs: what a queueing system or a gang scheduler keeps of them.
     pub const fn holds_groups(self) -> bool {
         matches!(
@@ -248,6 +282,7 @@ mod tests {
                 table.holds_groups(),
                 table.holds_rules(),
                 table.holds_claims(),
+                table.holds_scaling(),
             ];
             assert!(kinds.iter().filter(|kind| **kind).count() <= 1, "{table:?}");
         }

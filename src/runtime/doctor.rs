@@ -198,6 +198,7 @@ struct Question {
     group: &'static str,
     verb: &'static str,
     namespace: String,
+    name: &'static str,
     what: &'static str,
     table: bool,
 }
@@ -213,9 +214,12 @@ async fn allowed(connection: &Connection, setup: &Setup, served: &BTreeSet<Table
     let mut questions = Vec::new();
     for right in rights(false) {
         for resource in &right.resources {
-            let table = Table::ALL
-                .iter()
-                .find(|table| place(**table).group == right.group && table.plural() == *resource);
+            let table = Table::ALL.iter().find(|table| {
+                let place = place(**table);
+                place.group == right.group
+                    && place.only == right.only
+                    && table.plural() == *resource
+            });
             if table.is_some_and(|table| !served.contains(table)) {
                 continue;
             }
@@ -224,6 +228,10 @@ async fn allowed(connection: &Connection, setup: &Setup, served: &BTreeSet<Table
             }
             let namespaced = table.map_or(right.group.is_empty(), |table| place(*table).namespaced);
             let places = match namespaced {
+                _ if right.only.is_some() => {
+                    let namespace = right.only.map_or("", |(namespace, _)| namespace);
+                    vec![namespace.to_owned()]
+                }
                 true if !chosen.is_empty() => chosen.clone(),
                 _ => vec![String::new()],
             };
@@ -238,8 +246,10 @@ async fn allowed(connection: &Connection, setup: &Setup, served: &BTreeSet<Table
                         group: right.group,
                         verb,
                         namespace: namespace.clone(),
+                        name: right.only.map_or("", |(_, name)| name),
                         what: right.what,
-                        table: table.is_some(),
+                        // One object that only adds to what is shown.
+                        table: table.is_some() && right.only.is_none(),
                     });
                 }
             }
@@ -255,6 +265,7 @@ async fn allowed(connection: &Connection, setup: &Setup, served: &BTreeSet<Table
                     group: question.group,
                     resource: &question.resource,
                     namespace: &question.namespace,
+                    name: question.name,
                 };
                 let answer = may(&client, deed).await;
                 (question, answer)
@@ -319,6 +330,7 @@ async fn judge(
         group: "",
         resource: "pods",
         namespace: own,
+        name: "",
     };
     let narrow = refused.values().any(|all| all.contains("pods"))
         && may(&connection.client, pods).await == Ok(true);

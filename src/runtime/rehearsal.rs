@@ -8,17 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::base::{Moment, Names};
-use crate::cluster::Projected;
-use crate::cluster::admission::WorkloadObject;
-use crate::cluster::job::{JobObject, JobSetObject};
-use crate::cluster::kueue::{FlavorObject, LocalQueueObject, QueueObject};
-use crate::cluster::node::{NamespaceObject, NodeObject};
-use crate::cluster::pod::PodObject;
-use crate::cluster::policy::{BudgetObject, PriorityClassObject};
-use crate::cluster::workload::ReplicatedObject;
+use crate::cluster::seen;
 use crate::cost::Burn;
 use crate::engine::answers;
 use crate::engine::forecast::{Basis, Start};
@@ -303,6 +295,9 @@ const fn table(resource: Resource) -> Option<Table> {
         Resource::PriorityClasses => Table::PriorityClasses,
         Resource::Events | Resource::ConfigMaps | Resource::Services => return None,
         Resource::ServiceAccounts | Resource::Leases => return None,
+        // They foretell nothing that the world does.
+        Resource::NodePools | Resource::NodeClaims => return None,
+        Resource::ProvisioningRequests | Resource::PodAutoscalers => return None,
     })
 }
 
@@ -319,29 +314,6 @@ fn fold(ledger: &mut Ledger, names: &mut Names, changes: Vec<Change>) {
         if let Some(observation) = observation {
             ledger.apply(observation);
         }
-    }
-}
-
-/// An object of the world as the watch of its table would tell of it.
-fn seen(table: Table, object: Value, names: &mut Names) -> Option<Observation> {
-    fn read<T: Projected>(table: Table, object: Value, names: &mut Names) -> Option<Observation> {
-        serde_json::from_value::<T>(object)
-            .ok()?
-            .project(table, names)
-    }
-    match table {
-        Table::Nodes => read::<NodeObject>(table, object, names),
-        Table::Pods => read::<PodObject>(table, object, names),
-        Table::Namespaces => read::<NamespaceObject>(table, object, names),
-        Table::Jobs => read::<JobObject>(table, object, names),
-        Table::JobSets => read::<JobSetObject>(table, object, names),
-        Table::KueueWorkloads => read::<WorkloadObject>(table, object, names),
-        Table::ClusterQueues => read::<QueueObject>(table, object, names),
-        Table::LocalQueues => read::<LocalQueueObject>(table, object, names),
-        Table::ResourceFlavors => read::<FlavorObject>(table, object, names),
-        Table::Budgets => read::<BudgetObject>(table, object, names),
-        Table::PriorityClasses => read::<PriorityClassObject>(table, object, names),
-        _ => read::<ReplicatedObject>(table, object, names),
     }
 }
 

@@ -50,6 +50,14 @@ pub enum Resource {
     ResourceFlavors,
     /// kueue.x-k8s.io/v1beta1 workloads.
     Workloads,
+    /// karpenter.sh/v1 nodepools.
+    NodePools,
+    /// karpenter.sh/v1 nodeclaims.
+    NodeClaims,
+    /// autoscaling.x-k8s.io/v1 provisioningrequests.
+    ProvisioningRequests,
+    /// autoscaling/v2 horizontalpodautoscalers.
+    PodAutoscalers,
 }
 
 /// One thing that changed in the world.

@@ -286,6 +286,17 @@ pub static SPECS: &[Spec] = &[
     .all()
     .of("apps", "v1"),
     core(
+        Resource::PodAutoscalers,
+        "HorizontalPodAutoscaler",
+        ["horizontalpodautoscalers", "horizontalpodautoscaler"],
+        &["hpa"],
+        true,
+        STATUS,
+        "qwQve8ut294=",
+    )
+    .all()
+    .of("autoscaling", "v2"),
+    core(
         Resource::Jobs,
         "Job",
         ["jobs", "job"],
@@ -380,6 +391,39 @@ pub static SPECS: &[Spec] = &[
         "/RGEkJN+gBs=",
     )
     .of("kueue.x-k8s.io", "v1beta1")
+    .custom(),
+    core(
+        Resource::NodePools,
+        "NodePool",
+        ["nodepools", "nodepool"],
+        &[],
+        false,
+        STATUS,
+        "Vc6J1THIlNI=",
+    )
+    .of("karpenter.sh", "v1")
+    .custom(),
+    core(
+        Resource::NodeClaims,
+        "NodeClaim",
+        ["nodeclaims", "nodeclaim"],
+        &[],
+        false,
+        STATUS,
+        "QTizURWjI3E=",
+    )
+    .of("karpenter.sh", "v1")
+    .custom(),
+    core(
+        Resource::ProvisioningRequests,
+        "ProvisioningRequest",
+        ["provisioningrequests", "provisioningrequest"],
+        &["provreq", "provreqs"],
+        true,
+        STATUS,
+        "qffvPoUECeA=",
+    )
+    .of("autoscaling.x-k8s.io", "v1")
     .custom(),
 ];
 

@@ -190,9 +190,12 @@ const VIEW: &[Rule] = &[
         verbs: READ,
         groups: &[
             "apps",
+            "autoscaling",
+            "autoscaling.x-k8s.io",
             "batch",
             "coordination.k8s.io",
             "jobset.x-k8s.io",
+            "karpenter.sh",
             "kueue.x-k8s.io",
             "policy",
             "scheduling.k8s.io",
@@ -227,6 +230,8 @@ const TEAM: &[Rule] = &[
         verbs: READ,
         groups: &[
             "apps",
+            "autoscaling",
+            "autoscaling.x-k8s.io",
             "batch",
             "coordination.k8s.io",
             "jobset.x-k8s.io",

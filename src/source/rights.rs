@@ -18,6 +18,8 @@ pub struct Deed<'a> {
     pub resource: &'a str,
     /// Namespace; empty for all of them.
     pub namespace: &'a str,
+    /// Name of the object; empty for all of them.
+    pub name: &'a str,
 }
 
 /// True when we may do this, by a self-subject access review.
@@ -31,7 +33,7 @@ pub async fn may(client: &Client, deed: Deed<'_>) -> Result<bool, String> {
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": {
             "verb": deed.verb, "group": deed.group, "resource": resource, "subresource": subresource,
-            "namespace": deed.namespace,
+            "namespace": deed.namespace, "name": deed.name,
         }},
     });
     let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";

@@ -50,7 +50,7 @@ const STAND_IN: &str = "another custom kind stands in for the recorded one, with
 const SCHEMAS: &str = "the simulated cluster keeps no schemas, so it takes unknown fields and custom kinds as they come";
 const APPLY: &str = "server-side apply keeps books of who owns which field; nothing that works on the simulated cluster applies";
 
-const CUSTOM: &str = "the recorded cluster has neither JobSet nor Kueue";
+const CUSTOM: &str = "the recorded cluster has neither JobSet nor Kueue, nor an autoscaler";
 const BOOKMARK: &str =
     "a bookmark is its revision: the empty fields that Go writes beside it are left out";
 
@@ -115,6 +115,16 @@ const EXCUSES: &[Excuse] = &[
     other(
         "discovery/openapi-v3",
         "/body/paths/apis/kueue.x-k8s.io/v1beta1",
+        CUSTOM,
+    ),
+    other(
+        "discovery/openapi-v3",
+        "/body/paths/apis/karpenter.sh/v1",
+        CUSTOM,
+    ),
+    other(
+        "discovery/openapi-v3",
+        "/body/paths/apis/autoscaling.x-k8s.io/v1",
         CUSTOM,
     ),
     unserved(

@@ -19,6 +19,7 @@ mod pools;
 mod readings;
 mod reasons;
 mod rebuild;
+mod scaling;
 mod serving;
 mod sets;
 mod shelf;
@@ -78,6 +79,7 @@ pub struct Ledger {
     groups: groups::Groups,
     shelves: shelf::Shelves,
     sitings: sets::Shared,
+    scaling: scaling::Shelf,
     claims: claims::Claims,
     /// Members of each job: workloads of its chain and pods.
     job_pods: FxHashMap<JobKey, BTreeSet<ObjectKey>>,
@@ -126,6 +128,7 @@ impl Ledger {
             groups: groups::Groups::default(),
             shelves: shelf::Shelves::default(),
             sitings: sets::Shared::default(),
+            scaling: scaling::Shelf::default(),
             claims: claims::Claims::default(),
             job_pods: FxHashMap::default(),
             job_workloads: FxHashMap::default(),
@@ -209,6 +212,11 @@ impl Ledger {
             Observation::Claim(claim) => self.see_claim(*claim),
             Observation::ClaimTemplate(template) => self.see_template(*template),
             Observation::DeviceClass(class) => self.see_device_class(*class),
+            Observation::NodePool(_)
+            | Observation::NodeClaim(_)
+            | Observation::NodeGroups(_)
+            | Observation::Provision(_)
+            | Observation::PodScaler(_) => return self.see_scaling(observation),
             Observation::Gone(table, key) => self.forget(table, &key),
             Observation::Page(page) => self.read_page(*page),
             // What was is no part of what is: history takes it.
@@ -267,7 +275,9 @@ impl Ledger {
         };
         let shelves = self.shelves.publish();
         let lost_nodes = matches!(self.known.get(&Table::Nodes), Some(Known::Lost(_)));
-        let pools: Arc<[Pool]> = pools::build(&nodes, &jobs, &self.policy, at, lost_nodes).into();
+        let scaling = self.scaling.publish(&nodes, self.changed.nodes);
+        let pools = pools::build(&nodes, &jobs, &scaling, &self.policy, at, lost_nodes);
+        let pools: Arc<[Pool]> = pools.into();
         self.revision += 1;
         let fleet = Fleet {
             revision: self.revision,
@@ -281,6 +291,7 @@ impl Ledger {
             topologies: shelves.topologies,
             budgets: shelves.budgets,
             priority_classes: shelves.classes,
+            scaling,
             runtimes: self.runs.publish(),
             findings: parts.findings,
             sources: if self.changed.sources || stale {
@@ -369,6 +380,7 @@ impl Ledger {
             Table::Namespaces => self.namespaces.keys().map(cluster).collect(),
             table if table.holds_groups() => self.groups.keys_of(table),
             table if table.holds_claims() => self.claims.keys_of(table),
+            table if table.holds_scaling() => self.scaling.keys_of(table),
             table if !table.holds_jobs() => self.shelves.keys_of(table),
             _ => self
                 .workloads
@@ -398,13 +410,7 @@ impl Ledger {
 
     fn see_node(&mut self, node: NodeSeen) {
         let name = node.name.clone();
-        self.mention(
-            Table::Nodes,
-            &ObjectKey {
-                namespace: Name::default(),
-                name: name.clone(),
-            },
-        );
+        self.mention_wide(Table::Nodes, &name);
         let state = self.nodes.entry(name.clone()).or_default();
         let reborn = state.seen.as_ref().is_some_and(|old| old.uid != node.uid);
         if reborn {
@@ -489,13 +495,7 @@ impl Ledger {
     }
 
     fn see_namespace(&mut self, name: Name, labels: Labels) {
-        self.mention(
-            Table::Namespaces,
-            &ObjectKey {
-                namespace: Name::default(),
-                name: name.clone(),
-            },
-        );
+        self.mention_wide(Table::Namespaces, &name);
         if self.namespaces.get(&name) == Some(&labels) {
             return;
         }
@@ -536,6 +536,7 @@ impl Ledger {
             }
             table if table.holds_groups() => self.forget_group(table, key),
             table if table.holds_claims() => self.forget_claims(table, key),
+            table if table.holds_scaling() => self.scaling.forget(table, key),
             table if !table.holds_jobs() => {
                 if self.shelves.forget(table, key) {
                     match table {
@@ -585,3 +586,5 @@ mod tests;
 mod tests_claims;
 #[cfg(test)]
 mod tests_groups;
+#[cfg(test)]
+mod tests_scaling;

@@ -10,9 +10,11 @@ use crate::fleet::node::{Billing, Node};
 use crate::fleet::observe::{Labels, Resources};
 use crate::fleet::policy::Policy;
 use crate::fleet::pool::{ClassCount, DeviceCounts, NodeCounts, Pool, PoolMode};
+use crate::fleet::scaling::Scaling;
 use crate::fleet::signal::Signal;
 
 use super::jobs::could_serve;
+use super::scaling;
 
 /// Labels that only an autoscaler writes.
 const AUTOSCALED: &[&str] = &["karpenter.sh/nodepool", "karpenter.sh/provisioner-name"];
@@ -29,6 +31,7 @@ const MANAGED: &[&str] = &[
 pub(super) fn build(
     nodes: &[Arc<Node>],
     jobs: &[Arc<Job>],
+    scaling: &Scaling,
     policy: &Policy,
     at: Moment,
     nodes_lost: bool,
@@ -41,7 +44,7 @@ pub(super) fn build(
     members
         .iter()
         .map(|(name, nodes)| {
-            let mut pool = pool(name, nodes, policy, at);
+            let mut pool = pool(name, nodes, scaling, policy, at);
             pool.waiting_devices = waiting.get(*name).copied().unwrap_or(0);
             pool.stale |= nodes_lost;
             pool
@@ -49,7 +52,7 @@ pub(super) fn build(
         .collect()
 }
 
-fn pool(name: &Name, nodes: &[&Node], policy: &Policy, at: Moment) -> Pool {
+fn pool(name: &Name, nodes: &[&Node], scaling: &Scaling, policy: &Policy, at: Moment) -> Pool {
     let mut counts = NodeCounts::default();
     let mut devices = DeviceCounts::default();
     let mut means = Means::default();
@@ -73,12 +76,19 @@ fn pool(name: &Name, nodes: &[&Node], policy: &Policy, at: Moment) -> Pool {
     }
     let first = nodes.first().map(|node| &node.seen.labels);
     let rule = first.and_then(|labels| policy.pool_rule(labels));
-    counts.min = rule.and_then(|rule| rule.min);
-    counts.max = rule.and_then(|rule| rule.max);
+    let scaled = scaling::bounds(name, nodes, scaling);
+    counts.min = rule
+        .and_then(|rule| rule.min)
+        .or_else(|| scaled.as_ref().and_then(|scaled| scaled.min));
+    counts.max = rule
+        .and_then(|rule| rule.max)
+        .or_else(|| scaled.as_ref().and_then(|scaled| scaled.max));
     Pool {
         name: name.clone(),
         mode: rule
             .and_then(|rule| rule.mode)
+            .or_else(|| first.and_then(said_mode))
+            .or_else(|| scaled.map(|scaled| scaled.mode))
             .or_else(|| first.and_then(mode)),
         billing: if billings.len() == 1 {
             billings.first().copied().flatten()
@@ -102,13 +112,17 @@ fn pool(name: &Name, nodes: &[&Node], policy: &Policy, at: Moment) -> Pool {
     }
 }
 
+/// As our own label says.
+fn said_mode(labels: &Labels) -> Option<PoolMode> {
+    match labels.get("stokehold.dev/pool-mode").map(Name::as_str) {
+        Some("static") => Some(PoolMode::Static),
+        Some("dynamic") => Some(PoolMode::Dynamic),
+        _ => None,
+    }
+}
+
 /// Scaled where an autoscaler's label says so, fixed where no managed group owns the nodes.
 fn mode(labels: &Labels) -> Option<PoolMode> {
-    match labels.get("stokehold.dev/pool-mode").map(Name::as_str) {
-        Some("static") => return Some(PoolMode::Static),
-        Some("dynamic") => return Some(PoolMode::Dynamic),
-        _ => {}
-    }
     if labels.first(AUTOSCALED.iter().copied()).is_some() {
         return Some(PoolMode::Dynamic);
     }

@@ -52,7 +52,12 @@ impl<K: Ord + Clone, T: PartialEq> Shelf<K, T> {
         self.rows.keys()
     }
 
-    fn publish(&mut self) -> Arc<[Arc<T>]> {
+    /// True when something changed since it was last published.
+    pub(super) const fn is_changed(&self) -> bool {
+        self.changed
+    }
+
+    pub(super) fn publish(&mut self) -> Arc<[Arc<T>]> {
         if std::mem::take(&mut self.changed) {
             self.published = self.rows.values().cloned().collect();
         }

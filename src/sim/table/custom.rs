@@ -6,10 +6,10 @@ use super::{Column, NAME, age, column};
 use crate::base::Moment;
 use crate::sim::json::{list, name, text};
 
-const AGE: Column = column("Age", "Time since the object was created.").typed("date");
+pub(super) const AGE: Column = column("Age", "Time since the object was created.").typed("date");
 
 /// A text column: any scalar as text, null when absent.
-fn shown(object: &Value, pointer: &str) -> Value {
+pub(super) fn shown(object: &Value, pointer: &str) -> Value {
     match object.pointer(pointer) {
         None | Some(Value::Null) => Value::Null,
         Some(Value::String(text)) => text.as_str().into(),
@@ -18,7 +18,7 @@ fn shown(object: &Value, pointer: &str) -> Value {
 }
 
 /// An integer column: null when absent.
-fn count(object: &Value, pointer: &str) -> Value {
+pub(super) fn count(object: &Value, pointer: &str) -> Value {
     object
         .pointer(pointer)
         .and_then(Value::as_i64)
@@ -26,7 +26,7 @@ fn count(object: &Value, pointer: &str) -> Value {
 }
 
 /// The status of a condition: null when there is none.
-fn holds(object: &Value, kind: &str) -> Value {
+pub(super) fn holds(object: &Value, kind: &str) -> Value {
     list(object, "/status/conditions")
         .iter()
         .find(|c| text(c, "/type") == kind)

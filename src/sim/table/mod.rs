@@ -6,6 +6,7 @@
 
 mod core;
 mod custom;
+mod scaling;
 mod workload;
 
 use serde_json::{Value, json};
@@ -95,6 +96,10 @@ pub fn columns(resource: Resource) -> &'static [Column] {
         Resource::LocalQueues => custom::LOCAL_QUEUES,
         Resource::ResourceFlavors => custom::RESOURCE_FLAVORS,
         Resource::Workloads => custom::WORKLOADS,
+        Resource::NodePools => scaling::NODE_POOLS,
+        Resource::NodeClaims => scaling::NODE_CLAIMS,
+        Resource::ProvisioningRequests => scaling::REQUESTS,
+        Resource::PodAutoscalers => scaling::POD_AUTOSCALERS,
     }
 }
 
@@ -121,6 +126,10 @@ pub fn cells(resource: Resource, object: &Value, now: Moment) -> Vec<Value> {
         Resource::LocalQueues => custom::local_queue(object),
         Resource::ResourceFlavors => custom::resource_flavor(object, now),
         Resource::Workloads => custom::workload(object, now),
+        Resource::NodePools => scaling::node_pool(object, now),
+        Resource::NodeClaims => scaling::node_claim(object, now),
+        Resource::ProvisioningRequests => scaling::request(object, now),
+        Resource::PodAutoscalers => scaling::pod_autoscaler(object, now),
     }
 }
 

@@ -28,6 +28,7 @@ mod pod;
 mod policies;
 mod render;
 mod requests;
+mod scalers;
 mod scheduler;
 mod services;
 mod stories;
@@ -134,6 +135,10 @@ pub struct World {
     budgets: BTreeMap<ObjectKey, Budget>,
     /// Objects without behaviour: namespaces, events, services and the like, kept as they are served.
     plain: BTreeMap<(Resource, ObjectKey), Value>,
+    /// When autoscalers last looked around.
+    scaled_at: Moment,
+    /// The job that has asked for its machines beforehand.
+    booked: Option<scalers::Booked>,
     agenda: BTreeMap<(i64, u64), Happening>,
     /// Pods that want a node: by priority (highest first), then age.
     unplaced: BTreeSet<(i32, i64, WorkId, PodId)>,
@@ -184,6 +189,8 @@ impl World {
             names: BTreeMap::new(),
             budgets: BTreeMap::new(),
             plain: BTreeMap::new(),
+            scaled_at: Moment::default(),
+            booked: None,
             agenda: BTreeMap::new(),
             unplaced: BTreeSet::new(),
             serial: 0,
@@ -200,6 +207,7 @@ impl World {
         };
         world.furnish();
         world.warm();
+        world.look_around();
         world.dirty.clear();
         world.out.clear();
         world.live = true;
@@ -317,6 +325,7 @@ impl World {
 
     /// Renders what changed since the last flush.
     fn flush(&mut self) {
+        self.collect_request();
         for object in std::mem::take(&mut self.dirty) {
             if let Some(change) = self.render(&object) {
                 self.out.push(change);
@@ -411,6 +420,7 @@ impl Scene for World {
                 let what = entry.remove();
                 self.happen(what);
             }
+            self.look_around();
             self.flush();
         }
         self.now = self.now.max(to);

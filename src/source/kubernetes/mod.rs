@@ -8,27 +8,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource};
 use tokio::sync::mpsc;
 
 use crate::base::{Moment, Names};
-use crate::cluster::admission::WorkloadObject;
-use crate::cluster::claim::{ClaimObject, ClassObject, SliceObject, TemplateObject};
-use crate::cluster::gang::GangObject;
-use crate::cluster::job::{JobObject, JobSetObject};
-use crate::cluster::kai::{KaiPodGroupObject, KaiQueueObject};
-use crate::cluster::kueue::{FlavorObject, LocalQueueObject, QueueObject, TopologyObject};
-use crate::cluster::leader::LeaderWorkerSetObject;
-use crate::cluster::node::{NamespaceObject, NodeObject};
 use crate::cluster::pod::PodObject;
-use crate::cluster::policy::{BudgetObject, PriorityClassObject};
-use crate::cluster::ray::{RayClusterObject, RayJobObject};
-use crate::cluster::training::{ReplicaJobObject, TrainJobObject};
-use crate::cluster::volcano::{VolcanoJobObject, VolcanoPodGroupObject, VolcanoQueueObject};
-use crate::cluster::workload::ReplicatedObject;
-use crate::cluster::{Projected, table};
+use crate::cluster::{Projected, Visit, table, visit};
 use crate::fleet::observe::{Lost, Observation, Table};
 
 use super::carried::{Carried, resource};
@@ -85,43 +73,7 @@ pub(super) struct Shared {
 
 /// Lists and watches `table` until it is dropped or nobody listens.
 pub(super) async fn follow(shared: Arc<Shared>, table: Table) {
-    let follower = Follower::new(&shared, table);
-    let out = match table {
-        Table::Nodes => follower.run::<NodeObject>().await,
-        Table::Pods => follower.run::<PodObject>().await,
-        Table::Namespaces => follower.run::<NamespaceObject>().await,
-        Table::Jobs => follower.run::<JobObject>().await,
-        Table::JobSets => follower.run::<JobSetObject>().await,
-        Table::ReplicaSets | Table::Deployments | Table::StatefulSets | Table::DaemonSets => {
-            follower.run::<ReplicatedObject>().await
-        }
-        Table::LeaderWorkerSets => follower.run::<LeaderWorkerSetObject>().await,
-        Table::PyTorchJobs | Table::TfJobs | Table::MpiJobs => {
-            follower.run::<ReplicaJobObject>().await
-        }
-        Table::TrainJobs => follower.run::<TrainJobObject>().await,
-        Table::RayJobs => follower.run::<RayJobObject>().await,
-        Table::RayClusters => follower.run::<RayClusterObject>().await,
-        Table::VolcanoJobs => follower.run::<VolcanoJobObject>().await,
-        Table::KueueWorkloads => follower.run::<WorkloadObject>().await,
-        Table::ClusterQueues | Table::Cohorts => follower.run::<QueueObject>().await,
-        Table::LocalQueues => follower.run::<LocalQueueObject>().await,
-        Table::ResourceFlavors => follower.run::<FlavorObject>().await,
-        Table::Topologies => follower.run::<TopologyObject>().await,
-        Table::WorkloadPriorityClasses | Table::PriorityClasses => {
-            follower.run::<PriorityClassObject>().await
-        }
-        Table::VolcanoPodGroups => follower.run::<VolcanoPodGroupObject>().await,
-        Table::VolcanoQueues => follower.run::<VolcanoQueueObject>().await,
-        Table::KaiPodGroups => follower.run::<KaiPodGroupObject>().await,
-        Table::KaiQueues => follower.run::<KaiQueueObject>().await,
-        Table::Workloads | Table::PodGroups => follower.run::<GangObject>().await,
-        Table::Budgets => follower.run::<BudgetObject>().await,
-        Table::ResourceSlices => follower.run::<SliceObject>().await,
-        Table::ResourceClaims => follower.run::<ClaimObject>().await,
-        Table::ResourceClaimTemplates => follower.run::<TemplateObject>().await,
-        Table::DeviceClasses => follower.run::<ClassObject>().await,
-    };
+    let out = visit(table, Follower::new(&shared, table)).await;
     if out.is_err() {
         tracing::debug!(table = table.name(), "nobody listens any more");
     }
@@ -178,6 +130,13 @@ struct Follower<'s> {
     row_at: Option<Moment>,
 }
 
+impl<'s> Visit for Follower<'s> {
+    type Out = BoxFuture<'s, Result<(), Deaf>>;
+    fn visit<T: Projected>(self) -> Self::Out {
+        Box::pin(self.run::<T>())
+    }
+}
+
 impl<'s> Follower<'s> {
     fn new(shared: &'s Shared, table: Table) -> Self {
         Self {
@@ -203,7 +162,7 @@ impl<'s> Follower<'s> {
         }
     }
 
-    async fn run<T: Projected + Watched>(mut self) -> Result<(), Deaf> {
+    async fn run<T: Projected>(mut self) -> Result<(), Deaf> {
         // The version that has just turned out not to be served, which discovery may still name.
         let mut gone: Option<String> = None;
         loop {
@@ -238,12 +197,14 @@ impl<'s> Follower<'s> {
     }
 
     /// Runs one watcher for as long as it is of use.
-    async fn watch<T: Projected + Watched>(&mut self, version: &str) -> Result<Exit, Deaf> {
+    async fn watch<T: Projected>(&mut self, version: &str) -> Result<Exit, Deaf> {
         let kind = resource(self.table, version);
         let client = self.shared.client.clone();
-        let namespaced = table::place(self.table).namespaced;
+        let table::Place {
+            namespaced, only, ..
+        } = table::place(self.table);
         let namespace = match (&self.narrowed, &self.shared.namespaces) {
-            _ if !namespaced => None,
+            _ if !namespaced => only.map(|(namespace, _)| namespace.to_owned()),
             (Some(only), _) => Some(only.clone()),
             (None, Namespaces::One(only)) => Some(only.clone()),
             (None, Namespaces::All { .. } | Namespaces::Several(_)) => None,
@@ -256,6 +217,9 @@ impl<'s> Follower<'s> {
         let mut config = watcher::Config::default()
             .page_size(PAGE)
             .timeout(WATCH_SECONDS);
+        if let Some((_, name)) = only {
+            config = config.fields(&format!("metadata.name={name}"));
+        }
         let streams = self.streams && self.shared.server.streams_lists().await;
         if streams {
             config = config.streaming_lists();
@@ -381,7 +345,7 @@ impl<'s> Follower<'s> {
     }
 
     /// Turns one event into observations.
-    fn take<T: Projected + Watched>(&mut self, event: Event<Carried<T>>) {
+    fn take<T: Projected>(&mut self, event: Event<Carried<T>>) {
         self.unreadable = 0;
         match event {
             Event::Init => {
@@ -411,9 +375,10 @@ impl<'s> Follower<'s> {
             Event::Apply(carried) | Event::InitApply(carried) => {
                 let seen = {
                     let mut names = self.names();
-                    carried
-                        .object
-                        .watched(self.table, self.shared.serving.as_ref(), &mut names)
+                    match carried.object.as_pod() {
+                        Some(pod) => seen_pod(pod, self.shared.serving.as_ref(), &mut names),
+                        None => carried.object.project(self.table, &mut names),
+                    }
                 };
                 match seen {
                     Some(observation) => {
@@ -525,68 +490,12 @@ fn ready<S: Stream + Unpin>(events: &mut S) -> Option<S::Item> {
     events.next().now_or_never().flatten()
 }
 
-/// A partial object on its way into a batch.
-trait Watched: Projected {
-    fn watched(
-        &self,
-        table: Table,
-        serving: Option<&Serving>,
-        names: &mut Names,
-    ) -> Option<Observation>;
-}
-
-macro_rules! watched {
-    ($($object:ty),*) => {
-        $(impl Watched for $object {
-            fn watched(&self, table: Table, _: Option<&Serving>, names: &mut Names) -> Option<Observation> {
-                self.project(table, names)
-            }
-        })*
-    };
-}
-
-watched!(
-    NodeObject,
-    NamespaceObject,
-    JobObject,
-    JobSetObject,
-    ReplicatedObject,
-    LeaderWorkerSetObject,
-    ReplicaJobObject,
-    TrainJobObject,
-    RayJobObject,
-    RayClusterObject,
-    VolcanoJobObject,
-    VolcanoPodGroupObject,
-    VolcanoQueueObject,
-    WorkloadObject,
-    QueueObject,
-    LocalQueueObject,
-    FlavorObject,
-    TopologyObject,
-    PriorityClassObject,
-    KaiPodGroupObject,
-    KaiQueueObject,
-    GangObject,
-    BudgetObject,
-    SliceObject,
-    ClaimObject,
-    TemplateObject,
-    ClassObject
-);
-
-impl Watched for PodObject {
-    fn watched(
-        &self,
-        _: Table,
-        serving: Option<&Serving>,
-        names: &mut Names,
-    ) -> Option<Observation> {
-        let serves = serving.is_some_and(|serving| serving.wants(self));
-        let seen = self.seen(serves, names)?;
-        if let Some(serving) = serving {
-            serving.seen(serves, &seen, self);
-        }
-        Some(Observation::Pod(Box::new(seen)))
+/// A pod as it was seen; whoever scrapes hears of it too.
+fn seen_pod(pod: &PodObject, serving: Option<&Serving>, names: &mut Names) -> Option<Observation> {
+    let serves = serving.is_some_and(|serving| serving.wants(pod));
+    let seen = pod.seen(serves, names)?;
+    if let Some(serving) = serving {
+        serving.seen(serves, &seen, pod);
     }
+    Some(Observation::Pod(Box::new(seen)))
 }

@@ -251,6 +251,8 @@ fn key_of(observation: &Observation) -> Option<&ObjectKey> {
         Observation::Budget(budget) => Some(&budget.key),
         Observation::Claim(claim) => Some(&claim.key),
         Observation::ClaimTemplate(template) => Some(&template.key),
+        Observation::Provision(provision) => Some(&provision.key),
+        Observation::PodScaler(scaler) => Some(&scaler.key),
         _ => None,
     }
 }

@@ -11,7 +11,7 @@ use crate::fleet::job::{Job, JobState};
 use crate::fleet::observe::Phase;
 use crate::report::Facts;
 
-use super::Sheet;
+use super::{Sheet, scaling};
 
 /// Pods that are told one by one.
 const PODS: usize = 6;
@@ -32,6 +32,7 @@ pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Bru
         Role::Text,
     );
     waits(sheet, facts, job, brush);
+    scaling::job(sheet, facts, job, brush);
     if let Some(failure) = &job.failure {
         let role = if job.state == JobState::Failed {
             Role::Crit

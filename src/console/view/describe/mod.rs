@@ -5,6 +5,7 @@ mod job;
 mod lines;
 mod node;
 mod pool;
+mod scaling;
 
 use std::borrow::Cow;
 

@@ -7,17 +7,16 @@ use crate::console::theme::Role;
 use crate::console::view::pools;
 use crate::fleet::finding::Finding;
 use crate::fleet::history::{FleetSignal, Track};
-use crate::fleet::pool::{Pool, PoolMode};
 use crate::report::Facts;
 
-use super::Sheet;
+use super::{Sheet, scaling};
 
 /// What is known of a pool.
 pub(super) fn lines(
     sheet: &mut Sheet,
     facts: &Facts,
     name: &str,
-    _brush: &mut Brush<'_>,
+    brush: &mut Brush<'_>,
 ) -> Option<()> {
     let pool = facts.fleet.pool(name)?;
     sheet.note = pools::classes(pool);
@@ -36,7 +35,7 @@ pub(super) fn lines(
         finding.subject.kind == "Pool" && finding.subject.key.name == pool.name
     };
     sheet.findings(facts.fleet.findings.iter().filter(about));
-    autoscaler(sheet, pool);
+    scaling::pool(sheet, facts, pool, brush);
     sheet.words(
         "nodes",
         format!(
@@ -128,31 +127,4 @@ pub(super) fn lines(
         });
     }
     Some(())
-}
-
-/// Whether and how far the pool's size changes by itself.
-fn autoscaler(sheet: &mut Sheet, pool: &Pool) {
-    let end = |end: Option<u32>| end.map_or(String::from(UNKNOWN), |end| end.to_string());
-    match (pool.mode, pool.nodes.min, pool.nodes.max) {
-        (Some(PoolMode::Static), None, None) => {
-            sheet.words("autoscaler", "none: its size is fixed", Role::Text);
-        }
-        (_, None, None) => sheet.words("autoscaler", UNKNOWN, Role::Muted),
-        (_, min, max) => {
-            let full = max.is_some_and(|max| pool.nodes.total >= max);
-            let words = format!(
-                "{} nodes of {} to {}{}",
-                pool.nodes.total,
-                end(min),
-                end(max),
-                if full { ": at its largest" } else { "" }
-            );
-            let role = if full && pool.waiting_devices > 0 {
-                Role::Warn
-            } else {
-                Role::Text
-            };
-            sheet.words("autoscaler", words, role);
-        }
-    }
 }

@@ -43,7 +43,8 @@ pub(super) fn laws(world: &World, store: &Store) {
             .into_iter()
             .flatten()
         {
-            assert!(owner["controller"] == true || owner["kind"] == "Node");
+            let plain = ["Node", "NodePool"].map(Value::from);
+            assert!(owner["controller"] == true || plain.contains(&owner["kind"]));
             let ending = !object["metadata"]["deletionTimestamp"].is_null();
             assert!(
                 ending || uids.contains(&text(&owner["uid"])),

@@ -517,3 +517,69 @@ fn logs_tell_what_happens() {
     let (_, lines) = of_work("llm-70b-sft");
     assert!(lines.is_empty(), "what has not started has said nothing");
 }
+
+#[test]
+fn autoscalers_tell_what_the_world_does() {
+    use std::time::Duration;
+
+    use super::fold;
+    use crate::base::Names;
+    use crate::cluster::seen;
+    use crate::fleet::observe::{Observation, Table};
+
+    let (mut world, mut store) = begin(Options::new(noon()));
+    let mut names = Names::default();
+    let mut pools = Vec::new();
+    for object in of(&store, Resource::NodePools) {
+        let Some(Observation::NodePool(pool)) = seen(Table::NodePools, object.clone(), &mut names)
+        else {
+            panic!("{object}")
+        };
+        pools.push((pool.name.to_string(), pool.now));
+    }
+    pools.sort();
+    assert_eq!(
+        pools,
+        [
+            ("a100-shared".to_owned(), Some(96)),
+            ("l4-serve".to_owned(), Some(100))
+        ]
+    );
+    let status = of(&store, Resource::ConfigMaps)
+        .find(|map| map["metadata"]["name"] == "cluster-autoscaler-status")
+        .expect("a status");
+    let Some(Observation::NodeGroups(told)) = seen(Table::NodeGroups, status.clone(), &mut names)
+    else {
+        panic!("{status}")
+    };
+    let [group] = &*told.groups else {
+        panic!("{told:?}")
+    };
+    assert!(group.name.starts_with("eks-h100-train-"), "{group:?}");
+    assert_eq!(
+        (group.now, group.min, group.max),
+        (Some(128), Some(128), Some(128))
+    );
+    assert_eq!(group.reported, Some(world.now()));
+    assert!(of(&store, Resource::PodAutoscalers).count() > 0);
+    assert_eq!(of(&store, Resource::ProvisioningRequests).count(), 1);
+    // Each of Karpenter's nodes has its claim; a spot machine that goes has one that takes its place.
+    let mut replaced = 0;
+    for _ in 0..240 {
+        let to = world.now().plus(Duration::from_secs(30));
+        let changes = world.advance(to);
+        fold(&mut store, changes);
+        let claims: Vec<&Value> = of(&store, Resource::NodeClaims).collect();
+        let coming = |claim: &&&Value| claim["status"]["nodeName"].is_null();
+        let there = claims.len() - claims.iter().filter(coming).count();
+        replaced += claims.iter().filter(coming).count();
+        let nodes = of(&store, Resource::Nodes)
+            .filter(|node| node["metadata"]["labels"]["karpenter.sh/nodepool"].is_string())
+            .count();
+        assert!(
+            there.abs_diff(nodes) <= 1,
+            "{there} claims of {nodes} nodes"
+        );
+    }
+    assert!(replaced > 0, "in two hours a spot machine goes");
+}

@@ -1,0 +1,463 @@
+//! What makes the nodes of a pool and the pods of a job come and go, in words.
+
+use crate::base::{Moment, Name};
+use crate::console::brush::Brush;
+use crate::console::text::{UNKNOWN, counted};
+use crate::console::theme::Role;
+use crate::fleet::job::{Job, JobState};
+use crate::fleet::pool::{Pool, PoolMode};
+use crate::fleet::scaling::{
+    Limit, NodeClaim, PodScaler, Provision, Scaler, ScalerKind, ScalerState,
+};
+use crate::report::Facts;
+
+use super::Sheet;
+
+/// Nodes on their way that are told one by one.
+const COMING: usize = 4;
+
+/// Whether and how far a pool's size changes by itself, and what its autoscaler is at.
+pub(super) fn pool(sheet: &mut Sheet, facts: &Facts, pool: &Pool, brush: &mut Brush<'_>) {
+    let scaling = &facts.fleet.scaling;
+    let end = |end: Option<u32>| end.map_or(String::from(UNKNOWN), |end| end.to_string());
+    let nodes = counted(u64::from(pool.nodes.total), "node");
+    match (pool.mode, pool.nodes.min, pool.nodes.max) {
+        (Some(PoolMode::Static), None, None) => {
+            sheet.words("autoscaler", "none: its size is fixed", Role::Text);
+        }
+        (_, None, None) if scaling.of_pool(&pool.name).next().is_none() => {
+            sheet.words("autoscaler", UNKNOWN, Role::Muted);
+        }
+        (_, None, None) => sheet.words(
+            "autoscaler",
+            format!("{nodes}; how few and how many there may be is not known"),
+            Role::Text,
+        ),
+        (Some(PoolMode::Static), min, max) if min == max => {
+            let words = format!("{nodes}, kept at {}", end(min));
+            sheet.words("autoscaler", words, Role::Text);
+        }
+        (_, Some(min), None) => {
+            let words = format!("{nodes}, {min} at least; no bound on their number");
+            sheet.words("autoscaler", words, Role::Text);
+        }
+        (_, min, max) => {
+            let full = max.is_some_and(|max| pool.nodes.total >= max);
+            let words = format!(
+                "{nodes} of {} to {}{}",
+                end(min),
+                end(max),
+                if full { ": at its largest" } else { "" }
+            );
+            let role = if full && pool.waiting_devices > 0 {
+                Role::Warn
+            } else {
+                Role::Text
+            };
+            sheet.words("autoscaler", words, role);
+        }
+    }
+    for scaler in scaling.of_pool(&pool.name) {
+        one(sheet, scaler, facts.now, brush);
+        if scaler.kind == ScalerKind::NodePool {
+            coming(sheet, scaling.coming(&scaler.name).collect(), brush);
+        }
+    }
+}
+
+/// What one autoscaler says of itself.
+fn one(sheet: &mut Sheet, scaler: &Scaler, now: Moment, brush: &mut Brush<'_>) {
+    let mut words = format!("{} {}", scaler.kind.name(), scaler.name);
+    let counts = [
+        (scaler.now, "there"),
+        (
+            scaler.ready.filter(|ready| Some(*ready) != scaler.now),
+            "ready",
+        ),
+        (
+            scaler.target.filter(|target| Some(*target) != scaler.now),
+            "wanted",
+        ),
+    ];
+    for (count, of) in counts {
+        if let Some(count) = count {
+            words.push_str(&format!(" · {count} {of}"));
+        }
+    }
+    if let Some(weight) = scaler.weight {
+        words.push_str(&format!(" · weight {weight}"));
+    }
+    sheet.words("", words, Role::Text);
+    let age = scaler.since.map(|since| brush.age(since));
+    let state = match (scaler.state, scaler.kind, &age) {
+        (ScalerState::Steady, ScalerKind::NodeGroup, Some(age)) => format!("no scale-up for {age}"),
+        (ScalerState::Steady, ..) => String::from("nothing to add"),
+        (state, _, Some(age)) => format!("{} for {age}", state.name()),
+        (state, _, None) => state.name().to_owned(),
+    };
+    let role = match scaler.state {
+        ScalerState::Steady => Role::Muted,
+        ScalerState::Growing => Role::Info,
+        ScalerState::Full | ScalerState::Backoff => Role::Warn,
+        ScalerState::Broken => Role::Crit,
+    };
+    sheet.words("", with_why(state, &scaler.why), role);
+    if let Some(silent) = scaler.silent_ms(now) {
+        let words = format!(
+            "has not reported for {} min; is the cluster autoscaler running? What stands here is as old",
+            silent / 60_000
+        );
+        sheet.words("", words, Role::Warn);
+    }
+    if scaler.resource_unready > 0 {
+        let words = format!(
+            "{} ready without offering devices; is the driver up?",
+            counted(u64::from(scaler.resource_unready), "node")
+        );
+        sheet.words("", words, Role::Warn);
+    }
+    for limit in &scaler.limits {
+        let role = match limit.used {
+            Some(used) if used >= limit.most => Role::Warn,
+            _ => Role::Text,
+        };
+        sheet.words("limit", limit_words(limit), role);
+    }
+    if let Some(candidates) = scaler.candidates.filter(|count| *count > 0) {
+        let words = format!("would take {} away", counted(u64::from(candidates), "node"));
+        sheet.words("shrinks", words, Role::IdleMoney);
+    }
+    if !scaler.disruption.is_empty() {
+        sheet.words("shrinks", scaler.disruption.to_string(), Role::Muted);
+    }
+}
+
+fn limit_words(limit: &Limit) -> String {
+    let amount = |milli: i64| match limit.resource.as_str() {
+        "memory" | "ephemeral-storage" => crate::base::quantities::bytes(milli as f64 / 1000.0),
+        _ => crate::base::quantities::grouped(milli / 1000),
+    };
+    match limit.used {
+        Some(used) => format!(
+            "{} of {} {}",
+            amount(used),
+            amount(limit.most),
+            limit.resource
+        ),
+        None => format!("{} {}", amount(limit.most), limit.resource),
+    }
+}
+
+/// A state with the word and the sentence that it is for.
+fn with_why(mut words: String, why: &(Name, Name)) -> String {
+    let (word, sentence) = why;
+    for part in [word, sentence] {
+        if !part.is_empty() {
+            words.push_str(": ");
+            words.push_str(part);
+        }
+    }
+    words
+}
+
+/// Nodes on their way, those first that do not come.
+fn coming(sheet: &mut Sheet, mut claims: Vec<&NodeClaim>, brush: &mut Brush<'_>) {
+    claims.sort_by_key(|claim| (!claim.failing, claim.stage, claim.created));
+    let mut label = "on its way";
+    for claim in claims.iter().take(COMING) {
+        let words = claim_words(claim, brush);
+        let role = if claim.failing {
+            Role::Warn
+        } else {
+            Role::Info
+        };
+        sheet.words(label, words, role);
+        label = "";
+    }
+    if claims.len() > COMING {
+        let more = format!("and {} more", claims.len() - COMING);
+        sheet.words("", more, Role::Muted);
+    }
+}
+
+fn claim_words(claim: &NodeClaim, brush: &mut Brush<'_>) -> String {
+    let name = claim.node.as_ref().unwrap_or(&claim.name);
+    let since = claim.since.unwrap_or(claim.created);
+    let state = format!("{name} {} for {}", claim.stage.name(), brush.age(since));
+    // That an object has not been looked at yet is no news.
+    match claim.why.0.as_str() {
+        "AwaitingReconciliation" => state,
+        _ => with_why(state, &claim.why),
+    }
+}
+
+/// Capacity that a job waits for, nodes that are being made for it, and what scales its pods.
+pub(super) fn job(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Brush<'_>) {
+    let scaling = &facts.fleet.scaling;
+    let waits = matches!(job.state, JobState::Waiting | JobState::Starting);
+    if waits {
+        for provision in scaling.provisions_of(job).into_iter().take(2) {
+            let role = match provision.state.is_lost() {
+                true => Role::Warn,
+                false => Role::Info,
+            };
+            sheet.words("capacity", provision_words(provision, brush), role);
+        }
+        let claims = scaling.coming_for(job);
+        if !claims.is_empty() {
+            let pools: std::collections::BTreeSet<&str> = claims
+                .iter()
+                .filter_map(|claim| claim.node_pool.as_deref())
+                .collect();
+            let pools: Vec<&str> = pools.into_iter().collect();
+            let words = format!(
+                "{} on the way in {} that could take it",
+                counted(claims.len() as u64, "node"),
+                pools.join(", ")
+            );
+            sheet.words("nodes", words, Role::Info);
+            coming(sheet, claims, brush);
+        }
+    }
+    for scaler in scaling.pod_scalers_of(job) {
+        let role = match (&scaler.failing, &scaler.limited) {
+            (None, None) => Role::Text,
+            _ => Role::Warn,
+        };
+        sheet.words("scaled by", pod_scaler_words(scaler, brush), role);
+    }
+}
+
+fn provision_words(provision: &Provision, brush: &mut Brush<'_>) -> String {
+    let mut words = format!("{} {}", provision.key.name, provision.state.name());
+    if let Some(since) = provision.since {
+        words.push_str(&format!(" for {}", brush.age(since)));
+    }
+    words.push_str(&format!(
+        " ({} by {})",
+        counted(u64::from(provision.pods), "pod"),
+        provision.class
+    ));
+    with_why(words, &provision.why)
+}
+
+fn pod_scaler_words(scaler: &PodScaler, brush: &mut Brush<'_>) -> String {
+    let number = |count: Option<u32>| count.map_or(UNKNOWN.to_owned(), |count| count.to_string());
+    let mut words = format!(
+        "{}: {} of {} to {}",
+        scaler.key.name,
+        scaler.current.map_or_else(
+            || UNKNOWN.to_owned(),
+            |count| counted(u64::from(count), "pod")
+        ),
+        scaler.min,
+        number(scaler.max)
+    );
+    if scaler.desired.is_some() && scaler.desired != scaler.current {
+        words.push_str(&format!(", wants {}", number(scaler.desired)));
+    }
+    for metric in &scaler.metrics {
+        let current = metric.current.as_deref().unwrap_or(UNKNOWN);
+        words.push_str(&format!(
+            " · {} {current} for {}",
+            metric.name, metric.target
+        ));
+    }
+    if let Some(at) = scaler.scaled {
+        words.push_str(&format!(" · changed {} ago", brush.age(at)));
+    }
+    for (label, why) in [
+        ("cannot scale", &scaler.failing),
+        ("held back", &scaler.limited),
+    ] {
+        if let Some(why) = why {
+            words.push_str(" · ");
+            words.push_str(&with_why(label.to_owned(), why));
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use ratatui::buffer::Buffer;
+    use ratatui::layout::Rect;
+
+    use super::*;
+    use crate::base::ObjectKey;
+    use crate::console::brush::Ink;
+    use crate::console::color::ColorDepth;
+    use crate::console::theme::Theme;
+    use crate::console::view::Picked;
+    use crate::console::view::describe::{Line, describe};
+    use crate::fleet::observe::{Labels, OwnerRef, Resources};
+    use crate::fleet::scaling::{Metric, ProvisionState, Scaling, Stage};
+    use crate::report::sample;
+
+    fn said(facts: &Facts, picked: &Picked) -> String {
+        let ink = Ink {
+            theme: Theme::ember(),
+            depth: ColorDepth::True,
+            ascii: false,
+        };
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 1, 1));
+        let mut brush = Brush::new(&mut buffer, &ink, facts.now);
+        let sheet = describe(facts, picked, &mut brush).expect("it is there");
+        let lines = sheet.lines.iter().filter_map(|line| match line {
+            Line::Words(label, words, _) => Some(format!("{label}|{words}")),
+            _ => None,
+        });
+        lines.collect::<Vec<String>>().join("\n")
+    }
+
+    fn ago(facts: &Facts, seconds: u64) -> Option<Moment> {
+        Some(facts.now.minus(Duration::from_secs(seconds)))
+    }
+
+    fn names(word: &str, sentence: &str) -> (Name, Name) {
+        (Name::new(word), Name::new(sentence))
+    }
+
+    #[test]
+    fn a_pool_says_what_its_autoscaler_is_at() {
+        let mut facts = sample::facts();
+        let name = facts.fleet.pools[0].name.clone();
+        let pools: Box<[Name]> = [name.clone()].into();
+        let karpenter = Scaler {
+            name: Name::new("k"),
+            pools: pools.clone(),
+            now: Some(6),
+            target: Some(8),
+            weight: Some(10),
+            state: ScalerState::Growing,
+            since: ago(&facts, 180),
+            limits: [Limit {
+                resource: Name::new("nvidia.com/gpu"),
+                most: 64_000,
+                used: Some(48_000),
+            }]
+            .into(),
+            disruption: Name::new("WhenEmpty after 5m"),
+            ..Scaler::default()
+        };
+        let group = Scaler {
+            kind: ScalerKind::NodeGroup,
+            name: Name::new("eks-k"),
+            pools,
+            state: ScalerState::Backoff,
+            why: names("QUOTA_EXCEEDED", "no more\u{1b}[31m GPUS"),
+            since: ago(&facts, 600),
+            reported: ago(&facts, 420),
+            candidates: Some(2),
+            resource_unready: 1,
+            ..Scaler::default()
+        };
+        let claim = NodeClaim {
+            name: Name::new("k-x2"),
+            node_pool: Some(Name::new("k")),
+            failing: true,
+            why: names("InsufficientCapacityError", "none in us-east-1b"),
+            since: ago(&facts, 60),
+            ..NodeClaim::default()
+        };
+        Arc::make_mut(&mut facts.fleet).scaling = Scaling {
+            scalers: [karpenter, group].into(),
+            claims: [Arc::new(claim)].into(),
+            ..Scaling::default()
+        };
+        let text = said(&facts, &Picked::Pool(name));
+        for wanted in [
+            "|Karpenter k · 6 there · 8 wanted · weight 10",
+            "|adding nodes for 3m",
+            "limit|48 of 64 nvidia.com/gpu",
+            "shrinks|WhenEmpty after 5m",
+            "on its way|k-x2 launching for 1m: InsufficientCapacityError: none in us-east-1b",
+            "|cluster autoscaler eks-k",
+            "|backing off for 10m: QUOTA_EXCEEDED: no more",
+            "|has not reported for 7 min",
+            "|1 node ready without offering devices",
+            "shrinks|would take 2 nodes away",
+        ] {
+            assert!(text.contains(wanted), "{wanted}\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_job_says_what_capacity_it_waits_for_and_what_scales_it() {
+        let mut facts = sample::facts();
+        let at = facts
+            .fleet
+            .jobs
+            .iter()
+            .position(|job| job.state == JobState::Waiting)
+            .expect("one waits");
+        let mut jobs = facts.fleet.jobs.to_vec();
+        let job = Arc::make_mut(&mut jobs[at]);
+        job.uid = Name::new("job-uid");
+        let wish = Resources {
+            devices: [(Name::new("nvidia.com/gpu"), 4)].into(),
+            ..Resources::default()
+        };
+        job.wish = Some(Arc::new((wish.clone(), Labels::default())));
+        job.pods = Box::default();
+        let id = job.id.clone();
+        Arc::make_mut(&mut facts.fleet).jobs = jobs.into();
+        let provision = Provision {
+            key: ObjectKey::new(id.key.namespace.clone(), "burst"),
+            owner: Some(OwnerRef {
+                kind: id.kind.clone(),
+                name: id.key.name.clone(),
+                uid: Name::new("job-uid"),
+            }),
+            class: Name::new("queued-provisioning.gke.io"),
+            pods: 4,
+            state: ProvisionState::Failed,
+            why: names("CapacityIsNotFound", "no zone has it"),
+            since: ago(&facts, 300),
+            ..Provision::default()
+        };
+        let claim = NodeClaim {
+            name: Name::new("k-1"),
+            node_pool: Some(Name::new("k")),
+            stage: Stage::Launched,
+            why: names("NodeNotFound", "Node not registered with cluster"),
+            since: ago(&facts, 120),
+            resources: wish,
+            ..NodeClaim::default()
+        };
+        let scaler = PodScaler {
+            key: ObjectKey::new(id.key.namespace.clone(), "hpa"),
+            target: (id.kind.clone(), id.key.name.clone()),
+            min: 2,
+            max: Some(8),
+            current: Some(8),
+            desired: Some(8),
+            limited: Some(names("TooManyReplicas", "more than the most")),
+            metrics: [Metric {
+                name: Name::new("queue_depth"),
+                target: Name::new("8"),
+                current: None,
+            }]
+            .into(),
+            ..PodScaler::default()
+        };
+        Arc::make_mut(&mut facts.fleet).scaling = Scaling {
+            claims: [Arc::new(claim)].into(),
+            provisions: [Arc::new(provision)].into(),
+            pod_scalers: [Arc::new(scaler)].into(),
+            ..Scaling::default()
+        };
+        let text = said(&facts, &Picked::Job(id));
+        for wanted in [
+            "capacity|burst failed for 5m (4 pods by queued-provisioning.gke.io): CapacityIsNotFound: no zone has it",
+            "nodes|1 node on the way in k that could take it",
+            "on its way|k-1 booting for 2m: NodeNotFound",
+            "scaled by|hpa: 8 pods of 2 to 8 · queue_depth – for 8 · held back: TooManyReplicas: more than the most",
+        ] {
+            assert!(text.contains(wanted), "{wanted}\n{text}");
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! What makes nodes and pods come and go: kept as it is told, and joined to the pools that its nodes are in.
+//!
+//! Karpenter writes the name of the NodePool on each node. The cluster autoscaler knows a node group by the name that its cloud gave
+//! it, which stands on no node: it is found by what each cloud makes of a pool's or a node's name, and where that finds nothing,
+//! nothing is guessed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::base::{Name, ObjectKey};
+use crate::fleet::node::Node;
+use crate::fleet::observe::{Labels, Observation, Table};
+use crate::fleet::pool::PoolMode;
+use crate::fleet::scaling::{
+    NodeClaim, PodScaler, Provision, Scaler, ScalerKind, ScalerState, Scaling,
+};
+use crate::fleet::siting::Operator;
+
+use super::{Ledger, shelf};
+
+/// Everything of it, as last told.
+#[derive(Default)]
+pub(super) struct Shelf {
+    node_pools: BTreeMap<Name, Scaler>,
+    groups: BTreeMap<ObjectKey, Box<[Scaler]>>,
+    claims: shelf::Shelf<Name, NodeClaim>,
+    provisions: shelf::Shelf<ObjectKey, Provision>,
+    pod_scalers: shelf::Shelf<ObjectKey, PodScaler>,
+    changed: bool,
+    published: Scaling,
+}
+
+fn wide(name: &Name) -> ObjectKey {
+    ObjectKey {
+        namespace: Name::default(),
+        name: name.clone(),
+    }
+}
+
+impl Ledger {
+    /// Takes in one observation of this part; true when something visible may have changed.
+    pub(super) fn see_scaling(&mut self, observation: Observation) -> bool {
+        match observation {
+            Observation::NodePool(pool) => {
+                self.mention_wide(Table::NodePools, &pool.name);
+                self.scaling.see_node_pool(*pool)
+            }
+            Observation::NodeClaim(claim) => {
+                self.mention_wide(Table::NodeClaims, &claim.name);
+                self.scaling.claims.see(claim.name.clone(), *claim)
+            }
+            Observation::NodeGroups(seen) => {
+                self.mention(Table::NodeGroups, &seen.key);
+                self.scaling.see_groups(seen.key, seen.groups)
+            }
+            Observation::Provision(provision) => {
+                self.mention(Table::ProvisioningRequests, &provision.key);
+                let key = provision.key.clone();
+                self.scaling.provisions.see(key, *provision)
+            }
+            Observation::PodScaler(scaler) => {
+                self.mention(Table::PodAutoscalers, &scaler.key);
+                let key = scaler.key.clone();
+                self.scaling.pod_scalers.see(key, *scaler)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Shelf {
+    fn see_node_pool(&mut self, pool: Scaler) -> bool {
+        if self.node_pools.get(&pool.name) == Some(&pool) {
+            return false;
+        }
+        self.node_pools.insert(pool.name.clone(), pool);
+        self.changed = true;
+        true
+    }
+
+    fn see_groups(&mut self, key: ObjectKey, groups: Box<[Scaler]>) -> bool {
+        if self.groups.get(&key) == Some(&groups) {
+            return false;
+        }
+        self.groups.insert(key, groups);
+        self.changed = true;
+        true
+    }
+
+    pub(super) fn keys_of(&self, table: Table) -> Vec<ObjectKey> {
+        match table {
+            Table::NodePools => self.node_pools.keys().map(wide).collect(),
+            Table::NodeClaims => self.claims.keys().map(wide).collect(),
+            Table::NodeGroups => self.groups.keys().cloned().collect(),
+            Table::ProvisioningRequests => self.provisions.keys().cloned().collect(),
+            _ => self.pod_scalers.keys().cloned().collect(),
+        }
+    }
+
+    pub(super) fn forget(&mut self, table: Table, key: &ObjectKey) {
+        match table {
+            Table::NodePools => self.changed |= self.node_pools.remove(&key.name).is_some(),
+            Table::NodeClaims => {
+                self.claims.remove(&key.name);
+            }
+            Table::NodeGroups => self.changed |= self.groups.remove(key).is_some(),
+            Table::ProvisioningRequests => {
+                self.provisions.remove(key);
+            }
+            _ => {
+                self.pod_scalers.remove(key);
+            }
+        }
+    }
+
+    /// Everything as it stands now, scalers with the pools that these nodes are in.
+    pub(super) fn publish(&mut self, nodes: &[Arc<Node>], nodes_changed: bool) -> Scaling {
+        let claims_changed = self.claims.is_changed();
+        self.published.claims = self.claims.publish();
+        self.published.provisions = self.provisions.publish();
+        self.published.pod_scalers = self.pod_scalers.publish();
+        let changed = std::mem::take(&mut self.changed);
+        // Nodes change with every reading: where nothing scales them there is nothing to join.
+        let any = !self.node_pools.is_empty() || !self.groups.is_empty();
+        if changed || (any && (nodes_changed || claims_changed)) {
+            let index = Index::of(nodes);
+            let groups = self.groups.values().flat_map(|groups| groups.iter());
+            self.published.scalers = self
+                .node_pools
+                .values()
+                .chain(groups)
+                .map(|seen| {
+                    let mut scaler = seen.clone();
+                    scaler.pools = index.pools(&scaler).into_iter().cloned().collect();
+                    self.complete(&mut scaler);
+                    scaler
+                })
+                .collect();
+        }
+        self.published.clone()
+    }
+
+    /// What only the claims of a node pool tell: how many nodes it is to have, and that it is adding some.
+    fn complete(&self, scaler: &mut Scaler) {
+        if scaler.kind != ScalerKind::NodePool {
+            return;
+        }
+        let own = |claim: &&Arc<NodeClaim>| claim.node_pool.as_ref() == Some(&scaler.name);
+        let claims: Vec<&Arc<NodeClaim>> = self.published.claims.iter().filter(own).collect();
+        let coming: Vec<_> = claims.iter().filter(|claim| claim.is_coming()).collect();
+        if coming.is_empty() {
+            return;
+        }
+        let staying = claims
+            .iter()
+            .filter(|claim| claim.stage != crate::fleet::scaling::Stage::Leaving);
+        scaler.target = scaler
+            .target
+            .or_else(|| u32::try_from(staying.count()).ok());
+        if scaler.state == ScalerState::Steady {
+            scaler.state = ScalerState::Growing;
+            scaler.since = coming.iter().map(|claim| claim.created).min();
+        }
+    }
+}
+
+/// Labels of a node that name its group as the autoscaler may call it.
+const GROUP_LABELS: [&str; 12] = [
+    "stokehold.dev/pool",
+    "cloud.google.com/gke-nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "alpha.eksctl.io/nodegroup-name",
+    "kops.k8s.io/instancegroup",
+    "kubernetes.azure.com/agentpool",
+    "agentpool",
+    "doks.digitalocean.com/node-pool",
+    "doks.digitalocean.com/node-pool-id",
+    "k8s.scaleway.com/pool-name",
+    "hcloud/node-group",
+    "autoscaling.k8s.io/nodegroup",
+];
+
+/// The label of a node that Karpenter made.
+const NODE_POOL: &str = "karpenter.sh/nodepool";
+
+/// Nodes by what a scaler may know them by.
+struct Index<'a> {
+    node_pools: BTreeMap<&'a str, BTreeSet<&'a Name>>,
+    /// By a scale set in the provider's id, or by a node's name without its last part.
+    machines: BTreeMap<String, BTreeSet<&'a Name>>,
+    labels: BTreeMap<&'a str, BTreeSet<&'a Name>>,
+}
+
+impl<'a> Index<'a> {
+    fn of(nodes: &'a [Arc<Node>]) -> Self {
+        let mut index = Self {
+            node_pools: BTreeMap::new(),
+            machines: BTreeMap::new(),
+            labels: BTreeMap::new(),
+        };
+        for node in nodes.iter().filter(|node| !node.devices.is_empty()) {
+            let labels = &node.seen.labels;
+            if let Some(pool) = labels.get(NODE_POOL) {
+                let pools = index.node_pools.entry(pool).or_default();
+                pools.insert(&node.pool);
+                // Karpenter's nodes are nobody else's.
+                continue;
+            }
+            for machine in machines(node) {
+                index
+                    .machines
+                    .entry(machine)
+                    .or_default()
+                    .insert(&node.pool);
+            }
+            for value in labels_of(labels) {
+                index.labels.entry(value).or_default().insert(&node.pool);
+            }
+        }
+        index
+    }
+
+    fn pools(&self, scaler: &Scaler) -> BTreeSet<&'a Name> {
+        if scaler.kind == ScalerKind::NodePool {
+            return self
+                .node_pools
+                .get(scaler.name.as_str())
+                .cloned()
+                .unwrap_or_default();
+        }
+        let found = handles(&scaler.name)
+            .into_iter()
+            .find_map(|handle| match handle {
+                Handle::Machine(name) => self.machines.get(&name),
+                Handle::Label(name) => self.labels.get(name),
+            });
+        found.cloned().unwrap_or_default()
+    }
+}
+
+fn labels_of(labels: &Labels) -> impl Iterator<Item = &str> {
+    GROUP_LABELS
+        .iter()
+        .filter_map(|key| labels.get(key))
+        .map(Name::as_str)
+        .filter(|value| !value.is_empty())
+}
+
+/// What a node's own name and its provider's id say of the group that it was made by.
+///
+/// Sources: provider ids and node names of Azure's scale sets and of GKE's managed instance groups.
+fn machines(node: &Node) -> Vec<String> {
+    let mut all = Vec::new();
+    let provider = node.seen.provider_id.as_deref().unwrap_or_default();
+    if let Some((_, rest)) = provider.split_once("/virtualMachineScaleSets/") {
+        let set = rest.split('/').next().unwrap_or_default();
+        all.push(set.to_ascii_lowercase());
+    }
+    let is_gke = node
+        .seen
+        .labels
+        .get("cloud.google.com/gke-nodepool")
+        .is_some();
+    if is_gke && let Some((base, _)) = node.seen.name.rsplit_once('-') {
+        all.push(base.to_owned());
+        // The groups of a pool in other zones differ in the hash alone.
+        if let Some((pool, _)) = base.rsplit_once('-') {
+            all.push(format!("{pool}-*"));
+        }
+    }
+    all
+}
+
+/// A way to look a node group up.
+enum Handle<'a> {
+    Machine(String),
+    Label(&'a str),
+}
+
+/// The ways to look a node group up by the name that its cloud gave it, the surest first.
+///
+/// Sources: names that EKS, eksctl, kOps, GKE, AKS and Cluster API give to groups.
+fn handles(name: &str) -> Vec<Handle<'_>> {
+    let mut all = vec![Handle::Machine(name.to_ascii_lowercase())];
+    if let Some(base) = name.strip_suffix("-grp") {
+        all.push(Handle::Machine(base.to_owned()));
+        if let Some((pool, _)) = base.rsplit_once('-') {
+            all.push(Handle::Machine(format!("{pool}-*")));
+        }
+    }
+    all.push(Handle::Label(name));
+    let last = name.rsplit('/').next().unwrap_or(name);
+    all.push(Handle::Label(last));
+    // eks-NODEGROUP-UUID
+    if let Some(rest) = name.strip_prefix("eks-")
+        && let Some((group, uuid)) = rest
+            .len()
+            .checked_sub(37)
+            .and_then(|at| rest.split_at_checked(at))
+        && uuid.starts_with('-')
+    {
+        all.push(Handle::Label(group));
+    }
+    // eksctl-CLUSTER-nodegroup-NODEGROUP-NodeGroup-RANDOM
+    if let Some((_, rest)) = name.split_once("-nodegroup-")
+        && let Some((group, _)) = rest.split_once("-NodeGroup-")
+    {
+        all.push(Handle::Label(group));
+    }
+    // INSTANCEGROUP.CLUSTER.DOMAIN
+    if let Some((group, _)) = name.split_once('.') {
+        all.push(Handle::Label(group));
+    }
+    // aks-POOL-NUMBER-vmss
+    if let Some(rest) = name.strip_prefix("aks-")
+        && let Some((group, _)) = rest
+            .strip_suffix("-vmss")
+            .and_then(|rest| rest.rsplit_once('-'))
+    {
+        all.push(Handle::Label(group));
+    }
+    all
+}
+
+/// How far a pool's size may go by itself.
+pub(super) struct Bounds {
+    pub(super) min: Option<u32>,
+    pub(super) max: Option<u32>,
+    pub(super) mode: PoolMode,
+}
+
+/// The bounds of a pool whose nodes all belong to scalers of this pool alone.
+pub(super) fn bounds(pool: &Name, nodes: &[&Node], scaling: &Scaling) -> Option<Bounds> {
+    let scalers: Vec<&Scaler> = scaling.of_pool(pool).collect();
+    let kind = scalers.first()?.kind;
+    let fixed = |scaler: &&Scaler| {
+        scaler.fixed
+            || (scaler.kind == ScalerKind::NodeGroup
+                && scaler.max.is_some()
+                && scaler.min == scaler.max)
+    };
+    let mode = match scalers.iter().all(fixed) {
+        true => PoolMode::Static,
+        false => PoolMode::Dynamic,
+    };
+    let karpenters = |node: &&Node| node.seen.labels.get(NODE_POOL).is_some();
+    let whole = scalers
+        .iter()
+        .all(|scaler| scaler.kind == kind && scaler.pools.len() == 1)
+        && nodes
+            .iter()
+            .all(|node| karpenters(node) == (kind == ScalerKind::NodePool));
+    if !whole {
+        return Some(Bounds {
+            min: None,
+            max: None,
+            mode,
+        });
+    }
+    let sum = |of: &dyn Fn(&Scaler) -> Option<u32>| {
+        scalers
+            .iter()
+            .map(|scaler| of(scaler))
+            .try_fold(0u32, |sum, one| Some(sum.saturating_add(one?)))
+    };
+    Some(Bounds {
+        min: sum(&|scaler| scaler.min),
+        max: sum(&|scaler| scaler.max.or_else(|| by_devices(scaler, nodes))),
+        mode,
+    })
+}
+
+/// The most nodes that a bound on devices leaves, where the node pool makes one kind of machine only.
+fn by_devices(scaler: &Scaler, nodes: &[&Node]) -> Option<u32> {
+    let machine = scaler.requirements.iter().any(|wanted| {
+        wanted.key.as_str() == "node.kubernetes.io/instance-type"
+            && wanted.operator == Operator::In
+            && wanted.values.len() == 1
+    });
+    let first = nodes.first()?;
+    if !machine {
+        return None;
+    }
+    scaler
+        .limits
+        .iter()
+        .filter_map(|limit| {
+            let each = first.seen.capacity.device(&limit.resource)?;
+            let same = nodes
+                .iter()
+                .all(|node| node.seen.capacity.device(&limit.resource) == Some(each));
+            (same && each > 0).then(|| limit.most / 1000 / i64::from(each))
+        })
+        .min()
+        .and_then(|most| u32::try_from(most).ok())
+}

@@ -1,0 +1,114 @@
+//! Printer columns of autoscalers: Karpenter's, requests for capacity, pods'.
+
+use serde_json::Value;
+
+use super::custom::{AGE, count, holds, shown};
+use super::{Column, NAME, age, column};
+use crate::base::Moment;
+use crate::sim::json::{list, name, text};
+
+pub(super) const NODE_POOLS: &[Column] = &[
+    NAME,
+    column("NodeClass", "What its machines are made by."),
+    column("Nodes", "Nodes that it has."),
+    column("Ready", "Whether it works."),
+    AGE,
+    column("Weight", "The higher is tried first.")
+        .typed("integer")
+        .wide(),
+];
+
+pub(super) fn node_pool(object: &Value, now: Moment) -> Vec<Value> {
+    vec![
+        name(object).into(),
+        shown(object, "/spec/template/spec/nodeClassRef/name"),
+        shown(object, "/status/resources/nodes"),
+        holds(object, "Ready"),
+        age(object, now),
+        count(object, "/spec/weight"),
+    ]
+}
+
+pub(super) const NODE_CLAIMS: &[Column] = &[
+    NAME,
+    column("Type", "Its machine type."),
+    column("Capacity", "How it is paid."),
+    column("Zone", "Its zone."),
+    column("Node", "Its node."),
+    column("Ready", "Whether it works."),
+    AGE,
+    column("NodePool", "The node pool that made it.").wide(),
+];
+
+pub(super) fn node_claim(object: &Value, now: Moment) -> Vec<Value> {
+    vec![
+        name(object).into(),
+        shown(object, "/metadata/labels/node.kubernetes.io~1instance-type"),
+        shown(object, "/metadata/labels/karpenter.sh~1capacity-type"),
+        shown(object, "/metadata/labels/topology.kubernetes.io~1zone"),
+        shown(object, "/status/nodeName"),
+        holds(object, "Ready"),
+        age(object, now),
+        shown(object, "/metadata/labels/karpenter.sh~1nodepool"),
+    ]
+}
+
+pub(super) const REQUESTS: &[Column] = &[
+    NAME,
+    column("Accepted", "Whether somebody works on it."),
+    column("Provisioned", "Whether the capacity is there."),
+    column("Failed", "Whether it will not be met."),
+    AGE,
+];
+
+pub(super) fn request(object: &Value, now: Moment) -> Vec<Value> {
+    vec![
+        name(object).into(),
+        holds(object, "Accepted"),
+        holds(object, "Provisioned"),
+        holds(object, "Failed"),
+        age(object, now),
+    ]
+}
+
+pub(super) const POD_AUTOSCALERS: &[Column] = &[
+    NAME,
+    column("Reference", "What it scales."),
+    column("Targets", "What it goes by: as read, and as aimed at."),
+    column("MinPods", "Pods at least."),
+    column("MaxPods", "Pods at most."),
+    column("Replicas", "Pods now.").typed("integer"),
+    column("Age", "Time since the object was created."),
+];
+
+pub(super) fn pod_autoscaler(object: &Value, now: Moment) -> Vec<Value> {
+    let metrics = list(object, "/spec/metrics").iter().enumerate();
+    let targets: Vec<String> = metrics
+        .map(|(at, metric)| {
+            let aim = text(metric, "/pods/target/averageValue");
+            let read = format!("/status/currentMetrics/{at}/pods/current/averageValue");
+            match text(object, &read) {
+                "" => format!("<unknown>/{aim}"),
+                read => format!("{read}/{aim}"),
+            }
+        })
+        .collect();
+    let number = |pointer: &str| match object.pointer(pointer) {
+        Some(number) => number.to_string().into(),
+        None => Value::from("<unset>"),
+    };
+    let target = format!(
+        "{}/{}",
+        text(object, "/spec/scaleTargetRef/kind"),
+        text(object, "/spec/scaleTargetRef/name")
+    );
+    vec![
+        name(object).into(),
+        target.into(),
+        targets.join(", ").into(),
+        number("/spec/minReplicas"),
+        number("/spec/maxReplicas"),
+        count(object, "/status/currentReplicas"),
+        age(object, now),
+    ]
+}
