@@ -71,6 +71,7 @@ fn world(fleet: &FleetFlags) -> sim::world::Options {
         nodes: fleet.nodes,
         devices: fleet.devices,
         at: fleet.at.unwrap_or_else(clock::now),
+        past: true,
     }
 }
 

@@ -53,11 +53,13 @@ pub fn setup(settings: Settings) -> Setup {
     }
 }
 
-/// A simulated fleet.
+/// A simulated fleet, that of which nobody knows how long its jobs run: what starts when somebody else's time is up is not
+/// compared, and its forecasts take many times as long.
 pub fn world(seed: u64, nodes: u32, arrivals: bool) -> World {
     let world = World::new(Options {
         seed,
         nodes: Some(nodes),
+        past: false,
         ..Options::new(begin())
     });
     match arrivals {

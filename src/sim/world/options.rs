@@ -13,6 +13,8 @@ pub struct Options {
     pub devices: Option<u32>,
     /// The virtual time at the start.
     pub at: Moment,
+    /// Jobs that ended before the start are still there, and forecasts know from the first minute how long jobs run.
+    pub past: bool,
 }
 
 impl Options {
@@ -23,6 +25,7 @@ impl Options {
             nodes: None,
             devices: None,
             at,
+            past: true,
         }
     }
 }

@@ -41,7 +41,9 @@ impl World {
             self.schedule();
         }
         self.age_the_lucky();
-        self.past_runs();
+        if self.options.past {
+            self.past_runs();
+        }
     }
 
     /// Whatever found a place at once has really been running for a while.
