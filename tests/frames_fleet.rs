@@ -377,6 +377,7 @@ fn node(
         device_allocatable: plan.per_node,
         withheld: false,
         pod_count: pods.len() as u32 + 4,
+        others: Box::default(),
         pods: pods.into_boxed_slice(),
     }
 }

@@ -7,6 +7,8 @@
     reason = "these tests wait for other processes by the real clock"
 )]
 
+#[path = "live_tests/acting.rs"]
+mod acting;
 #[path = "live_tests/autoscalers.rs"]
 mod autoscalers;
 #[path = "live_tests/bystanders.rs"]

@@ -254,6 +254,7 @@ pub fn node(now: Moment, name: &str, pod: Option<&Arc<Pod>>) -> Node {
         device_allocatable: 8,
         withheld: false,
         pod_count: 3,
+        others: Box::default(),
         pods: pod.into_iter().cloned().collect(),
     }
 }

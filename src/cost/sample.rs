@@ -127,6 +127,7 @@ pub fn node(name: &str, pool: &str, instance: Option<&str>, devices: Vec<Device>
         withheld: false,
         devices: devices.into_boxed_slice(),
         pod_count: 0,
+        others: Box::default(),
         pods: Box::default(),
     }
 }

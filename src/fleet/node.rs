@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::base::{Moment, Name};
 
 use super::device::{Device, Pod};
-use super::observe::NodeSeen;
+use super::observe::{NodeSeen, PodSeen};
 
 /// Who cordoned a node, when and why, as far as anything says so.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -96,6 +96,8 @@ pub struct Node {
     pub pod_count: u32,
     /// Pods on it that hold devices.
     pub pods: Box<[Arc<Pod>]>,
+    /// Pods on it that are not over and hold none: whoever drains it must take them off it too.
+    pub others: Box<[Arc<PodSeen>]>,
 }
 
 impl Node {

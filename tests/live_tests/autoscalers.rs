@@ -143,6 +143,9 @@ fn a_claim_without_capacity_is_told_of_its_pool() {
     terminal.wait("the claim and why", soon, |text| {
         text.contains(name) && text.contains("InsufficientCapacityError")
     });
+    // The first leaves what is described, the second the program.
+    terminal.keys("q");
+    terminal.wait("the pools again", soon, |text| !text.contains(name));
     terminal.keys("q");
     assert!(terminal.end(soon).success());
 }

@@ -225,23 +225,21 @@ fn budgets(fleet: &Fleet) -> Vec<Budget> {
 
 /// Pods on nodes that hold no devices: those that do are placements of workloads.
 fn residents(fleet: &Fleet) -> Vec<Resident> {
-    let on = fleet.nodes.iter().flat_map(|node| node.pods.iter());
-    on.filter(|pod| !pod.seen.phase.is_over() && pod.seen.requests.device_count() == 0)
-        .filter_map(|pod| {
-            let seen = &pod.seen;
-            Some(Resident {
-                namespace: seen.key.namespace.clone(),
-                name: seen.key.name.clone(),
-                uid: seen.uid.clone(),
-                node: seen.node.clone()?,
-                owner: seen
-                    .owner
-                    .as_ref()
-                    .map_or_else(Name::default, |owner| owner.kind.clone()),
-                deleted: seen.deleted.map(workloads::whole),
-            })
+    let on = fleet.nodes.iter().flat_map(|node| node.others.iter());
+    on.filter_map(|seen| {
+        Some(Resident {
+            namespace: seen.key.namespace.clone(),
+            name: seen.key.name.clone(),
+            uid: seen.uid.clone(),
+            node: seen.node.clone()?,
+            owner: seen
+                .owner
+                .as_ref()
+                .map_or_else(Name::default, |owner| owner.kind.clone()),
+            deleted: seen.deleted.map(workloads::whole),
         })
-        .collect()
+    })
+    .collect()
 }
 
 fn classes(fleet: &Fleet) -> Vec<Class> {

@@ -68,6 +68,7 @@ fn fleet(mut queues: Vec<Queue>, jobs: Vec<Job>) -> Fleet {
         device_allocatable: 2,
         withheld: false,
         pod_count: 0,
+        others: Box::default(),
         pods: Box::default(),
     })]);
     out
@@ -108,6 +109,28 @@ fn pod(name: &str, on: &str) -> Arc<Pod> {
 
 fn see(fleet: &Fleet) -> Snapshot {
     snapshot(fleet, &Burn::default())
+}
+
+#[test]
+fn pods_without_devices_are_residents_of_their_node() {
+    let mut fleet = fleet(Vec::new(), Vec::new());
+    let mut node = (*fleet.nodes[0]).clone();
+    let plain = PodSeen {
+        key: ObjectKey::new("ns", "plain"),
+        uid: Name::new("u-1"),
+        node: Some(Name::new("a")),
+        phase: Phase::Running,
+        ..PodSeen::default()
+    };
+    node.pods = Box::from([pod("holder", "a")]);
+    node.others = Box::from([Arc::new(plain)]);
+    fleet.nodes = Arc::from([Arc::new(node)]);
+    let seen: Vec<(String, String)> = see(&fleet)
+        .residents
+        .iter()
+        .map(|one| (one.name.to_string(), one.uid.to_string()))
+        .collect();
+    assert_eq!(seen, [("plain".to_owned(), "u-1".to_owned())]);
 }
 
 #[test]

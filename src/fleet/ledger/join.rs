@@ -12,7 +12,7 @@ use crate::fleet::claim::is_accelerator_driver;
 use crate::fleet::device::{Attribution, Device, Health, Pod, Slice};
 use crate::fleet::judge;
 use crate::fleet::node::Node;
-use crate::fleet::observe::{Claimed, NodeSeen};
+use crate::fleet::observe::{Claimed, NodeSeen, PodSeen};
 use crate::fleet::policy::Policy;
 use crate::fleet::signal::Signals;
 
@@ -32,7 +32,7 @@ pub(super) fn build(
     seen: Arc<NodeSeen>,
     chips: &Chips,
     pods: Vec<Arc<Pod>>,
-    pod_count: u32,
+    others: Vec<Arc<PodSeen>>,
     readings: &mut NodeReadings,
     old: Option<&Node>,
     policy: &Policy,
@@ -137,7 +137,8 @@ pub(super) fn build(
         device_capacity: seen.capacity.device_count(),
         device_allocatable: seen.allocatable.device_count(),
         withheld,
-        pod_count,
+        pod_count: u32::try_from(pods.len() + others.len()).unwrap_or(u32::MAX),
+        others: others.into(),
         pods: pods.into_boxed_slice(),
         seen,
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::base::Moment;
 use crate::fleet::device::Pod;
+use crate::fleet::observe::PodSeen;
 
 use super::{Ledger, jobs, join, unseen};
 
@@ -21,14 +22,14 @@ impl Ledger {
                 continue;
             };
             let mut bound: Vec<Arc<Pod>> = Vec::new();
-            let mut pod_count = 0;
+            let mut others: Vec<Arc<PodSeen>> = Vec::new();
             for key in &state.pods {
-                if self.pods.get(key).is_none_or(|pod| pod.phase.is_over()) {
+                let Some(pod) = self.pods.get(key).filter(|pod| !pod.phase.is_over()) else {
                     continue;
-                }
-                pod_count += 1;
-                if let Some(pod) = self.joined.get(key).filter(|pod| pod.holds_devices()) {
-                    bound.push(Arc::clone(pod));
+                };
+                match self.joined.get(key).filter(|pod| pod.holds_devices()) {
+                    Some(holder) => bound.push(Arc::clone(holder)),
+                    None => others.push(Arc::clone(pod)),
                 }
             }
             let seen = unseen::with_wants(&state.seen, seen, &bound);
@@ -37,7 +38,7 @@ impl Ledger {
                 seen,
                 &chips,
                 bound,
-                pod_count,
+                others,
                 &mut state.readings,
                 state.built.as_deref(),
                 &self.policy,

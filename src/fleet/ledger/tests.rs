@@ -460,6 +460,39 @@ fn a_terminating_pod_holds_its_device_until_it_has_gone() {
     assert_eq!((fleet.device_counts().allocated, fleet.jobs.len()), (0, 0));
 }
 
+/// Who drains a node takes those off it too.
+#[test]
+fn a_node_knows_its_pods_without_devices() {
+    let mut ledger = fold([
+        node("a", &[("nvidia.com/gpu", 1)], &[]),
+        Observation::Pod(Box::new(pod_seen(
+            "holder",
+            Some("a"),
+            &[("nvidia.com/gpu", 1)],
+        ))),
+        Observation::Pod(Box::new(pod_seen("plain", Some("a"), &[]))),
+        Observation::Pod(Box::new(pod_seen("elsewhere", Some("b"), &[]))),
+    ]);
+    let others = |fleet: &Fleet| -> Vec<(String, Option<Moment>)> {
+        let node = fleet.node("a").expect("there");
+        assert_eq!(node.pod_count as usize, node.pods.len() + node.others.len());
+        let of = |pod: &Arc<PodSeen>| (pod.key.name.to_string(), pod.deleted);
+        node.others.iter().map(of).collect()
+    };
+    assert_eq!(others(&ledger.publish(NOW)), [("plain".to_owned(), None)]);
+    let mut leaving = pod_seen("plain", Some("a"), &[]);
+    leaving.deleted = Some(NOW);
+    ledger.apply(Observation::Pod(Box::new(leaving)));
+    assert_eq!(
+        others(&ledger.publish(NOW)),
+        [("plain".to_owned(), Some(NOW))]
+    );
+    let mut over = pod_seen("plain", Some("a"), &[]);
+    over.phase = Phase::Succeeded;
+    ledger.apply(Observation::Pod(Box::new(over)));
+    assert_eq!(others(&ledger.publish(NOW)), []);
+}
+
 #[test]
 fn a_host_is_found_by_name_short_name_or_provider_id() {
     let host = |host: &str| {
