@@ -45,24 +45,30 @@ fn answers(seed: &str) -> Vec<Vec<u8>> {
     let _sim = Sim(sim);
     BufReader::new(out).read_line(&mut ready).expect("a line");
     assert!(ready.starts_with("ready https://127.0.0.1:"), "{ready}");
-    let gets: Vec<Child> = KINDS
-        .iter()
-        .map(|kind| {
-            stokehold(home.path())
-                .args(["get", kind, "-o", "json", "--kubeconfig"])
-                .arg(&kubeconfig)
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped())
-                .spawn()
-                .expect("the program starts")
-        })
-        .collect();
+    let get = |kind: &str| {
+        stokehold(home.path())
+            .args(["get", kind, "-o", "json", "--kubeconfig"])
+            .arg(&kubeconfig)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts")
+    };
+    let gets: Vec<(&str, Child)> = KINDS.iter().map(|kind| (*kind, get(kind))).collect();
     gets.into_iter()
-        .map(|get| {
-            let done = get.wait_with_output().expect("it ends");
-            let said = String::from_utf8_lossy(&done.stderr).into_owned();
-            assert!(done.status.success(), "{said}");
-            done.stdout
+        .map(|(kind, mut asked)| {
+            for _ in 0..4 {
+                let done = asked.wait_with_output().expect("it ends");
+                let said = String::from_utf8_lossy(&done.stderr).into_owned();
+                assert!(done.status.success(), "{said}");
+                if said.is_empty() {
+                    return done.stdout;
+                }
+                // On a busy machine a source may not answer in time, which is said.
+                eprintln!("{kind}: {said}");
+                asked = get(kind);
+            }
+            panic!("{kind} is not whole at the fourth time either");
         })
         .collect()
 }

@@ -60,7 +60,7 @@ async fn type_all(
         views.insert(keyboard.app.view().id());
         if matches!(press.key, Key::Char(c) if CAPITALS.contains(&c)) {
             // A person waits for the plan.
-            for _ in 0..100 {
+            for _ in 0..2_000 {
                 keyboard.listen(Duration::from_millis(5)).await;
                 if !keyboard.text().contains("working it out") {
                     break;

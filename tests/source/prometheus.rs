@@ -58,6 +58,7 @@ async fn fleet(honor_labels: bool) -> Running {
         seed: 3,
         nodes: Some(12),
         devices: None,
+        past: true,
         at: Moment::parse(AT).unwrap(),
     });
     let zero = Moment::parse(AT).unwrap();

@@ -18,6 +18,7 @@ fn fleet() -> Connection {
         seed: 3,
         nodes: Some(24),
         devices: None,
+        past: true,
         at,
     });
     let service = embed(Box::new(world), clock::shared(), 200.0, 3).unwrap();
