@@ -5,6 +5,7 @@
 
 pub mod answer;
 pub mod ask;
+pub mod behind;
 pub mod check;
 pub mod gate;
 pub mod history;

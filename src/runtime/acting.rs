@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -39,6 +40,28 @@ pub struct Outcome {
     pub run: String,
     /// How it ended.
     pub end: End,
+    /// Pods that a drain which is over has left behind, since they came after its plan was made; and why that is not known.
+    pub left: Result<Vec<String>, String>,
+}
+
+impl Outcome {
+    /// What is to be done about pods that were left behind; `None` where there are none.
+    pub fn undone(&self) -> Option<String> {
+        match &self.left {
+            Ok(left) if left.is_empty() => None,
+            Ok(left) => Some(format!(
+                "every step is done, but {} there still, most likely come after the plan was made: {}; plan the drain again",
+                match left.len() {
+                    1 => "a pod is".to_owned(),
+                    count => format!("{count} pods are"),
+                },
+                left.iter().take(8).cloned().collect::<Vec<_>>().join(", ")
+            )),
+            Err(why) => Some(format!(
+                "every step is done, but whether the nodes are empty is not known: {why}"
+            )),
+        }
+    }
 }
 
 fn journal(settings: &Settings) -> Option<Journal> {
@@ -306,7 +329,8 @@ impl Acting {
                 hands.carry_out(approved, &run).await
             })
             .await?;
-        Ok(Outcome { run, end })
+        let left = self.left(approved.plan(), &end).await;
+        Ok(Outcome { run, end, left })
     }
 
     /// Takes up a run that was stopped, or whose process has ended.
@@ -324,10 +348,31 @@ impl Acting {
                 hands.take_up(grant, run).await
             })
             .await?;
+        let past = exec::run::find(self.journal()?, run)?;
+        let left = self.left(&past.plan, &end).await;
         Ok(Outcome {
             run: run.to_owned(),
             end,
+            left,
         })
+    }
+
+    /// What a plan that is over has left behind.
+    async fn left(&self, plan: &Plan, end: &End) -> Result<Vec<String>, String> {
+        if *end != End::Done {
+            return Ok(Vec::new());
+        }
+        let look = || exec::behind::left_behind(&self.connection.client, plan);
+        let mut left = look().await;
+        // What a queue has evicted may take a moment to be told to end.
+        for _ in 0..10 {
+            if matches!(&left, Ok(left) if left.is_empty()) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            left = look().await;
+        }
+        left
     }
 
     async fn with_hands<F>(

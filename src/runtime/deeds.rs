@@ -17,7 +17,7 @@ use crate::exec::{self, End, Over, Progress, Run};
 use crate::report::Facts;
 use crate::report::acts::{Acts, May, RunRow, RunState, Stand, StepRow};
 
-use super::acting::Acting;
+use super::acting::{Acting, Outcome};
 
 /// Pieces of news that may wait for the screen.
 const BACKLOG: usize = 32;
@@ -134,14 +134,14 @@ impl Deeds {
         let (number, plan, consent) = (order.number, order.plan, order.consent);
         self.run(number, async move |acting, progress, stop| {
             let approved = acting.approve(plan, consent)?;
-            acting.carry_out(&approved, progress, stop).await.map(drop)
+            whole(acting.carry_out(&approved, progress, stop).await?)
         });
     }
 
     /// Goes on with a run that stands.
     pub fn go_on(&mut self, run: String) {
         self.run(0, async move |acting, progress, stop| {
-            acting.take_up(&run, progress, stop).await.map(drop)
+            whole(acting.take_up(&run, progress, stop).await?)
         });
     }
 
@@ -209,6 +209,14 @@ impl Running {
     fn is_over(&self) -> bool {
         let progress = self.progress.borrow();
         progress.as_ref().is_some_and(|it| it.end.is_some())
+    }
+}
+
+/// Tells of what a run left behind.
+fn whole(outcome: Outcome) -> Result<(), Failure> {
+    match outcome.undone() {
+        Some(words) => Err(Failure::new(Exit::Failed, words)),
+        None => Ok(()),
     }
 }
 

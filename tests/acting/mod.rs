@@ -1,6 +1,7 @@
 //! Plans carried out on the simulated cluster, over a road on which anything may go wrong.
 
 mod actions;
+mod behind;
 mod churn;
 mod commands;
 mod console;

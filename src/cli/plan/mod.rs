@@ -324,13 +324,23 @@ async fn carry_out(
         }
     };
     let (outcome, ()) = tokio::join!(interruptible(stop, work), telling);
-    let Outcome { run, end } = outcome?;
+    let outcome = outcome?;
+    let undone = outcome.undone();
+    let Outcome { run, end, left } = outcome;
     if flags.output != PlanFormat::Table {
-        let document = json!({"plan": shown, "run": run, "end": end});
+        let mut document = json!({"plan": shown, "run": run, "end": end});
+        if let Ok(left) = left
+            && !left.is_empty()
+        {
+            document["left"] = left.into();
+        }
         out::write(out, &document_text(&document, flags.output))?;
     }
     match end {
         End::Done => {
+            if let Some(undone) = undone {
+                return Err(Failure::new(Exit::Failed, format!("{undone}; run {run}")));
+            }
             out::say(err, &format!("done; run {run}"));
             Ok(Exit::Done)
         }

@@ -1,0 +1,100 @@
+//! What a drain has left behind: pods that came to a node after the plan was made and before the node was closed.
+
+use kube::Client;
+use serde_json::Value;
+
+use crate::base::name::printable;
+use crate::engine::plan::{Intent, Plan};
+
+use super::ask::get;
+
+/// Pods that are still on the nodes that a plan was to empty, as `NAMESPACE/NAME on NODE`: not those of DaemonSets or of the
+/// node itself, which stay, nor those that have ended or are about to. Empty for any other plan.
+///
+/// # Errors
+/// The server did not say; the words are for a person.
+pub async fn left_behind(client: &Client, plan: &Plan) -> Result<Vec<String>, String> {
+    let Intent::Drain { nodes, .. } = &plan.intent else {
+        return Ok(Vec::new());
+    };
+    let mut left = Vec::new();
+    for node in nodes {
+        let path = format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{node}");
+        let answer = get(client, &path).await;
+        let Some(pods) = answer.body.get("items").and_then(Value::as_array) else {
+            let code = answer
+                .code
+                .map_or("no answer".to_owned(), |code| code.to_string());
+            return Err(format!("the pods of {node} could not be listed ({code})"));
+        };
+        left.extend(pods.iter().filter_map(|pod| stays(pod, node)));
+    }
+    left.sort();
+    Ok(left)
+}
+
+/// The words on a pod that should have gone.
+fn stays(pod: &Value, node: &str) -> Option<String> {
+    let meta = pod.get("metadata")?;
+    let text = |value: &Value, path: &str| value.pointer(path)?.as_str().map(str::to_owned);
+    let owners = meta.get("ownerReferences").and_then(Value::as_array);
+    let belongs = owners.into_iter().flatten().any(|owner| {
+        matches!(
+            owner.get("kind").and_then(Value::as_str),
+            Some("DaemonSet" | "Node")
+        )
+    });
+    let mirrors = meta
+        .pointer("/annotations/kubernetes.io~1config.mirror")
+        .is_some();
+    let ends = meta
+        .get("deletionTimestamp")
+        .is_some_and(|at| !at.is_null());
+    let over = matches!(
+        text(pod, "/status/phase").as_deref(),
+        Some("Succeeded" | "Failed")
+    );
+    if belongs || mirrors || ends || over {
+        return None;
+    }
+    let name = format!("{}/{}", text(meta, "/namespace")?, text(meta, "/name")?);
+    Some(format!("{} on {node}", printable(&name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_belongs_to_a_node_or_ends_is_not_left_behind() {
+        let pod = |meta: Value, phase: &str| {
+            let mut pod = json!({ "metadata": { "namespace": "nlp", "name": "a" }, "status": { "phase": phase } });
+            for (key, value) in meta.as_object().expect("an object") {
+                pod["metadata"][key] = value.clone();
+            }
+            stays(&pod, "n1")
+        };
+        let owner = |kind: &str| json!({ "ownerReferences": [{ "kind": kind, "name": "o" }] });
+        assert_eq!(pod(json!({}), "Running").as_deref(), Some("nlp/a on n1"));
+        assert!(pod(owner("ReplicaSet"), "Pending").is_some());
+        for (meta, phase) in [
+            (owner("DaemonSet"), "Running"),
+            (owner("Node"), "Running"),
+            (
+                json!({ "annotations": { "kubernetes.io/config.mirror": "x" } }),
+                "Running",
+            ),
+            (
+                json!({ "deletionTimestamp": "2026-11-21T08:00:00Z" }),
+                "Running",
+            ),
+            (json!({}), "Succeeded"),
+            (json!({}), "Failed"),
+        ] {
+            assert_eq!(pod(meta.clone(), phase), None, "{meta} {phase}");
+        }
+        assert_eq!(stays(&json!([]), "n1"), None);
+    }
+}
