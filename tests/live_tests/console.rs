@@ -61,8 +61,11 @@ fn the_console_shows_the_fleet() {
     terminal.wait("the heatmap", SOON, |text| {
         text.contains("h100") && text.contains("util")
     });
-    terminal.keys("0");
-    terminal.wait("the sources", SOON, |text| text.contains("dcgm"));
+    terminal.keys("0/dcgm\r");
+    terminal.wait("the sources", SOON, |text| {
+        text.lines()
+            .any(|line| line.contains('●') && line.contains("dcgm"))
+    });
     // A bastion's terminal shows less, not garbage.
     terminal.resize((80, 24));
     terminal.keys("1");
