@@ -19,6 +19,8 @@ mod console;
 mod faults;
 #[path = "live_tests/get.rs"]
 mod get;
+#[path = "live_tests/levers.rs"]
+mod levers;
 #[path = "live_tests/outages.rs"]
 mod outages;
 #[path = "live_tests/plane.rs"]
@@ -37,3 +39,5 @@ mod steady;
 mod terminal;
 #[path = "live_tests/truth.rs"]
 mod truth;
+#[path = "live_tests/turns.rs"]
+mod turns;

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::{Moment, Name, ObjectKey};
-use crate::engine::model::{Placement, PodSet, Snapshot, Status};
+use crate::engine::model::{Placement, PodSet, Snapshot, Status, belongs_to_node};
 use crate::engine::plan::{
     Alternative, Effect, Intent, Lever, Plan, Refusal, Step, Undo, Until, Verb, Wait, When,
 };
@@ -133,7 +133,7 @@ impl Drain<'_> {
                 continue;
             }
             let name = scene::resident_name(pod);
-            if matches!(pod.owner.as_str(), "DaemonSet" | "Node") {
+            if belongs_to_node(&pod.owner) {
                 daemons += 1;
                 continue;
             }

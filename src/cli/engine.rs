@@ -439,8 +439,12 @@ fn queue(replay: &Replay, path: &Path, err: &mut dyn Write) -> Result<String, Fa
     })
 }
 
+/// Milliseconds as seconds.
+fn in_seconds(millis: Option<i64>) -> Option<f64> {
+    millis.map(|millis| millis as f64 / 1_000.0)
+}
+
 fn queueing_figures(discipline: Discipline, figures: &Figures, seconds: f64) -> QueueingFigures {
-    let in_seconds = |millis: Option<i64>| millis.map(|millis| millis as f64 / 1_000.0);
     QueueingFigures {
         policy: discipline.name(),
         jobs: figures.jobs,
@@ -458,7 +462,6 @@ fn queueing_figures(discipline: Discipline, figures: &Figures, seconds: f64) -> 
 }
 
 fn forecast_figures(found: Hindsight) -> ForecastFigures {
-    let in_seconds = |millis: Option<i64>| millis.map(|millis| millis as f64 / 1_000.0);
     let judged = found.asked - found.unknown;
     let share = |part: usize| (judged > 0).then(|| part as f64 / judged as f64);
     ForecastFigures {

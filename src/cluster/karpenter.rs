@@ -2,16 +2,13 @@
 
 use crate::base::{Name, Names};
 use crate::fleet::observe::{Observation, Table};
-use crate::fleet::scaling::{Limit, NodeClaim, Scaler, ScalerKind, ScalerState, Stage};
+use crate::fleet::scaling::{Limit, NODE_POOL, NodeClaim, Scaler, ScalerKind, ScalerState, Stage};
 
 use super::Projected;
 use super::meta::{Meta, RawCondition, find, labels};
 use super::partial::{List, Text, Whole, partial};
 use super::resources::{ResourceList, of_node};
 use super::siting::{RawExpression, expression};
-
-/// The label of what belongs to a NodePool.
-const NODE_POOL: &str = "karpenter.sh/nodepool";
 
 partial! {
     /// A NodePool.
@@ -105,15 +102,6 @@ partial! {
     }
 }
 
-/// Reason and message of a condition.
-fn why(condition: &RawCondition, names: &mut Names) -> (Name, Name) {
-    let message = condition
-        .message
-        .get()
-        .map_or_else(Name::default, Name::new);
-    (names.intern(&condition.reason), message)
-}
-
 impl Disruption {
     /// In words: `WhenEmpty after 5m, 10% at a time`.
     fn words(&self) -> String {
@@ -194,7 +182,7 @@ impl Projected for NodePoolObject {
                 ScalerState::Broken,
                 (Name::new("Deleting"), Name::new("it is being deleted")),
             ),
-            (Some(fault), _) => (ScalerState::Broken, why(fault, names)),
+            (Some(fault), _) => (ScalerState::Broken, fault.why(names)),
             (None, Some(limit)) if replicas.is_none() => {
                 let sentence = format!("all that its limit on {} allows", limit.resource);
                 (
@@ -328,7 +316,7 @@ impl Projected for NodeClaimObject {
                 stage
             },
             failing: failing && leaving.is_none(),
-            why: next.map_or_else(Default::default, |next| why(next, names)),
+            why: next.map_or_else(Default::default, |next| next.why(names)),
             since: leaving
                 .or_else(|| reached.and_then(|reached| reached.since.moment()))
                 .or_else(|| self.meta.created.moment()),

@@ -153,21 +153,27 @@ pub fn labels(map: &Map<Text>, names: &mut Names) -> Labels {
 pub fn conditions(raw: &[RawCondition], names: &mut Names) -> Vec<Condition> {
     raw.iter()
         .filter(|condition| condition.kind.get().is_some())
-        .map(|condition| Condition {
-            kind: names.intern(&condition.kind),
-            status: condition.status(),
-            reason: names.intern(&condition.reason),
-            // Messages are rarely equal: a place in the interner would only be lost.
-            message: condition
-                .message
-                .get()
-                .map_or_else(|| names.intern(""), Name::new),
-            since: condition.since.moment(),
+        .map(|condition| {
+            let (reason, message) = condition.why(names);
+            Condition {
+                kind: names.intern(&condition.kind),
+                status: condition.status(),
+                reason,
+                message,
+                since: condition.since.moment(),
+            }
         })
         .collect()
 }
 
 impl RawCondition {
+    /// Reason and message; either may be empty.
+    pub fn why(&self, names: &mut Names) -> (Name, Name) {
+        // Messages are rarely equal: a place in the interner would only be lost.
+        let message = self.message.get().map_or_else(Name::default, Name::new);
+        (names.intern(&self.reason), message)
+    }
+
     /// True, false, or `None` for unknown.
     pub fn status(&self) -> Option<bool> {
         match &*self.status {

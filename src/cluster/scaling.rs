@@ -47,15 +47,6 @@ partial! {
     }
 }
 
-/// Reason and message of a condition.
-fn why(condition: &RawCondition, names: &mut Names) -> (Name, Name) {
-    let message = condition
-        .message
-        .get()
-        .map_or_else(Name::default, Name::new);
-    (names.intern(&condition.reason), message)
-}
-
 impl Projected for ProvisionObject {
     fn meta(&self) -> &Meta {
         &self.meta
@@ -93,7 +84,7 @@ impl Projected for ProvisionObject {
                 .filter_map(|set| set.count.count())
                 .fold(0, u32::saturating_add),
             state: said.map_or(ProvisionState::Pending, |(_, state)| state),
-            why: speaks.map_or_else(Default::default, |condition| why(condition, names)),
+            why: speaks.map_or_else(Default::default, |condition| condition.why(names)),
             since,
             created: self.meta.created(),
         })))
@@ -257,7 +248,7 @@ impl Projected for PodScalerObject {
         let raw = &self.status.conditions;
         let mut said = |kind: &str, wanted: bool| {
             let condition = find(raw, kind).filter(|one| one.status() == Some(wanted))?;
-            Some(why(condition, names))
+            Some(condition.why(names))
         };
         let limited = said("ScalingLimited", true);
         let failing = said("AbleToScale", false).or_else(|| said("ScalingActive", false));

@@ -4,6 +4,8 @@ use kube::Client;
 use serde_json::Value;
 
 use crate::base::name::printable;
+use crate::cluster::levers::{is_mirror, text};
+use crate::engine::model::belongs_to_node;
 use crate::engine::plan::{Intent, Plan};
 
 use super::ask::get;
@@ -36,29 +38,22 @@ pub async fn left_behind(client: &Client, plan: &Plan) -> Result<Vec<String>, St
 /// The words on a pod that should have gone.
 fn stays(pod: &Value, node: &str) -> Option<String> {
     let meta = pod.get("metadata")?;
-    let text = |value: &Value, path: &str| value.pointer(path)?.as_str().map(str::to_owned);
     let owners = meta.get("ownerReferences").and_then(Value::as_array);
-    let belongs = owners.into_iter().flatten().any(|owner| {
-        matches!(
-            owner.get("kind").and_then(Value::as_str),
-            Some("DaemonSet" | "Node")
-        )
-    });
-    let mirrors = meta
-        .pointer("/annotations/kubernetes.io~1config.mirror")
-        .is_some();
+    let mut owners = owners.into_iter().flatten();
+    let belongs = owners.any(|owner| belongs_to_node(text(owner, "/kind"))) || is_mirror(pod);
     let ends = meta
         .get("deletionTimestamp")
         .is_some_and(|at| !at.is_null());
-    let over = matches!(
-        text(pod, "/status/phase").as_deref(),
-        Some("Succeeded" | "Failed")
-    );
-    if belongs || mirrors || ends || over {
+    let over = matches!(text(pod, "/status/phase"), "Succeeded" | "Failed");
+    if belongs || ends || over {
         return None;
     }
-    let name = format!("{}/{}", text(meta, "/namespace")?, text(meta, "/name")?);
-    Some(format!("{} on {node}", printable(&name)))
+    let (namespace, name) = (
+        meta.get("namespace")?.as_str()?,
+        meta.get("name")?.as_str()?,
+    );
+    let key = format!("{namespace}/{name}");
+    Some(format!("{} on {node}", printable(&key)))
 }
 
 #[cfg(test)]

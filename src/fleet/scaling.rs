@@ -9,6 +9,9 @@ use super::job::Job;
 use super::observe::{Labels, OwnerRef, Resources};
 use super::siting::Expression;
 
+/// The label of what belongs to a NodePool of Karpenter.
+pub const NODE_POOL: &str = "karpenter.sh/nodepool";
+
 /// Whose a scaler is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum ScalerKind {

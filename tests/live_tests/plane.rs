@@ -4,23 +4,11 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// Tests that only look share the plane; one that breaks something has it alone.
-static PLANE: RwLock<()> = RwLock::new(());
-
-/// The plane for a test that only looks.
-pub fn calm() -> RwLockReadGuard<'static, ()> {
-    PLANE.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The plane for a test that breaks something.
-pub fn alone() -> RwLockWriteGuard<'static, ()> {
-    PLANE.write().unwrap_or_else(PoisonError::into_inner)
-}
+pub use super::turns::{acts, alone, calm};
 
 /// The plane's state folder.
 pub fn folder() -> PathBuf {

@@ -49,6 +49,11 @@ pub fn entry<'a>(object: &'a Value, map: &str, key: &str) -> Option<&'a str> {
     object.get("metadata")?.get(map)?.get(key)?.as_str()
 }
 
+/// True for a pod that only mirrors a static one of its node, which no API call ends.
+pub fn is_mirror(object: &Value) -> bool {
+    entry(object, "annotations", "kubernetes.io/config.mirror").is_some()
+}
+
 /// True when a condition has this status.
 pub fn has_condition(object: &Value, name: &str, status: &str) -> bool {
     object

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::engine::plan::{Lever, Object, Refusal, RefusalCode, Step, VolcanoAction};
 
-use super::{KUEUE_CLASS, KUEUE_QUEUE, entry, has_condition, text};
+use super::{KUEUE_CLASS, KUEUE_QUEUE, entry, has_condition, is_mirror, text};
 
 /// The field that suspends a job owner; `None` when its kind has none.
 /// (API: batch/v1, jobset.x-k8s.io, trainer.kubeflow.org and ray.io `.spec.suspend`; kubeflow.org
@@ -277,8 +277,7 @@ pub fn illegal(step: &Step, object: &Value) -> Result<(), Refusal> {
             }
         }
         Lever::Evict { .. } => {
-            let mirror = entry(object, "annotations", "kubernetes.io/config.mirror").is_some();
-            if mirror {
+            if is_mirror(object) {
                 let sentence = format!("{it} is a static pod of its node, which no API call ends");
                 return Err(Refusal::new(RefusalCode::IllegalState, sentence));
             }

@@ -109,9 +109,7 @@ fn forecast_for(state: &State<'_>, only: Option<WorkId>) -> BTreeMap<WorkId, Sta
     let times = if any_drawn { RUNS } else { 1 };
     let mut state = state.clone();
     let mut runs: Vec<Timeline> = Vec::with_capacity(times);
-    for run in 0..times {
-        // Each run draws anew; the middle one of a single run is the median.
-        let shares: Vec<u32> = shares(plant, run, times);
+    for shares in shares(plant, times) {
         runs.push(timeline(&mut state, &shares, only));
     }
     let now = state.now();
@@ -153,23 +151,27 @@ fn is_drawn(plant: &Plant, work: WorkId) -> bool {
     plant.workload(work).estimate_ms.is_none() && runtime::past(plant, work).is_some()
 }
 
-/// Per workload: the share of its distribution that a run takes, in thousandths. Each run takes a part of it of its own,
+/// Per run, per workload: the share of its distribution that the run takes, in thousandths; the median where there is one run. Each run takes a part of it of its own,
 /// shuffled for each workload by itself, so that few runs show all of it; where in its part is drawn too, since the first
 /// of many to end is sooner than any part's middle.
-fn shares(plant: &Plant, run: usize, times: usize) -> Vec<u32> {
-    (0..plant.works.len())
-        .map(|work| {
-            if times == 1 {
-                return 500;
-            }
-            let mut dice = Dice::new(SEED ^ (work as u64).wrapping_mul(0x9e37_79b9));
-            let mut order: Vec<usize> = (0..times).collect();
-            dice.shuffle(&mut order);
-            let within: Vec<usize> = (0..times).map(|_| dice.below(1_000)).collect();
-            let share = (order[run] * 1_000 + within[run]) / times;
-            u32::try_from(share).unwrap_or(500)
-        })
-        .collect()
+fn shares(plant: &Plant, times: usize) -> Vec<Vec<u32>> {
+    let works = plant.works.len();
+    let mut shares = vec![vec![500; works]; times];
+    if times == 1 {
+        return shares;
+    }
+    let mut order: Vec<usize> = Vec::with_capacity(times);
+    for work in 0..works {
+        let mut dice = Dice::new(SEED ^ (work as u64).wrapping_mul(0x9e37_79b9));
+        order.clear();
+        order.extend(0..times);
+        dice.shuffle(&mut order);
+        for (of_run, part) in shares.iter_mut().zip(&order) {
+            let share = (part * 1_000 + dice.below(1_000)) / times;
+            of_run[work] = u32::try_from(share).unwrap_or(500);
+        }
+    }
+    shares
 }
 
 /// Runs cycles at every end until nothing is left to wait for, or the bound is reached.

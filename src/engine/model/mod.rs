@@ -8,7 +8,9 @@ mod queue;
 mod rules;
 mod workload;
 
-pub use node::{Device, Health, Node, Resident, Slice, Taint, TaintEffect, Topology};
+pub use node::{
+    Device, Health, Node, Resident, Slice, Taint, TaintEffect, Topology, belongs_to_node,
+};
 pub use queue::{
     Borrow, Flavor, Fungibility, LeftAlone, Order, Preemption, Queue, Quota, Reclaim, Stop, System,
     Within, least_amount, unit_is_milli,

@@ -107,6 +107,11 @@ pub struct Resident {
     pub deleted: Option<Moment>,
 }
 
+/// Whether pods of a controller of this kind belong to their node and stay when it is drained: daemons, and static pods.
+pub fn belongs_to_node(kind: &str) -> bool {
+    matches!(kind, "DaemonSet" | "Node")
+}
+
 /// A node.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Node {

@@ -342,13 +342,7 @@ impl Ledger {
 
     fn mention_wide(&mut self, table: Table, name: &Name) {
         if self.sweeps.contains_key(&table) {
-            self.mention(
-                table,
-                &ObjectKey {
-                    namespace: Name::default(),
-                    name: name.clone(),
-                },
-            );
+            self.mention(table, &wide(name));
         }
     }
 
@@ -365,19 +359,15 @@ impl Ledger {
     }
 
     fn keys_of(&self, table: Table) -> Vec<ObjectKey> {
-        let cluster = |name: &Name| ObjectKey {
-            namespace: Name::default(),
-            name: name.clone(),
-        };
         match table {
             Table::Nodes => self
                 .nodes
                 .iter()
                 .filter(|(_, state)| state.seen.is_some())
-                .map(|(name, _)| cluster(name))
+                .map(|(name, _)| wide(name))
                 .collect(),
             Table::Pods => self.pods.keys().cloned().collect(),
-            Table::Namespaces => self.namespaces.keys().map(cluster).collect(),
+            Table::Namespaces => self.namespaces.keys().map(wide).collect(),
             table if table.holds_groups() => self.groups.keys_of(table),
             table if table.holds_claims() => self.claims.keys_of(table),
             table if table.holds_scaling() => self.scaling.keys_of(table),
@@ -574,6 +564,11 @@ impl Ledger {
             }
         }
     }
+}
+
+/// The key of an object that is in no namespace.
+fn wide(name: &Name) -> ObjectKey {
+    ObjectKey::new("", name.clone())
 }
 
 #[cfg(test)]

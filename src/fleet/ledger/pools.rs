@@ -10,14 +10,14 @@ use crate::fleet::node::{Billing, Node};
 use crate::fleet::observe::{Labels, Resources};
 use crate::fleet::policy::Policy;
 use crate::fleet::pool::{ClassCount, DeviceCounts, NodeCounts, Pool, PoolMode};
-use crate::fleet::scaling::Scaling;
+use crate::fleet::scaling::{NODE_POOL, Scaling};
 use crate::fleet::signal::Signal;
 
 use super::jobs::could_serve;
 use super::scaling;
 
 /// Labels that only an autoscaler writes.
-const AUTOSCALED: &[&str] = &["karpenter.sh/nodepool", "karpenter.sh/provisioner-name"];
+const AUTOSCALED: &[&str] = &[NODE_POOL, "karpenter.sh/provisioner-name"];
 
 /// Labels of managed node groups, which may or may not be scaled: they leave the mode unknown.
 const MANAGED: &[&str] = &[

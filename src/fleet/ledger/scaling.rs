@@ -12,11 +12,11 @@ use crate::fleet::node::Node;
 use crate::fleet::observe::{Labels, Observation, Table};
 use crate::fleet::pool::PoolMode;
 use crate::fleet::scaling::{
-    NodeClaim, PodScaler, Provision, Scaler, ScalerKind, ScalerState, Scaling,
+    NODE_POOL, NodeClaim, PodScaler, Provision, Scaler, ScalerKind, ScalerState, Scaling, Stage,
 };
 use crate::fleet::siting::Operator;
 
-use super::{Ledger, shelf};
+use super::{Ledger, shelf, wide};
 
 /// Everything of it, as last told.
 #[derive(Default)]
@@ -28,13 +28,6 @@ pub(super) struct Shelf {
     pod_scalers: shelf::Shelf<ObjectKey, PodScaler>,
     changed: bool,
     published: Scaling,
-}
-
-fn wide(name: &Name) -> ObjectKey {
-    ObjectKey {
-        namespace: Name::default(),
-        name: name.clone(),
-    }
 }
 
 impl Ledger {
@@ -151,9 +144,7 @@ impl Shelf {
         if coming.is_empty() {
             return;
         }
-        let staying = claims
-            .iter()
-            .filter(|claim| claim.stage != crate::fleet::scaling::Stage::Leaving);
+        let staying = claims.iter().filter(|claim| claim.stage != Stage::Leaving);
         scaler.target = scaler
             .target
             .or_else(|| u32::try_from(staying.count()).ok());
@@ -179,9 +170,6 @@ const GROUP_LABELS: [&str; 12] = [
     "hcloud/node-group",
     "autoscaling.k8s.io/nodegroup",
 ];
-
-/// The label of a node that Karpenter made.
-const NODE_POOL: &str = "karpenter.sh/nodepool";
 
 /// Nodes by what a scaler may know them by.
 struct Index<'a> {
