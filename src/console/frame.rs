@@ -380,6 +380,13 @@ fn told(app: &App) -> Vec<(String, Role)> {
     if !trail.is_empty() {
         right.push((trail.join(" ▸ "), Role::Title));
     }
+    if !app.scope.is_all() && matches!(app.view().id(), ViewId::Fleet | ViewId::Pools) {
+        let whose = match &app.scope.team {
+            Some(team) => format!("of team {team}"),
+            None => String::from("of these namespaces"),
+        };
+        right.push((format!("$ {whose}, else of all"), Role::Muted));
+    }
     if app.view().faults_only() {
         right.push((String::from("faults only"), Role::Crit));
     }
@@ -424,7 +431,8 @@ fn draw_tabs(app: &App, brush: &mut Brush<'_>, line: Rect) {
 
 /// Where there is air under the tabs, it says what is missing.
 fn draw_banner(app: &App, brush: &mut Brush<'_>, area: Rect) {
-    let all = app.missing();
+    let mut all = app.missing();
+    all.retain(|missing| !missing.quiet);
     let Some(first) = all.first() else {
         return;
     };

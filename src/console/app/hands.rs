@@ -102,6 +102,7 @@ impl App {
             Go::Object(picked) => self.go(place_of(picked)),
             Go::Team(team) => {
                 self.scope.team = team;
+                self.keep_to_part();
                 self.summarise();
                 self.enter();
             }

@@ -14,6 +14,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 
 use crate::base::{Moment, Name};
+use crate::cost::Burn;
 use crate::fleet::Fleet;
 use crate::report::Facts;
 
@@ -53,7 +54,10 @@ pub struct Drawn {
 pub struct App {
     pub(in crate::console) options: AppOptions,
     pub(in crate::console) ink: Ink,
+    /// What is shown; its money is that of the scope.
     pub(in crate::console) facts: Facts,
+    /// The whole fleet's money, whatever the scope.
+    whole: Arc<Burn>,
     pub(in crate::console) summary: Summary,
     /// Which part of everything is worked in.
     pub(in crate::console) scope: Scope,
@@ -95,6 +99,7 @@ impl App {
         };
         let mut app = Self {
             facts: nothing(options.context.clone()),
+            whole: Arc::default(),
             places: Places::new(options.view),
             options,
             ink,
@@ -252,6 +257,7 @@ impl App {
             now: self.clock,
             ..nothing(session.context)
         };
+        self.whole = Arc::clone(&self.facts.burn);
         self.summarise();
         self.start_over();
     }

@@ -7,6 +7,7 @@ use crate::console::brush::Brush;
 use crate::console::commands::Context;
 use crate::console::theme::Role;
 use crate::console::widget::panel::{centred, popup};
+use crate::report::acts::May;
 
 pub(super) fn draw(app: &App, brush: &mut Brush<'_>, area: Rect, skip: usize) {
     enum Row {
@@ -30,11 +31,11 @@ pub(super) fn draw(app: &App, brush: &mut Brush<'_>, area: Rect, skip: usize) {
         }
     }
     let frame = centred(area, 96, area.height.saturating_sub(2).max(3));
-    let note = format!(
-        "stokehold {} · {}",
-        env!("CARGO_PKG_VERSION"),
-        app.options.readonly_reason
-    );
+    let may = match &app.facts.acts.may {
+        May::Yes => "may write",
+        _ => app.options.readonly_reason.as_str(),
+    };
+    let note = format!("stokehold {} · {may}", env!("CARGO_PKG_VERSION"));
     let inside = popup(brush, frame, "keys", &note);
     let height = usize::from(inside.height);
     let skip = skip.min(rows.len().saturating_sub(height));
