@@ -227,6 +227,30 @@ impl<'a> Brush<'a> {
         self.buf.set_style(area.intersection(self.buf.area), plain);
     }
 
+    /// Lets what is painted in an area step back, as behind a dialog.
+    pub fn dim(&mut self, area: Rect) {
+        let area = area.intersection(self.buf.area);
+        let ground = self.ink.theme.color(Role::Background);
+        let faded = |color: Color| match color {
+            Color::Rgb(r, g, b) => Rgb(r, g, b).toward(ground, 0.55).color(),
+            Color::Indexed(index) => {
+                Color::Indexed(Rgb::of_256(index).toward(ground, 0.55).to_256())
+            }
+            other => other,
+        };
+        for y in area.top()..area.bottom() {
+            for x in area.left()..area.right() {
+                let cell = &mut self.buf[(x, y)];
+                cell.fg = faded(cell.fg);
+                cell.bg = faded(cell.bg);
+                if matches!(self.ink.depth, ColorDepth::Ansi16 | ColorDepth::None) {
+                    cell.modifier.remove(Modifier::BOLD);
+                    cell.modifier.insert(Modifier::DIM);
+                }
+            }
+        }
+    }
+
     /// Empties an area and lays a ground.
     pub fn clear(&mut self, area: Rect, role: Role) {
         let area = area.intersection(self.buf.area);

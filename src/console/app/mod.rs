@@ -226,6 +226,11 @@ impl App {
             .unwrap_or_else(|| self.view().contexts())
     }
 
+    /// The whole screen.
+    pub(in crate::console) fn area(&self) -> Rect {
+        Rect::new(0, 0, self.size.0, self.size.1)
+    }
+
     /// The room of the view.
     pub fn body(&self) -> Rect {
         frame::body(Rect::new(0, 0, self.size.0, self.size.1))

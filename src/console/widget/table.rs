@@ -320,7 +320,12 @@ fn paint(
             let mark_width = brush.width(cell.mark);
             let body = body.strip_suffix(cell.mark).unwrap_or(body);
             let clean = text::clean(body, brush.ink.ascii).into_owned();
-            let used = brush.text(at, y, left.saturating_sub(mark_width), &clean, style);
+            let room = left.saturating_sub(mark_width);
+            let shown = match cell.middle {
+                true => text::cut_middle(&clean, usize::from(room), brush.ink.ascii),
+                false => clean.into(),
+            };
+            let used = brush.text(at, y, room, &shown, style);
             if !cell.mark.is_empty() {
                 let style = brush.ink.fg(Role::Muted);
                 brush.text(at + used, y, mark_width, cell.mark, style);
