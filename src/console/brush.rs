@@ -12,6 +12,9 @@ use super::color::{ColorDepth, Rgb};
 use super::text;
 use super::theme::{HEAT_LEVELS, Role, Theme};
 
+/// The contrast from which on a thin sign is seen.
+const SEEN: f64 = 1.9;
+
 /// What the screen can show and how it is painted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ink {
@@ -94,10 +97,10 @@ impl Ink {
         let level = level.min(HEAT_LEVELS - 1);
         if self.depth == ColorDepth::Ansi16 {
             return match level {
-                0..=2 => Color::DarkGray,
-                3..=6 => Color::Red,
-                7..=10 => Color::LightRed,
-                11..=13 => Color::Yellow,
+                // Red is a fault's alone.
+                0..=3 => Color::DarkGray,
+                4..=9 => Color::Reset,
+                10..=13 => Color::Yellow,
                 _ => Color::LightYellow,
             };
         }
@@ -107,6 +110,17 @@ impl Ink {
         } else {
             full
         })
+    }
+
+    /// The colour of a heat level for thin signs: on a light ground the palest levels are those that can just be seen.
+    pub fn thin_heat(&self, level: usize, stale: bool) -> Color {
+        if self.theme.dark || !self.depth.shows_heat() {
+            return self.heat(level, stale);
+        }
+        let ground = self.theme.color(Role::Background);
+        let seen = |level: &usize| self.theme.heat(*level).contrast(ground) >= SEEN;
+        let first = (0..HEAT_LEVELS).find(seen).unwrap_or(0);
+        self.heat(level.max(first), stale)
     }
 
     /// The colour of a role for a cell that is all colour; stale ones are half sunk into the background.

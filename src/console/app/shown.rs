@@ -135,7 +135,7 @@ impl App {
 
     pub(super) fn tick(&mut self, now: Moment) {
         if let Some(words) = self.typed.take() {
-            let wrong = self.filter(&words);
+            let wrong = self.filter_so_far(&words);
             let overlay = std::mem::replace(&mut self.overlay, Overlay::None);
             self.overlay = overlay.with_error(wrong);
         }

@@ -173,7 +173,7 @@ impl Overlay {
             Self::None => Verdict::Close,
             Self::Help(skip) => scrolled(skip, command),
             Self::Facts(picked, skip) => match command {
-                Some(Command::Copy) => Verdict::Copy(picked.name()),
+                Some(Command::Copy) => Verdict::Copy(picked.title(&app.facts)),
                 Some(command @ (Command::Yaml | Command::Events | Command::Logs)) => {
                     Verdict::Read(command, picked.clone())
                 }

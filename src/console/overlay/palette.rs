@@ -79,7 +79,11 @@ impl Palette {
 
     pub(super) fn draw(&self, brush: &mut Brush<'_>, area: Rect) -> Position {
         let rows = u16::try_from(self.offers.len().clamp(1, 12)).unwrap_or(12);
-        let mut frame = centred(area, 84, rows + 4);
+        let mut frame = centred(
+            area,
+            140.min(area.width.saturating_sub(4)).max(40),
+            rows + 4,
+        );
         frame.y = area.y + (area.height - frame.height) / 4;
         let note = if self.found > self.offers.len() {
             format!("{} of {}", self.offers.len(), self.found)

@@ -41,6 +41,8 @@ pub struct FleetView {
     paired: bool,
 }
 
+/// Below this height there is no room for a panel that says anything.
+const SMALL: u16 = 10;
 /// Side panels fold below this width.
 const PANELS_FROM: u16 = 100;
 
@@ -70,6 +72,10 @@ impl FleetView {
 
     fn table_height(&self, height: u16) -> u16 {
         let rows = u16::try_from(self.sheet.listing.rows().len()).unwrap_or(u16::MAX);
+        if height < SMALL {
+            // Where next to nothing fits, the pools come first.
+            return rows.saturating_add(1).min(height);
+        }
         rows.clamp(2, (height * 2 / 5).max(3))
             .min(height.saturating_sub(1))
             + 1
@@ -477,7 +483,16 @@ impl FleetView {
         };
         let inside = panel(brush, area, "needs you", &note);
         if self.needs == 0 {
-            let words = empty_words(facts, "nothing");
+            // A finding shows once it has lasted: what is broken already is being looked at.
+            let broken = facts
+                .fleet
+                .pools
+                .iter()
+                .any(|pool| pool.devices.unhealthy > 0);
+            let words = match broken {
+                true => String::from("reading…: a finding shows once it has lasted"),
+                false => empty_words(facts, "nothing"),
+            };
             brush.say(inside.x, inside.y, inside.width, &words, Role::Muted);
             return;
         }
@@ -490,7 +505,8 @@ impl FleetView {
         for (at, finding) in findings.enumerate() {
             let left = inside.bottom().saturating_sub(y);
             let more = self.needs - at;
-            if left == 0 || (left == 1 && more > 1) {
+            // The first is always told: how many there are stands in the title.
+            if left == 0 || (left == 1 && more > 1 && at > 0) {
                 if left == 1 {
                     let words = format!("+{more} more");
                     brush.say(inside.x, y, inside.width, &words, Role::Muted);

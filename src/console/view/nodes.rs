@@ -120,7 +120,8 @@ pub static KIND: Kind = Kind {
         })
     },
     last: |_, _| false,
-    sort: None,
+    // By name as people count: node-2 before node-10.
+    sort: Some((0, false)),
     none: "the cluster has no node",
 };
 

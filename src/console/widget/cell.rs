@@ -265,7 +265,9 @@ impl<'a> Cell<'a> {
             // The bar's cells are kept free between label and numbers.
             Value::Quota(quota) => {
                 let gap = " ".repeat(usize::from(BAR) + 1);
-                format!("{} {gap}{}", quota.label, quota.numbers())
+                let rest = quota.rest();
+                let air = if rest.is_empty() { "" } else { " " };
+                format!("{} {gap}{}{air}{rest}", quota.label, quota.numbers())
             }
         })
     }

@@ -97,6 +97,26 @@ pub fn table(
     for slot in &layout {
         header(brush, area, &heads[slot.column], slot, look);
     }
+    let quotas = |column: usize| {
+        rows.iter()
+            .filter_map(move |row| match &row.get(column)?.value {
+                Value::Quota(quota) => Some(quota),
+                _ => None,
+            })
+    };
+    // Behind the last quota that has room stands how many have none.
+    let last = layout
+        .iter()
+        .rev()
+        .map(|slot| slot.column)
+        .find(|column| quotas(*column).next().is_some());
+    let tail = last.map_or(0, |column| {
+        let rests = quotas(column).map(|quota| brush.width(&quota.rest()));
+        rests
+            .max()
+            .filter(|width| *width > 0)
+            .map_or(0, |width| width + 1)
+    });
     for (line, (row, words)) in rows.iter().zip(&texts).enumerate() {
         let y = area.y + 1 + line as u16;
         if y >= area.bottom() {
@@ -119,6 +139,7 @@ pub fn table(
                     &heads[slot.column],
                     cell,
                     words,
+                    if last == Some(slot.column) { tail } else { 0 },
                 );
             }
         }
@@ -192,15 +213,29 @@ fn lay_out(brush: &Brush<'_>, heads: &[Head], needs: &[u16], room: u16, gap: u16
     }
     let mut spare = room.saturating_sub(least(&kept));
     let mut widths: Vec<u16> = kept.iter().map(|at| span(*at).0).collect();
-    // Words first, the most important column first, then graphics: a whole name is worth more than a longer bar.
+    // Names first: a whole name is worth more than anything else. Then what lacks least, so that no short word is cut for
+    // a long sentence; sentences share what is left. Graphics come last.
+    let rank = |place: usize| {
+        let head = &heads[kept[place]];
+        let graphic = matches!(head.width, Width::Graphic(..));
+        (graphic, head.drop > 0)
+    };
+    let lacks = |place: usize| span(kept[place]).1 - span(kept[place]).0;
     let mut order: Vec<usize> = (0..kept.len()).collect();
-    order.sort_by_key(|place| {
-        let head = &heads[kept[*place]];
-        (matches!(head.width, Width::Graphic(..)), head.drop)
-    });
-    for place in order {
-        let more = (span(kept[place]).1 - widths[place]).min(spare);
-        widths[place] += more;
+    order.sort_by_key(|place| (rank(*place), lacks(*place)));
+    for (at, place) in order.iter().enumerate() {
+        let peers = order[at..]
+            .iter()
+            .take_while(|peer| rank(**peer) == rank(*place))
+            .count();
+        let shares = rank(*place).1 || rank(*place).0;
+        let fair = if shares {
+            spare / peers.max(1) as u16
+        } else {
+            spare
+        };
+        let more = lacks(*place).min(fair);
+        widths[*place] += more;
         spare -= more;
     }
     let mut x = 0;
@@ -244,6 +279,7 @@ fn header(brush: &mut Brush<'_>, area: Rect, head: &Head, slot: &Slot, look: &Lo
     }
 }
 
+#[allow(clippy::too_many_arguments)]
 fn paint(
     brush: &mut Brush<'_>,
     x: u16,
@@ -252,6 +288,7 @@ fn paint(
     head: &Head,
     cell: &Cell<'_>,
     words: &str,
+    tail: u16,
 ) {
     let role = match (&cell.value, cell.stale) {
         (Value::Unknown, _) | (_, true) => Role::Muted,
@@ -287,6 +324,12 @@ fn paint(
         }
         Value::Quota(quota) => {
             let numbers = quota.numbers();
+            let rest = quota.rest();
+            if tail > 0 && !rest.is_empty() {
+                let muted = brush.ink.fg(Role::Muted);
+                brush.right(x + width, y, tail, &rest, muted);
+            }
+            let width = width.saturating_sub(tail);
             let label = width.saturating_sub(BAR + 2 + brush.width(&numbers));
             brush.say(x, y, label, &quota.label, Role::Muted);
             // The bars of a column stand under one another: its widest numbers are kept free for all.
