@@ -6,7 +6,7 @@ use crate::console::app::App;
 use crate::console::brush::Brush;
 use crate::console::commands::Context;
 use crate::console::theme::Role;
-use crate::console::widget::panel::{centred, popup};
+use crate::console::widget::panel::{centred, popup, wide};
 use crate::report::acts::May;
 
 /// What the signs mean, wherever they stand.
@@ -71,7 +71,7 @@ pub(super) fn draw(app: &App, brush: &mut Brush<'_>, area: Rect, skip: usize) {
     }
     let frame = centred(
         area,
-        140.min(area.width.saturating_sub(4)).max(40),
+        wide(area.width, 96),
         area.height.saturating_sub(2).max(3),
     );
     let may = match &app.facts.acts.may {

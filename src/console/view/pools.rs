@@ -36,7 +36,9 @@ pub static KIND: Kind = Kind {
         Column::number("nodes", "READY/NODES", 11, 7, nodes).wide(),
         Column::number("cordoned", "CORDONED", 12, 4, cordoned).wide(),
         Column::words("limits", "MIN..MAX", 13, (6, 12), limits).wide(),
-        Column::words("owner", "OWNER", 14, (6, 20), owner).wide(),
+        Column::words("owner", "OWNER", 14, (6, 20), owner)
+            .wide()
+            .rare(),
         Column::number("unhealthy", "UNHEALTHY", 11, 4, unhealthy).wide(),
     ],
     collect,
@@ -263,7 +265,7 @@ fn limits(facts: &Facts, row: Row) -> Cell<'_> {
 
 fn owner(facts: &Facts, row: Row) -> Cell<'_> {
     of(facts, row, |pool| {
-        Value::known(pool.owner.as_deref(), Value::text)
+        pool.owner.as_deref().map_or(Value::Empty, Value::text)
     })
 }
 

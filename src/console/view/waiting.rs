@@ -279,3 +279,37 @@ pub(super) fn answered(facts: &Facts, brush: &mut Brush<'_>) -> String {
         Some(at) => format!(" · as of {} ago", brush.age(at)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::ObjectKey;
+    use crate::engine::plan::JobName;
+
+    #[test]
+    fn a_lopsided_spread_shows_both_ends() {
+        let at = |minutes: i64| Some(Moment::from_millis(1_800_000_000_000 + minutes * 60_000));
+        let start = |early, middle, late| Start {
+            job: JobName(ObjectKey::new("nlp", "a")),
+            p10: at(early),
+            p50: at(middle),
+            p90: at(late),
+            basis: Basis::History,
+        };
+        assert_eq!(spread(&start(60, 120, 180)).as_deref(), Some(" ±60m"));
+        assert_eq!(
+            spread(&start(118, 120, 130)).as_deref(),
+            Some(" ±6m"),
+            "small"
+        );
+        assert_eq!(
+            spread(&start(60, 120, 600)).as_deref(),
+            Some(" (09:00–18:00)")
+        );
+        assert_eq!(
+            spread(&start(60, 120, 3000)).as_deref(),
+            Some(" (-60m +48h)")
+        );
+        assert_eq!(spread(&start(120, 120, 120)), None);
+    }
+}

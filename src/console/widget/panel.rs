@@ -62,6 +62,11 @@ fn framed(brush: &mut Brush<'_>, area: Rect, title: &str, note: &str, border: Ro
     Rect::new(area.x + 2, area.y + 1, area.width - 4, area.height - 2)
 }
 
+/// The width of a popup of sentences: nine tenths of the screen, from `least` up to what is still read in one look.
+pub fn wide(screen: u16, least: u16) -> u16 {
+    (screen / 10 * 9).clamp(least, 140)
+}
+
 /// A rectangle of at most this size in the middle of another.
 pub fn centred(area: Rect, width: u16, height: u16) -> Rect {
     let (width, height) = (width.min(area.width), height.min(area.height));

@@ -46,6 +46,8 @@ pub struct Head {
 
 /// Cells kept for the number beside a graphic: ` 100%`.
 const BESIDE: u16 = 5;
+/// Cells that a word is given before sentences are.
+const LITTLE: u16 = 8;
 /// The bar at the left edge.
 const EDGE: u16 = 2;
 
@@ -213,26 +215,31 @@ fn lay_out(brush: &Brush<'_>, heads: &[Head], needs: &[u16], room: u16, gap: u16
     }
     let mut spare = room.saturating_sub(least(&kept));
     let mut widths: Vec<u16> = kept.iter().map(|at| span(*at).0).collect();
-    // Names first: a whole name is worth more than anything else. Then what lacks least, so that no short word is cut for
-    // a long sentence; sentences share what is left. Graphics come last.
-    let rank = |place: usize| {
-        let head = &heads[kept[place]];
-        let graphic = matches!(head.width, Width::Graphic(..));
-        (graphic, head.drop > 0)
-    };
+    // Names first: a whole name is worth more than anything else. Then short words that lack little, so that none is cut
+    // for a long sentence; sentences share what is left. Graphics come last.
     let lacks = |place: usize| span(kept[place]).1 - span(kept[place]).0;
+    let tier = |place: usize| {
+        let head = &heads[kept[place]];
+        match head.width {
+            Width::Graphic(..) => 3,
+            _ if head.drop == 0 => 0,
+            _ if lacks(place) <= LITTLE => 1,
+            _ => 2,
+        }
+    };
     let mut order: Vec<usize> = (0..kept.len()).collect();
-    order.sort_by_key(|place| (rank(*place), lacks(*place)));
+    order.sort_by_key(|place| match tier(*place) {
+        // The most important first; where all share, who needs least.
+        tier @ (0 | 1) => (tier, u16::from(heads[kept[*place]].drop)),
+        tier => (tier, lacks(*place)),
+    });
     for (at, place) in order.iter().enumerate() {
-        let peers = order[at..]
-            .iter()
-            .take_while(|peer| rank(**peer) == rank(*place))
-            .count();
-        let shares = rank(*place).1 || rank(*place).0;
-        let fair = if shares {
-            spare / peers.max(1) as u16
-        } else {
-            spare
+        let fair = match tier(*place) {
+            0 | 1 => spare,
+            tier_here => {
+                let peers = order[at..].iter().filter(|peer| tier(**peer) == tier_here);
+                spare / u16::try_from(peers.count().max(1)).unwrap_or(1)
+            }
         };
         let more = lacks(*place).min(fair);
         widths[*place] += more;
