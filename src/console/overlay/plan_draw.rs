@@ -11,7 +11,7 @@ use crate::console::text::{self, UNKNOWN, counted};
 use crate::console::theme::Role;
 use crate::console::view::describe::{Line, draw_lines};
 use crate::console::widget::Cell;
-use crate::console::widget::panel::{centred, panel, popup};
+use crate::console::widget::panel::{centred, field, popup};
 use crate::console::widget::table::{Align, Head, Look, Width, table};
 use crate::engine::plan::{JobName, Plan, Refusal};
 use crate::fleet::queue::{PriorityKind, QueueSystem};
@@ -369,14 +369,19 @@ fn draw_fields(
     };
     let mut cursor = None;
     let first = Rect::new(area.x, area.y, half.saturating_sub(u16::from(grave)), 3);
-    let inside = panel(brush, first, "reason, for the log", "");
+    let inside = field(
+        brush,
+        first,
+        "reason, for the log",
+        dialog.focus == Focus::Reason,
+    );
     let at = dialog.reason.draw(brush, inside.x, inside.y, inside.width);
     if dialog.focus == Focus::Reason {
         cursor = Some(at);
     }
     if grave {
         let second = Rect::new(area.x + half, area.y, area.width - half, 3);
-        let inside = panel(brush, second, &title, "");
+        let inside = field(brush, second, &title, dialog.focus == Focus::Typed);
         let at = dialog.typed.draw(brush, inside.x, inside.y, inside.width);
         let typed = dialog.typed.text();
         if let Some(rest) = wanted.strip_prefix(typed).filter(|rest| !rest.is_empty()) {

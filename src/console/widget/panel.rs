@@ -10,6 +10,12 @@ pub fn panel(brush: &mut Brush<'_>, area: Rect, title: &str, note: &str) -> Rect
     framed(brush, area, title, note, Role::Border)
 }
 
+/// A panel round a field: in the accent while keys go there.
+pub fn field(brush: &mut Brush<'_>, area: Rect, title: &str, focused: bool) -> Rect {
+    let border = if focused { Role::Accent } else { Role::Border };
+    framed(brush, area, title, "", border)
+}
+
 /// Empties the area, paints a border in the accent, and returns the area inside.
 pub fn popup(brush: &mut Brush<'_>, area: Rect, title: &str, note: &str) -> Rect {
     brush.clear(area, Role::Panel);
