@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 
+use crate::engine::answers::Answer;
 use crate::engine::explain::Scene;
+use crate::engine::forecast;
 use crate::engine::model::{Snapshot, Status, System, Workload};
 use crate::engine::plan::{
     Alternative, Effect, Intent, JobName, Lever, Plan, Refusal, RefusalCode, Undo, Until, Verb,
@@ -312,7 +314,8 @@ fn hopeless(
         ),
     };
     let mut out = Refusal::new(code, sentence);
-    let explained = Scene::new(plant).explain(work);
+    let start = forecast::forecast_one(&State::new(plant), work);
+    let explained = Answer::new(Scene::new(plant).explain(work), start, snapshot.at).explanation;
     if let Some(unblock) = &explained.unblock {
         for change in &unblock.changes {
             out = out.instead(change.sentence());

@@ -28,8 +28,8 @@ pub(super) struct Picture {
     pub(super) preempted: BTreeMap<JobKey, Option<JobKey>>,
     /// Who has its quota, and no room on nodes.
     let_in: BTreeSet<JobKey>,
-    /// Thousandths of devices held by pool, before the cycle and after it.
-    pools: BTreeMap<Name, (i64, i64)>,
+    /// Thousandths of devices held after the cycle, by pool.
+    pools: BTreeMap<Name, i64>,
 }
 
 impl Picture {
@@ -42,7 +42,6 @@ impl Picture {
     pub(super) fn once_open(snapshot: &Snapshot, closed: &[NodeId]) -> Self {
         let plant = Plant::new(snapshot.clone());
         let mut state = State::new(&plant);
-        let before = held(&state);
         let key = |work: WorkId| plant.workload(work).key.clone();
         let mut started: Vec<(WorkId, Arc<Tenure>)> = Vec::new();
         let mut let_in: Vec<WorkId> = Vec::new();
@@ -92,21 +91,12 @@ impl Picture {
             (key(work), names.into_iter().collect())
         });
         let placed = placed.collect();
-        let after = held(&state);
-        let pools = before
-            .keys()
-            .chain(after.keys())
-            .map(|pool| {
-                let of = |all: &BTreeMap<Name, i64>| all.get(pool).copied().unwrap_or(0);
-                (pool.clone(), (of(&before), of(&after)))
-            })
-            .collect();
         Self {
             starts,
             placed,
             preempted,
             let_in,
-            pools,
+            pools: held(&state),
         }
     }
 
@@ -250,8 +240,8 @@ pub(super) fn compare(
             .min(most)
     };
     let pools = devices.iter().filter_map(|(pool, devices)| {
-        let now = before.pools.get(*pool).map_or(0, |(now, _)| *now);
-        let then = after.pools.get(*pool).map_or(0, |(_, then)| *then);
+        let now = before.pools.get(*pool).copied().unwrap_or(0);
+        let then = after.pools.get(*pool).copied().unwrap_or(0);
         let (now, then) = (whole(now, *devices), whole(then, *devices));
         (now != then).then(|| PoolChange {
             pool: (*pool).clone(),

@@ -4,9 +4,10 @@
 use crate::base::{Moment, Name, ObjectKey};
 use crate::cluster::levers::{self, fields};
 use crate::cluster::table;
+use crate::cost;
 use crate::engine::answers;
 use crate::engine::model::{
-    Budget, Placement, PodSet, Resident, Snapshot, Status, System, Workload,
+    Budget, Grip, Node, Placement, PodSet, Resident, Snapshot, Status, System, WHOLE, Workload,
 };
 use crate::engine::plan::{
     Budgets, Fact, JobName, JobRef, Lever, Loss, Object, Refusal, RefusalCode, SideEffects, Step,
@@ -181,33 +182,58 @@ pub(super) fn seated(work: &Workload) -> impl Iterator<Item = (&PodSet, &Placeme
         .flat_map(|set| set.placements.iter().map(move |pod| (set, pod)))
 }
 
-/// What is lost when these pods of a workload end now.
+/// What a pod holds costs an hour, micro-USD: of a device that is cut up, its slices' shares by their size. Unknown where a price
+/// is, or which devices it holds of several prices.
+fn rate(node: &Node, set: &PodSet, pod: &Placement) -> Option<i64> {
+    let count = i64::from(set.ask.device_count());
+    if pod.grips.is_empty() {
+        let mut prices = node.devices.iter().map(|device| device.price);
+        let first = prices.next()??;
+        let alike = node.devices.iter().all(|device| device.slices.is_empty());
+        let alike = alike && prices.all(|price| price == Some(first));
+        return alike.then_some(first * count);
+    }
+    let of = |grip: &Grip| {
+        let mut devices = node.devices.iter();
+        let device = devices.find(|device| device.index == grip.device)?;
+        let whole = i128::from(device.price?) * i128::from(grip.milli) / i128::from(WHOLE);
+        let Some(slice) = &grip.slice else {
+            return i64::try_from(whole).ok();
+        };
+        let sizes = cost::sizes(device.slices.iter().map(|slice| &slice.name));
+        let at = device.slices.iter().position(|one| one.name == *slice)?;
+        let all: u64 = sizes.iter().sum();
+        i64::try_from(whole * i128::from(sizes[at]) / i128::from(all.max(1))).ok()
+    };
+    pod.grips.iter().map(of).sum()
+}
+
+/// What is lost when these pods of a workload end now: what each has done since it began or, later, since the workload's last
+/// checkpoint.
 pub(super) fn loss<'a>(
     snapshot: &Snapshot,
     work: &Workload,
     pods: impl Iterator<Item = (&'a PodSet, &'a Placement)>,
 ) -> Loss {
-    let since = work.checkpoint.max(work.admitted_at);
-    let seconds = since.map(|since| snapshot.at.since(since).seconds());
-    let (mut devices, mut hourly) = (0_u64, Some(0_i64));
+    let (mut device_seconds, mut micro_usd) = (Some(0_u64), Some(0_i128));
     for (set, pod) in pods {
-        let count = set.ask.device_count();
-        devices += u64::from(count);
+        let since = work.checkpoint.max(pod.started.or(work.admitted_at));
+        let seconds = since.map(|since| snapshot.at.since(since).seconds());
+        let count = u64::from(set.ask.device_count());
+        device_seconds = device_seconds
+            .zip(seconds)
+            .map(|(sum, seconds)| sum.saturating_add(seconds.saturating_mul(count)));
         let node = snapshot
             .nodes
             .binary_search_by(|node| node.name.cmp(&pod.node));
-        let node = node.ok().map(|at| &snapshot.nodes[at]);
-        let price = node.and_then(|node| node.devices.iter().find_map(|device| device.price));
-        hourly = hourly
-            .zip(price)
-            .map(|(sum, price)| sum + price * i64::from(count));
+        let rate = node.ok().and_then(|at| rate(&snapshot.nodes[at], set, pod));
+        micro_usd = micro_usd
+            .zip(rate.zip(seconds))
+            .map(|(sum, (rate, seconds))| sum + i128::from(rate) * i128::from(seconds) / 3_600);
     }
     Loss {
-        device_seconds: seconds.map(|seconds| seconds.saturating_mul(devices)),
-        micro_usd: seconds.zip(hourly).and_then(|(seconds, hourly)| {
-            let cost = i128::from(hourly) * i128::from(seconds) / 3_600;
-            i64::try_from(cost).ok()
-        }),
+        device_seconds,
+        micro_usd: micro_usd.and_then(|sum| i64::try_from(sum).ok()),
         since: work.checkpoint,
     }
 }

@@ -185,6 +185,55 @@ fn a_drain_takes_each_by_its_own_way_and_leaves_the_daemons() {
     assert!(plan.is_grave());
 }
 
+/// Each pod has lost what it did itself, and of a device that is cut up a slice costs its part.
+#[test]
+fn what_is_lost_is_counted_by_pod_and_by_slice() {
+    let slices = json!([
+        { "name": "1g.10gb-0", "resource": "nvidia.com/mig-1g.10gb" },
+        { "name": "3g.40gb-0", "resource": "nvidia.com/mig-3g.40gb" },
+        { "name": "3g.40gb-1", "resource": "nvidia.com/mig-3g.40gb" },
+    ]);
+    let mut cut = node("a", "r1");
+    cut["devices"] = json!([{
+        "index": 0, "class": "h100", "resource": "nvidia.com/gpu", "usd_per_device_hour": 7.0, "slices": slices,
+    }]);
+    let pod = |name: &str, slice: &str, started: &str| {
+        json!({
+            "pod": name, "uid": name, "node": "a", "started": started, "devices": [{ "device": 0, "slice": slice }],
+        })
+    };
+    let set = |name: &str, placements: Value| {
+        json!({
+            "name": name, "count": 1, "min": 1, "placements": [placements],
+            "requests": { "devices": { format!("nvidia.com/mig-{name}"): 1 } },
+        })
+    };
+    let sets = json!([
+        set("1g.10gb", pod("x-0", "1g.10gb-0", "2026-11-21T05:40:00Z")),
+        set("3g.40gb", pod("x-1", "3g.40gb-1", "2026-11-21T06:10:00Z")),
+    ]);
+    let more = |more: Value| {
+        let mut more = more;
+        more["pod_sets"] = sets.clone();
+        fleet(json!({
+            "nodes": [cut], "workloads": [work("x", "Job", 1, &["a"], more)],
+        }))
+    };
+    let lost = |snapshot: &Snapshot| {
+        let plan = planned(snapshot, "preempt ml/x");
+        let loss = plan.steps[0]
+            .side_effects
+            .loss
+            .clone()
+            .expect("work is lost");
+        (loss.device_seconds, loss.micro_usd)
+    };
+    // An hour of one part in seven and half an hour of three, at $7 an hour.
+    assert_eq!(lost(&more(json!({}))), (Some(5_400), Some(2_500_000)));
+    let saved = json!({ "last_checkpoint": "2026-11-21T06:25:00Z" });
+    assert_eq!(lost(&more(saved)), (Some(1_800), Some(1_000_000)));
+}
+
 #[test]
 fn with_a_deadline_a_drain_asks_for_a_checkpoint_and_waits() {
     let snapshot = mixed();

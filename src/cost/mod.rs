@@ -12,4 +12,4 @@ mod tests;
 pub use book::PriceBook;
 pub use burn::{Burn, CostRow, PriceGroup, Scope, Spend};
 pub use prices::{Override, Owned, PoolPrice, Price, Prices};
-pub use spread::burn;
+pub use spread::{burn, sizes};

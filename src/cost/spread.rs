@@ -236,7 +236,7 @@ impl Held {
     /// Each slice takes its share of the money by size. Shares are cut from a running sum, so that they add
     /// up to the device to the micro-dollar.
     fn slice_up(&mut self, fleet: &Fleet, device: &Device, whole: &Part<'_>) {
-        let weights = weights(device);
+        let weights = sizes(device.slices.iter().map(|slice| &slice.name));
         let all: u64 = weights.iter().sum();
         let mut counted = false;
         let mut before = 0;
@@ -306,15 +306,14 @@ impl Held {
     }
 }
 
-/// Sizes of a device's slices: compute parts where every name tells them (`3g.40gb-1`), else all alike.
-fn weights(device: &Device) -> Vec<u64> {
-    let parts: Option<Vec<u64>> = device
-        .slices
-        .iter()
-        .map(|slice| {
-            let (parts, _) = slice.name.split_once("g.")?;
+/// Sizes of a device's slices by their names: compute parts where every name tells them (`3g.40gb-1`), else all alike.
+pub fn sizes<'a>(slices: impl ExactSizeIterator<Item = &'a Name>) -> Vec<u64> {
+    let count = slices.len();
+    let parts: Option<Vec<u64>> = slices
+        .map(|name| {
+            let (parts, _) = name.split_once("g.")?;
             parts.parse().ok().filter(|parts| (1..=64).contains(parts))
         })
         .collect();
-    parts.unwrap_or_else(|| vec![1; device.slices.len()])
+    parts.unwrap_or_else(|| vec![1; count])
 }

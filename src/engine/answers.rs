@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::base::Moment;
 use crate::base::document::nearest;
 use crate::fleet::job::JobKey;
 
-use super::explain::{Explanation, Reason, Scene};
+use super::explain::{Change, Explanation, Reason, Scene, Unblock};
 use super::forecast::{self, Start};
 use super::model::{Snapshot, Status, Workload};
 use super::plant::{Plant, WorkId};
@@ -24,6 +25,26 @@ pub struct Answer {
     pub explanation: Explanation,
     /// When it starts; null for one that does not wait.
     pub start: Option<Start>,
+}
+
+impl Answer {
+    /// Both told as one: where waiting helps, it helps until the moment that the forecast gives.
+    pub fn new(mut explanation: Explanation, start: Option<Start>, now: Moment) -> Self {
+        let first = explanation.unblock.take().into_iter();
+        let mut all: Vec<Unblock> = first.chain(explanation.alternatives.drain(..)).collect();
+        if let Some(at) = start.as_ref().and_then(|start| start.p50) {
+            for one in &mut all {
+                if matches!(one.changes[..], [Change::Wait { .. }]) {
+                    *one = Unblock::new(vec![Change::Wait { at }], one.proven);
+                }
+            }
+            all.sort_by_key(|unblock| unblock.cost(now));
+        }
+        let mut all = all.into_iter();
+        explanation.unblock = all.next();
+        explanation.alternatives = all.collect();
+        Self { explanation, start }
+    }
 }
 
 /// The workload `NAMESPACE/NAME`.
@@ -58,7 +79,7 @@ pub fn explain(snapshot: &Snapshot, name: &str) -> Result<Answer, String> {
     let mut explanation = Scene::new(&plant).explain(work);
     say_let_in(&mut explanation, &snapshot.workloads[work]);
     let start = forecast::forecast_one(&State::new(&plant), work);
-    Ok(Answer { explanation, start })
+    Ok(Answer::new(explanation, start, snapshot.at))
 }
 
 /// A workload that its queue has let in, and no pod of which has a node yet.
@@ -127,7 +148,7 @@ fn answers_of(plant: &Plant) -> BTreeMap<JobKey, Answer> {
     let answer = |(work, explanation): (WorkId, Explanation)| {
         let start = starts.remove(&work);
         let key = plant.workload(work).key.clone();
-        (key, Answer { explanation, start })
+        (key, Answer::new(explanation, start, plant.snapshot.at))
     };
     all.map(answer).collect()
 }
@@ -214,6 +235,36 @@ mod tests {
         assert_eq!(route(snapshot, "ml/waits").expect("there").flavors.len(), 1);
         let told = explain(snapshot, "ml/wait").expect_err("not there");
         assert_eq!(told, "there is no job `ml/wait`; did you mean `ml/waits`?");
+    }
+
+    /// The room that is kept may be taken by others of which the cycle does not know: the forecast does.
+    #[test]
+    fn waiting_helps_until_the_forecast_says() {
+        let now = Moment::from_seconds(1_000);
+        let later = |seconds: u64| now.plus(std::time::Duration::from_secs(seconds));
+        let plant = plant(json!({
+            "nodes": [node("a", 8, "r", "b")], "workloads": [work("waits", 1, 8, json!({}))],
+        }));
+        let mut explanation = Scene::new(&plant).explain(0);
+        let wait = |at: Moment| Unblock::new(vec![Change::Wait { at }], true);
+        let flavor = Unblock::new(
+            vec![Change::Flavor {
+                flavor: "l4".into(),
+            }],
+            true,
+        );
+        explanation.unblock = Some(wait(later(60)));
+        explanation.alternatives = vec![flavor.clone()];
+        let start = |p50: Option<Moment>| Start {
+            p50,
+            ..forecast::forecast_one(&State::new(&plant), 0).expect("it waits")
+        };
+        let known = Answer::new(explanation.clone(), Some(start(Some(later(86_400)))), now);
+        assert_eq!(known.explanation.unblock, Some(flavor.clone()));
+        assert_eq!(known.explanation.alternatives, [wait(later(86_400))]);
+        let unknown = Answer::new(explanation, Some(start(None)), now).explanation;
+        assert_eq!(unknown.unblock, Some(wait(later(60))));
+        assert_eq!(unknown.alternatives, [flavor]);
     }
 
     #[test]

@@ -353,6 +353,7 @@ fn placement(node: &Name, first: u32, gpus: u32) -> Placement {
         deleted: None,
         node: node.clone(),
         grips: (first..first + gpus).map(grip).collect(),
+        started: None,
     }
 }
 

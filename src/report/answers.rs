@@ -91,7 +91,7 @@ fn told(fleet: &Fleet, burn: &Burn, snapshot: Snapshot) -> BTreeMap<JobKey, Told
     let mut jobs: BTreeMap<JobKey, Told> = BTreeMap::new();
     for (work, explanation) in all {
         let start = starts.remove(&work);
-        let answer = Answer { explanation, start };
+        let answer = Answer::new(explanation, start, plant.snapshot.at);
         let told = Told { answer, now: None };
         jobs.insert(plant.workload(work).key.clone(), told);
     }

@@ -111,6 +111,7 @@ fn placement(cell: &Cell<'_>, milli: i32) -> Read<Placement> {
         deleted: cell.maybe("deleted", |cell| cell.moment())?,
         node: cell.need("node", |cell| cell.filled())?,
         grips: cell.list("devices", |cell| grip(cell, milli))?,
+        started: cell.maybe("started", |cell| cell.moment())?,
     })
 }
 

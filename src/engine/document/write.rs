@@ -282,6 +282,7 @@ fn pod_set(set: &PodSet) -> Value {
             "pod": placement.pod,
             "uid": placement.uid,
             "deleted": placement.deleted.map(moment),
+            "started": placement.started.map(moment),
             "node": placement.node,
             "devices": placement.grips.iter().map(grip).collect::<Value>(),
         })

@@ -292,7 +292,7 @@ pub struct Unblock {
 }
 
 impl Unblock {
-    pub(super) fn new(changes: Vec<Change>, proven: bool) -> Self {
+    pub(in crate::engine) fn new(changes: Vec<Change>, proven: bool) -> Self {
         let all: Vec<String> = changes.iter().map(Change::sentence).collect();
         Self {
             sentence: all.join(", and "),
@@ -302,7 +302,7 @@ impl Unblock {
     }
 
     /// Its place in the order of cost: that of its dearest change; several come after one.
-    pub(super) fn cost(&self, now: Moment) -> (bool, u8) {
+    pub(in crate::engine) fn cost(&self, now: Moment) -> (bool, u8) {
         let dearest = self.changes.iter().map(|change| change.cost(now)).max();
         (self.changes.len() > 1, dearest.unwrap_or(0))
     }

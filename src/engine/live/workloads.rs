@@ -344,6 +344,7 @@ fn place(fleet: &Fleet, sets: &mut [PodSet], bound: &[&Pod], grips: &Grips<'_>) 
             deleted: pod.seen.deleted.map(whole),
             node: node.clone(),
             grips: held,
+            started: pod.seen.started.or(pod.seen.scheduled).map(whole),
         });
     }
 }

@@ -185,6 +185,8 @@ pub struct Placement {
     pub node: Name,
     /// What it holds. Empty although it asks for devices: which ones is not known.
     pub grips: Vec<Grip>,
+    /// Since when it holds it: when its containers first ran, or it was bound.
+    pub started: Option<Moment>,
 }
 
 /// Pods that are alike.

@@ -303,6 +303,7 @@ fn seat(work: &mut Workload, holds: &[Hold]) {
                     };
                     each as usize
                 ],
+                started: None,
             })
             .collect();
     }
