@@ -73,7 +73,7 @@ fn under_a_scope_header_total_and_rows_are_one_sum() {
     // The fleet's panel shows that team alone, and says whose money its columns are.
     press(&mut app, "1");
     let text = render_text(&app, WIDE.0, WIDE.1);
-    assert!(text.contains("$ of team prod, else of all"), "{text}");
+    assert!(text.contains("$ of team prod"), "{text}");
     assert!(!text.contains("research "), "{text}");
     // A picture that is held still and one of the whole fleet are not mixed up.
     press(&mut app, "f:team all\n");

@@ -388,7 +388,7 @@ fn told(app: &App) -> Vec<(String, Role)> {
             Some(team) => format!("of team {team}"),
             None => String::from("of these namespaces"),
         };
-        right.push((format!("$ {whose}, else of all"), Role::Muted));
+        right.push((format!("$ {whose}"), Role::Muted));
     }
     if app.view().faults_only() {
         right.push((String::from("faults only"), Role::Crit));
