@@ -419,7 +419,10 @@ fn device(
         }
     }
     Device {
-        id: Name::from(format!("{node}/gpu{index}")),
+        id: Name::from(format!(
+            "{node}/{}{index}",
+            if plan.tpu { "tpu" } else { "gpu" }
+        )),
         index,
         uuid: Some(Name::from(format!("GPU-{node}-{index}"))),
         serial: (!plan.tpu)

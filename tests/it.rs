@@ -33,6 +33,8 @@ mod frames;
 mod frames_checks;
 #[path = "frames_fleet.rs"]
 mod frames_fleet;
+#[path = "frames_words.rs"]
+mod frames_words;
 #[path = "fuzz/exposition.rs"]
 mod fuzz_exposition;
 #[path = "fuzz/watch.rs"]

@@ -130,7 +130,7 @@ fn prepare_plan(app: &mut App, context: Context, command: Command) {
 /// YAML of a node, or the logs of a job's pods, long enough to be scrolled, with two containers.
 fn prepare_text(app: &mut App, context: Context, command: Command) {
     let logs = context == Context::Logs;
-    let effects = press(app, if logs { "l" } else { "y" });
+    let effects = press(app, if logs { "Gl" } else { "y" });
     let Some(Effect::Read(Some(want))) = effects.last().cloned() else {
         panic!("something is to be read, not {effects:?}");
     };
@@ -396,8 +396,8 @@ const ANSWERS: &[(&str, &str, &[&str])] = &[
     ),
     (
         "what a job says",
-        "5l",
-        &["LOGS  prod/asr-xl-1", "following", "loss 2.17"],
+        "5Gl",
+        &["LOGS  vision/", "following", "loss 2.17"],
     ),
 ];
 

@@ -113,7 +113,13 @@ fn kueue<'a>(
         priority,
         None,
         "WorkloadPriorityClass",
-    )?;
+    )
+    .map_err(|refusal| {
+        refusal.instead(format!(
+            "a number is taken: `plan reprioritise {} NUMBER`",
+            subject.job()
+        ))
+    })?;
     let had = levers::entry(&top.now, "labels", KUEUE_CLASS);
     let suspended = top.now.pointer("/spec/suspend").and_then(Value::as_bool);
     if had.is_none() && suspended != Some(true) {

@@ -12,6 +12,9 @@ use super::color::{ColorDepth, Rgb};
 use super::text;
 use super::theme::{HEAT_LEVELS, Role, Theme};
 
+/// The contrast from which on a thin sign is seen.
+const SEEN: f64 = 1.9;
+
 /// What the screen can show and how it is painted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ink {
@@ -94,10 +97,10 @@ impl Ink {
         let level = level.min(HEAT_LEVELS - 1);
         if self.depth == ColorDepth::Ansi16 {
             return match level {
-                0..=2 => Color::DarkGray,
-                3..=6 => Color::Red,
-                7..=10 => Color::LightRed,
-                11..=13 => Color::Yellow,
+                // Red is a fault's alone.
+                0..=3 => Color::DarkGray,
+                4..=9 => Color::Reset,
+                10..=13 => Color::Yellow,
                 _ => Color::LightYellow,
             };
         }
@@ -107,6 +110,17 @@ impl Ink {
         } else {
             full
         })
+    }
+
+    /// The colour of a heat level for thin signs: on a light ground the palest levels are those that can just be seen.
+    pub fn thin_heat(&self, level: usize, stale: bool) -> Color {
+        if self.theme.dark || !self.depth.shows_heat() {
+            return self.heat(level, stale);
+        }
+        let ground = self.theme.color(Role::Background);
+        let seen = |level: &usize| self.theme.heat(*level).contrast(ground) >= SEEN;
+        let first = (0..HEAT_LEVELS).find(seen).unwrap_or(0);
+        self.heat(level.max(first), stale)
     }
 
     /// The colour of a role for a cell that is all colour; stale ones are half sunk into the background.
@@ -225,6 +239,30 @@ impl<'a> Brush<'a> {
         }
         let plain = Style::new().fg(Color::Reset).remove_modifier(Modifier::DIM);
         self.buf.set_style(area.intersection(self.buf.area), plain);
+    }
+
+    /// Lets what is painted in an area step back, as behind a dialog.
+    pub fn dim(&mut self, area: Rect) {
+        let area = area.intersection(self.buf.area);
+        let ground = self.ink.theme.color(Role::Background);
+        let faded = |color: Color| match color {
+            Color::Rgb(r, g, b) => Rgb(r, g, b).toward(ground, 0.55).color(),
+            Color::Indexed(index) => {
+                Color::Indexed(Rgb::of_256(index).toward(ground, 0.55).to_256())
+            }
+            other => other,
+        };
+        for y in area.top()..area.bottom() {
+            for x in area.left()..area.right() {
+                let cell = &mut self.buf[(x, y)];
+                cell.fg = faded(cell.fg);
+                cell.bg = faded(cell.bg);
+                if matches!(self.ink.depth, ColorDepth::Ansi16 | ColorDepth::None) {
+                    cell.modifier.remove(Modifier::BOLD);
+                    cell.modifier.insert(Modifier::DIM);
+                }
+            }
+        }
     }
 
     /// Empties an area and lays a ground.

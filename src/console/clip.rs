@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::base::name::printable;
+use crate::report::Facts;
 
 use super::view::Picked;
 
@@ -28,8 +29,9 @@ fn cell(words: &str) -> String {
 }
 
 /// Names, one a line.
-pub fn names(picked: &[Picked]) -> String {
-    let names: Vec<String> = picked.iter().map(|picked| cell(&picked.name())).collect();
+pub fn names(facts: &Facts, picked: &[Picked]) -> String {
+    let names = picked.iter().map(|picked| cell(&picked.title(facts)));
+    let names: Vec<String> = names.collect();
     names.join("\n")
 }
 

@@ -90,6 +90,33 @@ pub fn fitting(picked: &Picked) -> &'static [Command] {
     }
 }
 
+/// Why a deed that fits the object would do nothing to it as it stands; `None` where it may.
+pub fn idle(command: Command, picked: &Picked, facts: &Facts) -> Option<String> {
+    let job = match picked {
+        Picked::Job(id) => facts.fleet.job(id)?,
+        Picked::Pod(key) => facts.fleet.job(&facts.fleet.pod(key)?.job)?,
+        _ => return None,
+    };
+    let is_over = matches!(job.state, JobState::Done | JobState::Failed);
+    let why = match (command, job.state) {
+        _ if is_over => "it has ended",
+        (Command::Start, JobState::Waiting) => {
+            let let_in = job
+                .admission
+                .as_ref()
+                .is_some_and(|known| known.has_quota());
+            return let_in.then(|| String::from("its queue has let it in: it waits for nodes"));
+        }
+        (Command::Start, JobState::Suspended) => "it is held: H first",
+        (Command::Start, _) => "it runs already",
+        (Command::Preempt | Command::Requeue, JobState::Waiting | JobState::Suspended) => {
+            "it holds no device"
+        }
+        _ => return None,
+    };
+    Some(why.to_owned())
+}
+
 /// What a capital key asks for on what is meant.
 ///
 /// # Errors

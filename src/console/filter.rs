@@ -67,6 +67,20 @@ pub struct Filter {
     words: Vec<usize>,
 }
 
+/// What is typed without a last word that names a column of numbers: whoever types it goes on with a comparison.
+pub fn without_open_end<'a>(text: &'a str, fields: &[Field]) -> &'a str {
+    let start = text
+        .rfind(|c: char| c.is_whitespace() || matches!(c, '(' | '!'))
+        .map_or(0, |at| at + 1);
+    let last = text.get(start..).unwrap_or_default();
+    let names = |field: &Field| field.numeric && field.id.eq_ignore_ascii_case(last);
+    match fields.iter().any(names) {
+        // What stands before it alone may be half a sentence: `not`, `(`, `or`.
+        true if !text[..start].ends_with(['(', '!']) => text[..start].trim_end(),
+        _ => text,
+    }
+}
+
 impl Filter {
     /// Understands a filter over these columns. An error says what is wrong and what was meant.
     pub fn parse(text: &str, fields: &[Field]) -> Result<Self, String> {

@@ -129,7 +129,7 @@ fn draw_header(app: &App, brush: &mut Brush<'_>, line: Rect) {
             word("devices", "dev"),
             (number(i64::from(summary.devices)), title),
         ],
-        drop: 2,
+        drop: 4,
     });
     // A part of the fleet is what somebody holds: all of it is allocated.
     if app.scope.is_all() {
@@ -161,7 +161,7 @@ fn draw_header(app: &App, brush: &mut Brush<'_>, line: Rect) {
         let more = format!(" jobs · {} dev", waiting(app.summary.waiting_devices));
         words.push((more, muted));
     }
-    left.push(Piece { words, drop: 4 });
+    left.push(Piece { words, drop: 3 });
     let money = |rate: fn(&Spend) -> Rate| match &summary.money {
         Some(spend) => format!("${}/h", rate(spend)),
         None => String::from("–"),
@@ -173,12 +173,15 @@ fn draw_header(app: &App, brush: &mut Brush<'_>, line: Rect) {
         ],
         drop: 0,
     });
+    let idle = money(|spend| spend.free + spend.idle_allocated);
+    let idle = match line.width {
+        // The burn before it says that it is by the hour.
+        ..100 => idle.trim_end_matches("/h").to_owned(),
+        _ => idle,
+    };
     left.push(Piece {
-        words: vec![
-            (String::from("idle "), muted),
-            (money(|spend| spend.free + spend.idle_allocated), blue),
-        ],
-        drop: 3,
+        words: vec![(String::from("idle "), muted), (idle, blue)],
+        drop: 2,
     });
     let mut right = right_side(app, brush, wide);
     let gap = if wide { 3 } else { 2 };
@@ -234,7 +237,7 @@ fn keep_what_fits(
         order.push((piece.drop, true, at, width(brush, piece) + 2));
     }
     order.sort_unstable();
-    let mut used = 1;
+    let mut used = 0;
     let mut kept: Vec<(bool, usize)> = Vec::new();
     for (drop, on_right, at, width) in order {
         if drop == 0 || used + width <= room {
@@ -380,6 +383,13 @@ fn told(app: &App) -> Vec<(String, Role)> {
     if !trail.is_empty() {
         right.push((trail.join(" ▸ "), Role::Title));
     }
+    if !app.scope.is_all() && matches!(app.view().id(), ViewId::Fleet | ViewId::Pools) {
+        let whose = match &app.scope.team {
+            Some(team) => format!("of team {team}"),
+            None => String::from("of these namespaces"),
+        };
+        right.push((format!("$ {whose}"), Role::Muted));
+    }
     if app.view().faults_only() {
         right.push((String::from("faults only"), Role::Crit));
     }
@@ -417,6 +427,11 @@ fn draw_tabs(app: &App, brush: &mut Brush<'_>, line: Rect) {
         if room < 4 {
             break;
         }
+        // Where the way has no room, its end has.
+        let words = match words.rsplit_once(" ▸ ") {
+            Some((_, end)) if brush.width(words) > room => end,
+            _ => words.as_str(),
+        };
         let used = brush.right(edge, line.y, room, words, brush.ink.fg(*role));
         edge = edge.saturating_sub(used + 3);
     }
@@ -424,7 +439,8 @@ fn draw_tabs(app: &App, brush: &mut Brush<'_>, line: Rect) {
 
 /// Where there is air under the tabs, it says what is missing.
 fn draw_banner(app: &App, brush: &mut Brush<'_>, area: Rect) {
-    let all = app.missing();
+    let mut all = app.missing();
+    all.retain(|missing| !missing.quiet);
     let Some(first) = all.first() else {
         return;
     };

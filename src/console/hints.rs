@@ -7,6 +7,7 @@ use crate::base::quantities::grouped;
 use super::app::App;
 use super::brush::Brush;
 use super::commands::{Command, Context};
+use super::msg::Key;
 use super::overlay::Overlay;
 use super::theme::Role;
 
@@ -55,10 +56,20 @@ pub(super) fn draw_hints(app: &App, brush: &mut Brush<'_>, line: Rect) {
     };
     for context in contexts {
         for (spec, keys) in app.options.keys.listed(*context) {
-            if spec.hint == 0 || hints.iter().any(|(_, _, title)| *title == spec.title) {
+            if spec.hint == 0
+                || hints.iter().any(|(_, _, title)| *title == spec.title)
+                || !app.overlay.does(spec.command, app)
+                || (spec.command == Command::Logs && contexts.contains(&Context::Logs))
+            {
                 continue;
             }
-            if let Some(key) = keys.first() {
+            // What every dialog is left by is named before other keys that do the same.
+            let esc = keys.iter().find(|press| press.key == Key::Esc);
+            let shown = match spec.command {
+                Command::Close => esc.or(keys.first()),
+                _ => keys.first(),
+            };
+            if let Some(key) = shown {
                 hints.push((spec.hint, key.to_string(), spec.title));
             }
         }
@@ -144,7 +155,11 @@ fn deeds(app: &App) -> Option<(Vec<Deed>, Option<String>)> {
         .iter()
         .filter_map(|command| {
             let key = app.options.keys.keys(Context::Global, *command);
-            let barred = app.facts.acts.barred(command.spec().name);
+            let barred = app
+                .facts
+                .acts
+                .barred(command.spec().name)
+                .or_else(|| super::deeds::idle(*command, &picked, &app.facts));
             let free = barred.is_none();
             why = why.take().or(barred);
             Some((key.first()?.to_string(), command.spec().title, free))

@@ -18,6 +18,8 @@ pub struct Missing {
     pub mends: Vec<String>,
     /// Nothing at all can be seen.
     pub grave: bool,
+    /// Told to who asks, not over every view: the header counts it.
+    pub quiet: bool,
 }
 
 /// Everything that is missing, the worst first. `fault` is why no session could be opened, where none could.
@@ -35,7 +37,7 @@ pub fn missing(facts: &Facts, fault: Option<&str>) -> Vec<Missing> {
     let blind = all.iter().any(|missing| missing.grave);
     if !blind {
         all.extend(no_devices(fleet));
-        all.extend(no_exporters(fleet));
+        all.extend(no_exporters(fleet).or_else(|| some_lost(fleet)));
         all.extend(no_prices(facts));
     }
     all
@@ -69,6 +71,7 @@ fn no_session(fault: &str) -> Missing {
         why: fault.to_owned(),
         mends: mends.into_iter().map(str::to_owned).collect(),
         grave: true,
+        quiet: false,
     }
 }
 
@@ -106,6 +109,7 @@ fn refused(fleet: &Fleet) -> Option<Missing> {
                 String::from("kubectl get nodes   says whether the login works"),
             ],
             grave,
+            quiet: false,
         });
     }
     let tables: Vec<&str> = lost.iter().map(|(table, _)| *table).collect();
@@ -123,6 +127,7 @@ fn refused(fleet: &Fleet) -> Option<Missing> {
             ),
         ],
         grave,
+        quiet: false,
     })
 }
 
@@ -143,6 +148,7 @@ fn unreachable(fleet: &Fleet) -> Option<Missing> {
             String::from("check the VPN, the proxy and the address in the kubeconfig"),
         ],
         grave,
+        quiet: false,
     })
 }
 
@@ -161,6 +167,7 @@ fn no_devices(fleet: &Fleet) -> Option<Missing> {
             String::from("kubectl get nodes -o custom-columns=NAME:.metadata.name,GPU:.status.allocatable.nvidia\\.com/gpu"),
         ],
         grave: false,
+        quiet: false,
     })
 }
 
@@ -194,6 +201,7 @@ fn no_exporters(fleet: &Fleet) -> Option<Missing> {
                 ),
             ],
             grave: false,
+            quiet: false,
         });
     }
     let install = match vendor {
@@ -215,6 +223,39 @@ fn no_exporters(fleet: &Fleet) -> Option<Missing> {
             String::from("stokehold exporter list   names the dialects that are known"),
         ],
         grave: false,
+        quiet: false,
+    })
+}
+
+/// Some sources do not answer, others do.
+fn some_lost(fleet: &Fleet) -> Option<Missing> {
+    let silent = |source: &&crate::fleet::observe::SourceHealth| source.state == SourceState::Lost;
+    let lost: Vec<_> = fleet.sources.iter().filter(silent).collect();
+    let first = lost.first()?;
+    let said = match (first.message.is_empty(), first.last_ok) {
+        (false, _) => first.message.clone(),
+        (true, None) => String::from("it has never answered"),
+        (true, Some(_)) => String::from("it answers no more"),
+    };
+    let more = match lost.len() {
+        1 => String::new(),
+        count => format!("; and {} more", count - 1),
+    };
+    Some(Missing {
+        title: format!(
+            "{} of {} not answering",
+            lost.len(),
+            counted(fleet.sources.len() as u64, "source")
+        ),
+        why: format!(
+            "what only they tell is old or unknown; {}: {said}{more}",
+            first.name
+        ),
+        mends: vec![String::from(
+            "press 0: each source with its last answer and what failed",
+        )],
+        grave: false,
+        quiet: true,
     })
 }
 
@@ -253,5 +294,6 @@ fn no_prices(facts: &Facts) -> Option<Missing> {
             String::from("prices.files names a price book of your own"),
         ],
         grave: false,
+        quiet: false,
     })
 }

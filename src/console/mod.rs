@@ -19,6 +19,7 @@ pub mod load;
 pub mod missing;
 pub mod msg;
 pub mod overlay;
+mod part;
 pub mod picture;
 pub mod reading;
 pub mod summary;

@@ -51,6 +51,8 @@ impl Summary {
         } else {
             summary.part(facts, scope);
         }
+        let burn = &facts.burn;
+        summary.money = (burn.devices > burn.unpriced).then_some(burn.total);
         summary
     }
 
@@ -67,11 +69,9 @@ impl Summary {
             }
         }
         self.util = (devices > 0.0).then(|| sum / devices);
-        let burn = &facts.burn;
-        self.money = (burn.devices > burn.unpriced).then_some(burn.total);
     }
 
-    /// What the scope's jobs hold, and what that costs: the sum of their rows.
+    /// What the scope's jobs hold.
     fn part(&mut self, facts: &Facts, scope: &Scope) {
         let (mut sum, mut known) = (0.0, 0u32);
         for (_, device) in facts
@@ -86,13 +86,5 @@ impl Summary {
             }
         }
         self.util = (known > 0).then(|| sum / f64::from(known));
-        let mut money = Spend::default();
-        for job in facts.fleet.jobs.iter().filter(|job| scope.has_job(job)) {
-            if let Some((spend, _)) = facts.burn.jobs.get(&job.id) {
-                money += *spend;
-            }
-        }
-        let burn = &facts.burn;
-        self.money = (burn.devices > burn.unpriced).then_some(money);
     }
 }

@@ -92,6 +92,26 @@ pub fn cut(text: &str, max: usize, ascii: bool) -> Cow<'_, str> {
     Cow::Owned(format!("{}{dots}", &text[..end]))
 }
 
+/// The text in at most `max` cells, cut in the middle: the end of a name tells it from its siblings.
+pub fn cut_middle(text: &str, max: usize, ascii: bool) -> Cow<'_, str> {
+    let dots = if ascii { ".." } else { "…" };
+    if width(text) <= max || max < 8 {
+        return cut(text, max, ascii);
+    }
+    let room = max - width(dots);
+    let head = cut(text, room / 3 + width(dots), ascii).into_owned();
+    let mut tail = text.len();
+    let mut used = width(&head);
+    for (at, grapheme) in text.grapheme_indices(true).rev() {
+        used += usize::from(grapheme.cell_width());
+        if used > max {
+            break;
+        }
+        tail = at;
+    }
+    Cow::Owned(format!("{head}{}", &text[tail..]))
+}
+
 /// The text broken into lines of at most `max` cells, between words where there are any.
 pub fn wrap(text: &str, max: usize) -> Vec<String> {
     let mut lines = Vec::new();
@@ -193,6 +213,26 @@ mod tests {
         assert_eq!(cut("abc", 0, false), "");
         for max in 0..12 {
             assert!(width(&cut("日本語 👩‍👩‍👧 text", max, false)) <= max);
+        }
+    }
+
+    #[test]
+    fn a_name_cut_in_the_middle_keeps_its_end() {
+        assert_eq!(
+            cut_middle("lab/job-roofline-12ab", 21, false),
+            "lab/job-roofline-12ab"
+        );
+        assert_eq!(
+            cut_middle("lab/job-roofline-12ab", 14, false),
+            "lab/…line-12ab"
+        );
+        assert_eq!(
+            cut_middle("lab/job-roofline-12ab", 14, true),
+            "lab/..ine-12ab"
+        );
+        assert_eq!(cut_middle("lab/job-roofline", 5, false), "lab/…");
+        for max in 0..24 {
+            assert!(width(&cut_middle("日本語 👩‍👩‍👧 text and more", max, false)) <= max);
         }
     }
 

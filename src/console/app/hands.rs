@@ -6,10 +6,13 @@ use ratatui::layout::{Position, Rect};
 use crate::console::clip::{self, As};
 use crate::console::commands::{Command, Context};
 use crate::console::deeds::{self, Wish};
+use crate::console::filter;
 use crate::console::frame;
+use crate::console::listing::fields;
 use crate::console::msg::{Effect, Key, KeyPress, Mouse, Switch};
 use crate::console::overlay::{Go, Overlay, Verdict};
 use crate::console::picture;
+use crate::console::view::devices;
 use crate::console::view::paper::Sort;
 use crate::console::view::subject;
 use crate::console::view::{Lens, Picked, Place, Turn, ViewId};
@@ -64,7 +67,10 @@ impl App {
             }
             Verdict::Filter(words, keep_open) => {
                 self.typed = None;
-                let wrong = self.filter(&words);
+                let wrong = match keep_open {
+                    true => self.filter_so_far(&words),
+                    false => self.filter(&words),
+                };
                 if keep_open || wrong.is_some() {
                     self.overlay = overlay.with_error(wrong);
                 } else {
@@ -102,6 +108,7 @@ impl App {
             Go::Object(picked) => self.go(place_of(picked)),
             Go::Team(team) => {
                 self.scope.team = team;
+                self.keep_to_part();
                 self.summarise();
                 self.enter();
             }
@@ -128,6 +135,19 @@ impl App {
             Switch::Again => String::from("connecting again…"),
         });
         effects.push(Effect::Switch(switch));
+    }
+
+    /// Filters by what is typed so far: a column that is named last waits for what it is compared with.
+    pub(super) fn filter_so_far(&mut self, words: &str) -> Option<String> {
+        let kind = match self.view().sheet() {
+            Some(sheet) => Some(sheet.listing.kind),
+            None if self.view().id() == ViewId::Devices => Some(&devices::KIND),
+            None => None,
+        };
+        match kind {
+            Some(kind) => self.filter(filter::without_open_end(words, &fields(kind))),
+            None => self.filter(words),
+        }
     }
 
     pub(super) fn filter(&mut self, words: &str) -> Option<String> {
@@ -294,11 +314,14 @@ impl App {
             Some(sheet) => sheet.clip(&self.facts, &self.ink),
             None => (
                 vec!["NAME"],
-                meant.iter().map(|picked| vec![picked.name()]).collect(),
+                meant
+                    .iter()
+                    .map(|picked| vec![picked.title(&self.facts)])
+                    .collect(),
             ),
         };
         let (name, text) = match what {
-            As::Name => ("name", Some(clip::names(&meant))),
+            As::Name => ("name", Some(clip::names(&self.facts, &meant))),
             As::Row => {
                 let (heads, rows) = table();
                 ("row", Some(clip::rows(&heads, &rows)))

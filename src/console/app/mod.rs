@@ -14,6 +14,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 
 use crate::base::{Moment, Name};
+use crate::cost::Burn;
 use crate::fleet::Fleet;
 use crate::report::Facts;
 
@@ -53,7 +54,10 @@ pub struct Drawn {
 pub struct App {
     pub(in crate::console) options: AppOptions,
     pub(in crate::console) ink: Ink,
+    /// What is shown; its money is that of the scope.
     pub(in crate::console) facts: Facts,
+    /// The whole fleet's money, whatever the scope.
+    whole: Arc<Burn>,
     pub(in crate::console) summary: Summary,
     /// Which part of everything is worked in.
     pub(in crate::console) scope: Scope,
@@ -95,6 +99,7 @@ impl App {
         };
         let mut app = Self {
             facts: nothing(options.context.clone()),
+            whole: Arc::default(),
             places: Places::new(options.view),
             options,
             ink,
@@ -221,6 +226,11 @@ impl App {
             .unwrap_or_else(|| self.view().contexts())
     }
 
+    /// The whole screen.
+    pub(in crate::console) fn area(&self) -> Rect {
+        Rect::new(0, 0, self.size.0, self.size.1)
+    }
+
     /// The room of the view.
     pub fn body(&self) -> Rect {
         frame::body(Rect::new(0, 0, self.size.0, self.size.1))
@@ -252,6 +262,7 @@ impl App {
             now: self.clock,
             ..nothing(session.context)
         };
+        self.whole = Arc::clone(&self.facts.burn);
         self.summarise();
         self.start_over();
     }

@@ -127,11 +127,18 @@ impl App {
     /// Views on the way back, the tab's own first.
     pub fn trail(&self) -> Vec<String> {
         let tab = self.places.tabs[slot(self.places.tab)].as_deref();
-        tab.into_iter()
-            .chain(self.places.stack.iter().map(|(_, view)| view.as_ref()))
-            .map(View::trail)
-            .filter(|trail| !trail.is_empty())
-            .collect()
+        let views = tab
+            .into_iter()
+            .chain(self.places.stack.iter().map(|(_, view)| view.as_ref()));
+        let mut trail: Vec<String> = Vec::new();
+        for words in views.map(View::trail).filter(|words| !words.is_empty()) {
+            // What the stop before has named is not named again.
+            let named = trail
+                .last()
+                .and_then(|last| words.strip_suffix(last.as_str()));
+            trail.push(named.map_or(words.clone(), |rest| rest.trim_end().to_owned()));
+        }
+        trail
     }
 
     /// Shows the view behind a tab.

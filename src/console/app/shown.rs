@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::base::{Moment, Name};
 use crate::console::overlay::Overlay;
+use crate::console::part;
 use crate::console::summary::Summary;
 use crate::report::acts::Acts;
 use crate::report::answers::Answers;
@@ -84,15 +85,37 @@ impl App {
     }
 
     /// Shows these facts.
-    fn put(&mut self, facts: Facts) {
-        let same = Arc::ptr_eq(&facts.fleet, &self.facts.fleet)
-            && Arc::ptr_eq(&facts.burn, &self.facts.burn);
+    fn put(&mut self, mut facts: Facts) {
+        let same =
+            Arc::ptr_eq(&facts.fleet, &self.facts.fleet) && Arc::ptr_eq(&facts.burn, &self.whole);
+        self.whole = Arc::clone(&facts.burn);
+        if same {
+            facts.burn = Arc::clone(&self.facts.burn);
+        }
         self.facts = facts;
         if !same {
+            self.keep_to_part();
             self.summarise();
             let settle = self.until_quiet().is_none();
             self.refresh(settle);
         }
+    }
+
+    /// What is shown, with the money of the whole fleet.
+    fn unscoped(&self) -> Facts {
+        Facts {
+            burn: Arc::clone(&self.whole),
+            ..self.facts.clone()
+        }
+    }
+
+    /// Money is that of the scope: header, totals and rows agree.
+    pub(super) fn keep_to_part(&mut self) {
+        self.facts.burn = if self.scope.is_all() {
+            Arc::clone(&self.whole)
+        } else {
+            Arc::new(part::burn_of(&self.unscoped(), &self.scope))
+        };
     }
 
     pub(super) fn summarise(&mut self) {
@@ -112,7 +135,7 @@ impl App {
 
     pub(super) fn tick(&mut self, now: Moment) {
         if let Some(words) = self.typed.take() {
-            let wrong = self.filter(&words);
+            let wrong = self.filter_so_far(&words);
             let overlay = std::mem::replace(&mut self.overlay, Overlay::None);
             self.overlay = overlay.with_error(wrong);
         }
@@ -141,7 +164,7 @@ impl App {
         if self.is_frozen() {
             self.live();
         } else {
-            self.held = Held::Still(Box::new(self.facts.clone()));
+            self.held = Held::Still(Box::new(self.unscoped()));
         }
     }
 
@@ -164,7 +187,7 @@ impl App {
                     self.notify(String::from("this is the present"));
                     return;
                 }
-                self.facts.clone()
+                self.unscoped()
             }
             Held::Still(newest) | Held::Past(newest) => (**newest).clone(),
         };

@@ -4,11 +4,10 @@ use rustc_hash::FxHashSet;
 
 use crate::base::{Name, ObjectKey};
 use crate::console::view::Picked;
-use crate::cost;
 use crate::fleet::device::{Device, Pod};
 use crate::fleet::finding::Subject;
 use crate::fleet::job::Job;
-use crate::report::{Facts, UNATTRIBUTED};
+use crate::report::Facts;
 
 /// A team, some namespaces, both or neither.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -52,8 +51,6 @@ pub(super) struct Reach<'a> {
     nodes: FxHashSet<&'a str>,
     pools: FxHashSet<&'a str>,
     queues: FxHashSet<&'a str>,
-    teams: FxHashSet<&'a str>,
-    classes: FxHashSet<&'a str>,
 }
 
 impl<'a> Reach<'a> {
@@ -63,8 +60,6 @@ impl<'a> Reach<'a> {
             nodes: FxHashSet::default(),
             pools: FxHashSet::default(),
             queues: FxHashSet::default(),
-            teams: FxHashSet::default(),
-            classes: FxHashSet::default(),
         };
         for job in facts.fleet.jobs.iter().filter(|job| scope.has_job(job)) {
             reach
@@ -72,8 +67,6 @@ impl<'a> Reach<'a> {
                 .extend(job.places.iter().map(|place| place.node.as_str()));
             reach.pools.extend(job.pools.iter().map(Name::as_str));
             reach.queues.extend(job.queue.as_deref());
-            reach.teams.insert(&job.team);
-            reach.classes.extend(job.class.as_deref());
         }
         reach
     }
@@ -101,7 +94,7 @@ impl<'a> Reach<'a> {
                 .iter()
                 .find(|finding| finding.id == *id)
                 .is_some_and(|finding| self.concerns(&finding.subject)),
-            Picked::Cost(by, name) => self.pays(facts, *by, name),
+            // Money is that of the scope already.
             _ => true,
         }
     }
@@ -120,23 +113,6 @@ impl<'a> Reach<'a> {
                 self.scope.namespaces.is_empty() || self.scope.namespaces.contains(namespace)
             }
             _ => true,
-        }
-    }
-
-    fn pays(&self, facts: &Facts, by: cost::Scope, name: &Name) -> bool {
-        match by {
-            cost::Scope::Pool => self.pools.contains(name.as_str()),
-            cost::Scope::Queue => self.queues.contains(name.as_str()),
-            cost::Scope::Team => self.teams.contains(name.as_str()),
-            cost::Scope::Class => self.classes.contains(name.as_str()),
-            cost::Scope::Job => {
-                name.as_str() != UNATTRIBUTED
-                    && facts
-                        .fleet
-                        .jobs
-                        .iter()
-                        .any(|job| self.scope.has_job(job) && job.id.to_string() == name.as_str())
-            }
         }
     }
 }

@@ -6,7 +6,42 @@ use crate::console::app::App;
 use crate::console::brush::Brush;
 use crate::console::commands::Context;
 use crate::console::theme::Role;
-use crate::console::widget::panel::{centred, popup};
+use crate::console::widget::panel::{centred, popup, wide};
+use crate::report::acts::May;
+
+/// What the signs mean, wherever they stand.
+const SIGNS: [(&str, &str); 12] = [
+    ("●", "well: ready, running, live; of a finding: look at it"),
+    (
+        "◐",
+        "in part: cordoned, starting, ending, some nodes of a pool not ready, a source that is late",
+    ),
+    (
+        "○",
+        "waits, or has work that waits; of a pool: mostly free; of a finding: good to know",
+    ),
+    (
+        "▲",
+        "act on it; behind a share or money: held without working, or much idle money",
+    ),
+    ("×", "broken or failed; on the heatmap a fault"),
+    ("□", "held or stopped by somebody"),
+    ("✓", "done; of a finding: taken on"),
+    ("·", "a free device; in a trend nothing was read"),
+    ("–", "not known, which is never nothing"),
+    (
+        "~",
+        "inferred: behind a pod by counting, behind a place by our own order; before a change: reckoned, not tried",
+    ),
+    (
+        "~ ↓ ↑",
+        "at a title: sorted by it; ~ when values have moved since (s settles it)",
+    ),
+    (
+        "+",
+        "behind money: some devices have no price and are left out",
+    ),
+];
 
 pub(super) fn draw(app: &App, brush: &mut Brush<'_>, area: Rect, skip: usize) {
     enum Row {
@@ -19,7 +54,12 @@ pub(super) fn draw(app: &App, brush: &mut Brush<'_>, area: Rect, skip: usize) {
     let rest = Context::ALL
         .iter()
         .filter(|context| !here.contains(context));
-    for context in here.iter().chain(rest) {
+    for (place, context) in here.iter().chain(rest).enumerate() {
+        if place == here.len() {
+            rows.extend([Row::Gap, Row::Head("signs")]);
+            let signs = SIGNS.iter();
+            rows.extend(signs.map(|(sign, doc)| Row::Key((*sign).to_owned(), doc)));
+        }
         if !rows.is_empty() {
             rows.push(Row::Gap);
         }
@@ -29,12 +69,16 @@ pub(super) fn draw(app: &App, brush: &mut Brush<'_>, area: Rect, skip: usize) {
             rows.push(Row::Key(keys.join(" "), spec.doc));
         }
     }
-    let frame = centred(area, 96, area.height.saturating_sub(2).max(3));
-    let note = format!(
-        "stokehold {} · {}",
-        env!("CARGO_PKG_VERSION"),
-        app.options.readonly_reason
+    let frame = centred(
+        area,
+        wide(area.width, 96),
+        area.height.saturating_sub(2).max(3),
     );
+    let may = match &app.facts.acts.may {
+        May::Yes => "may write",
+        _ => app.options.readonly_reason.as_str(),
+    };
+    let note = format!("stokehold {} · {may}", env!("CARGO_PKG_VERSION"));
     let inside = popup(brush, frame, "keys", &note);
     let height = usize::from(inside.height);
     let skip = skip.min(rows.len().saturating_sub(height));

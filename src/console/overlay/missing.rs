@@ -5,9 +5,10 @@ use ratatui::layout::Rect;
 use crate::console::app::App;
 use crate::console::brush::Brush;
 use crate::console::commands::{Command, Context};
-use crate::console::text::wrap;
+use crate::console::text::{counted, wrap};
 use crate::console::theme::Role;
 use crate::console::widget::panel::{centred, popup};
+use crate::fleet::observe::{SourceHealth, SourceState};
 
 /// One line and its indent.
 struct Line(u16, String, Role);
@@ -38,12 +39,31 @@ pub(super) fn draw(app: &App, brush: &mut Brush<'_>, area: Rect, skip: usize) {
         }
     }
     if all.is_empty() {
-        let words = if app.facts.fleet.is_complete() {
-            "nothing: every table is read, devices are measured, and all have a price"
-        } else {
-            "the first lists are still being read"
+        let stale = |source: &&SourceHealth| source.state == SourceState::Stale;
+        let stale = app.facts.fleet.sources.iter().filter(stale).count();
+        let (words, role) = match (app.facts.fleet.is_complete(), stale) {
+            (false, _) => (
+                "the first lists are still being read".to_owned(),
+                Role::Muted,
+            ),
+            (true, 0) => (
+                "nothing: every table is read, devices are measured, and all have a price"
+                    .to_owned(),
+                Role::Ok,
+            ),
+            (true, stale) => {
+                let stale = counted(stale as u64, "source");
+                (
+                    format!("nothing is missing, but {stale} answered late: press 0"),
+                    Role::Warn,
+                )
+            }
         };
-        lines.push(Line(0, words.to_owned(), Role::Ok));
+        lines.extend(
+            wrap(&words, room)
+                .into_iter()
+                .map(|words| Line(0, words, role)),
+        );
     }
     let hints = u16::from(area.height > 8) * 2;
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX);

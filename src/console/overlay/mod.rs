@@ -1,5 +1,6 @@
 //! What lies over a view: help, facts, the palette, the filter line, and small questions.
 
+mod by_key;
 mod columns;
 mod copy;
 mod facts;
@@ -129,6 +130,18 @@ impl Overlay {
         }
     }
 
+    /// True for a command that does something in it as it stands: only such are hinted at.
+    pub fn does(&self, command: Command, app: &App) -> bool {
+        match self {
+            Self::Plan(dialog) => dialog.does(command, app),
+            Self::Help(_) => !matches!(
+                command,
+                Command::Copy | Command::Yaml | Command::Events | Command::Logs
+            ),
+            _ => true,
+        }
+    }
+
     /// The same with what is wrong with the filter.
     #[must_use]
     pub fn with_error(mut self, wrong: Option<String>) -> Self {
@@ -160,7 +173,7 @@ impl Overlay {
             Self::None => Verdict::Close,
             Self::Help(skip) => scrolled(skip, command),
             Self::Facts(picked, skip) => match command {
-                Some(Command::Copy) => Verdict::Copy(picked.name()),
+                Some(Command::Copy) => Verdict::Copy(picked.title(&app.facts)),
                 Some(command @ (Command::Yaml | Command::Events | Command::Logs)) => {
                     Verdict::Read(command, picked.clone())
                 }
@@ -188,12 +201,25 @@ impl Overlay {
             Self::Facts(picked, skip) => facts::draw(app, brush, area, picked, *skip),
             Self::Palette(palette) => return Some(palette.draw(brush, area)),
             Self::Filter(line) => return Some(line.draw(app, brush, area)),
-            Self::Plan(dialog) => return dialog.draw(app, brush, area),
+            Self::Plan(dialog) => {
+                // What may be pressed stays in sight; what is behind steps back.
+                let area = above_hints(area);
+                brush.dim(area);
+                return dialog.draw(app, brush, area);
+            }
             Self::Copy => copy::draw(app, brush, area),
             Self::Columns(at) => columns::draw(app, brush, area, *at),
             Self::Missing(skip) => missing::draw(app, brush, area, *skip),
         }
         None
+    }
+}
+
+/// The room of a dialog that leaves the last line free.
+fn above_hints(area: Rect) -> Rect {
+    Rect {
+        height: area.height.saturating_sub(1),
+        ..area
     }
 }
 

@@ -10,7 +10,7 @@ use crate::console::commands::Command;
 use crate::console::msg::KeyPress;
 use crate::console::theme::Role;
 use crate::console::widget::field::Field;
-use crate::console::widget::panel::{centred, popup};
+use crate::console::widget::panel::{centred, popup, wide};
 use crate::fleet::Fleet;
 
 use super::Verdict;
@@ -79,7 +79,7 @@ impl Palette {
 
     pub(super) fn draw(&self, brush: &mut Brush<'_>, area: Rect) -> Position {
         let rows = u16::try_from(self.offers.len().clamp(1, 12)).unwrap_or(12);
-        let mut frame = centred(area, 84, rows + 4);
+        let mut frame = centred(area, wide(area.width, 84), rows + 4);
         frame.y = area.y + (area.height - frame.height) / 4;
         let note = if self.found > self.offers.len() {
             format!("{} of {}", self.offers.len(), self.found)

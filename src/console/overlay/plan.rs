@@ -199,13 +199,15 @@ impl Dialog {
             Some(Command::Accept) => return self.accept(app),
             Some(Command::Next) => self.turn(app, 1),
             Some(Command::Previous) => self.turn(app, 2),
-            Some(Command::Up) => self.skip = self.skip.saturating_sub(1),
-            Some(Command::Down) => self.skip += 1,
-            Some(Command::PageUp) => self.skip = self.skip.saturating_sub(8),
-            Some(Command::PageDown) => self.skip += 8,
             Some(Command::Undo) => return self.undo(app),
-            Some(_) => {}
+            Some(command) => self.scroll(command, app),
             None => {
+                // A page is turned while one types, too: by the keys that turn it while nobody does.
+                let beside = app.options.keys.command(press, PLAN);
+                if let Some(command @ (Command::PageUp | Command::PageDown)) = beside {
+                    self.scroll(command, app);
+                    return Verdict::Stay;
+                }
                 self.error = None;
                 match (&self.phase, self.focus) {
                     (Phase::Value(_), _) => self.value.key(press),
@@ -216,6 +218,34 @@ impl Dialog {
             }
         }
         Verdict::Stay
+    }
+
+    fn scroll(&mut self, command: Command, app: &App) {
+        const PAGE: usize = 8;
+        let most = plan_draw::farthest(self, app);
+        self.skip = match command {
+            Command::Up => self.skip.min(most).saturating_sub(1),
+            Command::Down => (self.skip + 1).min(most),
+            Command::PageUp => self.skip.min(most).saturating_sub(PAGE),
+            Command::PageDown => (self.skip + PAGE).min(most),
+            _ => self.skip,
+        };
+    }
+
+    /// True when the command does something as it stands: only such are hinted at.
+    pub(super) fn does(&self, command: Command, app: &App) -> bool {
+        match (&self.phase, command) {
+            (Phase::Shown(_), Command::Undo) => false,
+            (Phase::Shown(_), _) | (_, Command::Close) => true,
+            (Phase::Value(_) | Phase::Stands(_), Command::Accept) => true,
+            (Phase::Runs(_), Command::Accept | Command::Undo) => self.running(app).is_none(),
+            _ => false,
+        }
+    }
+
+    /// Since when it is worked out.
+    pub(super) const fn asked_at(&self) -> Moment {
+        self.asked_at
     }
 
     fn turn(&mut self, app: &App, by: usize) {

@@ -1,21 +1,27 @@
 //! How the plan dialog looks: steps as a table, effect and checks below, what is typed at the foot.
 
+use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 
 use crate::console::app::App;
 use crate::console::brush::Brush;
+use crate::console::commands::{Command, Context};
+use crate::console::keys::Keymap;
 use crate::console::text::{self, UNKNOWN, counted};
 use crate::console::theme::Role;
 use crate::console::view::describe::{Line, draw_lines};
 use crate::console::widget::Cell;
-use crate::console::widget::panel::{centred, panel, popup};
+use crate::console::widget::panel::{centred, field, popup};
 use crate::console::widget::table::{Align, Head, Look, Width, table};
-use crate::engine::plan::{Plan, Refusal};
+use crate::engine::plan::{JobName, Plan, Refusal};
+use crate::fleet::queue::{PriorityKind, QueueSystem};
 use crate::report::acts::May;
 
+use super::above_hints;
+use super::by_key::by_key;
 use super::plan::{Dialog, Focus, Phase, Wanted};
 use super::plan_run::draw_run;
-use super::plan_words::{about, cells};
+use super::plan_words::{about, cells, rows};
 
 pub(super) const fn head(title: &'static str, align: Align, width: Width, drop: u8) -> Head {
     Head {
@@ -27,17 +33,12 @@ pub(super) const fn head(title: &'static str, align: Align, width: Width, drop: 
 }
 
 const STEPS: &[Head] = &[
-    head("STEP", Align::Left, Width::Cut(10, 16), 0),
-    head("OBJECT", Align::Left, Width::Cut(14, 44), 0),
+    head("STEP", Align::Left, Width::Cut(10, 24), 0),
+    head("OBJECT", Align::Left, Width::Cut(14, 60), 0),
     head("DEVICES", Align::Right, Width::Fit(7), 2),
     head("WORK LOST", Align::Right, Width::Fit(9), 1),
     head("COST", Align::Right, Width::Fit(4), 3),
-    head(
-        "HOW, AND WHAT IT TOUCHES",
-        Align::Left,
-        Width::Cut(12, 60),
-        4,
-    ),
+    head("HOW", Align::Left, Width::Cut(12, 120), 4),
 ];
 
 /// Draws it; returns where the cursor stands in what is typed.
@@ -52,12 +53,13 @@ pub(super) fn draw(
         Phase::Computing => {
             let frame = centred(area, 60.min(area.width), 3);
             let inside = popup(brush, frame, "PLAN", "");
-            let words = "working it out on the latest picture…";
-            brush.say(inside.x, inside.y, inside.width, words, Role::Muted);
+            let since = brush.age(dialog.asked_at());
+            let words = format!("working it out on the latest picture… {since}");
+            brush.say(inside.x, inside.y, inside.width, &words, Role::Muted);
             None
         }
         Phase::Refused(refusal) => {
-            draw_refused(refusal, brush, area);
+            draw_refused(refusal, &app.options.keys, brush, area);
             None
         }
         Phase::Failed(why) => {
@@ -86,15 +88,15 @@ fn draw_box(brush: &mut Brush<'_>, area: Rect, title: &str, lines: &[Line]) {
     draw_lines(brush, inside, lines, 0);
 }
 
-fn draw_refused(refusal: &Refusal, brush: &mut Brush<'_>, area: Rect) {
+fn draw_refused(refusal: &Refusal, keys: &Keymap, brush: &mut Brush<'_>, area: Rect) {
     let mut lines = vec![Line::Words(
         "no plan".into(),
-        refusal.sentence.clone(),
+        by_key(&refusal.sentence, keys),
         Role::Warn,
     )];
     let mut label = "instead";
     for instead in &refusal.instead {
-        lines.push(Line::Words(label.into(), instead.clone(), Role::Text));
+        lines.push(Line::Words(label.into(), by_key(instead, keys), Role::Text));
         label = "or";
     }
     lines.push(Line::Gap);
@@ -111,30 +113,7 @@ fn draw_value(
     area: Rect,
 ) -> Position {
     let (title, hint) = match wanted {
-        Wanted::Priority(job) => {
-            let classes: Vec<String> = app
-                .facts
-                .fleet
-                .priority_classes
-                .iter()
-                .filter(|class| !class.name.starts_with("system-"))
-                .map(|class| format!("{} {}", class.name, class.value))
-                .collect();
-            let now = app
-                .facts
-                .fleet
-                .jobs
-                .iter()
-                .find(|known| known.id.key == job.0);
-            let now = now.and_then(|job| job.priority);
-            let now = now.map_or(UNKNOWN.to_owned(), |now| now.to_string());
-            let known = match classes.is_empty() {
-                true => String::new(),
-                false => format!("; classes: {}", classes.join(", ")),
-            };
-            let hint = format!("now {now}; a number, or the name of a class{known}");
-            (format!("PLAN  priority of {job}"), hint)
-        }
+        Wanted::Priority(job) => (format!("PLAN  priority of {job}"), priorities(job, app)),
         Wanted::Cordon(nodes) => {
             let what = match nodes.as_slice() {
                 [one] => one.to_string(),
@@ -168,6 +147,100 @@ fn draw_value(
     position
 }
 
+/// What a priority may be: a number, and the classes that order what the job is ordered by.
+fn priorities(name: &JobName, app: &App) -> String {
+    let fleet = &app.facts.fleet;
+    let job = fleet.jobs.iter().find(|known| known.id.key == name.0);
+    let now = job.and_then(|job| job.priority);
+    let now = now.map_or(UNKNOWN.to_owned(), |now| now.to_string());
+    let queued = job.is_some_and(|job| {
+        let admission = job.admission.as_ref();
+        admission.is_some_and(|known| known.seen.system == QueueSystem::Kueue)
+    });
+    let kind = match queued {
+        true => PriorityKind::Workload,
+        false => PriorityKind::Pod,
+    };
+    let classes: Vec<String> = fleet
+        .priority_classes
+        .iter()
+        .filter(|class| class.kind == kind && !class.name.starts_with("system-"))
+        .map(|class| format!("{} {}", class.name, class.value))
+        .collect();
+    match (classes.is_empty(), queued) {
+        (true, true) => format!("now {now}; a number (there is no WorkloadPriorityClass to name)"),
+        (true, false) => format!("now {now}; a number"),
+        (false, _) => format!(
+            "now {now}; a number, or the name of a class: {}",
+            classes.join(", ")
+        ),
+    }
+}
+
+/// Lines of a plan: its steps as rows, what is known of it, and what may be typed.
+struct Extent {
+    frame: Rect,
+    rows: usize,
+    below: usize,
+    fields: u16,
+}
+
+impl Extent {
+    fn of(dialog: &Dialog, plan: &Plan, app: &App, lines: &[Line], area: Rect) -> Self {
+        let width = area
+            .width
+            .saturating_sub(if area.width > 100 { 8 } else { 0 })
+            .min(160);
+        let mut nothing = Buffer::empty(Rect::new(0, 0, 1, 1));
+        let mut brush = Brush::new(&mut nothing, &app.ink, app.facts.now);
+        let none = Rect::new(0, 0, width.saturating_sub(4), 0);
+        let below = draw_lines(&mut brush, none, lines, 0);
+        let rows = rows(plan).len();
+        let fields = if dialog.may(app) { 3 } else { 0 };
+        // Head and steps, air, what is known, air, fields, foot, border.
+        let wanted = rows + 1 + 1 + below + 1 + usize::from(fields) + 1 + 2;
+        let wanted = u16::try_from(wanted).unwrap_or(u16::MAX);
+        Self {
+            frame: centred(area, width, wanted),
+            rows,
+            below,
+            fields,
+        }
+    }
+
+    /// Lines between the border and the fields.
+    fn room(&self) -> usize {
+        usize::from(self.frame.height.saturating_sub(2 + self.fields + 1))
+    }
+
+    /// Lines that can be scrolled away before the last one is in sight.
+    fn farthest(&self) -> usize {
+        let room = self.room();
+        let whole = if self.below + 2 <= room {
+            self.rows + 2 + self.below
+        } else {
+            self.rows + 1 + self.below
+        };
+        whole.saturating_sub(room)
+    }
+}
+
+/// How far the dialog can be scrolled.
+pub(super) fn farthest(dialog: &Dialog, app: &App) -> usize {
+    match &dialog.phase {
+        Phase::Shown(plan) | Phase::Sent(plan) => {
+            let lines = about(dialog, plan, app);
+            Extent::of(dialog, plan, app, &lines, above_hints(app.area())).farthest()
+        }
+        // A run stays where its open step is until somebody scrolls.
+        Phase::Runs(name) | Phase::Stands(name) => {
+            let run = app.facts.acts.run(name);
+            run.map_or(0, |run| run.steps.len() + 1)
+        }
+        _ => 0,
+    }
+}
+
 fn draw_plan(
     dialog: &Dialog,
     plan: &Plan,
@@ -175,56 +248,49 @@ fn draw_plan(
     brush: &mut Brush<'_>,
     area: Rect,
 ) -> Option<Position> {
-    let width = area
-        .width
-        .saturating_sub(if area.width > 100 { 8 } else { 0 })
-        .min(150);
-    let may = dialog.may(app);
     let lines = about(dialog, plan, app);
-    let none = Rect::new(0, 0, width.saturating_sub(4), 0);
-    let below = draw_lines(brush, none, &lines, 0) as u16;
-    // Head and steps, air, what is known, air, fields, foot.
-    let fields: u16 = if may { 3 } else { 0 };
-    let steps = plan.steps.len() as u16 + 1;
-    let wanted = steps + 1 + below + 1 + fields + 1 + 2;
-    let frame = centred(area, width, wanted);
+    let extent = Extent::of(dialog, plan, app, &lines, area);
+    let frame = extent.frame;
     let title = format!("PLAN  {}  on {}", plan.title, app.facts.context);
     let note = format!("computed {} ago", brush.age(plan.computed_at));
     let inside = popup(brush, frame, &title, &note);
-    let foot = inside.bottom().saturating_sub(1);
-    let room = inside.height.saturating_sub(fields + 1);
-    // Where room is short, what is known of the plan goes before its last steps do.
-    let high = steps
-        .min((room / 2).max(room.saturating_sub(below + 1)))
-        .min(room);
-    let shown = usize::from(high.saturating_sub(1));
-    let skip = dialog.skip.min(plan.steps.len().saturating_sub(shown));
-    let rows: Vec<Vec<Cell<'_>>> = plan
-        .steps
-        .iter()
-        .enumerate()
-        .skip(skip)
-        .take(shown)
-        .map(|(at, step)| cells(at, step))
-        .collect();
-    let wide = Rect::new(inside.x - 2, inside.y, inside.width + 2, high);
-    table(brush, wide, STEPS, &[], &rows, &Look::default());
-    let y = inside.y + high + u16::from(room > high + below);
-    let left = Rect::new(
-        inside.x,
-        y,
-        inside.width,
-        (inside.y + room).saturating_sub(y),
-    );
-    // Scrolled beyond the steps, what is known of it moves on.
-    let beyond = dialog.skip.saturating_sub(skip);
-    let most = usize::from(below.saturating_sub(left.height));
-    draw_lines(brush, left, &lines, beyond.min(most));
-    let hidden = plan.steps.len().saturating_sub(shown) + most;
-    draw_foot(dialog, app, brush, inside, hidden);
-    if !may || inside.height < fields + 2 {
+    let room = extent.room();
+    let most = extent.farthest();
+    let skip = dialog.skip.min(most);
+    let body = Rect {
+        height: u16::try_from(room)
+            .unwrap_or(inside.height)
+            .min(inside.height),
+        ..inside
+    };
+    // Steps first, what is known of the plan below them: one text, scrolled as one.
+    if skip < extent.rows {
+        let shown = (extent.rows - skip).min(room.saturating_sub(1));
+        let all = rows(plan);
+        let cells: Vec<Vec<Cell<'_>>> = all
+            .iter()
+            .skip(skip)
+            .take(shown)
+            .map(|row| cells(row, &app.facts))
+            .collect();
+        let high = u16::try_from(shown + 1).unwrap_or(body.height);
+        let wide = Rect::new(body.x - 2, body.y, body.width + 2, high);
+        table(brush, wide, STEPS, &[], &cells, &Look::default());
+        let y = body.y + high + 1;
+        let left = Rect::new(body.x, y, body.width, body.bottom().saturating_sub(y));
+        draw_lines(brush, left, &lines, 0);
+    } else {
+        draw_lines(brush, body, &lines, (skip - extent.rows).saturating_sub(1));
+    }
+    if most > 0 {
+        draw_place(app, brush, frame, skip, most);
+    }
+    draw_foot(dialog, app, brush, inside);
+    let fields = extent.fields;
+    if fields == 0 || inside.height < fields + 2 {
         return None;
     }
+    let foot = inside.bottom().saturating_sub(1);
     draw_fields(
         dialog,
         plan,
@@ -234,25 +300,53 @@ fn draw_plan(
     )
 }
 
-fn draw_foot(dialog: &Dialog, app: &App, brush: &mut Brush<'_>, inside: Rect, hidden: usize) {
-    let y = inside.bottom().saturating_sub(1);
-    let scroll = if hidden > 0 {
-        "   tab, then j k: the rest"
-    } else {
-        ""
+/// Where one stands in what does not fit, and the keys that lead on, in the lower border.
+fn draw_place(app: &App, brush: &mut Brush<'_>, frame: Rect, skip: usize, most: usize) {
+    let keys = |command| {
+        app.options
+            .keys
+            .keys(Context::Plan, command)
+            .first()
+            .copied()
     };
+    let (on, back) = (keys(Command::PageDown), keys(Command::PageUp));
+    let keys: Vec<String> = [on, back]
+        .into_iter()
+        .flatten()
+        .map(|key| key.to_string())
+        .collect();
+    let there = match (skip, most - skip) {
+        (0, below) => format!("{} more below", counted(below as u64, "line")),
+        (above, 0) => format!("the end, {} above", counted(above as u64, "line")),
+        (above, below) => format!("{above} above, {} below", counted(below as u64, "line")),
+    };
+    let words = format!(" {there} · {} scroll ", keys.join(" "));
+    let y = frame.bottom().saturating_sub(1);
+    brush.say(
+        frame.x + 3,
+        y,
+        frame.width.saturating_sub(6),
+        &words,
+        Role::Warn,
+    );
+}
+
+fn draw_foot(dialog: &Dialog, app: &App, brush: &mut Brush<'_>, inside: Rect) {
+    let y = inside.bottom().saturating_sub(1);
     let (words, role) = match (&dialog.error, &dialog.phase, &app.facts.acts.may) {
-        (Some(error), ..) => (error.clone(), Role::Crit),
-        (None, Phase::Sent(_), _) => (String::from("confirmed: it is on its way…"), Role::Info),
-        (None, _, May::No { sentence, .. }) => (format!("{sentence}{scroll}"), Role::Warn),
+        (Some(error), ..) => (error.as_str(), Role::Crit),
+        (None, Phase::Sent(_), _) => ("confirmed: it is on its way…", Role::Info),
+        (None, _, May::No { sentence, .. }) => (sentence.as_str(), Role::Warn),
+        (None, ..) if inside.width >= 100 => (
+            "nothing is written before you confirm; it stops at the first failure and can be undone from 9 plans",
+            Role::Muted,
+        ),
         (None, ..) => (
-            format!(
-                "nothing is written before you confirm; it stops at the first failure and can be undone from 9 plans{scroll}"
-            ),
+            "nothing is written before you confirm; 9 plans undoes it",
             Role::Muted,
         ),
     };
-    brush.say(inside.x, y, inside.width, &words, role);
+    brush.say(inside.x, y, inside.width, words, role);
 }
 
 fn draw_fields(
@@ -263,18 +357,31 @@ fn draw_fields(
     area: Rect,
 ) -> Option<Position> {
     let grave = plan.is_grave();
-    let half = if grave { area.width / 2 } else { area.width };
+    let wanted = plan.typed(&app.facts.context);
+    let title = format!("type {wanted} to confirm");
+    // What has to be typed is read whole, before the reason has its room.
+    let least = brush.width(&title) + 8;
+    let half = match grave {
+        true => (area.width / 2)
+            .min(area.width.saturating_sub(least))
+            .max(area.width / 4),
+        false => area.width,
+    };
     let mut cursor = None;
     let first = Rect::new(area.x, area.y, half.saturating_sub(u16::from(grave)), 3);
-    let inside = panel(brush, first, "reason, for the log", "");
+    let inside = field(
+        brush,
+        first,
+        "reason, for the log",
+        dialog.focus == Focus::Reason,
+    );
     let at = dialog.reason.draw(brush, inside.x, inside.y, inside.width);
     if dialog.focus == Focus::Reason {
         cursor = Some(at);
     }
     if grave {
-        let wanted = plan.typed(&app.facts.context);
         let second = Rect::new(area.x + half, area.y, area.width - half, 3);
-        let inside = panel(brush, second, &format!("type {wanted} to confirm"), "");
+        let inside = field(brush, second, &title, dialog.focus == Focus::Typed);
         let at = dialog.typed.draw(brush, inside.x, inside.y, inside.width);
         let typed = dialog.typed.text();
         if let Some(rest) = wanted.strip_prefix(typed).filter(|rest| !rest.is_empty()) {

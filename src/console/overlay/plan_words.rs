@@ -7,11 +7,35 @@ use crate::console::theme::Role;
 use crate::console::view::describe::Line;
 use crate::console::widget::{Cell, Value};
 use crate::engine::plan::{Effect, Forecast, Lever, Outcome, Plan, Step, Verb};
+use crate::report::Facts;
 
+use super::by_key::{by_key, key_of};
 use super::plan::Dialog;
 
-/// A step as a row.
-pub(super) fn cells(at: usize, step: &Step) -> Vec<Cell<'_>> {
+/// Steps that stand in one row: one, or a suspension with the resumption that follows it.
+pub(super) struct Row<'a> {
+    at: usize,
+    step: &'a Step,
+    then: Option<&'a Step>,
+}
+
+/// The steps as rows: what is only stopped to be started elsewhere is one row.
+pub(super) fn rows(plan: &Plan) -> Vec<Row<'_>> {
+    let mut rows: Vec<Row<'_>> = Vec::new();
+    let mut at = 0;
+    while let Some(step) = plan.steps.get(at) {
+        let then = plan.steps.get(at + 1).filter(|next| {
+            step.verb == Verb::Suspend && next.verb == Verb::Resume && next.object == step.object
+        });
+        rows.push(Row { at, step, then });
+        at += 1 + usize::from(then.is_some());
+    }
+    rows
+}
+
+/// A row of steps.
+pub(super) fn cells<'a>(row: &Row<'a>, facts: &'a Facts) -> Vec<Cell<'a>> {
+    let (at, step) = (row.at, row.step);
     let effects = &step.side_effects;
     let role = match step.verb {
         Verb::Suspend | Verb::Evict | Verb::Hold | Verb::Cordon | Verb::Taint => Role::Warn,
@@ -25,6 +49,11 @@ pub(super) fn cells(at: usize, step: &Step) -> Vec<Cell<'_>> {
         format!("{}/{}", object.namespace, object.name)
     };
     let devices = step.job.as_ref().and_then(|job| job.devices);
+    let class = step.job.as_ref().and_then(|of| {
+        let jobs = facts.fleet.jobs.iter();
+        let job = jobs.into_iter().find(|job| job.id.key == of.name.0)?;
+        job.class.as_deref()
+    });
     let lost = effects.loss.as_ref();
     let per_device = lost.and_then(|loss| {
         let devices = u64::from(devices?).max(1);
@@ -37,16 +66,34 @@ pub(super) fn cells(at: usize, step: &Step) -> Vec<Cell<'_>> {
     };
     let cost = effects.loss.as_ref().map(|loss| loss.micro_usd);
     vec![
-        Cell::text(format!("{:>2} {}", at + 1, step.verb.word())).role(role),
-        Cell::text(name).role(Role::Title),
-        Cell::new(devices.map_or(Value::Empty, |count| Value::Count(i64::from(count)))),
+        Cell::text(match row.then {
+            None => format!("{:>2} {}", at + 1, step.verb.word()),
+            Some(then) => format!(
+                "{:>2}–{} {}, {}",
+                at + 1,
+                at + 2,
+                step.verb.word(),
+                then.verb.word()
+            ),
+        })
+        .role(role),
+        Cell::text(name).role(Role::Title).middle(),
+        Cell::new(match (devices, class) {
+            (None, _) => Value::Empty,
+            (Some(count), None) => Value::Count(i64::from(count)),
+            (Some(count), Some(class)) => Value::text(format!("{count} {class}")),
+        }),
         Cell::new(lost),
         Cell::new(match cost {
             None => Value::Empty,
             Some(cost) => Value::known(cost, |micros| Value::text(dollars(micros))),
         })
         .role(Role::Accent),
-        Cell::text(how(step)).role(Role::Muted),
+        Cell::text(match row.then {
+            None => how(step),
+            Some(then) => format!("{}, then {}", how(step), how(then)),
+        })
+        .role(Role::Muted),
     ]
 }
 
@@ -150,7 +197,14 @@ pub(super) fn about(dialog: &Dialog, plan: &Plan, app: &App) -> Vec<Line> {
     }
     let mut label = "instead";
     for other in &plan.alternatives {
-        say(label, other.sentence.clone(), Role::Info);
+        let keys = &app.options.keys;
+        let key = other.command.as_deref().and_then(|line| key_of(line, keys));
+        let key = key.map_or(String::new(), |key| format!(": {key}"));
+        say(
+            label,
+            format!("{}{key}", by_key(&other.sentence, keys)),
+            Role::Info,
+        );
         label = "or";
     }
     let mut label = "undo";

@@ -13,7 +13,7 @@ use super::{Lens, Picked, Place, ViewId};
 /// The table of findings.
 pub static KIND: Kind = Kind {
     columns: &[
-        Column::words("severity", "SEVERITY", 0, (8, 10), severity).sign(|facts, row| {
+        Column::words("severity", "LEVEL", 0, (6, 10), severity).sign(|facts, row| {
             finding(facts, row).map_or(("–", Role::Muted), |finding| {
                 match facts.hushed.of(finding, facts.now) {
                     Some(Hush::Muted) => ("–", Role::Muted),
@@ -22,22 +22,25 @@ pub static KIND: Kind = Kind {
                 }
             })
         }),
-        Column::words("code", "CODE", 4, (16, 24), |facts, row| {
+        Column::words("code", "CODE", 4, (12, 24), |facts, row| {
             of(facts, row, |finding| Value::text(finding.code.as_str()))
         }),
         Column::words("kind", "KIND", 6, (6, 8), |facts, row| {
             of(facts, row, |finding| Value::text(finding.subject.kind)).role(Role::Muted)
-        }),
-        Column::words("object", "OBJECT", 0, (12, 32), |facts, row| {
-            of(facts, row, |finding| Value::path(&finding.subject.key)).role(Role::Title)
+        })
+        .wide(),
+        Column::words("object", "OBJECT", 0, (12, 20), |facts, row| {
+            of(facts, row, |finding| Value::path(&finding.subject.key))
+                .role(Role::Title)
+                .middle()
         }),
         Column::number("since", "FOR", 1, 5, |facts, row| {
             of(facts, row, |finding| Value::Since(finding.since))
         }),
-        Column::words("message", "MESSAGE", 2, (16, 64), |facts, row| {
+        Column::words("message", "MESSAGE", 2, (28, 64), |facts, row| {
             of(facts, row, |finding| Value::text(finding.message.as_str()))
         }),
-        Column::words("repair", "REPAIR", 3, (12, 70), |facts, row| {
+        Column::words("repair", "REPAIR", 3, (22, 70), |facts, row| {
             of(facts, row, |finding| Value::text(finding.repair.as_str())).role(Role::Warn)
         }),
     ],

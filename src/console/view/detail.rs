@@ -7,6 +7,7 @@ use crate::base::Name;
 use crate::console::brush::{Brush, Ink};
 use crate::console::color::ColorDepth;
 use crate::console::commands::{Command, Context};
+use crate::console::text::counted;
 use crate::console::theme::{Role, Theme};
 use crate::console::widget::panel::panel;
 use crate::fleet::job::JobKey;
@@ -56,10 +57,15 @@ impl Detail {
         }
     }
 
-    /// What is known takes the height that it was seen to need, up to three fifths; the table has the rest.
+    /// What is known takes the height that it was seen to need, up to three fifths and what the table does not fill; the
+    /// table has the rest.
     fn split(&self, area: Rect) -> (Rect, Rect) {
-        let above = self.lines.saturating_add(2).min(area.height * 3 / 5);
         let air = u16::from(area.height > 20);
+        // Head and rows; where there is none, air and a sentence.
+        let rows = u16::try_from(self.sheet.listing.rows().len()).unwrap_or(u16::MAX);
+        let table = rows.saturating_add(1).max(3).saturating_add(air);
+        let most = (area.height * 3 / 5).max(area.height.saturating_sub(table));
+        let above = self.lines.saturating_add(2).min(most);
         (
             Rect::new(area.x, area.y, area.width, above),
             Rect::new(
@@ -160,7 +166,20 @@ impl View for Detail {
         match describe(facts, &self.subject, brush) {
             Some(sheet) => {
                 let inside = panel(brush, above, &sheet.title, &sheet.note);
-                draw_columns(brush, inside, &sheet.lines);
+                let lines = draw_columns(brush, inside, &sheet.lines);
+                let hidden = lines.saturating_sub(inside.height);
+                if hidden > 0 && above.height > 2 {
+                    let more = counted(u64::from(hidden), "more line");
+                    let words = format!(" {more}   . shows all ");
+                    let y = above.bottom() - 1;
+                    brush.say(
+                        above.x + 3,
+                        y,
+                        above.width.saturating_sub(6),
+                        &words,
+                        Role::Warn,
+                    );
+                }
             }
             None => {
                 let words = format!("{} has gone", self.subject.name());

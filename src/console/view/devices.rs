@@ -82,6 +82,16 @@ const COLUMNS: &[Column] = &[
     })
     .rare(),
     Column::number("cost", "$/h", 1, 5, cost),
+    Column::number("slices", "SLICES", 2, 6, |facts, row| {
+        of(facts, row, |_, device| match device.slices.len() {
+            0 => Value::Empty,
+            all => {
+                let held = device.slices.iter().filter(|slice| slice.holder.is_some());
+                Value::Part(held.count() as u64, all as u64)
+            }
+        })
+    })
+    .rare(),
     Column::words("node", "NODE", 12, (8, 30), |facts, row| {
         of(facts, row, |node, _| Value::text(node.name().as_str()))
     })

@@ -5,12 +5,13 @@ use ratatui::layout::Rect;
 use crate::base::Name;
 use crate::console::brush::Brush;
 use crate::console::commands::{Command, Context};
+use crate::console::listing::Scope;
 use crate::console::text::counted;
 use crate::console::theme::Role;
 use crate::console::widget::bar::bar;
 use crate::console::widget::panel::panel;
 use crate::console::widget::spark::chart;
-use crate::cost::Scope;
+use crate::cost::Scope as By;
 use crate::fleet::finding::{Finding, Severity};
 use crate::fleet::history::{FleetSignal, Track};
 use crate::fleet::job::JobState;
@@ -25,6 +26,7 @@ use super::{Lens, Picked, Place, TABLE, Turn, View, ViewId, alerts, pools, waiti
 /// The fleet at a glance.
 pub struct FleetView {
     sheet: Sheet,
+    scope: Scope,
     strip: Strip,
     glows: Glows,
     /// Waiting jobs, longest first.
@@ -39,6 +41,8 @@ pub struct FleetView {
     paired: bool,
 }
 
+/// Below this height there is no room for a panel that says anything.
+const SMALL: u16 = 10;
 /// Side panels fold below this width.
 const PANELS_FROM: u16 = 100;
 
@@ -54,6 +58,7 @@ impl FleetView {
     pub fn new() -> Self {
         Self {
             sheet: Sheet::new(ViewId::Fleet, &pools::KIND, Lens::All),
+            scope: Scope::default(),
             strip: Strip::default(),
             glows: Glows::default(),
             waiting: Vec::new(),
@@ -67,6 +72,10 @@ impl FleetView {
 
     fn table_height(&self, height: u16) -> u16 {
         let rows = u16::try_from(self.sheet.listing.rows().len()).unwrap_or(u16::MAX);
+        if height < SMALL {
+            // Where next to nothing fits, the pools come first.
+            return rows.saturating_add(1).min(height);
+        }
         rows.clamp(2, (height * 2 / 5).max(3))
             .min(height.saturating_sub(1))
             + 1
@@ -169,15 +178,18 @@ impl View for FleetView {
         self.sheet.refresh(facts, settle);
         let all = &facts.fleet.jobs;
         self.waiting = (0..all.len() as u32)
-            .filter(|at| all[*at as usize].state == JobState::Waiting)
+            .filter(|at| {
+                let job = &all[*at as usize];
+                job.state == JobState::Waiting && self.scope.has_job(job)
+            })
             .collect();
         self.waiting.sort_by_key(|at| {
             let job = &all[*at as usize];
             job.waiting_since.unwrap_or(job.created)
         });
-        let rows = facts.burn.rows.get(&Scope::Team).map_or(0, Vec::len);
+        let rows = facts.burn.rows.get(&By::Team).map_or(0, Vec::len);
         self.teams = (0..rows as u32).collect();
-        if let Some(rows) = facts.burn.rows.get(&Scope::Team) {
+        if let Some(rows) = facts.burn.rows.get(&By::Team) {
             self.teams
                 .sort_by_key(|at| std::cmp::Reverse(rows[*at as usize].spend.burn));
         }
@@ -233,6 +245,10 @@ impl View for FleetView {
     }
     fn sheet_mut(&mut self) -> Option<&mut Sheet> {
         Some(&mut self.sheet)
+    }
+    fn set_scope(&mut self, scope: &Scope, facts: &Facts) {
+        self.scope.clone_from(scope);
+        self.sheet.listing.set_scope(scope, facts);
     }
 
     fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
@@ -381,7 +397,9 @@ impl FleetView {
         let since = facts
             .history
             .since()
-            .filter(|since| facts.now.since(*since) >= std::time::Duration::from_secs(120).into());
+            .filter(|since| facts.now.since(*since) >= std::time::Duration::from_secs(120).into())
+            // What is remembered is the whole fleet's.
+            .filter(|_| self.scope.is_all());
         let title = match since {
             Some(since) => format!("burn, last {}", brush.age(since)),
             None => String::from("burn by team"),
@@ -397,7 +415,7 @@ impl FleetView {
             chart(brush, Rect { height, ..inside }, &past.values, top, 0.75);
             y += height + 1;
         }
-        let Some(rows) = facts.burn.rows.get(&Scope::Team) else {
+        let Some(rows) = facts.burn.rows.get(&By::Team) else {
             brush.say(inside.x, y, inside.width, "no price yet", Role::Muted);
             return;
         };
@@ -465,7 +483,16 @@ impl FleetView {
         };
         let inside = panel(brush, area, "needs you", &note);
         if self.needs == 0 {
-            let words = empty_words(facts, "nothing");
+            // A finding shows once it has lasted: what is broken already is being looked at.
+            let broken = facts
+                .fleet
+                .pools
+                .iter()
+                .any(|pool| pool.devices.unhealthy > 0);
+            let words = match broken {
+                true => String::from("reading…: a finding shows once it has lasted"),
+                false => empty_words(facts, "nothing"),
+            };
             brush.say(inside.x, inside.y, inside.width, &words, Role::Muted);
             return;
         }
@@ -478,7 +505,8 @@ impl FleetView {
         for (at, finding) in findings.enumerate() {
             let left = inside.bottom().saturating_sub(y);
             let more = self.needs - at;
-            if left == 0 || (left == 1 && more > 1) {
+            // The first is always told: how many there are stands in the title.
+            if left == 0 || (left == 1 && more > 1 && at > 0) {
                 if left == 1 {
                     let words = format!("+{more} more");
                     brush.say(inside.x, y, inside.width, &words, Role::Muted);

@@ -275,7 +275,9 @@ impl Heatmap {
         let height = usize::from(self.height.max(1));
         let most = self.map.lines.len().saturating_sub(height);
         let line = self.map.line_of(self.cursor).map_or(0, |(line, _)| line);
-        let least = (line + 1).saturating_sub(height);
+        // While lines follow below, the last one says how many.
+        let shown = if most > 0 { height.max(2) - 1 } else { height };
+        let least = (line + 1).saturating_sub(shown);
         let head = if line <= 1 { 0 } else { line };
         self.offset.max(least).min(head).min(most)
     }

@@ -226,7 +226,7 @@ impl Heatmap {
     fn draw_empty(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
         let words = if self.total > 0 {
             format!(
-                "none of {} matches   esc shows everything",
+                "none of {} matches  ·  esc shows everything",
                 counted(self.total as u64, "device")
             )
         } else {
@@ -242,9 +242,16 @@ impl Heatmap {
     fn draw_map(&self, brush: &mut Brush<'_>, area: Rect) {
         let from = self.first();
         let cursor = self.map.line_of(self.cursor);
+        let hidden = self
+            .map
+            .lines
+            .len()
+            .saturating_sub(from + usize::from(area.height));
+        let notice = hidden > 0 && area.height > 1;
+        let bottom = area.bottom() - u16::from(notice);
         for (line_at, line) in self.map.lines.iter().enumerate().skip(from) {
             let y = area.y + (line_at - from) as u16;
-            if y >= area.bottom() {
+            if y >= bottom {
                 break;
             }
             match line {
@@ -267,12 +274,8 @@ impl Heatmap {
                 }
             }
         }
-        let to = from + usize::from(area.height);
-        if to < self.map.lines.len() && area.height > 1 {
-            let words = format!(
-                " {} more ▾ ",
-                counted((self.map.lines.len() - to) as u64, "line")
-            );
+        if notice {
+            let words = format!(" {} more ▾ ", counted(hidden as u64 + 1, "line"));
             let y = area.bottom() - 1;
             brush.right(
                 area.right(),
@@ -405,7 +408,7 @@ impl Heatmap {
         let Some(picked) = self.picked(facts) else {
             return;
         };
-        let mut first = picked.name();
+        let mut first = picked.title(facts);
         let mut second = String::new();
         if let Some(spot) = self.map.spots.get(self.cursor)
             && let Some((_, device)) = devices::device(facts, spot.row)

@@ -111,12 +111,27 @@ fn collect(facts: &Facts, lens: &Lens) -> Vec<Row> {
             Lens::Pool(pool) => job.pools.contains(pool),
             _ => true,
         })
-        .map(|(at, _)| (at as u32, 0))
+        .map(|(at, job)| (rank(job.state), at as u32))
+        .collect::<std::collections::BTreeSet<Row>>()
+        .into_iter()
         .collect()
 }
 
+/// What wants somebody comes first, what is over last.
+const fn rank(state: JobState) -> u32 {
+    match state {
+        JobState::Waiting => 0,
+        JobState::Failed => 1,
+        JobState::Suspended => 2,
+        JobState::Starting => 3,
+        JobState::Running | JobState::Finishing => 4,
+        JobState::Done => 5,
+    }
+}
+
+/// A row is the rank of its state and its place among all jobs.
 fn job(facts: &Facts, row: Row) -> Option<&Job> {
-    facts.fleet.jobs.get(row.0 as usize).map(|job| &**job)
+    facts.fleet.jobs.get(row.1 as usize).map(|job| &**job)
 }
 
 fn of<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Job) -> Value<'a>) -> Cell<'a> {
@@ -196,7 +211,8 @@ fn util(facts: &Facts, row: Row) -> Cell<'_> {
     if idle {
         cell.role(Role::IdleMoney).mark("▲")
     } else {
-        cell
+        // The numbers stand under one another, with and without the mark.
+        cell.mark(" ")
     }
 }
 

@@ -213,7 +213,8 @@ impl Map {
             .flatten()
             .map(|rack| super::super::text::width(rack))
             .max()
-            .map_or(0, |widest| widest.min(10) + 1);
+            // Two cells of air: the bracket of the cursor takes one.
+            .map_or(0, |widest| widest.min(10) + 2);
         let most_tiles = racks.values().map(Vec::len).max().unwrap_or(1);
         let room = usize::from(plan.width).saturating_sub(label).max(1);
         let fit = ((room + gap) / (tile + gap)).max(1);

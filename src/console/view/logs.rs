@@ -228,9 +228,9 @@ impl LogView {
         &name[cut..]
     }
 
-    fn draw_head(&self, brush: &mut Brush<'_>, area: Rect) {
+    fn draw_head(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
         let (muted, title) = (brush.ink.fg(Role::Muted), brush.ink.fg(Role::Title));
-        let name = self.subject.name();
+        let name = self.subject.title(facts);
         let pods = match (self.only, self.pods.len()) {
             (_, 0) => String::new(),
             (None, 1) => self.pods[0].name.to_string(),
@@ -513,11 +513,11 @@ impl View for LogView {
         }
     }
 
-    fn draw(&self, _: &Facts, brush: &mut Brush<'_>, area: Rect) {
+    fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
         if area.height < 3 || area.width < 8 {
             return;
         }
-        self.draw_head(brush, area);
+        self.draw_head(facts, brush, area);
         let below = Rect::new(area.x + 2, area.y + 2, area.width - 3, area.height - 2);
         if self.lines.is_empty() && self.heard && self.wrong.is_none() {
             let words = if self.previous() {

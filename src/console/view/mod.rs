@@ -144,6 +144,19 @@ pub enum Picked {
 }
 
 impl Picked {
+    /// Its name as the facts have it: a device is called by its kind.
+    pub fn title(&self, facts: &Facts) -> String {
+        if let Self::Device(node, index) = self {
+            let node = facts.fleet.node(node);
+            let device =
+                node.and_then(|node| node.devices.iter().find(|device| device.index == *index));
+            if let Some(device) = device {
+                return device.id.to_string();
+            }
+        }
+        self.name()
+    }
+
     /// Its name, as one would paste it into a command line.
     pub fn name(&self) -> String {
         match self {

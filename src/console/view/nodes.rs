@@ -9,6 +9,7 @@ use crate::console::theme::Role;
 use crate::console::widget::{Cell, Value};
 use crate::fleet::Known;
 use crate::fleet::device::Device;
+use crate::fleet::finding::{Finding, Severity};
 use crate::fleet::node::Node;
 use crate::fleet::observe::Table;
 use crate::fleet::signal::Signal;
@@ -113,11 +114,14 @@ pub static KIND: Kind = Kind {
     },
     faulty: |facts, row| {
         node(facts, row).is_some_and(|node| {
-            node.ready != Some(true) || node.devices.iter().any(|device| device.health.is_fault())
+            node.ready != Some(true)
+                || node.devices.iter().any(|device| device.health.is_fault())
+                || alarm(facts, node).is_some()
         })
     },
     last: |_, _| false,
-    sort: None,
+    // By name as people count: node-2 before node-10.
+    sort: Some((0, false)),
     none: "the cluster has no node",
 };
 
@@ -159,7 +163,17 @@ fn reading<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Node) -> Value<
     of(facts, row, make).stale(stale)
 }
 
-/// A node's state as a sign and words: silent and not ready before faults before cordons.
+/// The finding that says that somebody has to act on this node, unless it is muted or taken on.
+fn alarm<'a>(facts: &'a Facts, node: &Node) -> Option<&'a Finding> {
+    facts.fleet.findings.iter().find(|finding| {
+        finding.severity == Severity::Crit
+            && finding.subject.kind == "Node"
+            && finding.subject.key.name == *node.name()
+            && facts.hushed.of(finding, facts.now).is_none()
+    })
+}
+
+/// A node's state as a sign and words: silent and not ready before faults before findings before cordons.
 pub fn state_of(facts: &Facts, node: &Node) -> (&'static str, Role, Cow<'static, str>) {
     let faults = node
         .devices
@@ -177,8 +191,11 @@ pub fn state_of(facts: &Facts, node: &Node) -> (&'static str, Role, Cow<'static,
             Role::Crit,
             Cow::Owned(super::super::text::counted(faults as u64, "fault")),
         ),
-        (_, _, Some(_)) => ("◐", Role::Warn, Cow::Borrowed("cordoned")),
-        _ => ("●", Role::Ok, Cow::Borrowed("ready")),
+        (_, _, cordon) => match (alarm(facts, node), cordon) {
+            (Some(finding), _) => ("▲", Role::Crit, Cow::Owned(finding.code.to_string())),
+            (None, Some(_)) => ("◐", Role::Warn, Cow::Borrowed("cordoned")),
+            (None, None) => ("●", Role::Ok, Cow::Borrowed("ready")),
+        },
     }
 }
 

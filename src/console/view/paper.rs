@@ -43,6 +43,8 @@ enum State {
 pub struct PaperView {
     id: ViewId,
     subject: Picked,
+    /// The subject's name, as the facts have it.
+    name: String,
     sort: Sort,
     want: Option<Want>,
     state: State,
@@ -59,6 +61,7 @@ impl PaperView {
     pub fn new(id: ViewId, subject: Picked, sort: Sort) -> Self {
         Self {
             id,
+            name: subject.name(),
             subject,
             sort,
             want: None,
@@ -73,6 +76,7 @@ impl PaperView {
 
     /// Asks for what is to be read, once the facts say what that is.
     fn ask(&mut self, facts: &Facts) {
+        self.name = self.subject.title(facts);
         if self.want.is_some() {
             return;
         }
@@ -144,15 +148,32 @@ impl PaperView {
                 lines.push(Line::Words("".into(), words, Role::Muted));
             }
             State::Events(events, _) => {
+                // The same said of many pods is told once.
+                let mut told: Vec<(&EventSeen, usize)> = Vec::new();
                 for event in events {
+                    let same = |known: &&mut (&EventSeen, usize)| {
+                        known.0.reason == event.reason
+                            && known.0.message == event.message
+                            && known.0.about != event.about
+                    };
+                    match told.iter_mut().find(same) {
+                        Some((_, others)) => *others += 1,
+                        None => told.push((event, 0)),
+                    }
+                }
+                for (event, others) in told {
                     let age = event.last.map_or(String::from("–"), |at| brush.age(at));
                     let times = if event.count > 1 {
                         format!(" ×{}", event.count)
                     } else {
                         String::new()
                     };
+                    let more = match others {
+                        0 => String::new(),
+                        count => format!(" and {}", counted(count as u64, "other")),
+                    };
                     let words = format!(
-                        "{}{times}  {}: {}",
+                        "{}{times}  {}{more}: {}",
                         event.reason, event.about, event.message
                     );
                     lines.push(Line::Words(age.into(), words, role_of(event)));
@@ -386,7 +407,7 @@ impl View for PaperView {
         self.id
     }
     fn trail(&self) -> String {
-        self.title().to_owned()
+        format!("{} {}", self.title(), self.name)
     }
     fn contexts(&self) -> &'static [Context] {
         TEXT
@@ -479,7 +500,7 @@ impl View for PaperView {
         let (note, role) = self.note();
         let (muted, title) = (brush.ink.fg(Role::Muted), brush.ink.fg(Role::Title));
         let what = self.title().to_uppercase();
-        let name = self.subject.name();
+        let name = self.subject.title(facts);
         let note_style = brush.ink.fg(role);
         brush.pieces(
             area.x + 2,

@@ -5,6 +5,7 @@ use crate::console::listing::{Column, Kind, Row, id_of};
 use crate::console::theme::Role;
 use crate::console::widget::{Cell, Value};
 use crate::cost::{CostRow, Scope};
+use crate::fleet::finding::Severity;
 use crate::fleet::history::{FleetSignal, Track};
 use crate::fleet::pool::Pool;
 use crate::report::Facts;
@@ -17,8 +18,9 @@ const WASTE_FROM: f64 = 0.10;
 /// The table of pools.
 pub static KIND: Kind = Kind {
     columns: &[
-        Column::words("pool", "POOL", 0, (15, 28), name)
-            .sign(|facts, row| pool(facts, row).map_or(("–", Role::Muted), sign)),
+        Column::words("pool", "POOL", 0, (15, 28), name).sign(|facts, row| {
+            pool(facts, row).map_or(("–", Role::Muted), |pool| sign(facts, pool))
+        }),
         Column::words("class", "CLASS", 5, (8, 16), class),
         Column::words("mode", "MODE", 10, (7, 7), mode),
         Column::words("billing", "BILLING", 9, (8, 9), billing),
@@ -34,7 +36,9 @@ pub static KIND: Kind = Kind {
         Column::number("nodes", "READY/NODES", 11, 7, nodes).wide(),
         Column::number("cordoned", "CORDONED", 12, 4, cordoned).wide(),
         Column::words("limits", "MIN..MAX", 13, (6, 12), limits).wide(),
-        Column::words("owner", "OWNER", 14, (6, 20), owner).wide(),
+        Column::words("owner", "OWNER", 14, (6, 20), owner)
+            .wide()
+            .rare(),
         Column::number("unhealthy", "UNHEALTHY", 11, 4, unhealthy).wide(),
     ],
     collect,
@@ -46,7 +50,7 @@ pub static KIND: Kind = Kind {
     },
     faulty: |facts, row| {
         pool(facts, row)
-            .is_some_and(|pool| pool.devices.unhealthy > 0 || pool.nodes.ready < pool.nodes.total)
+            .is_some_and(|pool| pool.nodes.ready < pool.nodes.total || needs_somebody(facts, pool))
     },
     last: |_, _| false,
     sort: None,
@@ -80,9 +84,28 @@ fn reading<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Pool) -> Value<
     of(facts, row, make).stale(stale)
 }
 
+/// True when a device of it is broken, or a finding says that somebody has to act on it or on a node of it.
+fn needs_somebody(facts: &Facts, pool: &Pool) -> bool {
+    pool.devices.unhealthy > 0
+        || facts.fleet.findings.iter().any(|finding| {
+            let name = &finding.subject.key.name;
+            let within = match finding.subject.kind {
+                "Pool" => *name == pool.name,
+                "Node" => {
+                    let node = facts.fleet.node(name);
+                    node.is_some_and(|node| node.pool == pool.name)
+                }
+                _ => false,
+            };
+            within
+                && finding.severity == Severity::Crit
+                && facts.hushed.of(finding, facts.now).is_none()
+        })
+}
+
 /// A pool's state as a sign: faults before missing nodes before emptiness.
-pub fn sign(pool: &Pool) -> (&'static str, Role) {
-    if pool.devices.unhealthy > 0 {
+pub fn sign(facts: &Facts, pool: &Pool) -> (&'static str, Role) {
+    if needs_somebody(facts, pool) {
         ("▲", Role::Crit)
     } else if pool.nodes.ready < pool.nodes.total || pool.nodes.cordoned > 0 {
         ("◐", Role::Warn)
@@ -242,7 +265,7 @@ fn limits(facts: &Facts, row: Row) -> Cell<'_> {
 
 fn owner(facts: &Facts, row: Row) -> Cell<'_> {
     of(facts, row, |pool| {
-        Value::known(pool.owner.as_deref(), Value::text)
+        pool.owner.as_deref().map_or(Value::Empty, Value::text)
     })
 }
 

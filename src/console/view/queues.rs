@@ -28,6 +28,9 @@ pub static KIND: Kind = Kind {
         Column::number("quota", "QUOTA", 1, 22, |facts, row| quota(facts, row, 0)).left(),
         Column::number("quota2", "", 6, 22, |facts, row| quota(facts, row, 1)).left(),
         Column::number("quota3", "", 8, 22, |facts, row| quota(facts, row, 2)).left(),
+        Column::number("quota4", "", 10, 22, |facts, row| quota(facts, row, 3))
+            .left()
+            .rare(),
         Column::number("share", "SHARE", 5, 5, share),
         Column::number("run", "RUN", 3, 4, |facts, row| {
             count(tally(facts, row).running, Role::Text)
@@ -175,7 +178,15 @@ fn device_quota(queue: &Queue, flavor: &str) -> Option<Bar> {
         nominal: sum(&|quota| quota.nominal),
         used: sum(&|quota| quota.used),
         borrowed: sum(&|quota| quota.borrowed).unwrap_or(0),
+        more: 0,
     })
+}
+
+/// All of a queue's quotas of devices, the flavors with most devices first.
+pub(super) fn device_quotas(facts: &Facts, queue: &Queue) -> Vec<Bar> {
+    let all = flavors(facts).into_iter();
+    all.filter_map(|flavor| device_quota(queue, flavor))
+        .collect()
 }
 
 /// Flavors with devices, those with most of them first.
@@ -197,16 +208,24 @@ fn flavors(facts: &Facts) -> Vec<&Name> {
     sums.into_iter().map(|(flavor, _)| flavor).collect()
 }
 
+/// The nth quota of a row: each row shows its own, in the one order of all, so that none is empty while it has some.
 fn quota(facts: &Facts, row: Row, nth: usize) -> Cell<'_> {
-    let Some(queue) = queue(facts, row) else {
+    let mut own = flavors(facts)
+        .into_iter()
+        .filter_map(|flavor| quota_of(facts, row, flavor))
+        .skip(nth);
+    let Some(bar) = own.next() else {
         return Cell::new(Value::Empty);
     };
-    let flavors = flavors(facts);
-    let Some(flavor) = flavors.get(nth) else {
-        return Cell::new(Value::Empty);
-    };
+    let more = own.count() as u64;
+    Cell::new(Value::Quota(Box::new(Bar { more, ..bar })))
+}
+
+/// What a row has of a flavor; nothing where that is none.
+fn quota_of(facts: &Facts, row: Row, flavor: &Name) -> Option<Bar> {
+    let queue = queue(facts, row)?;
     if let Some(bar) = device_quota(queue, flavor) {
-        return Cell::new(Value::Quota(Box::new(bar)));
+        return Some(bar);
     }
     // A cohort without a quota of its own has what its queues have together.
     let tree = Tree::of(&facts.fleet.queues);
@@ -215,7 +234,7 @@ fn quota(facts: &Facts, row: Row, nth: usize) -> Cell<'_> {
         .filter_map(|at| device_quota(facts.fleet.queues.get(at)?, flavor))
         .collect();
     if parts.is_empty() {
-        return Cell::new(Value::Empty);
+        return None;
     }
     let sum = |pick: &dyn Fn(&Bar) -> Option<u64>| -> Option<u64> {
         parts
@@ -228,12 +247,13 @@ fn quota(facts: &Facts, row: Row, nth: usize) -> Cell<'_> {
         (Some(nominal), Some(used)) => used.saturating_sub(nominal),
         _ => 0,
     };
-    Cell::new(Value::Quota(Box::new(Bar {
+    Some(Bar {
         label: flavor.to_string(),
         nominal,
         used,
         borrowed,
-    })))
+        more: 0,
+    })
 }
 
 fn share(facts: &Facts, row: Row) -> Cell<'_> {

@@ -80,8 +80,16 @@ impl Sheet {
         let all = self.listing.kind.columns;
         match &self.chosen {
             Some(chosen) => chosen.clone(),
-            None => all.iter().map(|column| self.wide || !column.wide).collect(),
+            // The pools' own view shows more of them than the fleet's, as far as there is room.
+            None => all
+                .iter()
+                .map(|column| self.wide || !column.wide || self.is_of_pools())
+                .collect(),
         }
+    }
+
+    fn is_of_pools(&self) -> bool {
+        self.id == ViewId::Pools && std::ptr::eq(self.listing.kind, &raw const super::pools::KIND)
     }
 
     /// Wants these columns; a choice for another table is not taken, nor one without any column.
@@ -128,13 +136,28 @@ impl Sheet {
         let shown: Vec<usize> = (0..wanted.len())
             .filter(|at| wanted[*at] && (self.chosen.is_some() || !listing.is_empty_column(*at)))
             .collect();
+        let (from, rows) = listing.window(Self::height(area));
+        let mut cells: Vec<Vec<Cell<'_>>> = rows
+            .iter()
+            .map(|row| shown.iter().map(|at| self.cell(facts, *at, *row)).collect())
+            .collect();
         let heads: Vec<Head> = shown
             .iter()
-            .map(|at| {
+            .enumerate()
+            .map(|(place, at)| {
                 let column = &listing.kind.columns[*at];
                 // What was asked for must not be the first to go where room is short.
-                let drop = if column.wide { WIDE } else { column.head.drop };
+                let drop = match (self.wide || self.chosen.is_some()) && column.wide {
+                    true => WIDE,
+                    false => column.head.drop,
+                };
+                // Without a past a bar of the present stands there: the title does not speak of an hour.
+                let title = match column.trend.is_some() && !give_pasts(&mut cells, place) {
+                    true => column.head.title.trim_end_matches(" 60m"),
+                    false => column.head.title,
+                };
                 Head {
+                    title,
                     drop,
                     ..column.head
                 }
@@ -143,11 +166,6 @@ impl Sheet {
         let widest: Vec<u16> = shown
             .iter()
             .map(|at| listing.widest().get(*at).copied().unwrap_or(0))
-            .collect();
-        let (from, rows) = listing.window(Self::height(area));
-        let cells: Vec<Vec<Cell<'_>>> = rows
-            .iter()
-            .map(|row| shown.iter().map(|at| self.cell(facts, *at, *row)).collect())
             .collect();
         let look = Look {
             selected: (focus && !rows.is_empty()).then(|| listing.cursor().saturating_sub(from)),
@@ -185,7 +203,7 @@ impl Sheet {
                 (filter, false) => format!("nothing matches {filter}"),
                 (filter, true) => format!("nothing faulty matches {filter}"),
             };
-            (format!("{what}   esc shows everything"), Role::Muted)
+            (format!("{what}  ·  esc shows everything"), Role::Muted)
         } else {
             nothing_known(facts, self.id)
                 .unwrap_or_else(|| (self.listing.kind.none.to_owned(), Role::Muted))
@@ -199,6 +217,30 @@ impl Sheet {
             brush.say(area.x + 2, y, width, words, role);
         }
     }
+}
+
+/// True when some row of a column of trends has a past. Then the others show theirs, the present alone, the same way: one
+/// column says one thing.
+fn give_pasts(cells: &mut [Vec<Cell<'_>>], column: usize) -> bool {
+    let has_past = |cell: &Cell<'_>| match &cell.value {
+        Value::Trend(values, _) => values.iter().any(Option::is_some),
+        _ => false,
+    };
+    if !cells
+        .iter()
+        .any(|row| row.get(column).is_some_and(has_past))
+    {
+        return false;
+    }
+    for cell in cells.iter_mut().filter_map(|row| row.get_mut(column)) {
+        if let Value::Trend(values, Some(last)) = &mut cell.value
+            && let Some(newest) = values.last_mut()
+            && newest.is_none()
+        {
+            *newest = Some(*last as f32);
+        }
+    }
+    true
 }
 
 /// Why there may be no row: not read yet, or lost.

@@ -11,7 +11,7 @@ use super::{Picked, Place};
 /// The table of sources.
 pub static KIND: Kind = Kind {
     columns: &[
-        Column::words("source", "SOURCE", 0, (14, 50), name).sign(|facts, row| {
+        Column::words("source", "SOURCE", 0, (30, 50), name).sign(|facts, row| {
             source(facts, row).map_or(("–", Role::Muted), |source| {
                 let (sign, role, _) = state_of(source.state);
                 (sign, role)
@@ -91,7 +91,9 @@ pub const fn state_of(state: SourceState) -> (&'static str, Role, &'static str) 
 }
 
 fn name(facts: &Facts, row: Row) -> Cell<'_> {
-    of(facts, row, |source| Value::text(source.name.as_str())).role(Role::Title)
+    of(facts, row, |source| Value::text(source.name.as_str()))
+        .role(Role::Title)
+        .middle()
 }
 
 fn state(facts: &Facts, row: Row) -> Cell<'_> {

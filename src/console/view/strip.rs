@@ -131,7 +131,16 @@ impl Strip {
             } else {
                 single(brush, x + used, area.y, idle);
             }
-            brush.say(x + used + 2, area.y, 20, "is held but idle", Role::Muted);
+            let said = used + 2;
+            let said = said + brush.say(x + said, area.y, 20, "is held but idle", Role::Muted);
+            let mut at = x + said;
+            for (glow, words) in [(Glow::Free, "free"), (Glow::Fault, "fault")] {
+                if area.right().saturating_sub(at) > 12 {
+                    brush.say(at, area.y, 2, ",", Role::Muted);
+                    single(brush, at + 2, area.y, Ember::fresh(glow));
+                    at += 4 + brush.say(at + 4, area.y, 8, words, Role::Muted);
+                }
+            }
         }
         let mut y = area.y + 1;
         let across = usize::from(self.width);
@@ -182,15 +191,20 @@ const STEPS: [i64; 12] = [
 impl Past {
     /// The span that history holds in at most `width` values. It moves only when a step is full.
     pub fn of(facts: &Facts, track: &Track, width: u16) -> Option<Self> {
+        Self::until(facts, track, width, facts.now)
+    }
+
+    /// The same up to another moment than the one that is shown.
+    fn until(facts: &Facts, track: &Track, width: u16, end: Moment) -> Option<Self> {
         let since = facts.history.since()?;
-        let span = facts.now.since(since).millis() as i64;
+        let span = end.since(since).millis() as i64;
         let width = i64::from(width.max(1));
         let step = STEPS
             .iter()
             .map(|seconds| seconds * 1000)
             .find(|step| span.div_euclid(*step) < width)
             .unwrap_or(28_800_000);
-        let to = (facts.now.millis().div_euclid(step) + 1) * step;
+        let to = (end.millis().div_euclid(step) + 1) * step;
         let points = ((to - since.millis().div_euclid(step) * step) / step).clamp(1, width);
         let values = facts.history.window(
             track,
@@ -205,6 +219,14 @@ impl Past {
         })
     }
 
+    /// Which value is that of a moment.
+    fn place(&self, at: Moment) -> Option<usize> {
+        let begin = self.to.minus(self.step * self.values.len() as u32);
+        let into = at.millis().checked_sub(begin.millis())?;
+        let place = usize::try_from(into.div_euclid(self.step.as_millis().max(1) as i64)).ok()?;
+        (place < self.values.len()).then_some(place)
+    }
+
     /// The last value that is known.
     pub fn last(&self) -> Option<f64> {
         let last = self.values.iter().rev().find_map(|value| *value);
@@ -217,16 +239,34 @@ impl Past {
     }
 }
 
+/// What lies further back than this behind the newest is the past.
+const LATELY: Duration = Duration::from_secs(45);
+
 /// A chart of the fleet over the span that history holds, and which span that is.
 pub fn time_strip(facts: &Facts, brush: &mut Brush<'_>, area: Rect, signal: FleetSignal) {
     let Some(since) = facts.history.since() else {
         return;
     };
+    // What is shown may lie in the past: the chart goes on to the newest all the same.
+    let newest = facts
+        .history
+        .until()
+        .map_or(facts.now, |at| at.max(facts.now));
+    let back = newest.since(facts.now);
+    let is_past = back >= LATELY.into();
     let clock = facts.now.clock();
-    let note = format!("now {} UTC", clock.get(..5).unwrap_or_default());
-    let title = format!("utilisation, last {}", brush.age(since));
-    let inside = panel(brush, area, &title, &note);
-    let Some(past) = Past::of(facts, &Track::Fleet(signal), inside.width) else {
+    let clock = clock.get(..5).unwrap_or_default();
+    let note = if is_past {
+        format!("shown: {clock} UTC, {back} before the newest")
+    } else {
+        format!("now {clock} UTC")
+    };
+    let span = match is_past {
+        true => newest.since(since).to_string(),
+        false => brush.age(since),
+    };
+    let inside = panel(brush, area, &format!("utilisation, last {span}"), &note);
+    let Some(past) = Past::until(facts, &Track::Fleet(signal), inside.width, newest) else {
         return;
     };
     if inside.height < 3 {
@@ -245,8 +285,16 @@ pub fn time_strip(facts: &Facts, brush: &mut Brush<'_>, area: Rect, signal: Flee
             brush.say(inside.x + cell as u16, y, 5, words, Role::Muted);
         }
     }
+    let here = past.place(facts.now).filter(|_| is_past);
+    if let Some(cell) = here {
+        brush.sign(inside.x + cell as u16, y, "▲", brush.ink.bold(Role::Mark));
+    }
     let (muted, title) = (brush.ink.fg(Role::Muted), brush.ink.fg(Role::Title));
-    let util = past.last().map_or_else(|| String::from("–"), percent);
+    let shown = match here {
+        Some(cell) => past.values[cell].map(f64::from),
+        None => past.last(),
+    };
+    let util = shown.map_or_else(|| String::from("–"), percent);
     let idle = format!("${}/h", facts.burn.total.idle_allocated);
     brush.pieces(
         inside.x,

@@ -166,11 +166,36 @@ pub fn eta(facts: &Facts, job: &Job) -> Option<String> {
     })
 }
 
-/// How far a start may lie from the middle, in minutes: half of what lies between one in ten and nine in ten.
-fn spread(start: &Start) -> Option<i64> {
-    let (early, late) = (start.p10?, start.p90?);
-    let minutes = (late.millis() - early.millis()) / 120_000;
-    (minutes > 0).then_some(minutes)
+/// How far a start may lie from the middle: ` ±25m`, half of what lies between one in ten and nine in ten; where one side
+/// is much longer than the other, both ends: ` (02:39–15:31)`.
+fn spread(start: &Start) -> Option<String> {
+    let (early, middle, late) = (
+        start.p10?.millis(),
+        start.p50?.millis(),
+        start.p90?.millis(),
+    );
+    let span = (late - early) / 120_000;
+    if span <= 0 {
+        return None;
+    }
+    let (before, after) = (middle - early, late - middle);
+    let lopsided = before.max(after) > 2 * before.min(after);
+    Some(if lopsided && span > 10 && late - early < DAY {
+        format!(
+            " ({}–{})",
+            hour(Moment::from_millis(early)),
+            hour(Moment::from_millis(late))
+        )
+    } else if lopsided && span > 10 {
+        // Times of day would not tell which day.
+        format!(
+            " (-{} +{})",
+            minutes(before / 60_000),
+            minutes(after / 60_000)
+        )
+    } else {
+        format!(" ±{}", minutes(span))
+    })
 }
 
 /// When it starts by itself, or what would start it now, in one line: `starts ~14:40 ±25m, or now by preempting 4 jobs ($212)`.
@@ -187,7 +212,7 @@ pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
             String::from("no forecast: what it waits for has no known end")
         }
         (Some(eta), Some(start)) => {
-            let spread = spread(start).map_or(String::new(), |m| format!(" ±{}", minutes(m)));
+            let spread = spread(start).unwrap_or_default();
             let open = if start.p90.is_none() { " or later" } else { "" };
             format!("starts {eta}{spread}{open}")
         }
@@ -252,5 +277,39 @@ pub(super) fn answered(facts: &Facts, brush: &mut Brush<'_>) -> String {
             String::new()
         }
         Some(at) => format!(" · as of {} ago", brush.age(at)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::ObjectKey;
+    use crate::engine::plan::JobName;
+
+    #[test]
+    fn a_lopsided_spread_shows_both_ends() {
+        let at = |minutes: i64| Some(Moment::from_millis(1_800_000_000_000 + minutes * 60_000));
+        let start = |early, middle, late| Start {
+            job: JobName(ObjectKey::new("nlp", "a")),
+            p10: at(early),
+            p50: at(middle),
+            p90: at(late),
+            basis: Basis::History,
+        };
+        assert_eq!(spread(&start(60, 120, 180)).as_deref(), Some(" ±60m"));
+        assert_eq!(
+            spread(&start(118, 120, 130)).as_deref(),
+            Some(" ±6m"),
+            "small"
+        );
+        assert_eq!(
+            spread(&start(60, 120, 600)).as_deref(),
+            Some(" (09:00–18:00)")
+        );
+        assert_eq!(
+            spread(&start(60, 120, 3000)).as_deref(),
+            Some(" (-60m +48h)")
+        );
+        assert_eq!(spread(&start(120, 120, 120)), None);
     }
 }

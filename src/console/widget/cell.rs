@@ -171,6 +171,8 @@ pub struct Cell<'a> {
     pub mark: &'static str,
     /// A sign before the text, with its role: the state.
     pub sign: Option<(&'static str, Role)>,
+    /// Where it is too long it is cut in the middle: its end tells it from its siblings.
+    pub middle: bool,
 }
 
 impl<'a> Cell<'a> {
@@ -182,7 +184,15 @@ impl<'a> Cell<'a> {
             stale: false,
             mark: "",
             sign: None,
+            middle: false,
         }
+    }
+
+    /// Cut in the middle where it is too long.
+    #[must_use]
+    pub const fn middle(mut self) -> Self {
+        self.middle = true;
+        self
     }
 
     /// Words.
@@ -255,7 +265,9 @@ impl<'a> Cell<'a> {
             // The bar's cells are kept free between label and numbers.
             Value::Quota(quota) => {
                 let gap = " ".repeat(usize::from(BAR) + 1);
-                format!("{} {gap}{}", quota.label, quota.numbers())
+                let rest = quota.rest();
+                let air = if rest.is_empty() { "" } else { " " };
+                format!("{} {gap}{}{air}{rest}", quota.label, quota.numbers())
             }
         })
     }

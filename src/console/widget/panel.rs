@@ -10,6 +10,12 @@ pub fn panel(brush: &mut Brush<'_>, area: Rect, title: &str, note: &str) -> Rect
     framed(brush, area, title, note, Role::Border)
 }
 
+/// A panel round a field: in the accent while keys go there.
+pub fn field(brush: &mut Brush<'_>, area: Rect, title: &str, focused: bool) -> Rect {
+    let border = if focused { Role::Accent } else { Role::Border };
+    framed(brush, area, title, "", border)
+}
+
 /// Empties the area, paints a border in the accent, and returns the area inside.
 pub fn popup(brush: &mut Brush<'_>, area: Rect, title: &str, note: &str) -> Rect {
     brush.clear(area, Role::Panel);
@@ -60,6 +66,11 @@ fn framed(brush: &mut Brush<'_>, area: Rect, title: &str, note: &str, border: Ro
         brush.sign(right - 2, top, " ", style);
     }
     Rect::new(area.x + 2, area.y + 1, area.width - 4, area.height - 2)
+}
+
+/// The width of a popup of sentences: nine tenths of the screen, from `least` up to what is still read in one look.
+pub fn wide(screen: u16, least: u16) -> u16 {
+    (screen / 10 * 9).clamp(least, 140)
 }
 
 /// A rectangle of at most this size in the middle of another.

@@ -18,6 +18,8 @@ pub struct Quota {
     pub used: Option<u64>,
     /// Of that, borrowed.
     pub borrowed: u64,
+    /// Quotas of the same queue that stand in columns behind this one: told where those have no room.
+    pub more: u64,
 }
 
 impl Quota {
@@ -35,6 +37,14 @@ impl Quota {
         match self.nominal {
             Some(nominal) => format!("{used}{borrowed}/{}", amount(nominal)),
             None => format!("{used}{borrowed}"),
+        }
+    }
+
+    /// `+2` for the quotas that have no room; empty without any.
+    pub fn rest(&self) -> String {
+        match self.more {
+            0 => String::new(),
+            more => format!("+{more}"),
         }
     }
 
@@ -97,6 +107,7 @@ mod tests {
             nominal: Some(nominal),
             used: Some(used),
             borrowed,
+            more: 0,
         }
     }
 

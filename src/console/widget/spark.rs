@@ -37,7 +37,8 @@ pub fn spark(brush: &mut Brush<'_>, x: u16, y: u16, values: &[Option<f32>], stal
                 } else {
                     STEPS[level(ratio) / 2]
                 };
-                let style = ratatui::style::Style::new().fg(brush.ink.heat(level(ratio), stale));
+                let style =
+                    ratatui::style::Style::new().fg(brush.ink.thin_heat(level(ratio), stale));
                 brush.sign(x + at, y, sign, style);
             }
             None => brush.sign(x + at, y, "·", brush.ink.fg(Role::Faint)),
@@ -61,7 +62,8 @@ pub fn chart(brush: &mut Brush<'_>, area: Rect, values: &[Option<f32>], top: f32
             0.0
         };
         let eighths = (share * f64::from(area.height) * 8.0).round() as u16;
-        let style = ratatui::style::Style::new().fg(brush.ink.heat(level(share * glow), false));
+        let style =
+            ratatui::style::Style::new().fg(brush.ink.thin_heat(level(share * glow), false));
         for line in 0..area.height {
             let here = eighths.max(1).saturating_sub(line * 8).min(8);
             if here == 0 {

@@ -46,6 +46,8 @@ pub struct Head {
 
 /// Cells kept for the number beside a graphic: ` 100%`.
 const BESIDE: u16 = 5;
+/// Cells that a word is given before sentences are.
+const LITTLE: u16 = 8;
 /// The bar at the left edge.
 const EDGE: u16 = 2;
 
@@ -97,6 +99,26 @@ pub fn table(
     for slot in &layout {
         header(brush, area, &heads[slot.column], slot, look);
     }
+    let quotas = |column: usize| {
+        rows.iter()
+            .filter_map(move |row| match &row.get(column)?.value {
+                Value::Quota(quota) => Some(quota),
+                _ => None,
+            })
+    };
+    // Behind the last quota that has room stands how many have none.
+    let last = layout
+        .iter()
+        .rev()
+        .map(|slot| slot.column)
+        .find(|column| quotas(*column).next().is_some());
+    let tail = last.map_or(0, |column| {
+        let rests = quotas(column).map(|quota| brush.width(&quota.rest()));
+        rests
+            .max()
+            .filter(|width| *width > 0)
+            .map_or(0, |width| width + 1)
+    });
     for (line, (row, words)) in rows.iter().zip(&texts).enumerate() {
         let y = area.y + 1 + line as u16;
         if y >= area.bottom() {
@@ -119,6 +141,7 @@ pub fn table(
                     &heads[slot.column],
                     cell,
                     words,
+                    if last == Some(slot.column) { tail } else { 0 },
                 );
             }
         }
@@ -192,15 +215,34 @@ fn lay_out(brush: &Brush<'_>, heads: &[Head], needs: &[u16], room: u16, gap: u16
     }
     let mut spare = room.saturating_sub(least(&kept));
     let mut widths: Vec<u16> = kept.iter().map(|at| span(*at).0).collect();
-    // Words first, the most important column first, then graphics: a whole name is worth more than a longer bar.
+    // Names first: a whole name is worth more than anything else. Then short words that lack little, so that none is cut
+    // for a long sentence; sentences share what is left. Graphics come last.
+    let lacks = |place: usize| span(kept[place]).1 - span(kept[place]).0;
+    let tier = |place: usize| {
+        let head = &heads[kept[place]];
+        match head.width {
+            Width::Graphic(..) => 3,
+            _ if head.drop == 0 => 0,
+            _ if lacks(place) <= LITTLE => 1,
+            _ => 2,
+        }
+    };
     let mut order: Vec<usize> = (0..kept.len()).collect();
-    order.sort_by_key(|place| {
-        let head = &heads[kept[*place]];
-        (matches!(head.width, Width::Graphic(..)), head.drop)
+    order.sort_by_key(|place| match tier(*place) {
+        // The most important first; where all share, who needs least.
+        tier @ (0 | 1) => (tier, u16::from(heads[kept[*place]].drop)),
+        tier => (tier, lacks(*place)),
     });
-    for place in order {
-        let more = (span(kept[place]).1 - widths[place]).min(spare);
-        widths[place] += more;
+    for (at, place) in order.iter().enumerate() {
+        let fair = match tier(*place) {
+            0 | 1 => spare,
+            tier_here => {
+                let peers = order[at..].iter().filter(|peer| tier(**peer) == tier_here);
+                spare / u16::try_from(peers.count().max(1)).unwrap_or(1)
+            }
+        };
+        let more = lacks(*place).min(fair);
+        widths[*place] += more;
         spare -= more;
     }
     let mut x = 0;
@@ -244,6 +286,7 @@ fn header(brush: &mut Brush<'_>, area: Rect, head: &Head, slot: &Slot, look: &Lo
     }
 }
 
+#[allow(clippy::too_many_arguments)]
 fn paint(
     brush: &mut Brush<'_>,
     x: u16,
@@ -252,6 +295,7 @@ fn paint(
     head: &Head,
     cell: &Cell<'_>,
     words: &str,
+    tail: u16,
 ) {
     let role = match (&cell.value, cell.stale) {
         (Value::Unknown, _) | (_, true) => Role::Muted,
@@ -287,6 +331,12 @@ fn paint(
         }
         Value::Quota(quota) => {
             let numbers = quota.numbers();
+            let rest = quota.rest();
+            if tail > 0 && !rest.is_empty() {
+                let muted = brush.ink.fg(Role::Muted);
+                brush.right(x + width, y, tail, &rest, muted);
+            }
+            let width = width.saturating_sub(tail);
             let label = width.saturating_sub(BAR + 2 + brush.width(&numbers));
             brush.say(x, y, label, &quota.label, Role::Muted);
             // The bars of a column stand under one another: its widest numbers are kept free for all.
@@ -320,7 +370,12 @@ fn paint(
             let mark_width = brush.width(cell.mark);
             let body = body.strip_suffix(cell.mark).unwrap_or(body);
             let clean = text::clean(body, brush.ink.ascii).into_owned();
-            let used = brush.text(at, y, left.saturating_sub(mark_width), &clean, style);
+            let room = left.saturating_sub(mark_width);
+            let shown = match cell.middle {
+                true => text::cut_middle(&clean, usize::from(room), brush.ink.ascii),
+                false => clean.into(),
+            };
+            let used = brush.text(at, y, room, &shown, style);
             if !cell.mark.is_empty() {
                 let style = brush.ink.fg(Role::Muted);
                 brush.text(at + used, y, mark_width, cell.mark, style);

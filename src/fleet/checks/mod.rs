@@ -48,6 +48,7 @@ use super::thresholds::{Rule, Thresholds};
 
 use desk::Desk;
 pub use desk::State;
+pub use node_condition::is_wrong as condition_is_wrong;
 
 /// How long a finding outlives a gap in what is known about its subject.
 pub const PATIENCE: Duration = Duration::from_secs(30 * 60);

@@ -25,6 +25,8 @@ const GENERAL: &[&str] = &[
 ];
 /// Ends of condition types that are well when true.
 const GOOD_ENDS: &[&str] = &["ready", "healthy", "available", "operational", "ok"];
+/// Ends that look like those and name a problem.
+const BAD_ENDS: &[&str] = &["unavailable", "unhealthy", "notready", "inoperational"];
 /// Parts of a reason that say that all is well, whatever the status.
 const CALM: &[&str] = &[
     "noerror",
@@ -91,18 +93,25 @@ fn speaks(condition: &Condition) -> bool {
 /// Whether a condition says that something is wrong. A type that names a good state is wrong when false, a
 /// type that names a problem when true; where the type does not tell, the reason does.
 fn check(condition: &Condition) -> Verdict {
+    Verdict::when(is_wrong(condition))
+}
+
+/// True for a condition that says that something is wrong, false for one that says that all is well, `None` where its
+/// status is not known. Of any node condition, `Ready` among them.
+pub fn is_wrong(condition: &Condition) -> Option<bool> {
     let (kind, reason) = (lower(&condition.kind), lower(&condition.reason));
     if CALM.iter().any(|word| reason.contains(word)) {
-        return Verdict::Ok;
+        return Some(false);
     }
     let alarmed = ALARM.iter().any(|word| reason.contains(word));
-    Verdict::when(if GOOD_ENDS.iter().any(|end| kind.ends_with(end)) {
+    let ends = |ends: &[&str]| ends.iter().any(|end| kind.ends_with(end));
+    if ends(GOOD_ENDS) && !ends(BAD_ENDS) {
         condition.status.map(|status| !status)
     } else if kind.ends_with("health") {
         condition.status.map(|_| alarmed)
     } else {
         condition.status
-    })
+    }
 }
 
 #[cfg(test)]
@@ -146,6 +155,9 @@ mod tests {
             ("GpuXidProblem", Some(false), "NoXid", Some(false)),
             ("InfinibandLinkDown", Some(true), "PortDown", Some(true)),
             ("InfinibandLinkDown", Some(false), "", Some(false)),
+            ("GpuUnavailable", Some(true), "", Some(true)),
+            ("GpuUnhealthy", Some(false), "", Some(false)),
+            ("GpuAvailable", Some(true), "", Some(false)),
         ] {
             let seen = condition(kind, status, reason);
             assert!(speaks(&seen), "{kind}");

@@ -245,6 +245,15 @@ impl History {
             .map(Moment::from_millis)
     }
 
+    /// When the newest values that are held were taken, to the step.
+    pub fn until(&self) -> Option<Moment> {
+        [self.coarse.end(), self.fine.end(), self.devices.end()]
+            .into_iter()
+            .flatten()
+            .max()
+            .map(Moment::from_millis)
+    }
+
     /// Every device's readings at `at`; `None` when no step near it is held.
     pub fn readings(&self, at: Moment) -> Option<Readings<'_>> {
         self.devices.near(at).map(Readings)

@@ -184,6 +184,13 @@ impl<C> Ring<C> {
             .map(|frame| frame.slot.saturating_mul(self.step))
     }
 
+    /// When the newest frame begins, milliseconds.
+    pub(super) fn end(&self) -> Option<i64> {
+        self.frames
+            .back()
+            .map(|frame| frame.slot.saturating_mul(self.step))
+    }
+
     /// Adds what `value` finds in each frame to `chart`, for the span that the frame stands for, up to `before`.
     pub(super) fn draw(
         &self,

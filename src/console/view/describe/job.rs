@@ -13,8 +13,10 @@ use crate::report::Facts;
 
 use super::{Sheet, scaling};
 
-/// Pods that are told one by one.
+/// Pods, or groups of pods alike, that are told.
 const PODS: usize = 6;
+/// Cells that a pod's name has beside its words; a longer one stands before them.
+const NAME: usize = 12;
 
 /// What is known of a job.
 pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Brush<'_>) {
@@ -109,7 +111,29 @@ pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Bru
             Role::Accent,
         );
     }
+    shares(sheet, facts, job);
     pods(sheet, job, brush);
+}
+
+/// What a job holds of devices that others work on, too: their rows are of the whole device.
+fn shares(sheet: &mut Sheet, facts: &Facts, job: &Job) {
+    let slices = job.places.iter().filter(|place| place.slice.is_some());
+    let slices: Vec<_> = slices.collect();
+    let Some(first) = slices.first() else { return };
+    let device = facts.fleet.node(&first.node).and_then(|node| {
+        let mut devices = node.devices.iter();
+        devices.find(|device| device.index == first.device)
+    });
+    let of = device.map_or_else(|| first.node.to_string(), |device| device.id.to_string());
+    let held = match slices.as_slice() {
+        [one] => format!("slice {} of {of}", one.slice.as_deref().unwrap_or_default()),
+        many => format!("{} of {of} and others", counted(many.len() as u64, "slice")),
+    };
+    sheet.words(
+        "share",
+        format!("{held}: money and times here are the job's own; rows of devices are of the whole device, whoever holds it"),
+        Role::Text,
+    );
 }
 
 /// The whole chain of reasons, who is before it, what would start it, and when.
@@ -146,7 +170,8 @@ fn waits(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Brush<'_>) {
         sheet.words("place", words, Role::Text);
     }
     if let Some(words) = waiting::outlook(facts, job) {
-        sheet.words("start", words, Role::Text);
+        let words = words.strip_prefix("starts ").unwrap_or(&words);
+        sheet.words("starts", words, Role::Text);
     }
     if let Some(words) = told
         .answer
@@ -212,12 +237,31 @@ fn pods(sheet: &mut Sheet, job: &Job, brush: &mut Brush<'_>) {
     }
     pods.sort_by_key(|pod| (pod.seen.failure.is_none(), pod.seen.ready));
     sheet.head("pods");
-    for pod in pods.iter().take(PODS) {
+    // Pods of which the same is said are told together.
+    let mut groups: Vec<(String, Role, Vec<&Pod>)> = Vec::new();
+    for pod in pods {
         let (words, role) = pod_words(pod, brush);
-        sheet.words(short(pod, job), words, role);
+        match groups.iter_mut().find(|group| group.0 == words) {
+            Some((.., members)) => members.push(pod),
+            None => groups.push((words, role, vec![pod])),
+        }
     }
-    if pods.len() > PODS {
-        let more = format!("and {} more", pods.len() - PODS);
+    let rest: usize = groups.iter().skip(PODS).map(|group| group.2.len()).sum();
+    for (words, role, members) in groups.into_iter().take(PODS) {
+        match members.as_slice() {
+            [one] => {
+                let name = short(one, job);
+                if name.len() < NAME {
+                    sheet.words(name, words, role);
+                } else {
+                    sheet.words("", format!("{name}  {words}"), role);
+                }
+            }
+            many => sheet.words(format!("{} ×", many.len()), words, role),
+        }
+    }
+    if rest > 0 {
+        let more = format!("and {rest} more");
         sheet.words("", more, Role::Muted);
     }
 }

@@ -16,7 +16,7 @@ use crate::fleet::finding::{Finding, Severity};
 use crate::fleet::history::Track;
 use crate::report::Facts;
 
-use super::{Picked, alerts, plans, sheet, sources, subject};
+use super::{Picked, alerts, plans, queues, sheet, sources, subject};
 
 pub use lines::{draw_columns, draw_lines};
 
@@ -111,7 +111,8 @@ impl Sheet {
         for value in values.iter_mut().flatten() {
             *value = (*value / top.max(f32::MIN_POSITIVE)).clamp(0.0, 1.0);
         }
-        self.lines.push(Line::Past(label, values, words(last)));
+        self.lines
+            .push(Line::Past(label, values, format!("last {}", words(last))));
     }
 }
 
@@ -124,7 +125,7 @@ fn plain(number: f64) -> String {
 /// What is known of an object; nothing when it has gone.
 pub fn describe(facts: &Facts, picked: &Picked, brush: &mut Brush<'_>) -> Option<Sheet> {
     let mut sheet = Sheet {
-        title: picked.name(),
+        title: picked.title(facts),
         ..Sheet::default()
     };
     match picked {
@@ -207,6 +208,16 @@ pub fn describe(facts: &Facts, picked: &Picked, brush: &mut Brush<'_>) -> Option
             let jobs = facts.fleet.jobs.iter();
             let of = jobs.filter(|job| job.queue.as_ref() == Some(name)).count();
             sheet.known("jobs", Some(of));
+            let queues = facts.fleet.queues.iter();
+            for queue in queues.filter(|queue| queue.name() == name) {
+                for bar in queues::device_quotas(facts, queue) {
+                    sheet.words(
+                        "quota",
+                        format!("{} {}", bar.label, bar.numbers()),
+                        Role::Text,
+                    );
+                }
+            }
         }
         Picked::Run(name) => {
             let run = facts.acts.run(name)?;

@@ -4,6 +4,7 @@ use crate::console::brush::Brush;
 use crate::console::text::percent;
 use crate::console::theme::Role;
 use crate::console::view::nodes;
+use crate::fleet::checks::condition_is_wrong;
 use crate::fleet::device::Device;
 use crate::fleet::finding::Finding;
 use crate::fleet::node::Node;
@@ -21,8 +22,7 @@ pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, node: &Node, brush: &mut B
         sheet.words("cordoned", words, Role::Warn);
     }
     for condition in &node.seen.conditions {
-        let bad = (&*condition.kind == "Ready") != (condition.status == Some(true));
-        if bad && condition.status.is_some() {
+        if condition_is_wrong(condition) == Some(true) {
             sheet.words("condition", condition_words(condition, brush), Role::Warn);
         }
     }

@@ -1,0 +1,76 @@
+//! Words of the planners name commands of a shell; on this screen keys do the same.
+
+use crate::console::commands::{Command, Context};
+use crate::console::keys::Keymap;
+
+/// The words with each command in backticks that a key stands for as that key: `explain job nlp/a` as `d on nlp/a`.
+pub(super) fn by_key(words: &str, keys: &Keymap) -> String {
+    let mut out = String::with_capacity(words.len());
+    for (at, piece) in words.split('`').enumerate() {
+        match (at % 2, key_of(piece, keys)) {
+            (0, _) => out.push_str(piece),
+            (_, Some(words)) => out.push_str(&words),
+            (_, None) => out.push_str(&format!("`{piece}`")),
+        }
+    }
+    out
+}
+
+/// What is pressed instead of a command; `None` where no key does the same.
+pub(super) fn key_of(line: &str, keys: &Keymap) -> Option<String> {
+    let mut words = line
+        .split_whitespace()
+        .filter(|word| !word.starts_with("--"));
+    let command = match (words.next()?, words.next()) {
+        ("get", Some("jobs")) => Command::ViewJobs,
+        ("get", Some("queues")) => Command::ViewQueues,
+        ("get", Some("nodes")) => Command::ViewNodes,
+        ("explain", Some("job")) => Command::Describe,
+        ("plan", Some("resume" | "hold")) => Command::Hold,
+        ("plan", Some("admit")) => Command::Start,
+        ("plan", Some("reprioritise")) => Command::Priority,
+        ("plan", Some("preempt")) => Command::Preempt,
+        ("plan", Some("requeue")) => Command::Requeue,
+        ("plan", Some("drain")) => Command::Drain,
+        ("plan", Some("cordon" | "uncordon")) => Command::Cordon,
+        ("plan", Some("rebalance")) => Command::Rebalance,
+        _ => return None,
+    };
+    let key = keys.keys(Context::Global, command).first()?.to_string();
+    let on = words
+        .next()
+        .map_or(String::new(), |name| format!(" on {name}"));
+    let then = words
+        .next()
+        .map_or(String::new(), |value| format!(", then {value}"));
+    Some(format!("{key}{on}{then}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_told_as_its_key() {
+        let keys = Keymap::builtin();
+        for (words, told) in [
+            (
+                "look at what holds it: `explain job nlp/a`",
+                "look at what holds it: d on nlp/a",
+            ),
+            ("what waits: `get jobs`", "what waits: 5"),
+            ("`plan admit nlp/a --preempt`", "A on nlp/a"),
+            (
+                "the number: `plan reprioritise nlp/a 80`",
+                "the number: P on nlp/a, then 80",
+            ),
+            ("let it go on: `plan resume q`", "let it go on: H on q"),
+            ("there is no class `x`: none", "there is no class `x`: none"),
+            ("no command", "no command"),
+        ] {
+            assert_eq!(by_key(words, &keys), told);
+        }
+        let mine = Keymap::builtin().with("keys.toml", "[global]\nd = \"none\"\n");
+        assert_eq!(key_of("explain job nlp/a", &mine.expect("a key map")), None);
+    }
+}
