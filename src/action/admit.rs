@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::base::quantities::counted;
 use crate::engine::answers::Answer;
 use crate::engine::explain::Scene;
 use crate::engine::forecast;
@@ -230,8 +231,8 @@ fn choose(snapshot: &Snapshot, work: WorkId, allowed: bool) -> Result<Choice, Re
     };
     let words = |victims: &Victims| {
         format!(
-            "{} jobs, {:.1} device-hours of work lost",
-            victims.list.len(),
+            "{}, {:.1} device-hours of work lost",
+            counted(victims.list.len() as u64, "job"),
             victims.lost_ms as f64 / 3_600_000.0
         )
     };

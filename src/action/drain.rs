@@ -155,9 +155,17 @@ impl Drain<'_> {
             self.push(step);
         }
         if daemons > 0 {
-            self.plan.reasons.push(format!(
-                "{daemons} pods of daemons stay: they belong to their nodes"
-            ));
+            let (pods, stay) = match daemons {
+                1 => (
+                    "1 pod of a daemon".to_owned(),
+                    "stays: it belongs to its node",
+                ),
+                more => (
+                    format!("{more} pods of daemons"),
+                    "stay: they belong to their nodes",
+                ),
+            };
+            self.plan.reasons.push(format!("{pods} {stay}"));
         }
         Ok(())
     }

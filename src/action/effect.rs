@@ -6,11 +6,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::base::quantities::counted;
 use crate::base::{Moment, Name};
 use crate::engine::cycle::{self, Options};
 use crate::engine::fit::Lens;
 use crate::engine::forecast;
-use crate::engine::model::{Snapshot, Status, System};
+use crate::engine::model::{Snapshot, Status};
 use crate::engine::plan::{Displaced, Forecast, JobName, Loss, PoolChange, StartChange};
 use crate::engine::plant::{NodeId, Plant, WorkId};
 use crate::engine::state::{State, Tenure};
@@ -55,23 +56,16 @@ impl Picture {
                     state.set_open(*node, true);
                 }
             }
+            let (seated, unseated) = seat(&mut state, &let_in);
+            started.extend(seated);
             let options = Options {
                 quota_alone: true,
                 ..Options::default()
             };
             let cycle = cycle::cycle(&mut state, options);
-            let_in.extend(cycle.let_in);
-            let pushed: BTreeSet<WorkId> = cycle.preempted.iter().map(|push| push.by).collect();
-            for admission in cycle.admitted {
-                let for_it = pushed.contains(&admission.work);
-                match !for_it && quota_alone(&mut state, admission.work, &admission.tenure) {
-                    true => let_in.push(admission.work),
-                    false => started.push((admission.work, admission.tenure)),
-                }
-            }
-            let (seated, unseated) = seat(&mut state, &let_in);
-            started.extend(seated);
-            let_in = unseated;
+            let_in = unseated.into_iter().chain(cycle.let_in).collect();
+            let fresh = cycle.admitted.into_iter();
+            started.extend(fresh.map(|admission| (admission.work, admission.tenure)));
             for victim in &cycle.drained {
                 preempted.insert(key(victim.work), None);
             }
@@ -132,33 +126,8 @@ impl Picture {
     }
 }
 
-/// Takes the nodes back from one that the cycle started, where its queue lets in by quota alone: its pods are one with those that
-/// have waited for nodes, among which the scheduler goes by priority. False where it keeps them.
-fn quota_alone(state: &mut State<'_>, work: WorkId, tenure: &Tenure) -> bool {
-    let plant = state.plant();
-    let queue = plant.works[work].queue;
-    let queue = queue.and_then(|queue| plant.snapshot.queues.get(queue));
-    let flavors = &plant.snapshot.flavors;
-    let mut used = tenure.sets.iter().flat_map(|set| &set.flavors);
-    let sees_nodes = |flavor: &usize| flavors.get(*flavor).is_some_and(|it| it.topology.is_some());
-    if queue.is_none_or(|queue| queue.system != System::Kueue) || used.any(sees_nodes) {
-        return false;
-    }
-    let mark = state.mark();
-    state.evict(work);
-    let blind = Lens {
-        no_nodes: true,
-        ..Lens::default()
-    };
-    let placed = state.start(work, &blind).is_ok();
-    if !placed {
-        state.undo_to(mark);
-    }
-    placed
-}
-
-/// Gives those that were let in and have no pod on a node their nodes, as the scheduler does, by priority: who found room, and who
-/// did not.
+/// Gives those that were let in and have no pod on a node their nodes, as the scheduler does before anybody new comes: who found
+/// room, and who did not.
 fn seat(state: &mut State<'_>, let_in: &[WorkId]) -> (Vec<(WorkId, Arc<Tenure>)>, Vec<WorkId>) {
     let plant = state.plant();
     let mut all: Vec<WorkId> = state
@@ -336,16 +305,20 @@ pub(super) fn news(forecast: &Forecast, now: Moment) -> Vec<String> {
     }
     let soon = earlier.len() - at_once.len();
     if soon > 0 {
-        all.push(format!("{soon} jobs start earlier than they would"));
+        all.push(match soon {
+            1 => "1 job starts earlier than it would".to_owned(),
+            more => format!("{more} jobs start earlier than they would"),
+        });
     }
     if later > 0 {
-        all.push(format!(
-            "{later} jobs start later than they would, or nobody knows when"
-        ));
+        all.push(match later {
+            1 => "1 job starts later than it would, or nobody knows when".to_owned(),
+            more => format!("{more} jobs start later than they would, or nobody knows when"),
+        });
     }
     all
 }
 
 fn job_words(job: &JobName, devices: u32) -> String {
-    format!("{job} ({devices} devices)")
+    format!("{job} ({})", counted(devices.into(), "device"))
 }

@@ -48,6 +48,13 @@ pub fn quantity(text: &str) -> Option<i64> {
     quantity_milli(text).map(|milli| milli.div_euclid(1000) + i64::from(milli.rem_euclid(1000) > 0))
 }
 
+/// A count and its noun: `1 job`, `3 jobs`.
+pub fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    let count = grouped(i64::try_from(count).unwrap_or(i64::MAX));
+    format!("{count} {noun}{plural}")
+}
+
 /// A whole number in groups of three: `1 234 567`.
 pub fn grouped(number: i64) -> String {
     let digits = number.unsigned_abs().to_string();

@@ -1,5 +1,7 @@
 //! Text as cells: cleaned of what could rewrite a screen, measured, cut between graphemes, reduced to ASCII.
 
+pub use crate::base::quantities::counted;
+
 use std::borrow::Cow;
 
 use ratatui::buffer::CellWidth;
@@ -174,15 +176,6 @@ pub fn fold(text: &str, max: usize) -> Vec<String> {
         used += cells;
     }
     lines
-}
-
-/// A count and its noun: `1 job`, `3 jobs`.
-pub fn counted(count: u64, noun: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!(
-        "{} {noun}{plural}",
-        crate::base::quantities::grouped(i64::try_from(count).unwrap_or(i64::MAX))
-    )
 }
 
 /// A share as whole per cent; 99.6 % is not 100 %, and 0.2 % is not 0 %.
