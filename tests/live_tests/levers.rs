@@ -308,7 +308,7 @@ fn what_cannot_be_suspended_says_what_can_be_done() {
         ),
         ("deployment", "deployments.apps", "served", 2),
     ] {
-        let target = here.target(typed, &name);
+        let target = here.target(typed, name);
         let now = || here.get(kubernetes, name)["spec"]["replicas"].clone();
         let run = here.done(&["hold", &target], || true);
         assert_eq!(now(), 0, "{target}");
