@@ -60,9 +60,14 @@ pub fn plan(target: &Target, named: &str, now: Moment) -> Result<Plan, Refusal> 
         },
     };
     plan.reads.extend(step.guards.iter().cloned());
+    // How many replicas it had stands in the journal alone.
+    let back = match &step.lever {
+        Lever::Scale { .. } => "plan undo RUN".to_owned(),
+        _ => format!("plan resume {named}"),
+    };
     plan.alternatives.push(Alternative {
         sentence: "take it back later".to_owned(),
-        command: Some(format!("plan resume {named}")),
+        command: Some(back),
     });
     plan.steps.push(step);
     Ok(plan)
@@ -121,18 +126,20 @@ fn job(subject: &Subject, now: Moment) -> Result<Step, Refusal> {
             step
         }
         _ => {
-            let mut step = Step::new(
-                Verb::Suspend,
-                top.object.clone(),
-                Lever::Suspend { value: true },
-            );
+            let (verb, lever) = match is_scaled(&top.object) {
+                true => (Verb::Scale, Lever::Scale { replicas: 0 }),
+                false => (Verb::Suspend, Lever::Suspend { value: true }),
+            };
+            let mut step = Step::new(verb, top.object.clone(), lever);
             levers::support(&step.object, &step.lever)?;
             if levers::is_done(&step, Some(&top.now)) {
                 return Err(already(format!("{} is held already", top.object)));
             }
             step.guards
                 .extend(levers::fields(&step).iter().map(|path| top.same(path)));
-            step.waits.extend(suspended(&top.object));
+            if matches!(step.lever, Lever::Suspend { .. }) {
+                step.waits.extend(suspended(&top.object));
+            }
             step
         }
     };
@@ -143,9 +150,19 @@ fn job(subject: &Subject, now: Moment) -> Result<Step, Refusal> {
     };
     levers::illegal(&step, on)?;
     step.side_effects = subject.stopping(now);
+    if matches!(step.lever, Lever::Scale { .. }) {
+        let note = "an autoscaler of it may scale it up again";
+        step.side_effects.notes.push(note.to_owned());
+    }
     step.job = Some(subject.reference());
     step.reason = "it was asked for".to_owned();
     Ok(step)
+}
+
+/// Whether a kind is held by having no replicas, since nothing suspends it.
+pub(super) fn is_scaled(object: &Object) -> bool {
+    let has = |lever: Lever| levers::support(object, &lever).is_ok();
+    !has(Lever::Suspend { value: true }) && has(Lever::Scale { replicas: 0 })
 }
 
 /// How the controller of a kind says that it has suspended an object.

@@ -9,7 +9,7 @@ use crate::engine::plan::{
     VolcanoAction,
 };
 
-use super::hold::already;
+use super::hold::{already, is_scaled};
 use super::{Found, Subject, System, Target, not_computed};
 
 /// The plan that lets a held job or queue go on; `named` is how it was named.
@@ -83,6 +83,15 @@ fn job(subject: &Subject) -> Result<Step, Refusal> {
                 action: VolcanoAction::ResumeJob,
             };
             (Step::new(Verb::Resume, top.object.clone(), lever), &top.now)
+        }
+        _ if is_scaled(&top.object) => {
+            let sentence = format!(
+                "{} is held by having no replicas, and how many it had stands in the journal alone",
+                top.object
+            );
+            return Err(Refusal::new(RefusalCode::Unsupported, sentence)
+                .instead("take back the run that held it: `plan undo RUN`")
+                .instead("scale it to the number that you want"));
         }
         _ => {
             let lever = Lever::Suspend { value: false };

@@ -108,6 +108,40 @@ fn a_plain_job_is_held_by_its_own_field_and_says_what_that_costs() {
     assert_eq!(refused.code, RefusalCode::AlreadySo);
 }
 
+/// What nothing suspends is scaled to nothing; how many replicas it had is the journal's to say.
+#[test]
+fn what_has_replicas_is_held_by_having_none() {
+    for (group, plural, kind) in [
+        ("apps", "deployments", "Deployment"),
+        ("apps", "statefulsets", "StatefulSet"),
+        (
+            "leaderworkerset.x-k8s.io",
+            "leaderworkersets",
+            "LeaderWorkerSet",
+        ),
+    ] {
+        let of = |replicas: u32| {
+            subject(found(
+                group,
+                plural,
+                kind,
+                true,
+                json!({"spec": {"replicas": replicas}}),
+            ))
+        };
+        let made = hold::plan(&target(&of(3)), "nlp/train", now()).expect("a plan");
+        sound(&made, &of(3).top().now);
+        assert_eq!(made.steps[0].lever, Lever::Scale { replicas: 0 });
+        assert!(made.steps[0].waits.is_empty(), "{kind}");
+        let command = made.alternatives[0].command.as_deref();
+        assert_eq!(command, Some("plan undo RUN"), "{kind}");
+        let again = hold::plan(&target(&of(0)), "nlp/train", now()).expect_err("it is held");
+        assert_eq!(again.code, RefusalCode::AlreadySo, "{again}");
+        let back = resume::plan(&target(&of(0)), "nlp/train", now()).expect_err("no number");
+        assert!(back.to_string().contains("plan undo"), "{back}");
+    }
+}
+
 #[test]
 fn a_job_under_kueue_is_held_by_its_workload() {
     let running = under_kueue(true, "True");
