@@ -60,15 +60,7 @@ pub fn plan(target: &Target, named: &str, now: Moment) -> Result<Plan, Refusal> 
         },
     };
     plan.reads.extend(step.guards.iter().cloned());
-    // How many replicas it had stands in the journal alone.
-    let back = match &step.lever {
-        Lever::Scale { .. } => "plan undo RUN".to_owned(),
-        _ => format!("plan resume {named}"),
-    };
-    plan.alternatives.push(Alternative {
-        sentence: "take it back later".to_owned(),
-        command: Some(back),
-    });
+    plan.alternatives.push(back(&step, named));
     plan.steps.push(step);
     Ok(plan)
 }
@@ -151,12 +143,27 @@ fn job(subject: &Subject, now: Moment) -> Result<Step, Refusal> {
     levers::illegal(&step, on)?;
     step.side_effects = subject.stopping(now);
     if matches!(step.lever, Lever::Scale { .. }) {
-        let note = "an autoscaler of it may scale it up again";
-        step.side_effects.notes.push(note.to_owned());
+        step.side_effects.notes.push(SCALED.to_owned());
     }
     step.job = Some(subject.reference());
     step.reason = "it was asked for".to_owned();
     Ok(step)
+}
+
+/// What is said of one that is held by having no replicas.
+pub(super) const SCALED: &str = "an autoscaler of it may scale it up again";
+
+/// How what a step holds goes on later.
+pub(super) fn back(step: &Step, named: &str) -> Alternative {
+    let command = match &step.lever {
+        // How many replicas it had stands in the journal alone.
+        Lever::Scale { .. } => "plan undo RUN".to_owned(),
+        _ => format!("plan resume {named}"),
+    };
+    Alternative {
+        sentence: "take it back later".to_owned(),
+        command: Some(command),
+    }
 }
 
 /// Whether a kind is held by having no replicas, since nothing suspends it.

@@ -9,7 +9,7 @@ use crate::engine::plan::{
 use crate::engine::plant::WorkId;
 
 use super::effect::{Leaver, Picture, compare, news};
-use super::hold::already;
+use super::hold::{SCALED, already, back};
 use super::reprioritise::class;
 use super::scene::{self, Way, fact};
 use super::subject::Class;
@@ -182,10 +182,7 @@ pub(super) fn hold(snapshot: &Snapshot, named: &str) -> Result<Plan, Refusal> {
             false => Vec::new(),
         },
     };
-    plan.alternatives.push(Alternative {
-        sentence: "take it back later".to_owned(),
-        command: Some(format!("plan resume {named}")),
-    });
+    plan.alternatives.push(back(&step, named));
     plan.steps.push(step);
     close(snapshot, after, leavers, &mut plan);
     Ok(plan)
@@ -197,9 +194,7 @@ fn scaled(snapshot: &Snapshot, model: &Workload, mut step: Step) -> Step {
     step.side_effects.budgets = crate::engine::plan::Budgets::Ignored;
     step.side_effects.loss = Some(scene::loss(snapshot, model, scene::seated(model)));
     step.side_effects.gang_broken = scene::gang(model);
-    step.side_effects
-        .notes
-        .push("an autoscaler of it may scale it up again".to_owned());
+    step.side_effects.notes.push(SCALED.to_owned());
     step.job = Some(scene::reference(model));
     step
 }

@@ -220,7 +220,7 @@ fn job<'a>(meant: &[Picked], facts: &'a Facts) -> Result<&'a Job, String> {
         [Picked::Pod(pod)] => of_pod(pod, facts)?,
         [Picked::Device(node, index)] => {
             let node = facts.fleet.node(node).ok_or("this node has gone")?;
-            let device = node.devices.iter().find(|device| device.index == *index);
+            let device = node.device(*index);
             let holder = device.and_then(|device| device.holder.as_ref());
             holder.ok_or("nobody holds this device")?.job.clone()
         }

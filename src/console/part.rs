@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::{Name, Rate};
+use crate::base::Name;
 use crate::cost::burn::UNATTRIBUTED;
 use crate::cost::{Burn, CostRow, Scope as By, Spend};
 use crate::fleet::job::Job;
@@ -107,7 +107,7 @@ fn shares(facts: &Facts, job: &Job, by: By, spend: Spend) -> Vec<(Name, Spend)> 
         let Some(node) = facts.fleet.node(&place.node) else {
             continue;
         };
-        let device = node.devices.iter().find(|one| one.index == place.device);
+        let device = node.device(place.device);
         let name = match by {
             By::Pool => Some(&node.pool),
             _ => device.map(|device| &device.class),
@@ -124,12 +124,7 @@ fn shares(facts: &Facts, job: &Job, by: By, spend: Spend) -> Vec<(Name, Spend)> 
     counts
         .into_iter()
         .map(|(name, count)| {
-            let cut = |rate: Rate| rate.share(before + count, all) - rate.share(before, all);
-            let share = Spend {
-                burn: cut(spend.burn),
-                free: cut(spend.free),
-                idle_allocated: cut(spend.idle_allocated),
-            };
+            let share = spend.cut(before, count, all);
             before += count;
             (name, share)
         })

@@ -23,6 +23,19 @@ pub struct Spend {
     pub idle_allocated: Rate,
 }
 
+impl Spend {
+    /// What the units from `before` on, `part` of them, have of money that is spread over `all`. Cut from a running sum, so that
+    /// parts add up to the micro-dollar.
+    pub fn cut(&self, before: u64, part: u64, all: u64) -> Self {
+        let cut = |rate: Rate| rate.share(before + part, all) - rate.share(before, all);
+        Self {
+            burn: cut(self.burn),
+            free: cut(self.free),
+            idle_allocated: cut(self.idle_allocated),
+        }
+    }
+}
+
 impl std::ops::AddAssign for Spend {
     fn add_assign(&mut self, other: Self) {
         self.burn += other.burn;

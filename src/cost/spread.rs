@@ -241,17 +241,12 @@ impl Held {
         let mut counted = false;
         let mut before = 0;
         for (slice, weight) in device.slices.iter().zip(weights) {
-            let cut = |rate: Rate| rate.share(before + weight, all) - rate.share(before, all);
             let first = !counted && slice.holder.is_some();
             counted |= first;
             let part = Part {
                 ordinal: whole.ordinal,
                 counted: first,
-                spend: Spend {
-                    burn: cut(whole.spend.burn),
-                    free: cut(whole.spend.free),
-                    idle_allocated: cut(whole.spend.idle_allocated),
-                },
+                spend: whole.spend.cut(before, weight, all),
                 price: whole.price,
             };
             self.give(fleet, slice.holder.as_ref(), &part);

@@ -106,6 +106,11 @@ impl Node {
         &self.seen.name
     }
 
+    /// The device of this index.
+    pub fn device(&self, index: u32) -> Option<&Device> {
+        self.devices.iter().find(|device| device.index == index)
+    }
+
     /// Power drawn by its devices, watts; `None` when no device says.
     pub fn power_watts(&self) -> Option<f64> {
         let known: Vec<f64> = self

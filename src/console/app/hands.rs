@@ -1,7 +1,7 @@
 //! Hands: keys, paste and mouse become commands, commands become changes and effects.
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::{Position, Rect};
+use ratatui::layout::Position;
 
 use crate::console::clip::{self, As};
 use crate::console::commands::{Command, Context};
@@ -160,7 +160,7 @@ impl App {
             Command::Suspend => effects.push(Effect::Suspend),
             Command::Redraw => effects.push(Effect::Redraw),
             Command::SavePicture => {
-                let area = Rect::new(0, 0, self.size.0, self.size.1);
+                let area = self.area();
                 let mut buf = Buffer::empty(area);
                 self.draw(area, &mut buf);
                 effects.push(Effect::SavePicture(picture::svg(&buf, &self.ink.theme)));
@@ -379,7 +379,7 @@ impl App {
                 if !matches!(self.overlay, Overlay::None) {
                     return;
                 }
-                let area = Rect::new(0, 0, self.size.0, self.size.1);
+                let area = self.area();
                 if let Some(id) = frame::tab_at(self, area, x, y) {
                     self.show(id);
                 } else {

@@ -233,7 +233,7 @@ impl App {
 
     /// The room of the view.
     pub fn body(&self) -> Rect {
-        frame::body(Rect::new(0, 0, self.size.0, self.size.1))
+        frame::body(self.area())
     }
 
     /// What is missing to see everything, the worst first.

@@ -77,7 +77,7 @@ impl<'a> Reach<'a> {
             Picked::Pool(name) => self.pools.contains(name.as_str()),
             Picked::Node(name) => self.nodes.contains(name.as_str()),
             Picked::Device(node, index) => facts.fleet.node(node).is_some_and(|node| {
-                let device = node.devices.iter().find(|device| device.index == *index);
+                let device = node.device(*index);
                 device.is_some_and(|device| self.scope.has_device(device))
             }),
             Picked::Job(id) => facts

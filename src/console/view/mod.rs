@@ -148,9 +148,7 @@ impl Picked {
     pub fn title(&self, facts: &Facts) -> String {
         if let Self::Device(node, index) = self {
             let node = facts.fleet.node(node);
-            let device =
-                node.and_then(|node| node.devices.iter().find(|device| device.index == *index));
-            if let Some(device) = device {
+            if let Some(device) = node.and_then(|node| node.device(*index)) {
                 return device.id.to_string();
             }
         }

@@ -126,8 +126,7 @@ fn job<'a>(facts: &'a Facts, picked: &Picked) -> Option<&'a Job> {
 }
 
 fn device<'a>(facts: &'a Facts, node: &str, index: u32) -> Option<&'a Device> {
-    let node = facts.fleet.node(node)?;
-    node.devices.iter().find(|device| device.index == index)
+    facts.fleet.node(node)?.device(index)
 }
 
 /// The pod of an exporter, whose source is called `dcgm gpu-operator/dcgm-exporter-x7`.

@@ -226,9 +226,9 @@ pub struct PoolChange {
     pub pool: Name,
     /// Its devices.
     pub devices: u32,
-    /// Devices held before.
+    /// Devices held without the plan, once what starts anyway has started.
     pub allocated_before: u32,
-    /// Devices held afterwards.
+    /// Devices held with it.
     pub allocated_after: u32,
 }
 

@@ -120,10 +120,8 @@ fn shares(sheet: &mut Sheet, facts: &Facts, job: &Job) {
     let slices = job.places.iter().filter(|place| place.slice.is_some());
     let slices: Vec<_> = slices.collect();
     let Some(first) = slices.first() else { return };
-    let device = facts.fleet.node(&first.node).and_then(|node| {
-        let mut devices = node.devices.iter();
-        devices.find(|device| device.index == first.device)
-    });
+    let node = facts.fleet.node(&first.node);
+    let device = node.and_then(|node| node.device(first.device));
     let of = device.map_or_else(|| first.node.to_string(), |device| device.id.to_string());
     let held = match slices.as_slice() {
         [one] => format!("slice {} of {of}", one.slice.as_deref().unwrap_or_default()),

@@ -131,7 +131,7 @@ pub fn describe(facts: &Facts, picked: &Picked, brush: &mut Brush<'_>) -> Option
     match picked {
         Picked::Device(node, index) => {
             let node = facts.fleet.node(node)?;
-            let device = node.devices.iter().find(|device| device.index == *index)?;
+            let device = node.device(*index)?;
             device::lines(&mut sheet, facts, node, device, brush);
         }
         Picked::Node(name) => node::lines(&mut sheet, facts, facts.fleet.node(name)?, brush),
