@@ -1,6 +1,6 @@
 //! Standard output, whose reader may go at any time.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use crate::base::name::printable;
 use crate::base::{Exit, Failure};
@@ -20,5 +20,35 @@ pub(super) fn write(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
 pub(super) fn say(err: &mut dyn Write, text: &str) {
     for line in text.lines() {
         let _ = writeln!(err, "stokehold: {}", printable(line));
+    }
+}
+
+/// Tells how much of a first look is there, on one line of a terminal that is gone when the look is over. Where standard
+/// error is no terminal nothing is told.
+#[derive(Default)]
+pub(super) struct Looking {
+    /// What the line says.
+    shown: Option<(usize, usize)>,
+}
+
+impl Looking {
+    /// So many of so many exporters have answered.
+    pub(super) fn at(&mut self, (answered, all): (usize, usize)) {
+        let news = self.shown != Some((answered, all));
+        if news && answered < all && io::stderr().is_terminal() {
+            self.shown = Some((answered, all));
+            let _ = write!(
+                io::stderr(),
+                "\rreading exporters: {answered} of {all}\x1b[K"
+            );
+        }
+    }
+}
+
+impl Drop for Looking {
+    fn drop(&mut self) {
+        if self.shown.is_some() {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
     }
 }

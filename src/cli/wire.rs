@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::base::{Exit, Failure, Name};
 use crate::console::{App, Msg, msg, render_text};
+use crate::fleet::Fleet;
 use crate::report::Facts;
 use crate::report::checkup::Point;
 use crate::runtime::looking::{Open, Opened, Place, Wish};
@@ -183,9 +184,11 @@ fn heard(at: &Situation, facts: Facts) -> Facts {
 
 fn look_once(at: &Situation) -> Result<Facts, Failure> {
     let setup = at.setup(true);
+    let mut looking = out::Looking::default();
+    let mut told = |fleet: &Fleet| looking.at(session::readings(fleet));
     block_on(async {
         tokio::select! {
-            facts = session::snapshot(&setup, at.target()) => facts,
+            facts = session::snapshot(&setup, at.target(), &mut told) => facts,
             () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
         }
     })
@@ -212,7 +215,12 @@ pub(super) fn follow(at: &Situation, take: &mut Take<'_>) -> Result<(), Failure>
     block_on(async {
         let mut session = session::open(&at.setup(true), at.target())?;
         let follow = async {
-            take(&heard(at, (*session.first().await?).clone()))?;
+            let first = {
+                let mut looking = out::Looking::default();
+                let mut told = |fleet: &Fleet| looking.at(session::readings(fleet));
+                session.first(&mut told).await?
+            };
+            take(&heard(at, (*first).clone()))?;
             loop {
                 tokio::time::sleep(refresh).await;
                 session.facts.changed().await.map_err(|_| {

@@ -100,7 +100,7 @@ pub async fn examine(setup: &Setup, choice: Choice) -> Vec<Point> {
     points.push(skew(&connection));
     let served = kinds(&api, &mut points).await;
     points.extend(allowed(&connection, setup, &served).await);
-    match session::snapshot(setup, Target::Cluster(choice)).await {
+    match session::snapshot(setup, Target::Cluster(choice), &mut |_| {}).await {
         Ok(facts) => points.extend(of_facts(&facts)),
         Err(failure) => points.push(Point::fail(
             "fleet",

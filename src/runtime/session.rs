@@ -310,9 +310,11 @@ const ORDER: Duration = Duration::from_millis(1500);
 impl Session {
     /// Waits until every table and every exporter has answered or failed, and gives the facts of that moment.
     ///
+    /// `told` is told of every picture on the way there, at most five a second.
+    ///
     /// # Errors
     /// When nothing at all could be listed: refused, or not reachable.
-    pub async fn first(&mut self) -> Result<Arc<Facts>, Failure> {
+    pub async fn first(&mut self, told: &mut dyn FnMut(&Fleet)) -> Result<Arc<Facts>, Failure> {
         let begun = tokio::time::Instant::now();
         let mut latest: Option<Arc<Facts>> = None;
         let mut complete_at = None;
@@ -325,6 +327,7 @@ impl Session {
             let Some(fleet) = latest.as_ref().map(|facts| &facts.fleet) else {
                 continue;
             };
+            told(fleet);
             if !fleet.is_complete() {
                 continue;
             }
@@ -346,12 +349,16 @@ impl Session {
     }
 }
 
-/// One look at everything, on the server's own clock.
+/// One look at everything, on the server's own clock; `told` as for [`Session::first`].
 ///
 /// # Errors
 /// When the kubeconfig cannot be used, or nothing at all could be listed.
-pub async fn snapshot(setup: &Setup, target: Target) -> Result<Facts, Failure> {
-    let facts = open_as(setup, target, true)?.first().await?;
+pub async fn snapshot(
+    setup: &Setup,
+    target: Target,
+    told: &mut dyn FnMut(&Fleet),
+) -> Result<Facts, Failure> {
+    let facts = open_as(setup, target, true)?.first(told).await?;
     let mut fleet = (*facts.fleet).clone();
     // One look is no rate: a single answer's latency and half a minute's count would be noise.
     let still: Vec<_> = fleet
@@ -375,11 +382,19 @@ pub async fn snapshot(setup: &Setup, target: Target) -> Result<Facts, Failure> {
 /// True once no exporter is still to answer for the first time. (The API server's tables are complete by then, and
 /// one that it does not serve never answers.)
 fn has_read_all(fleet: &Fleet) -> bool {
-    fleet
-        .sources
-        .iter()
-        .filter(|source| source.kind.as_str() != "kubernetes")
-        .all(|source| source.last_ok.is_some() || source.state == SourceState::Lost)
+    let (answered, all) = readings(fleet);
+    answered == all
+}
+
+/// How many exporters (or Prometheus in their stead) have answered or failed, and of how many.
+pub fn readings(fleet: &Fleet) -> (usize, usize) {
+    let exporters = || {
+        let all = fleet.sources.iter();
+        all.filter(|source| source.kind.as_str() != "kubernetes")
+    };
+    let over =
+        exporters().filter(|source| source.last_ok.is_some() || source.state == SourceState::Lost);
+    (over.count(), exporters().count())
 }
 
 /// True once every workload that waits in a queue of Kueue's has its place.

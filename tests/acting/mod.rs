@@ -13,6 +13,7 @@ mod randomly;
 mod sigkill;
 mod stage;
 mod told;
+mod unblock;
 
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};

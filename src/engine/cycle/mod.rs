@@ -40,6 +40,9 @@ pub struct Options<'a> {
     /// Queues of Kueue let in by their quotas alone, as Kueue does where a flavor has no topology: what finds no room holds its
     /// quota, and its pods wait for nodes. Nobody is kept room for there, and nobody goes for want of nodes.
     pub quota_alone: bool,
+    /// In queues of Kueue nobody goes for want of nodes: where the quota suffices Kueue preempts nobody, unless the flavor has a
+    /// topology.
+    pub spare_for_room: bool,
 }
 
 /// A workload that starts.
@@ -176,6 +179,7 @@ pub(super) fn watched(state: &mut State<'_>, options: Options<'_>, mut watch: Wa
             ..Cycle::default()
         },
         quota_alone: options.quota_alone,
+        spare_for_room: options.spare_for_room,
         over: false,
     };
     while run.round(state, &mut watch) {}
@@ -209,6 +213,7 @@ struct Run {
     lines: Vec<Line>,
     out: Cycle,
     quota_alone: bool,
+    spare_for_room: bool,
     /// The one up to whose turn it was to go has had it.
     over: bool,
 }
@@ -276,6 +281,7 @@ impl Run {
                 let promised = |miss: &Miss| matches!(miss.why, Why::Reserved { .. });
                 if pushes
                     && misses.iter().any(|miss| miss.why.may_pass())
+                    && !(self.spare_for_room && lacks_nodes(state.plant(), first, &misses))
                     && self.preempts(state, work, line)
                 {
                     return true;
@@ -451,6 +457,17 @@ impl Run {
 fn is_kueue(plant: &Plant, queue: QueueId) -> bool {
     let known = plant.snapshot.queues.get(queue);
     known.is_some_and(|queue| queue.system == System::Kueue)
+}
+
+/// Whether Kueue would let one in and leave it to find nodes, by flavors that have no topology.
+fn lacks_nodes(plant: &Plant, queue: Option<QueueId>, misses: &[Miss]) -> bool {
+    let flat = |miss: &Miss| {
+        let mut flavors = miss.flavors.iter();
+        flavors.all(|flavor| plant.snapshot.flavors[*flavor].topology.is_none())
+    };
+    let of_nodes = |miss: &Miss| matches!(miss.why, Why::Room { .. } | Why::Topology { .. });
+    queue.is_some_and(|queue| is_kueue(plant, queue))
+        && misses.iter().any(|miss| of_nodes(miss) && flat(miss))
 }
 
 /// Whether a queue is strict; those that are only names are not.

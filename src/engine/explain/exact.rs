@@ -115,7 +115,7 @@ fn starts(snapshot: &Snapshot, key: &JobKey, changes: &[Change]) -> bool {
         return false;
     };
     let mut state = State::new(&plant);
-    let cycle = cycle::cycle(&mut state, cycle::Options::default());
+    let cycle = cycle::cycle(&mut state, super::AS_TOLD);
     cycle
         .admitted
         .iter()

@@ -124,7 +124,7 @@ fn starts(snapshot: &Snapshot, work: WorkId, changes: &[Change]) -> bool {
     }
     let plant = Plant::new(after);
     let mut state = State::new(&plant);
-    let cycle = cycle::cycle(&mut state, cycle::Options::default());
+    let cycle = cycle::cycle(&mut state, super::AS_TOLD);
     let work = plant.work(&key).expect("it is still there");
     cycle
         .admitted

@@ -5,6 +5,7 @@
 //! are tried by running cycles up to its turn; how many is bounded in turns, never in time, so that answers are the same
 //! on every machine. Beyond the bound an amount is reckoned and said to be so.
 
+mod around;
 mod change;
 mod exact;
 mod reason;
@@ -47,6 +48,14 @@ const TURNS_FOR_ALL: usize = 40_000;
 
 /// With so many nodes and workloads a turn counts twice.
 const LARGE: usize = 1_000;
+
+/// How the cycle is run that answers are about: as the cluster's own scheduler would.
+pub(super) const AS_TOLD: cycle::Options<'static> = cycle::Options {
+    durations: None,
+    spare_all: false,
+    quota_alone: false,
+    spare_for_room: true,
+};
 
 /// Where a workload stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -123,7 +132,7 @@ pub struct Scene<'p> {
     settled: State<'p>,
     /// By shape: reasons, which cost much to read.
     read: BTreeMap<(usize, Arc<[Miss]>), Vec<Reason>>,
-    around: reason::Arounds,
+    around: around::Arounds,
     sums: sums::Sums,
     /// By workload that had its turn in vain: what would have helped there.
     trials: BTreeMap<WorkId, Arc<Trials>>,
@@ -160,7 +169,7 @@ impl<'p> Scene<'p> {
         let mark = state.mark();
         let cycle = cycle::watched(
             &mut state,
-            cycle::Options::default(),
+            AS_TOLD,
             Watch {
                 missed: Some(&mut |turn| trier.missed(turn)),
                 ..Watch::default()
@@ -172,7 +181,7 @@ impl<'p> Scene<'p> {
             state,
             cycle,
             settled,
-            around: reason::Arounds::default(),
+            around: around::Arounds::default(),
             sums: sums::Sums::default(),
             lines,
             places,

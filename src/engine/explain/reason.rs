@@ -1,17 +1,16 @@
 //! Why a workload waits: typed codes with numbers, ranked.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
 
 use crate::base::Name;
-use crate::engine::fit::{Lens, Miss, Why};
-use crate::engine::model::{Taint, TaintEffect};
+use crate::engine::fit::{Miss, Why};
 use crate::engine::plan::JobName;
-use crate::engine::plant::{FlavorId, PairId, Plant, WorkId, WorkSet};
+use crate::engine::plant::{FlavorId, PairId, WorkId};
 use crate::engine::state::State;
 
+use super::around::{Arounds, around, rooms};
 use super::change::{TaintName, amount, job};
 
 /// One reason. Amounts of quotas are in thousandths, of memory in bytes; rooms are in pods.
@@ -104,6 +103,15 @@ pub enum Reason {
     NoRoom(Room),
     /// Even if nothing else ran there would not be room.
     Absent(Room),
+    /// One of its pods asks for more than any node that it may use has.
+    TooLarge {
+        /// The resource: `cpu`, `memory`, or that of a device.
+        resource: Name,
+        /// What a pod asks for.
+        asked: i64,
+        /// The most that a node has.
+        most: i64,
+    },
     /// Nodes with room carry taints that it does not tolerate.
     Taints {
         /// The taints, at most eight.
@@ -204,6 +212,7 @@ impl Reason {
             Self::Fragmented(_) => "fragmented",
             Self::NoRoom(_) => "no-room",
             Self::Absent(_) => "absent",
+            Self::TooLarge { .. } => "too-large",
             Self::Taints { .. } => "taints",
             Self::Labels { .. } => "labels",
             Self::Closed { .. } => "closed",
@@ -224,7 +233,7 @@ impl Reason {
             Self::NoRoom(_) => 5,
             Self::Quota { .. } => 6,
             Self::OverMost { .. } => 7,
-            Self::Absent(_) => 8,
+            Self::Absent(_) | Self::TooLarge { .. } => 8,
             Self::Taints { .. } => 9,
             Self::Closed { .. } => 10,
             Self::Labels { .. } => 11,
@@ -305,6 +314,15 @@ impl Reason {
                 amount("devices", room.devices_milli),
                 amount("devices", room.asked_devices_milli)
             ),
+            Self::TooLarge {
+                resource,
+                asked,
+                most,
+            } => format!(
+                "a pod asks for {} {resource}, and no node that it may use has more than {}",
+                amount(resource, *asked),
+                amount(resource, *most)
+            ),
             Self::Taints {
                 taints,
                 nodes,
@@ -331,20 +349,6 @@ impl Reason {
             Self::Reserved { job } => format!("room is kept for {job}, which it would delay"),
         }
     }
-}
-
-/// What there is on nodes, by what is asked, where pods may go and with which flavors; of one state.
-pub(super) type Arounds = BTreeMap<(usize, usize, Vec<FlavorId>), Arc<Around>>;
-
-/// What there is on nodes that a set of pods may use, and on those that it may not: nodes, and pods that fit there.
-#[derive(Default, Debug)]
-pub(super) struct Around {
-    free: i64,
-    all: i64,
-    closed: (usize, u64),
-    tainted: (usize, u64),
-    labelled: (usize, u64),
-    taints: Vec<TaintName>,
 }
 
 /// The reasons that attempts failed for, ranked, each once.
@@ -466,123 +470,4 @@ fn of_miss(state: &mut State<'_>, work: WorkId, miss: &Miss, known: &mut Arounds
         }
     };
     vec![one]
-}
-
-/// Looks around.
-fn around(state: &mut State<'_>, it: &WorkSet, flavors: &[FlavorId]) -> Around {
-    let plant: &Plant = state.plant();
-    let want = it.want;
-    let plain = state.gate(it.constraint, flavors, &Lens::default());
-    let no_taints = Lens {
-        no_taints: true,
-        ..Lens::default()
-    };
-    let no_labels = Lens {
-        no_labels: true,
-        ..Lens::default()
-    };
-    let untainted = state.gate(it.constraint, flavors, &no_taints);
-    let unlabelled = state.gate(it.constraint, flavors, &no_labels);
-    let mut out = Around::default();
-    for node in 0..state.nodes() {
-        let site = *state.room(node);
-        let make = &plant.makes[site.make];
-        let pods = u64::from(state.look(node, want).room);
-        if plain[make.zone] && site.open {
-            let left = state.left(node);
-            for (unit, left) in make.units.iter().zip(left) {
-                let wanted = |device: &(usize, u32, i32)| device.0 == unit.resource;
-                if unit.sound && plant.wants[want].devices.iter().any(wanted) {
-                    out.free += i64::from((*left).max(0));
-                    out.all += 1_000;
-                }
-            }
-        } else if pods > 0 {
-            let slot = if plain[make.zone] {
-                &mut out.closed
-            } else if !site.open {
-                continue;
-            } else if untainted[make.zone] {
-                let own = &plant.snapshot.nodes[site.origin].taints;
-                for taint in open_taints(plant, it.constraint, own) {
-                    if out.taints.len() < 8 && !out.taints.contains(&taint) {
-                        out.taints.push(taint);
-                    }
-                }
-                &mut out.tainted
-            } else if unlabelled[make.zone] {
-                &mut out.labelled
-            } else {
-                continue;
-            };
-            slot.0 += 1;
-            slot.1 += pods;
-        }
-    }
-    out.taints.sort();
-    out
-}
-
-/// Room in the nodes that a set may use, and in those that it may not.
-fn rooms(
-    plant: &Plant,
-    it: &WorkSet,
-    (set, flavors): (usize, &[FlavorId]),
-    (asked, room): (u32, u64),
-    around: &Around,
-) -> Vec<Reason> {
-    let (free, all) = (around.free, around.all);
-    let needs = plant.wants[it.want].ask.device_milli() * i64::from(asked);
-    let numbers = Room {
-        set,
-        flavors: flavors
-            .iter()
-            .map(|flavor| plant.snapshot.flavors[*flavor].name.clone())
-            .collect(),
-        asked,
-        room,
-        asked_devices_milli: needs,
-        free_devices_milli: free,
-        devices_milli: all,
-    };
-    let mut reasons = vec![if all < needs {
-        Reason::Absent(numbers)
-    } else if needs > 0 && free >= needs {
-        Reason::Fragmented(numbers)
-    } else {
-        Reason::NoRoom(numbers)
-    }];
-    let (nodes, room) = around.tainted;
-    if nodes > 0 {
-        reasons.push(Reason::Taints {
-            taints: around.taints.clone(),
-            nodes,
-            room,
-        });
-    }
-    let (nodes, room) = around.labelled;
-    if nodes > 0 {
-        reasons.push(Reason::Labels { nodes, room });
-    }
-    let (nodes, room) = around.closed;
-    if nodes > 0 {
-        reasons.push(Reason::Closed { nodes, room });
-    }
-    reasons
-}
-
-/// Taints that keep pods of a constraint away and that it makes sense to tolerate: not those by which Kubernetes says that
-/// a node is out of order.
-pub(super) fn open_taints(plant: &Plant, constraint: usize, taints: &[Taint]) -> Vec<TaintName> {
-    let own = &plant.constraints[constraint].tolerations;
-    taints
-        .iter()
-        .filter(|taint| {
-            taint.effect != TaintEffect::PreferNoSchedule
-                && !taint.key.starts_with("node.kubernetes.io/")
-                && !taint.key.starts_with("node.cloudprovider.kubernetes.io/")
-                && !own.iter().any(|toleration| toleration.covers(taint))
-        })
-        .map(TaintName::of)
-        .collect()
 }

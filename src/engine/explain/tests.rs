@@ -110,7 +110,7 @@ fn taints_labels_and_cordons_say_how_much_room_they_keep() {
     };
     let taint = json!([{ "key": "team", "value": "vision", "effect": "NoSchedule" }]);
     let tainted = ask(fleet(with("taints", taint), json!({})), "waits");
-    assert_eq!(codes(&tainted), ["absent", "taints"]);
+    assert_eq!(codes(&tainted), ["too-large", "taints"]);
     assert_eq!(
         tainted.reasons[1].sentence(),
         "1 node has room for 2 pods, with taints that it does not tolerate: team"
@@ -166,8 +166,56 @@ fn another_flavor_is_named_where_its_queue_has_one() {
         }),
         "waits",
     );
-    assert_eq!(codes(&answer), ["absent"]);
+    assert_eq!(codes(&answer), ["too-large"]);
+    assert_eq!(
+        answer.reasons[0].sentence(),
+        "a pod asks for 8 nvidia.com/gpu, and no node that it may use has more than 2"
+    );
     assert_eq!(helps(&answer), ["ask for flavor a100"]);
+}
+
+#[test]
+fn a_pod_larger_than_any_node_is_told_as_that() {
+    let mut waits = work("waits", 1, 1, json!({}));
+    waits["requests"]["memory_bytes"] = json!(4_i64 << 40);
+    let fleet =
+        json!({ "nodes": [node("a", 8, "r", "b"), node("b", 8, "r", "b")], "workloads": [waits] });
+    let answer = ask(fleet, "waits");
+    assert_eq!(codes(&answer), ["too-large"], "{}", answer.reason);
+    assert_eq!(answer.unblock, None);
+}
+
+/// Of one queue's quota of 16 devices on one node of 8, a job of low priority holds half; one of higher priority waits.
+fn pressed(system: &str, topology: Value) -> Explanation {
+    let mut runs = on("a");
+    runs["queue"] = json!("q");
+    let quota = json!([
+        { "flavor": "f", "nominal": 16 }, { "flavor": "f", "resource": "cpu", "nominal": 1_000_000 },
+        { "flavor": "f", "resource": "memory", "nominal": 1_i64 << 50 },
+    ]);
+    ask(
+        json!({
+            "nodes": [node("a", 8, "r", "b")], "flavors": [{ "name": "f", "topology": topology }],
+            "topologies": [{ "name": "t", "levels": ["rack"] }],
+            "queues": [{ "name": "q", "system": system, "quota": quota, "preemption": { "within": "lower-priority" } }],
+            "workloads": [work("runs", 1, 8, runs), work("waits", 1, 8, json!({ "queue": "q", "priority": 5 }))],
+        }),
+        "waits",
+    )
+}
+
+#[test]
+fn kueue_preempts_nobody_for_want_of_nodes() {
+    let answer = pressed("kueue", Value::Null);
+    assert_eq!(codes(&answer), ["no-room"], "{}", answer.reason);
+    assert!(
+        helps(&answer)[0].starts_with("1 more node"),
+        "{:?}",
+        helps(&answer)
+    );
+    assert_eq!(pressed("kai", Value::Null).state, Stand::Ready);
+    // With a topology Kueue looks at nodes.
+    assert_eq!(pressed("kueue", json!("t")).state, Stand::Ready);
 }
 
 #[test]

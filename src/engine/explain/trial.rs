@@ -7,8 +7,8 @@ use crate::engine::cycle::Turn;
 use crate::engine::fit::{Lens, Why};
 use crate::engine::plant::{FlavorId, Plant, WorkId};
 
+use super::around::open_taints;
 use super::change::TaintName;
-use super::reason::open_taints;
 
 /// How often the workloads of one shape are tried anew while others are admitted in between.
 const MOST_AGAIN: usize = 64;

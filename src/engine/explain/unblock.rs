@@ -157,7 +157,7 @@ impl Scene<'_> {
             }),
             ..Watch::default()
         };
-        cycle::watched(&mut self.state, cycle::Options::default(), watch);
+        cycle::watched(&mut self.state, super::AS_TOLD, watch);
         let starts = self.state.tenure(work).is_some();
         self.state.undo_to(mark);
         starts

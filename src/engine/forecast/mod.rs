@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::base::Moment;
+use crate::base::{Moment, Name};
 
 use super::cycle::{self, Options, at_speed};
 use super::dice::Dice;
@@ -151,27 +151,46 @@ fn is_drawn(plant: &Plant, work: WorkId) -> bool {
     plant.workload(work).estimate_ms.is_none() && runtime::past(plant, work).is_some()
 }
 
-/// Per run, per workload: the share of its distribution that the run takes, in thousandths; the median where there is one run. Each run takes a part of it of its own,
-/// shuffled for each workload by itself, so that few runs show all of it; where in its part is drawn too, since the first
-/// of many to end is sooner than any part's middle.
+/// Per run, per workload: the share of its distribution that the run takes, in thousandths; the median where there is one run.
+/// What one owner runs at a time is alike, all of it longer or all of it shorter than what was before: half of what decides
+/// which run takes which part is the owner's, half the workload's own. Each run takes a part of its own of each distribution,
+/// so that few runs show all of it; where in its part is drawn too, since the first of many to end is sooner than any part's
+/// middle.
 fn shares(plant: &Plant, times: usize) -> Vec<Vec<u32>> {
     let works = plant.works.len();
     let mut shares = vec![vec![500; works]; times];
     if times == 1 {
         return shares;
     }
-    let mut order: Vec<usize> = Vec::with_capacity(times);
+    // By the place of its first workload, which is the same for the same snapshot.
+    let mut of_owners: BTreeMap<&Name, Vec<usize>> = BTreeMap::new();
+    let mut runs: Vec<(usize, usize)> = Vec::with_capacity(times);
     for work in 0..works {
-        let mut dice = Dice::new(SEED ^ (work as u64).wrapping_mul(0x9e37_79b9));
-        order.clear();
-        order.extend(0..times);
-        dice.shuffle(&mut order);
-        for (of_run, part) in shares.iter_mut().zip(&order) {
+        let turn = (work as u64).wrapping_mul(0x9e37_79b9);
+        let mut dice = Dice::new(SEED ^ turn);
+        let common = of_owners
+            .entry(&plant.workload(work).owner)
+            .or_insert_with(|| spread(&mut Dice::new(!SEED ^ turn), times));
+        let own = spread(&mut dice, times);
+        runs.clear();
+        runs.extend((0..times).map(|run| (common[run] + own[run], run)));
+        runs.sort_unstable();
+        for (part, (_, run)) in runs.iter().enumerate() {
             let share = (part * 1_000 + dice.below(1_000)) / times;
-            of_run[work] = u32::try_from(share).unwrap_or(500);
+            shares[*run][work] = u32::try_from(share).unwrap_or(500);
         }
     }
     shares
+}
+
+/// One draw of each of so many parts of a whole, in a drawn order.
+fn spread(dice: &mut Dice, times: usize) -> Vec<usize> {
+    let mut parts: Vec<usize> = (0..times).collect();
+    dice.shuffle(&mut parts);
+    for part in &mut parts {
+        *part = *part * 1_000 + dice.below(1_000);
+    }
+    parts
 }
 
 /// Runs cycles at every end until nothing is left to wait for, or the bound is reached.

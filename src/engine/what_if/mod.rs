@@ -13,7 +13,8 @@ use serde::Serialize;
 use crate::base::{Moment, Name};
 use crate::fleet::job::JobKey;
 
-use super::cycle::{self, Options};
+use super::cycle;
+use super::explain::AS_TOLD;
 use super::explain::job;
 use super::forecast::{self, Start};
 use super::model::Snapshot;
@@ -130,7 +131,7 @@ fn figures(snapshot: Snapshot) -> (Figures, BTreeMap<JobKey, Start>) {
     let plant = Plant::new(snapshot);
     let mut state = State::new(&plant);
     let starts = forecast::forecast(&state);
-    cycle::cycle(&mut state, Options::default());
+    cycle::cycle(&mut state, AS_TOLD);
     let devices = || plant.snapshot.nodes.iter().flat_map(|node| &node.devices);
     let now = state.now().millis();
     let mut waits: Vec<i64> = starts

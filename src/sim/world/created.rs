@@ -96,7 +96,7 @@ pub(super) fn strings(object: Option<&Value>) -> BTreeMap<Name, Name> {
         .collect()
 }
 
-fn tolerations(spec: &Value) -> Vec<Toleration> {
+pub(super) fn tolerations(spec: &Value) -> Vec<Toleration> {
     spec.get("tolerations")
         .and_then(Value::as_array)
         .into_iter()

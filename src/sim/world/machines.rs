@@ -1,6 +1,9 @@
 //! Machines that leave, join, fall silent and come back, and what that does to their pods.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
+
+use serde_json::Value;
 
 use crate::base::{Moment, Name, ObjectKey};
 
@@ -68,18 +71,40 @@ impl World {
 
     /// A machine like the one that left joins under a name of its own.
     pub(super) fn join(&mut self, like: NodeId) {
+        let prefix = self.nodes[like].spec().prefix;
+        let name = Name::from(format!("{prefix}-{}", self.next_serial(like)));
+        self.join_as(like, name);
+    }
+
+    /// A node that a client makes is that of a machine which registers itself: one like that whose labels its own resemble
+    /// most, of the same machine type. Nothing where there is none.
+    pub(super) fn join_at_request(&mut self, name: &Name, object: &Value) -> Option<NodeId> {
+        const TYPE: &str = "node.kubernetes.io/instance-type";
+        let written = object.pointer("/metadata/labels")?.as_object()?;
+        let alike = |id: &NodeId| {
+            let own = self.node_labels(&self.nodes[*id]);
+            let same = |key: &str| written.get(key).is_some_and(|it| own.get(key) == Some(it));
+            same(TYPE).then(|| own.keys().filter(|key| same(key)).count())
+        };
+        let all = self.pools.iter().flatten();
+        // The first of those that are as much alike.
+        let like = all
+            .filter_map(|id| Some((Reverse(alike(id)?), *id)))
+            .min()?
+            .1;
+        Some(self.join_as(like, name.clone()))
+    }
+
+    fn next_serial(&self, like: NodeId) -> u32 {
+        let pool = self.nodes[like].pool;
+        let own = self.nodes.iter().filter(|node| node.pool == pool);
+        own.map(|node| node.serial).max().unwrap_or(0) + 1
+    }
+
+    fn join_as(&mut self, like: NodeId, name: Name) -> NodeId {
         let now = self.now;
+        let next = self.next_serial(like);
         let old = &self.nodes[like];
-        let spec = old.spec();
-        let next = self
-            .nodes
-            .iter()
-            .filter(|node| node.pool == old.pool)
-            .map(|node| node.serial)
-            .max()
-            .unwrap_or(0)
-            + 1;
-        let name = Name::from(format!("{}-{next}", spec.prefix));
         let site = Site {
             pool: old.pool,
             serial: next,
@@ -115,6 +140,7 @@ impl World {
             self.kick(work, 2_000);
         }
         self.kick_scheduler();
+        id
     }
 
     /// A kubelet stops reporting: the node controller marks the node and, later, its pods.

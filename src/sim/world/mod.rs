@@ -119,6 +119,7 @@ struct Budget {
 }
 
 /// The simulated fleet. See [`Scene`] for what can be asked of it.
+#[derive(Clone)]
 pub struct World {
     options: Options,
     now: Moment,

@@ -37,10 +37,11 @@ impl World {
     /// A client created or changed an object.
     pub(super) fn write(&mut self, resource: Resource, object: Value) {
         let key = key_of(&object);
-        if resource == Resource::Nodes
-            && let Some(&id) = self.node_names.get(&key.name)
-        {
-            return self.write_node(id, object);
+        if resource == Resource::Nodes {
+            let known = self.node_names.get(&key.name).copied();
+            if let Some(id) = known.or_else(|| self.join_at_request(&key.name, &object)) {
+                return self.write_node(id, object);
+            }
         }
         if resource == Resource::Pods {
             return match self.pod_id(&key) {
@@ -193,6 +194,7 @@ impl World {
             Kind::JobSet => self.set_suspend(id, suspend),
             Kind::DaemonSet | Kind::Pod => {}
         }
+        self.redirect(id, &before, &object);
         let Some(work) = self.works.get_mut(&id) else {
             return;
         };
@@ -229,6 +231,42 @@ impl World {
         }
         self.touch_work(id);
         self.kick(id, 500);
+    }
+
+    /// The scheduling directives of a suspended job's template may change: the pods that it gets have the new ones.
+    fn redirect(&mut self, id: WorkId, before: &Value, object: &Value) {
+        let Some(work) = self.works.get_mut(&id) else {
+            return;
+        };
+        if !work.suspended || !work.kind.is_batch() {
+            return;
+        }
+        let spec = |object| template_of(object, work.kind).and_then(|it| it.get("spec"));
+        let (Some(old), Some(new)) = (spec(before), spec(object)) else {
+            return;
+        };
+        if old.get("tolerations") != new.get("tolerations") {
+            work.tolerations = super::created::tolerations(new);
+        }
+        if old.get("nodeSelector") != new.get("nodeSelector") {
+            work.selector = super::created::strings(new.get("nodeSelector"));
+            work.matching = None;
+            let wanted = work.selector.clone();
+            let has = |id: &NodeId| {
+                let labels = self.node_labels(&self.nodes[*id]);
+                let is = |(key, value): (&Name, &Name)| {
+                    labels.get(&**key).and_then(Value::as_str) == Some(value.as_str())
+                };
+                wanted.iter().all(is)
+            };
+            let mut fit = (0..self.pools.len()).filter(|pool| self.pools[*pool].iter().any(has));
+            // Of several pools the quota's is taken when it is let in.
+            let pool = fit.next().filter(|_| fit.next().is_none());
+            if let Some(work) = self.works.get_mut(&id) {
+                work.pool = pool;
+            }
+        }
+        self.kick_admission();
     }
 
     /// Replaces the pods of a service whose template has changed.
