@@ -157,15 +157,14 @@ fn is_drawn(plant: &Plant, work: WorkId) -> bool {
 /// so that few runs show all of it; where in its part is drawn too, since the first of many to end is sooner than any part's
 /// middle.
 fn shares(plant: &Plant, times: usize) -> Vec<Vec<u32>> {
-    let works = plant.works.len();
-    let mut shares = vec![vec![500; works]; times];
+    let mut shares = vec![vec![500; plant.works.len()]; times];
     if times == 1 {
         return shares;
     }
     // By the place of its first workload, which is the same for the same snapshot.
     let mut of_owners: BTreeMap<&Name, Vec<usize>> = BTreeMap::new();
     let mut runs: Vec<(usize, usize)> = Vec::with_capacity(times);
-    for work in 0..works {
+    for (work, _) in plant.works.iter().enumerate() {
         let turn = (work as u64).wrapping_mul(0x9e37_79b9);
         let mut dice = Dice::new(SEED ^ turn);
         let common = of_owners
