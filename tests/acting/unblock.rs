@@ -126,6 +126,25 @@ async fn carry(road: &Road, change: &Change, work: &Workload, fleet: &Snapshot) 
             })
             .await;
         }
+        Change::Labels { .. } => {
+            retemplate(road, work, |pod| {
+                let spec = pod["spec"].as_object_mut().expect("a spec");
+                spec.remove("nodeSelector");
+                spec.remove("affinity");
+            })
+            .await;
+        }
+        Change::Ask { to, .. } => {
+            retemplate(road, work, |pod| {
+                for list in ["requests", "limits"] {
+                    let path = format!("/spec/containers/0/resources/{list}/memory");
+                    if let Some(memory) = pod.pointer_mut(&path) {
+                        *memory = json!(to.to_string());
+                    }
+                }
+            })
+            .await;
+        }
         Change::Priority { to, .. } => {
             let handle = work.admission.as_ref().expect("a Workload of Kueue's");
             let path = path(KUEUE, &work.key.key.namespace, "workloads", &handle.name);
@@ -183,6 +202,8 @@ fn kind(change: &Change) -> &'static str {
         Change::Tolerate { .. } => "tolerate",
         Change::RelaxTopology { .. } => "relax-topology",
         Change::Flavor { .. } => "flavor",
+        Change::Labels { .. } => "labels",
+        Change::Ask { .. } => "ask",
         Change::Priority { .. } => "priority",
         Change::Quota { .. } => "quota",
         Change::Nodes { .. } => "nodes",

@@ -52,6 +52,9 @@ impl TaintName {
 /// 7. `nodes`: somebody pays for machines;
 /// 8. `wait`, where the start is known and far.
 ///
+/// Where none of these helps, the workload's own manifest: `labels`, and it may run on any devices of its kind; or `ask`, where
+/// its pod is larger than any node.
+///
 /// Of one kind the least is proposed: the least priority, amount or number of nodes; one less does not do.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -76,6 +79,20 @@ pub enum Change {
     Flavor {
         /// The flavor.
         flavor: Name,
+    },
+    /// It no longer asks for nodes with these labels, by name: no node with them will do.
+    Labels {
+        /// Keys of the labels, by name.
+        keys: Vec<Name>,
+    },
+    /// Its pod asks for less of a resource: as much as there is on a node now.
+    Ask {
+        /// `memory`.
+        resource: Name,
+        /// From so many bytes.
+        from: i64,
+        /// To so many.
+        to: i64,
     },
     /// It has this priority.
     Priority {
@@ -128,7 +145,7 @@ impl Change {
             Self::Wait { at } if at.millis() - now.millis() <= Self::PATIENCE_SECONDS * 1_000 => 1,
             Self::Tolerate { .. } => 2,
             Self::RelaxTopology { .. } => 3,
-            Self::Flavor { .. } => 4,
+            Self::Flavor { .. } | Self::Labels { .. } | Self::Ask { .. } => 4,
             Self::Priority { .. } => 5,
             Self::Quota { .. } => 6,
             Self::Nodes { .. } => 7,
@@ -149,6 +166,15 @@ impl Change {
             }
             Self::RelaxTopology { level } => format!("prefer one {level} instead of requiring it"),
             Self::Flavor { flavor } => format!("ask for flavor {flavor}"),
+            Self::Labels { keys } => {
+                let keys: Vec<&str> = keys.iter().map(Name::as_str).collect();
+                format!("no longer ask for nodes with {}", keys.join(" and "))
+            }
+            Self::Ask { resource, from, to } => format!(
+                "ask for {} a pod instead of {}",
+                told(resource, *to),
+                amount(resource, *from)
+            ),
             Self::Priority { from, to } => format!("priority {to} instead of {from}"),
             Self::Quota {
                 queue,
@@ -198,6 +224,17 @@ impl Change {
                         flavor: flavor.clone(),
                         speed_milli: 1_000,
                     }];
+                }
+            }
+            Self::Labels { .. } => {
+                for set in workload.iter_mut().flat_map(|work| &mut work.sets) {
+                    set.selector.clear();
+                    set.affinity.clear();
+                }
+            }
+            Self::Ask { to, .. } => {
+                for set in workload.iter_mut().flat_map(|work| &mut work.sets) {
+                    set.ask.memory_bytes = set.ask.memory_bytes.min(*to);
                 }
             }
             Self::Priority { to, .. } => {
@@ -277,6 +314,12 @@ pub fn amount(resource: &str, value: i64) -> String {
             format!("{sign}{whole}.{}", part.trim_end_matches('0'))
         }
     }
+}
+
+/// An amount with its resource: `8 nvidia.com/gpu`, `96.0 GiB of memory`.
+pub(super) fn told(resource: &str, value: i64) -> String {
+    let of = if unit_is_milli(resource) { "" } else { "of " };
+    format!("{} {of}{resource}", amount(resource, value))
 }
 
 /// Changes that together let a workload start.

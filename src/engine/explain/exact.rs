@@ -36,6 +36,15 @@ impl Scene<'_> {
         };
         all.into_iter().filter_map(held).collect()
     }
+
+    /// One change, proven where the fleet compiled anew with it says so.
+    pub(super) fn held_one(&self, work: WorkId, change: Change) -> Unblock {
+        let snapshot = &self.state.plant().snapshot;
+        let small = snapshot.nodes.len() * snapshot.workloads.len() <= MOST;
+        let changes = vec![change];
+        let proven = small && starts(snapshot, &snapshot.workloads[work].key, &changes);
+        Unblock::new(changes, proven)
+    }
 }
 
 /// The changes, or a little more of them, if they help.

@@ -142,7 +142,11 @@ fn smaller(changes: &[Change]) -> Vec<Vec<Change>> {
             Change::Priority { to, .. } => *to -= 1,
             Change::Quota { add, .. } => *add -= 1_000,
             Change::Nodes { count, .. } => *count -= 1,
-            Change::Wait { .. } | Change::RelaxTopology { .. } | Change::Flavor { .. } => {
+            Change::Ask { to, .. } => *to += 1 << 30,
+            Change::Wait { .. }
+            | Change::RelaxTopology { .. }
+            | Change::Flavor { .. }
+            | Change::Labels { .. } => {
                 less.remove(at);
             }
         }

@@ -11,7 +11,7 @@ use crate::engine::plant::{FlavorId, PairId, WorkId};
 use crate::engine::state::State;
 
 use super::around::{Arounds, around, rooms};
-use super::change::{TaintName, amount, job};
+use super::change::{TaintName, amount, job, told};
 
 /// One reason. Amounts of quotas are in thousandths, of memory in bytes; rooms are in pods.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -319,8 +319,8 @@ impl Reason {
                 asked,
                 most,
             } => format!(
-                "a pod asks for {} {resource}, and no node that it may use has more than {}",
-                amount(resource, *asked),
+                "a pod asks for {}, and no node that it may use has more than {}",
+                told(resource, *asked),
                 amount(resource, *most)
             ),
             Self::Taints {

@@ -124,7 +124,7 @@ fn taints_labels_and_cordons_say_how_much_room_they_keep() {
     let selector = json!({ "node_selector": { "class": "h200" } });
     let labels = ask(fleet(node("b", 8, "r", "b"), selector), "waits");
     assert_eq!(codes(&labels), ["absent", "labels"]);
-    assert_eq!(labels.unblock, None);
+    assert_eq!(helps(&labels), ["no longer ask for nodes with class"]);
 }
 
 #[test]
@@ -182,7 +182,10 @@ fn a_pod_larger_than_any_node_is_told_as_that() {
         json!({ "nodes": [node("a", 8, "r", "b"), node("b", 8, "r", "b")], "workloads": [waits] });
     let answer = ask(fleet, "waits");
     assert_eq!(codes(&answer), ["too-large"], "{}", answer.reason);
-    assert_eq!(answer.unblock, None);
+    assert_eq!(
+        helps(&answer),
+        ["ask for 768.0 GiB of memory a pod instead of 4096.0 GiB"]
+    );
 }
 
 /// Of one queue's quota of 16 devices on one node of 8, a job of low priority holds half; one of higher priority waits.

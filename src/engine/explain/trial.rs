@@ -25,6 +25,8 @@ pub(super) struct Trials {
     pub no_topology: bool,
     /// The first flavors of its queue, other than those it names, that would do.
     pub flavors: Vec<FlavorId>,
+    /// Not to ask for labels of nodes.
+    pub no_labels: bool,
     /// No limit of quota.
     pub no_quota: bool,
     /// Found at this very turn, and not at that of one of its shape before.
@@ -67,7 +69,11 @@ impl Trier {
 
 impl Trials {
     fn is_barren(&self) -> bool {
-        self.taints.is_none() && !self.no_topology && self.flavors.is_empty() && !self.no_quota
+        self.taints.is_none()
+            && !self.no_topology
+            && self.flavors.is_empty()
+            && !self.no_labels
+            && !self.no_quota
     }
 }
 
@@ -81,6 +87,13 @@ fn tolerating(taints: &[TaintName]) -> Lens {
 fn no_topology() -> Lens {
     Lens {
         no_topology: true,
+        ..Lens::default()
+    }
+}
+
+fn no_labels() -> Lens {
+    Lens {
+        no_labels: true,
         ..Lens::default()
     }
 }
@@ -121,6 +134,7 @@ fn first(turn: &mut Turn<'_, '_>) -> Trials {
             .into_iter()
             .filter(|flavor| turn.starts(&only(*flavor)))
             .collect(),
+        no_labels: topology && turn.starts(&no_labels()),
         no_quota: quota && turn.fits(&no_quota()),
         exact: true,
     }
@@ -137,6 +151,7 @@ fn again(turn: &mut Turn<'_, '_>, before: &Trials) -> Trials {
             .copied()
             .filter(|flavor| turn.starts(&only(*flavor)))
             .collect(),
+        no_labels: before.no_labels && turn.starts(&no_labels()),
         no_quota: before.no_quota && turn.fits(&no_quota()),
         exact: true,
     }

@@ -1,9 +1,9 @@
 //! The least changes that let a workload start.
 
-use crate::base::Moment;
+use crate::base::{Moment, Name};
 use crate::engine::cycle::{self, Known, Watch};
 use crate::engine::fit::{Lens, Miss, Why};
-use crate::engine::model::least_amount;
+use crate::engine::model::{PodSet, least_amount};
 use crate::engine::plant::{NodeId, PairId, QueueId, Quotas, WorkId};
 use crate::engine::state::State;
 
@@ -23,6 +23,18 @@ pub(super) enum Axis {
     Quota(QueueId, PairId, i64),
     /// So many nodes like one.
     Nodes(NodeId),
+}
+
+/// The labels of nodes that pods ask for.
+fn labels(sets: &[PodSet]) -> Vec<Name> {
+    let asked = |set: &PodSet| -> Vec<Name> {
+        let required = set.affinity.iter().flatten().map(|it| it.key.clone());
+        set.selector.keys().cloned().chain(required).collect()
+    };
+    let mut keys: Vec<Name> = sets.iter().flat_map(asked).collect();
+    keys.sort();
+    keys.dedup();
+    keys
 }
 
 impl Scene<'_> {
@@ -91,11 +103,61 @@ impl Scene<'_> {
             let top = self.steps(work).last().copied();
             out.extend(top.and_then(|top| self.together(work, misses, Some(top))));
         }
+        if out.is_empty() && trials.no_labels {
+            let keys = labels(&plant.workload(work).sets);
+            out.push(Unblock::new(vec![Change::Labels { keys }], trials.exact));
+        }
+        if out.is_empty() {
+            out.extend(self.smaller_ask(work));
+        }
         if out.is_empty() && self.spared {
             out.extend(self.reckoned(work));
         }
         out.sort_by_key(|unblock| unblock.cost(now));
         out
+    }
+
+    /// For one pod that no node could ever hold: the most memory, in whole GiB, with which it has room somewhere now.
+    fn smaller_ask(&mut self, work: WorkId) -> Option<Unblock> {
+        const GIB: i64 = 1 << 30;
+        let plant = self.state.plant();
+        let [set] = &plant.works[work].sets[..] else {
+            return None;
+        };
+        let ask = &plant.wants[set.want].ask;
+        if set.count != 1 || plant.workload(work).queue.is_some() {
+            return None;
+        }
+        let zones = self.settled.gate(set.constraint, &[], &Lens::default());
+        let has_devices = |node: NodeId| {
+            let units = &plant.makes[self.settled.room(node).make].units;
+            let units = units.iter().zip(self.settled.left(node));
+            plant.wants[set.want]
+                .devices
+                .iter()
+                .all(|(resource, count, milli)| {
+                    let free = units.clone().filter(|(unit, left)| {
+                        unit.sound && unit.resource == *resource && *left >= milli
+                    });
+                    free.count() >= *count as usize
+                })
+        };
+        let nodes = (0..self.settled.nodes()).filter(|node| {
+            let room = self.settled.room(*node);
+            let allowed = room.open && zones[plant.makes[room.make].zone];
+            allowed && room.cpu >= ask.cpu_milli && has_devices(*node)
+        });
+        let most = nodes.map(|node| self.settled.room(node).memory).max()?;
+        let to = most / GIB * GIB;
+        if to <= 0 || to >= ask.memory_bytes {
+            return None;
+        }
+        let change = Change::Ask {
+            resource: Name::from("memory"),
+            from: ask.memory_bytes,
+            to,
+        };
+        Some(self.held_one(work, change))
     }
 
     /// A workload's place in its line if it had this priority.
