@@ -4,6 +4,8 @@ use std::io::{self, IsTerminal, Write};
 
 use crate::base::name::printable;
 use crate::base::{Exit, Failure};
+use crate::fleet::Fleet;
+use crate::runtime::session::readings;
 
 /// Writes all of a text. A reader that has gone ends the command quietly, as it ended `head`'s.
 pub(super) fn write(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
@@ -32,8 +34,9 @@ pub(super) struct Looking {
 }
 
 impl Looking {
-    /// So many of so many exporters have answered.
-    pub(super) fn at(&mut self, (answered, all): (usize, usize)) {
+    /// The look has come so far.
+    pub(super) fn at(&mut self, fleet: &Fleet) {
+        let (answered, all) = readings(fleet);
         let news = self.shown != Some((answered, all));
         if news && answered < all && io::stderr().is_terminal() {
             self.shown = Some((answered, all));

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use crate::base::{Exit, Failure, Name};
 use crate::console::{App, Msg, msg, render_text};
-use crate::fleet::Fleet;
 use crate::report::Facts;
 use crate::report::checkup::Point;
 use crate::runtime::looking::{Open, Opened, Place, Wish};
@@ -185,7 +184,7 @@ fn heard(at: &Situation, facts: Facts) -> Facts {
 fn look_once(at: &Situation) -> Result<Facts, Failure> {
     let setup = at.setup(true);
     let mut looking = out::Looking::default();
-    let mut told = |fleet: &Fleet| looking.at(session::readings(fleet));
+    let mut told = |fleet: &_| looking.at(fleet);
     block_on(async {
         tokio::select! {
             facts = session::snapshot(&setup, at.target(), &mut told) => facts,
@@ -217,8 +216,7 @@ pub(super) fn follow(at: &Situation, take: &mut Take<'_>) -> Result<(), Failure>
         let follow = async {
             let first = {
                 let mut looking = out::Looking::default();
-                let mut told = |fleet: &Fleet| looking.at(session::readings(fleet));
-                session.first(&mut told).await?
+                session.first(&mut |fleet| looking.at(fleet)).await?
             };
             take(&heard(at, (*first).clone()))?;
             loop {

@@ -117,7 +117,7 @@ impl Scene<'_> {
         out
     }
 
-    /// For one pod that no node could ever hold: the most memory, in whole GiB, with which it has room somewhere now.
+    /// For one pod of no queue: the most memory, in whole GiB, with which it has room somewhere now.
     fn smaller_ask(&mut self, work: WorkId) -> Option<Unblock> {
         const GIB: i64 = 1 << 30;
         let plant = self.state.plant();

@@ -166,17 +166,16 @@ fn shares(plant: &Plant, times: usize) -> Vec<Vec<u32>> {
     let mut runs: Vec<(usize, usize)> = Vec::with_capacity(times);
     for (work, _) in plant.works.iter().enumerate() {
         let turn = (work as u64).wrapping_mul(0x9e37_79b9);
-        let mut dice = Dice::new(SEED ^ turn);
         let common = of_owners
             .entry(&plant.workload(work).owner)
             .or_insert_with(|| spread(&mut Dice::new(!SEED ^ turn), times));
-        let own = spread(&mut dice, times);
+        let mut own = spread(&mut Dice::new(SEED ^ turn), times);
         runs.clear();
         runs.extend((0..times).map(|run| (common[run] + own[run], run)));
         runs.sort_unstable();
-        for (part, (_, run)) in runs.iter().enumerate() {
-            let share = (part * 1_000 + dice.below(1_000)) / times;
-            shares[*run][work] = u32::try_from(share).unwrap_or(500);
+        own.sort_unstable();
+        for (draw, (_, run)) in own.iter().zip(&runs) {
+            shares[*run][work] = u32::try_from(draw / times).unwrap_or(500);
         }
     }
     shares

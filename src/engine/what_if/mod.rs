@@ -14,8 +14,7 @@ use crate::base::{Moment, Name};
 use crate::fleet::job::JobKey;
 
 use super::cycle;
-use super::explain::AS_TOLD;
-use super::explain::job;
+use super::explain::{AS_TOLD, job};
 use super::forecast::{self, Start};
 use super::model::Snapshot;
 use super::plan::JobName;

@@ -71,9 +71,7 @@ impl World {
 
     /// A machine like the one that left joins under a name of its own.
     pub(super) fn join(&mut self, like: NodeId) {
-        let prefix = self.nodes[like].spec().prefix;
-        let name = Name::from(format!("{prefix}-{}", self.next_serial(like)));
-        self.join_as(like, name);
+        self.join_as(like, None);
     }
 
     /// A node that a client makes is that of a machine which registers itself: one like that whose labels its own resemble
@@ -92,19 +90,24 @@ impl World {
             .filter_map(|id| Some((Reverse(alike(id)?), *id)))
             .min()?
             .1;
-        Some(self.join_as(like, name.clone()))
+        Some(self.join_as(like, Some(name)))
     }
 
-    fn next_serial(&self, like: NodeId) -> u32 {
-        let pool = self.nodes[like].pool;
-        let own = self.nodes.iter().filter(|node| node.pool == pool);
-        own.map(|node| node.serial).max().unwrap_or(0) + 1
-    }
-
-    fn join_as(&mut self, like: NodeId, name: Name) -> NodeId {
+    /// A machine like one joins, under this name or one that follows from those of its pool.
+    fn join_as(&mut self, like: NodeId, name: Option<&Name>) -> NodeId {
         let now = self.now;
-        let next = self.next_serial(like);
         let old = &self.nodes[like];
+        let spec = old.spec();
+        let next = self
+            .nodes
+            .iter()
+            .filter(|node| node.pool == old.pool)
+            .map(|node| node.serial)
+            .max()
+            .unwrap_or(0)
+            + 1;
+        let own = || Name::from(format!("{}-{next}", spec.prefix));
+        let name = name.cloned().unwrap_or_else(own);
         let site = Site {
             pool: old.pool,
             serial: next,

@@ -1,5 +1,6 @@
 //! What clients write and delete, and what the cluster's controllers make of it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -251,19 +252,13 @@ impl World {
         if old.get("nodeSelector") != new.get("nodeSelector") {
             work.selector = super::created::strings(new.get("nodeSelector"));
             work.matching = None;
-            let wanted = work.selector.clone();
-            let has = |id: &NodeId| {
-                let labels = self.node_labels(&self.nodes[*id]);
-                let is = |(key, value): (&Name, &Name)| {
-                    labels.get(&**key).and_then(Value::as_str) == Some(value.as_str())
-                };
-                wanted.iter().all(is)
-            };
-            let mut fit = (0..self.pools.len()).filter(|pool| self.pools[*pool].iter().any(has));
-            // Of several pools the quota's is taken when it is let in.
-            let pool = fit.next().filter(|_| fit.next().is_none());
+            work.pool = None;
+            self.match_selector(id);
             if let Some(work) = self.works.get_mut(&id) {
-                work.pool = pool;
+                let nodes = work.matching.iter().flat_map(|(_, nodes)| nodes.iter());
+                let pools: BTreeSet<usize> = nodes.map(|node| self.nodes[*node].pool).collect();
+                // Of several pools the quota's is taken when it is let in.
+                work.pool = pools.first().copied().filter(|_| pools.len() == 1);
             }
         }
         self.kick_admission();

@@ -87,7 +87,7 @@ impl World {
     }
 
     /// Finds the nodes that a work's selector matches, once for each state of the fleet's labels.
-    fn match_selector(&mut self, id: WorkId) {
+    pub(super) fn match_selector(&mut self, id: WorkId) {
         let version = self.label_version;
         let Some(work) = self.works.get(&id) else {
             return;
