@@ -2,16 +2,14 @@
 //!
 //! Both are looked at after one cycle, so that what would have happened anyway is not told as the plan's doing.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::base::quantities::counted;
 use crate::base::{Moment, Name};
 use crate::engine::cycle::{self, Options};
-use crate::engine::fit::Lens;
 use crate::engine::forecast;
-use crate::engine::model::{Snapshot, Status};
+use crate::engine::model::Snapshot;
 use crate::engine::plan::{Displaced, Forecast, JobName, Loss, PoolChange, StartChange};
 use crate::engine::plant::{NodeId, Plant, WorkId};
 use crate::engine::state::{State, Tenure};
@@ -56,7 +54,7 @@ impl Picture {
                     state.set_open(*node, true);
                 }
             }
-            let (seated, unseated) = seat(&mut state, &let_in);
+            let (seated, unseated) = cycle::seat(&mut state, &let_in);
             started.extend(seated);
             let options = Options {
                 quota_alone: true,
@@ -124,42 +122,6 @@ impl Picture {
             _ => "waits, and when it starts again is unknown".to_owned(),
         }
     }
-}
-
-/// Gives those that were let in and have no pod on a node their nodes, as the scheduler does before anybody new comes: who found
-/// room, and who did not.
-fn seat(state: &mut State<'_>, let_in: &[WorkId]) -> (Vec<(WorkId, Arc<Tenure>)>, Vec<WorkId>) {
-    let plant = state.plant();
-    let mut all: Vec<WorkId> = state
-        .holders()
-        .filter(|work| {
-            let model = plant.workload(*work);
-            let none = state.tenure(*work).is_some_and(|tenure| tenure.pods() == 0);
-            let waits = model.status == Status::Running || let_in.contains(work);
-            none && waits && model.device_count() > 0
-        })
-        .collect();
-    all.sort_by_key(|work| {
-        let model = plant.workload(*work);
-        (Reverse(model.priority), model.admitted_at, *work)
-    });
-    let lens = Lens {
-        no_quota: true,
-        ..Lens::default()
-    };
-    let (mut seated, mut unseated) = (Vec::new(), Vec::new());
-    for work in all {
-        let mark = state.mark();
-        state.evict(work);
-        match state.start(work, &lens) {
-            Ok(tenure) => seated.push((work, tenure)),
-            Err(_) => {
-                state.undo_to(mark);
-                unseated.push(work);
-            }
-        }
-    }
-    (seated, unseated)
 }
 
 /// Thousandths of devices that are held, by pool.

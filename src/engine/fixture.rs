@@ -83,6 +83,11 @@ pub(crate) fn check(state: &State<'_>) {
     let mut cpu: Vec<i64> = (0..state.nodes())
         .map(|node| plant.makes[state.room(node).make].cpu)
         .collect();
+    for pod in &plant.snapshot.residents {
+        if let Some(node) = plant.node(&pod.node) {
+            cpu[node] -= pod.cpu_milli;
+        }
+    }
     for work in state.holders() {
         let tenure = state.tenure(work).expect("a holder holds");
         for (set, held) in plant.works[work].sets.iter().zip(&tenure.sets) {

@@ -288,6 +288,7 @@ fn codes(said: &str) -> &'static [&'static str] {
             "taints",
             "closed",
             "topology",
+            "too-large",
         ]
     } else {
         &[]
@@ -353,13 +354,18 @@ async fn look(seed: u64, nodes: Option<u32>, sum: &mut Sum) {
     let waiting = snapshot.workloads.iter().filter(|work| {
         (work.status == Status::Waiting || answers::is_let_in(work)) && work.device_count() > 0
     });
-    let mut answers = answers::explain_all(&snapshot);
+    // Said now: the clock goes on while changes are tried.
+    let mut words: Vec<(&Workload, String)> = Vec::new();
     for work in waiting {
+        words.push((work, said(&road, work).await));
+    }
+    let mut answers = answers::explain_all(&snapshot);
+    for (work, said_now) in words {
         sum.waiting += 1;
         let name = work.key.key.to_string();
         let told = Told {
             seed,
-            said: said(&road, work).await,
+            said: said_now,
             answer: answers.remove(&work.key).expect("it waits"),
             name,
         };

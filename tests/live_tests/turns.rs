@@ -2,7 +2,9 @@
 //! has it alone. First come, first served: who waits is not overtaken by others of another sort.
 
 use std::collections::VecDeque;
+use std::io::Write;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// What a test does to the plane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,13 +35,18 @@ static CHANGED: Condvar = Condvar::new();
 
 /// The plane, until the value ends.
 #[must_use]
-pub struct Turn(());
+pub struct Turn {
+    sort: Sort,
+    asked: Instant,
+    since: Instant,
+}
 
 fn queue() -> MutexGuard<'static, Queue> {
     QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn take(sort: Sort) -> Turn {
+    let asked = Instant::now();
     let mut queue = queue();
     let own = queue.next;
     queue.next += 1;
@@ -56,14 +63,39 @@ fn take(sort: Sort) -> Turn {
             queue.at = Some((sort, many));
             // The next in the queue may be of the same sort.
             CHANGED.notify_all();
-            return Turn(());
+            let since = Instant::now();
+            return Turn { sort, asked, since };
         }
         queue = CHANGED.wait(queue).unwrap_or_else(PoisonError::into_inner);
     }
 }
 
+impl Turn {
+    /// How long who waited and had the plane: where the time of the suite goes.
+    fn note(&self) -> std::io::Result<()> {
+        let mut path = super::plane::folder();
+        path.push("turns.log");
+        let mut file = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(path)?;
+        let name = std::thread::current();
+        let (waited, had) = (self.since - self.asked, self.since.elapsed());
+        writeln!(
+            file,
+            "{:6.1} s after {:6.1} s  {:?}  {}",
+            had.as_secs_f64(),
+            waited.as_secs_f64(),
+            self.sort,
+            name.name().unwrap_or("?")
+        )
+    }
+}
+
 impl Drop for Turn {
     fn drop(&mut self) {
+        // Of no matter to the tests.
+        let _ = self.note();
         let mut queue = queue();
         queue.at = match queue.at {
             Some((sort, many)) if many > 1 => Some((sort, many - 1)),

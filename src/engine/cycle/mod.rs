@@ -5,6 +5,7 @@
 //! then by age. What a strict queue cannot start holds up those behind it; in another queue they may pass, unless a
 //! reservation of one before them would be delayed.
 
+mod let_in;
 mod order;
 mod promise;
 pub mod share;
@@ -24,8 +25,10 @@ use super::plant::{Plant, QueueId, WorkId};
 use super::preempt::{Holders, Mode, Victim, Victims};
 use super::state::{State, Tenure};
 
+use let_in::{looks_at_quota_alone, seated};
 use promise::Promises;
 
+pub use let_in::seat;
 pub use order::{pending, precedes};
 pub(super) use watch::{Known, Turn, Watch};
 
@@ -376,16 +379,28 @@ impl Run {
         let fresh = &self.fresh;
         let holders = self.holders.get_or_insert_with(|| Holders::new(state));
         let spared = |work| fresh.contains(&work);
-        let found = state.victims_except(work, Mode::AsCluster, holders, &spared);
-        let kept = found.ok().filter(|victims| {
+        let mode = match self.spare_for_room && looks_at_quota_alone(state.plant(), queue) {
+            true => Mode::ByQuota,
+            false => Mode::AsCluster,
+        };
+        let found = state.victims_except(work, mode, holders, &spared);
+        let kept = found.ok().and_then(|mut victims| {
             let mark = state.mark();
             let gone: Vec<WorkId> = victims.list.iter().map(|it| it.work).collect();
             for victim in &gone {
                 state.evict(*victim);
             }
+            if mode == Mode::ByQuota {
+                let let_in = &self.out.let_in;
+                let Some(seated) = seated(state, work, queue, &victims.tenure, let_in) else {
+                    state.undo_to(mark);
+                    return None;
+                };
+                victims.tenure = Arc::new(seated);
+            }
             let free = self.promises.replace(state, &gone, work, &victims.tenure);
             state.undo_to(mark);
-            free
+            free.then_some(victims)
         });
         let Some(victims) = kept else {
             self.spared[shape] = true;

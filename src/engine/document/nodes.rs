@@ -53,6 +53,8 @@ pub(super) fn resident(cell: &Cell<'_>) -> Read<Resident> {
         node: cell.need("node", |cell| cell.filled())?,
         owner: cell.or("owner_kind", Name::default(), |cell| cell.name())?,
         deleted: cell.maybe("deleted", |cell| cell.moment())?,
+        cpu_milli: cell.or("cpu_milli", 0, |cell| cell.whole(0, limits::CPU))?,
+        memory_bytes: cell.or("memory_bytes", 0, |cell| cell.whole(0, limits::MEMORY))?,
     })
 }
 

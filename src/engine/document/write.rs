@@ -38,6 +38,7 @@ pub fn value(snapshot: &Snapshot) -> Value {
         json!({
             "namespace": pod.namespace, "name": pod.name, "uid": pod.uid, "node": pod.node,
             "owner_kind": pod.owner, "deleted": pod.deleted.map(moment),
+            "cpu_milli": pod.cpu_milli, "memory_bytes": pod.memory_bytes,
         })
     });
     let classes = snapshot.classes.iter().map(|class| {

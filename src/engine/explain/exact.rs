@@ -124,7 +124,8 @@ fn starts(snapshot: &Snapshot, key: &JobKey, changes: &[Change]) -> bool {
         return false;
     };
     let mut state = State::new(&plant);
-    let cycle = cycle::cycle(&mut state, super::AS_TOLD);
+    cycle::seat(&mut state, &[]);
+    let cycle = cycle::cycle(&mut state, super::AS_DONE);
     cycle
         .admitted
         .iter()

@@ -31,7 +31,7 @@ use super::fit::{Lens, Miss};
 use super::model::Status;
 use super::plan::JobName;
 use super::plant::{Plant, QueueId, WorkId};
-use super::state::State;
+use super::state::{State, Tenure};
 
 pub use change::{Change, TaintName, Unblock, amount};
 pub(super) use change::{add_nodes, add_quota, job};
@@ -55,6 +55,12 @@ pub(super) const AS_TOLD: cycle::Options<'static> = cycle::Options {
     spare_all: false,
     quota_alone: false,
     spare_for_room: true,
+};
+
+/// The same for what becomes of a change: others are let in by their quotas alone, as Kueue does, and hold what they get.
+pub(super) const AS_DONE: cycle::Options<'static> = cycle::Options {
+    quota_alone: true,
+    ..AS_TOLD
 };
 
 /// Where a workload stands.
@@ -147,6 +153,8 @@ pub struct Scene<'p> {
     spared: bool,
     /// Nothing says that it would not help that one to go before all others.
     order_helps: bool,
+    /// Somebody is let in and has no pod on a node.
+    has_let_in: bool,
 }
 
 impl<'p> Scene<'p> {
@@ -177,6 +185,10 @@ impl<'p> Scene<'p> {
         );
         let settled = state.clone();
         state.undo_to(mark);
+        let none = |tenure: &Arc<Tenure>| tenure.pods() == 0;
+        let has_let_in = state
+            .holders()
+            .any(|work| state.tenure(work).is_some_and(none));
         Self {
             state,
             cycle,
@@ -193,6 +205,7 @@ impl<'p> Scene<'p> {
             turns: 0,
             spared: false,
             order_helps: true,
+            has_let_in,
         }
     }
 

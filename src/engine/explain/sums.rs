@@ -125,12 +125,20 @@ impl Scene<'_> {
         } = self;
         let plant = state.plant();
         let sums = sums.pods.get_or_insert_with(|| {
-            let mut parts: Vec<i64> = Vec::new();
+            let count = |work: WorkId| {
+                let sets = plant.works[work].sets.iter();
+                sets.map(|set| i64::from(set.count)).sum::<i64>()
+            };
+            // Those that are let in take nodes before anybody.
+            let let_in = state.holders().filter(|work| {
+                let tenure = state.tenure(*work);
+                tenure.is_some_and(|tenure| tenure.pods() == 0)
+            });
+            let mut parts: Vec<i64> = vec![let_in.map(count).sum()];
             for line in lines.values() {
                 parts.resize(parts.len().max(line.len()), 0);
                 for (place, &work) in line.iter().enumerate() {
-                    let sets = plant.works[work].sets.iter();
-                    parts[place] += sets.map(|set| i64::from(set.count)).sum::<i64>();
+                    parts[place] += count(work);
                 }
             }
             up_to(parts)

@@ -221,6 +221,52 @@ fn kueue_preempts_nobody_for_want_of_nodes() {
     assert_eq!(pressed("kueue", json!("t")).state, Stand::Ready);
 }
 
+/// What a queue takes back is quota; the room goes first to those that are let in already and wait for nodes.
+#[test]
+fn room_that_becomes_free_is_theirs_who_are_let_in() {
+    let quota = |nominal: u32| {
+        json!([
+            { "flavor": "f", "nominal": nominal }, { "flavor": "f", "resource": "cpu", "nominal": 1_000_000 },
+            { "flavor": "f", "resource": "memory", "nominal": 1_i64 << 50 },
+        ])
+    };
+    let asked = |let_in: Option<i32>| {
+        let mut borrows = on("a");
+        borrows["queue"] = json!("r");
+        let mut works = vec![
+            work("borrows", 1, 8, borrows),
+            work("waits", 1, 8, json!({ "queue": "q", "priority": 5 })),
+        ];
+        works.extend(let_in.map(|priority| {
+            let more = json!({ "queue": "s", "state": "running", "priority": priority });
+            work("let-in", 1, 8, more)
+        }));
+        ask(
+            json!({
+                "nodes": [node("a", 8, "r", "b")], "flavors": [{ "name": "f" }],
+                "queues": [
+                    { "name": "c", "admits": false, "system": "kueue" },
+                    { "name": "q", "parent": "c", "system": "kueue", "quota": quota(8), "preemption": { "reclaim": "any" } },
+                    { "name": "r", "parent": "c", "system": "kueue", "quota": quota(0) },
+                    { "name": "s", "system": "kueue", "quota": quota(8) },
+                ],
+                "workloads": works,
+            }),
+            "waits",
+        )
+    };
+    assert_eq!(asked(None).state, Stand::Ready);
+    assert_eq!(asked(Some(1)).state, Stand::Ready, "it goes before that");
+    let answer = asked(Some(5));
+    assert_eq!(answer.state, Stand::Waiting);
+    assert!(
+        helps(&answer)[0].starts_with("1 more node"),
+        "{:?}: {}",
+        helps(&answer),
+        answer.reason
+    );
+}
+
 #[test]
 fn a_strict_queue_and_a_reservation_name_whom_they_are_for() {
     let late = |more: Value| {

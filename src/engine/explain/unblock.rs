@@ -92,7 +92,8 @@ impl Scene<'_> {
                 Why::Room { .. } | Why::Topology { .. } | Why::Reserved { .. }
             )
         });
-        if room || behind {
+        // What it takes back from others may be room for those that are let in before it.
+        if room || behind || self.has_let_in {
             out.extend(self.nodes(work, misses));
         }
         if out.is_empty() {
@@ -211,6 +212,9 @@ impl Scene<'_> {
             self.state.set_priority(work, to);
         }
         suppose(&mut self.state);
+        if self.has_let_in {
+            cycle::seat(&mut self.state, &[]);
+        }
         let watch = Watch {
             until: Some(work),
             known: Some(Known {
@@ -219,8 +223,8 @@ impl Scene<'_> {
             }),
             ..Watch::default()
         };
-        cycle::watched(&mut self.state, super::AS_TOLD, watch);
-        let starts = self.state.tenure(work).is_some();
+        let cycle = cycle::watched(&mut self.state, super::AS_DONE, watch);
+        let starts = self.state.tenure(work).is_some() && !cycle.let_in.contains(&work);
         self.state.undo_to(mark);
         starts
     }

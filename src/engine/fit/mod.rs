@@ -371,10 +371,10 @@ impl State<'_> {
         queue: QueueId,
         flavors: &[Vec<FlavorId>],
         counts: &[u32],
+        lens: &Lens,
     ) -> Option<Tenure> {
-        let lens = Lens::default();
         let mut orders = self.orders(work).into_iter();
-        orders.find_map(|order| self.start_in(work, queue, flavors, counts, &order, &lens))
+        orders.find_map(|order| self.start_in(work, queue, flavors, counts, &order, lens))
     }
 
     /// The same, with sets seated in some order.

@@ -22,7 +22,7 @@ use crate::fleet::{node, siting};
 use super::document::fill_up;
 use super::model::{
     Budget, Class, Device, Grip, Health, Node, PLENTY, Resident, Runs, Slice, Snapshot, Taint,
-    TaintEffect, Toleration, Topology, WHOLE,
+    TaintEffect, Toleration, Topology, WHOLE, Workload,
 };
 
 pub use queues::Titles;
@@ -40,6 +40,7 @@ pub fn snapshot(fleet: &Fleet, burn: &Burn) -> Snapshot {
     for node in fleet.nodes.iter() {
         hold(node, &mut grips);
     }
+    let workloads = workloads::workloads(fleet, &titles, &grips);
     let mut snapshot = Snapshot {
         revision: fleet.revision,
         at: fleet.at,
@@ -55,9 +56,9 @@ pub fn snapshot(fleet: &Fleet, burn: &Burn) -> Snapshot {
             .collect(),
         flavors: queues::flavors(fleet),
         queues: queues::queues(fleet, &titles),
-        workloads: workloads::workloads(fleet, &titles, &grips),
         budgets: budgets(fleet),
-        residents: residents(fleet),
+        residents: residents(fleet, &workloads),
+        workloads,
         classes: classes(fleet),
         runs: runs(fleet),
         ..Snapshot::default()
@@ -224,9 +225,17 @@ fn budgets(fleet: &Fleet) -> Vec<Budget> {
 }
 
 /// Pods on nodes that hold no devices: those that do are placements of workloads.
-fn residents(fleet: &Fleet) -> Vec<Resident> {
+fn residents(fleet: &Fleet, workloads: &[Workload]) -> Vec<Resident> {
+    let placed = |work: &Workload| {
+        let pods = work.sets.iter().flat_map(|set| &set.placements);
+        let all = pods.map(|pod| (work.key.key.namespace.clone(), pod.pod.clone()));
+        all.collect::<Vec<_>>()
+    };
+    let counted: BTreeSet<(Name, Name)> = workloads.iter().flat_map(placed).collect();
     let on = fleet.nodes.iter().flat_map(|node| node.others.iter());
     on.filter_map(|seen| {
+        let asks = &seen.requests;
+        let known = counted.contains(&(seen.key.namespace.clone(), seen.key.name.clone()));
         Some(Resident {
             namespace: seen.key.namespace.clone(),
             name: seen.key.name.clone(),
@@ -237,6 +246,8 @@ fn residents(fleet: &Fleet) -> Vec<Resident> {
                 .as_ref()
                 .map_or_else(Name::default, |owner| owner.kind.clone()),
             deleted: seen.deleted.map(workloads::whole),
+            cpu_milli: if known { 0 } else { asks.cpu_milli.max(0) },
+            memory_bytes: if known { 0 } else { asks.memory_bytes.max(0) },
         })
     })
     .collect()

@@ -120,17 +120,25 @@ fn pods_without_devices_are_residents_of_their_node() {
         uid: Name::new("u-1"),
         node: Some(Name::new("a")),
         phase: Phase::Running,
+        requests: Resources {
+            cpu_milli: 250,
+            memory_bytes: 1 << 20,
+            ..Resources::default()
+        },
         ..PodSeen::default()
     };
     node.pods = Box::from([pod("holder", "a")]);
     node.others = Box::from([Arc::new(plain)]);
     fleet.nodes = Arc::from([Arc::new(node)]);
-    let seen: Vec<(String, String)> = see(&fleet)
+    let seen: Vec<(String, String, i64, i64)> = see(&fleet)
         .residents
         .iter()
-        .map(|one| (one.name.to_string(), one.uid.to_string()))
+        .map(|one| {
+            let (name, uid) = (one.name.to_string(), one.uid.to_string());
+            (name, uid, one.cpu_milli, one.memory_bytes)
+        })
         .collect();
-    assert_eq!(seen, [("plain".to_owned(), "u-1".to_owned())]);
+    assert_eq!(seen, [("plain".to_owned(), "u-1".to_owned(), 250, 1 << 20)]);
 }
 
 #[test]

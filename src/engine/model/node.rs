@@ -105,6 +105,10 @@ pub struct Resident {
     pub owner: Name,
     /// When it was told to end.
     pub deleted: Option<Moment>,
+    /// CPU that it asks for, in thousandths of a core; nothing for one that a workload counts.
+    pub cpu_milli: i64,
+    /// Memory that it asks for, in bytes; nothing for one that a workload counts.
+    pub memory_bytes: i64,
 }
 
 /// Whether pods of a controller of this kind belong to their node and stay when it is drained: daemons, and static pods.

@@ -353,7 +353,7 @@ pub(super) fn may_do(state: &mut State<'_>, scene: &Scene, list: &[Candidate]) -
             return false;
         }
     }
-    if state.nodes() == 0 {
+    if state.nodes() == 0 || scene.lens.no_nodes {
         return true;
     }
     (0..scene.flavors.len()).all(|set| {

@@ -31,8 +31,11 @@ pub(super) use candidate::Holders;
 /// How victims are chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// As the cluster's own scheduler would.
+    /// As the cluster's own scheduler would, nodes considered.
     AsCluster,
+    /// As Kueue does where no flavor has a topology: until the quota suffices. What the workload then holds has no place on
+    /// nodes.
+    ByQuota,
     /// So that the least device-time is lost; of equals the fewest victims.
     Least,
 }
@@ -147,7 +150,11 @@ impl State<'_> {
         if standing.tenure.is_some() || standing.status != Status::Waiting {
             return Err(Refusal::Needless);
         }
-        let found = self.find(work, &Lens::default());
+        let lens = Lens {
+            no_nodes: mode == Mode::ByQuota,
+            ..Lens::default()
+        };
+        let found = self.find(work, &lens);
         let queue = match (&found, self.gate_of_queue(work)) {
             (_, Ok(queue)) => queue,
             (Err(misses), Err(_)) => return Err(Refusal::Hopeless(misses.clone())),

@@ -26,6 +26,8 @@ pub(super) struct Scene {
     pub(super) rules: Preemption,
     /// No queue is known: only priority counts.
     pub(super) nameless: bool,
+    /// How nodes are looked at.
+    pub(super) lens: Lens,
 }
 
 impl Scene {
@@ -78,6 +80,7 @@ impl Scene {
                 rules
             },
             nameless,
+            lens: Lens::default(),
             usage,
         };
         for &(pair, amount) in &scene.usage {
@@ -132,7 +135,13 @@ impl Scene {
     /// Seats the workload as things are; without `borrow` only if its queue then uses no more than its own.
     pub(super) fn start(&self, state: &mut State<'_>, borrow: bool) -> Option<Tenure> {
         let mark = state.mark();
-        let tenure = state.start_with(self.work, self.queue, &self.flavors, &self.counts)?;
+        let tenure = state.start_with(
+            self.work,
+            self.queue,
+            &self.flavors,
+            &self.counts,
+            &self.lens,
+        )?;
         if borrow || !self.borrows(state, &tenure) {
             return Some(tenure);
         }

@@ -43,7 +43,7 @@ pub(super) fn run(
         .iter()
         .any(|set| set.min < set.count);
     let wholes: &[bool] = match mode {
-        Mode::AsCluster if elastic => &[true, false],
+        Mode::AsCluster | Mode::ByQuota if elastic => &[true, false],
         _ => &[false],
     };
     let known = state.plant().snapshot.queues.get(queue);
@@ -52,9 +52,10 @@ pub(super) fn run(
         let mut best: Option<((i64, i64), Victims)> = None;
         let mut all_proven = true;
         for own in flavors {
-            let Some(scene) = Scene::new(state, work, queue, own, whole) else {
+            let Some(mut scene) = Scene::new(state, work, queue, own, whole) else {
                 continue;
             };
+            scene.lens.no_nodes = mode == Mode::ByQuota;
             let mut some = candidates(state, &scene, holders, spared);
             if some.list.is_empty() {
                 if matches!(refusal, Refusal::Hopeless(_)) {
@@ -67,7 +68,7 @@ pub(super) fn run(
                 continue;
             }
             let found = match mode {
-                Mode::AsCluster => {
+                Mode::AsCluster | Mode::ByQuota => {
                     as_cluster(state, &scene, &some.list, &some.tries).map(|found| (found, false))
                 }
                 Mode::Least => {
@@ -85,7 +86,7 @@ pub(super) fn run(
             let victims = victims(state, &found, &some.list);
             let key = match mode {
                 Mode::Least => (victims.lost_ms, victims.list.len() as i64),
-                Mode::AsCluster => {
+                Mode::AsCluster | Mode::ByQuota => {
                     if stops.preempt_stops && (!borrows || stops.borrow_stops) {
                         return Ok(victims);
                     }

@@ -126,6 +126,16 @@ impl<'p> State<'p> {
             journal: Vec::new(),
             gates: super::fit::Gates::default(),
         };
+        for pod in &plant.snapshot.residents {
+            if let Some(node) = plant.node(&pod.node) {
+                let seat = Seat {
+                    node,
+                    grips: Arc::default(),
+                };
+                let plain = (pod.cpu_milli, pod.memory_bytes);
+                state.occupancy.apply(plant, &seat, plain, 1);
+            }
+        }
         for work in 0..plant.works.len() {
             state.settle_in(work);
         }

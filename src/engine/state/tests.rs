@@ -85,6 +85,28 @@ fn a_cap_holds_whatever_could_be_borrowed_and_supposed_quotas_are_taken_back() {
     assert_eq!(state.available(left, 0), 13_000);
 }
 
+/// What the scheduler counts against a node counts here.
+#[test]
+fn pods_without_devices_take_their_cpu_and_memory() {
+    let fleet = |cpu: i64, gib: i64| {
+        let plant = plant(json!({
+            "nodes": [node("a", 4, "r", "b")],
+            "residents": [
+                { "name": "daemon", "node": "a", "owner_kind": "DaemonSet", "cpu_milli": cpu, "memory_bytes": gib << 30 },
+                { "name": "elsewhere", "node": "b", "cpu_milli": 90_000 },
+            ],
+            "workloads": [work("waits", 1, 1, json!({}))],
+        }));
+        let mut state = State::new(&plant);
+        check(&state);
+        state.start(id(&plant, "waits"), &Lens::default()).is_ok()
+    };
+    // Of 48 cores and 384 GiB it asks for one each.
+    assert!(fleet(47_000, 383));
+    assert!(!fleet(47_001, 0));
+    assert!(!fleet(0, 384));
+}
+
 #[test]
 fn what_runs_holds_what_the_document_says_even_if_it_does_not_say_which() {
     let plant = plant(json!({

@@ -1,5 +1,7 @@
 //! What the simulated fleet is built of: pools, their machines and devices, teams, queues and classes.
 
+use super::noise::unit;
+
 /// Whose silicon it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Vendor {
@@ -67,6 +69,21 @@ pub(super) struct PoolSpec {
 }
 
 impl PoolSpec {
+    /// What a machine offers to pods, in thousandths of a core.
+    pub(super) fn cpu_offered(&self) -> i64 {
+        i64::from(self.cpu) * 1_000 - 180
+    }
+
+    /// Memory of a machine, in KiB: no two have the same.
+    pub(super) fn memory_kib(&self, uid: u64) -> i64 {
+        i64::from(self.memory_gib) * 1_048_576 - (unit(uid) * 90_000.0) as i64 * 4
+    }
+
+    /// What a machine offers to pods of it, in KiB.
+    pub(super) fn memory_offered_kib(&self, uid: u64) -> i64 {
+        self.memory_kib(uid) - 1_572_864
+    }
+
     /// Schedulable units of an ordinary node.
     pub(super) const fn units(&self) -> u32 {
         if self.mig {

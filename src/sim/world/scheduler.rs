@@ -9,7 +9,7 @@ use crate::base::Name;
 use super::node::{Node, NodeId};
 use super::noise::{mix, unit};
 use super::pod::{Phase, PodId};
-use super::work::{Kind, Toleration, Work, WorkId};
+use super::work::{Ask, Kind, Toleration, Work, WorkId};
 use super::{Happening, Ref, World};
 
 /// Why a node cannot take a pod, in kube-scheduler's words.
@@ -18,6 +18,35 @@ enum No {
     Tainted(Name, Name),
     Selector,
     Insufficient(Vec<Name>),
+}
+
+/// A pod that found no node in its pool.
+struct Hopeless {
+    pool: usize,
+    ask: Ask,
+    tolerations: Vec<Toleration>,
+}
+
+impl Hopeless {
+    /// Nothing for one whose nodes are not a whole pool.
+    fn of(work: &Work) -> Option<Self> {
+        let pool = work.pool.filter(|_| work.foreign.is_none())?;
+        Some(Self {
+            pool,
+            ask: work.ask.clone(),
+            tolerations: work.tolerations.clone(),
+        })
+    }
+
+    /// True where no node takes it either that did not take one before.
+    fn asks_as_much(&self, before: &Self) -> bool {
+        self.pool == before.pool
+            && self.tolerations == before.tolerations
+            && self.ask.resource == before.ask.resource
+            && self.ask.count >= before.ask.count
+            && self.ask.cpu_milli >= before.ask.cpu_milli
+            && self.ask.memory_mib >= before.ask.memory_mib
+    }
 }
 
 /// True when one of the tolerations covers the taint.
@@ -41,7 +70,7 @@ impl World {
             .map(|entry| (entry.2, entry.3))
             .collect();
         let mut gangs = BTreeSet::new();
-        let mut hopeless: BTreeMap<(usize, Name), u32> = BTreeMap::new();
+        let mut hopeless: Vec<Hopeless> = Vec::new();
         for (work_id, pod_id) in waiting {
             self.match_selector(work_id);
             let Some(work) = self.works.get(&work_id) else {
@@ -53,27 +82,17 @@ impl World {
                 }
                 continue;
             }
-            // A pod that asks for as much as one that found nothing in the same pool finds nothing either.
-            let memo = work
-                .pool
-                .zip(work.ask.resource.clone())
-                .filter(|_| work.foreign.is_none());
-            if let Some(key) = &memo
-                && hopeless
-                    .get(key)
-                    .is_some_and(|least| work.ask.count >= *least)
+            let known = Hopeless::of(work);
+            if let Some(known) = &known
+                && hopeless.iter().any(|before| known.asks_as_much(before))
             {
                 self.explain(work_id, &[pod_id]);
                 continue;
             }
-            let asked = work.ask.count;
             match self.best_node(work_id) {
                 Some(node) => self.bind(pod_id, node),
                 None => {
-                    if let Some(key) = memo {
-                        let least = hopeless.entry(key).or_insert(asked);
-                        *least = asked.min(*least);
-                    }
+                    hopeless.extend(known);
                     self.explain(work_id, &[pod_id]);
                 }
             }

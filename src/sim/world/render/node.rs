@@ -8,7 +8,7 @@ use super::super::World;
 use super::super::catalog::{H100, Origin, V5P, Vendor};
 use super::super::layout::v5p_topology;
 use super::super::node::{Node, NodeId};
-use super::super::noise::{hash, hex, mix, unit, uuid};
+use super::super::noise::{hash, hex, mix, uuid};
 use super::{metadata, object};
 
 /// Driver of NVIDIA nodes, full.
@@ -553,7 +553,7 @@ fn gpu_labels(labels: &mut Labels, node: &Node) {
 
 fn resources(node: &Node) -> (Value, Value) {
     let spec = node.spec();
-    let memory = i64::from(spec.memory_gib) * 1_048_576 - (unit(node.uid) * 90_000.0) as i64 * 4;
+    let memory = spec.memory_kib(node.uid);
     let pods = match spec.origin {
         Origin::Gke(_) => "110",
         Origin::Metal => "250",
@@ -568,8 +568,8 @@ fn resources(node: &Node) -> (Value, Value) {
         "pods": pods,
     });
     let mut allocatable = json!({
-        "cpu": format!("{}m", i64::from(spec.cpu) * 1000 - 180),
-        "memory": format!("{}Ki", memory - 1_572_864),
+        "cpu": format!("{}m", spec.cpu_offered()),
+        "memory": format!("{}Ki", spec.memory_offered_kib(node.uid)),
         "ephemeral-storage": "3454991294085",
         "hugepages-1Gi": "0",
         "hugepages-2Mi": "0",

@@ -1,0 +1,88 @@
+//! Those that their queue has let in and that have no pod on a node yet: theirs is the room that becomes free.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use crate::engine::fit::Lens;
+use crate::engine::model::Status;
+use crate::engine::plant::{Plant, QueueId, WorkId};
+use crate::engine::state::{State, Tenure};
+
+use super::is_kueue;
+
+/// Those that are let in and have no pod on a node, as the scheduler takes them: by priority, then as they were let in.
+/// `fresh` are those of this moment.
+fn unseated(state: &State<'_>, fresh: &[WorkId]) -> Vec<WorkId> {
+    let plant = state.plant();
+    let mut all: Vec<WorkId> = state
+        .holders()
+        .filter(|work| {
+            let model = plant.workload(*work);
+            let none = state.tenure(*work).is_some_and(|tenure| tenure.pods() == 0);
+            let waits = model.status == Status::Running || fresh.contains(work);
+            none && waits && model.device_count() > 0
+        })
+        .collect();
+    all.sort_by_key(|work| {
+        let model = plant.workload(*work);
+        (Reverse(state.priority(*work)), model.admitted_at, *work)
+    });
+    all
+}
+
+/// Gives those that were let in and have no pod on a node their nodes, as the scheduler does before anybody new comes: who found
+/// room, and who did not.
+pub fn seat(state: &mut State<'_>, let_in: &[WorkId]) -> (Vec<(WorkId, Arc<Tenure>)>, Vec<WorkId>) {
+    let all = unseated(state, let_in);
+    seat_these(state, all)
+}
+
+fn seat_these(
+    state: &mut State<'_>,
+    all: Vec<WorkId>,
+) -> (Vec<(WorkId, Arc<Tenure>)>, Vec<WorkId>) {
+    let lens = Lens {
+        no_quota: true,
+        ..Lens::default()
+    };
+    let (mut seated, mut unseated) = (Vec::new(), Vec::new());
+    for work in all {
+        let mark = state.mark();
+        state.evict(work);
+        match state.start(work, &lens) {
+            Ok(tenure) => seated.push((work, tenure)),
+            Err(_) => {
+                state.undo_to(mark);
+                unseated.push(work);
+            }
+        }
+    }
+    (seated, unseated)
+}
+
+/// Whether a queue is Kueue's and none of its flavors has a topology, so that nodes are no matter of it.
+pub(super) fn looks_at_quota_alone(plant: &Plant, queue: QueueId) -> bool {
+    let mut groups = plant.tree.branches[queue].groups.iter();
+    let flat = |flavor: &usize| plant.snapshot.flavors[*flavor].topology.is_none();
+    is_kueue(plant, queue) && groups.all(|group| group.flavors.iter().all(flat))
+}
+
+/// What one that is let in with a tenure would have with places on nodes, once those have theirs that wait for nodes already
+/// and go before it. The state stays as it is.
+pub(super) fn seated(
+    state: &mut State<'_>,
+    work: WorkId,
+    queue: QueueId,
+    tenure: &Tenure,
+    let_in: &[WorkId],
+) -> Option<Tenure> {
+    let flavors: Vec<_> = tenure.sets.iter().map(|set| set.flavors.clone()).collect();
+    let counts: Vec<u32> = tenure.sets.iter().map(|set| set.count).collect();
+    let mark = state.mark();
+    let mut before = unseated(state, let_in);
+    before.retain(|other| state.priority(*other) >= state.priority(work));
+    seat_these(state, before);
+    let seated = state.start_with(work, queue, &flavors, &counts, &Lens::default());
+    state.undo_to(mark);
+    seated
+}
