@@ -95,6 +95,31 @@ fn what_was_told_is_what_there_is_and_the_laws_hold() {
     }
 }
 
+/// A pod larger than any node of its pool keeps none of the others there from nodes with room.
+#[test]
+fn nobody_waits_for_a_node_beside_one_with_room() {
+    let mut waiting = 0;
+    let morning = Moment::parse("2026-11-21T08:00:00Z").expect("a moment");
+    for seed in 1..6 {
+        let (mut world, _) = begin(Options {
+            seed,
+            nodes: Some(48),
+            ..Options::new(morning)
+        });
+        world.advance(morning.plus(std::time::Duration::from_secs(30)));
+        world.schedule();
+        for entry in &world.unplaced {
+            let work = &world.works[&entry.2];
+            if !work.gang {
+                waiting += 1;
+                let node = world.best_node(entry.2);
+                assert!(node.is_none(), "seed {seed}: {} has room", work.name);
+            }
+        }
+    }
+    assert!(waiting > 5);
+}
+
 fn small(seed: u64) -> Options {
     Options {
         seed,

@@ -142,31 +142,6 @@ fn nodes_in_trouble_are_there() {
     );
 }
 
-/// A pod larger than any node of its pool keeps none of the others there from nodes with room.
-#[test]
-fn nobody_waits_for_a_node_beside_one_with_room() {
-    let mut waiting = 0;
-    let morning = Moment::parse("2026-11-21T08:00:00Z").expect("a moment");
-    for seed in 1..6 {
-        let (mut world, _) = begin(Options {
-            seed,
-            nodes: Some(48),
-            ..Options::new(morning)
-        });
-        world.advance(morning.plus(std::time::Duration::from_secs(30)));
-        world.schedule();
-        for entry in &world.unplaced {
-            let work = &world.works[&entry.2];
-            if !work.gang {
-                waiting += 1;
-                let node = world.best_node(entry.2);
-                assert!(node.is_none(), "seed {seed}: {} has room", work.name);
-            }
-        }
-    }
-    assert!(waiting > 5);
-}
-
 #[test]
 fn jobs_wait_for_reasons_of_their_own() {
     let (_, store) = &*DEMO;
