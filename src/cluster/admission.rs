@@ -422,6 +422,11 @@ impl Projected for WorkloadObject {
         });
         seen.admitted_at = since("Admitted");
         seen.queued_at = since("Requeued").into_iter().chain(since("Evicted")).max();
+        // Only who was never ready, or failed a check, goes to the end (Kueue, `GetQueueOrderTimestamp`): whoever was preempted
+        // keeps its place.
+        let to_the_end = find(conditions, "Evicted")
+            .is_some_and(|found| matches!(&*found.reason, "PodsReadyTimeout" | "AdmissionCheck"));
+        seen.ordered_at = since("Evicted").filter(|_| to_the_end);
         seen.ready = find(conditions, "PodsReady").and_then(RawCondition::status);
         seen.admitted_by = status
             .admission

@@ -362,6 +362,13 @@ fn a_pending_workload_says_why_and_what_befell_it() {
     );
     assert_eq!(last.preemptor.as_deref(), Some("1234-abcd"));
     assert!(last.at.is_some() && evicted.queued_at > last.at);
+    assert_eq!(evicted.ordered_at, None, "who is preempted keeps its place");
+    let never_ready = base(
+        json!([
+            {"type": "Evicted", "status": "True", "reason": "PodsReadyTimeout", "lastTransitionTime": "2026-11-02T00:00:00Z"}]),
+        json!({}),
+    );
+    assert!(never_ready.ordered_at.is_some() && never_ready.ordered_at == never_ready.queued_at);
     assert_eq!(evicted.requeue.map(|requeue| requeue.count), Some(2));
     // Where the count names no cause, the condition's is the same eviction.
     let uncaused = base(

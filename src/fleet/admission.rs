@@ -116,6 +116,8 @@ pub struct GroupSeen {
     pub admitted_at: Option<Moment>,
     /// Since when it has been put back into the queue.
     pub queued_at: Option<Moment>,
+    /// By which moment its queue orders it, where that is not its creation.
+    pub ordered_at: Option<Moment>,
     /// Every pod is ready.
     pub ready: Option<bool>,
     /// It ended well (true), badly (false), or has not ended.
@@ -162,6 +164,7 @@ impl GroupSeen {
             reserved_at: None,
             admitted_at: None,
             queued_at: None,
+            ordered_at: None,
             ready: None,
             outcome: None,
             phase: None,

@@ -236,6 +236,8 @@ fn pods_stand_where_they_run_and_unplaced_quota_is_held() {
         ObjectKey::new("ns", "w"),
     );
     group.reserved_at = Some(Moment::from_seconds(5));
+    group.created = Moment::from_seconds(3);
+    group.queued_at = Some(Moment::from_seconds(4));
     group.assigned = Box::from([Assigned {
         name: Name::new("main"),
         count: 2,
@@ -293,6 +295,7 @@ fn pods_stand_where_they_run_and_unplaced_quota_is_held() {
     );
     assert_eq!(seen.workloads[1].sets[0].admitted.len(), 1);
     assert_eq!(seen.workloads[1].admitted_at, Some(Moment::from_seconds(5)));
+    assert_eq!(seen.workloads[1].created, Moment::from_seconds(3));
     let levers = |at: usize| {
         let levers = seen.workloads[at].levers;
         (levers.suspend, levers.reprioritise, levers.honours_budgets)

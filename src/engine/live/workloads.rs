@@ -74,7 +74,9 @@ fn workload(fleet: &Fleet, job: &Job, titles: &Titles, grips: &Grips<'_>) -> Opt
         .first()
         .map(|pod| &pod.seen.labels)
         .or_else(|| admission.map(|admission| &admission.seen.labels));
-    let queued = admission.and_then(|admission| admission.seen.queued_at);
+    let kueue = admission
+        .map(|admission| &admission.seen)
+        .filter(|seen| seen.system == QueueSystem::Kueue && seen.created != Moment::default());
     let admitted_at = admission
         .and_then(|admission| admission.seen.admitted_at.or(admission.seen.reserved_at))
         .or(job.started)
@@ -90,8 +92,8 @@ fn workload(fleet: &Fleet, job: &Job, titles: &Titles, grips: &Grips<'_>) -> Opt
         team: job.team.clone(),
         labels: labels.map(by_key).unwrap_or_default(),
         priority: job.priority.unwrap_or(0),
-        // What was put back stands in the queue from then on.
-        created: queued.map_or(job.created, whole).max(whole(job.created)),
+        // Queues of Kueue go by the Workload.
+        created: whole(kueue.map_or(job.created, |seen| seen.ordered_at.unwrap_or(seen.created))),
         sets,
         flavors: Vec::new(),
         estimate_ms: job
