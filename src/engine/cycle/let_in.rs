@@ -8,11 +8,11 @@ use crate::engine::model::Status;
 use crate::engine::plant::{Plant, QueueId, WorkId};
 use crate::engine::state::{State, Tenure};
 
-use super::is_kueue;
+use super::{are_flat, is_kueue};
 
 /// Those that are let in and have no pod on a node, as the scheduler takes them: by priority, then as they were let in.
 /// `fresh` are those of this moment.
-fn unseated(state: &State<'_>, fresh: &[WorkId]) -> Vec<WorkId> {
+pub(in crate::engine) fn unseated(state: &State<'_>, fresh: &[WorkId]) -> Vec<WorkId> {
     let plant = state.plant();
     let mut all: Vec<WorkId> = state
         .holders()
@@ -63,8 +63,7 @@ fn seat_these(
 /// Whether a queue is Kueue's and none of its flavors has a topology, so that nodes are no matter of it.
 pub(super) fn looks_at_quota_alone(plant: &Plant, queue: QueueId) -> bool {
     let mut groups = plant.tree.branches[queue].groups.iter();
-    let flat = |flavor: &usize| plant.snapshot.flavors[*flavor].topology.is_none();
-    is_kueue(plant, queue) && groups.all(|group| group.flavors.iter().all(flat))
+    is_kueue(plant, queue) && groups.all(|group| are_flat(plant, &group.flavors))
 }
 
 /// What one that is let in with a tenure would have with places on nodes, once those have theirs that wait for nodes already

@@ -21,7 +21,7 @@ use crate::base::Moment;
 
 use super::fit::{Lens, Miss, Why};
 use super::model::{Order, Status, System};
-use super::plant::{Plant, QueueId, WorkId};
+use super::plant::{FlavorId, Plant, QueueId, WorkId};
 use super::preempt::{Holders, Mode, Victim, Victims};
 use super::state::{State, Tenure};
 
@@ -29,6 +29,7 @@ use let_in::{looks_at_quota_alone, seated};
 use promise::Promises;
 
 pub use let_in::seat;
+pub(super) use let_in::unseated;
 pub use order::{pending, precedes};
 pub(super) use watch::{Known, Turn, Watch};
 
@@ -326,20 +327,11 @@ impl Run {
         let Ok(found) = state.find(work, &blind) else {
             return false;
         };
-        let mut flavors = found.sets.iter().flat_map(|set| &set.flavors).copied();
-        let first = flavors.next();
-        let known = &plant.snapshot.flavors;
-        let sees_nodes = |flavor: usize| {
-            let flavor = known.get(flavor);
-            flavor.is_some_and(|flavor| flavor.topology.is_some())
-        };
-        if found
-            .sets
-            .iter()
-            .any(|set| set.flavors.iter().any(|flavor| sees_nodes(*flavor)))
-        {
+        if !found.sets.iter().all(|set| are_flat(plant, &set.flavors)) {
             return false;
         }
+        let mut flavors = found.sets.iter().flat_map(|set| &set.flavors).copied();
+        let first = flavors.next();
         let there = Lens {
             only_flavor: first.filter(|first| flavors.all(|flavor| flavor == *first)),
             ..Lens::default()
@@ -474,12 +466,15 @@ fn is_kueue(plant: &Plant, queue: QueueId) -> bool {
     known.is_some_and(|queue| queue.system == System::Kueue)
 }
 
+/// Whether none of these flavors has a topology: then Kueue looks at no node for them.
+fn are_flat(plant: &Plant, flavors: &[FlavorId]) -> bool {
+    let mut flavors = flavors.iter();
+    flavors.all(|flavor| plant.snapshot.flavors[*flavor].topology.is_none())
+}
+
 /// Whether Kueue would let one in and leave it to find nodes, by flavors that have no topology.
 fn lacks_nodes(plant: &Plant, queue: Option<QueueId>, misses: &[Miss]) -> bool {
-    let flat = |miss: &Miss| {
-        let mut flavors = miss.flavors.iter();
-        flavors.all(|flavor| plant.snapshot.flavors[*flavor].topology.is_none())
-    };
+    let flat = |miss: &Miss| are_flat(plant, &miss.flavors);
     let of_nodes = |miss: &Miss| matches!(miss.why, Why::Room { .. } | Why::Topology { .. });
     queue.is_some_and(|queue| is_kueue(plant, queue))
         && misses.iter().any(|miss| of_nodes(miss) && flat(miss))

@@ -19,9 +19,8 @@ const MORE: i64 = 8;
 impl Scene<'_> {
     /// Changes that add nodes, as the fleet compiled anew with them says; on a large fleet they count as reckoned.
     pub(super) fn held_to_fleet(&self, work: WorkId, all: Vec<Unblock>) -> Vec<Unblock> {
-        let plant = self.state.plant();
-        let snapshot = &plant.snapshot;
-        let small = snapshot.nodes.len() * snapshot.workloads.len() <= MOST;
+        let snapshot = &self.state.plant().snapshot;
+        let small = is_small(snapshot);
         let key = &snapshot.workloads[work].key;
         let held = |unblock: Unblock| {
             let adds = |change: &Change| matches!(change, Change::Nodes { .. });
@@ -40,11 +39,16 @@ impl Scene<'_> {
     /// One change, proven where the fleet compiled anew with it says so.
     pub(super) fn held_one(&self, work: WorkId, change: Change) -> Unblock {
         let snapshot = &self.state.plant().snapshot;
-        let small = snapshot.nodes.len() * snapshot.workloads.len() <= MOST;
         let changes = vec![change];
-        let proven = small && starts(snapshot, &snapshot.workloads[work].key, &changes);
+        let proven =
+            is_small(snapshot) && starts(snapshot, &snapshot.workloads[work].key, &changes);
         Unblock::new(changes, proven)
     }
+}
+
+/// Whether a fleet may be compiled anew for one change.
+fn is_small(snapshot: &Snapshot) -> bool {
+    snapshot.nodes.len() * snapshot.workloads.len() <= MOST
 }
 
 /// The changes, or a little more of them, if they help.

@@ -31,7 +31,7 @@ use super::fit::{Lens, Miss};
 use super::model::Status;
 use super::plan::JobName;
 use super::plant::{Plant, QueueId, WorkId};
-use super::state::{State, Tenure};
+use super::state::State;
 
 pub use change::{Change, TaintName, Unblock, amount};
 pub(super) use change::{add_nodes, add_quota, job};
@@ -185,10 +185,7 @@ impl<'p> Scene<'p> {
         );
         let settled = state.clone();
         state.undo_to(mark);
-        let none = |tenure: &Arc<Tenure>| tenure.pods() == 0;
-        let has_let_in = state
-            .holders()
-            .any(|work| state.tenure(work).is_some_and(none));
+        let has_let_in = !cycle::unseated(&state, &[]).is_empty();
         Self {
             state,
             cycle,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::engine::cycle;
 use crate::engine::fit::{Lens, Why};
 use crate::engine::plant::{FlavorId, NodeId, PairId, QueueId, WorkId};
 
@@ -130,10 +131,7 @@ impl Scene<'_> {
                 sets.map(|set| i64::from(set.count)).sum::<i64>()
             };
             // Those that are let in take nodes before anybody.
-            let let_in = state.holders().filter(|work| {
-                let tenure = state.tenure(*work);
-                tenure.is_some_and(|tenure| tenure.pods() == 0)
-            });
+            let let_in = cycle::unseated(state, &[]).into_iter();
             let mut parts: Vec<i64> = vec![let_in.map(count).sum()];
             for line in lines.values() {
                 parts.resize(parts.len().max(line.len()), 0);

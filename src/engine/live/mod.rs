@@ -226,16 +226,16 @@ fn budgets(fleet: &Fleet) -> Vec<Budget> {
 
 /// Pods on nodes that hold no devices: those that do are placements of workloads.
 fn residents(fleet: &Fleet, workloads: &[Workload]) -> Vec<Resident> {
-    let placed = |work: &Workload| {
+    // A launcher, say, holds none and is of a job.
+    let placed = workloads.iter().flat_map(|work| {
         let pods = work.sets.iter().flat_map(|set| &set.placements);
-        let all = pods.map(|pod| (work.key.key.namespace.clone(), pod.pod.clone()));
-        all.collect::<Vec<_>>()
-    };
-    let counted: BTreeSet<(Name, Name)> = workloads.iter().flat_map(placed).collect();
+        pods.map(|pod| (&work.key.key.namespace, &pod.pod))
+    });
+    let counted: BTreeSet<(&Name, &Name)> = placed.collect();
     let on = fleet.nodes.iter().flat_map(|node| node.others.iter());
     on.filter_map(|seen| {
         let asks = &seen.requests;
-        let known = counted.contains(&(seen.key.namespace.clone(), seen.key.name.clone()));
+        let known = counted.contains(&(&seen.key.namespace, &seen.key.name));
         Some(Resident {
             namespace: seen.key.namespace.clone(),
             name: seen.key.name.clone(),

@@ -40,6 +40,16 @@ pub enum Mode {
     Least,
 }
 
+impl Mode {
+    /// How nodes are looked at.
+    fn lens(self) -> Lens {
+        Lens {
+            no_nodes: self == Self::ByQuota,
+            ..Lens::default()
+        }
+    }
+}
+
 /// Why a workload may be made to go.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Reason {
@@ -150,11 +160,7 @@ impl State<'_> {
         if standing.tenure.is_some() || standing.status != Status::Waiting {
             return Err(Refusal::Needless);
         }
-        let lens = Lens {
-            no_nodes: mode == Mode::ByQuota,
-            ..Lens::default()
-        };
-        let found = self.find(work, &lens);
+        let found = self.find(work, &mode.lens());
         let queue = match (&found, self.gate_of_queue(work)) {
             (_, Ok(queue)) => queue,
             (Err(misses), Err(_)) => return Err(Refusal::Hopeless(misses.clone())),

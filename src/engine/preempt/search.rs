@@ -55,7 +55,7 @@ pub(super) fn run(
             let Some(mut scene) = Scene::new(state, work, queue, own, whole) else {
                 continue;
             };
-            scene.lens.no_nodes = mode == Mode::ByQuota;
+            scene.lens = mode.lens();
             let mut some = candidates(state, &scene, holders, spared);
             if some.list.is_empty() {
                 if matches!(refusal, Refusal::Hopeless(_)) {

@@ -9,7 +9,7 @@ use crate::base::Name;
 use super::node::{Node, NodeId};
 use super::noise::{mix, unit};
 use super::pod::{Phase, PodId};
-use super::work::{Ask, Kind, Toleration, Work, WorkId};
+use super::work::{Kind, Toleration, Work, WorkId};
 use super::{Happening, Ref, World};
 
 /// Why a node cannot take a pod, in kube-scheduler's words.
@@ -20,33 +20,19 @@ enum No {
     Insufficient(Vec<Name>),
 }
 
-/// A pod that found no node in its pool.
-struct Hopeless {
-    pool: usize,
-    ask: Ask,
-    tolerations: Vec<Toleration>,
-}
-
-impl Hopeless {
-    /// Nothing for one whose nodes are not a whole pool.
-    fn of(work: &Work) -> Option<Self> {
-        let pool = work.pool.filter(|_| work.foreign.is_none())?;
-        Some(Self {
-            pool,
-            ask: work.ask.clone(),
-            tolerations: work.tolerations.clone(),
-        })
-    }
-
-    /// True where no node takes it either that did not take one before.
-    fn asks_as_much(&self, before: &Self) -> bool {
-        self.pool == before.pool
-            && self.tolerations == before.tolerations
-            && self.ask.resource == before.ask.resource
-            && self.ask.count >= before.ask.count
-            && self.ask.cpu_milli >= before.ask.cpu_milli
-            && self.ask.memory_mib >= before.ask.memory_mib
-    }
+/// True where a pod finds no node either if one of a work before it did not: none of its pool is easier to find for it. Those
+/// whose nodes are not a whole pool are not compared.
+fn is_no_easier(work: &Work, before: &Work) -> bool {
+    let (ask, asked) = (&work.ask, &before.ask);
+    work.pool.is_some()
+        && work.pool == before.pool
+        && work.foreign.is_none()
+        && before.foreign.is_none()
+        && work.tolerations == before.tolerations
+        && ask.resource == asked.resource
+        && ask.count >= asked.count
+        && ask.cpu_milli >= asked.cpu_milli
+        && ask.memory_mib >= asked.memory_mib
 }
 
 /// True when one of the tolerations covers the taint.
@@ -70,7 +56,7 @@ impl World {
             .map(|entry| (entry.2, entry.3))
             .collect();
         let mut gangs = BTreeSet::new();
-        let mut hopeless: Vec<Hopeless> = Vec::new();
+        let mut hopeless: Vec<WorkId> = Vec::new();
         for (work_id, pod_id) in waiting {
             self.match_selector(work_id);
             let Some(work) = self.works.get(&work_id) else {
@@ -82,17 +68,15 @@ impl World {
                 }
                 continue;
             }
-            let known = Hopeless::of(work);
-            if let Some(known) = &known
-                && hopeless.iter().any(|before| known.asks_as_much(before))
-            {
+            let mut before = hopeless.iter().filter_map(|id| self.works.get(id));
+            if before.any(|before| is_no_easier(work, before)) {
                 self.explain(work_id, &[pod_id]);
                 continue;
             }
             match self.best_node(work_id) {
                 Some(node) => self.bind(pod_id, node),
                 None => {
-                    hopeless.extend(known);
+                    hopeless.push(work_id);
                     self.explain(work_id, &[pod_id]);
                 }
             }
