@@ -50,7 +50,13 @@ fn the_palette_finds_every_object_by_its_name() {
     let fleet = &LARGE.fleet;
     let job = &fleet.jobs[fleet.jobs.len() / 2];
     let (node, device) = fleet.devices().last().expect("there are devices");
+    let queue = fleet.queues.last().expect("there are queues").name();
+    let finding = &fleet.findings.last().expect("there are alerts").id;
+    let source = &fleet.sources.last().expect("there are sources").name;
     for (name, picked) in [
+        (queue.to_string(), Picked::Queue(queue.clone())),
+        (finding.to_string(), Picked::Finding(finding.clone())),
+        (source.to_string(), Picked::Source(source.clone())),
         (job.id.to_string(), Picked::Job(job.id.clone())),
         (node.name().to_string(), Picked::Node(node.name().clone())),
         (

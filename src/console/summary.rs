@@ -5,7 +5,7 @@ use crate::fleet::finding::Severity;
 use crate::fleet::job::JobState;
 use crate::report::Facts;
 
-use super::listing::Scope;
+use super::listing::{Reach, Scope};
 
 /// What the header says, worked out once a picture.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -24,7 +24,7 @@ pub struct Summary {
     pub warn: u64,
     /// Mean utilisation over devices that know theirs.
     pub util: Option<f64>,
-    /// Money an hour; `None` when no device has a price.
+    /// Money an hour: the fleet's, or what the scope's jobs hold; `None` when no device has a price.
     pub money: Option<Spend>,
 }
 
@@ -39,20 +39,25 @@ impl Summary {
                 summary.waiting_devices += u64::from(job.devices_requested);
             }
         }
+        let reach = (!scope.is_all()).then(|| Reach::of(facts, scope));
         for finding in fleet.findings.iter() {
+            if (reach.as_ref()).is_some_and(|reach| !reach.concerns(&finding.subject)) {
+                continue;
+            }
             if facts.hushed.of(finding, facts.now).is_some() {
                 continue;
             }
             summary.crit += u64::from(finding.severity == Severity::Crit);
             summary.warn += u64::from(finding.severity == Severity::Warn);
         }
-        if scope.is_all() {
-            summary.whole(facts);
-        } else {
-            summary.part(facts, scope);
-        }
         let burn = &facts.burn;
-        summary.money = (burn.devices > burn.unpriced).then_some(burn.total);
+        let money = if scope.is_all() {
+            summary.whole(facts);
+            burn.total
+        } else {
+            summary.part(facts, scope)
+        };
+        summary.money = (burn.devices > burn.unpriced).then_some(money);
         summary
     }
 
@@ -71,8 +76,8 @@ impl Summary {
         self.util = (devices > 0.0).then(|| sum / devices);
     }
 
-    /// What the scope's jobs hold.
-    fn part(&mut self, facts: &Facts, scope: &Scope) {
+    /// What the scope's jobs hold, and its money.
+    fn part(&mut self, facts: &Facts, scope: &Scope) -> Spend {
         let (mut sum, mut known) = (0.0, 0u32);
         for (_, device) in facts
             .fleet
@@ -86,5 +91,12 @@ impl Summary {
             }
         }
         self.util = (known > 0).then(|| sum / f64::from(known));
+        let mut money = Spend::default();
+        for job in facts.fleet.jobs.iter().filter(|job| scope.has_job(job)) {
+            if let Some((spend, _)) = facts.burn.jobs.get(&job.id) {
+                money += *spend;
+            }
+        }
+        money
     }
 }

@@ -16,7 +16,7 @@ use super::view::Lens;
 use super::widget::Value;
 
 pub use column::{Column, Kind, Row, fields, id_of, matches};
-use scope::Reach;
+pub(super) use scope::Reach;
 pub use scope::Scope;
 
 /// Most rows that are measured for column widths.

@@ -46,7 +46,7 @@ impl Scope {
 }
 
 /// What a scope comes to on one picture: everything that its jobs hold, want or draw from.
-pub(super) struct Reach<'a> {
+pub(in crate::console) struct Reach<'a> {
     scope: &'a Scope,
     nodes: FxHashSet<&'a str>,
     pools: FxHashSet<&'a str>,
@@ -54,7 +54,7 @@ pub(super) struct Reach<'a> {
 }
 
 impl<'a> Reach<'a> {
-    pub(super) fn of(facts: &'a Facts, scope: &'a Scope) -> Self {
+    pub(in crate::console) fn of(facts: &'a Facts, scope: &'a Scope) -> Self {
         let mut reach = Self {
             scope,
             nodes: FxHashSet::default(),
@@ -99,7 +99,8 @@ impl<'a> Reach<'a> {
         }
     }
 
-    fn concerns(&self, subject: &Subject) -> bool {
+    /// True when what a finding is about is within reach.
+    pub(in crate::console) fn concerns(&self, subject: &Subject) -> bool {
         let name = subject.key.name.as_str();
         match subject.kind {
             "Device" => name

@@ -34,9 +34,20 @@ pub(super) fn key_of(line: &str, keys: &Keymap) -> Option<String> {
         ("plan", Some("drain")) => Command::Drain,
         ("plan", Some("cordon" | "uncordon")) => Command::Cordon,
         ("plan", Some("rebalance")) => Command::Rebalance,
+        ("plan", Some("undo")) => Command::Undo,
         _ => return None,
     };
-    let key = keys.keys(Context::Global, command).first()?.to_string();
+    let key_of = |command| Some(keys.keys(Context::Global, command).first()?.to_string());
+    let key = key_of(command)?;
+    if command == Command::Undo {
+        // Runs stand in a view of their own.
+        let run = words.next().filter(|run| *run != "RUN");
+        return Some(format!(
+            "{key} on {} in {}",
+            run.unwrap_or("its run"),
+            key_of(Command::ViewPlans)?
+        ));
+    }
     let on = words
         .next()
         .map_or(String::new(), |name| format!(" on {name}"));
@@ -66,6 +77,7 @@ mod tests {
             ),
             ("let it go on: `plan resume q`", "let it go on: H on q"),
             ("there is no class `x`: none", "there is no class `x`: none"),
+            ("`plan undo RUN`", "U on its run in 9"),
             ("no command", "no command"),
         ] {
             assert_eq!(by_key(words, &keys), told);

@@ -46,7 +46,7 @@ struct Entry {
 }
 
 impl Index {
-    /// Every pool, node, job, pod and device.
+    /// Every pool, queue, node, job, pod, device, alert and source.
     pub(super) fn of(fleet: &Fleet) -> Self {
         let mut entries = Vec::new();
         let mut add = |kind: &'static str, name: &str, what: Picked| {
@@ -55,6 +55,9 @@ impl Index {
         };
         for pool in fleet.pools.iter() {
             add("pool", &pool.name, Picked::Pool(pool.name.clone()));
+        }
+        for queue in fleet.queues.iter() {
+            add("queue", queue.name(), Picked::Queue(queue.name().clone()));
         }
         for job in fleet.jobs.iter() {
             add("job", &job.id.to_string(), Picked::Job(job.id.clone()));
@@ -69,6 +72,14 @@ impl Index {
         for (node, device) in fleet.devices() {
             let what = Picked::Device(node.name().clone(), device.index);
             add("device", &device.id, what);
+        }
+        for finding in fleet.findings.iter() {
+            let what = Picked::Finding(finding.id.clone());
+            add("alert", &finding.id, what);
+        }
+        for source in fleet.sources.iter() {
+            let what = Picked::Source(source.name.clone());
+            add("source", &source.name, what);
         }
         Self {
             entries,
