@@ -10,7 +10,7 @@ use crate::base::document::nearest;
 use crate::fleet::job::JobKey;
 
 use super::explain::{Change, Explanation, Reason, Scene, Unblock};
-use super::forecast::{self, Start};
+use super::forecast::{self, Basis, Start};
 use super::model::{Snapshot, Status, Workload};
 use super::plant::{Plant, WorkId};
 use super::route::{self, Routing};
@@ -32,10 +32,14 @@ impl Answer {
     pub fn new(mut explanation: Explanation, start: Option<Start>, now: Moment) -> Self {
         let first = explanation.unblock.take().into_iter();
         let mut all: Vec<Unblock> = first.chain(explanation.alternatives.drain(..)).collect();
-        if let Some(at) = start.as_ref().and_then(|start| start.p50) {
+        // Nine in ten: who waits until then has it.
+        if let Some(start) = &start
+            && let Some(at) = start.p90.or(start.p50)
+        {
+            let sure = matches!(start.basis, Basis::Now | Basis::Limits);
             for one in &mut all {
                 if matches!(one.changes[..], [Change::Wait { .. }]) {
-                    *one = Unblock::new(vec![Change::Wait { at }], one.proven);
+                    *one = Unblock::new(vec![Change::Wait { at }], one.proven && sure);
                 }
             }
             all.sort_by_key(|unblock| unblock.cost(now));
@@ -255,8 +259,9 @@ mod tests {
         );
         explanation.unblock = Some(wait(later(60)));
         explanation.alternatives = vec![flavor.clone()];
-        let start = |p50: Option<Moment>| Start {
-            p50,
+        let start = |p90: Option<Moment>| Start {
+            p50: None,
+            p90,
             ..forecast::forecast_one(&State::new(&plant), 0).expect("it waits")
         };
         let known = Answer::new(explanation.clone(), Some(start(Some(later(86_400)))), now);

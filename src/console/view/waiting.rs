@@ -114,19 +114,19 @@ pub fn mend(facts: &Facts, job: &Job) -> String {
         _ => {}
     }
     match (&explanation.unblock, &told.now) {
-        (Some(change), _) => change_words(change),
+        (Some(change), _) => change_words(change, facts.now),
         (None, Some(now)) => format!("preempt {}", victims(now)),
         (None, None) => unblock::unblock(facts, job),
     }
 }
 
 /// A change in few words; what was reckoned and not tried is marked.
-pub(super) fn change_words(change: &Unblock) -> String {
+pub(super) fn change_words(change: &Unblock, now: Moment) -> String {
     let all: Vec<String> = change
         .changes
         .iter()
         .map(|change| match change {
-            Change::Wait { at } => format!("wait: room is kept for it at {}", hour(*at)),
+            Change::Wait { at } => format!("wait {}, until {}", at.since(now), hour(*at)),
             other => other.sentence(),
         })
         .collect();
@@ -233,7 +233,7 @@ pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
                 .iter()
                 .all(|change| matches!(change, Change::Wait { .. })) =>
         {
-            format!("{when}, or with {}", change_words(change))
+            format!("{when}, or with {}", change_words(change, facts.now))
         }
         _ => when,
     })

@@ -139,6 +139,9 @@ impl Change {
     /// A start within so many seconds is near enough to wait for.
     pub const PATIENCE_SECONDS: i64 = 900;
 
+    /// The place of a later one.
+    const LONG_WAIT: u8 = 8;
+
     /// Its place in the order of cost, at a moment.
     pub fn cost(&self, now: Moment) -> u8 {
         match self {
@@ -149,7 +152,7 @@ impl Change {
             Self::Priority { .. } => 5,
             Self::Quota { .. } => 6,
             Self::Nodes { .. } => 7,
-            Self::Wait { .. } => 8,
+            Self::Wait { .. } => Self::LONG_WAIT,
         }
     }
 
@@ -344,10 +347,12 @@ impl Unblock {
         }
     }
 
-    /// Its place in the order of cost: that of its dearest change; several come after one.
-    pub(in crate::engine) fn cost(&self, now: Moment) -> (bool, u8) {
+    /// Its place in the order of cost: that of its dearest change; several come after one, and a long wait after all.
+    pub(in crate::engine) fn cost(&self, now: Moment) -> (bool, bool, u8) {
         let dearest = self.changes.iter().map(|change| change.cost(now)).max();
-        (self.changes.len() > 1, dearest.unwrap_or(0))
+        let dearest = dearest.unwrap_or(0);
+        let is_long_wait = dearest == Change::LONG_WAIT;
+        (is_long_wait, self.changes.len() > 1, dearest)
     }
 }
 

@@ -59,9 +59,6 @@ impl Scene<'_> {
             return Vec::new();
         }
         let mut out: Vec<Unblock> = Vec::new();
-        if let Some(at) = reserved {
-            out.push(Unblock::new(vec![Change::Wait { at }], true));
-        }
         let trials = self.trials.get(&work).cloned().unwrap_or_default();
         let mut add = |change: Change| out.push(Unblock::new(vec![change], trials.exact));
         if let Some(taints) = trials.taints.clone() {
@@ -114,6 +111,8 @@ impl Scene<'_> {
         if out.is_empty() && self.spared {
             out.extend(self.reckoned(work));
         }
+        // Last, since it changes nothing: what does is looked for all the same.
+        out.extend(reserved.map(|at| Unblock::new(vec![Change::Wait { at }], true)));
         out.sort_by_key(|unblock| unblock.cost(now));
         out
     }

@@ -181,7 +181,7 @@ fn waits(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Brush<'_>) {
     }
     let mut label = "would start";
     for change in explanation.unblock.iter().chain(&explanation.alternatives) {
-        sheet.words(label, waiting::change_words(change), Role::Info);
+        sheet.words(label, waiting::change_words(change, facts.now), Role::Info);
         label = "or";
     }
     if let Some(now) = &told.now {
