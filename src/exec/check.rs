@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use kube::Client;
 
 use crate::cluster::levers::{self, Mark};
-use crate::engine::plan::{Check, Outcome, Plan, When};
+use crate::engine::plan::{Check, Outcome, Plan, Step, When};
 
 use super::answer::Verdict;
 use super::ask::{may, read};
@@ -22,6 +22,9 @@ fn check(name: &str, outcome: Outcome, sentence: String) -> Check {
         sentence,
     }
 }
+
+/// Most looks at an object that others write all the time.
+const LOOKS: usize = 3;
 
 /// The checks of a plan. Without a probe, which needs a grant, no dry run is asked for.
 pub async fn checks(plan: &Plan, reading: &Client, probe: Option<&Probe>) -> Vec<Check> {
@@ -69,32 +72,21 @@ async fn dry_run(plan: &Plan, reading: &Client, probe: Option<&Probe>) -> Check 
             continue;
         }
         let number = u32::try_from(at + 1).unwrap_or(u32::MAX);
-        let failed = |words: &str| {
-            let sentence = format!("step {number}, {step}: {words}");
-            check(NAME, Outcome::Failed, sentence)
-        };
-        let object = match read(reading, &step.object).await {
-            Seen::There(object) => object,
-            Seen::Gone => return failed("it has gone"),
-            Seen::Not(answer) => return failed(&answer.words()),
-        };
-        let mark = Mark {
-            run: "dry-run",
-            step: number,
-        };
-        let call = match levers::call(step, &object, mark) {
-            Ok(call) => call,
-            Err(refusal) => return failed(&refusal.to_string()),
-        };
-        match probe.ask(&call).await.verdict(&call) {
-            Verdict::Accepted => {}
+        match try_dry(number, step, reading, probe).await {
+            Ok(Verdict::Accepted) => {}
             // A budget is waited for, a busy server asked again.
-            Verdict::Budget(..) | Verdict::Busy(..) => later += 1,
-            Verdict::Conflict(words)
-            | Verdict::Invalid(words)
-            | Verdict::Gone(words)
-            | Verdict::Refused(words) => return failed(&words),
-            Verdict::Unknown(words) => {
+            Ok(Verdict::Budget(..) | Verdict::Busy(..)) => later += 1,
+            Ok(
+                Verdict::Conflict(words)
+                | Verdict::Invalid(words)
+                | Verdict::Gone(words)
+                | Verdict::Refused(words),
+            )
+            | Err(words) => {
+                let sentence = format!("step {number}, {step}: {words}");
+                return check(NAME, Outcome::Failed, sentence);
+            }
+            Ok(Verdict::Unknown(words)) => {
                 let sentence = format!("step {number}: {words}");
                 return check(NAME, Outcome::NotChecked, sentence);
             }
@@ -110,5 +102,36 @@ async fn dry_run(plan: &Plan, reading: &Client, probe: Option<&Probe>) -> Check 
                 plan.steps.len()
             ),
         ),
+    }
+}
+
+/// Tries one step: what the server says, or why nothing was sent. Where others write the object between the look and the try, it is
+/// looked at again, so that what they changed is told and not the patch that no longer applies.
+async fn try_dry(
+    number: u32,
+    step: &Step,
+    reading: &Client,
+    probe: &Probe,
+) -> Result<Verdict, String> {
+    let (mut known, mut looks) = (None, 0);
+    loop {
+        let object = match read(reading, &step.object).await {
+            Seen::There(object) => object,
+            Seen::Gone => return Err("it has gone".to_owned()),
+            Seen::Not(answer) => return Err(answer.words()),
+        };
+        let mark = Mark {
+            run: "dry-run",
+            step: number,
+        };
+        let call = levers::call(step, &object, mark).map_err(|refusal| refusal.to_string())?;
+        let verdict = probe.ask(&call).await.verdict(&call);
+        let version = object["metadata"]["resourceVersion"].as_str();
+        let raced = matches!(verdict, Verdict::Conflict(_) | Verdict::Invalid(_));
+        looks += 1;
+        if !raced || looks >= LOOKS || known.as_deref() == version {
+            return Ok(verdict);
+        }
+        known = version.map(str::to_owned);
     }
 }
