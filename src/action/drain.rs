@@ -404,7 +404,7 @@ impl Drain<'_> {
 
     fn finish(mut self) -> Plan {
         self.after.settle();
-        let (before, after) = (Picture::of(self.snapshot), Picture::of(&self.after));
+        let (before, after) = (Picture::sure(self.snapshot), Picture::sure(&self.after));
         let mut plan = self.plan;
         for (step, key) in &self.tells {
             let told = after.where_to(key);

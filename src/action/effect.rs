@@ -15,6 +15,7 @@ use crate::engine::plant::{NodeId, Plant, WorkId};
 use crate::engine::state::{State, Tenure};
 use crate::fleet::job::JobKey;
 
+use super::race;
 use super::scene::{loss, name, seated};
 
 /// A fleet after a cycle.
@@ -27,6 +28,8 @@ pub(super) struct Picture {
     pub(super) preempted: BTreeMap<JobKey, Option<JobKey>>,
     /// Who has its quota, and no room on nodes.
     let_in: BTreeSet<JobKey>,
+    /// Who starts at once or not, as others come before it or after; the start is unknown then.
+    contested: BTreeSet<JobKey>,
     /// Thousandths of devices held after the cycle, by pool.
     pools: BTreeMap<Name, i64>,
 }
@@ -35,6 +38,20 @@ impl Picture {
     /// Looks at a fleet.
     pub(super) fn of(snapshot: &Snapshot) -> Self {
         Self::once_open(snapshot, &[])
+    }
+
+    /// The same, without what hangs on who comes first.
+    pub(super) fn sure(snapshot: &Snapshot) -> Self {
+        let mut picture = Self::of(snapshot);
+        let late = race::start_late(snapshot);
+        let starts = picture.starts.iter();
+        let at_once = starts.filter(|(_, start)| start.is_some_and(|start| start <= snapshot.at));
+        let at_once: BTreeSet<JobKey> = at_once.map(|(key, _)| key.clone()).collect();
+        for key in at_once.symmetric_difference(&late) {
+            picture.starts.insert(key.clone(), None);
+            picture.contested.insert(key.clone());
+        }
+        picture
     }
 
     /// Looks at a fleet of which these nodes are opened once its first cycle is over.
@@ -95,6 +112,7 @@ impl Picture {
             placed,
             preempted,
             let_in,
+            contested: BTreeSet::new(),
             pools: held(&state),
         }
     }
@@ -114,6 +132,9 @@ impl Picture {
                     names.push(&more);
                 }
                 format!("starts again at once on {}", names.join(", "))
+            }
+            _ if self.contested.contains(key) => {
+                "starts again at once, or waits: others are let in for what becomes free".to_owned()
             }
             _ if self.let_in.contains(key) => {
                 "has its quota again at once, and waits for room on nodes".to_owned()
@@ -219,6 +240,11 @@ pub(super) fn compare(
     };
     Forecast {
         starts: starts.collect(),
+        contested: after
+            .contested
+            .difference(&before.contested)
+            .map(name)
+            .collect(),
         pools: pools.collect(),
         lost_device_seconds: total(|loss| loss.device_seconds.map(i128::from))
             .and_then(|sum| u64::try_from(sum).ok()),
@@ -264,6 +290,16 @@ pub(super) fn news(forecast: &Forecast, now: Moment) -> Vec<String> {
             sentence.push_str(&format!(" and {more} more"));
         }
         all.push(sentence);
+    }
+    match &forecast.contested[..] {
+        [] => {}
+        [one] => all.push(format!(
+            "{one} starts at once or waits: others are let in for what becomes free"
+        )),
+        more => all.push(format!(
+            "{} jobs start at once or wait, as the scheduler comes to them: more are let in than what becomes free has room for",
+            more.len()
+        )),
     }
     let soon = earlier.len() - at_once.len();
     if soon > 0 {

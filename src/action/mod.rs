@@ -15,6 +15,7 @@ pub mod hold;
 mod laws;
 mod places;
 mod preempt;
+mod race;
 mod rebalance;
 pub mod reprioritise;
 pub mod resume;

@@ -48,7 +48,7 @@ fn off(
     let mut after = snapshot.clone();
     scene::displace(&mut after, work, false);
     after.settle();
-    let (before, then) = (Picture::of(snapshot), Picture::of(&after));
+    let (before, then) = (Picture::sure(snapshot), Picture::sure(&after));
     let whereabouts = then.where_to(&model.key);
     match scene::way(snapshot, model)? {
         Way::Bare(_) => {

@@ -100,7 +100,7 @@ fn queue_object(queue: &Queue) -> Result<Object, Refusal> {
 /// Closes a plan with the step's facts and what the engine makes of the fleet afterwards.
 fn close(snapshot: &Snapshot, mut after: Snapshot, leavers: Vec<Leaver>, plan: &mut Plan) {
     after.settle();
-    let (before, then) = (Picture::of(snapshot), Picture::of(&after));
+    let (before, then) = (Picture::sure(snapshot), Picture::sure(&after));
     let forecast = compare(snapshot, &before, &then, leavers);
     let pushed = then
         .preempted

@@ -6,26 +6,32 @@ use std::sync::Arc;
 use crate::engine::fit::Lens;
 use crate::engine::model::Status;
 use crate::engine::plant::{Plant, QueueId, WorkId};
-use crate::engine::state::{State, Tenure};
+use crate::engine::state::{SetTenure, State, Tenure};
 
 use super::{are_flat, is_kueue};
 
 /// Those that are let in and have no pod on a node, as the scheduler takes them: by priority, then as they were let in.
-/// `fresh` are those of this moment.
+/// `fresh` are those of this moment, so the last.
 pub(in crate::engine) fn unseated(state: &State<'_>, fresh: &[WorkId]) -> Vec<WorkId> {
+    lacking(state, fresh, |tenure| tenure.pods() == 0)
+}
+
+/// Those that are let in and whose pods have nodes as something says, in that order.
+fn lacking(state: &State<'_>, fresh: &[WorkId], lacks: impl Fn(&Tenure) -> bool) -> Vec<WorkId> {
     let plant = state.plant();
     let mut all: Vec<WorkId> = state
         .holders()
         .filter(|work| {
             let model = plant.workload(*work);
-            let none = state.tenure(*work).is_some_and(|tenure| tenure.pods() == 0);
+            let lacks = state.tenure(*work).is_some_and(|tenure| lacks(tenure));
             let waits = model.status == Status::Running || fresh.contains(work);
-            none && waits && model.device_count() > 0
+            lacks && waits && model.device_count() > 0
         })
         .collect();
     all.sort_by_key(|work| {
         let model = plant.workload(*work);
-        (Reverse(state.priority(*work)), model.admitted_at, *work)
+        let let_in = (model.admitted_at.is_none(), model.admitted_at);
+        (Reverse(state.priority(*work)), let_in, *work)
     });
     all
 }
@@ -58,6 +64,42 @@ fn seat_these(
         }
     }
     (seated, unseated)
+}
+
+/// Lets those that were let in and lack pods on nodes take what there is as a scheduler without gangs does: pod by pod, so that
+/// one that lacks room for all of its pods holds what the next would have had. Who had none and has all of them then. No more than
+/// looking can be done with the state afterwards: what some hold more is in no tenure.
+pub fn grab(state: &mut State<'_>, let_in: &[WorkId]) -> Vec<WorkId> {
+    let lens = Lens {
+        no_quota: true,
+        ..Lens::default()
+    };
+    let lacks = |set: &SetTenure| set.count as usize > set.seats.len();
+    let some = lacking(state, let_in, |tenure| tenure.sets.iter().any(lacks));
+    let mut whole = Vec::new();
+    for work in some {
+        let Some(tenure) = state.tenure(work).cloned() else {
+            continue;
+        };
+        if tenure.pods() == 0 {
+            let mark = state.mark();
+            state.evict(work);
+            if state.start(work, &lens).is_ok() {
+                whole.push(work);
+                continue;
+            }
+            state.undo_to(mark);
+        }
+        let Some(queue) = tenure.queue else {
+            continue;
+        };
+        for (set, held) in tenure.sets.iter().enumerate() {
+            let lacking = held.count as usize - held.seats.len().min(held.count as usize);
+            let most = u32::try_from(lacking).unwrap_or(held.count);
+            state.start_fewer(work, set, queue, &held.flavors, (1, most), &lens);
+        }
+    }
+    whole
 }
 
 /// Whether a queue is Kueue's and none of its flavors has a topology, so that nodes are no matter of it.

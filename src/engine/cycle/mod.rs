@@ -28,8 +28,8 @@ use super::state::{State, Tenure};
 use let_in::{looks_at_quota_alone, seated};
 use promise::Promises;
 
-pub use let_in::seat;
 pub(super) use let_in::unseated;
+pub use let_in::{grab, seat};
 pub use order::{pending, precedes};
 pub(super) use watch::{Known, Turn, Watch};
 

@@ -337,7 +337,7 @@ impl State<'_> {
     }
 
     /// Starts as many pods of a set as can be, from a most down to a least.
-    fn start_fewer(
+    pub(super) fn start_fewer(
         &mut self,
         work: WorkId,
         set: usize,

@@ -159,6 +159,7 @@ fn full() -> Plan {
     plan.steps[1].needs = vec![1];
     plan.reads = plan.steps[0].guards.clone();
     plan.effect = Effect::Forecast(Forecast {
+        contested: vec![JobName(ObjectKey::new("ml", "b"))],
         starts: vec![StartChange {
             job: job.clone(),
             devices: 8,
