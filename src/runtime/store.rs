@@ -156,12 +156,12 @@ impl Store {
 }
 
 /// How long to wait after a picture that took `cost` to make. While the first lists come, at most a fifth of the
-/// time goes into pictures; later a fortieth, but a change is never held back for longer than a second by it, and
+/// time goes into pictures; later a hundredth, but a change is never held back for longer than a second by it, and
 /// readings, which trickle in all the time and are many seconds old by nature, for three.
 fn pause(cost: Duration, complete: bool, readings_only: bool) -> Duration {
     let first = SPACING.max(cost * 4);
     if complete {
-        let (share, most) = if readings_only { (300, 3) } else { (40, 1) };
+        let (share, most) = if readings_only { (300, 3) } else { (100, 1) };
         (cost * share).clamp(first, first.max(Duration::from_secs(most)))
     } else {
         first
@@ -232,7 +232,7 @@ mod tests {
     fn a_costly_fleet_is_shown_less_often_but_never_held_back_for_long() {
         let ms = Duration::from_millis;
         assert_eq!(pause(ms(1), true, false), ms(100));
-        assert_eq!(pause(ms(8), true, false), ms(320));
+        assert_eq!(pause(ms(8), true, false), ms(800));
         assert_eq!(pause(ms(8), false, false), ms(100));
         assert_eq!(pause(ms(100), true, false), ms(1_000));
         assert_eq!(pause(ms(100), false, false), ms(400));
