@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::plane::{Answer, Watch, alone, folder, kubeconfig, kubectl, stokehold};
+use super::plane::{Answer, Wait, Watch, alone, folder, kubeconfig, kubectl, stokehold};
 use super::terminal::{Terminal, header, is_live, shows_the_fleet};
 use super::truth::{list, text};
 
@@ -123,6 +123,7 @@ impl Drop for Stopped {
 }
 
 fn until(what: &str, patience: Duration, done: impl Fn() -> bool) {
+    let _waited = Wait::begins(what);
     let end = Instant::now() + patience;
     while !done() {
         assert!(

@@ -1,5 +1,6 @@
 //! The running plane: its folder, its `kubectl`, and our program pointed at it.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-pub use super::turns::{acts, alone, calm};
+pub use super::turns::{Wait, acts, alone, calm};
 
 /// The plane's state folder.
 pub fn folder() -> PathBuf {
@@ -176,6 +177,8 @@ pub struct Watch {
     lines: Receiver<String>,
     /// Every line so far.
     pub seen: Vec<Value>,
+    /// The objects that are there by the lines so far, by what tells them apart.
+    there: BTreeMap<String, Value>,
 }
 
 impl Watch {
@@ -202,7 +205,22 @@ impl Watch {
             child,
             lines,
             seen: Vec::new(),
+            there: BTreeMap::new(),
         }
+    }
+
+    /// Takes one line.
+    fn take(&mut self, line: &str) -> Value {
+        let line: Value = serde_json::from_str(line).expect("an object a line");
+        let object = &line["object"];
+        let id = serde_json::json!([object["namespace"], object["name"], object["id"]]).to_string();
+        if line["event"] == "set" {
+            self.there.insert(id, object.clone());
+        } else {
+            self.there.remove(&id);
+        }
+        self.seen.push(line.clone());
+        line
     }
 
     /// Waits for a line that is looked for and gives it.
@@ -212,13 +230,13 @@ impl Watch {
         patience: Duration,
         wanted: impl Fn(&Value) -> bool,
     ) -> Value {
+        let _waited = Wait::begins(what);
         let end = Instant::now() + patience;
         loop {
             let left = end.saturating_duration_since(Instant::now());
             match self.lines.recv_timeout(left) {
                 Ok(line) => {
-                    let line: Value = serde_json::from_str(&line).expect("an object a line");
-                    self.seen.push(line.clone());
+                    let line = self.take(&line);
                     if wanted(&line) {
                         return line;
                     }
@@ -239,42 +257,32 @@ impl Watch {
 
     /// Takes the lines that have come until now.
     pub fn drain(&mut self) {
-        for line in self.lines.try_iter() {
-            self.seen
-                .push(serde_json::from_str(&line).expect("an object a line"));
+        while let Ok(line) = self.lines.try_recv() {
+            self.take(&line);
         }
     }
 
     /// Waits until every object, by its last line, is as wanted.
     pub fn wait_all(&mut self, what: &str, patience: Duration, wanted: impl Fn(&Value) -> bool) {
+        let _waited = Wait::begins(what);
         let end = Instant::now() + patience;
         loop {
             self.drain();
-            let now = self.now();
-            if !now.is_empty() && now.iter().all(&wanted) {
+            if !self.there.is_empty() && self.there.values().all(&wanted) {
                 return;
             }
-            let left: Vec<_> = now.iter().filter(|object| !wanted(object)).collect();
-            assert!(
-                Instant::now() < end,
-                "waited {patience:?} for {what} in vain: {left:#?}"
-            );
+            if Instant::now() >= end {
+                let left = self.there.values().filter(|object| !wanted(object));
+                let left: Vec<_> = left.collect();
+                panic!("waited {patience:?} for {what} in vain: {left:#?}");
+            }
             std::thread::sleep(Duration::from_millis(200));
         }
     }
 
     /// The objects that are there by the lines so far.
     pub fn now(&self) -> Vec<Value> {
-        let mut now: Vec<(Value, Value)> = Vec::new();
-        for line in &self.seen {
-            let object = &line["object"];
-            let id = serde_json::json!([object["namespace"], object["name"], object["id"]]);
-            now.retain(|(known, _)| *known != id);
-            if line["event"] == "set" {
-                now.push((id, object.clone()));
-            }
-        }
-        now.into_iter().map(|(_, object)| object).collect()
+        self.there.values().cloned().collect()
     }
 }
 

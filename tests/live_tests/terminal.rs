@@ -10,6 +10,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{LocalModes, Termios, tcgetattr};
 use vt100::{MouseProtocolMode, Parser};
 
+use super::turns::Wait;
+
 /// The first line of a screen.
 pub fn header(text: &str) -> &str {
     text.lines().next().unwrap_or_default().trim_end()
@@ -109,6 +111,7 @@ impl Terminal {
         patience: Duration,
         wanted: impl Fn(&str) -> bool,
     ) -> String {
+        let _waited = Wait::begins(what);
         let end = Instant::now() + patience;
         loop {
             let text = self.text();

@@ -1,13 +1,13 @@
 //! Who has the plane: tests that only look share it, so do tests that act on objects of their own, and one that breaks something
-//! has it alone. First come, first served: who waits is not overtaken by others of another sort.
+//! has it alone. Who looks goes first and who breaks last, a sort at a time, so that the plane is seldom had by one alone.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// What a test does to the plane.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Sort {
     /// It looks, often at the whole fleet.
     Looks,
@@ -17,19 +17,19 @@ enum Sort {
     Breaks,
 }
 
-#[derive(Default)]
+/// Most tests that have the plane at a time: their programs share a few cores.
+const MOST: usize = 5;
+
 struct Queue {
     /// The sort that has the plane, and how many of it.
     at: Option<(Sort, usize)>,
-    /// Who waits, in the order in which they came.
-    waiting: VecDeque<(u64, Sort)>,
-    next: u64,
+    /// Who waits, by sort.
+    waiting: BTreeMap<Sort, usize>,
 }
 
 static QUEUE: Mutex<Queue> = Mutex::new(Queue {
     at: None,
-    waiting: VecDeque::new(),
-    next: 0,
+    waiting: BTreeMap::new(),
 });
 static CHANGED: Condvar = Condvar::new();
 
@@ -45,24 +45,32 @@ fn queue() -> MutexGuard<'static, Queue> {
     QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+impl Queue {
+    /// How many of a sort have the plane if one more of it takes it now; nothing where it may not.
+    fn with(&self, sort: Sort) -> Option<usize> {
+        match self.at {
+            None => {
+                let next = self.waiting.keys().next();
+                next.is_none_or(|next| sort <= *next).then_some(1)
+            }
+            Some((there, many)) => {
+                (there == sort && sort != Sort::Breaks && many < MOST).then_some(many + 1)
+            }
+        }
+    }
+}
+
 fn take(sort: Sort) -> Turn {
     let asked = Instant::now();
     let mut queue = queue();
-    let own = queue.next;
-    queue.next += 1;
-    queue.waiting.push_back((own, sort));
+    *queue.waiting.entry(sort).or_default() += 1;
     loop {
-        let first = queue.waiting.front().is_some_and(|(id, _)| *id == own);
-        let among = match queue.at {
-            None => Some(1),
-            Some((there, many)) if there == sort && sort != Sort::Breaks => Some(many + 1),
-            Some(_) => None,
-        };
-        if let (true, Some(many)) = (first, among) {
-            queue.waiting.pop_front();
+        if let Some(many) = queue.with(sort) {
             queue.at = Some((sort, many));
-            // The next in the queue may be of the same sort.
-            CHANGED.notify_all();
+            if let Some(waiting) = queue.waiting.get_mut(&sort) {
+                *waiting -= 1;
+            }
+            queue.waiting.retain(|_, waiting| *waiting > 0);
             let since = Instant::now();
             return Turn { sort, asked, since };
         }
@@ -70,32 +78,47 @@ fn take(sort: Sort) -> Turn {
     }
 }
 
-impl Turn {
-    /// How long who waited and had the plane: where the time of the suite goes.
-    fn note(&self) -> std::io::Result<()> {
-        let mut path = super::plane::folder();
-        path.push("turns.log");
-        let mut file = std::fs::File::options()
-            .create(true)
-            .append(true)
-            .open(path)?;
-        let name = std::thread::current();
-        let (waited, had) = (self.since - self.asked, self.since.elapsed());
-        writeln!(
-            file,
-            "{:6.1} s after {:6.1} s  {:?}  {}",
-            had.as_secs_f64(),
-            waited.as_secs_f64(),
-            self.sort,
-            name.name().unwrap_or("?")
-        )
+/// Writes where the time of the suite goes. Of no matter to the tests.
+fn note(line: &str) {
+    let mut path = super::plane::folder();
+    path.push("turns.log");
+    let file = std::fs::File::options()
+        .create(true)
+        .append(true)
+        .open(path);
+    let name = std::thread::current();
+    let name = name.name().unwrap_or("?");
+    let _ = file.and_then(|mut file| writeln!(file, "{line}  {name}"));
+}
+
+/// A wait, noted at its end if it was a long one.
+pub struct Wait(String, Instant);
+
+impl Wait {
+    /// It begins now.
+    pub fn begins(what: &str) -> Self {
+        Self(what.to_owned(), Instant::now())
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        let lasted = self.1.elapsed().as_secs_f64();
+        if lasted > 5.0 {
+            note(&format!("{lasted:6.1} s for {}", self.0));
+        }
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        // Of no matter to the tests.
-        let _ = self.note();
+        let (waited, had) = (self.since - self.asked, self.since.elapsed());
+        note(&format!(
+            "{:6.1} s after {:6.1} s  {:?}",
+            had.as_secs_f64(),
+            waited.as_secs_f64(),
+            self.sort
+        ));
         let mut queue = queue();
         queue.at = match queue.at {
             Some((sort, many)) if many > 1 => Some((sort, many - 1)),
