@@ -11,7 +11,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::outages::{Program, server_is_ready};
-use super::plane::{Answer, Watch, alone, calm, kubeconfig, kubectl, place, placement, stokehold};
+use super::plane::{
+    Answer, Watch, acts_for_long, alone, calm_for_long, kubeconfig, kubectl, place, placement,
+    stokehold,
+};
 use super::terminal::{Terminal, header, is_live, shows_the_fleet};
 use super::truth::{list, text};
 
@@ -110,19 +113,12 @@ fn the_api_server_dies_and_comes_back() {
     assert_eq!(terminal.changed(), [""; 0]);
 }
 
-/// One exporter stops, one accepts and never answers, Kueue ends and with it its aggregated API: each is said, none holds up the
-/// others, all recover.
+/// One exporter stops, one accepts and never answers: each is said, neither holds up the others, both recover. Who acts on what
+/// is its own meanwhile does not need these two.
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
-fn exporters_and_kueue_fail_alone() {
-    let _plane = alone();
-    scope(|scope| {
-        scope.spawn(exporters_fail);
-        scope.spawn(super::outages::kueue_is_started_anew);
-    });
-}
-
-fn exporters_fail() {
+fn exporters_fail_alone() {
+    let _plane = acts_for_long();
     let (stopped, _) = exporter("l4-2");
     let (hung, address) = exporter("l4-3");
     // What the plane's Prometheus has would not be asked of the exporters.
@@ -130,7 +126,7 @@ fn exporters_fail() {
     fs::create_dir(home.path().join("stokehold")).expect("a folder");
     fs::write(
         home.path().join("stokehold/stokehold.toml"),
-        "[prometheus]\ndiscover = false\n",
+        "[prometheus]\ndiscover = false\n[scrape]\ntimeout = \"3s\"\n",
     )
     .expect("written");
     let settings = [("XDG_CONFIG_HOME", home.path())];
@@ -180,14 +176,14 @@ fn exporters_fail() {
             }
         });
         let failed = |object: &Value| object["state"] != "live" && object["message"].is_string();
-        for pod in [&stopped, &hung] {
-            let said = sources.wait(
-                "the silence of an exporter",
-                Duration::from_secs(90),
-                |line| of(pod, &line["object"]) && failed(&line["object"]),
-            );
-            assert!(said["object"]["errors"].as_u64() > Some(0), "{said}");
-        }
+        sources.wait_all(
+            "the silence of both exporters",
+            Duration::from_secs(120),
+            |object| {
+                let fails = of(&stopped, object) || of(&hung, object);
+                !fails || failed(object) && object["errors"].as_u64() > Some(0)
+            },
+        );
         // The others go on, no slower than before.
         let now = sources.now();
         for object in now
@@ -242,7 +238,7 @@ fn bound_token(secret: &str) -> String {
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
 fn a_token_ends() {
-    let _plane = calm();
+    let _plane = calm_for_long();
     let work = tempfile::tempdir().expect("a folder");
     let (printed, plugin) = (
         work.path().join("credential.json"),

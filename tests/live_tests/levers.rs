@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::plane::{Answer, acts, kubectl, stokehold};
+use super::plane::{Answer, acts, acts_for_long, kubectl, stokehold};
 use super::truth::{list, text};
 use super::turns::Turn;
 
@@ -126,11 +126,11 @@ struct Place {
 }
 
 impl Place {
-    fn new(name: &'static str) -> Self {
+    fn new(name: &'static str, plane: Turn) -> Self {
         let place = Self {
             name,
             journal: tempfile::tempdir().expect("a folder"),
-            _plane: acts(),
+            _plane: plane,
         };
         kubectl(&["create", "namespace", name]);
         place
@@ -217,7 +217,7 @@ impl Drop for Place {
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
 fn every_kind_is_held_by_its_own_field() {
-    let here = &Place::new("act-fields");
+    let here = &Place::new("act-fields", acts_for_long());
     for kind in kinds() {
         let [typed, kubernetes] = kind.names;
         let name = format!("a-{typed}");
@@ -260,7 +260,7 @@ fn every_kind_is_held_by_its_own_field() {
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
 fn what_cannot_be_suspended_says_what_can_be_done() {
-    let here = &Place::new("act-instead");
+    let here = &Place::new("act-instead", acts());
     let all = kinds();
     let ray = all.iter().find(|kind| kind.names[0] == "rayjob");
     let ray = ray.expect("it is among them");
@@ -321,7 +321,7 @@ fn what_cannot_be_suspended_says_what_can_be_done() {
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
 fn volcano_and_kai_are_asked_in_their_own_way() {
-    let here = &Place::new("act-commands");
+    let here = &Place::new("act-commands", acts());
     let job = json!({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "spec": {
         "minAvailable": 1, "queue": "research", "schedulerName": "volcano", "tasks": [{"name": "worker", "replicas": 1, "template": pod("Never")}]}});
     here.create(job, "farm");

@@ -20,11 +20,14 @@ enum Sort {
 /// Most tests that have the plane at a time: their programs share a few cores.
 const MOST: usize = 5;
 
+/// A sort of tests, those before that take minutes.
+type Rank = (Sort, bool);
+
 struct Queue {
     /// The sort that has the plane, and how many of it.
     at: Option<(Sort, usize)>,
-    /// Who waits, by sort.
-    waiting: BTreeMap<Sort, usize>,
+    /// Who waits, by sort, and whether it is soon over.
+    waiting: BTreeMap<Rank, usize>,
 }
 
 static QUEUE: Mutex<Queue> = Mutex::new(Queue {
@@ -46,31 +49,33 @@ fn queue() -> MutexGuard<'static, Queue> {
 }
 
 impl Queue {
-    /// How many of a sort have the plane if one more of it takes it now; nothing where it may not.
-    fn with(&self, sort: Sort) -> Option<usize> {
-        match self.at {
-            None => {
-                let next = self.waiting.keys().next();
-                next.is_none_or(|next| sort <= *next).then_some(1)
-            }
-            Some((there, many)) => {
-                (there == sort && sort != Sort::Breaks && many < MOST).then_some(many + 1)
-            }
-        }
+    /// How many of a sort have the plane if one more of it takes it now; nothing where it may not. Those that take minutes go
+    /// first, so that nobody is left alone with one of them at the end.
+    fn with(&self, rank: Rank) -> Option<usize> {
+        let sort = rank.0;
+        let (there, many) = self.at.unwrap_or((sort, 0));
+        let of_sort = |next: &&Rank| self.at.is_none() || next.0 == sort;
+        let next = self.waiting.keys().find(of_sort);
+        let may_share = many == 0 || sort != Sort::Breaks && many < MOST;
+        let is_next = next.is_none_or(|next| rank <= *next);
+        (there == sort && may_share && is_next).then_some(many + 1)
     }
 }
 
-fn take(sort: Sort) -> Turn {
+fn take(sort: Sort, is_long: bool) -> Turn {
     let asked = Instant::now();
+    let rank = (sort, !is_long);
     let mut queue = queue();
-    *queue.waiting.entry(sort).or_default() += 1;
+    *queue.waiting.entry(rank).or_default() += 1;
     loop {
-        if let Some(many) = queue.with(sort) {
+        if let Some(many) = queue.with(rank) {
             queue.at = Some((sort, many));
-            if let Some(waiting) = queue.waiting.get_mut(&sort) {
+            if let Some(waiting) = queue.waiting.get_mut(&rank) {
                 *waiting -= 1;
             }
             queue.waiting.retain(|_, waiting| *waiting > 0);
+            // The next may be of the same sort, and the last of those that take minutes.
+            CHANGED.notify_all();
             let since = Instant::now();
             return Turn { sort, asked, since };
         }
@@ -130,15 +135,25 @@ impl Drop for Turn {
 
 /// The plane for a test that only looks.
 pub fn calm() -> Turn {
-    take(Sort::Looks)
+    take(Sort::Looks, false)
+}
+
+/// The same, for minutes.
+pub fn calm_for_long() -> Turn {
+    take(Sort::Looks, true)
 }
 
 /// The plane for a test that acts on what it alone has.
 pub fn acts() -> Turn {
-    take(Sort::Acts)
+    take(Sort::Acts, false)
+}
+
+/// The same, for minutes.
+pub fn acts_for_long() -> Turn {
+    take(Sort::Acts, true)
 }
 
 /// The plane for a test that breaks something.
 pub fn alone() -> Turn {
-    take(Sort::Breaks)
+    take(Sort::Breaks, false)
 }
