@@ -5,13 +5,11 @@ use std::io::Write;
 use clap::{Args, ValueEnum};
 
 use crate::base::{Exit, Failure};
-use crate::fleet::Known;
-use crate::fleet::observe::{LostKind, Table};
 use crate::report::output::{self, Sheet, sheet};
 use crate::report::table::Layout;
 use crate::report::value::Value;
 use crate::report::watch::Change;
-use crate::report::{Facts, Format, Kind, Query, Watch};
+use crate::report::{Facts, Format, Kind, Query, Watch, losses};
 use crate::settings::Settings;
 
 use super::out;
@@ -181,45 +179,6 @@ pub fn print(
         .map(|(exit, _)| *exit)
         .max()
         .unwrap_or(Exit::Done))
-}
-
-/// The tables that a kind is made of and that are not known, each with its exit code and in words.
-pub fn losses(facts: &Facts, kind: Kind) -> Vec<(Exit, String)> {
-    let matters = |table: Table| match kind {
-        Kind::Sources => false,
-        Kind::Nodes => matches!(table, Table::Nodes | Table::Pods),
-        Kind::Fleet => true,
-        Kind::Queues => !table.holds_scaling(),
-        // How far pools may go.
-        Kind::Pools => {
-            !table.holds_rules()
-                && !matches!(table, Table::ProvisioningRequests | Table::PodAutoscalers)
-        }
-        Kind::Devices | Kind::Jobs | Kind::Cost | Kind::Alerts => {
-            !table.holds_rules() && !table.holds_scaling()
-        }
-    };
-    Table::ALL
-        .iter()
-        .filter(|table| matters(**table))
-        .filter_map(|table| {
-            let name = table.name();
-            match facts.fleet.known(*table) {
-                Known::Live | Known::Absent => None,
-                Known::Waiting => Some((
-                    Exit::Unreachable,
-                    format!("{name}: not listed in time; what is printed lacks them"),
-                )),
-                Known::Lost(lost) => {
-                    let exit = match lost.kind {
-                        LostKind::Rights => Exit::Refused,
-                        LostKind::Unreachable => Exit::Unreachable,
-                    };
-                    Some((exit, format!("{name}: {}", lost.message)))
-                }
-            }
-        })
-        .collect()
 }
 
 /// Turns facts into lines as they change.

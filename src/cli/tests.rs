@@ -7,9 +7,9 @@ use std::time::Duration;
 use crate::fleet::Known;
 use crate::fleet::observe::{Lost, LostKind, Table};
 use crate::report::sample::facts;
-use crate::report::{Facts, Format, Kind, Query};
+use crate::report::{Facts, Format, Kind, Query, losses};
 
-use super::get::{Follower, losses, print};
+use super::get::{Follower, print};
 use super::*;
 
 fn parsed(line: &str) -> Result<Cli, clap::Error> {

@@ -14,6 +14,7 @@ pub mod hush;
 pub mod inventory;
 pub mod jobs;
 mod kind;
+mod losses;
 pub mod nodes;
 pub mod output;
 pub mod past;
@@ -35,6 +36,7 @@ pub mod watch;
 pub use document::{Figures, figures};
 pub use facts::Facts;
 pub use kind::{Format, Kind};
+pub use losses::{gaps, losses};
 pub use output::{NotFound, Query, render};
 pub use watch::Watch;
 

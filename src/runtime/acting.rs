@@ -17,7 +17,7 @@ use crate::exec::{
     name_of_run,
 };
 use crate::grant::{Approved, Consent, Denied, Grant};
-use crate::report::Facts;
+use crate::report::{self, Facts};
 use crate::settings::Settings;
 use crate::sim;
 use crate::source::client::{self, Connection};
@@ -276,12 +276,15 @@ impl Acting {
             }
             _ => {
                 let facts = facts.ok_or_else(no_picture)?;
+                let gaps = report::gaps(facts).map_err(Unseen::Failed)?;
                 let fleet = live::snapshot(&facts.fleet, &facts.burn);
                 let author = Author {
                     by: self.user().await,
                     ..Author::default()
                 };
-                return Ok(action::plan(&fleet, intent, &author)?);
+                let mut plan = action::plan(&fleet, intent, &author)?;
+                plan.warnings.extend(gaps);
+                return Ok(plan);
             }
         };
         if let Some(facts) = facts {

@@ -2,15 +2,12 @@
 
 use crate::action::{self, Author, words};
 use crate::base::{Exit, Failure, Name};
-use crate::cli::get::losses;
 use crate::cli::wire::{self, Situation};
 use crate::engine::live;
 use crate::engine::model::Snapshot;
 use crate::engine::plan::{Intent, JobName, Plan, Refusal};
 use crate::exec::look::Unseen;
-use crate::fleet::Known;
-use crate::fleet::observe::Table;
-use crate::report::Kind;
+use crate::report;
 
 use super::Action;
 
@@ -29,22 +26,10 @@ impl Seen {
     /// The cluster cannot be reached, or its nodes or pods are not known: no plan is made over missing facts.
     pub(in crate::cli) fn of(at: &Situation) -> Result<Self, Failure> {
         let facts = wire::snapshot(at)?;
-        let lost = losses(&facts, Kind::Fleet);
-        for table in [Table::Nodes, Table::Pods] {
-            let known = facts.fleet.known(table);
-            if !matches!(known, Known::Live | Known::Absent) {
-                let own = format!("{}: ", table.name());
-                let told = lost.iter().find(|(_, said)| said.starts_with(&own));
-                let (exit, said) = told
-                    .cloned()
-                    .unwrap_or((Exit::Unreachable, table.name().to_owned()));
-                let message = format!("{said}; without them no plan can be made");
-                return Err(Failure::new(exit, message));
-            }
-        }
+        let gaps = report::gaps(&facts)?;
         Ok(Self {
             snapshot: live::snapshot(&facts.fleet, &facts.burn),
-            gaps: lost.into_iter().map(|(_, said)| said).collect(),
+            gaps,
         })
     }
 

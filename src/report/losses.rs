@@ -1,0 +1,98 @@
+//! What is not known: tables that could not be listed, and what that keeps from being said or done.
+
+use crate::base::{Exit, Failure};
+use crate::fleet::Known;
+use crate::fleet::observe::{LostKind, Table};
+
+use super::{Facts, Kind};
+
+/// The tables that a kind is made of and that are not known, each with its exit code and in words.
+pub fn losses(facts: &Facts, kind: Kind) -> Vec<(Exit, String)> {
+    let matters = |table: Table| match kind {
+        Kind::Sources => false,
+        Kind::Nodes => matches!(table, Table::Nodes | Table::Pods),
+        Kind::Fleet => true,
+        Kind::Queues => !table.holds_scaling(),
+        // How far pools may go.
+        Kind::Pools => {
+            !table.holds_rules()
+                && !matches!(table, Table::ProvisioningRequests | Table::PodAutoscalers)
+        }
+        Kind::Devices | Kind::Jobs | Kind::Cost | Kind::Alerts => {
+            !table.holds_rules() && !table.holds_scaling()
+        }
+    };
+    Table::ALL
+        .iter()
+        .filter(|table| matters(**table))
+        .filter_map(|table| {
+            let name = table.name();
+            match facts.fleet.known(*table) {
+                Known::Live | Known::Absent => None,
+                Known::Waiting => Some((
+                    Exit::Unreachable,
+                    format!("{name}: not listed in time; what is printed lacks them"),
+                )),
+                Known::Lost(lost) => {
+                    let exit = match lost.kind {
+                        LostKind::Rights => Exit::Refused,
+                        LostKind::Unreachable => Exit::Unreachable,
+                    };
+                    Some((exit, format!("{name}: {}", lost.message)))
+                }
+            }
+        })
+        .collect()
+}
+
+/// What a plan on this picture has to say that it does not know.
+///
+/// # Errors
+/// Nodes or pods are not known: no plan is made over missing facts.
+pub fn gaps(facts: &Facts) -> Result<Vec<String>, Failure> {
+    let lost = losses(facts, Kind::Fleet);
+    for table in [Table::Nodes, Table::Pods] {
+        let known = facts.fleet.known(table);
+        if !matches!(known, Known::Live | Known::Absent) {
+            let own = format!("{}: ", table.name());
+            let told = lost.iter().find(|(_, said)| said.starts_with(&own));
+            let (exit, said) = told
+                .cloned()
+                .unwrap_or((Exit::Unreachable, table.name().to_owned()));
+            let message = format!("{said}; without them no plan can be made");
+            return Err(Failure::new(exit, message));
+        }
+    }
+    Ok(lost.into_iter().map(|(_, said)| said).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::report::sample::facts;
+
+    #[test]
+    fn no_plan_is_made_without_nodes_and_pods_and_the_rest_is_said() {
+        let mut facts = facts();
+        let known = &mut Arc::make_mut(&mut facts.fleet).known;
+        Arc::make_mut(known).extend(Table::ALL.iter().map(|table| (*table, Known::Live)));
+        assert_eq!(gaps(&facts), Ok(Vec::new()));
+        let mut waits = |table: Table, known: Known| {
+            let fleet = Arc::make_mut(&mut facts.fleet);
+            Arc::make_mut(&mut fleet.known).insert(table, known);
+            gaps(&facts)
+        };
+        let said = waits(Table::ClusterQueues, Known::Waiting).expect("a plan can be made");
+        assert!(said[0].contains("clusterqueues"), "{said:?}");
+        for table in [Table::Pods, Table::Nodes] {
+            let failure = waits(table, Known::Waiting).expect_err("no plan");
+            assert_eq!(failure.exit, Exit::Unreachable);
+            let words = "without them no plan can be made";
+            assert!(failure.message.starts_with(table.name()), "{failure:?}");
+            assert!(failure.message.ends_with(words), "{failure:?}");
+            waits(table, Known::Live).expect("they are known again");
+        }
+    }
+}
