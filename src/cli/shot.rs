@@ -137,7 +137,7 @@ fn keys(text: &str) -> Result<Keys, String> {
 
 /// Runs `shot`.
 pub(super) fn run(at: &Situation, shot: &Shot, out: &mut dyn Write) -> Result<Exit, Failure> {
-    let base = options(at)?;
+    let base = options(at, matches!(shot.output, Form::Ansi))?;
     let facts = answering::answered(wire::snapshot(at)?);
     if let Some(folder) = &shot.all {
         return gallery(&base, &facts, folder, out);
@@ -155,10 +155,15 @@ pub(super) fn run(at: &Situation, shot: &Shot, out: &mut dyn Write) -> Result<Ex
     Ok(Exit::Done)
 }
 
-/// The look out of the settings; a picture has every colour unless fewer are asked for.
-fn options(at: &Situation) -> Result<AppOptions, Failure> {
+/// The look out of the settings; a picture has every colour unless fewer are asked for, as `NO_COLOR` does of what goes to terminals.
+fn options(at: &Situation, to_terminal: bool) -> Result<AppOptions, Failure> {
     let mut options = look::options(&at.settings, true)?;
-    if matches!(at.settings.color, ColorChoice::Auto | ColorChoice::Always) {
+    let every = match at.settings.color {
+        ColorChoice::Auto => !to_terminal || options.depth != ColorDepth::None,
+        ColorChoice::Always => true,
+        _ => false,
+    };
+    if every {
         options.depth = ColorDepth::True;
     }
     Ok(options)

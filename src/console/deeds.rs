@@ -155,7 +155,7 @@ pub fn wish(command: Command, meant: &[Picked], facts: &Facts) -> Result<Wish, S
         }
         Command::Hold => hold(meant, facts),
         _ => {
-            let job = job(meant, facts)?;
+            let job = going(meant, facts)?;
             let name = JobName(job.id.key.clone());
             Ok(match command {
                 Command::Priority => Wish::Priority(name),
@@ -197,7 +197,7 @@ fn hold(meant: &[Picked], facts: &Facts) -> Result<Wish, String> {
             }))
         }
         _ => {
-            let job = job(meant, facts)?;
+            let job = going(meant, facts)?;
             let JobKey { kind, key, .. } = &job.id;
             let target = format!("{kind}/{}/{}", key.namespace, key.name);
             let held = job.state == JobState::Suspended
@@ -230,6 +230,15 @@ fn job<'a>(meant: &[Picked], facts: &'a Facts) -> Result<&'a Job, String> {
     match facts.fleet.job(&id) {
         Some(job) => Ok(job),
         None => Err(format!("{id} has gone")),
+    }
+}
+
+/// The job that is meant, if it has not ended.
+fn going<'a>(meant: &[Picked], facts: &'a Facts) -> Result<&'a Job, String> {
+    let job = job(meant, facts)?;
+    match job.state {
+        JobState::Done | JobState::Failed => Err(format!("{} has ended", job.id.key)),
+        _ => Ok(job),
     }
 }
 

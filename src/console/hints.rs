@@ -98,7 +98,13 @@ pub(super) fn draw_hints(app: &App, brush: &mut Brush<'_>, line: Rect) {
         |(_, key, title): &(u8, String, &str)| brush.width(key) + 1 + brush.width(title) + gap;
     let help_width = help.as_ref().map_or(0, room_of);
     let least = hints.iter().take(3).map(room_of).sum::<u16>() + help_width;
-    let reason = why.filter(|_| app.notice().is_none() && right.0.is_empty());
+    let reason = why
+        .filter(|_| app.notice().is_none() && right.0.is_empty())
+        .map(|(of, told)| {
+            let whole = format!("{of}{told}");
+            let all = x + least + deeds_width + brush.width(&whole) + 3;
+            if all <= line.right() { whole } else { told }
+        });
     let reason_width = reason.as_ref().map_or(0, |why| brush.width(why) + 3);
     let shows = deeds.is_some() && x + least + deeds_width <= end;
     let end = if shows { end - deeds_width } else { end };
@@ -144,13 +150,13 @@ pub(super) fn draw_hints(app: &App, brush: &mut Brush<'_>, line: Rect) {
 /// A capital key, what it plans, and whether that is allowed.
 type Deed = (String, &'static str, bool);
 
-/// The capital keys that fit what is under the cursor, and why they are greyed where they are.
-fn deeds(app: &App) -> Option<(Vec<Deed>, Option<String>)> {
+/// The capital keys that fit what is under the cursor, and why they are greyed where they are: which, where not all are, and why.
+fn deeds(app: &App) -> Option<(Vec<Deed>, Option<(String, String)>)> {
     if !matches!(app.overlay, Overlay::None) {
         return None;
     }
     let picked = super::view::subject::meant(&app.facts, app.view().picked(&app.facts)?);
-    let mut why = None;
+    let mut why: Option<(String, Vec<String>)> = None;
     let keys: Vec<Deed> = super::deeds::fitting(&picked)
         .iter()
         .filter_map(|command| {
@@ -160,11 +166,21 @@ fn deeds(app: &App) -> Option<(Vec<Deed>, Option<String>)> {
                 .acts
                 .barred(command.spec().name)
                 .or_else(|| super::deeds::idle(*command, &picked, &app.facts));
+            let key = key.first()?.to_string();
             let free = barred.is_none();
-            why = why.take().or(barred);
-            Some((key.first()?.to_string(), command.spec().title, free))
+            // One reason is told: the first, with the keys that it is of.
+            match (&mut why, barred) {
+                (Some((told, of)), Some(barred)) if *told == barred => of.push(key.clone()),
+                (None, Some(barred)) => why = Some((barred, vec![key.clone()])),
+                _ => {}
+            }
+            Some((key, command.spec().title, free))
         })
         .collect();
+    let why = why.map(|(told, of)| match of.len() == keys.len() {
+        true => (String::new(), told),
+        false => (format!("{}: ", of.join(" ")), told),
+    });
     (!keys.is_empty()).then_some((keys, why))
 }
 

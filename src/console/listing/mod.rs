@@ -320,6 +320,11 @@ impl Listing {
         self.refresh(facts, true);
     }
 
+    /// Which part of everything is listed.
+    pub fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
     /// Keeps to another scope.
     pub fn set_scope(&mut self, scope: &Scope, facts: &Facts) {
         if self.scope != *scope {

@@ -1,5 +1,7 @@
 //! Which part of everything one works in: a team, some namespaces. Every view keeps to it.
 
+use std::collections::BTreeSet;
+
 use rustc_hash::FxHashSet;
 
 use crate::base::{Name, ObjectKey};
@@ -42,6 +44,39 @@ impl Scope {
     /// True when somebody of it holds the device or a part of it.
     pub fn has_device(&self, device: &Device) -> bool {
         self.is_all() || device.holders().any(|(pod, _)| self.has_pod(pod))
+    }
+}
+
+impl Scope {
+    /// What is said where nothing of it is there: `none` where it leaves nothing out.
+    pub fn says(&self, facts: &Facts, none: &str) -> String {
+        if self.is_all() {
+            return none.to_owned();
+        }
+        let mut what: Vec<String> = self
+            .team
+            .iter()
+            .map(|team| format!("team {team}"))
+            .collect();
+        if !self.namespaces.is_empty() {
+            let names: Vec<&str> = self.namespaces.iter().map(Name::as_str).collect();
+            what.push(format!("namespace {}", names.join(", ")));
+        }
+        let what = what.join(" and ");
+        let jobs = &facts.fleet.jobs;
+        if jobs.iter().any(|job| self.has_job(job)) {
+            return format!("nothing here is of {what}");
+        }
+        let teams: BTreeSet<&str> = jobs.iter().map(|job| job.team.as_str()).collect();
+        let known = teams.iter().any(|team| self.team.as_deref() == Some(*team));
+        if self.team.is_none() || known {
+            return format!("no job is of {what}");
+        }
+        let teams: Vec<&str> = teams.into_iter().filter(|team| !team.is_empty()).collect();
+        format!(
+            "no job is of {what}; teams that have jobs: {}",
+            teams.join(", ")
+        )
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) enum Zoom {
 /// The heatmap's state.
 pub struct Heatmap {
     lens: Lens,
-    scope: Scope,
+    pub(super) scope: Scope,
     pub(super) metric: Metric,
     pub(super) grouping: Grouping,
     pub(super) scale: Scale,

@@ -233,7 +233,7 @@ impl Heatmap {
             match facts.fleet.known(crate::fleet::observe::Table::Nodes) {
                 crate::fleet::Known::Waiting => String::from("reading nodes…"),
                 crate::fleet::Known::Lost(lost) => format!("nodes lost: {}", lost.message),
-                _ => String::from("no node has an accelerator"),
+                _ => self.scope.says(facts, "no node has an accelerator"),
             }
         };
         brush.say(area.x, area.y, area.width, &words, Role::Muted);

@@ -171,6 +171,14 @@ impl Map {
         let mut gathered = gather(facts, plan, wanted);
         let mut names: Vec<Name> = gathered.keys().cloned().collect();
         names.sort_by(|a, b| natural(a, b));
+        // As wide in every group, so that their tiles stand under each other.
+        let label = gathered
+            .values()
+            .flat_map(|group| group.racks.keys().flatten())
+            .map(|rack| super::super::text::width(rack))
+            .max()
+            // Two cells of air: the bracket of the cursor takes one.
+            .map_or(0, |widest| widest.min(10) + 2);
         let mut map = Self::default();
         for name in names {
             let Some(mut group) = gathered.remove(&name) else {
@@ -189,7 +197,7 @@ impl Map {
                 spots: 0..0,
             });
             let from = map.spots.len();
-            map.band(plan, group.racks);
+            map.band(plan, label, group.racks);
             if let Some(group) = map.groups.last_mut() {
                 group.spots = from..map.spots.len();
             }
@@ -198,7 +206,7 @@ impl Map {
     }
 
     /// Lays the racks of one group side by side, line under line.
-    fn band(&mut self, plan: Plan, racks: Racks) {
+    fn band(&mut self, plan: Plan, label: usize, racks: Racks) {
         let tile = racks
             .values()
             .flatten()
@@ -208,13 +216,6 @@ impl Map {
             .clamp(1, usize::from(plan.width.max(1)));
         // A tile of one or two cells needs no gap: it would be more air than map.
         let gap = usize::from(tile > 2);
-        let label = racks
-            .keys()
-            .flatten()
-            .map(|rack| super::super::text::width(rack))
-            .max()
-            // Two cells of air: the bracket of the cursor takes one.
-            .map_or(0, |widest| widest.min(10) + 2);
         let most_tiles = racks.values().map(Vec::len).max().unwrap_or(1);
         let room = usize::from(plan.width).saturating_sub(label).max(1);
         let fit = ((room + gap) / (tile + gap)).max(1);

@@ -205,8 +205,14 @@ impl Sheet {
             };
             (format!("{what}  ·  esc shows everything"), Role::Muted)
         } else {
-            nothing_known(facts, self.id)
-                .unwrap_or_else(|| (self.listing.kind.none.to_owned(), Role::Muted))
+            nothing_known(facts, self.id).unwrap_or_else(|| {
+                let none = self.listing.kind.none;
+                let words = match self.id {
+                    ViewId::Plans | ViewId::Sources => none.to_owned(),
+                    _ => self.listing.scope().says(facts, none),
+                };
+                (words, Role::Muted)
+            })
         };
         let width = area.width.saturating_sub(4);
         for (line, words) in text::wrap(&words, usize::from(width)).iter().enumerate() {

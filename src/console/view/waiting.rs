@@ -15,6 +15,9 @@ use super::{jobs, unblock};
 /// Beyond so many milliseconds a start is told as a span, not as a time of day.
 const DAY: i64 = 20 * 3_600_000;
 
+/// From one midnight to the next, milliseconds.
+const MIDNIGHT: i64 = 24 * 3_600_000;
+
 /// What the engine says of a job that wants to start.
 pub(super) fn told<'a>(facts: &'a Facts, job: &Job) -> Option<&'a Told> {
     matches!(job.state, JobState::Waiting | JobState::Suspended)
@@ -54,6 +57,11 @@ fn brief(reason: &Reason, class: Option<&Name>) -> String {
             ..
         } => {
             let (used, nominal) = (amount(resource, *used), amount(resource, *nominal));
+            // Slices of several sizes are of one flavor, each with a quota of its own.
+            let flavor = match resource.rsplit_once('/') {
+                Some((_, slice)) if slice.starts_with("mig-") => slice,
+                _ => flavor.as_str(),
+            };
             if *free <= 0 {
                 format!("quota of {queue} is full: {used} of {nominal} {flavor}")
             } else {
@@ -122,11 +130,13 @@ pub fn mend(facts: &Facts, job: &Job) -> String {
 
 /// A change in few words; what was reckoned and not tried is marked.
 pub(super) fn change_words(change: &Unblock, now: Moment) -> String {
+    let proven = change.proven;
     let all: Vec<String> = change
         .changes
         .iter()
         .map(|change| match change {
-            Change::Wait { at } => format!("wait {}, until {}", at.since(now), hour(*at)),
+            Change::Wait { at } if proven => format!("wait {}, until {}", at.since(now), hour(*at)),
+            Change::Wait { at } => format!("wait: 9 in 10 start within {}", at.since(now)),
             other => other.sentence(),
         })
         .collect();
@@ -180,22 +190,24 @@ fn spread(start: &Start) -> Option<String> {
     }
     let (before, after) = (middle - early, late - middle);
     let lopsided = before.max(after) > 2 * before.min(after);
-    Some(if lopsided && span > 10 && late - early < DAY {
-        format!(
-            " ({}–{})",
-            hour(Moment::from_millis(early)),
-            hour(Moment::from_millis(late))
-        )
-    } else if lopsided && span > 10 {
-        // Times of day would not tell which day.
-        format!(
-            " (-{} +{})",
-            minutes(before / 60_000),
-            minutes(after / 60_000)
-        )
-    } else {
-        format!(" ±{}", minutes(span))
-    })
+    // Where they are of different days, times of day would not tell which.
+    Some(
+        if lopsided && span > 10 && early / MIDNIGHT == late / MIDNIGHT {
+            format!(
+                " ({}–{})",
+                hour(Moment::from_millis(early)),
+                hour(Moment::from_millis(late))
+            )
+        } else if lopsided && span > 10 {
+            format!(
+                " (-{} +{})",
+                minutes(before / 60_000),
+                minutes(after / 60_000)
+            )
+        } else {
+            format!(" ±{}", minutes(span))
+        },
+    )
 }
 
 /// When it starts by itself, or what would start it now, in one line: `starts ~14:40 ±25m, or now by preempting 4 jobs ($212)`.
@@ -252,9 +264,9 @@ pub(super) fn confidence(facts: &Facts, start: &Start) -> Option<String> {
     let when = |at: Option<Moment>| match at {
         None => String::from("an unknown time"),
         Some(at) if at.millis() - facts.now.millis() > DAY => {
-            format!("in {}", at.since(facts.now))
+            format!("{} from now", at.since(facts.now))
         }
-        Some(at) => hour(at),
+        Some(at) => format!("{} UTC", hour(at)),
     };
     let basis = match start.basis {
         Basis::Now => return None,
@@ -263,7 +275,7 @@ pub(super) fn confidence(facts: &Facts, start: &Start) -> Option<String> {
         Basis::None => "nothing",
     };
     Some(format!(
-        "1 in 10 by {}, 9 in 10 by {} UTC; from {basis}; nobody preempted, none arriving",
+        "1 in 10 by {}, 9 in 10 by {}; from {basis}; nobody preempted, none arriving",
         when(start.p10),
         when(start.p90)
     ))

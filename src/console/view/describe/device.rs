@@ -69,7 +69,11 @@ pub(super) fn lines(
             .map_or(String::new(), |(_, so_far)| {
                 format!(" · this job ${so_far} so far")
             });
-        sheet.words("cost", format!("${share}/h{so_far}"), Role::Accent);
+        let whole = match device.holders().count() {
+            0 | 1 => "",
+            _ => " the device",
+        };
+        sheet.words("cost", format!("${share}/h{whole}{so_far}"), Role::Accent);
     }
     if !broken {
         ticket(sheet, node, device);
@@ -233,7 +237,8 @@ fn holders(sheet: &mut Sheet, facts: &Facts, device: &Device, brush: &mut Brush<
     sheet.known("queue", pod.queue.as_ref());
     sheet.words("team", pod.team.to_string(), Role::Text);
     if let Some(since) = device.held_since() {
-        sheet.words("held", brush.age(since), Role::Text);
+        let longest = if others > 0 { ", the longest" } else { "" };
+        sheet.words("held", format!("{}{longest}", brush.age(since)), Role::Text);
     }
     if let Some(since) = device.idle_since {
         sheet.words("idle for", brush.age(since), Role::IdleMoney);

@@ -160,7 +160,9 @@ pub fn describe(facts: &Facts, picked: &Picked, brush: &mut Brush<'_>) -> Option
                 finding.code,
                 brush.age(finding.since)
             );
-            if let Some(value) = finding.value {
+            // An XID is a name, not an amount.
+            let is_amount = !finding.code.starts_with("xid-");
+            if let Some(value) = finding.value.filter(|_| is_amount) {
                 what.push_str(&format!(", measured {}", plain(value)));
             }
             if let Some(threshold) = finding.threshold {
