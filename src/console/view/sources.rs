@@ -57,7 +57,8 @@ pub static KIND: Kind = Kind {
         source(facts, row).map(|source| Place::Facts(Picked::Source(source.name.clone())))
     },
     faulty: |facts, row| source(facts, row).is_some_and(|source| source.state != SourceState::Live),
-    last: |_, _| false,
+    // What is broken is what one looks for here.
+    last: |facts, row| source(facts, row).is_some_and(|source| source.state == SourceState::Live),
     sort: None,
     none: "no source has answered yet",
 };

@@ -134,7 +134,11 @@ impl Strip {
             let said = used + 2;
             let said = said + brush.say(x + said, area.y, 20, "is held but idle", Role::Muted);
             let mut at = x + said;
-            for (glow, words) in [(Glow::Free, "free"), (Glow::Fault, "fault")] {
+            for (glow, words) in [
+                (Glow::Free, "free"),
+                (Glow::Fault, "fault"),
+                (Glow::Unknown, "unknown"),
+            ] {
                 if area.right().saturating_sub(at) > 12 {
                     brush.say(at, area.y, 2, ",", Role::Muted);
                     single(brush, at + 2, area.y, Ember::fresh(glow));
