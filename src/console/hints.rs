@@ -150,8 +150,11 @@ pub(super) fn draw_hints(app: &App, brush: &mut Brush<'_>, line: Rect) {
 /// A capital key, what it plans, and whether that is allowed.
 type Deed = (String, &'static str, bool);
 
-/// The capital keys that fit what is under the cursor, and why they are greyed where they are: which, where not all are, and why.
-fn deeds(app: &App) -> Option<(Vec<Deed>, Option<(String, String)>)> {
+/// Which keys are greyed, where not all are, and why.
+type Greyed = (String, String);
+
+/// The capital keys that fit what is under the cursor, and why they are greyed where they are.
+fn deeds(app: &App) -> Option<(Vec<Deed>, Option<Greyed>)> {
     if !matches!(app.overlay, Overlay::None) {
         return None;
     }
