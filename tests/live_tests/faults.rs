@@ -12,8 +12,7 @@ use serde_json::{Value, json};
 
 use super::outages::{Program, server_is_ready};
 use super::plane::{
-    Answer, Watch, acts_for_long, alone, calm_for_long, kubeconfig, kubectl, place, placement,
-    stokehold,
+    Answer, Watch, alone, calm_for_long, kubeconfig, kubectl, place, placement, stokehold,
 };
 use super::terminal::{Terminal, header, is_live, shows_the_fleet};
 use super::truth::{list, text};
@@ -113,12 +112,19 @@ fn the_api_server_dies_and_comes_back() {
     assert_eq!(terminal.changed(), [""; 0]);
 }
 
-/// One exporter stops, one accepts and never answers: each is said, neither holds up the others, both recover. Who acts on what
-/// is its own meanwhile does not need these two.
+/// One exporter stops, one accepts and never answers, Kueue ends and with it its aggregated API: each is said, none holds up the
+/// others, all recover. (A program that looks once waits for the one that never answers: who acts is not beside it.)
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
-fn exporters_fail_alone() {
-    let _plane = acts_for_long();
+fn exporters_and_kueue_fail_alone() {
+    let _plane = alone();
+    scope(|scope| {
+        scope.spawn(exporters_fail);
+        scope.spawn(super::outages::kueue_is_started_anew);
+    });
+}
+
+fn exporters_fail() {
     let (stopped, _) = exporter("l4-2");
     let (hung, address) = exporter("l4-3");
     // What the plane's Prometheus has would not be asked of the exporters.
