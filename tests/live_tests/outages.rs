@@ -319,11 +319,8 @@ const VISIBILITY: &str =
     "/apis/visibility.kueue.x-k8s.io/v1beta2/clusterqueues/research-llm/pendingworkloads";
 
 /// Kueue's controller ends, and its aggregated API with it: queues, quotas and what runs stay; places are unknown, never old; and
-/// both come back by themselves when it is started again.
-#[test]
-#[ignore = "needs the plane of tests/live/up"]
-fn kueue_is_started_anew() {
-    let _plane = alone();
+/// both come back by themselves when it is started again. (Called by a test that has the plane alone.)
+pub fn kueue_is_started_anew() {
     let mut terminal = complete(&[]);
     // The order of who waits, under the queue that the cursor stands on.
     terminal.keys("4/research-llm\r");
