@@ -42,8 +42,9 @@ impl Picture {
 
     /// The same, without what hangs on who comes first.
     pub(super) fn sure(snapshot: &Snapshot) -> Self {
-        let mut picture = Self::of(snapshot);
-        let late = race::start_late(snapshot);
+        let plant = Plant::new(snapshot.clone());
+        let mut picture = Self::on(&plant, &[]);
+        let late = race::start_late(&plant);
         let starts = picture.starts.iter();
         let at_once = starts.filter(|(_, start)| start.is_some_and(|start| start <= snapshot.at));
         let at_once: BTreeSet<JobKey> = at_once.map(|(key, _)| key.clone()).collect();
@@ -56,8 +57,11 @@ impl Picture {
 
     /// Looks at a fleet of which these nodes are opened once its first cycle is over.
     pub(super) fn once_open(snapshot: &Snapshot, closed: &[NodeId]) -> Self {
-        let plant = Plant::new(snapshot.clone());
-        let mut state = State::new(&plant);
+        Self::on(&Plant::new(snapshot.clone()), closed)
+    }
+
+    fn on(plant: &Plant, closed: &[NodeId]) -> Self {
+        let mut state = State::new(plant);
         let key = |work: WorkId| plant.workload(work).key.clone();
         let mut started: Vec<(WorkId, Arc<Tenure>)> = Vec::new();
         let mut let_in: Vec<WorkId> = Vec::new();

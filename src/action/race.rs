@@ -4,16 +4,14 @@
 use std::collections::BTreeSet;
 
 use crate::engine::cycle::{self, Options};
-use crate::engine::model::Snapshot;
 use crate::engine::plant::{NodeId, Plant, WorkId};
 use crate::engine::state::State;
 use crate::fleet::job::JobKey;
 
 /// Who starts at once where queues have let in who comes next before anybody has a node: then all that are let in take nodes by
 /// priority, and gangs hold some of what they need.
-pub(super) fn start_late(snapshot: &Snapshot) -> BTreeSet<JobKey> {
-    let plant = Plant::new(snapshot.clone());
-    let mut state = State::new(&plant);
+pub(super) fn start_late(plant: &Plant) -> BTreeSet<JobKey> {
+    let mut state = State::new(plant);
     let options = Options {
         quota_alone: true,
         ..Options::default()

@@ -97,9 +97,8 @@ pub fn idle(command: Command, picked: &Picked, facts: &Facts) -> Option<String> 
         Picked::Pod(key) => facts.fleet.job(&facts.fleet.pod(key)?.job)?,
         _ => return None,
     };
-    let is_over = matches!(job.state, JobState::Done | JobState::Failed);
     let why = match (command, job.state) {
-        _ if is_over => "it has ended",
+        _ if has_ended(job) => "it has ended",
         (Command::Start, JobState::Waiting) => {
             let let_in = job
                 .admission
@@ -236,10 +235,14 @@ fn job<'a>(meant: &[Picked], facts: &'a Facts) -> Result<&'a Job, String> {
 /// The job that is meant, if it has not ended.
 fn going<'a>(meant: &[Picked], facts: &'a Facts) -> Result<&'a Job, String> {
     let job = job(meant, facts)?;
-    match job.state {
-        JobState::Done | JobState::Failed => Err(format!("{} has ended", job.id.key)),
-        _ => Ok(job),
+    if has_ended(job) {
+        return Err(format!("{} has ended", job.id.key));
     }
+    Ok(job)
+}
+
+fn has_ended(job: &Job) -> bool {
+    matches!(job.state, JobState::Done | JobState::Failed)
 }
 
 fn of_pod(pod: &ObjectKey, facts: &Facts) -> Result<JobKey, String> {

@@ -24,7 +24,7 @@ pub struct Summary {
     pub warn: u64,
     /// Mean utilisation over devices that know theirs.
     pub util: Option<f64>,
-    /// Money an hour: the fleet's, or what the scope's jobs hold; `None` when no device has a price.
+    /// Money an hour; `None` when no device has a price.
     pub money: Option<Spend>,
 }
 
@@ -50,14 +50,13 @@ impl Summary {
             summary.crit += u64::from(finding.severity == Severity::Crit);
             summary.warn += u64::from(finding.severity == Severity::Warn);
         }
-        let burn = &facts.burn;
-        let money = if scope.is_all() {
+        if scope.is_all() {
             summary.whole(facts);
-            burn.total
         } else {
-            summary.part(facts, scope)
-        };
-        summary.money = (burn.devices > burn.unpriced).then_some(money);
+            summary.part(facts, scope);
+        }
+        let burn = &facts.burn;
+        summary.money = (burn.devices > burn.unpriced).then_some(burn.total);
         summary
     }
 
@@ -76,8 +75,8 @@ impl Summary {
         self.util = (devices > 0.0).then(|| sum / devices);
     }
 
-    /// What the scope's jobs hold, and its money.
-    fn part(&mut self, facts: &Facts, scope: &Scope) -> Spend {
+    /// What the scope's jobs hold.
+    fn part(&mut self, facts: &Facts, scope: &Scope) {
         let (mut sum, mut known) = (0.0, 0u32);
         for (_, device) in facts
             .fleet
@@ -91,12 +90,5 @@ impl Summary {
             }
         }
         self.util = (known > 0).then(|| sum / f64::from(known));
-        let mut money = Spend::default();
-        for job in facts.fleet.jobs.iter().filter(|job| scope.has_job(job)) {
-            if let Some((spend, _)) = facts.burn.jobs.get(&job.id) {
-                money += *spend;
-            }
-        }
-        money
     }
 }

@@ -22,27 +22,27 @@ pub fn losses(facts: &Facts, kind: Kind) -> Vec<(Exit, String)> {
             !table.holds_rules() && !table.holds_scaling()
         }
     };
-    Table::ALL
-        .iter()
-        .filter(|table| matters(**table))
-        .filter_map(|table| {
-            let name = table.name();
-            match facts.fleet.known(*table) {
-                Known::Live | Known::Absent => None,
-                Known::Waiting => Some((
-                    Exit::Unreachable,
-                    format!("{name}: not listed in time; what is printed lacks them"),
-                )),
-                Known::Lost(lost) => {
-                    let exit = match lost.kind {
-                        LostKind::Rights => Exit::Refused,
-                        LostKind::Unreachable => Exit::Unreachable,
-                    };
-                    Some((exit, format!("{name}: {}", lost.message)))
-                }
-            }
-        })
-        .collect()
+    let tables = Table::ALL.iter().filter(|table| matters(**table));
+    tables.filter_map(|table| loss(facts, *table)).collect()
+}
+
+/// A table that is not known, with its exit code and in words.
+fn loss(facts: &Facts, table: Table) -> Option<(Exit, String)> {
+    let name = table.name();
+    match facts.fleet.known(table) {
+        Known::Live | Known::Absent => None,
+        Known::Waiting => Some((
+            Exit::Unreachable,
+            format!("{name}: not listed in time; what is printed lacks them"),
+        )),
+        Known::Lost(lost) => {
+            let exit = match lost.kind {
+                LostKind::Rights => Exit::Refused,
+                LostKind::Unreachable => Exit::Unreachable,
+            };
+            Some((exit, format!("{name}: {}", lost.message)))
+        }
+    }
 }
 
 /// What a plan on this picture has to say that it does not know.
@@ -50,19 +50,13 @@ pub fn losses(facts: &Facts, kind: Kind) -> Vec<(Exit, String)> {
 /// # Errors
 /// Nodes or pods are not known: no plan is made over missing facts.
 pub fn gaps(facts: &Facts) -> Result<Vec<String>, Failure> {
-    let lost = losses(facts, Kind::Fleet);
     for table in [Table::Nodes, Table::Pods] {
-        let known = facts.fleet.known(table);
-        if !matches!(known, Known::Live | Known::Absent) {
-            let own = format!("{}: ", table.name());
-            let told = lost.iter().find(|(_, said)| said.starts_with(&own));
-            let (exit, said) = told
-                .cloned()
-                .unwrap_or((Exit::Unreachable, table.name().to_owned()));
+        if let Some((exit, said)) = loss(facts, table) {
             let message = format!("{said}; without them no plan can be made");
             return Err(Failure::new(exit, message));
         }
     }
+    let lost = losses(facts, Kind::Fleet);
     Ok(lost.into_iter().map(|(_, said)| said).collect())
 }
 

@@ -472,6 +472,8 @@ async fn with_arrivals_paused_what_plans_said_is_what_happened() {
         .filter(|it| !sum.plans.contains_key(*it))
         .collect();
     assert!(never.is_empty(), "{never:?} had no plan anywhere");
+    // Who leaves everything open is never wrong.
+    assert!(sum.contested * 100 <= sum.compared, "{}", sum.contested);
     assert!(sum.broken.is_empty(), "{:#?}", sum.broken);
     assert!(
         sum.differs.is_empty(),

@@ -190,8 +190,10 @@ fn exporters_fail() {
                 !fails || failed(object) && object["errors"].as_u64() > Some(0)
             },
         );
-        // The others go on, no slower than before.
         let now = sources.now();
+        let of_both = |object: &&Value| of(&stopped, object) || of(&hung, object);
+        assert_eq!(now.iter().filter(of_both).count(), 2, "{now:?}");
+        // The others go on, no slower than before.
         for object in now
             .iter()
             .filter(|object| is_page(object) && !of(&stopped, object) && !of(&hung, object))

@@ -214,25 +214,11 @@ impl Drop for Place {
     }
 }
 
-/// Half of them, so that neither test is the last for minutes.
-const HALF: usize = 3;
-
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
-fn each_of_these_kinds_is_held_by_its_own_field() {
+fn every_kind_is_held_by_its_own_field() {
     let here = &Place::new("act-fields", acts_for_long());
-    held_by_their_fields(here, kinds().into_iter().take(HALF));
-}
-
-#[test]
-#[ignore = "needs the plane of tests/live/up"]
-fn and_each_of_the_others() {
-    let here = &Place::new("act-more-fields", acts_for_long());
-    held_by_their_fields(here, kinds().into_iter().skip(HALF));
-}
-
-fn held_by_their_fields(here: &Place, kinds: impl Iterator<Item = Kind>) {
-    for kind in kinds {
+    for kind in kinds() {
         let [typed, kubernetes] = kind.names;
         let name = format!("a-{typed}");
         here.create(kind.object.clone(), &name);

@@ -45,9 +45,7 @@ impl Scope {
     pub fn has_device(&self, device: &Device) -> bool {
         self.is_all() || device.holders().any(|(pod, _)| self.has_pod(pod))
     }
-}
 
-impl Scope {
     /// What is said where nothing of it is there: `none` where it leaves nothing out.
     pub fn says(&self, facts: &Facts, none: &str) -> String {
         if self.is_all() {

@@ -47,33 +47,39 @@ fn seat_these(
     state: &mut State<'_>,
     all: Vec<WorkId>,
 ) -> (Vec<(WorkId, Arc<Tenure>)>, Vec<WorkId>) {
-    let lens = Lens {
-        no_quota: true,
-        ..Lens::default()
-    };
     let (mut seated, mut unseated) = (Vec::new(), Vec::new());
     for work in all {
-        let mark = state.mark();
-        state.evict(work);
-        match state.start(work, &lens) {
-            Ok(tenure) => seated.push((work, tenure)),
-            Err(_) => {
-                state.undo_to(mark);
-                unseated.push(work);
-            }
+        match seat_whole(state, work) {
+            Some(tenure) => seated.push((work, tenure)),
+            None => unseated.push(work),
         }
     }
     (seated, unseated)
+}
+
+/// How nodes are looked at for those who have their quota.
+fn past_quota() -> Lens {
+    Lens {
+        no_quota: true,
+        ..Lens::default()
+    }
+}
+
+/// Gives one that was let in nodes for its pods; where they do not suffice, the state is as before.
+fn seat_whole(state: &mut State<'_>, work: WorkId) -> Option<Arc<Tenure>> {
+    let mark = state.mark();
+    state.evict(work);
+    let tenure = state.start(work, &past_quota()).ok();
+    if tenure.is_none() {
+        state.undo_to(mark);
+    }
+    tenure
 }
 
 /// Lets those that were let in and lack pods on nodes take what there is as a scheduler without gangs does: pod by pod, so that
 /// one that lacks room for all of its pods holds what the next would have had. Who had none and has all of them then. No more than
 /// looking can be done with the state afterwards: what some hold more is in no tenure.
 pub fn grab(state: &mut State<'_>, let_in: &[WorkId]) -> Vec<WorkId> {
-    let lens = Lens {
-        no_quota: true,
-        ..Lens::default()
-    };
     let lacks = |set: &SetTenure| set.count as usize > set.seats.len();
     let some = lacking(state, let_in, |tenure| tenure.sets.iter().any(lacks));
     let mut whole = Vec::new();
@@ -81,22 +87,16 @@ pub fn grab(state: &mut State<'_>, let_in: &[WorkId]) -> Vec<WorkId> {
         let Some(tenure) = state.tenure(work).cloned() else {
             continue;
         };
-        if tenure.pods() == 0 {
-            let mark = state.mark();
-            state.evict(work);
-            if state.start(work, &lens).is_ok() {
-                whole.push(work);
-                continue;
-            }
-            state.undo_to(mark);
+        if tenure.pods() == 0 && seat_whole(state, work).is_some() {
+            whole.push(work);
+            continue;
         }
         let Some(queue) = tenure.queue else {
             continue;
         };
         for (set, held) in tenure.sets.iter().enumerate() {
-            let lacking = held.count as usize - held.seats.len().min(held.count as usize);
-            let most = u32::try_from(lacking).unwrap_or(held.count);
-            state.start_fewer(work, set, queue, &held.flavors, (1, most), &lens);
+            let most = held.count.saturating_sub(held.seats.len() as u32);
+            state.start_fewer(work, set, queue, &held.flavors, (1, most), &past_quota());
         }
     }
     whole
