@@ -9,7 +9,7 @@ use crate::report::output::{self, Sheet, sheet};
 use crate::report::table::Layout;
 use crate::report::value::Value;
 use crate::report::watch::Change;
-use crate::report::{Facts, Format, Kind, Query, Watch, losses};
+use crate::report::{Facts, Format, Kind, Query, Watch, losses, silent};
 use crate::settings::Settings;
 
 use super::out;
@@ -173,6 +173,9 @@ pub fn print(
     out::write(out, &text)?;
     for (_, said) in &lost {
         out::say(err, said);
+    }
+    if let Some(said) = silent(facts, query.kind) {
+        out::say(err, &said);
     }
     Ok(lost
         .iter()

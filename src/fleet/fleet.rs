@@ -70,6 +70,8 @@ pub struct Fleet {
     pub findings: Arc<[Finding]>,
     /// Sources by name.
     pub sources: Arc<[SourceHealth]>,
+    /// Each exporter that a listed pod serves is among the sources.
+    pub exporters_found: bool,
     /// How much is known of each table.
     pub known: Arc<BTreeMap<Table, Known>>,
     /// The rules it was made with.
@@ -95,6 +97,7 @@ impl Fleet {
             runtimes: Runtimes::default(),
             findings: Arc::from([]),
             sources: Arc::from([]),
+            exporters_found: false,
             known: Arc::new(
                 Table::ALL
                     .iter()

@@ -77,6 +77,8 @@ pub enum Observation {
     Past(Box<Past>),
     /// How a source fares.
     Source(SourceHealth),
+    /// Every exporter among the pods that were listed has been told of as a source.
+    ExportersFound,
     /// The source of this name is no more (its exporter's pod has gone).
     SourceGone(Name),
     /// The server's clock minus this machine's, in milliseconds.
@@ -449,4 +451,11 @@ pub struct SourceHealth {
     pub calls_per_minute: Option<u32>,
     /// What is wrong and the mend; empty when all is well.
     pub message: String,
+}
+
+impl SourceHealth {
+    /// True for an exporter, and for Prometheus in exporters' stead.
+    pub fn gives_readings(&self) -> bool {
+        self.kind.as_str() != "kubernetes"
+    }
 }

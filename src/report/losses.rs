@@ -2,7 +2,7 @@
 
 use crate::base::{Exit, Failure};
 use crate::fleet::Known;
-use crate::fleet::observe::{LostKind, Table};
+use crate::fleet::observe::{LostKind, SourceState, Table};
 
 use super::{Facts, Kind};
 
@@ -24,6 +24,25 @@ pub fn losses(facts: &Facts, kind: Kind) -> Vec<(Exit, String)> {
     };
     let tables = Table::ALL.iter().filter(|table| matters(**table));
     tables.filter_map(|table| loss(facts, *table)).collect()
+}
+
+/// Which exporters are silent, in words, where an answer of this kind is made of what they read; nothing is said where
+/// all speak.
+pub fn silent(facts: &Facts, kind: Kind) -> Option<String> {
+    let read = !matches!(kind, Kind::Sources | Kind::Queues);
+    let all = facts.fleet.sources.iter().filter(|_| read);
+    let exporters: Vec<_> = all.filter(|source| source.gives_readings()).collect();
+    let mut lost = exporters
+        .iter()
+        .filter(|source| source.state == SourceState::Lost);
+    let first = lost.next()?;
+    Some(format!(
+        "readings: {} of {} exporters have not answered (such as {}: {}); what they read is unknown: see `stokehold get sources`",
+        lost.count() + 1,
+        exporters.len(),
+        first.name,
+        first.message
+    ))
 }
 
 /// A table that is not known, with its exit code and in words.
@@ -65,7 +84,30 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::base::Name;
     use crate::report::sample::facts;
+
+    #[test]
+    fn silent_exporters_are_said_where_their_readings_are_missed() {
+        let mut facts = facts();
+        assert_eq!(silent(&facts, Kind::Pools), None);
+        let fleet = Arc::make_mut(&mut facts.fleet);
+        let mut rows = fleet.sources.to_vec();
+        for (name, state) in [("a", SourceState::Live), ("b", SourceState::Lost)] {
+            let mut row = rows[0].clone();
+            row.name = Name::new(&format!("dcgm gpu/{name}"));
+            row.kind = Name::new("dcgm");
+            row.state = state;
+            row.message = format!("{name} times out");
+            rows.push(row);
+        }
+        fleet.sources = rows.into();
+        let said = silent(&facts, Kind::Pools).expect("one is silent");
+        let begins =
+            "readings: 1 of 2 exporters have not answered (such as dcgm gpu/b: b times out)";
+        assert!(said.starts_with(begins), "{said}");
+        assert_eq!(silent(&facts, Kind::Queues), None, "no reading is in them");
+    }
 
     #[test]
     fn no_plan_is_made_without_nodes_and_pods_and_the_rest_is_said() {

@@ -36,7 +36,7 @@ pub mod watch;
 pub use document::{Figures, figures};
 pub use facts::Facts;
 pub use kind::{Format, Kind};
-pub use losses::{gaps, losses};
+pub use losses::{gaps, losses, silent};
 pub use output::{NotFound, Query, render};
 pub use watch::Watch;
 

@@ -333,7 +333,7 @@ impl Session {
             }
             // Exporters are found among the pods a moment after the pods are listed.
             let complete_at = *complete_at.get_or_insert_with(tokio::time::Instant::now);
-            let settled = complete_at.elapsed() >= SETTLE;
+            let settled = complete_at.elapsed() >= SETTLE && has_found_all(fleet);
             let placed = complete_at.elapsed() >= ORDER || has_places(fleet);
             if nothing_known(fleet) || (settled && placed && has_read_all(fleet)) {
                 break;
@@ -379,6 +379,11 @@ pub async fn snapshot(
     })
 }
 
+/// True once every exporter that a pod serves is among the sources. Pods that cannot be listed tell of none.
+fn has_found_all(fleet: &Fleet) -> bool {
+    fleet.exporters_found || !matches!(fleet.known(Table::Pods), Known::Live)
+}
+
 /// True once no exporter is still to answer for the first time. (The API server's tables are complete by then, and
 /// one that it does not serve never answers.)
 fn has_read_all(fleet: &Fleet) -> bool {
@@ -390,7 +395,7 @@ fn has_read_all(fleet: &Fleet) -> bool {
 pub fn readings(fleet: &Fleet) -> (usize, usize) {
     let exporters = || {
         let all = fleet.sources.iter();
-        all.filter(|source| source.kind.as_str() != "kubernetes")
+        all.filter(|source| source.gives_readings())
     };
     let over =
         exporters().filter(|source| source.last_ok.is_some() || source.state == SourceState::Lost);

@@ -198,7 +198,10 @@ pub async fn run(
                 for observation in batches.drain(..).flatten() {
                     let told = !matches!(
                         observation,
-                        Observation::Page(_) | Observation::Source(_) | Observation::Skew(_)
+                        Observation::Page(_)
+                            | Observation::Source(_)
+                            | Observation::ExportersFound
+                            | Observation::Skew(_)
                     );
                     let visible = store.apply(observation);
                     dirty |= visible;

@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::plane::{
-    Answer, Watch, apply, calm, calm_for_long, folder, kubectl, own_kubeconfig, parts, rows,
-    stokehold,
+    Answer, Watch, apply, beside, calm, folder, kubectl, own_kubeconfig, parts, rows, stokehold,
 };
 use super::road::{Road, Weather};
 use super::terminal::{Terminal, header, is_live, shows_the_fleet};
@@ -316,7 +315,7 @@ fn an_expired_server_certificate_is_named() {
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
 fn a_client_certificate_runs_out() {
-    let _plane = calm();
+    let _plane = beside();
     let work = tempfile::tempdir().expect("a folder");
     let (printed, plugin) = (
         work.path().join("credential.json"),
@@ -379,7 +378,7 @@ const KIND: &str = "tfjobs.kubeflow.org";
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
 fn a_kind_goes_and_comes_back() {
-    let _plane = calm_for_long();
+    let _plane = beside();
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": KIND},
         "spec": {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::outages::{Program, server_is_ready};
 use super::plane::{
-    Answer, Watch, alone, calm_for_long, kubeconfig, kubectl, place, placement, stokehold,
+    Answer, Watch, alone, beside, kubeconfig, kubectl, place, placement, stokehold,
 };
 use super::terminal::{Terminal, header, is_live, shows_the_fleet};
 use super::truth::{list, text};
@@ -246,7 +246,7 @@ fn bound_token(secret: &str) -> String {
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
 fn a_token_ends() {
-    let _plane = calm_for_long();
+    let _plane = beside();
     let work = tempfile::tempdir().expect("a folder");
     let (printed, plugin) = (
         work.path().join("credential.json"),

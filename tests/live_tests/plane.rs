@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-pub use super::turns::{Wait, acts, acts_for_long, alone, calm, calm_for_long};
+pub use super::turns::{Wait, acts, acts_for_long, alone, beside, calm};
 
 /// The plane's state folder.
 pub fn folder() -> PathBuf {

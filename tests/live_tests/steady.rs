@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::plane::{audit, calm_for_long, items, kubeconfig, listed_role};
+use super::plane::{audit, beside, items, kubeconfig, listed_role};
 use super::terminal::{Terminal, is_live};
 use super::truth::text;
 
@@ -66,7 +66,7 @@ fn second(entry: &Value) -> &str {
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
 fn a_console_at_rest_asks_for_little() {
-    let _plane = calm_for_long();
+    let _plane = beside();
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     listed_role("live-steady");
     let begin = fs::metadata(audit()).expect("an audit log").len();
@@ -151,7 +151,7 @@ fn a_console_at_rest_asks_for_little() {
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
 fn a_fleet_of_exporters_is_read_within_the_budget() {
-    let _plane = calm_for_long();
+    let _plane = beside();
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     listed_role("live-steady");
     let home = tempfile::tempdir().expect("a folder");

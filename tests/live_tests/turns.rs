@@ -1,5 +1,6 @@
 //! Who has the plane: tests that only look share it, so do tests that act on objects of their own, and one that breaks something
-//! has it alone. Who looks goes first and who breaks last, a sort at a time, so that the plane is seldom had by one alone.
+//! has it alone. Who looks goes first and who breaks last, a sort at a time, so that the plane is seldom had by one alone. Who waits
+//! for most of the time, and for nothing that others touch, does so beside both of the former.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -17,7 +18,7 @@ enum Sort {
     Breaks,
 }
 
-/// Most tests that have the plane at a time: their programs share a few cores.
+/// Most tests that look or act at a time: their programs share a few cores.
 const MOST: usize = 5;
 
 /// A sort of tests, those before that take minutes.
@@ -26,12 +27,15 @@ type Rank = (Sort, bool);
 struct Queue {
     /// The sort that has the plane, and how many of it.
     at: Option<(Sort, usize)>,
+    /// How many wait beside it.
+    beside: usize,
     /// Who waits, by sort, and whether it is soon over.
     waiting: BTreeMap<Rank, usize>,
 }
 
 static QUEUE: Mutex<Queue> = Mutex::new(Queue {
     at: None,
+    beside: 0,
     waiting: BTreeMap::new(),
 });
 static CHANGED: Condvar = Condvar::new();
@@ -39,7 +43,8 @@ static CHANGED: Condvar = Condvar::new();
 /// The plane, until the value ends.
 #[must_use]
 pub struct Turn {
-    sort: Sort,
+    /// Nothing for one that waits beside others.
+    sort: Option<Sort>,
     asked: Instant,
     since: Instant,
 }
@@ -56,7 +61,10 @@ impl Queue {
         let (there, many) = self.at.unwrap_or((sort, 0));
         let of_sort = |next: &&Rank| self.at.is_none() || next.0 == sort;
         let next = self.waiting.keys().find(of_sort);
-        let may_share = many == 0 || sort != Sort::Breaks && many < MOST;
+        let may_share = match sort {
+            Sort::Breaks => many == 0 && self.beside == 0,
+            Sort::Looks | Sort::Acts => many < MOST,
+        };
         let is_next = next.is_none_or(|next| rank <= *next);
         (there == sort && may_share && is_next).then_some(many + 1)
     }
@@ -77,9 +85,26 @@ fn take(sort: Sort, is_long: bool) -> Turn {
             // The next may be of the same sort, and the last of those that take minutes.
             CHANGED.notify_all();
             let since = Instant::now();
+            let sort = Some(sort);
             return Turn { sort, asked, since };
         }
         queue = CHANGED.wait(queue).unwrap_or_else(PoisonError::into_inner);
+    }
+}
+
+/// The plane beside those that look or act.
+pub fn beside() -> Turn {
+    let asked = Instant::now();
+    let mut queue = queue();
+    while matches!(queue.at, Some((Sort::Breaks, _))) {
+        queue = CHANGED.wait(queue).unwrap_or_else(PoisonError::into_inner);
+    }
+    queue.beside += 1;
+    let since = Instant::now();
+    Turn {
+        sort: None,
+        asked,
+        since,
     }
 }
 
@@ -118,17 +143,20 @@ impl Drop for Wait {
 impl Drop for Turn {
     fn drop(&mut self) {
         let (waited, had) = (self.since - self.asked, self.since.elapsed());
+        let sort = self
+            .sort
+            .map_or("Beside".to_owned(), |sort| format!("{sort:?}"));
         note(&format!(
-            "{:6.1} s after {:6.1} s  {:?}",
+            "{:6.1} s after {:6.1} s  {sort}",
             had.as_secs_f64(),
             waited.as_secs_f64(),
-            self.sort
         ));
         let mut queue = queue();
-        queue.at = match queue.at {
-            Some((sort, many)) if many > 1 => Some((sort, many - 1)),
-            _ => None,
-        };
+        match (self.sort, queue.at) {
+            (None, _) => queue.beside -= 1,
+            (Some(_), Some((sort, many))) if many > 1 => queue.at = Some((sort, many - 1)),
+            _ => queue.at = None,
+        }
         CHANGED.notify_all();
     }
 }
@@ -136,11 +164,6 @@ impl Drop for Turn {
 /// The plane for a test that only looks.
 pub fn calm() -> Turn {
     take(Sort::Looks, false)
-}
-
-/// The same, for minutes.
-pub fn calm_for_long() -> Turn {
-    take(Sort::Looks, true)
 }
 
 /// The plane for a test that acts on what it alone has.

@@ -84,6 +84,23 @@ fn page() -> Reply {
 }
 
 #[tokio::test]
+async fn all_exporters_are_told_of_before_it_is_said_that_they_are_found() {
+    let shelf = Shelf::new(["a", "b", "c"].map(|node| exporter(node, node)).to_vec(), 0);
+    let server = serving(&shelf, |_| page());
+    let mut bench = bench(&server, options(Mode::Auto));
+    let found = |one: &Observation| matches!(one, Observation::ExportersFound);
+    bench.until("the end of the list", found).await;
+    let before = bench.told.iter().take_while(|one| !found(one));
+    let rows: std::collections::BTreeSet<&str> = before
+        .filter_map(|one| match one {
+            Observation::Source(row) => row.name.strip_prefix("dcgm gpu-operator/"),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(rows.into_iter().collect::<Vec<_>>(), ["a", "b", "c"]);
+}
+
+#[tokio::test]
 async fn a_page_comes_through_the_proxy_and_is_its_nodes() {
     let shelf = Shelf::new(
         vec![

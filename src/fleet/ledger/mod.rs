@@ -90,6 +90,7 @@ pub struct Ledger {
     known: BTreeMap<Table, Known>,
     sweeps: FxHashMap<Table, FxHashSet<ObjectKey>>,
     sources: BTreeMap<Name, SourceHealth>,
+    exporters_found: bool,
     /// Pages whose host is not a known node yet, by the host's own name for itself.
     homeless: BTreeMap<Name, Page>,
     /// What pods that serve models last said of their requests.
@@ -141,6 +142,7 @@ impl Ledger {
                 .collect(),
             sweeps: FxHashMap::default(),
             sources: BTreeMap::new(),
+            exporters_found: false,
             homeless: BTreeMap::new(),
             serving: serving::Servers::default(),
             skew_ms: None,
@@ -229,6 +231,11 @@ impl Ledger {
                 self.changed.sources = true;
             }
             Observation::SourceGone(name) => self.forget_source(&name),
+            Observation::ExportersFound => {
+                if std::mem::replace(&mut self.exporters_found, true) {
+                    return false;
+                }
+            }
             Observation::Skew(millis) => {
                 if self.skew_ms == Some(millis) {
                     return false;
@@ -299,6 +306,7 @@ impl Ledger {
             } else {
                 parts.sources
             },
+            exporters_found: self.exporters_found,
             known: if self.changed.known {
                 Arc::new(self.known.clone())
             } else {

@@ -260,7 +260,10 @@ impl Scraper {
                         .filter(|key| !listed.contains(*key))
                         .cloned()
                         .collect();
-                    return gone.iter().filter_map(|key| forget(state, key)).collect();
+                    let mut told: Vec<Observation> =
+                        gone.iter().filter_map(|key| forget(state, key)).collect();
+                    told.push(Observation::ExportersFound);
+                    return told;
                 }
             }
             ServingNews::Gone(key) => return forget(state, &key).into_iter().collect(),
