@@ -70,7 +70,7 @@ fn the_palette_finds_every_object_by_its_name() {
         press(&mut app, "\n");
         let title = match &picked {
             Picked::Device(node, index) => format!("{node} / tpu {index}"),
-            other => other.name(),
+            other => other.heading(&LARGE),
         };
         let leads = app.trail().last() == Some(&title) || text(&app).contains(&title);
         assert!(leads, "{name} leads to {title}, not {:?}", app.trail());
@@ -98,6 +98,27 @@ fn views_come_before_objects_and_the_nearest_first() {
         .expect("sorted");
     assert!(!falls, "the second time turns it round");
     press(&mut app, ":zzzzqqq");
+    assert!(text(&app).contains("nothing is called that"));
+}
+
+#[test]
+fn a_kind_before_a_name_finds_that_kind_alone() {
+    let fleet = &LARGE.fleet;
+    let pool = &fleet.pools.last().expect("there are pools").name;
+    let mut app = app(&LARGE, ViewId::Fleet);
+    press(&mut app, &format!(":pools {pool}\n"));
+    assert_eq!(app.trail(), [format!("pool {pool}")]);
+    // Nothing but the kind: all of it.
+    press(&mut app, ":pool ");
+    let offered = text(&app);
+    for pool in fleet.pools.iter() {
+        assert!(
+            offered.contains(pool.name.as_str()),
+            "{} is offered",
+            pool.name
+        );
+    }
+    press(&mut app, "xid");
     assert!(text(&app).contains("nothing is called that"));
 }
 

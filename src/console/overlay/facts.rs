@@ -12,7 +12,7 @@ use crate::console::widget::panel::{centred, popup};
 pub(super) fn draw(app: &App, brush: &mut Brush<'_>, area: Rect, picked: &Picked, skip: usize) {
     let Some(sheet) = describe(&app.facts, picked, brush) else {
         let frame = centred(area, 50, 3);
-        let inside = popup(brush, frame, &picked.title(&app.facts), "");
+        let inside = popup(brush, frame, &picked.heading(&app.facts), "");
         brush.say(inside.x, inside.y, inside.width, "has gone", Role::Warn);
         return;
     };

@@ -32,6 +32,18 @@ const VERBS: [(&str, &[&str]); 5] = [
     ("sort", &["sort"]),
 ];
 
+/// What one types of a kind of object before its name, to find that kind alone.
+const KINDS: [(&str, &[&str]); 8] = [
+    ("pool", &["pool", "pools"]),
+    ("queue", &["queue", "queues", "q", "cq"]),
+    ("job", &["job", "jobs"]),
+    ("node", &["node", "nodes", "no"]),
+    ("pod", &["pod", "pods", "po"]),
+    ("device", &["device", "devices", "dev", "gpu"]),
+    ("alert", &["alert", "alerts"]),
+    ("source", &["source", "sources"]),
+];
+
 /// The names of all objects, each with the letters it has.
 pub(super) struct Index {
     entries: Vec<(u64, Entry)>,
@@ -87,9 +99,10 @@ impl Index {
         }
     }
 
-    /// The nearest objects and how many there are in all.
-    fn find(&mut self, text: &str, query: &Query) -> (Vec<(u32, u32)>, usize) {
-        let narrows = |last: &(String, Vec<u32>)| text.starts_with(last.0.as_str());
+    /// The nearest objects, of one kind or of any, and how many there are in all.
+    fn find(&mut self, kind: &str, text: &str, query: &Query) -> (Vec<(u32, u32)>, usize) {
+        let words = format!("{kind} {text}");
+        let narrows = |last: &(String, Vec<u32>)| words.starts_with(last.0.as_str());
         let known = self.last.take().filter(narrows);
         let all = || 0..self.entries.len() as u32;
         let candidates: Box<dyn Iterator<Item = u32> + '_> = match &known {
@@ -99,7 +112,8 @@ impl Index {
         let mut found: Vec<(u32, u32)> = Vec::new();
         for at in candidates {
             let (mask, entry) = &self.entries[at as usize];
-            if query.may_match(*mask)
+            if (kind.is_empty() || entry.kind == kind)
+                && query.may_match(*mask)
                 && let Some(cost) = query.cost(&entry.name)
             {
                 found.push((cost, at));
@@ -107,7 +121,7 @@ impl Index {
         }
         let mut left: Vec<u32> = found.iter().map(|(_, at)| *at).collect();
         left.sort_unstable();
-        self.last = Some((text.to_owned(), left));
+        self.last = Some((words, left));
         let count = found.len();
         if count > MOST {
             found.select_nth_unstable(MOST);
@@ -115,10 +129,25 @@ impl Index {
         }
         (found, count)
     }
+
+    /// The same as offers.
+    fn offers(&mut self, kind: &str, text: &str) -> (Vec<(u32, usize, Offer)>, usize) {
+        let (found, count) = self.find(kind, text, &Query::new(text));
+        let of = |(cost, at): (u32, u32)| {
+            let entry = &self.entries[at as usize].1;
+            let offer = Offer {
+                label: entry.name.to_string(),
+                doc: entry.kind.to_owned(),
+                go: Go::Object(entry.what.clone()),
+            };
+            (cost, at as usize, offer)
+        };
+        (found.into_iter().map(of).collect(), count)
+    }
 }
 
 /// What is offered, best first, and how many there would be.
-pub(super) fn offers(app: &App, typed: &str, index: Option<&mut Index>) -> (Vec<Offer>, usize) {
+pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (Vec<Offer>, usize) {
     let text = typed.trim_start().to_ascii_lowercase();
     // `:q` quits, as everywhere.
     if matches!(text.trim(), "q" | "q!" | "exit") {
@@ -132,6 +161,16 @@ pub(super) fn offers(app: &App, typed: &str, index: Option<&mut Index>) -> (Vec<
         // Names keep their case.
         let rest = typed.trim_start()[typed.trim_start().len() - rest.len()..].trim();
         return chosen(app, verb, rest);
+    }
+    if let Some((kind, rest)) = text.split_once(char::is_whitespace)
+        && let Some((kind, _)) = KINDS.iter().find(|(_, words)| words.contains(&kind))
+        && let Some(index) = index.as_deref_mut()
+    {
+        let (mut found, count) = index.offers(kind, rest.trim());
+        if count > 0 {
+            found.sort_by_key(|(cost, order, _)| (*cost, *order));
+            return (found.into_iter().map(|(.., offer)| offer).collect(), count);
+        }
     }
     let text = text.trim_end();
     let query = Query::new(text);
@@ -155,18 +194,11 @@ pub(super) fn offers(app: &App, typed: &str, index: Option<&mut Index>) -> (Vec<
     }
     let mut count = scored.len();
     if let (false, Some(index)) = (query.is_empty(), index) {
-        let (found, objects) = index.find(text, &query);
+        let (found, objects) = index.offers("", text);
         count += objects;
         let order = scored.len();
-        scored.extend(found.into_iter().map(|(cost, at)| {
-            let entry = &index.entries[at as usize].1;
-            let offer = Offer {
-                label: entry.name.to_string(),
-                doc: entry.kind.to_owned(),
-                go: Go::Object(entry.what.clone()),
-            };
-            (cost + 200, order + at as usize, offer)
-        }));
+        let behind = |(cost, at, offer)| (cost + 200, order + at, offer);
+        scored.extend(found.into_iter().map(behind));
     }
     if !query.is_empty() {
         scored.sort_by_key(|(cost, order, _)| (*cost, *order));

@@ -155,6 +155,18 @@ impl Picked {
         self.name()
     }
 
+    /// What stands above it: its name, or what an alert is and of whom.
+    pub fn heading(&self, facts: &Facts) -> String {
+        let known = match self {
+            Self::Finding(id) => facts.fleet.findings.iter().find(|known| known.id == *id),
+            _ => None,
+        };
+        match known {
+            Some(finding) => format!("{} · {}", finding.code, finding.subject.key),
+            None => self.title(facts),
+        }
+    }
+
     /// Its name, as one would paste it into a command line.
     pub fn name(&self) -> String {
         match self {

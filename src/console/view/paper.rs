@@ -76,7 +76,7 @@ impl PaperView {
 
     /// Asks for what is to be read, once the facts say what that is.
     fn ask(&mut self, facts: &Facts) {
-        self.name = self.subject.title(facts);
+        self.name = self.subject.heading(facts);
         if self.want.is_some() {
             return;
         }
@@ -500,7 +500,7 @@ impl View for PaperView {
         let (note, role) = self.note();
         let (muted, title) = (brush.ink.fg(Role::Muted), brush.ink.fg(Role::Title));
         let what = self.title().to_uppercase();
-        let name = self.subject.title(facts);
+        let name = self.subject.heading(facts);
         let note_style = brush.ink.fg(role);
         brush.pieces(
             area.x + 2,

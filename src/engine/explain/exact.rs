@@ -13,8 +13,8 @@ use super::change::{Change, Unblock};
 /// Nodes times workloads up to which a fleet is compiled anew for it.
 const MOST: usize = 50_000;
 
-/// Nodes and units of quota that are added to what did not help.
-const MORE: i64 = 8;
+/// Nodes and units of quota that are added, one after the other, to what did not help: others may take them first.
+const MORE: [i64; 8] = [1, 1, 2, 4, 8, 16, 32, 64];
 
 impl Scene<'_> {
     /// Changes that add nodes, as the fleet compiled anew with them says; on a large fleet they count as reckoned.
@@ -53,38 +53,45 @@ fn is_small(snapshot: &Snapshot) -> bool {
 
 /// The changes, or a little more of them, if they help.
 fn grown(snapshot: &Snapshot, key: &JobKey, mut changes: Vec<Change>) -> Option<Vec<Change>> {
-    for _ in 0..=MORE {
+    for more in MORE {
         if starts(snapshot, key, &changes) {
             return Some(changes);
         }
         for change in &mut changes {
-            if let Some(more) = by(change, 1) {
+            if let Some(more) = by(change, more) {
                 *change = more;
             }
         }
     }
-    None
+    starts(snapshot, key, &changes).then_some(changes)
 }
 
-/// As little of each as still helps.
+/// As little of each as still helps: in steps that grow smaller, until one less of any is too little.
 fn shrunk(snapshot: &Snapshot, key: &JobKey, mut changes: Vec<Change>) -> Vec<Change> {
-    let mut at = 0;
-    while at < changes.len() {
-        let mut less = changes.clone();
-        match by(&changes[at], -1) {
-            Some(change) => less[at] = change,
-            None if is_amount(&changes[at]) && changes.len() > 1 => _ = less.remove(at),
-            None => {
+    let mut steps = MORE[1..].iter().rev().skip(1).copied().peekable();
+    while let Some(&step) = steps.peek() {
+        let mut at = 0;
+        let mut gave = false;
+        while at < changes.len() {
+            let mut less = changes.clone();
+            match by(&changes[at], -step) {
+                Some(change) => less[at] = change,
+                None if is_amount(&changes[at]) && changes.len() > 1 => _ = less.remove(at),
+                None => {
+                    at += 1;
+                    continue;
+                }
+            }
+            if starts(snapshot, key, &less) {
+                changes = less;
+                gave = true;
+            } else {
                 at += 1;
-                continue;
             }
         }
-        if starts(snapshot, key, &less) {
-            // Less of this may be less of what comes before it.
-            changes = less;
-            at = 0;
-        } else {
-            at += 1;
+        // Less of this may be less of what comes before it.
+        if !gave {
+            steps.next();
         }
     }
     changes

@@ -206,3 +206,36 @@ proptest! {
         }
     }
 }
+
+/// What the law below once missed: room and quota lack, and those before it take what is given.
+#[test]
+fn more_of_two_things_than_those_before_it_take_is_found() {
+    let run = |queue, gpus| (queue, 1, gpus, 0, 0, 0, false, Some(0), None);
+    let wait =
+        |queue, pods, gpus, priority, age| (queue, pods, gpus, priority, age, 0, false, None, None);
+    let document = document(
+        &[
+            (4, 0, false, false),
+            (1, 0, false, false),
+            (3, 0, false, false),
+        ],
+        &[(0, None), (0, None)],
+        false,
+        &[
+            wait(1, 3, 2, 1, 0),
+            run(0, 2),
+            wait(1, 1, 3, 0, 32),
+            wait(0, 3, 3, 0, 0),
+            wait(1, 2, 2, 0, 0),
+            wait(1, 1, 4, 0, 0),
+            wait(1, 2, 2, 0, 0),
+            run(0, 2),
+        ],
+        0,
+    );
+    let plant = plant(document);
+    for answer in Scene::new(&plant).explain_all().values() {
+        let helped = answer.state != Stand::Waiting || answer.unblock.is_some();
+        assert!(helped, "{}: {}", answer.job, answer.reason);
+    }
+}

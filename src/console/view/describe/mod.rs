@@ -125,7 +125,7 @@ fn plain(number: f64) -> String {
 /// What is known of an object; nothing when it has gone.
 pub fn describe(facts: &Facts, picked: &Picked, brush: &mut Brush<'_>) -> Option<Sheet> {
     let mut sheet = Sheet {
-        title: picked.title(facts),
+        title: picked.heading(facts),
         ..Sheet::default()
     };
     match picked {
