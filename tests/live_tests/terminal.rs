@@ -17,11 +17,19 @@ pub fn header(text: &str) -> &str {
     text.lines().next().unwrap_or_default().trim_end()
 }
 
+/// Devices of the plane. Tests that act add some of their own.
+const DEVICES: usize = 1_072;
+
 /// True when every device of the plane stands in the header (thousands are set apart).
 pub fn shows_the_fleet(text: &str) -> bool {
-    header(text)
-        .replace(char::is_whitespace, "")
-        .contains("devices1072")
+    let header = header(text).replace(char::is_whitespace, "");
+    let count = header.split_once("devices").map(|(_, rest)| rest);
+    let digits: String = count
+        .unwrap_or_default()
+        .chars()
+        .take_while(char::is_ascii_digit)
+        .collect();
+    digits.parse().is_ok_and(|count: usize| count >= DEVICES)
 }
 
 /// True when the whole fleet is there and every source speaks.

@@ -237,23 +237,24 @@ impl View for CostView {
                 brush.ink.bold(Role::Accent),
                 brush.ink.bold(Role::IdleMoney),
             );
-            brush.pieces(
-                area.x + 2,
-                area.y + 1,
-                room,
-                &[
-                    ("total  ", muted),
-                    (&total, accent),
-                    ("   free ", muted),
-                    (&free, blue),
-                    ("   held idle ", muted),
-                    (&idle, blue),
-                    ("   ", muted),
-                    (&devices, title),
-                    (&unpriced, brush.ink.fg(Role::Warn)),
-                    ("   list prices, not a bill", muted),
-                ],
-            );
+            let mut pieces = vec![
+                ("total  ", muted),
+                (&*total, accent),
+                ("   free ", muted),
+                (&*free, blue),
+                ("   held idle ", muted),
+                (&*idle, blue),
+                ("   ", muted),
+                (&*devices, title),
+                (&*unpriced, brush.ink.fg(Role::Warn)),
+                ("   list prices, not a bill", muted),
+            ];
+            // What the prices are is never cut; the devices stand in the header and in the table.
+            let whole: u16 = pieces.iter().map(|(words, _)| brush.width(words)).sum();
+            if whole > room {
+                pieces.drain(6..8);
+            }
+            brush.pieces(area.x + 2, area.y + 1, room, &pieces);
         }
         self.sheet.paint(facts, brush, Self::below(area), true);
     }

@@ -21,6 +21,7 @@ pub mod describe;
 pub mod detail;
 pub mod devices;
 pub mod fleet;
+mod fleet_panels;
 mod fleet_sources;
 pub mod glow;
 pub mod heatmap;

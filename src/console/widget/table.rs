@@ -8,7 +8,7 @@ use crate::console::theme::Role;
 
 use super::bar::bar;
 use super::cell::{Cell, Value};
-use super::quota::BAR;
+use super::quota::{BAR, Quota};
 use super::spark::spark;
 
 /// On which side a column's cells stand.
@@ -81,16 +81,32 @@ pub fn table(
         .iter()
         .map(|row| row.iter().map(|cell| shown(brush, cell)).collect())
         .collect();
+    let rests = |brush: &Brush<'_>, column: usize| {
+        let quotas = quotas(rows, column);
+        let widths = quotas.map(|quota| brush.width(&quota.rest()));
+        widths
+            .max()
+            .filter(|width| *width > 0)
+            .map_or(0, |width| width + 1)
+    };
     let needs: Vec<u16> = (0..heads.len())
         .map(|at| {
-            let visible = texts
-                .iter()
-                .filter_map(|row| row.get(at))
-                .map(|words| brush.width(words))
-                .max();
-            visible
-                .unwrap_or(0)
-                .max(widest.get(at).copied().unwrap_or(0))
+            // How many quotas have no room stands at the end, kept free in each row.
+            let rest = rests(brush, at);
+            let need = |row: usize, words: &String| {
+                let own = match rows[row].get(at).map(|cell| &cell.value) {
+                    Some(Value::Quota(quota)) if !quota.rest().is_empty() => {
+                        brush.width(&quota.rest()) + 1
+                    }
+                    Some(Value::Quota(_)) => 0,
+                    _ => rest,
+                };
+                brush.width(words) + rest - own
+            };
+            let visible = texts.iter().enumerate();
+            let visible = visible.filter_map(|(row, words)| Some(need(row, words.get(at)?)));
+            let beyond = widest.get(at).copied().unwrap_or(0);
+            visible.max().unwrap_or(0).max(beyond)
         })
         .collect();
     let gap = if area.width < 100 { 1 } else { 2 };
@@ -99,26 +115,13 @@ pub fn table(
     for slot in &layout {
         header(brush, area, &heads[slot.column], slot, look);
     }
-    let quotas = |column: usize| {
-        rows.iter()
-            .filter_map(move |row| match &row.get(column)?.value {
-                Value::Quota(quota) => Some(quota),
-                _ => None,
-            })
-    };
     // Behind the last quota that has room stands how many have none.
     let last = layout
         .iter()
         .rev()
         .map(|slot| slot.column)
-        .find(|column| quotas(*column).next().is_some());
-    let tail = last.map_or(0, |column| {
-        let rests = quotas(column).map(|quota| brush.width(&quota.rest()));
-        rests
-            .max()
-            .filter(|width| *width > 0)
-            .map_or(0, |width| width + 1)
-    });
+        .find(|column| quotas(rows, *column).next().is_some());
+    let tail = last.map_or(0, |column| rests(brush, column));
     for (line, (row, words)) in rows.iter().zip(&texts).enumerate() {
         let y = area.y + 1 + line as u16;
         if y >= area.bottom() {
@@ -149,6 +152,15 @@ pub fn table(
             brush.uncolour(Rect::new(area.x, y, area.width, 1));
         }
     }
+}
+
+/// The quotas of a column.
+fn quotas<'a>(rows: &'a [Vec<Cell<'_>>], column: usize) -> impl Iterator<Item = &'a Quota> {
+    rows.iter()
+        .filter_map(move |row| match &row.get(column)?.value {
+            Value::Quota(quota) => Some(&**quota),
+            _ => None,
+        })
 }
 
 fn shown(brush: &mut Brush<'_>, cell: &Cell<'_>) -> String {

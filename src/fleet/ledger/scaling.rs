@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::base::{Name, ObjectKey};
 use crate::fleet::node::Node;
-use crate::fleet::observe::{Labels, Observation, Table};
+use crate::fleet::observe::{Labels, NodeSeen, Observation, Table};
 use crate::fleet::pool::PoolMode;
 use crate::fleet::scaling::{
     NODE_POOL, NodeClaim, PodScaler, Provision, Scaler, ScalerKind, ScalerState, Scaling, Stage,
@@ -27,6 +27,8 @@ pub(super) struct Shelf {
     provisions: shelf::Shelf<ObjectKey, Provision>,
     pod_scalers: shelf::Shelf<ObjectKey, PodScaler>,
     changed: bool,
+    /// The nodes with devices that `published` was joined to, and their pools.
+    joined: Vec<(Arc<NodeSeen>, Name)>,
     published: Scaling,
 }
 
@@ -115,7 +117,8 @@ impl Shelf {
         let changed = std::mem::take(&mut self.changed);
         // Nodes change with every reading: where nothing scales them there is nothing to join.
         let any = !self.node_pools.is_empty() || !self.groups.is_empty();
-        if changed || (any && (nodes_changed || claims_changed)) {
+        let moved = any && nodes_changed && self.have_moved(nodes);
+        if changed || (any && claims_changed) || moved {
             let index = Index::of(nodes);
             let groups = self.groups.values().flat_map(|groups| groups.iter());
             self.published.scalers = self
@@ -131,6 +134,22 @@ impl Shelf {
                 .collect();
         }
         self.published.clone()
+    }
+
+    /// Whether a node has come, gone, or is another object or in another pool than when this was last asked: most that changes is
+    /// a reading.
+    fn have_moved(&mut self, nodes: &[Arc<Node>]) -> bool {
+        let now = || nodes.iter().filter(|node| !node.devices.is_empty());
+        let is_same = |(node, (seen, pool)): (&Arc<Node>, &(Arc<NodeSeen>, Name))| {
+            Arc::ptr_eq(&node.seen, seen) && node.pool == *pool
+        };
+        if now().count() == self.joined.len() && now().zip(&self.joined).all(is_same) {
+            return false;
+        }
+        self.joined = now()
+            .map(|node| (Arc::clone(&node.seen), node.pool.clone()))
+            .collect();
+        true
     }
 
     /// What only the claims of a node pool tell: how many nodes it is to have, and that it is adding some.

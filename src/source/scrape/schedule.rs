@@ -93,6 +93,8 @@ pub struct Schedule {
     under_way: BTreeMap<u64, bool>,
     places: usize,
     asked: u64,
+    /// Targets that are asked through the proxy.
+    proxied: u32,
 }
 
 impl Schedule {
@@ -117,6 +119,7 @@ impl Schedule {
             under_way: BTreeMap::new(),
             places: places.max(1),
             asked: 0,
+            proxied: 0,
         }
     }
 
@@ -154,12 +157,14 @@ impl Schedule {
                 running: false,
             },
         );
+        self.proxied += u32::from(way == Way::Proxy);
         self.queues.entry(rank).or_default().insert((now, id));
     }
 
     /// Forgets a target. A request under way still counts until it ends.
     pub fn remove(&mut self, id: u64) {
         if let Some(target) = self.targets.remove(&id) {
+            self.proxied -= u32::from(target.rank.way == Way::Proxy);
             self.dequeue(target.rank, target.due, id);
         }
     }
@@ -202,13 +207,7 @@ impl Schedule {
 
     /// How long it takes to ask every target once through the proxy.
     pub fn round(&self) -> Duration {
-        let proxied = self
-            .targets
-            .values()
-            .filter(|target| target.rank.way == Way::Proxy)
-            .count();
-        self.distance()
-            .saturating_mul(u32::try_from(proxied).unwrap_or(u32::MAX))
+        self.distance().saturating_mul(self.proxied)
     }
 
     fn distance(&self) -> Duration {
@@ -222,6 +221,8 @@ impl Schedule {
         let old = target.rank;
         change(&mut target.rank);
         let (new, due, running) = (target.rank, target.due, target.running);
+        self.proxied -= u32::from(old.way == Way::Proxy);
+        self.proxied += u32::from(new.way == Way::Proxy);
         if old != new && !running {
             self.dequeue(old, due, id);
             self.queues.entry(new).or_default().insert((due, id));
@@ -316,12 +317,11 @@ impl Schedule {
                 target.interval + if first { target.phase } else { Duration::ZERO }
             }
             Ended::Badly => {
+                // Once more after the usual time: exporters restart.
+                let patience = target.interval.saturating_mul(1 << target.failures.min(10));
                 target.failures = target.failures.saturating_add(1);
                 target.rank.proven = false;
-                target
-                    .interval
-                    .saturating_mul(1 << target.failures.min(10))
-                    .min(LONGEST.max(target.interval))
+                patience.min(LONGEST.max(target.interval))
             }
             Ended::Throttled(_) => target.interval,
             Ended::Elsewhere => Duration::ZERO,
@@ -441,8 +441,8 @@ mod tests {
         let mut schedule = full(1, 20.0, 4);
         let asked = drive(&mut schedule, 0, 3_600_000, |_| (20, Ended::Badly));
         let gaps: Vec<i64> = asked.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
-        assert_eq!(gaps[..4], [60_000, 120_000, 240_000, 480_000]);
-        assert!(gaps[4..].iter().all(|gap| *gap == 600_000), "{gaps:?}");
+        assert_eq!(gaps[..5], [30_000, 60_000, 120_000, 240_000, 480_000]);
+        assert!(gaps[5..].iter().all(|gap| *gap == 600_000), "{gaps:?}");
     }
 
     #[test]

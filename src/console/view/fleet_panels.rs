@@ -1,0 +1,267 @@
+//! The panels of the fleet: what waits, what burns, what needs you.
+
+use ratatui::layout::Rect;
+
+use crate::console::brush::Brush;
+use crate::console::text::{clean, counted, wrap};
+use crate::console::theme::Role;
+use crate::console::widget::bar::bar;
+use crate::console::widget::panel::panel;
+use crate::console::widget::spark::chart;
+use crate::cost::Scope as By;
+use crate::fleet::history::{FleetSignal, Track};
+use crate::report::Facts;
+
+use super::fleet::{FleetView, needs_somebody};
+use super::strip::Past;
+use super::{alerts, waiting};
+
+/// From this height on, a panel tells a sentence on two lines rather than to cut it.
+const TALL: u16 = 10;
+
+impl FleetView {
+    pub(super) fn draw_waiting(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
+        if area.height < 3 {
+            return;
+        }
+        let note = if self.waiting.is_empty() {
+            String::new()
+        } else {
+            counted(self.waiting.len() as u64, "job")
+        };
+        let note = match self.waiting.is_empty() {
+            true => note,
+            false => format!("{note}{}", waiting::answered(facts, brush)),
+        };
+        let inside = panel(brush, area, "waiting, longest first", &note);
+        if self.waiting.is_empty() {
+            let words = empty_words(facts, "nothing waits");
+            brush.say(inside.x, inside.y, inside.width, &words, Role::Muted);
+            return;
+        }
+        let mut y = inside.y;
+        for (at, index) in self.waiting.iter().enumerate() {
+            let left = inside.bottom().saturating_sub(y);
+            let more = self.waiting.len() - at;
+            if left == 0 || (left == 1 && more > 1) {
+                if left == 1 {
+                    let words = format!("+{more} more");
+                    brush.say(inside.x, y, inside.width, &words, Role::Muted);
+                }
+                return;
+            }
+            let Some(job) = facts.fleet.jobs.get(*index as usize) else {
+                continue;
+            };
+            let compact = inside.height < 6;
+            let age = brush.age(job.waiting_since.unwrap_or(job.created));
+            let class = job.class.as_ref().map_or("", |class| class.as_str());
+            let wants = format!("{} {class}", job.devices_requested);
+            let facts_width = 7 + brush.width(&wants).max(9) + 2;
+            let name_room = inside.width.saturating_sub(facts_width);
+            let name = job.id.to_string();
+            if compact {
+                let (bold, muted) = (brush.ink.fg(Role::Title), brush.ink.fg(Role::Muted));
+                let reason = waiting::why(facts, job);
+                let words = [(&*name, bold), ("  ", muted), (&*reason, muted)];
+                brush.pieces(inside.x, y, name_room, &words);
+            } else {
+                brush.say(inside.x, y, name_room, &name, Role::Title);
+            }
+            let accent = brush.ink.fg(Role::Warn);
+            brush.right(inside.right(), y, 7, &age, accent);
+            let text = brush.ink.fg(Role::Text);
+            brush.right(
+                inside.right().saturating_sub(8),
+                y,
+                facts_width,
+                &wants,
+                text,
+            );
+            y += 1;
+            if !compact && y < inside.bottom() && left > 2 {
+                let reason = waiting::why(facts, job);
+                y = under(brush, inside, y, &reason, Role::Muted);
+                if let Some(words) = waiting::outlook(facts, job) {
+                    y = under(brush, inside, y, &words, Role::Text);
+                }
+            }
+        }
+    }
+
+    pub(super) fn draw_burn(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
+        let total = format!("${}/h", facts.burn.total.burn);
+        // A past of a moment is no past yet.
+        let since = facts
+            .history
+            .since()
+            .filter(|since| facts.now.since(*since) >= std::time::Duration::from_secs(120).into())
+            // What is remembered is the whole fleet's.
+            .filter(|_| self.scope.is_all());
+        let title = match since {
+            Some(since) => format!("burn, last {}", brush.age(since)),
+            None => String::from("burn by team"),
+        };
+        let inside = panel(brush, area, &title, &total);
+        let mut y = inside.y;
+        if inside.height >= 7
+            && since.is_some()
+            && let Some(past) = Past::of(facts, &Track::Fleet(FleetSignal::Burn), inside.width)
+        {
+            let height = (inside.height / 3).clamp(2, 4);
+            let top = past.top().max(f32::MIN_POSITIVE);
+            chart(brush, Rect { height, ..inside }, &past.values, top, 0.75);
+            y += height + 1;
+        }
+        let Some(rows) = facts.burn.rows.get(&By::Team) else {
+            brush.say(inside.x, y, inside.width, "no price yet", Role::Muted);
+            return;
+        };
+        let largest = self.teams.first().and_then(|at| rows.get(*at as usize));
+        let whole = largest.map_or(0.0, |row| row.spend.burn.usd());
+        let name_width = (inside.width / 3).min(16);
+        let foot = u16::from(inside.height > 3);
+        let last = inside.bottom().saturating_sub(foot);
+        for index in &self.teams {
+            if y >= last {
+                break;
+            }
+            let Some(row) = rows.get(*index as usize) else {
+                continue;
+            };
+            let money = format!("${}", row.spend.burn);
+            let money_width = brush.width(&money).max(7);
+            let graphic = inside.width.saturating_sub(name_width + money_width + 2);
+            brush.say(inside.x, y, name_width, &row.name, Role::Muted);
+            if whole > 0.0 && graphic >= 3 {
+                let x = inside.x + name_width + 1;
+                bar(
+                    brush,
+                    x,
+                    y,
+                    graphic,
+                    row.spend.burn.usd() / whole,
+                    Role::Accent,
+                );
+            }
+            let text = brush.ink.fg(Role::Text);
+            brush.right(inside.right(), y, money_width, &money, text);
+            y += 1;
+        }
+        if foot > 0 {
+            let spend = facts.burn.total;
+            let (muted, blue) = (brush.ink.fg(Role::Muted), brush.ink.bold(Role::IdleMoney));
+            let (free, idle) = (
+                format!("${}", spend.free),
+                format!("${}", spend.idle_allocated),
+            );
+            brush.pieces(
+                inside.x,
+                inside.bottom() - 1,
+                inside.width,
+                &[
+                    ("free ", muted),
+                    (&free, blue),
+                    ("  held idle ", muted),
+                    (&idle, blue),
+                    ("  an hour", muted),
+                ],
+            );
+        }
+    }
+
+    pub(super) fn draw_needs(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
+        if area.height < 3 {
+            return;
+        }
+        let note = if self.needs == 0 {
+            String::new()
+        } else {
+            self.needs.to_string()
+        };
+        let inside = panel(brush, area, "needs you", &note);
+        if self.needs == 0 {
+            // A finding shows once it has lasted: what is broken already is being looked at.
+            let broken = facts
+                .fleet
+                .pools
+                .iter()
+                .any(|pool| pool.devices.unhealthy > 0);
+            let words = match broken {
+                true => String::from("reading…: a finding shows once it has lasted"),
+                false => empty_words(facts, "nothing"),
+            };
+            brush.say(inside.x, inside.y, inside.width, &words, Role::Muted);
+            return;
+        }
+        let mut y = inside.y;
+        let findings = facts
+            .fleet
+            .findings
+            .iter()
+            .filter(|finding| needs_somebody(facts, finding));
+        for (at, finding) in findings.enumerate() {
+            let left = inside.bottom().saturating_sub(y);
+            let more = self.needs - at;
+            // The first is always told: how many there are stands in the title.
+            if left == 0 || (left == 1 && more > 1 && at > 0) {
+                if left == 1 {
+                    let words = format!("+{more} more");
+                    brush.say(inside.x, y, inside.width, &words, Role::Muted);
+                }
+                return;
+            }
+            let (sign, role) = alerts::sign(finding.severity);
+            brush.say(inside.x, y, 1, sign, role);
+            let age = brush.age(finding.since);
+            let room = inside.width.saturating_sub(2 + 8);
+            let object = finding.subject.key.to_string();
+            brush.right(inside.right(), y, 7, &age, brush.ink.fg(Role::Muted));
+            if inside.height < 6 {
+                let (bold, text) = (brush.ink.fg(Role::Title), brush.ink.fg(Role::Text));
+                let words = [(&*object, bold), ("  ", text), (&*finding.message, text)];
+                brush.pieces(inside.x + 2, y, room, &words);
+                y += 1;
+                continue;
+            }
+            brush.say(inside.x + 2, y, room, &object, Role::Title);
+            y += 1;
+            for (words, role) in [
+                (&finding.message, Role::Text),
+                (&finding.repair, Role::Muted),
+            ] {
+                y = under(brush, inside, y, words, role);
+            }
+        }
+    }
+}
+
+/// Says something under a name, on two lines where a tall panel needs them, and keeps the last line for how many more there are;
+/// gives the next line.
+fn under(brush: &mut Brush<'_>, inside: Rect, mut y: u16, words: &str, role: Role) -> u16 {
+    let room = inside.width.saturating_sub(2);
+    let most = if inside.height < TALL { 1 } else { 2 };
+    let words = clean(words, brush.ink.ascii);
+    let mut lines = wrap(&words, usize::from(room));
+    if lines.len() > most {
+        let rest = lines.split_off(most - 1).join(" ");
+        lines.push(rest);
+    }
+    for line in lines {
+        if inside.bottom().saturating_sub(y) <= 1 {
+            break;
+        }
+        brush.say(inside.x + 2, y, room, &line, role);
+        y += 1;
+    }
+    y
+}
+
+/// Nothing is only said where it is known.
+fn empty_words(facts: &Facts, words: &str) -> String {
+    if facts.fleet.is_complete() {
+        words.to_owned()
+    } else {
+        String::from("not known yet")
+    }
+}
