@@ -225,12 +225,11 @@ fn a_heatmap_that_changes_everywhere_costs_little() {
     let mut dice = Dice::new(11);
     let mut levels: Vec<u32> = (0..8_000).map(|_| 1 + dice.below(14)).collect();
     let mut look = |facts: &mut Facts, crossing: u32| {
-        let mut at = 0;
         let mut nodes = facts.fleet.nodes.to_vec();
-        for device in nodes
+        let devices = nodes
             .iter_mut()
-            .flat_map(|node| Arc::make_mut(node).devices.iter_mut())
-        {
+            .flat_map(|node| Arc::make_mut(node).devices.iter_mut());
+        for (at, device) in devices.enumerate() {
             if dice.below(100) < crossing {
                 levels[at] = if levels[at] > 7 {
                     levels[at] - 1
@@ -242,7 +241,6 @@ fn a_heatmap_that_changes_everywhere_costs_little() {
             let within = 0.3 + f64::from(dice.below(1_000)) / 2_500.0;
             let util = (f64::from(levels[at]) + within) / 16.0;
             device.signals = [(Signal::Util, util)].into_iter().collect();
-            at += 1;
         }
         Arc::make_mut(&mut facts.fleet).nodes = nodes.into();
     };

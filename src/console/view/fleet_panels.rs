@@ -155,18 +155,19 @@ impl FleetView {
                 format!("${}", spend.free),
                 format!("${}", spend.idle_allocated),
             );
-            brush.pieces(
-                inside.x,
-                inside.bottom() - 1,
-                inside.width,
-                &[
-                    ("free ", muted),
-                    (&free, blue),
-                    ("  held idle ", muted),
-                    (&idle, blue),
-                    ("  an hour", muted),
-                ],
-            );
+            let mut pieces = vec![
+                ("free ", muted),
+                (&*free, blue),
+                ("  held idle ", muted),
+                (&*idle, blue),
+                ("  an hour", muted),
+            ];
+            let whole: u16 = pieces.iter().map(|(words, _)| brush.width(words)).sum();
+            if whole > inside.width {
+                // The title says so, too.
+                pieces.pop();
+            }
+            brush.pieces(inside.x, inside.bottom() - 1, inside.width, &pieces);
         }
     }
 

@@ -210,6 +210,8 @@ fn spread(start: &Start) -> Option<String> {
     )
 }
 
+const NO_FORECAST: &str = "no forecast";
+
 /// When it starts by itself, or what would start it now, in one line: `starts ~14:40 ±25m, or now by preempting 4 jobs ($212)`.
 pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
     let told = told(facts, job)?;
@@ -221,7 +223,7 @@ pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
     let when = match (eta(facts, job).as_deref(), start) {
         (Some("now" | "any moment"), _) => String::from("starts at its scheduler's next turn"),
         (None | Some("unknown"), _) => {
-            String::from("no forecast: what it waits for has no known end")
+            format!("{NO_FORECAST}: what it waits for has no known end")
         }
         (Some(eta), Some(start)) => {
             let spread = spread(start).unwrap_or_default();
@@ -245,7 +247,11 @@ pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
                 .iter()
                 .all(|change| matches!(change, Change::Wait { .. })) =>
         {
-            format!("{when}, or with {}", change_words(change, facts.now))
+            let words = change_words(change, facts.now);
+            match when.strip_prefix(NO_FORECAST) {
+                Some(_) => format!("{NO_FORECAST}; would help: {words}"),
+                None => format!("{when}, or now: {words}"),
+            }
         }
         _ => when,
     })
