@@ -40,6 +40,18 @@ pub fn take(mouse: bool) -> io::Result<()> {
     Ok(())
 }
 
+/// Makes the reader of keys look once more. Where a key and a new size come at one moment, crossterm tells the size and forgets
+/// that there is a key (its poll is edge-triggered, `event/source/unix/mio.rs`): it would stay unread until the next one. Modes
+/// that are set, even as they are, wake whoever polls the terminal.
+pub fn look_again() {
+    let terminal = io::stdin();
+    if let Ok(modes) = rustix::termios::tcgetattr(&terminal) {
+        // A terminal that has gone is told of elsewhere.
+        let _ =
+            rustix::termios::tcsetattr(&terminal, rustix::termios::OptionalActions::Now, &modes);
+    }
+}
+
 /// Gives the terminal back. Safe to call at any time and from anywhere; only the first call acts. A
 /// terminal that does not read (a dropped or stopped link) is not waited for longer than a moment.
 pub fn give_back() {

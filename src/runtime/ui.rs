@@ -239,7 +239,8 @@ fn input(ui: &mut Ui, looking: &Looking, event: &Event) -> Vec<Effect> {
         }
         Event::Paste(text) => effects.extend(ui.app.update(Msg::Paste(text.clone()))),
         // The signal tells: this event gets lost when a key comes with it.
-        Event::Resize(..) | Event::FocusGained | Event::FocusLost => {}
+        Event::Resize(..) => terminal::look_again(),
+        Event::FocusGained | Event::FocusLost => {}
     }
     effects
 }
