@@ -8,7 +8,7 @@ use super::dice::Dice;
 use super::fit::Lens;
 use super::fixture::{check, name, node, plant, work};
 use super::model::{Order, Reclaim, Status, Within};
-use super::plant::{Plant, WorkId};
+use super::plant::{Plant, QueueId, WorkId};
 use super::preempt::{Reason, Victims};
 use super::state::{State, Tenure};
 
@@ -113,6 +113,29 @@ fn whole(state: &State<'_>, work: WorkId, tenure: &Tenure) {
     }
 }
 
+/// Whether a queue uses more than its own once it holds this as well.
+fn borrows_with(state: &mut State<'_>, queue: QueueId, tenure: &Tenure) -> bool {
+    let mark = state.mark();
+    for &(pair, amount) in &tenure.usage {
+        state.use_quota(queue, pair, amount);
+    }
+    let width = state.plant().tree.width(queue);
+    let borrows = (0..width).any(|pair| state.borrowed(queue, pair) > 0);
+    state.undo_to(mark);
+    borrows
+}
+
+/// The same, of what starts when its victims have gone.
+fn borrows_after(state: &mut State<'_>, queue: QueueId, victims: &Victims) -> bool {
+    let mark = state.mark();
+    for victim in &victims.list {
+        state.evict(victim.work);
+    }
+    let borrows = borrows_with(state, queue, &victims.tenure);
+    state.undo_to(mark);
+    borrows
+}
+
 /// Who goes may be taken (laws 3 and 4), and none of them in vain; then they go, one by one.
 fn lawful(state: &mut State<'_>, by: WorkId, victims: &Victims) {
     let plant = state.plant();
@@ -125,17 +148,23 @@ fn lawful(state: &mut State<'_>, by: WorkId, victims: &Victims) {
         ..Lens::default()
     };
     let reclaims = victims.list.iter().any(|it| it.reason == Reason::Reclaim);
+    let borrows = borrows_after(state, queue, victims);
     for spared in victims.list.iter().filter(|_| !reclaims) {
         let mark = state.mark();
         for victim in victims.list.iter().filter(|it| *it != spared) {
             state.evict(victim.work);
         }
+        let starts = state.find(by, &lens).ok();
+        let by_borrowing = starts.as_ref().map(|tenure| borrows_with(state, queue, tenure));
+        state.undo_to(mark);
+        // Where others of the cohort might go too, Kueue looks first for those without whom nothing need be borrowed.
+        let kept_from_borrowing =
+            rules.reclaim != Reclaim::Never && by_borrowing == Some(true) && !borrows;
         assert!(
-            state.find(by, &lens).is_err(),
+            starts.is_none() || kept_from_borrowing,
             "{} goes in vain",
             name(plant, spared.work)
         );
-        state.undo_to(mark);
     }
     for victim in &victims.list {
         let theirs = state.workload(victim.work);
@@ -192,14 +221,8 @@ fn replay(state: &mut State<'_>, cycle: &Cycle) {
 fn may_take_turns(before: &State<'_>, step: &Preempted) -> bool {
     let mut state = before.clone();
     let plant = state.plant();
-    for victim in &step.victims.list {
-        state.evict(victim.work);
-    }
     let queue = plant.works[step.by].queue.expect("a queue");
-    for &(pair, amount) in &step.victims.tenure.usage {
-        state.use_quota(queue, pair, amount);
-    }
-    let borrows = (0..plant.tree.width(queue)).any(|pair| state.borrowed(queue, pair) > 0);
+    let borrows = borrows_after(&mut state, queue, &step.victims);
     step.victims.list.iter().any(|victim| match victim.reason {
         Reason::FairSharing => true,
         Reason::InQueue => borrows || plant.snapshot.knobs.fair_sharing.is_some(),
