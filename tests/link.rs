@@ -175,6 +175,45 @@ fn a_terminal_that_stops_reading_costs_nothing_and_loses_no_key() {
     assert!(after < 4_000, "{after} bytes more, of what?");
 }
 
+/// A key and a new size may come at one moment, as when a pane is made larger and typed into.
+#[test]
+fn a_key_that_comes_with_a_resize_is_not_lost() {
+    let mut link = settled();
+    for turn in 0..150_u16 {
+        let (key, shows) = if turn % 2 == 0 {
+            ("5", "WAIT/RUN")
+        } else {
+            ("1", "POOL")
+        };
+        let size = pty_process::Size::new(SIZE.1, SIZE.0 - turn % 2);
+        match turn % 3 {
+            0 => {
+                link.pty().resize(size).expect("a size");
+                link.keys(key);
+            }
+            1 => {
+                link.keys(key);
+                link.pty().resize(size).expect("a size");
+            }
+            _ => {
+                link.pty().resize(size).expect("a size");
+                std::thread::sleep(Duration::from_micros(500));
+                link.keys(key);
+            }
+        }
+        let end = Instant::now() + Duration::from_secs(10);
+        let heading = |link: &Link| link.text().lines().take(5).any(|line| line.contains(shows));
+        while !heading(&link) {
+            assert!(
+                Instant::now() < end,
+                "`{key}` of turn {turn} was not read:\n{}",
+                link.text()
+            );
+            link.read(Duration::from_millis(10), 65_536);
+        }
+    }
+}
+
 #[test]
 fn a_terminal_that_goes_away_ends_the_program() {
     let mut link = settled();

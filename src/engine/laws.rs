@@ -155,7 +155,9 @@ fn lawful(state: &mut State<'_>, by: WorkId, victims: &Victims) {
             state.evict(victim.work);
         }
         let starts = state.find(by, &lens).ok();
-        let by_borrowing = starts.as_ref().map(|tenure| borrows_with(state, queue, tenure));
+        let by_borrowing = starts
+            .as_ref()
+            .map(|tenure| borrows_with(state, queue, tenure));
         state.undo_to(mark);
         // Where others of the cohort might go too, Kueue looks first for those without whom nothing need be borrowed.
         let kept_from_borrowing =
