@@ -152,6 +152,16 @@ impl Dialect {
             .filter_map(|sign| name.strip_suffix(&**sign))
             .find(|prefix| prefix.ends_with('_'))
     }
+
+    /// The prefix that its names have on a page, by the first of its signature there.
+    fn prefix_of<'p>(&self, page: &'p [u8]) -> Option<&'p str> {
+        let mut last = "";
+        let lines = page.split(|byte| *byte == b'\n');
+        lines.filter_map(leading_name).find_map(|name| {
+            let again = name == std::mem::replace(&mut last, name);
+            (!again).then(|| self.signature_prefix(name)).flatten()
+        })
+    }
 }
 
 /// What a metric name is used for.
@@ -416,6 +426,10 @@ impl Dialects {
             proven: bool,
             known: usize,
         }
+        if let Some(only) = only {
+            let dialect = self.get(only)?;
+            return Some((dialect, dialect.prefix_of(page).unwrap_or("")));
+        }
         let mut clues: Vec<Clue<'p>> = self
             .0
             .iter()
@@ -469,10 +483,6 @@ impl Dialects {
                     .is_some_and(|prefix| dialect.family(prefix, name).is_some());
                 clue.known += usize::from(known);
             }
-        }
-        if let Some(only) = only {
-            let at = self.0.iter().position(|dialect| &*dialect.name == only)?;
-            return Some((&self.0[at], clues[at].prefix.unwrap_or("")));
         }
         let mut best: Option<(usize, usize)> = None;
         for (at, clue) in clues.iter().enumerate() {

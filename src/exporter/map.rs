@@ -175,7 +175,7 @@ fn plural<'a>(count: usize, one: &'a str, many: &'a str) -> &'a str {
 }
 
 /// Labels with values, sorted.
-type LabelSet = Vec<(Box<str>, Box<str>)>;
+type LabelSet<'a> = Vec<(Cow<'a, str>, Cow<'a, str>)>;
 
 /// State while a page is read.
 struct Reader<'d, 'a, 'n> {
@@ -185,7 +185,7 @@ struct Reader<'d, 'a, 'n> {
     /// What each label block of the page says.
     spots: Vec<Option<Spot>>,
     /// Distinct sets of labels, whatever their order.
-    sets: FxHashMap<LabelSet, u32>,
+    sets: FxHashMap<LabelSet<'a>, u32>,
     /// The set of each label block of the page.
     blocks: Vec<Option<u32>>,
     families: FxHashMap<Cow<'a, str>, u32>,
@@ -339,11 +339,11 @@ impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
         if let Some(Some(known)) = kept.and_then(|at| self.blocks.get(at)) {
             return *known;
         }
-        let mut labels: LabelSet = series
+        let mut labels: LabelSet<'a> = series
             .labels
             .iter()
             .filter(|label| !label.value.is_empty())
-            .map(|label| (Box::from(&*label.name), Box::from(&*label.value)))
+            .map(|label| (label.name.clone(), label.value.clone()))
             .collect();
         labels.sort_unstable();
         let next = count(self.sets.len());

@@ -1,5 +1,7 @@
 //! The canonical signals: the one name, unit and meaning that every exporter's metric is turned into.
 
+use std::sync::Arc;
+
 macro_rules! signals {
     ($($(#[$doc:meta])* $variant:ident = $name:literal, $kind:ident;)*) => {
         /// A canonical measurement of a device, slice, node or model server. Units are in the name; ratios are 0 to 1.
@@ -163,7 +165,7 @@ impl Signal {
 
 /// Values by signal, sorted by signal, at most one each. A signal that is not there is unknown, never zero.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Signals(Box<[(Signal, f64)]>);
+pub struct Signals(Arc<[(Signal, f64)]>);
 
 impl Signals {
     /// The value, when known.
@@ -215,7 +217,7 @@ impl FromIterator<(Signal, f64)> for Signals {
                 Err(at) => all.insert(at, (signal, value)),
             }
         }
-        Self(all.into_boxed_slice())
+        Self(all.into())
     }
 }
 

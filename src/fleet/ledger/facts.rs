@@ -55,13 +55,26 @@ const TOPOLOGY_LABELS: &[(&str, &str)] = &[
     ("host", "cloud.google.com/gce-topology-host"),
 ];
 
-/// The product of a node's devices as its labels say it.
-pub(super) fn product(node: &NodeSeen) -> Option<&Name> {
-    node.labels.first(PRODUCT_LABELS.iter().copied())
+/// What a node's labels say of its devices. Read when the node is seen: readings come far more often.
+#[derive(Default)]
+pub(super) struct Labelled {
+    /// The product of its devices.
+    pub(super) product: Option<Name>,
+    /// The driver version.
+    pub(super) driver: Option<Name>,
+}
+
+impl Labelled {
+    pub(super) fn of(node: &NodeSeen, names: &mut Names) -> Self {
+        Self {
+            product: node.labels.first(PRODUCT_LABELS.iter().copied()).cloned(),
+            driver: driver(node, names),
+        }
+    }
 }
 
 /// The driver version: one label, or the three of older GPU Feature Discovery.
-pub(super) fn driver(node: &NodeSeen, names: &mut Names) -> Option<Name> {
+fn driver(node: &NodeSeen, names: &mut Names) -> Option<Name> {
     if let Some(full) = node.labels.first(DRIVER_LABELS.iter().copied()) {
         return Some(full.clone());
     }

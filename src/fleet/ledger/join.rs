@@ -17,29 +17,54 @@ use crate::fleet::policy::Policy;
 use crate::fleet::signal::Signals;
 
 use super::chips::Chips;
-use super::facts;
+use super::facts::{self, Labelled};
 use super::hami;
+use super::models::Models;
 use super::offer::{Offer, instances_per_device, kind_of, mig_profile, offer, vendor_of};
 use super::readings::{DeviceReadings, NodeReadings, device_id};
 use super::wants::Wants;
 
+/// What nodes are built with.
+pub(super) struct Bench<'l> {
+    pub(super) policy: &'l Policy,
+    pub(super) names: &'l mut Names,
+    pub(super) models: &'l mut Models,
+    pub(super) at: Moment,
+}
+
+/// Pods on a node that are not over.
+pub(super) struct OnNode {
+    /// Those that hold devices.
+    pub(super) holders: Box<[Arc<Pod>]>,
+    /// The others.
+    pub(super) others: Box<[Arc<PodSeen>]>,
+}
+
+impl OnNode {
+    /// As they were in an earlier picture.
+    pub(super) fn of(node: &Node) -> Self {
+        Self {
+            holders: node.pods.clone(),
+            others: node.others.clone(),
+        }
+    }
+}
+
 /// Builds a node's picture.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "one call joins everything that is known of one node"
-)]
 pub(super) fn build(
     seen: Arc<NodeSeen>,
+    labelled: &Labelled,
     chips: &Chips,
-    pods: Vec<Arc<Pod>>,
-    others: Vec<Arc<PodSeen>>,
+    OnNode {
+        holders: pods,
+        others,
+    }: OnNode,
     readings: &mut NodeReadings,
     old: Option<&Node>,
-    policy: &Policy,
-    names: &mut Names,
-    at: Moment,
+    bench: &mut Bench<'_>,
 ) -> Node {
-    let product = facts::product(&seen).cloned();
+    let policy = bench.policy;
+    let product = &labelled.product;
     // Labels promise devices, or pods hold some by claim, and no plugin has them.
     let promised = product.is_some() || pods.iter().any(|pod| !pod.seen.claims.is_empty());
     let withheld = chips.refused && promised && seen.capacity.device_count() == 0;
@@ -67,14 +92,14 @@ pub(super) fn build(
             let shared = shared.and_then(|at| registered.get(at));
             let published = chip.and_then(|chip| chip.product.as_ref());
             let published = published.or(shared.and_then(|one| one.product.as_ref()));
+            let was = old.and_then(|old| old.device(*index));
             let mut device = device(
                 *index,
                 offer,
                 readings.devices.get(index),
                 published.or(product.as_ref()),
-                &seen.name,
-                policy,
-                names,
+                (&seen.name, was),
+                bench,
             );
             if let Some(chip) = chip {
                 device.resource = chip.resource.clone();
@@ -86,7 +111,7 @@ pub(super) fn build(
             devices.push(device);
         }
         let served = chips.place(&mut devices, &indices, &pods);
-        place(&mut devices, offer, &pods, &served, readings, names, at);
+        place(&mut devices, offer, &pods, &served, readings, bench);
     }
     for device in &mut devices {
         // Idleness is a stretch: it begins when a held device is first seen doing nothing, and a gap in
@@ -104,7 +129,9 @@ pub(super) fn build(
     }
     let class = devices.first().map(|device| device.class.clone());
     let (ready, ready_since) = facts::ready(&seen);
-    let driver = facts::driver(&seen, names)
+    let driver = labelled
+        .driver
+        .clone()
         .or_else(|| {
             readings
                 .devices
@@ -120,7 +147,7 @@ pub(super) fn build(
     });
     let said = match known {
         Some(old) => Said::of(old),
-        None => Said::by(&seen, class.as_ref(), policy, names),
+        None => Said::by(&seen, class.as_ref(), policy, bench.names),
     };
     Node {
         pool: said.pool,
@@ -140,8 +167,8 @@ pub(super) fn build(
         device_allocatable: seen.allocatable.device_count(),
         withheld,
         pod_count: u32::try_from(pods.len() + others.len()).unwrap_or(u32::MAX),
-        others: others.into(),
-        pods: pods.into_boxed_slice(),
+        others,
+        pods,
         seen,
     }
 }
@@ -213,25 +240,29 @@ fn device(
     offer: &Offer,
     read: Option<&DeviceReadings>,
     product: Option<&Name>,
-    node: &Name,
-    policy: &Policy,
-    names: &mut Names,
+    (node, was): (&Name, Option<&Device>),
+    bench: &mut Bench<'_>,
 ) -> Device {
+    let catalog = &bench.policy.catalog;
     // The device's own word first: labels describe mixed nodes wrongly.
     let model = read
         .and_then(|read| read.model.clone())
         .or_else(|| product.cloned())
         .unwrap_or_default();
-    let known = policy
-        .catalog
-        .find(&model)
-        .or_else(|| product.and_then(|product| policy.catalog.find(product)));
-    let vendor = known.map_or(offer.vendor, |known| known.vendor);
-    let kind = known.map_or_else(|| kind_of(vendor, &offer.resource), |known| known.kind);
-    let class = match known {
-        Some(known) => known.class.clone(),
-        None if model.is_empty() => names.intern("unknown"),
-        None => model.clone(),
+    let known = match bench.models.find(catalog, &model) {
+        None => product.and_then(|product| bench.models.find(catalog, product)),
+        known => known,
+    };
+    let (vendor, kind, class) = match known {
+        Some(known) => (known.vendor, known.kind, known.class),
+        None => {
+            let kind = kind_of(offer.vendor, &offer.resource);
+            let class = match model.is_empty() {
+                true => bench.names.intern("unknown"),
+                false => model.clone(),
+            };
+            (offer.vendor, kind, class)
+        }
     };
     let word = match kind {
         DeviceKind::Gpu => "gpu",
@@ -239,9 +270,12 @@ fn device(
         DeviceKind::Other => "dev",
     };
     let signals = read.map(DeviceReadings::signals).unwrap_or_default();
-    let health = crate::fleet::xid::health(&signals, &policy.xids);
+    let health = crate::fleet::xid::health(&signals, &bench.policy.xids);
     Device {
-        id: device_id(names, node, word, index),
+        id: match was.filter(|was| was.kind == kind) {
+            Some(was) => was.id.clone(),
+            None => device_id(bench.names, node, word, index),
+        },
         index,
         uuid: read.and_then(|read| read.uuid.clone()),
         serial: read.and_then(|read| read.serial.clone()),
@@ -288,11 +322,11 @@ fn place(
     pods: &[Arc<Pod>],
     served: &BTreeSet<ObjectKey>,
     readings: &NodeReadings,
-    names: &mut Names,
-    at: Moment,
+    bench: &mut Bench<'_>,
 ) {
+    let at = bench.at;
     let mut wants = Wants::of(pods, served);
-    cut(devices, offer, &wants, readings, names, at);
+    cut(devices, offer, &wants, readings, bench.names);
     let is_slice = |resource: &str| {
         mig_profile(resource).is_some()
             || resource.ends_with("/part")
@@ -451,7 +485,6 @@ fn cut(
     wants: &Wants<'_>,
     readings: &NodeReadings,
     names: &mut Names,
-    _at: Moment,
 ) {
     let empty = |name: Name, resource: Name| Slice {
         name,

@@ -13,6 +13,7 @@ mod groups;
 mod hami;
 mod jobs;
 mod join;
+mod models;
 mod offer;
 mod owners;
 mod pools;
@@ -24,6 +25,7 @@ mod serving;
 mod sets;
 mod shelf;
 mod standing;
+mod sweep;
 mod told_claims;
 mod unseen;
 mod wants;
@@ -48,12 +50,14 @@ use super::queue::{PriorityClass, PriorityKind, QueueKey, QueueKind, QueueSystem
 use super::reading::Page;
 use super::runtimes::Runs;
 use readings::NodeReadings;
+use sweep::wide;
 
 /// One node's facts and what hangs on it.
 #[derive(Default)]
 struct NodeState {
     /// Absent while only pods or readings speak of the node.
     seen: Option<Arc<NodeSeen>>,
+    labelled: facts::Labelled,
     /// Every pod bound to it, over or not.
     pods: BTreeSet<ObjectKey>,
     readings: NodeReadings,
@@ -97,6 +101,9 @@ pub struct Ledger {
     serving: serving::Servers,
     skew_ms: Option<i64>,
     dirty_nodes: BTreeSet<Name>,
+    /// Nodes of which nothing but readings has come.
+    read_nodes: BTreeSet<Name>,
+    models: models::Models,
     dirty_jobs: BTreeSet<JobKey>,
     changed: Changed,
     revision: u64,
@@ -147,6 +154,8 @@ impl Ledger {
             serving: serving::Servers::default(),
             skew_ms: None,
             dirty_nodes: BTreeSet::new(),
+            read_nodes: BTreeSet::new(),
+            models: models::Models::default(),
             dirty_jobs: BTreeSet::new(),
             changed: Changed::default(),
             revision: 0,
@@ -342,18 +351,6 @@ impl Ledger {
         }
     }
 
-    fn mention(&mut self, table: Table, key: &ObjectKey) {
-        if let Some(sweep) = self.sweeps.get_mut(&table) {
-            sweep.insert(key.clone());
-        }
-    }
-
-    fn mention_wide(&mut self, table: Table, name: &Name) {
-        if self.sweeps.contains_key(&table) {
-            self.mention(table, &wide(name));
-        }
-    }
-
     fn see_class(&mut self, class: PriorityClass) {
         let table = match class.kind {
             PriorityKind::Pod => Table::PriorityClasses,
@@ -366,46 +363,6 @@ impl Ledger {
         }
     }
 
-    fn keys_of(&self, table: Table) -> Vec<ObjectKey> {
-        match table {
-            Table::Nodes => self
-                .nodes
-                .iter()
-                .filter(|(_, state)| state.seen.is_some())
-                .map(|(name, _)| wide(name))
-                .collect(),
-            Table::Pods => self.pods.keys().cloned().collect(),
-            Table::Namespaces => self.namespaces.keys().map(wide).collect(),
-            table if table.holds_groups() => self.groups.keys_of(table),
-            table if table.holds_claims() => self.claims.keys_of(table),
-            table if table.holds_scaling() => self.scaling.keys_of(table),
-            table if !table.holds_jobs() => self.shelves.keys_of(table),
-            _ => self
-                .workloads
-                .keys()
-                .filter(|(of, _)| *of == table)
-                .map(|(_, key)| key.clone())
-                .collect(),
-        }
-    }
-
-    fn finish_list(&mut self, table: Table) {
-        if let Some(mentioned) = self.sweeps.remove(&table) {
-            for key in self.keys_of(table) {
-                if !mentioned.contains(&key) {
-                    self.forget(table, &key);
-                }
-            }
-        }
-        self.set_known(table, Known::Live);
-    }
-
-    fn clear(&mut self, table: Table) {
-        for key in self.keys_of(table) {
-            self.forget(table, &key);
-        }
-    }
-
     fn see_node(&mut self, node: NodeSeen) {
         let name = node.name.clone();
         self.mention_wide(Table::Nodes, &name);
@@ -414,6 +371,7 @@ impl Ledger {
         if reborn {
             state.readings = NodeReadings::default();
         }
+        state.labelled = facts::Labelled::of(&node, &mut self.names);
         state.seen = Some(Arc::new(node));
         self.claims.nodes_changed();
         self.dirty_nodes.insert(name);
@@ -506,6 +464,7 @@ impl Ledger {
             Table::Nodes => {
                 if let Some(state) = self.nodes.get_mut(&key.name) {
                     state.seen = None;
+                    state.labelled = facts::Labelled::default();
                     state.readings = NodeReadings::default();
                     self.claims.nodes_changed();
                     if state.pods.is_empty() {
@@ -572,11 +531,6 @@ impl Ledger {
             }
         }
     }
-}
-
-/// The key of an object that is in no namespace.
-fn wide(name: &Name) -> ObjectKey {
-    ObjectKey::new("", name.clone())
 }
 
 #[cfg(test)]

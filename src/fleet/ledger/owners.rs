@@ -213,6 +213,7 @@ impl Ledger {
     pub(super) fn drop_join(&mut self, key: &ObjectKey) {
         if let Some(old) = self.joined.remove(key) {
             self.leave_job(key, &old.job);
+            self.dirty_nodes.extend(old.seen.node.clone());
         }
     }
 

@@ -196,9 +196,21 @@ struct Means {
     temp_max: Option<f64>,
     power: Option<f64>,
     power_limit: Option<f64>,
+    /// The class asked for last, with its design power: devices of one class stand together.
+    tdp: Option<(Name, Option<f64>)>,
 }
 
 impl Means {
+    fn tdp(&mut self, class: &Name, policy: &Policy) -> Option<f64> {
+        if let Some((_, tdp)) = self.tdp.as_ref().filter(|(known, _)| known == class) {
+            return *tdp;
+        }
+        let model = policy.catalog.of_class(class);
+        let tdp = model.and_then(|model| model.tdp_watts);
+        self.tdp = Some((class.clone(), tdp));
+        tdp
+    }
+
     fn take(&mut self, device: &crate::fleet::device::Device, policy: &Policy, at: Moment) {
         if device.is_stale(at) {
             return;
@@ -216,13 +228,8 @@ impl Means {
         }
         if let Some(power) = device.signals.get(Signal::Power) {
             *self.power.get_or_insert(0.0) += power;
-            let model = || {
-                policy
-                    .catalog
-                    .of_class(&device.class)
-                    .and_then(|model| model.tdp_watts)
-            };
-            if let Some(limit) = device.signals.get(Signal::PowerLimit).or_else(model) {
+            let limit = device.signals.get(Signal::PowerLimit);
+            if let Some(limit) = limit.or_else(|| self.tdp(&device.class, policy)) {
                 *self.power_limit.get_or_insert(0.0) += limit;
             }
         }

@@ -84,6 +84,9 @@ fn say(said: &mut Vec<Said>, dialect: &Name, at: Moment, interval: Duration, sig
 
 /// One value a signal: the dialect that says most first, the others where it is silent.
 fn merged(said: &[Said]) -> Signals {
+    if let [only] = said {
+        return only.signals.clone();
+    }
     let mut order: Vec<&Said> = said.iter().collect();
     order.sort_by(|a, b| {
         b.signals
@@ -375,7 +378,7 @@ impl Ledger {
     fn take_page(&mut self, node: &Name, page: &Page) {
         let state = self.nodes.entry(node.clone()).or_default();
         state.readings.take(page.at, page.interval, &page.readings);
-        self.dirty_nodes.insert(node.clone());
+        self.read_nodes.insert(node.clone());
     }
 
     /// The node that calls itself `host`: by name, by the first part of its name, or by the tail of its

@@ -1,57 +1,81 @@
 //! Nodes and jobs made anew where an observation touched them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::base::Moment;
+use rustc_hash::FxHashMap;
+
+use crate::base::{Moment, ObjectKey};
 use crate::fleet::device::Pod;
 use crate::fleet::observe::PodSeen;
 
+use super::join::OnNode;
 use super::{Ledger, jobs, join, unseen};
+
+fn on_node(
+    keys: &BTreeSet<ObjectKey>,
+    pods: &FxHashMap<ObjectKey, Arc<PodSeen>>,
+    joined: &FxHashMap<ObjectKey, Arc<Pod>>,
+) -> OnNode {
+    let mut holders: Vec<Arc<Pod>> = Vec::new();
+    let mut others: Vec<Arc<PodSeen>> = Vec::new();
+    for key in keys {
+        let Some(pod) = pods.get(key).filter(|pod| !pod.phase.is_over()) else {
+            continue;
+        };
+        match joined.get(key).filter(|pod| pod.holds_devices()) {
+            Some(holder) => holders.push(Arc::clone(holder)),
+            None => others.push(Arc::clone(pod)),
+        }
+    }
+    OnNode {
+        holders: holders.into(),
+        others: others.into(),
+    }
+}
 
 impl Ledger {
     pub(super) fn rebuild_nodes(&mut self, at: Moment) {
         let refused = self.nodes_are_refused();
         let withheld = self.slices_are_withheld();
-        for name in std::mem::take(&mut self.dirty_nodes) {
-            let Some(state) = self.nodes.get_mut(&name) else {
+        let dirty = std::mem::take(&mut self.dirty_nodes);
+        let read = std::mem::take(&mut self.read_nodes);
+        for name in read.union(&dirty) {
+            let only_read = !dirty.contains(name);
+            let Some(state) = self.nodes.get_mut(name) else {
                 continue;
             };
-            let Some(seen) = unseen::seen(refused, &name, state) else {
+            let Some(seen) = unseen::seen(refused, name, state) else {
                 state.built = None;
                 self.changed.nodes = true;
                 continue;
             };
-            let mut bound: Vec<Arc<Pod>> = Vec::new();
-            let mut others: Vec<Arc<PodSeen>> = Vec::new();
-            for key in &state.pods {
-                let Some(pod) = self.pods.get(key).filter(|pod| !pod.phase.is_over()) else {
-                    continue;
-                };
-                match self.joined.get(key).filter(|pod| pod.holds_devices()) {
-                    Some(holder) => bound.push(Arc::clone(holder)),
-                    None => others.push(Arc::clone(pod)),
-                }
-            }
-            let seen = unseen::with_wants(&state.seen, seen, &bound);
-            let chips = self.claims.chips(&name, &state.wide, withheld);
+            let pods = match &state.built {
+                Some(old) if only_read => OnNode::of(old),
+                _ => on_node(&state.pods, &self.pods, &self.joined),
+            };
+            let seen = unseen::with_wants(&state.seen, seen, &pods.holders);
+            let chips = self.claims.chips(name, &state.wide, withheld);
             let node = join::build(
                 seen,
+                &state.labelled,
                 &chips,
-                bound,
-                others,
+                pods,
                 &mut state.readings,
                 state.built.as_deref(),
-                &self.policy,
-                &mut self.names,
-                at,
+                &mut join::Bench {
+                    policy: &self.policy,
+                    names: &mut self.names,
+                    models: &mut self.models,
+                    at,
+                },
             );
             // A job's places and utilisation hang on its devices, those of the old picture included.
             let old = std::mem::replace(&mut state.built, unseen::shown(&state.seen, node));
-            for pod in old
-                .iter()
-                .chain(state.built.iter())
-                .flat_map(|node| node.pods.iter())
-            {
+            let old = old.iter().filter(|_| !only_read);
+            let pods = old.chain(&state.built).flat_map(|node| &node.pods);
+            let mut last = None;
+            for pod in pods.filter(|pod| last.replace(&pod.job) != Some(&pod.job)) {
                 self.dirty_jobs.insert(pod.job.clone());
             }
             self.changed.nodes = true;

@@ -95,7 +95,7 @@ pub(super) struct Scraper {
 /// Where a page is.
 #[derive(Clone, Debug)]
 enum Spot {
-    Pod(PodPage),
+    Pod(Arc<PodPage>),
     Endpoint(Arc<Endpoint>),
 }
 
@@ -121,7 +121,9 @@ struct Outcome {
     id: u64,
     way: Way,
     latency_ms: u32,
-    page: Result<(Read, Rates, Moment), NoPage>,
+    page: Result<(Read, Moment), NoPage>,
+    /// For the page that follows.
+    rates: Rates,
 }
 
 struct State {
@@ -292,13 +294,13 @@ impl Scraper {
         };
         state.last_id += 1;
         let id = state.last_id;
-        let spot = Spot::Pod(PodPage {
+        let spot = Spot::Pod(Arc::new(PodPage {
             pod: pod.key.clone(),
             ip: pod.ip.as_deref().map(str::to_owned),
             port: pod.port,
             scheme: dialect.discovery.scheme.clone(),
             path: dialect.discovery.path.clone(),
-        });
+        }));
         let spared = state.cover.spares(&pod);
         let known = Known {
             name: Name::from(format!("{} {}", dialect.name, pod.key)),
@@ -373,7 +375,8 @@ impl Scraper {
             Arc::clone(direct),
         );
         let (dialects, names) = (Arc::clone(&self.dialects), Arc::clone(&self.names));
-        let (spot, timeout, rates) = (known.spot.clone(), known.timeout, known.rates.clone());
+        let (spot, timeout) = (known.spot.clone(), known.timeout);
+        let rates = std::mem::take(&mut known.rates);
         let (dialect, node) = (known.dialect.clone(), known.node.clone());
         let pod = known.pod.as_ref().map(|pod| pod.key.clone());
         under_way.spawn(async move {
@@ -386,7 +389,7 @@ impl Scraper {
             };
             let latency_ms = u32::try_from(wire.local().since(sent).millis()).unwrap_or(u32::MAX);
             let at = wire.now();
-            let page = match body {
+            let (page, rates) = match body {
                 Ok(body) => {
                     let job = Job {
                         dialects,
@@ -398,15 +401,19 @@ impl Scraper {
                         rates,
                         at,
                     };
-                    job.read().await
+                    match job.read().await {
+                        Ok((read, rates, at)) => (Ok((read, at)), rates),
+                        Err(no) => (Err(no), Rates::default()),
+                    }
                 }
-                Err(no) => Err(no),
+                Err(no) => (Err(no), rates),
             };
             Outcome {
                 id,
                 way,
                 latency_ms,
                 page,
+                rates,
             }
         });
     }
@@ -456,9 +463,9 @@ impl Scraper {
             known.asked.pop_front();
         }
         let mut told = Vec::new();
+        known.rates = outcome.rates;
         let (report, message) = match outcome.page {
-            Ok((read, rates, at)) => {
-                known.rates = rates;
+            Ok((read, at)) => {
                 known.last_ok = Some(at);
                 if let Some(dialect) = read
                     .report
