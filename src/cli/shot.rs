@@ -137,6 +137,10 @@ fn keys(text: &str) -> Result<Keys, String> {
 
 /// Runs `shot`.
 pub(super) fn run(at: &Situation, shot: &Shot, out: &mut dyn Write) -> Result<Exit, Failure> {
+    if shot.fleet().is_none() && shot.fleet != FleetFlags::default() {
+        let message = "shot: --nodes, --devices, --seed, --speed and --at are of the simulated fleet; add --demo";
+        return Err(Failure::new(Exit::Usage, message));
+    }
     let base = options(at, matches!(shot.output, Form::Ansi))?;
     let facts = answering::answered(wire::snapshot(at)?);
     if let Some(folder) = &shot.all {

@@ -77,6 +77,13 @@ pub fn signals(util: f64) -> Signals {
     .collect()
 }
 
+/// The device doing nothing, for an hour.
+pub fn resting(mut device: Device) -> Device {
+    device.signals = signals(0.0);
+    device.idle_since = Some(now().minus(Duration::from_secs(3_600)));
+    device
+}
+
 /// The device held whole by a pod.
 pub fn held(mut device: Device, by: &Arc<Pod>) -> Device {
     device.holder = Some(Arc::clone(by));

@@ -62,7 +62,7 @@ pub fn burn(fleet: &Fleet, prices: &Prices) -> Burn {
         }
     }
     out.prices = list.groups();
-    out.jobs = held.money;
+    out.jobs = held.money.into_values().collect();
     let columns = [
         (Scope::Pool, pools),
         (Scope::Queue, held.queues),
@@ -219,7 +219,8 @@ struct Held {
     job_names: Map<Name, JobKey>,
     /// Rows of a pod's queue, team and job, by the pod's address: alive for as long as the fleet is.
     rows: Map<usize, [usize; 3]>,
-    money: BTreeMap<JobKey, (Spend, Rate)>,
+    /// What each job burns and has burnt, by its row.
+    money: Map<usize, (JobKey, (Spend, Rate))>,
 }
 
 impl Held {
@@ -264,7 +265,8 @@ impl Held {
         };
         let millis = i128::from(fleet.at.since(pod.held_since()).millis());
         let so_far = i128::from(part.spend.burn.micros()) * millis / 3_600_000;
-        let money = self.money.entry(pod.job.clone()).or_default();
+        let fresh = || (pod.job.clone(), Default::default());
+        let (_, money) = self.money.entry(job).or_insert_with(fresh);
         money.0 += part.spend;
         money.1 += Rate::from_micros(i64::try_from(so_far).unwrap_or(i64::MAX));
     }

@@ -13,7 +13,7 @@ use super::book::PriceBook;
 use super::burn;
 use super::burn::{Scope, Spend, UNATTRIBUTED};
 use super::prices::{Override, Owned, PoolPrice, Prices};
-use super::sample::{device, fleet, held, node, now, pod, signals, sliced};
+use super::sample::{device, fleet, held, node, now, pod, resting, sliced};
 
 const BOOKS: [&str; 3] = [
     r#"
@@ -192,8 +192,7 @@ fn owned_machines_are_written_off() {
 #[test]
 fn free_and_idle_money_stand_apart() {
     let busy = pod("nlp", "train-0", Some("research"), "nlp");
-    let mut lazy = held(device("n", 1, "H100"), &busy);
-    lazy.signals = signals(0.0);
+    let lazy = resting(held(device("n", 1, "H100"), &busy));
     let devices = vec![
         held(device("n", 0, "H100"), &busy),
         lazy,
@@ -333,7 +332,7 @@ proptest! {
             let devices = devices.into_iter().enumerate().map(|(index, (class, hold, idle))| {
                 let mut device = device(&name, index as u32, ["H100", "T4", "mystery"][class]);
                 if idle {
-                    device.signals = signals(0.0);
+                    device = resting(device);
                 }
                 match hold {
                     Hold::Nobody => device,

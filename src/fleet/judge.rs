@@ -31,7 +31,9 @@ pub fn does_nothing(device: &Device, policy: &Policy) -> Option<bool> {
 /// True when the device is held, has been for longer than the grace, has a fresh reading, and does
 /// nothing. A shared device counts only as a whole, a device without telemetry never.
 pub fn is_idle(device: &Device, now: Moment, policy: &Policy) -> bool {
-    device.is_allocated()
+    // The join notes when a held device is first seen doing nothing: of most it need not be asked again.
+    device.idle_since.is_some()
+        && device.is_allocated()
         && !device.is_stale(now)
         && device
             .held_since()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::{Name, ObjectKey};
-use crate::cost::sample::{device, fleet, held, node, now, pod, signals, sliced};
+use crate::cost::sample::{device, fleet, held, node, now, pod, resting, sliced};
 use crate::cost::{PriceBook, Prices, burn};
 use crate::fleet::accelerator::{Catalog, DeviceKind, Vendor};
 use crate::fleet::device::{Health, Pod, TeamSource};
@@ -142,8 +142,7 @@ pub fn facts() -> Facts {
     let waits = pod("nlp", "big-0", Some("research"), "nlp");
     let failed = pod("vision", "bad-0", None, "vision");
 
-    let mut idle = held(device("n1", 1, "H100"), &train);
-    idle.signals = signals(0.0);
+    let idle = resting(held(device("n1", 1, "H100"), &train));
     let mut broken = device("n1", 2, "H100");
     broken.health = Health::Fault(Name::new("XID 79"));
     let mut first = node(

@@ -74,6 +74,9 @@ fn version_help_and_wrong_use_have_their_codes() {
     assert_eq!(wrong.status.code(), Some(2));
     assert!(text(&wrong.stderr).contains("jobs"));
     assert!(wrong.stdout.is_empty());
+    let unused = home.run(&["shot", "fleet", "--seed", "3"]);
+    assert_eq!(unused.status.code(), Some(2));
+    assert!(text(&unused.stderr).contains("add --demo"));
 }
 
 #[test]

@@ -367,6 +367,9 @@ impl Ledger {
         let name = node.name.clone();
         self.mention_wide(Table::Nodes, &name);
         let state = self.nodes.entry(name.clone()).or_default();
+        if state.seen.as_deref() == Some(&node) {
+            return;
+        }
         let reborn = state.seen.as_ref().is_some_and(|old| old.uid != node.uid);
         if reborn {
             state.readings = NodeReadings::default();
