@@ -157,11 +157,11 @@ impl Drain<'_> {
         if daemons > 0 {
             let (pods, stay) = match daemons {
                 1 => (
-                    "1 pod of a daemon".to_owned(),
+                    "1 pod of a DaemonSet".to_owned(),
                     "stays: it belongs to its node",
                 ),
                 more => (
-                    format!("{more} pods of daemons"),
+                    format!("{more} pods of DaemonSets"),
                     "stay: they belong to their nodes",
                 ),
             };

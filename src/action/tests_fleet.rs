@@ -170,7 +170,7 @@ fn a_drain_takes_each_by_its_own_way_and_leaves_the_daemons() {
     assert!(
         plan.reasons
             .iter()
-            .any(|reason| reason.contains("2 pods of daemons stay"))
+            .any(|reason| reason.contains("2 pods of DaemonSets stay"))
     );
     let told = forecast(&plan);
     let names: Vec<String> = told

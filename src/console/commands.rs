@@ -219,7 +219,7 @@ commands! {
     Demo "demo" "demo" [Missing] 2 "open the simulated fleet: no cluster is needed";
     Retry "retry" "try again" [Missing] 3 "connect to the cluster again";
     Contexts "contexts" "another context" [Missing] 4 "choose another context";
-    Accept "accept" "accept" [Prompt Plan] 1 "take what is typed; confirm a plan";
+    Accept "accept" "confirm" [Prompt Plan] 1 "take what is typed; confirm a plan";
     Next "next" "next" [Prompt Plan] 2 "the next offer, or the next field of a plan";
     Previous "previous" "previous" [Prompt Plan] 0 "the offer before, or the field before";
     Suspend "suspend" "suspend" [Anywhere] 0 "stop and give the shell back, until `fg`";

@@ -1,6 +1,7 @@
 //! What the header says of the fleet, or of the part of it that one works in.
 
 use crate::cost::Spend;
+use crate::fleet::Fleet;
 use crate::fleet::finding::Severity;
 use crate::fleet::job::JobState;
 use crate::report::Facts;
@@ -26,6 +27,18 @@ pub struct Summary {
     pub util: Option<f64>,
     /// Money an hour; `None` when no device has a price.
     pub money: Option<Spend>,
+}
+
+/// Mean utilisation of the fleet, 0 to 1, over pools that know theirs.
+pub fn fleet_util(fleet: &Fleet) -> Option<f64> {
+    let (mut sum, mut devices) = (0.0, 0.0);
+    for pool in fleet.pools.iter() {
+        if let Some(util) = pool.util {
+            sum += util * f64::from(pool.devices.total);
+            devices += f64::from(pool.devices.total);
+        }
+    }
+    (devices > 0.0).then(|| sum / devices)
 }
 
 impl Summary {
@@ -65,14 +78,7 @@ impl Summary {
         self.devices = counts.total;
         self.allocated =
             (counts.total > 0).then(|| f64::from(counts.allocated) / f64::from(counts.total));
-        let (mut sum, mut devices) = (0.0, 0.0);
-        for pool in facts.fleet.pools.iter() {
-            if let Some(util) = pool.util {
-                sum += util * f64::from(pool.devices.total);
-                devices += f64::from(pool.devices.total);
-            }
-        }
-        self.util = (devices > 0.0).then(|| sum / devices);
+        self.util = fleet_util(&facts.fleet);
     }
 
     /// What the scope's jobs hold.

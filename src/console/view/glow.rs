@@ -242,7 +242,7 @@ impl Glows {
     }
 }
 
-/// One glow for several devices: a fault shows, then what most of them do; heat is the mean of those that work.
+/// One glow for several devices: a fault shows, then what most that are held do; heat is their mean, free ones counted as cold.
 pub fn together(embers: &[Ember]) -> Option<Ember> {
     let (mut heat, mut hot, mut idle, mut free, mut unknown) = (0u32, 0u32, 0u32, 0u32, 0u32);
     let mut stale = 0usize;
@@ -262,14 +262,15 @@ pub fn together(embers: &[Ember]) -> Option<Ember> {
     if embers.is_empty() {
         return None;
     }
-    let glow = if hot >= idle && hot >= free && hot >= unknown && hot > 0 {
-        Glow::Heat((heat / hot) as u8)
-    } else if idle >= free && idle >= unknown {
-        Glow::Idle
-    } else if free >= unknown {
-        Glow::Free
-    } else {
+    // Free is what nothing is held of; where some is, those that are free count as cold.
+    let glow = if unknown > hot + idle + free {
         Glow::Unknown
+    } else if idle > hot {
+        Glow::Idle
+    } else if hot > 0 {
+        Glow::Heat((heat / (hot + free)) as u8)
+    } else {
+        Glow::Free
     };
     Some(Ember {
         glow,

@@ -185,6 +185,12 @@ fn age(facts: &Facts, row: Row) -> Cell<'_> {
     let Some(job) = job(facts, row) else {
         return Cell::new(Value::Unknown);
     };
+    // The clock of what has ended stands; when it ended, its page says.
+    if matches!(job.state, JobState::Done | JobState::Failed) {
+        let ran = job.started.zip(job.finished);
+        let ran = ran.map(|(started, finished)| Value::Span(finished.since(started)));
+        return Cell::new(ran.unwrap_or(Value::Unknown));
+    }
     let waits = matches!(job.state, JobState::Waiting | JobState::Suspended);
     let since = if waits {
         Some(job.waiting_since.unwrap_or(job.created))

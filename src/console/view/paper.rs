@@ -144,7 +144,7 @@ impl PaperView {
             }
             State::Failed(why) => lines.push(Line::Words("".into(), why.clone(), Role::Crit)),
             State::Events(events, _) if events.is_empty() => {
-                let words = String::from("none is kept; the API server forgets them after an hour");
+                let words = String::from("none found; the API server forgets them after an hour");
                 lines.push(Line::Words("".into(), words, Role::Muted));
             }
             State::Events(events, _) => {

@@ -6,6 +6,7 @@ use ratatui::layout::Rect;
 
 use crate::base::{Moment, Name};
 use crate::console::brush::Brush;
+use crate::console::summary::fleet_util;
 use crate::console::text::{counted, percent};
 use crate::console::theme::Role;
 use crate::console::widget::bar::bar;
@@ -296,7 +297,8 @@ pub fn time_strip(facts: &Facts, brush: &mut Brush<'_>, area: Rect, signal: Flee
     let (muted, title) = (brush.ink.fg(Role::Muted), brush.ink.fg(Role::Title));
     let shown = match here {
         Some(cell) => past.values[cell].map(f64::from),
-        None => past.last(),
+        // The same number as the header's: the last sample may be a quarter of a minute old.
+        None => fleet_util(&facts.fleet).or_else(|| past.last()),
     };
     let util = shown.map_or_else(|| String::from("–"), percent);
     let idle = format!("${}/h", facts.burn.total.idle_allocated);

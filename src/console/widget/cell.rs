@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use crate::base::quantities::{bytes, grouped};
-use crate::base::{Moment, ObjectKey, Rate};
+use crate::base::{Age, Moment, ObjectKey, Rate};
 use crate::console::brush::Brush;
 use crate::console::text::{UNKNOWN, percent};
 use crate::console::theme::Role;
@@ -38,6 +38,8 @@ pub enum Value<'a> {
     Sum(Rate),
     /// A moment, shown as the time since.
     Since(Moment),
+    /// A span that is over.
+    Span(Age),
     /// Milliseconds.
     Millis(u64),
     /// Degrees Celsius.
@@ -80,6 +82,7 @@ impl<'a> Value<'a> {
             Self::Trend(_, last) => (*last)?,
             Self::Money(rate) | Self::Sum(rate) => rate.usd(),
             Self::Since(at) => now.since(*at).millis() as f64 / 1000.0,
+            Self::Span(span) => span.millis() as f64 / 1000.0,
             Self::Millis(millis) => *millis as f64,
             Self::Celsius(degrees) => *degrees,
             Self::Power(watts, _) | Self::Watts(watts) => *watts,
@@ -250,6 +253,7 @@ impl<'a> Cell<'a> {
             Value::Trend(_, None) => return Cow::Borrowed(UNKNOWN),
             Value::Money(rate) | Value::Sum(rate) => rate.to_string(),
             Value::Since(at) => brush.age(*at),
+            Value::Span(span) => span.to_string(),
             Value::Millis(millis) => millis_text(*millis),
             Value::Celsius(degrees) => format!("{degrees:.0}°"),
             Value::Power(watts, limit) => match limit {

@@ -71,7 +71,7 @@ pub(super) fn lines(
             });
         let whole = match device.holders().count() {
             0 | 1 => "",
-            _ => " the device",
+            _ => " for the whole device",
         };
         sheet.words("cost", format!("${share}/h{whole}{so_far}"), Role::Accent);
     }

@@ -104,6 +104,12 @@ pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Bru
     if let Some(started) = job.started {
         sheet.words("started", format!("{} ago", brush.age(started)), Role::Text);
     }
+    if let Some(finished) = job.finished {
+        let ran = job.started.map(|started| finished.since(started));
+        let ran = ran.map_or_else(String::new, |ran| format!(", after {ran}"));
+        let words = format!("{} ago{ran}", brush.age(finished));
+        sheet.words("ended", words, Role::Text);
+    }
     if let Some((spend, so_far)) = facts.burn.jobs.get(&job.id) {
         sheet.words(
             "cost",
