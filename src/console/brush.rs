@@ -15,6 +15,12 @@ use super::theme::{HEAT_LEVELS, Role, Theme};
 /// The contrast from which on a thin sign is seen.
 const SEEN: f64 = 1.9;
 
+/// The contrast from which on a filled cell is told from the ground, and from a free one.
+const HELD: f64 = 1.25;
+
+/// The contrast from which on a digit is read.
+const READ: f64 = 3.0;
+
 /// What the screen can show and how it is painted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ink {
@@ -114,12 +120,28 @@ impl Ink {
 
     /// The colour of a heat level for thin signs: on a light ground the palest levels are those that can just be seen.
     pub fn thin_heat(&self, level: usize, stale: bool) -> Color {
-        if self.theme.dark || !self.depth.shows_heat() {
+        let floor = if self.theme.dark { 1.0 } else { SEEN };
+        self.heat_above(floor, level, stale)
+    }
+
+    /// The colour of a heat level for digits and letters: the coldest levels are those that can be read.
+    pub fn lettered_heat(&self, level: usize, stale: bool) -> Color {
+        self.heat_above(READ, level, stale)
+    }
+
+    /// The colour of a heat level for a cell that is all colour: what is held is not taken for the ground, however cold.
+    pub fn held_heat(&self, level: usize, stale: bool) -> Color {
+        self.heat_above(HELD, level, stale)
+    }
+
+    /// The colour of a heat level, or of the first above it that stands out from the ground as much as this.
+    fn heat_above(&self, contrast: f64, level: usize, stale: bool) -> Color {
+        if !self.depth.shows_heat() {
             return self.heat(level, stale);
         }
         let ground = self.theme.color(Role::Background);
-        let seen = |level: &usize| self.theme.heat(*level).contrast(ground) >= SEEN;
-        let first = (0..HEAT_LEVELS).find(seen).unwrap_or(0);
+        let stands = |level: &usize| self.theme.heat(*level).contrast(ground) >= contrast;
+        let first = (0..HEAT_LEVELS).find(stands).unwrap_or(0);
         self.heat(level.max(first), stale)
     }
 
@@ -232,13 +254,24 @@ impl<'a> Brush<'a> {
     }
 
     /// Takes the colours from what is written in an area where the ground is not one of ours: reversed, each would be
-    /// a ground of its own.
+    /// a ground of its own. Bars and trends are not turned: a full one would look empty.
     pub fn uncolour(&mut self, area: Rect) {
         if matches!(self.ink.depth, ColorDepth::True | ColorDepth::Ansi256) {
             return;
         }
-        let plain = Style::new().fg(Color::Reset).remove_modifier(Modifier::DIM);
-        self.buf.set_style(area.intersection(self.buf.area), plain);
+        let area = area.intersection(self.buf.area);
+        for at in area.positions() {
+            let cell = &mut self.buf[at];
+            if cell
+                .symbol()
+                .starts_with(|c| matches!(c, '\u{2580}'..='\u{259f}'))
+            {
+                cell.modifier.remove(Modifier::REVERSED);
+                continue;
+            }
+            cell.fg = Color::Reset;
+            cell.modifier.remove(Modifier::DIM);
+        }
     }
 
     /// Lets what is painted in an area step back, as behind a dialog.

@@ -5,6 +5,7 @@ use ratatui::layout::Rect;
 use crate::console::app::App;
 use crate::console::brush::Brush;
 use crate::console::commands::Context;
+use crate::console::text::wrap;
 use crate::console::theme::Role;
 use crate::console::widget::panel::{centred, popup, wide};
 use crate::report::acts::May;
@@ -46,28 +47,8 @@ const SIGNS: [(&str, &str); 12] = [
 pub(super) fn draw(app: &App, brush: &mut Brush<'_>, area: Rect, skip: usize) {
     enum Row {
         Head(&'static str),
-        Key(String, &'static str),
+        Key(String, String),
         Gap,
-    }
-    let mut rows = Vec::new();
-    let here = app.view().contexts();
-    let rest = Context::ALL
-        .iter()
-        .filter(|context| !here.contains(context));
-    for (place, context) in here.iter().chain(rest).enumerate() {
-        if place == here.len() {
-            rows.extend([Row::Gap, Row::Head("signs")]);
-            let signs = SIGNS.iter();
-            rows.extend(signs.map(|(sign, doc)| Row::Key((*sign).to_owned(), doc)));
-        }
-        if !rows.is_empty() {
-            rows.push(Row::Gap);
-        }
-        rows.push(Row::Head(context.title()));
-        for (spec, keys) in app.options.keys.listed(*context) {
-            let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
-            rows.push(Row::Key(keys.join(" "), spec.doc));
-        }
     }
     let frame = centred(
         area,
@@ -80,6 +61,36 @@ pub(super) fn draw(app: &App, brush: &mut Brush<'_>, area: Rect, skip: usize) {
     };
     let note = format!("stokehold {} · {may}", env!("CARGO_PKG_VERSION"));
     let inside = popup(brush, frame, "keys", &note);
+    let column = 20.min(inside.width / 3);
+    let room = inside.width.saturating_sub(column + 2);
+    let mut rows = Vec::new();
+    // What a key does is told whole, on as many lines as it needs.
+    let told = |rows: &mut Vec<Row>, keys: String, doc: &str| {
+        let mut keys = Some(keys);
+        for line in wrap(doc, usize::from(room.max(8))) {
+            rows.push(Row::Key(keys.take().unwrap_or_default(), line));
+        }
+    };
+    let here = app.view().contexts();
+    let rest = Context::ALL
+        .iter()
+        .filter(|context| !here.contains(context));
+    for (place, context) in here.iter().chain(rest).enumerate() {
+        if place == here.len() {
+            rows.extend([Row::Gap, Row::Head("signs")]);
+            for (sign, doc) in SIGNS {
+                told(&mut rows, sign.to_owned(), doc);
+            }
+        }
+        if !rows.is_empty() {
+            rows.push(Row::Gap);
+        }
+        rows.push(Row::Head(context.title()));
+        for (spec, keys) in app.options.keys.listed(*context) {
+            let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
+            told(&mut rows, keys.join(" "), spec.doc);
+        }
+    }
     let height = usize::from(inside.height);
     let skip = skip.min(rows.len().saturating_sub(height));
     for (line, row) in rows.iter().skip(skip).take(height).enumerate() {
@@ -90,11 +101,9 @@ pub(super) fn draw(app: &App, brush: &mut Brush<'_>, area: Rect, skip: usize) {
                 brush.say(inside.x, y, inside.width, title, Role::Title);
             }
             Row::Key(keys, doc) => {
-                let width = 20.min(inside.width / 3);
                 let style = brush.ink.bold(Role::Accent);
-                brush.text(inside.x + 1, y, width, keys, style);
-                let room = inside.width.saturating_sub(width + 2);
-                brush.say(inside.x + width + 2, y, room, doc, Role::Text);
+                brush.text(inside.x + 1, y, column, keys, style);
+                brush.say(inside.x + column + 2, y, room, doc, Role::Text);
             }
         }
     }

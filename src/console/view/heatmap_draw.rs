@@ -164,10 +164,10 @@ impl Heatmap {
     /// The ramp and the signs, as far as there is room to the right of `from`; false, and nothing, where fewer than
     /// `least` signs fit.
     fn draw_legend(&self, brush: &mut Brush<'_>, area: Rect, from: u16, least: usize) -> bool {
-        let (cold, hot) = if self.scale == Scale::Outlier {
-            ("as its gang", "apart")
-        } else {
-            self.metric.ends()
+        let (cold, hot) = match self.scale {
+            Scale::Outlier => ("as its gang", "apart"),
+            Scale::Relative => ("the lowest", "the highest"),
+            Scale::Absolute => self.metric.ends(),
         };
         let signs: [(Glow, &str); 4] = [
             (Glow::Idle, "held, idle"),
@@ -183,6 +183,8 @@ impl Heatmap {
         room -= ramp;
         let shown: Vec<_> = signs
             .iter()
+            // Only utilisation tells who does nothing.
+            .filter(|(glow, _)| *glow != Glow::Idle || self.metric == Metric::Util)
             .take_while(|(_, words)| {
                 let need = brush.width(words) + 4;
                 let fits = room >= need;

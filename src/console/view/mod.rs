@@ -108,7 +108,7 @@ impl Lens {
     pub fn title(&self) -> String {
         match self {
             Self::All | Self::Cost(_) => String::new(),
-            Self::Idle => String::from("held, idle"),
+            Self::Idle => String::from("all held, idle"),
             Self::Pool(name) => format!("pool {name}"),
             Self::Node(name) => format!("node {name}"),
             Self::Job(job) => format!("job {job}"),

@@ -26,7 +26,7 @@ pub static KIND: Kind = Kind {
                 (sign, role)
             })
         }),
-        Column::words("state", "STATE", 2, (6, 18), state),
+        Column::words("state", "STATE", 2, (8, 18), state),
         Column::words("pool", "POOL", 4, (12, 24), |facts, row| {
             of(facts, row, |node| Value::text(node.pool.as_str()))
         }),
@@ -35,7 +35,7 @@ pub static KIND: Kind = Kind {
                 Value::known(node.rack.as_deref(), Value::text)
             })
         }),
-        Column::words("zone", "ZONE", 9, (4, 16), |facts, row| {
+        Column::words("zone", "ZONE", 9, (10, 16), |facts, row| {
             of(facts, row, |node| {
                 Value::known(node.zone.as_deref(), Value::text)
             })

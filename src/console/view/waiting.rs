@@ -1,7 +1,7 @@
 //! Why a job waits, what would start it and when, in the few words that a cell or a panel has room for.
 
 use crate::base::quantities::grouped;
-use crate::base::{Moment, Name};
+use crate::base::{Age, Moment, Name};
 use crate::console::brush::Brush;
 use crate::console::text::counted;
 use crate::engine::explain::{Change, Reason, Room, Stand, Unblock, amount};
@@ -25,11 +25,25 @@ pub(super) fn told<'a>(facts: &'a Facts, job: &Job) -> Option<&'a Told> {
         .flatten()
 }
 
+/// What the engine finds free to start may be refused by its cluster, or forgotten, for longer than this before we say so.
+const TURN: Age = Age::from_seconds(120);
+
+/// By our reckoning it could start, and for minutes its cluster has said otherwise, or made no pods: a start is not promised.
+fn is_stuck(facts: &Facts, job: &Job, told: &Told) -> bool {
+    let waits = facts.now.since(job.waiting_since.unwrap_or(job.created));
+    told.answer.explanation.state == Stand::Ready
+        && matches!(job.reason_code, Some("unschedulable" | "no-pods"))
+        && waits > TURN
+}
+
 /// Why it waits; for what does not wait, where it is or why it failed.
 pub fn why(facts: &Facts, job: &Job) -> String {
     let Some(told) = told(facts, job) else {
         return jobs::where_or_why(job);
     };
+    if is_stuck(facts, job, told) {
+        return jobs::where_or_why(job);
+    }
     let explanation = &told.answer.explanation;
     match (explanation.state, explanation.reasons.first()) {
         (Stand::Held, _) if !job.reason.is_empty() => job.reason.to_string(),
@@ -118,6 +132,9 @@ pub fn mend(facts: &Facts, job: &Job) -> String {
     let explanation = &told.answer.explanation;
     match explanation.state {
         Stand::Held => return String::from("resume it"),
+        Stand::Ready if is_stuck(facts, job, told) => {
+            return String::from("not known: there is room; see its events");
+        }
         Stand::Ready => return String::from("its scheduler's next turn"),
         _ => {}
     }
@@ -164,7 +181,11 @@ fn hour(at: Moment) -> String {
 
 /// When it starts: `~14:40`; empty where nothing waits or nothing is known yet.
 pub fn eta(facts: &Facts, job: &Job) -> Option<String> {
-    let start = told(facts, job)?.answer.start.as_ref()?;
+    let told = told(facts, job)?;
+    let start = told.answer.start.as_ref()?;
+    if is_stuck(facts, job, told) {
+        return Some(String::from("unknown"));
+    }
     Some(match (start.basis, start.p50) {
         (Basis::Now, _) => String::from("now"),
         (_, None) => String::from("unknown"),
@@ -218,6 +239,11 @@ pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
     let explanation = &told.answer.explanation;
     if explanation.state == Stand::Held {
         return Some(String::from("starts when somebody resumes it"));
+    }
+    if is_stuck(facts, job, told) {
+        return Some(format!(
+            "{NO_FORECAST}: there is room for it, and it does not start; see its events"
+        ));
     }
     let start = told.answer.start.as_ref();
     let when = match (eta(facts, job).as_deref(), start) {

@@ -37,7 +37,7 @@ impl Ember {
 
     fn color(self, brush: &Brush<'_>) -> Color {
         match self.glow {
-            Glow::Heat(level) => brush.ink.heat(usize::from(level), self.stale),
+            Glow::Heat(level) => brush.ink.held_heat(usize::from(level), self.stale),
             Glow::Idle => brush.ink.fill(Role::IdleDevice, self.stale),
             Glow::Free => brush.ink.fill(Role::Panel, false),
             Glow::Fault => brush.ink.fill(Role::Crit, false),
@@ -61,7 +61,9 @@ impl Ember {
 
     fn style(self, brush: &Brush<'_>) -> Style {
         match self.glow {
-            Glow::Heat(level) => Style::new().fg(brush.ink.heat(usize::from(level), self.stale)),
+            Glow::Heat(level) => {
+                Style::new().fg(brush.ink.lettered_heat(usize::from(level), self.stale))
+            }
             Glow::Idle => brush.ink.fg(Role::IdleMoney),
             Glow::Free => brush.ink.fg(Role::Faint),
             Glow::Fault => brush.ink.bold(Role::Crit),

@@ -289,13 +289,19 @@ impl Reason {
                 used,
                 nominal,
                 ..
-            } => format!(
-                "it asks for {} {resource} of {flavor}, and queue {queue} has {} left ({} of {} in use)",
-                amount(resource, *asked),
-                amount(resource, (*free).max(0)),
-                amount(resource, *used),
-                amount(resource, *nominal)
-            ),
+            } => {
+                let (of_it, own) = (amount(resource, *used), amount(resource, *nominal));
+                // What it borrows is beyond its own.
+                let in_use = match used > nominal {
+                    true => format!("{of_it} in use, {own} of them its own"),
+                    false => format!("{of_it} of {own} in use"),
+                };
+                format!(
+                    "it asks for {} {resource} of {flavor}, and queue {queue} has {} left ({in_use})",
+                    amount(resource, *asked),
+                    amount(resource, (*free).max(0)),
+                )
+            }
             Self::Fragmented(room) => format!(
                 "{} free, but nodes have room for {} of {} pods",
                 devices_are(room.free_devices_milli),
