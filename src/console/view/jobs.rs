@@ -26,7 +26,7 @@ pub static KIND: Kind = Kind {
             of(facts, row, |job| Value::text(job.team.as_str()))
         }),
         Column::number("devices", "DEV", 0, 3, devices),
-        Column::words("class", "CLASS", 5, (4, 12), |facts, row| {
+        Column::words("class", "CLASS", 6, (4, 12), |facts, row| {
             of(facts, row, |job| {
                 Value::known(job.class.as_deref(), Value::text)
             })
@@ -38,8 +38,8 @@ pub static KIND: Kind = Kind {
             .role(Role::Muted)
         }),
         Column::number("age", "WAIT/RUN", 1, 6, age),
-        Column::number("util", "UTIL", 4, 5, util),
-        Column::words("place", "REASON OR PLACE", 3, (15, 60), place),
+        Column::number("util", "UTIL", 5, 5, util),
+        Column::words("place", "REASON OR PLACE", 3, (22, 60), place),
         Column::words(
             "start",
             "WHAT WOULD START IT",
