@@ -39,12 +39,12 @@ pub static KIND: Kind = Kind {
         }),
         Column::number("age", "WAIT/RUN", 1, 6, age),
         Column::number("util", "UTIL", 5, 5, util),
-        Column::words("place", "REASON OR PLACE", 3, (22, 60), place),
+        Column::words("place", "REASON OR PLACE", 3, (23, 60), place),
         Column::words(
             "start",
             "WHAT WOULD START IT",
             12,
-            (19, 44),
+            (20, 44),
             |facts, row| {
                 let words = job(facts, row)
                     .filter(|job| job.state == JobState::Waiting)

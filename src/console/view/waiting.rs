@@ -28,12 +28,15 @@ pub(super) fn told<'a>(facts: &'a Facts, job: &Job) -> Option<&'a Told> {
 /// What the engine finds free to start may be refused by its cluster, or forgotten, for longer than this before we say so.
 const TURN: Age = Age::from_seconds(120);
 
-/// By our reckoning it could start, and for minutes its cluster has said otherwise, or made no pods: a start is not promised.
+/// By our reckoning it could start, and since it was let in, minutes ago, its cluster has said otherwise or made no pods: a
+/// start is not promised.
 fn is_stuck(facts: &Facts, job: &Job, told: &Told) -> bool {
-    let waits = facts.now.since(job.waiting_since.unwrap_or(job.created));
+    let admission = job.admission.as_ref().map(|known| &known.seen);
+    let let_in = admission.and_then(|seen| seen.admitted_at.max(seen.reserved_at));
+    let since = job.waiting_since.max(let_in).max(job.started);
     told.answer.explanation.state == Stand::Ready
         && matches!(job.reason_code, Some("unschedulable" | "no-pods"))
-        && waits > TURN
+        && facts.now.since(since.unwrap_or(job.created)) > TURN
 }
 
 /// Why it waits; for what does not wait, where it is or why it failed.
@@ -58,7 +61,7 @@ fn brief(reason: &Reason, class: Option<&Name>) -> String {
     let class = class.map_or("devices", Name::as_str);
     let number = |milli: i64| grouped((milli + 999) / 1_000);
     match reason {
-        Reason::LetIn { .. } => String::from("let in by its queue: waits for nodes"),
+        Reason::LetIn { .. } => String::from("let in: waits for nodes"),
         Reason::Held => String::from("held: suspended, taken out of its queue, or gated"),
         Reason::Quota {
             queue,
@@ -135,7 +138,7 @@ pub fn mend(facts: &Facts, job: &Job) -> String {
         Stand::Ready if is_stuck(facts, job, told) => {
             return String::from("not known: there is room; see its events");
         }
-        Stand::Ready => return String::from("its scheduler's next turn"),
+        Stand::Ready => return String::from("its scheduler's turn"),
         _ => {}
     }
     match (&explanation.unblock, &told.now) {
