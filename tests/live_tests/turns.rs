@@ -18,8 +18,7 @@ enum Sort {
     Breaks,
 }
 
-/// Most tests that look or act at a time: their programs share a few cores. One that takes minutes comes in all the same, or
-/// everybody would wait for it at the end.
+/// Most tests that look or act at a time: their programs share a few cores.
 const MOST: usize = 5;
 
 /// A sort of tests, those before that take minutes.
@@ -64,7 +63,7 @@ impl Queue {
         let next = self.waiting.keys().find(of_sort);
         let may_share = match sort {
             Sort::Breaks => many == 0 && self.beside == 0,
-            Sort::Looks | Sort::Acts => many < MOST + usize::from(!rank.1),
+            Sort::Looks | Sort::Acts => many < MOST,
         };
         let is_next = next.is_none_or(|next| rank <= *next);
         (there == sort && may_share && is_next).then_some(many + 1)
