@@ -294,7 +294,7 @@ fn a_fleet_of_exporters_hangs() {
         Duration::from_secs(180),
         |object| object["state"] == "live",
     );
-    terminal.wait("the recovery", Duration::from_secs(60), is_live);
+    terminal.wait("the recovery", Duration::from_secs(100), is_live);
     terminal.keys("q");
     assert!(terminal.end(Duration::from_secs(5)).success());
 }
