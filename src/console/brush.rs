@@ -233,6 +233,11 @@ impl<'a> Brush<'a> {
         used
     }
 
+    /// Cells that pieces of text take one after the other.
+    pub fn width_of(&self, pieces: &[(&str, Style)]) -> u16 {
+        pieces.iter().map(|(words, _)| self.width(words)).sum()
+    }
+
     /// Cells that the text takes on this screen.
     pub fn width(&self, words: &str) -> u16 {
         let clean = text::clean(words, self.ink.ascii);

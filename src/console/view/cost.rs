@@ -250,8 +250,7 @@ impl View for CostView {
                 ("   list prices, not a bill", muted),
             ];
             // What the prices are is never cut; the devices stand in the header and in the table.
-            let whole: u16 = pieces.iter().map(|(words, _)| brush.width(words)).sum();
-            if whole > room {
+            if brush.width_of(&pieces) > room {
                 pieces.drain(6..8);
             }
             brush.pieces(area.x + 2, area.y + 1, room, &pieces);

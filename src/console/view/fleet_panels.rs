@@ -162,8 +162,7 @@ impl FleetView {
                 (&*idle, blue),
                 ("  an hour", muted),
             ];
-            let whole: u16 = pieces.iter().map(|(words, _)| brush.width(words)).sum();
-            if whole > inside.width {
+            if brush.width_of(&pieces) > inside.width {
                 // The title says so, too.
                 pieces.pop();
             }

@@ -41,12 +41,10 @@ fn is_stuck(facts: &Facts, job: &Job, told: &Told) -> bool {
 
 /// Why it waits; for what does not wait, where it is or why it failed.
 pub fn why(facts: &Facts, job: &Job) -> String {
-    let Some(told) = told(facts, job) else {
+    let told = told(facts, job).filter(|told| !is_stuck(facts, job, told));
+    let Some(told) = told else {
         return jobs::where_or_why(job);
     };
-    if is_stuck(facts, job, told) {
-        return jobs::where_or_why(job);
-    }
     let explanation = &told.answer.explanation;
     match (explanation.state, explanation.reasons.first()) {
         (Stand::Held, _) if !job.reason.is_empty() => job.reason.to_string(),

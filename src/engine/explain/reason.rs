@@ -290,11 +290,11 @@ impl Reason {
                 nominal,
                 ..
             } => {
-                let (of_it, own) = (amount(resource, *used), amount(resource, *nominal));
+                let (all, own) = (amount(resource, *used), amount(resource, *nominal));
                 // What it borrows is beyond its own.
                 let in_use = match used > nominal {
-                    true => format!("{of_it} in use, {own} of them its own"),
-                    false => format!("{of_it} of {own} in use"),
+                    true => format!("{all} in use, {own} of them its own"),
+                    false => format!("{all} of {own} in use"),
                 };
                 format!(
                     "it asks for {} {resource} of {flavor}, and queue {queue} has {} left ({in_use})",

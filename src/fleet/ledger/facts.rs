@@ -55,20 +55,44 @@ const TOPOLOGY_LABELS: &[(&str, &str)] = &[
     ("host", "cloud.google.com/gce-topology-host"),
 ];
 
-/// What a node's labels say of its devices. Read when the node is seen: readings come far more often.
+/// What a node's object and the policy say of it, whatever is read on it. Worked out when the node is seen: readings come
+/// far more often.
 #[derive(Default)]
-pub(super) struct Labelled {
+pub(super) struct Said {
     /// The product of its devices.
     pub(super) product: Option<Name>,
     /// The driver version.
     pub(super) driver: Option<Name>,
+    pub(super) cordon: Option<Cordon>,
+    pub(super) billing: Option<Billing>,
+    pub(super) instance_type: Option<Name>,
+    pub(super) zone: Option<Name>,
+    pub(super) region: Option<Name>,
+    pub(super) rack: Option<Name>,
+    pub(super) topology: Box<[(Name, Name)]>,
+    pub(super) clique: Option<Name>,
 }
 
-impl Labelled {
-    pub(super) fn of(node: &NodeSeen, names: &mut Names) -> Self {
+impl Said {
+    pub(super) fn of(node: &NodeSeen, policy: &Policy, names: &mut Names) -> Self {
+        let label = |key: &str| node.labels.get(key).cloned();
         Self {
             product: node.labels.first(PRODUCT_LABELS.iter().copied()).cloned(),
             driver: driver(node, names),
+            cordon: cordon(node),
+            billing: billing(node, policy),
+            instance_type: label("node.kubernetes.io/instance-type")
+                .or_else(|| label("beta.kubernetes.io/instance-type")),
+            zone: label("topology.kubernetes.io/zone")
+                .or_else(|| label("failure-domain.beta.kubernetes.io/zone")),
+            region: label("topology.kubernetes.io/region")
+                .or_else(|| label("failure-domain.beta.kubernetes.io/region")),
+            rack: node
+                .labels
+                .first(policy.rack_labels.iter().map(String::as_str))
+                .cloned(),
+            topology: topology(node, names),
+            clique: clique(node),
         }
     }
 }
@@ -88,7 +112,7 @@ fn driver(node: &NodeSeen, names: &mut Names) -> Option<Name> {
 }
 
 /// The scale-up domain: an NVLink clique, or the node pool that makes up a TPU slice.
-pub(super) fn clique(node: &NodeSeen) -> Option<Name> {
+fn clique(node: &NodeSeen) -> Option<Name> {
     if node
         .labels
         .get("cloud.google.com/gke-tpu-topology")
@@ -100,7 +124,7 @@ pub(super) fn clique(node: &NodeSeen) -> Option<Name> {
 }
 
 /// Topology levels that are labelled, wide to narrow; one a level.
-pub(super) fn topology(node: &NodeSeen, names: &mut Names) -> Box<[(Name, Name)]> {
+fn topology(node: &NodeSeen, names: &mut Names) -> Box<[(Name, Name)]> {
     let mut levels: Vec<(Name, Name)> = Vec::new();
     for (level, key) in TOPOLOGY_LABELS {
         if let Some(value) = node.labels.get(key)
@@ -139,7 +163,7 @@ pub(super) fn pool(
 ///
 /// Sources: the label tables of Karpenter, EKS, GKE and AKS. GKE and AKS label only what is not
 /// on-demand, so silence on their pools says on-demand; elsewhere silence says nothing.
-pub(super) fn billing(node: &NodeSeen, policy: &Policy) -> Option<Billing> {
+fn billing(node: &NodeSeen, policy: &Policy) -> Option<Billing> {
     if let Some(rule) = policy.pool_rule(&node.labels)
         && rule.billing.is_some()
     {
@@ -180,7 +204,7 @@ pub(super) fn billing(node: &NodeSeen, policy: &Policy) -> Option<Billing> {
 }
 
 /// The cordon of an unschedulable node: our marks first, then the taint's time, then any message.
-pub(super) fn cordon(node: &NodeSeen) -> Option<Cordon> {
+fn cordon(node: &NodeSeen) -> Option<Cordon> {
     if !node.unschedulable {
         return None;
     }

@@ -11,13 +11,13 @@ use crate::fleet::accelerator::DeviceKind;
 use crate::fleet::claim::is_accelerator_driver;
 use crate::fleet::device::{Attribution, Device, Health, Pod, Slice};
 use crate::fleet::judge;
-use crate::fleet::node::{Billing, Cordon, Node};
+use crate::fleet::node::Node;
 use crate::fleet::observe::{Claimed, NodeSeen, PodSeen};
 use crate::fleet::policy::Policy;
 use crate::fleet::signal::Signals;
 
 use super::chips::Chips;
-use super::facts::{self, Labelled};
+use super::facts::{self, Said};
 use super::hami;
 use super::models::Models;
 use super::offer::{Offer, instances_per_device, kind_of, mig_profile, offer, vendor_of};
@@ -53,7 +53,7 @@ impl OnNode {
 /// Builds a node's picture.
 pub(super) fn build(
     seen: Arc<NodeSeen>,
-    labelled: &Labelled,
+    said: &Said,
     chips: &Chips,
     OnNode {
         holders: pods,
@@ -64,7 +64,7 @@ pub(super) fn build(
     bench: &mut Bench<'_>,
 ) -> Node {
     let policy = bench.policy;
-    let product = &labelled.product;
+    let product = &said.product;
     // Labels promise devices, or pods hold some by claim, and no plugin has them.
     let promised = product.is_some() || pods.iter().any(|pod| !pod.seen.claims.is_empty());
     let withheld = chips.refused && promised && seen.capacity.device_count() == 0;
@@ -129,7 +129,7 @@ pub(super) fn build(
     }
     let class = devices.first().map(|device| device.class.clone());
     let (ready, ready_since) = facts::ready(&seen);
-    let driver = labelled
+    let driver = said
         .driver
         .clone()
         .or_else(|| {
@@ -140,27 +140,26 @@ pub(super) fn build(
         })
         .or_else(|| chips.version())
         .or_else(|| old.and_then(|old| old.driver.clone()));
-    // Most that comes is a reading: what the object alone says is as it was.
+    // The pool hangs on the class of its devices as well.
     let known = old.filter(|old| {
         let class_was = old.devices.first().map(|device| &device.class);
         Arc::ptr_eq(&old.seen, &seen) && class_was == class.as_ref()
     });
-    let said = match known {
-        Some(old) => Said::of(old),
-        None => Said::by(&seen, class.as_ref(), policy, bench.names),
-    };
     Node {
-        pool: said.pool,
+        pool: match known {
+            Some(old) => old.pool.clone(),
+            None => facts::pool(&seen, class.as_ref(), policy, bench.names),
+        },
         ready,
         ready_since,
-        cordon: said.cordon,
+        cordon: said.cordon.clone(),
         billing: said.billing,
-        instance_type: said.instance_type,
-        zone: said.zone,
-        region: said.region,
-        rack: said.rack,
-        topology: said.topology,
-        clique: said.clique,
+        instance_type: said.instance_type.clone(),
+        zone: said.zone.clone(),
+        region: said.region.clone(),
+        rack: said.rack.clone(),
+        topology: said.topology.clone(),
+        clique: said.clique.clone(),
         driver,
         devices: devices.into_boxed_slice(),
         device_capacity: seen.capacity.device_count(),
@@ -170,57 +169,6 @@ pub(super) fn build(
         others,
         pods,
         seen,
-    }
-}
-
-/// What a node's object, the class of its devices and the policy say of it, whatever is read on it.
-struct Said {
-    pool: Name,
-    cordon: Option<Cordon>,
-    billing: Option<Billing>,
-    instance_type: Option<Name>,
-    zone: Option<Name>,
-    region: Option<Name>,
-    rack: Option<Name>,
-    topology: Box<[(Name, Name)]>,
-    clique: Option<Name>,
-}
-
-impl Said {
-    fn by(seen: &NodeSeen, class: Option<&Name>, policy: &Policy, names: &mut Names) -> Self {
-        let label = |key: &str| seen.labels.get(key).cloned();
-        Self {
-            pool: facts::pool(seen, class, policy, names),
-            cordon: facts::cordon(seen),
-            billing: facts::billing(seen, policy),
-            instance_type: label("node.kubernetes.io/instance-type")
-                .or_else(|| label("beta.kubernetes.io/instance-type")),
-            zone: label("topology.kubernetes.io/zone")
-                .or_else(|| label("failure-domain.beta.kubernetes.io/zone")),
-            region: label("topology.kubernetes.io/region")
-                .or_else(|| label("failure-domain.beta.kubernetes.io/region")),
-            rack: seen
-                .labels
-                .first(policy.rack_labels.iter().map(String::as_str))
-                .cloned(),
-            topology: facts::topology(seen, names),
-            clique: facts::clique(seen),
-        }
-    }
-
-    /// The same of an earlier picture of the same object.
-    fn of(node: &Node) -> Self {
-        Self {
-            pool: node.pool.clone(),
-            cordon: node.cordon.clone(),
-            billing: node.billing,
-            instance_type: node.instance_type.clone(),
-            zone: node.zone.clone(),
-            region: node.region.clone(),
-            rack: node.rack.clone(),
-            topology: node.topology.clone(),
-            clique: node.clique.clone(),
-        }
     }
 }
 

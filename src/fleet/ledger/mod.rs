@@ -57,7 +57,8 @@ use sweep::wide;
 struct NodeState {
     /// Absent while only pods or readings speak of the node.
     seen: Option<Arc<NodeSeen>>,
-    labelled: facts::Labelled,
+    /// What `seen` says by itself.
+    said: facts::Said,
     /// Every pod bound to it, over or not.
     pods: BTreeSet<ObjectKey>,
     readings: NodeReadings,
@@ -374,7 +375,7 @@ impl Ledger {
         if reborn {
             state.readings = NodeReadings::default();
         }
-        state.labelled = facts::Labelled::of(&node, &mut self.names);
+        state.said = facts::Said::of(&node, &self.policy, &mut self.names);
         state.seen = Some(Arc::new(node));
         self.claims.nodes_changed();
         self.dirty_nodes.insert(name);
@@ -467,7 +468,6 @@ impl Ledger {
             Table::Nodes => {
                 if let Some(state) = self.nodes.get_mut(&key.name) {
                     state.seen = None;
-                    state.labelled = facts::Labelled::default();
                     state.readings = NodeReadings::default();
                     self.claims.nodes_changed();
                     if state.pods.is_empty() {

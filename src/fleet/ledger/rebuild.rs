@@ -9,6 +9,7 @@ use crate::base::{Moment, ObjectKey};
 use crate::fleet::device::Pod;
 use crate::fleet::observe::PodSeen;
 
+use super::facts::Said;
 use super::join::OnNode;
 use super::{Ledger, jobs, join, unseen};
 
@@ -56,9 +57,17 @@ impl Ledger {
             };
             let seen = unseen::with_wants(&state.seen, seen, &pods.holders);
             let chips = self.claims.chips(name, &state.wide, withheld);
+            let unlisted;
+            let said = match state.seen {
+                Some(_) => &state.said,
+                None => {
+                    unlisted = Said::of(&seen, &self.policy, &mut self.names);
+                    &unlisted
+                }
+            };
             let node = join::build(
                 seen,
-                &state.labelled,
+                said,
                 &chips,
                 pods,
                 &mut state.readings,
