@@ -39,7 +39,7 @@ pub static KIND: Kind = Kind {
         }),
         Column::number("age", "WAIT/RUN", 1, 6, age),
         Column::number("util", "UTIL", 5, 5, util),
-        Column::words("place", "REASON OR PLACE", 3, (23, 60), place),
+        Column::words("place", "REASON OR PLACE", 3, (22, 60), place),
         Column::words(
             "start",
             "WHAT WOULD START IT",

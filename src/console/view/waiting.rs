@@ -59,7 +59,7 @@ fn brief(reason: &Reason, class: Option<&Name>) -> String {
     let class = class.map_or("devices", Name::as_str);
     let number = |milli: i64| grouped((milli + 999) / 1_000);
     match reason {
-        Reason::LetIn { .. } => String::from("let in: waits for nodes"),
+        Reason::LetIn { .. } => String::from("let in, awaits nodes"),
         Reason::Held => String::from("held: suspended, taken out of its queue, or gated"),
         Reason::Quota {
             queue,
