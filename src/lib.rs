@@ -1,18 +1,7 @@
 #![doc = include_str!("ARCHITECTURE.md")]
 
-pub mod action;
-pub mod base;
 pub mod cli;
-pub mod cluster;
-pub mod console;
-pub mod cost;
-pub mod engine;
-pub mod exec;
-pub mod exporter;
-pub mod fleet;
-pub mod grant;
-pub mod report;
 pub mod runtime;
-pub mod settings;
-pub mod sim;
-pub mod source;
+
+// The layers, so that one page documents them all.
+pub use {cluster, console, engine, exec, exporter, model, plan, settings, sim, source, table};

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
-use crate::base::{Exit, Failure};
-use crate::settings::{self, Layer, Text};
+use model::base::{Exit, Failure};
+use settings::{self, Layer, Text};
 
 use super::flags::Global;
 use super::{load, look, out};

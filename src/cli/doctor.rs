@@ -4,9 +4,9 @@ use std::io::Write;
 
 use clap::{Args, ValueEnum};
 
-use crate::base::{Exit, Failure};
-use crate::report::checkup::{self, Point};
-use crate::settings;
+use model::base::{Exit, Failure};
+use settings;
+use table::checkup::{self, Point};
 
 use super::flags::Global;
 use super::wire::{self, Situation, Target};

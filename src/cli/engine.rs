@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
 
-use crate::base::document::Fault;
-use crate::base::{Exit, Failure, Moment};
-use crate::engine::packing::{self, Outcome, Policy, Setup};
-use crate::engine::percent::Share;
-use crate::engine::queueing::{self, Discipline, Figures, Hindsight, Job, Queue};
-use crate::report::output::safe_json;
-use crate::report::table::Layout;
-use crate::report::text::{UNKNOWN, or_unknown};
 use crate::runtime::clock::Stopwatch;
+use engine::packing::{self, Outcome, Policy, Setup};
+use engine::percent::Share;
+use engine::queueing::{self, Discipline, Figures, Hindsight, Job, Queue};
+use model::base::document::Fault;
+use model::base::{Exit, Failure, Moment};
+use table::output::safe_json;
+use table::table::Layout;
+use table::text::{UNKNOWN, or_unknown};
 
 use super::out;
 

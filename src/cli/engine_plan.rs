@@ -7,18 +7,18 @@ use std::io::{self, Read, Write};
 use clap::Args;
 use serde_json::json;
 
-use crate::action::words::{self, GRAMMAR, Misread, Question};
-use crate::action::{self, Author};
-use crate::base::name::printable;
-use crate::base::{Exit, Failure};
-use crate::engine::cycle::{self, Options};
-use crate::engine::forecast::Start;
-use crate::engine::model::Snapshot;
-use crate::engine::plan::JobName;
-use crate::engine::plant::{Plant, WorkId};
-use crate::engine::state::State;
-use crate::engine::{answers, document};
-use crate::report::output::safe_json;
+use engine::cycle::{self, Options};
+use engine::forecast::Start;
+use engine::plant::{Plant, WorkId};
+use engine::snapshot::Snapshot;
+use engine::state::State;
+use engine::{answers, document};
+use model::base::name::printable;
+use model::base::{Exit, Failure};
+use model::plan::JobName;
+use plan::words::{self, GRAMMAR, Misread, Question};
+use plan::{self, Author};
+use table::output::safe_json;
 
 use super::engine::FigureFormat;
 use super::plan::PlanFormat;
@@ -70,7 +70,7 @@ pub(super) fn run(plan: &DocumentPlan, out: &mut dyn Write) -> Result<Exit, Fail
                 by: "stokehold".to_owned(),
                 why: String::new(),
             };
-            match action::plan(&snapshot, &intent, &author) {
+            match plan::plan(&snapshot, &intent, &author) {
                 Ok(plan) => printed(&plan, None, format),
                 Err(refusal) => return refused(&refusal, format, out),
             }

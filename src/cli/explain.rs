@@ -5,12 +5,12 @@ use std::io::Write;
 
 use clap::{Args, Subcommand};
 
-use crate::base::name::printable;
-use crate::base::{Exit, Failure};
-use crate::engine::answers::{self, Answer};
-use crate::engine::explain::{Stand, Unblock};
-use crate::engine::forecast::Start;
-use crate::report::output::safe_json;
+use engine::answers::{self, Answer};
+use engine::explain::{Stand, Unblock};
+use engine::forecast::Start;
+use model::base::name::printable;
+use model::base::{Exit, Failure};
+use table::output::safe_json;
 
 use super::engine::FigureFormat;
 use super::out;
@@ -66,8 +66,8 @@ pub(super) fn start_words(start: &Start) -> String {
             format!("about {}", middle.rfc3339())
         }
         (first, Some(middle), last) => {
-            let side = |at: Option<crate::base::Moment>| {
-                at.map_or_else(|| "unknown".to_owned(), crate::base::Moment::rfc3339)
+            let side = |at: Option<model::base::Moment>| {
+                at.map_or_else(|| "unknown".to_owned(), model::base::Moment::rfc3339)
             };
             format!(
                 "about {} (eight in ten: {} to {})",

@@ -10,12 +10,12 @@ use futures::StreamExt;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-use crate::base::{Exit, Failure, Names};
-use crate::exporter::{self, Dialects, Report};
-use crate::fleet::reading::{Reading, Scope};
-use crate::fleet::signal::{Signal, Signals};
-use crate::report::table::{Layout, cell};
-use crate::report::text::{UNKNOWN, amount, celsius, or_unknown, percent, seconds, watts, word};
+use exporter::{self, Dialects, Report};
+use model::base::{Exit, Failure, Names};
+use model::fleet::reading::{Reading, Scope};
+use model::fleet::signal::{Signal, Signals};
+use table::table::{Layout, cell};
+use table::text::{UNKNOWN, amount, celsius, or_unknown, percent, seconds, watts, word};
 
 use super::out;
 
@@ -182,7 +182,7 @@ fn read(
     let text = match page.output {
         PageFormat::Json => {
             let all: Vec<Row<'_>> = measured.into_iter().chain(served).collect();
-            crate::report::output::safe_json(&all)
+            table::output::safe_json(&all)
         }
         PageFormat::Table if served.is_empty() => sheet(&measured),
         PageFormat::Table if measured.is_empty() => serving_sheet(&served),
@@ -278,7 +278,7 @@ fn sheet(rows: &[Row<'_>]) -> String {
                 cell(&word(row.slice)),
                 cell(&word(row.model)),
                 percent(row.signals.get(Signal::Util)),
-                or_unknown(memory.map(crate::base::quantities::bytes)),
+                or_unknown(memory.map(model::base::quantities::bytes)),
                 celsius(row.signals.get(Signal::Temp)),
                 watts(row.signals.get(Signal::Power)),
                 row.signals.len().to_string(),

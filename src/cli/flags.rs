@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use crate::base::time::parse_span;
-use crate::settings::ColorChoice;
-use crate::source::kubeconfig::Choice;
+use model::base::time::parse_span;
+use settings::ColorChoice;
+use source::kubeconfig::Choice;
 
 /// Flags before or behind any command.
 #[derive(Args, Clone, Debug, Default)]

@@ -4,13 +4,13 @@ use std::io::Write;
 
 use clap::{Args, ValueEnum};
 
-use crate::base::{Exit, Failure};
-use crate::report::output::{self, Sheet, sheet};
-use crate::report::table::Layout;
-use crate::report::value::Value;
-use crate::report::watch::Change;
-use crate::report::{Facts, Format, Kind, Query, Watch, losses, silent};
-use crate::settings::Settings;
+use model::base::{Exit, Failure};
+use model::value::Value;
+use settings::Settings;
+use table::output::{self, Sheet, sheet};
+use table::table::Layout;
+use table::watch::Change;
+use table::{Facts, Format, Kind, Query, Watch, losses, silent};
 
 use super::out;
 use super::wire::{self, Situation};

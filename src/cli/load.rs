@@ -4,10 +4,10 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::base::document::Fault;
-use crate::base::{Exit, Failure};
-use crate::settings::{self, Inputs, Layer, Rulebook, Settings, Text, Texts};
-use crate::source::kubeconfig;
+use model::base::document::Fault;
+use model::base::{Exit, Failure};
+use settings::{self, Inputs, Layer, Rulebook, Settings, Text, Texts};
+use source::kubeconfig;
 
 use super::flags::Global;
 

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use crate::base::{Exit, Failure, Name};
-use crate::console::{AppOptions, ColorDepth, Keymap, LoadError, Theme};
-use crate::settings::{ColorChoice, Settings};
+use console::{AppOptions, ColorDepth, Keymap, LoadError, Theme};
+use model::base::{Exit, Failure, Name};
+use settings::{ColorChoice, Settings};
 
 /// What the console is started with. `terminal` tells whether its output is one.
 pub(super) fn options(settings: &Settings, terminal: bool) -> Result<AppOptions, Failure> {
@@ -139,7 +139,7 @@ fn depth(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{Inputs, load};
+    use settings::{Inputs, load};
 
     fn with(flags: &[(&str, &str)]) -> Settings {
         let flags = flags

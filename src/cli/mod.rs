@@ -27,7 +27,7 @@ use std::path::Path;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::base::{Exit, Failure};
+use model::base::{Exit, Failure};
 
 use flags::{ConsoleFlags, Global};
 use simulated::{FleetFlags, ServeFlags};

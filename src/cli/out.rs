@@ -2,10 +2,10 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use crate::base::name::printable;
-use crate::base::{Exit, Failure};
-use crate::fleet::Fleet;
 use crate::runtime::session::readings;
+use model::base::name::printable;
+use model::base::{Exit, Failure};
+use model::fleet::Fleet;
 
 /// Writes all of a text. A reader that has gone ends the command quietly, as it ended `head`'s.
 pub(super) fn write(out: &mut dyn Write, text: &str) -> Result<(), Failure> {

@@ -4,9 +4,9 @@ use std::io::Write;
 
 use clap::{Args, ValueEnum};
 
-use crate::base::{Exit, Failure};
-use crate::cluster::levers::OPERATOR;
-use crate::cluster::rights;
+use cluster::levers::OPERATOR;
+use cluster::rights;
+use model::base::{Exit, Failure};
 
 use super::out;
 

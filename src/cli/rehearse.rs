@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::base::time::parse_span;
-use crate::base::{Exit, Failure, Moment};
-use crate::report::output::safe_json;
-use crate::report::text::or_unknown;
 use crate::runtime::rehearsal::{Outcome, Setup, rehearse};
-use crate::sim::world::Options;
+use model::base::time::parse_span;
+use model::base::{Exit, Failure, Moment};
+use sim::world::Options;
+use table::output::safe_json;
+use table::text::or_unknown;
 
 use super::engine::{FigureFormat, Progress, pairs};
 use super::out;

@@ -9,14 +9,12 @@ use clap::{Args, ValueEnum};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use crate::base::{Exit, Failure, Moment};
-use crate::console::view::ViewId;
-use crate::console::{
-    App, AppOptions, ColorDepth, Key, KeyPress, Msg, Theme, ansi, buffer_text, picture,
-};
-use crate::report::Facts;
 use crate::runtime::answering;
-use crate::settings::ColorChoice;
+use console::view::ViewId;
+use console::{App, AppOptions, ColorDepth, Key, KeyPress, Msg, Theme, ansi, buffer_text, picture};
+use model::base::{Exit, Failure, Moment};
+use settings::ColorChoice;
+use table::Facts;
 
 use super::flags::size;
 use super::simulated::FleetFlags;

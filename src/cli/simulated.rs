@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use clap::Args;
 
-use crate::base::Moment;
+use model::base::Moment;
 
 /// Which fleet to simulate.
 #[derive(Args, Clone, Copy, PartialEq, Debug)]

@@ -4,10 +4,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fleet::Known;
-use crate::fleet::observe::{Lost, LostKind, Table};
-use crate::report::sample::facts;
-use crate::report::{Facts, Format, Kind, Query, losses};
+use model::fleet::Known;
+use model::fleet::observe::{Lost, LostKind, Table};
+use table::sample::facts;
+use table::{Facts, Format, Kind, Query, losses};
 
 use super::get::{Follower, print};
 use super::*;
@@ -79,15 +79,15 @@ fn every_flag_is_a_setting_that_exists() {
     let line =
         "stokehold -A --write --team a --refresh 5s --theme ash --ascii --color true --log-file l";
     let flags = parsed(line).expect("is right").global.settings();
-    let keys = crate::settings::keys();
+    let keys = settings::keys();
     for (_, key, _) in &flags {
         assert!(keys.contains(key), "{key}");
     }
-    let inputs = crate::settings::Inputs {
+    let inputs = settings::Inputs {
         flags,
-        ..crate::settings::Inputs::default()
+        ..settings::Inputs::default()
     };
-    let settings = crate::settings::load(&inputs).expect("is right");
+    let settings = settings::load(&inputs).expect("is right");
     assert!(settings.write && settings.ascii);
 }
 

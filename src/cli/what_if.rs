@@ -5,12 +5,12 @@ use std::io::Write;
 
 use clap::Args;
 
-use crate::base::name::printable;
-use crate::base::{Exit, Failure, Moment};
-use crate::engine::answers;
-use crate::engine::what_if::{Figures, Outcome};
-use crate::report::output::safe_json;
-use crate::report::text::or_unknown;
+use engine::answers;
+use engine::what_if::{Figures, Outcome};
+use model::base::name::printable;
+use model::base::{Exit, Failure, Moment};
+use table::output::safe_json;
+use table::text::or_unknown;
 
 use super::engine::FigureFormat;
 use super::out;
@@ -47,7 +47,7 @@ pub(super) fn run(
     };
     // What is not understood need not wait for the cluster.
     for change in &changes {
-        crate::engine::what_if::parse(change).map_err(|said| Failure::new(Exit::Usage, said))?;
+        engine::what_if::parse(change).map_err(|said| Failure::new(Exit::Usage, said))?;
     }
     let seen = Seen::of(at)?;
     let outcome = answers::what_if(&seen.snapshot, &changes)

@@ -5,17 +5,17 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::base::{Exit, Failure, Name};
-use crate::console::{App, Msg, msg, render_text};
-use crate::report::Facts;
-use crate::report::checkup::Point;
 use crate::runtime::looking::{Open, Opened, Place, Wish};
 use crate::runtime::session::{self, Demo, Setup};
 use crate::runtime::ui::{End, Ui};
 use crate::runtime::{answering, clock, doctor, hush, telemetry, ui};
-use crate::settings::{Rulebook, Settings};
-use crate::sim::{self, Server};
-use crate::source::kubeconfig::{self, Choice};
+use console::{App, Msg, msg, render_text};
+use model::base::{Exit, Failure, Name};
+use settings::{Rulebook, Settings};
+use sim::{self, Server};
+use source::kubeconfig::{self, Choice};
+use table::Facts;
+use table::checkup::Point;
 
 use super::flags::{ConsoleFlags, Global};
 use super::out;

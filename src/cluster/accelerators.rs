@@ -1,6 +1,6 @@
 //! Which extended resources count accelerators, of every vendor, and which merely accompany them.
 
-use crate::fleet::claim::{BY_CLASS, driver_of_class_name};
+use model::fleet::claim::{BY_CLASS, driver_of_class_name};
 
 /// How the part of a resource name after the slash must look to count devices.
 enum Shape {

@@ -1,9 +1,9 @@
 //! Kueue's Workloads: what a job asks for as Kueue sees it, and how far it has come.
 
-use crate::base::{Name, Names, ObjectKey};
-use crate::fleet::admission::{Assigned, Check, Domain, Eviction, GroupSeen, Requeue};
-use crate::fleet::observe::{Observation, Pending, Table};
-use crate::fleet::queue::QueueSystem;
+use model::base::{Name, Names, ObjectKey};
+use model::fleet::admission::{Assigned, Check, Domain, Eviction, GroupSeen, Requeue};
+use model::fleet::observe::{Observation, Pending, Table};
+use model::fleet::queue::QueueSystem;
 
 use super::Projected;
 use super::meta::{Meta, RawCondition, find};
@@ -269,7 +269,7 @@ impl TopologyAssignment {
 }
 
 impl RawPodSet {
-    fn read(&self, names: &mut Names) -> crate::fleet::siting::PodSet {
+    fn read(&self, names: &mut Names) -> model::fleet::siting::PodSet {
         let count = self.count.count().unwrap_or(1);
         let min = self.min.count().unwrap_or(count);
         let name = self.name.get().unwrap_or("main");

@@ -1,12 +1,12 @@
 //! Dynamic resource allocation: ResourceSlices, ResourceClaims, their templates, and DeviceClasses, in v1, v1beta2 and
 //! v1beta1 (which keeps a device's fields under `basic`, and a request's beside its name).
 
-use crate::base::{Name, Names};
-use crate::fleet::claim::{
+use model::base::{Name, Names};
+use model::fleet::claim::{
     ClaimRequest, ClaimResult, ClaimSeen, ClassSeen, MOST_RESULTS, Published, Reach, SliceSeen,
     TemplateSeen,
 };
-use crate::fleet::observe::{Observation, Table};
+use model::fleet::observe::{Observation, Table};
 
 use super::Projected;
 use super::meta::Meta;

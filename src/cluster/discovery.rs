@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::fleet::observe::Table;
+use model::fleet::observe::Table;
 
 use super::partial::{List, Text, partial};
 use super::table::place;

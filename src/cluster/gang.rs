@@ -6,11 +6,11 @@
 //! | `v1alpha2` (1.36) | `spec.podGroupTemplates[].schedulingPolicy.gang.minCount` | `spec.schedulingPolicy`, condition `PodGroupScheduled` |
 //! | `v1alpha3`, `v1beta1` (1.37) | the same | the same, condition `PodGroupInitiallyScheduled` |
 
-use crate::base::{Name, Names};
-use crate::fleet::admission::{Eviction, GroupSeen};
-use crate::fleet::observe::{Observation, OwnerRef, Table};
-use crate::fleet::queue::QueueSystem;
-use crate::fleet::siting::TopologyWish;
+use model::base::{Name, Names};
+use model::fleet::admission::{Eviction, GroupSeen};
+use model::fleet::observe::{Observation, OwnerRef, Table};
+use model::fleet::queue::QueueSystem;
+use model::fleet::siting::TopologyWish;
 
 use super::meta::{Meta, RawCondition, find};
 use super::partial::{List, Maybe, Text, Whole, partial};

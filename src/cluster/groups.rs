@@ -3,9 +3,9 @@
 //!
 //! Sources: the autoscaler's `clusterstate/api`, its FAQ, and the ConfigMaps that its users show in bug reports.
 
-use crate::base::{Moment, Name, Names};
-use crate::fleet::observe::{Observation, Table};
-use crate::fleet::scaling::{GroupsSeen, Scaler, ScalerKind, ScalerState};
+use model::base::{Moment, Name, Names};
+use model::fleet::observe::{Observation, Table};
+use model::fleet::scaling::{GroupsSeen, Scaler, ScalerKind, ScalerState};
 
 use super::Projected;
 use super::meta::Meta;

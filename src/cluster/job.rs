@@ -1,7 +1,7 @@
 //! batch/v1 Jobs and JobSets: pods that end, and gangs of them.
 
-use crate::base::Names;
-use crate::fleet::observe::{Observation, Table};
+use model::base::Names;
+use model::fleet::observe::{Observation, Table};
 
 use super::Projected;
 use super::meta::{Meta, RawCondition};

@@ -1,9 +1,9 @@
 //! KAI: PodGroups and Queues of `scheduling.run.ai`.
 
-use crate::base::{Name, Names};
-use crate::fleet::admission::GroupSeen;
-use crate::fleet::observe::{Observation, Table};
-use crate::fleet::queue::{
+use model::base::{Name, Names};
+use model::fleet::admission::GroupSeen;
+use model::fleet::observe::{Observation, Table};
+use model::fleet::queue::{
     DEVICES, Measure, Preemption, Queue, QueueKey, QueueKind, QueueSystem, Quota, Reclaim, Within,
 };
 

@@ -1,8 +1,8 @@
 //! Karpenter's NodePools and NodeClaims (`karpenter.sh/v1`; `v1beta1` has the same fields).
 
-use crate::base::{Name, Names};
-use crate::fleet::observe::{Observation, Table};
-use crate::fleet::scaling::{Limit, NODE_POOL, NodeClaim, Scaler, ScalerKind, ScalerState, Stage};
+use model::base::{Name, Names};
+use model::fleet::observe::{Observation, Table};
+use model::fleet::scaling::{Limit, NODE_POOL, NodeClaim, Scaler, ScalerKind, ScalerState, Stage};
 
 use super::Projected;
 use super::meta::{Meta, RawCondition, find, labels};

@@ -1,9 +1,9 @@
 //! Kueue's queues and what quotas are set for: ClusterQueues, Cohorts, LocalQueues, ResourceFlavors, Topologies, in
 //! `v1beta1` and `v1beta2` alike.
 
-use crate::base::Names;
-use crate::fleet::observe::{Observation, Table};
-use crate::fleet::queue::{
+use model::base::Names;
+use model::fleet::observe::{Observation, Table};
+use model::fleet::queue::{
     Activity, Borrow, Door, Flavor, Preemption, Queue, QueueCounts, QueueKey, QueueKind,
     QueueSystem, Quota, Reclaim, Stop, Strategy, Topology, Within,
 };

@@ -1,7 +1,7 @@
 //! LeaderWorkerSets: replicated groups of one leader and its workers, each group a gang.
 
-use crate::base::Names;
-use crate::fleet::observe::{Observation, Table};
+use model::base::Names;
+use model::fleet::observe::{Observation, Table};
 
 use super::Projected;
 use super::meta::{Meta, RawCondition};

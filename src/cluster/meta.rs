@@ -1,7 +1,7 @@
 //! Metadata that every object has, and conditions that most have.
 
-use crate::base::{Moment, Name, Names, ObjectKey};
-use crate::fleet::observe::{Condition, Labels, OwnerRef};
+use model::base::{Moment, Name, Names, ObjectKey};
+use model::fleet::observe::{Condition, Labels, OwnerRef};
 
 use super::partial::{Flag, List, Map, Text, Whole, partial};
 use super::table::VOLCANO_JOB;

@@ -1,7 +1,7 @@
 //! Nodes and namespaces.
 
-use crate::base::Names;
-use crate::fleet::observe::{NodeSeen, Observation, Table};
+use model::base::Names;
+use model::fleet::observe::{NodeSeen, Observation, Table};
 
 use super::Projected;
 use super::meta::{Meta, RawCondition, conditions};

@@ -15,9 +15,9 @@ macro_rules! else_default {
             Ok(Default::default())
         })*
     };
-    (@bool) => { $crate::cluster::partial::else_default!(@scalar visit_bool: bool); };
-    (@numbers) => { $crate::cluster::partial::else_default!(@scalar visit_i64: i64, visit_u64: u64, visit_f64: f64); };
-    (@str) => { $crate::cluster::partial::else_default!(@scalar visit_str: &str); };
+    (@bool) => { $crate::partial::else_default!(@scalar visit_bool: bool); };
+    (@numbers) => { $crate::partial::else_default!(@scalar visit_i64: i64, visit_u64: u64, visit_f64: f64); };
+    (@str) => { $crate::partial::else_default!(@scalar visit_str: &str); };
     (@null) => {
         fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
             f.write_str("any value")
@@ -61,7 +61,7 @@ macro_rules! partial {
                     type Value = $name;
                     fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<$name, A::Error> {
                         let mut out = $name::default();
-                        while let Some(key) = map.next_key::<$crate::cluster::partial::Key<'de>>()? {
+                        while let Some(key) = map.next_key::<$crate::partial::Key<'de>>()? {
                             match key.as_str() {
                                 $($key => out.$field = map.next_value()?,)*
                                 _ => {
@@ -71,11 +71,11 @@ macro_rules! partial {
                         }
                         Ok(out)
                     }
-                    $crate::cluster::partial::else_default!(@bool);
-                    $crate::cluster::partial::else_default!(@numbers);
-                    $crate::cluster::partial::else_default!(@str);
-                    $crate::cluster::partial::else_default!(@null);
-                    $crate::cluster::partial::else_default!(@seq);
+                    $crate::partial::else_default!(@bool);
+                    $crate::partial::else_default!(@numbers);
+                    $crate::partial::else_default!(@str);
+                    $crate::partial::else_default!(@null);
+                    $crate::partial::else_default!(@seq);
                 }
                 from.deserialize_any(Fields)
             }
@@ -125,8 +125,8 @@ impl Text {
     }
 
     /// The moment that it names in RFC 3339.
-    pub fn moment(&self) -> Option<crate::base::Moment> {
-        self.get().and_then(crate::base::Moment::parse)
+    pub fn moment(&self) -> Option<model::base::Moment> {
+        self.get().and_then(model::base::Moment::parse)
     }
 }
 
@@ -279,7 +279,7 @@ impl<'de> Deserialize<'de> for Quantity {
         impl<'de> Visitor<'de> for Any {
             type Value = Quantity;
             fn visit_str<E: Error>(self, text: &str) -> Result<Quantity, E> {
-                Ok(Quantity(crate::base::quantities::quantity_milli(text)))
+                Ok(Quantity(model::base::quantities::quantity_milli(text)))
             }
             fn visit_i64<E: Error>(self, number: i64) -> Result<Quantity, E> {
                 Ok(Quantity(number.checked_mul(1000)))

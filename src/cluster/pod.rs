@@ -1,7 +1,7 @@
 //! Pods: what they ask for, where they run, why they wait or failed, which devices the API says they hold.
 
-use crate::base::{Moment, Name, Names};
-use crate::fleet::observe::{Claimed, Failure, Observation, Phase, PodSeen, Table};
+use model::base::{Moment, Name, Names};
+use model::fleet::observe::{Claimed, Failure, Observation, Phase, PodSeen, Table};
 
 use super::Projected;
 use super::accelerators::counts_devices;

@@ -1,9 +1,9 @@
 //! Disruption budgets and priority classes.
 
-use crate::base::Names;
-use crate::fleet::budget::Budget;
-use crate::fleet::observe::{Observation, Table};
-use crate::fleet::queue::{PriorityClass, PriorityKind};
+use model::base::Names;
+use model::fleet::budget::Budget;
+use model::fleet::observe::{Observation, Table};
+use model::fleet::queue::{PriorityClass, PriorityKind};
 
 use super::Projected;
 use super::meta::Meta;

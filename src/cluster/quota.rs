@@ -1,6 +1,6 @@
 //! Amounts of quotas in the fleet's units.
 
-use crate::fleet::queue::Measure;
+use model::fleet::queue::Measure;
 
 use super::accelerators::counts_devices;
 use super::partial::Quantity;

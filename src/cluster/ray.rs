@@ -1,8 +1,8 @@
 //! RayJobs and RayClusters: a head and groups of workers.
 
-use crate::base::Names;
-use crate::fleet::observe::{Observation, Table};
-use crate::fleet::siting::PodSet;
+use model::base::Names;
+use model::fleet::observe::{Observation, Table};
+use model::fleet::siting::PodSet;
 
 use super::Projected;
 use super::meta::{Meta, RawCondition};

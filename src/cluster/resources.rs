@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::{Name, Names};
-use crate::fleet::claim::ClaimAsk;
-use crate::fleet::observe::Resources;
+use model::base::{Name, Names};
+use model::fleet::claim::ClaimAsk;
+use model::fleet::observe::Resources;
 
 use super::accelerators::{SAME_SILICON, counts_devices};
 use super::meta::Meta;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::fleet::observe::Table;
+use model::fleet::observe::Table;
 
 use super::table::place;
 

@@ -1,8 +1,8 @@
 //! Requests for capacity (`autoscaling.x-k8s.io`) and horizontal pod autoscalers (`autoscaling/v2`).
 
-use crate::base::{Name, Names};
-use crate::fleet::observe::{Observation, Table};
-use crate::fleet::scaling::{Metric, PodScaler, Provision, ProvisionState};
+use model::base::{Name, Names};
+use model::fleet::observe::{Observation, Table};
+use model::fleet::scaling::{Metric, PodScaler, Provision, ProvisionState};
 
 use super::Projected;
 use super::meta::{Meta, RawCondition, find};

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::base::{Name, Names};
-use crate::fleet::observe::{Resources, Table, WorkloadSeen};
-use crate::fleet::siting::PodSet;
+use model::base::{Name, Names};
+use model::fleet::observe::{Resources, Table, WorkloadSeen};
+use model::fleet::siting::PodSet;
 
 use super::meta::{Meta, RawCondition, find, labels};
 use super::resources::{PodShape, Template, of_pod, plus, times};
@@ -83,8 +83,8 @@ pub fn end(seen: &mut WorkloadSeen, raw: &[RawCondition], well: &str, badly: &st
 }
 
 /// A condition that a system tells in its own way, in the form that all conditions have.
-pub fn told(kind: &str, reason: &str, message: &str) -> crate::fleet::observe::Condition {
-    crate::fleet::observe::Condition {
+pub fn told(kind: &str, reason: &str, message: &str) -> model::fleet::observe::Condition {
+    model::fleet::observe::Condition {
         kind: Name::new(kind),
         status: Some(true),
         reason: Name::new(reason),

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::base::{Name, Names};
-use crate::fleet::budget::Selector;
-use crate::fleet::observe::Taint;
-use crate::fleet::siting::{
+use model::base::{Name, Names};
+use model::fleet::budget::Selector;
+use model::fleet::observe::Taint;
+use model::fleet::siting::{
     Expression, Membership, NodeTerm, Operator, Siting, Toleration, TopologyWish, WishMode,
 };
 

@@ -1,6 +1,6 @@
 //! Where each table stands in the API: group, version, plural, kind and scope.
 
-use crate::fleet::observe::Table;
+use model::fleet::observe::Table;
 
 /// The API coordinates of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

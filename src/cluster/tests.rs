@@ -8,8 +8,8 @@ use super::node::{NamespaceObject, NodeObject};
 use super::pod::PodObject;
 use super::workload::ReplicatedObject;
 use super::*;
-use crate::base::Moment;
-use crate::fleet::observe::{Claimed, NodeSeen, Phase, PodSeen, WorkloadSeen};
+use model::base::Moment;
+use model::fleet::observe::{Claimed, NodeSeen, Phase, PodSeen, WorkloadSeen};
 
 pub(super) fn read<T: Projected>(value: &Value) -> T {
     serde_json::from_str(&value.to_string()).expect("lenient reading never fails on JSON")

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::claim::{ClaimObject, ClassObject, SliceObject, TemplateObject};
 use super::pod::PodObject;
 use super::{Projected, workload::ReplicatedObject};
-use crate::base::{Name, Names};
-use crate::fleet::claim::{ClaimAsk, ClaimSeen, Reach, SliceSeen};
-use crate::fleet::observe::{Observation, PodSeen, Table};
+use model::base::{Name, Names};
+use model::fleet::claim::{ClaimAsk, ClaimSeen, Reach, SliceSeen};
+use model::fleet::observe::{Observation, PodSeen, Table};
 
 fn project<T: Projected>(value: &Value, table: Table) -> Option<Observation> {
     let object: T = serde_json::from_value(value.clone()).expect("read leniently");

@@ -7,8 +7,8 @@ use super::kai::{KaiPodGroupObject, KaiQueueObject};
 use super::tests_queues::{group, queue, word};
 use super::volcano::{VolcanoPodGroupObject, VolcanoQueueObject};
 use super::*;
-use crate::fleet::queue::{Reclaim, Stop, Strategy};
-use crate::fleet::siting::WishMode;
+use model::fleet::queue::{Reclaim, Stop, Strategy};
+use model::fleet::siting::WishMode;
 
 #[test]
 fn volcano_groups_and_queues_are_read() {
@@ -172,7 +172,7 @@ fn kai_groups_and_queues_are_read() {
         (Some("dept"), Some(3.0), Some(200))
     );
     assert_eq!(seen.preemption.reclaim, Reclaim::Any);
-    let least = |seen: &crate::fleet::queue::Queue| {
+    let least = |seen: &model::fleet::queue::Queue| {
         let rules = &seen.preemption;
         (rules.min_runtime_ms, rules.reclaim_min_runtime_ms)
     };

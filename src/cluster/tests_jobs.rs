@@ -8,7 +8,7 @@ use super::tests::{read, workload};
 use super::training::{ReplicaJobObject, TrainJobObject};
 use super::volcano::VolcanoJobObject;
 use super::*;
-use crate::fleet::siting::{PodSet, WishMode};
+use model::fleet::siting::{PodSet, WishMode};
 
 /// A pod template whose container asks for so many GPUs.
 pub(super) fn template(gpus: u32) -> Value {

@@ -11,11 +11,11 @@ use super::tests::read;
 use super::tests_jobs::{sets, template};
 use super::volcano::{VolcanoPodGroupObject, VolcanoQueueObject};
 use super::*;
-use crate::fleet::admission::GroupSeen;
-use crate::fleet::queue::{
+use model::fleet::admission::GroupSeen;
+use model::fleet::queue::{
     Borrow, Measure, PriorityKind, Queue, QueueKind, QueueSystem, Reclaim, Stop, Strategy, Within,
 };
-use crate::fleet::siting::WishMode;
+use model::fleet::siting::WishMode;
 
 pub(super) fn group<T: Projected>(table: Table, value: &Value) -> GroupSeen {
     match read::<T>(value).project(table, &mut Names::default()) {
@@ -227,7 +227,7 @@ fn a_budget_says_how_many_may_go() {
     let labels = |tier: &str| {
         [("app", "x"), ("tier", tier)]
             .into_iter()
-            .map(|(key, value)| (crate::base::Name::new(key), crate::base::Name::new(value)))
+            .map(|(key, value)| (model::base::Name::new(key), model::base::Name::new(value)))
             .collect()
     };
     assert!(budget.covers("ml", &labels("prod")) && !budget.covers("ml", &labels("test")));
@@ -456,7 +456,7 @@ fn no_odd_object_is_an_error() {
         assert!(all.iter().all(|seen| seen.is_some() == named), "{value}");
         for seen in all.into_iter().flatten() {
             if let Observation::Queue(_, queue) = seen {
-                let amounts = |quota: &crate::fleet::queue::Quota| {
+                let amounts = |quota: &model::fleet::queue::Quota| {
                     [quota.nominal, quota.borrow_limit, quota.cap, quota.used]
                 };
                 assert!(

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::base::Moment;
-use crate::fleet::scaling::{
+use model::base::Moment;
+use model::fleet::scaling::{
     GroupsSeen, NodeClaim, PodScaler, Provision, ProvisionState, Scaler, ScalerState, Stage,
 };
 

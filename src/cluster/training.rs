@@ -1,7 +1,7 @@
 //! Kubeflow's training jobs: replicas by role (PyTorchJob, TFJob, MPIJob of every version) and TrainJobs.
 
-use crate::base::Names;
-use crate::fleet::observe::{Observation, Table};
+use model::base::Names;
+use model::fleet::observe::{Observation, Table};
 
 use super::Projected;
 use super::meta::{Meta, RawCondition};
@@ -100,7 +100,7 @@ partial! {
 }
 
 /// Pods that run when each set has what it needs at least.
-fn needed<'a>(sets: impl Iterator<Item = &'a crate::fleet::siting::PodSet>) -> u32 {
+fn needed<'a>(sets: impl Iterator<Item = &'a model::fleet::siting::PodSet>) -> u32 {
     sets.map(|set| set.min).fold(0, u32::saturating_add)
 }
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::base::{Name, Names};
-use crate::fleet::admission::GroupSeen;
-use crate::fleet::observe::{Labels, Observation, Table};
-use crate::fleet::queue::{
+use model::base::{Name, Names};
+use model::fleet::admission::GroupSeen;
+use model::fleet::observe::{Labels, Observation, Table};
+use model::fleet::queue::{
     Activity, Measure, Queue, QueueCounts, QueueKey, QueueKind, QueueSystem, Quota, Stop, Strategy,
 };
 
@@ -96,7 +96,7 @@ partial! {
 }
 
 impl NetworkTopology {
-    fn wish(&self, names: &mut Names) -> Option<Box<crate::fleet::siting::TopologyWish>> {
+    fn wish(&self, names: &mut Names) -> Option<Box<model::fleet::siting::TopologyWish>> {
         let tier = match (self.tier_name.get(), self.tier.0) {
             (Some(name), _) => name.to_owned(),
             (None, Some(tier)) => format!("tier-{tier}"),

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::base::Names;
-use crate::fleet::observe::{Observation, Table, WorkloadSeen};
+use model::base::Names;
+use model::fleet::observe::{Observation, Table, WorkloadSeen};
 
 use super::meta::{Meta, RawCondition, conditions, labels};
 use super::partial::{List, Whole, partial};

@@ -6,7 +6,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
-use crate::base::Moment;
+use model::base::Moment;
 
 use super::color::{ColorDepth, Rgb};
 use super::text;

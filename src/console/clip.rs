@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::name::printable;
-use crate::report::Facts;
+use model::base::name::printable;
+use table::Facts;
 
 use super::view::Picked;
 
@@ -127,8 +127,8 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::{Name, ObjectKey};
-    use crate::fleet::job::JobKey;
+    use model::base::{Name, ObjectKey};
+    use model::fleet::job::JobKey;
 
     #[test]
     fn kubectl_names_kind_namespace_and_every_object_once() {

@@ -1,11 +1,11 @@
 //! Capital keys: what is under the cursor, or marked, becomes an intent. Nothing here changes a cluster.
 
-use crate::base::{Name, ObjectKey};
-use crate::engine::plan::{Intent, JobName, Plan, Refusal};
-use crate::fleet::job::{Job, JobKey, JobState};
-use crate::fleet::queue::{Queue, QueueKind, QueueSystem};
-use crate::grant::Consent;
-use crate::report::Facts;
+use model::base::{Name, ObjectKey};
+use model::fleet::job::{Job, JobKey, JobState};
+use model::fleet::queue::{Queue, QueueKind, QueueSystem};
+use model::plan::{Intent, JobName, Plan, Refusal};
+use plan::grant::Consent;
+use table::Facts;
 
 use super::commands::Command;
 use super::view::Picked;

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use crate::base::Moment;
+use model::base::Moment;
 
 use super::widget::Value;
 

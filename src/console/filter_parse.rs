@@ -1,6 +1,6 @@
 //! Reading a filter: words and signs into a tree.
 
-use crate::base::time::parse_span;
+use model::base::time::parse_span;
 
 use super::filter::{Field, Literal, Node, Op};
 use super::load::nearest;

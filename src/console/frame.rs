@@ -3,12 +3,12 @@
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 
-use crate::base::Rate;
-use crate::base::quantities::grouped;
-use crate::cost::Spend;
-use crate::fleet::Known;
-use crate::fleet::observe::{SourceState, Table};
-use crate::report::acts::May;
+use model::base::Rate;
+use model::base::quantities::grouped;
+use model::cost::Spend;
+use model::fleet::Known;
+use model::fleet::observe::{SourceState, Table};
+use table::acts::May;
 
 use super::app::App;
 use super::brush::Brush;

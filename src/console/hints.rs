@@ -2,7 +2,7 @@
 
 use ratatui::layout::Rect;
 
-use crate::base::quantities::grouped;
+use model::base::quantities::grouped;
 
 use super::app::App;
 use super::brush::Brush;

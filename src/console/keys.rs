@@ -310,15 +310,15 @@ mod tests {
     }
 
     /// A plan of which nothing is typed.
-    fn running() -> crate::console::overlay::Overlay {
-        let wish = crate::console::deeds::Wish::GoOn(String::from("run-1"));
-        crate::console::overlay::Overlay::plan(1, wish, crate::base::Moment::default())
+    fn running() -> crate::overlay::Overlay {
+        let wish = crate::deeds::Wish::GoOn(String::from("run-1"));
+        crate::overlay::Overlay::plan(1, wish, model::base::Moment::default())
     }
 
     #[test]
     fn every_focus_there_is_is_checked_for_clashes() {
-        use crate::console::overlay::Overlay;
-        use crate::console::view;
+        use crate::overlay::Overlay;
+        use crate::view;
         let views = [
             view::TABLE,
             view::COST,

@@ -1,9 +1,9 @@
 //! What is missing to see everything, and the mend of each: for the first minute of a bad day.
 
-use crate::fleet::accelerator::Vendor;
-use crate::fleet::observe::{LostKind, SourceState};
-use crate::fleet::{Fleet, Known};
-use crate::report::Facts;
+use model::fleet::accelerator::Vendor;
+use model::fleet::observe::{LostKind, SourceState};
+use model::fleet::{Fleet, Known};
+use table::Facts;
 
 use super::text::counted;
 
@@ -153,7 +153,7 @@ fn unreachable(fleet: &Fleet) -> Option<Missing> {
 }
 
 fn no_devices(fleet: &Fleet) -> Option<Missing> {
-    let none = fleet.known(crate::fleet::observe::Table::Nodes).is_known()
+    let none = fleet.known(model::fleet::observe::Table::Nodes).is_known()
         && !fleet.nodes.is_empty()
         && fleet.devices().next().is_none();
     none.then(|| Missing {
@@ -229,7 +229,7 @@ fn no_exporters(fleet: &Fleet) -> Option<Missing> {
 
 /// Some sources do not answer, others do.
 fn some_lost(fleet: &Fleet) -> Option<Missing> {
-    let silent = |source: &&crate::fleet::observe::SourceHealth| source.state == SourceState::Lost;
+    let silent = |source: &&model::fleet::observe::SourceHealth| source.state == SourceState::Lost;
     let lost: Vec<_> = fleet.sources.iter().filter(silent).collect();
     let first = lost.first()?;
     let said = match (first.message.is_empty(), first.last_ok) {

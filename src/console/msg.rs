@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseEvent, MouseEventKind};
 
-use crate::base::{Moment, Name};
-use crate::report::Facts;
-use crate::report::acts::Acts;
-use crate::report::answers::Answers;
-use crate::report::hush::{Entry, Hushed};
+use model::base::{Moment, Name};
+use table::Facts;
+use table::acts::Acts;
+use table::answers::Answers;
+use table::hush::{Entry, Hushed};
 
 use super::deeds::{Ask, Made, Order};
-use super::reading::{News, Want};
+use model::object::{News, Want};
 
 /// A key without its modifiers. Shift is in the letter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::Name;
-use crate::cost::burn::UNATTRIBUTED;
-use crate::cost::{Burn, CostRow, Scope as By, Spend};
-use crate::fleet::job::Job;
-use crate::report::Facts;
+use model::base::Name;
+use model::cost::burn::UNATTRIBUTED;
+use model::cost::{Burn, CostRow, Scope as By, Spend};
+use model::fleet::job::Job;
+use table::Facts;
 
 use super::listing::Scope;
 

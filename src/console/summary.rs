@@ -1,10 +1,10 @@
 //! What the header says of the fleet, or of the part of it that one works in.
 
-use crate::cost::Spend;
-use crate::fleet::Fleet;
-use crate::fleet::finding::Severity;
-use crate::fleet::job::JobState;
-use crate::report::Facts;
+use model::cost::Spend;
+use model::fleet::Fleet;
+use model::fleet::finding::Severity;
+use model::fleet::job::JobState;
+use table::Facts;
 
 use super::listing::{Reach, Scope};
 

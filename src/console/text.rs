@@ -1,13 +1,13 @@
 //! Text as cells: cleaned of what could rewrite a screen, measured, cut between graphemes, reduced to ASCII.
 
-pub use crate::base::quantities::counted;
+pub use model::base::quantities::counted;
 
 use std::borrow::Cow;
 
 use ratatui::buffer::CellWidth;
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::base::name::printable;
+use model::base::name::printable;
 
 /// What stands where a value is not known.
 pub const UNKNOWN: &str = "–";

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::base::Moment;
-use crate::base::document::nearest;
-use crate::fleet::job::JobKey;
+use model::base::Moment;
+use model::base::document::nearest;
+use model::fleet::job::JobKey;
 
 use super::explain::{Change, Explanation, Reason, Scene, Unblock};
 use super::forecast::{self, Basis, Start};
-use super::model::{Snapshot, Status, Workload};
 use super::plant::{Plant, WorkId};
 use super::route::{self, Routing};
+use super::snapshot::{Snapshot, Status, Workload};
 use super::state::State;
 use super::what_if::{self, Outcome};
 
@@ -203,7 +203,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::engine::fixture::{node, plant, work};
+    use crate::fixture::{node, plant, work};
 
     #[test]
     fn each_question_is_one_call() {

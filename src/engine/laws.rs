@@ -7,9 +7,9 @@ use super::cycle::{Cycle, Options, Preempted, cycle, end_of};
 use super::dice::Dice;
 use super::fit::Lens;
 use super::fixture::{check, name, node, plant, work};
-use super::model::{Order, Reclaim, Status, Within};
 use super::plant::{Plant, QueueId, WorkId};
 use super::preempt::{Reason, Victims};
+use super::snapshot::{Order, Reclaim, Status, Within};
 use super::state::{State, Tenure};
 
 fn one_of<'a>(dice: &mut Dice, words: &[&'a str]) -> &'a str {
@@ -399,7 +399,7 @@ proptest! {
         loop {
             let cycle = cycle(&mut state, Options::default());
             for admission in &cycle.admitted {
-                let at: Option<crate::base::Moment> = promised[admission.work];
+                let at: Option<model::base::Moment> = promised[admission.work];
                 prop_assert!(at.is_none_or(|at| state.now() <= at), "{}", name(&plant, admission.work));
             }
             for kept in &cycle.reservations {

@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::{Moment, Name, ObjectKey};
-use crate::fleet::job::JobKey;
+use model::base::{Moment, Name, ObjectKey};
+use model::fleet::job::JobKey;
 
 use super::dice::Dice;
-use super::model::{
+use super::snapshot::{
     Ask, Backfill, Borrow, DEVICES, Device, DeviceAsk, FairStrategy, Flavor, Grip, Health, Knobs,
     Node, Placement, PodSet, Preemption, Queue, Quota, Reclaim, Runs, Snapshot, Status, Taint,
     TaintEffect, Toleration, TopologyWish, WHOLE, Within, Workload,
@@ -401,9 +401,9 @@ fn node(at: usize, of: usize) -> Node {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::fixture::check;
-    use crate::engine::plant::Plant;
-    use crate::engine::state::State;
+    use crate::fixture::check;
+    use crate::plant::Plant;
+    use crate::state::State;
 
     #[test]
     fn a_recipe_gives_the_fleet_that_it_says_and_the_same_each_time() {

@@ -14,8 +14,7 @@ use super::preempt::{Mode, Victim};
 use super::state::State;
 
 fn folder() -> PathBuf {
-    let here = Path::new(file!()).parent().expect("a folder");
-    here.join("../../tests/scenarios")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/engine/scenarios")
 }
 
 /// The document that a scenario's shorthand stands for.

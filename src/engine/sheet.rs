@@ -2,7 +2,7 @@
 
 use csv::{ReaderBuilder, StringRecord};
 
-use crate::base::document::{Fault, nearest};
+use model::base::document::{Fault, nearest};
 
 /// A sheet under a header.
 pub struct Sheet<'a> {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::base::name::printable;
-use crate::cluster::levers::{Call, Method, Subresource, text};
+use cluster::levers::{Call, Method, Subresource, text};
+use model::base::name::printable;
 
 /// An answer, or that none came.
 #[derive(Clone, PartialEq, Debug)]
@@ -144,7 +144,7 @@ impl Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::plan::Object;
+    use model::plan::Object;
     use serde_json::json;
 
     fn call(method: Method, subresource: Subresource) -> Call {

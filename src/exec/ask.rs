@@ -7,10 +7,10 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 
-use crate::cluster::levers::{Right, path};
-use crate::engine::plan::Object;
-use crate::source::trouble::Trouble;
-use crate::source::wire::retry_after;
+use cluster::levers::{Right, path};
+use model::plan::Object;
+use source::trouble::Trouble;
+use source::wire::retry_after;
 
 use super::answer::Answer;
 use super::machine::Seen;

@@ -3,10 +3,10 @@
 use kube::Client;
 use serde_json::Value;
 
-use crate::base::name::printable;
-use crate::cluster::levers::{is_mirror, text};
-use crate::engine::model::belongs_to_node;
-use crate::engine::plan::{Intent, Plan};
+use cluster::levers::{is_mirror, text};
+use engine::snapshot::belongs_to_node;
+use model::base::name::printable;
+use model::plan::{Intent, Plan};
 
 use super::ask::get;
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use kube::Client;
 
-use crate::cluster::levers::{self, Mark};
-use crate::engine::plan::{Check, Outcome, Plan, Step, When};
+use cluster::levers::{self, Mark};
+use model::plan::{Check, Outcome, Plan, Step, When};
 
 use super::answer::Verdict;
 use super::ask::{may, read};

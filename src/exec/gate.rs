@@ -7,8 +7,8 @@ use http::header::UPGRADE;
 use http::{Method, Request};
 use tower::{BoxError, Layer, Service};
 
-use crate::cluster::levers::writes;
-use crate::source::gate::{Refused, is_read};
+use cluster::levers::writes;
+use source::gate::{Refused, is_read};
 
 /// Who am I: changes nothing.
 pub const WHO: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";

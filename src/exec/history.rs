@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::base::Moment;
-use crate::cluster::levers::{Inverse, fields, inverse};
-use crate::engine::plan::{Effect, Intent, Plan, Refusal, RefusalCode, Step, Undo};
+use cluster::levers::{Inverse, fields, inverse};
+use model::base::Moment;
+use model::plan::{Effect, Intent, Plan, Refusal, RefusalCode, Step, Undo};
 
 use super::journal::Pages;
 use super::machine::{End, Item, Over, Stand};

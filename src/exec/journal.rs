@@ -9,7 +9,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use crate::base::Moment;
+use model::base::Moment;
 
 use super::record::{Line, Record};
 
@@ -293,7 +293,7 @@ impl Pen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exec::machine::{End, Over};
+    use crate::machine::{End, Over};
 
     fn at(seconds: i64) -> Moment {
         Moment::from_millis(seconds * 1000 + 7)

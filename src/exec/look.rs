@@ -8,10 +8,10 @@ use kube::Client;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
-use crate::action::{Class, Found, Subject, Target};
-use crate::base::{Exit, Failure, Name};
-use crate::cluster::levers::{entry, text};
-use crate::engine::plan::{Object, Plan, Refusal, RefusalCode};
+use cluster::levers::{entry, text};
+use model::base::{Exit, Failure, Name};
+use model::plan::{Object, Plan, Refusal, RefusalCode};
+use plan::{Class, Found, Subject, Target};
 
 use super::answer::Answer;
 use super::ask::{get, read};
@@ -267,7 +267,7 @@ impl Looker {
             return Ok(Vec::new());
         };
         let object = Object::new(group, version, plural, plural, "").within(namespace);
-        let Some(path) = crate::cluster::levers::path(&object, true) else {
+        let Some(path) = cluster::levers::path(&object, true) else {
             return Ok(Vec::new());
         };
         let mut answer = get(&self.client, &path).await;

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::base::{Moment, Name};
-use crate::cluster::levers::{self, Call, Mark, text};
-use crate::engine::plan::{Fact, Lever, Object, Plan, Step, Test, Until, When};
+use cluster::levers::{self, Call, Mark, text};
+use model::base::{Moment, Name};
+use model::plan::{Fact, Lever, Object, Plan, Step, Test, Until, When};
 
 use super::answer::{Answer, Verdict};
 pub use super::order::{End, Note, Order, Over, Seen, Stand};

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::base::Moment;
-use crate::cluster::levers::Call;
-use crate::engine::plan::Object;
+use cluster::levers::Call;
+use model::base::Moment;
+use model::plan::Object;
 
 use super::answer::Answer;
 

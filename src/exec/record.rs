@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::base::Moment;
-use crate::cluster::levers::Call;
-use crate::engine::plan::Plan;
+use cluster::levers::Call;
+use model::base::Moment;
+use model::plan::Plan;
 
 use super::machine::{End, Over};
 
@@ -130,7 +130,7 @@ mod stamp {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
 
-    use crate::base::Moment;
+    use model::base::Moment;
 
     pub(super) fn serialize<S: Serializer>(at: &Moment, out: S) -> Result<S::Ok, S::Error> {
         let whole = at.rfc3339();

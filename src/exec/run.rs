@@ -7,9 +7,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::base::Moment;
-use crate::engine::plan::{Plan, Step};
-use crate::grant::{Approved, Confirmed, Consent, Grant};
+use model::base::{Exit, Failure, Moment};
+use model::plan::{Plan, Step};
+use plan::grant::{Approved, Confirmed, Consent, Grant};
 
 use super::answer::Verdict;
 use super::history::{Run, runs};
@@ -48,6 +48,16 @@ impl std::fmt::Display for Broken {
 }
 
 impl std::error::Error for Broken {}
+
+impl From<Broken> for Failure {
+    fn from(broken: Broken) -> Self {
+        let exit = match &broken {
+            Broken::Journal(_) => Exit::Failed,
+            Broken::Refused(_) => Exit::Refused,
+        };
+        Self::new(exit, broken.to_string())
+    }
+}
 
 impl From<JournalFault> for Broken {
     fn from(fault: JournalFault) -> Self {

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::base::Moment;
-use crate::cluster::levers::{CHECKPOINT, entry, has_condition, is_value, text};
-use crate::engine::plan::{Step, Until, Wait, When};
+use cluster::levers::{CHECKPOINT, entry, has_condition, is_value, text};
+use model::base::Moment;
+use model::plan::{Step, Until, Wait, When};
 
 /// How often an object that is waited for is looked at.
 const POLL: Duration = Duration::from_secs(2);

@@ -10,15 +10,15 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tower::{BoxError, Layer, Service};
 
-use crate::base::Moment;
-use crate::cluster::discovery::PlainGroup;
-use crate::cluster::levers::{Call, text};
-use crate::engine::plan::Object;
-use crate::grant::Grant;
-use crate::source::counted::Counted;
-use crate::source::kubeconfig::{Choice, ConfigFault, resolve};
-use crate::source::login::Login;
-use crate::source::wire::Wire;
+use cluster::discovery::PlainGroup;
+use cluster::levers::{Call, text};
+use model::base::Moment;
+use model::plan::Object;
+use plan::grant::Grant;
+use source::counted::Counted;
+use source::kubeconfig::{Choice, ConfigFault, resolve};
+use source::login::Login;
+use source::wire::Wire;
 
 use super::answer::Answer;
 use super::ask::{ask, get, read, unwritable};

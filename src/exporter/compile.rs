@@ -8,8 +8,8 @@ use regex_lite::Regex;
 use rustc_hash::FxHashMap;
 use toml::Spanned;
 
-use crate::base::{Name, time::parse_span};
-use crate::fleet::signal::{Kind, Signal};
+use model::base::{Name, time::parse_span};
+use model::fleet::signal::{Kind, Signal};
 
 use super::dialect::{
     CoreRule, Derive, Dialect, Discovery, HostRule, How, Join, Map, Missing, Part, PodRule, Scale,

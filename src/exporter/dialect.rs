@@ -6,8 +6,8 @@ use memchr::memchr;
 use regex_lite::Regex;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::base::Name;
-use crate::fleet::signal::Signal;
+use model::base::Name;
+use model::fleet::signal::Signal;
 
 use super::labels::{Fields, Filter, glob};
 use super::line;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use crate::base::Name;
-use crate::fleet::reading::{Reading, Scope};
+use model::base::Name;
+use model::fleet::reading::{Reading, Scope};
 
 use super::dialect::Dialect;
 use super::fold::Values;

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use crate::base::Name;
-use crate::fleet::signal::Signal;
+use model::base::Name;
+use model::fleet::signal::Signal;
 
 use super::dialect::{Derive, Dialect, How, Map, Part, Scale, Sizes};
 use super::emit::{Folded, emit};

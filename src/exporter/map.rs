@@ -6,10 +6,10 @@ use std::hash::{Hash, Hasher};
 
 use rustc_hash::FxHashMap;
 
-use crate::base::name::printable;
-use crate::base::{Moment, Name, Names, ObjectKey};
-use crate::fleet::reading::Reading;
-use crate::fleet::signal::Signal;
+use model::base::name::printable;
+use model::base::{Moment, Name, Names, ObjectKey};
+use model::fleet::reading::Reading;
+use model::fleet::signal::Signal;
 
 use super::dialect::{Dialect, Dialects, Map, Part, Scale, Use};
 use super::exposition::{Limits, Nature, Scan, Series, scan};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::dialect::{Dialect, How, Use};
-use crate::fleet::signal::Signal;
+use model::fleet::signal::Signal;
 
 /// Longest list of metric names in one query, in bytes: servers and proxies take some 8 KiB of address.
 const LONGEST: usize = 3000;
@@ -250,7 +250,7 @@ impl Dialect {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exporter::Dialects;
+    use crate::Dialects;
 
     #[test]
     fn matchers_are_read_as_promql_writes_them() {

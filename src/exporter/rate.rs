@@ -3,9 +3,9 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::base::{Moment, Name};
-use crate::fleet::reading::{Reading, Scope};
-use crate::fleet::signal::{Signal, Signals};
+use model::base::{Moment, Name};
+use model::fleet::reading::{Reading, Scope};
+use model::fleet::signal::{Signal, Signals};
 
 use super::map::Read;
 
@@ -30,7 +30,7 @@ struct Key {
     device: Option<Name>,
     index: Option<u32>,
     slice: Option<Name>,
-    pod: Option<crate::base::ObjectKey>,
+    pod: Option<model::base::ObjectKey>,
     model: Option<Name>,
     signal: Signal,
 }

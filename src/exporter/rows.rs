@@ -4,7 +4,7 @@ use std::mem::Discriminant;
 
 use rustc_hash::FxHashMap;
 
-use crate::base::{Name, Names, ObjectKey};
+use model::base::{Name, Names, ObjectKey};
 
 use super::dialect::Dialect;
 use super::fold::NONE;

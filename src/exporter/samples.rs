@@ -11,7 +11,7 @@ use serde::de::{
     self, Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
 
-use crate::base::Moment;
+use model::base::Moment;
 
 /// Labels that name a target, and the replica of Prometheus that scraped it.
 const TARGET_LABELS: &[&str] = &[

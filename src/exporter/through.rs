@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 
 use rustc_hash::FxHashMap;
 
-use crate::base::{Moment, Name, Names, ObjectKey};
+use model::base::{Moment, Name, Names, ObjectKey};
 
 use super::dialect::Dialect;
 use super::exposition::Series;

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::samples::{BadAnswer, words};
 use super::*;
-use crate::base::{Moment, Names, ObjectKey};
-use crate::fleet::reading::Reading;
+use model::base::{Moment, Names, ObjectKey};
+use model::fleet::reading::Reading;
 
 const NOW: f64 = 1_800_000_000.5;
 
@@ -66,22 +66,28 @@ fn directly(dialects: &Dialects, page: &str, own: &ObjectKey, dialect: &str) -> 
 }
 
 const PAGES: &[(&str, &str)] = &[
-    ("dcgm", include_str!("../../tests/exporters/dcgm.prom")),
-    ("dcgm", include_str!("../../tests/exporters/dcgm-mig.prom")),
+    ("dcgm", include_str!("../../tests/exporter/pages/dcgm.prom")),
     (
         "dcgm",
-        include_str!("../../tests/exporters/dcgm-shared.prom"),
+        include_str!("../../tests/exporter/pages/dcgm-mig.prom"),
     ),
     (
         "dcgm",
-        include_str!("../../tests/exporters/dcgm-renamed.prom"),
+        include_str!("../../tests/exporter/pages/dcgm-shared.prom"),
     ),
-    ("amd", include_str!("../../tests/exporters/amd.prom")),
-    ("amd", include_str!("../../tests/exporters/amd-cpx.prom")),
-    ("tpu", include_str!("../../tests/exporters/tpu.prom")),
+    (
+        "dcgm",
+        include_str!("../../tests/exporter/pages/dcgm-renamed.prom"),
+    ),
+    ("amd", include_str!("../../tests/exporter/pages/amd.prom")),
+    (
+        "amd",
+        include_str!("../../tests/exporter/pages/amd-cpx.prom"),
+    ),
+    ("tpu", include_str!("../../tests/exporter/pages/tpu.prom")),
     (
         "gke-gpu",
-        include_str!("../../tests/exporters/gke-gpu.prom"),
+        include_str!("../../tests/exporter/pages/gke-gpu.prom"),
     ),
 ];
 

@@ -6,22 +6,22 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::action::{self, Author, Target, hold, reprioritise, resume};
-use crate::base::{Exit, Failure, Moment};
-use crate::cluster::levers::Right;
-use crate::engine::live;
-use crate::engine::plan::{Intent, Plan, Refusal, RefusalCode};
-use crate::exec::look::Unseen;
-use crate::exec::{
+use cluster::levers::Right;
+use engine::live;
+use exec::look::Unseen;
+use exec::{
     self, Broken, End, Hands, Journal, Looker, Probe, Progress, Writer, WritingClient, checks,
     name_of_run,
 };
-use crate::grant::{Approved, Consent, Denied, Grant};
-use crate::report::{self, Facts};
-use crate::settings::Settings;
-use crate::sim;
-use crate::source::client::{self, Connection};
-use crate::source::kubeconfig::Choice;
+use model::base::{Exit, Failure, Moment};
+use model::plan::{Intent, Plan, Refusal, RefusalCode};
+use plan::grant::{Approved, Consent, Denied, Grant};
+use plan::{self, Author, Target, hold, reprioritise, resume};
+use settings::Settings;
+use sim;
+use source::client::{self, Connection};
+use source::kubeconfig::Choice;
+use table::{self, Facts};
 
 use super::clock;
 use super::deeds::no_picture;
@@ -85,25 +85,15 @@ fn no_home() -> Failure {
     Failure::new(Exit::Failed, message)
 }
 
-impl From<Broken> for Failure {
-    fn from(broken: Broken) -> Self {
-        let exit = match &broken {
-            Broken::Journal(_) => Exit::Failed,
-            Broken::Refused(_) => Exit::Refused,
-        };
-        Self::new(exit, broken.to_string())
-    }
-}
-
+#[expect(clippy::disallowed_methods, reason = "the one place that asks settings for a grant")]
 impl Acting {
     /// Connects to a cluster of the kubeconfig. Nothing is sent yet.
     ///
     /// # Errors
     /// The kubeconfig cannot be used.
     pub fn open(settings: &Settings, choice: Choice, interactive: bool) -> Result<Self, Failure> {
-        let usage = |fault: crate::source::kubeconfig::ConfigFault| {
-            Failure::new(Exit::Usage, fault.to_string())
-        };
+        let usage =
+            |fault: source::kubeconfig::ConfigFault| Failure::new(Exit::Usage, fault.to_string());
         let connection =
             client::connect(choice.clone(), clock::shared(), [], interactive).map_err(usage)?;
         let right = match Grant::from_settings(settings, &connection.context, false) {
@@ -276,19 +266,19 @@ impl Acting {
             }
             _ => {
                 let facts = facts.ok_or_else(no_picture)?;
-                let gaps = report::gaps(facts).map_err(Unseen::Failed)?;
+                let gaps = table::gaps(facts).map_err(Unseen::Failed)?;
                 let fleet = live::snapshot(&facts.fleet, &facts.burn);
                 let author = Author {
                     by: self.user().await,
                     ..Author::default()
                 };
-                let mut plan = action::plan(&fleet, intent, &author)?;
+                let mut plan = plan::plan(&fleet, intent, &author)?;
                 plan.warnings.extend(gaps);
                 return Ok(plan);
             }
         };
         if let Some(facts) = facts {
-            action::foretell(&live::snapshot(&facts.fleet, &facts.burn), &mut plan);
+            plan::foretell(&live::snapshot(&facts.fleet, &facts.burn), &mut plan);
         }
         Ok(plan)
     }

@@ -13,9 +13,9 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
-use crate::fleet::Fleet;
-use crate::report::Facts;
-use crate::report::answers::Answers;
+use model::fleet::Fleet;
+use table::Facts;
+use table::answers::Answers;
 
 /// Between two answers, at least.
 const LEAST: Duration = Duration::from_secs(2);
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn readings_change_nothing_for_the_scheduler_and_holders_do() {
-        let facts = crate::report::sample::facts();
+        let facts = table::sample::facts();
         let before = digest(&facts.fleet);
         let mut fleet = (*facts.fleet).clone();
         let mut nodes: Vec<_> = fleet.nodes.to_vec();
@@ -141,7 +141,7 @@ mod tests {
         fleet.nodes = nodes.into();
         assert_eq!(digest(&fleet), before, "a reading");
         let mut nodes: Vec<_> = fleet.nodes.to_vec();
-        let held = |node: &Arc<crate::fleet::node::Node>| {
+        let held = |node: &Arc<model::fleet::node::Node>| {
             node.devices.iter().any(|device| device.holder.is_some())
         };
         let node = nodes.iter_mut().find(|node| held(node)).expect("one holds");

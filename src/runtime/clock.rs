@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::base::Moment;
+use model::base::Moment;
 
 /// This machine's clock.
 #[expect(

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 
-use crate::base::{Exit, Failure};
-use crate::cluster::levers::Right;
-use crate::console::deeds::{Ask, Made, Order};
-use crate::engine::plan::{Intent, Plan, Refusal, RefusalCode};
-use crate::exec::look::Unseen;
-use crate::exec::{self, End, Over, Progress, Run};
-use crate::report::Facts;
-use crate::report::acts::{Acts, May, RunRow, RunState, Stand, StepRow};
+use cluster::levers::Right;
+use console::deeds::{Ask, Made, Order};
+use exec::look::Unseen;
+use exec::{self, End, Over, Progress, Run};
+use model::base::{Exit, Failure};
+use model::plan::{Intent, Plan, Refusal, RefusalCode};
+use table::Facts;
+use table::acts::{Acts, May, RunRow, RunState, Stand, StepRow};
 
 use super::acting::{Acting, Outcome};
 

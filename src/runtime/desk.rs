@@ -1,7 +1,7 @@
 //! The console without its terminal: what the session says becomes messages, and effects are carried out on the session.
 
-use crate::console::deeds::Made;
-use crate::console::{App, Effect, Msg};
+use console::deeds::Made;
+use console::{App, Effect, Msg};
 
 use super::deeds::{Deed, Deeds};
 use super::looking::{Looking, News};

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use futures::{StreamExt, stream};
 
-use crate::base::Exit;
-use crate::cluster::rights::{VISIBILITY, rights};
-use crate::cluster::table::place;
-use crate::fleet::observe::Table;
-use crate::report::checkup::{Point, of_facts};
-use crate::source::client::{Connection, connect};
-use crate::source::kubeconfig::Choice;
-use crate::source::rights::{Deed, may, who};
-use crate::source::server::{Api, Served};
-use crate::source::trouble::{Trouble, clipped};
+use cluster::rights::{VISIBILITY, rights};
+use cluster::table::place;
+use model::base::Exit;
+use model::fleet::observe::Table;
+use source::client::{Connection, connect};
+use source::kubeconfig::Choice;
+use source::rights::{Deed, may, who};
+use source::server::{Api, Served};
+use source::trouble::{Trouble, clipped};
+use table::checkup::{Point, of_facts};
 
 use super::clock::{self, Stopwatch};
 use super::session::{self, Setup, Target};

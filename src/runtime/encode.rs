@@ -171,7 +171,7 @@ fn cells(symbol: &str) -> u16 {
     if symbol.len() <= 1 || is_single(symbol) {
         return 1;
     }
-    u16::try_from(crate::console::text::width(symbol).max(1)).unwrap_or(1)
+    u16::try_from(console::text::width(symbol).max(1)).unwrap_or(1)
 }
 
 /// True for what every terminal takes for one cell: letters, and lines, blocks and shapes.
@@ -261,7 +261,7 @@ mod tests {
                     continue;
                 }
                 let cell = &frame[(x, y)];
-                skip = crate::console::text::width(cell.symbol()).saturating_sub(1);
+                skip = console::text::width(cell.symbol()).saturating_sub(1);
                 let there = parser.screen().cell(y, x).expect("within");
                 let fg = of_terminal(there.fgcolor());
                 let bg = of_terminal(there.bgcolor());
@@ -307,7 +307,7 @@ mod tests {
         let mut frame = before.clone();
         for (x, y, symbol, fg, bg, modifier) in writes {
             // What stands under half of something wide takes it away.
-            if *x > 0 && crate::console::text::width(frame[(x - 1, *y)].symbol()) > 1 {
+            if *x > 0 && console::text::width(frame[(x - 1, *y)].symbol()) > 1 {
                 frame[(x - 1, *y)].reset();
             }
             let mut style = Style::reset().fg(*fg).bg(*bg);

@@ -4,8 +4,8 @@ use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use crate::base::Moment;
-use crate::report::hush::{Entry, Hushed};
+use model::base::Moment;
+use table::hush::{Entry, Hushed};
 
 /// Where it is kept on this machine: with the state of programs, never with settings.
 pub fn place() -> Option<PathBuf> {
@@ -62,8 +62,8 @@ pub fn save(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::Name;
-    use crate::report::hush::Hush;
+    use model::base::Name;
+    use table::hush::Hush;
 
     #[test]
     fn what_is_saved_is_loaded_and_a_strange_file_is_left_alone() {

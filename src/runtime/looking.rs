@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 
-use crate::base::{Exit, Failure, Moment, Name};
-use crate::console::msg::{self, Switch};
-use crate::console::reading::{self, Want};
-use crate::report::Facts;
-use crate::report::answers::Answers;
+use console::msg::{self, Switch};
+use model::base::{Exit, Failure, Moment, Name};
+use model::object::{self, Want};
+use table::Facts;
+use table::answers::Answers;
 
 use super::clock;
 use super::deeds::{Deed, Deeds};
@@ -77,7 +77,7 @@ pub enum News {
     /// What came of deeds.
     Deed(Deed),
     /// What came of what a view wanted read.
-    Read(Want, reading::News),
+    Read(Want, object::News),
 }
 
 /// Opens what is wished. Called within a tokio runtime, where it may block.

@@ -4,8 +4,8 @@ use kube::Client;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::console::reading::{News, Paper, Want};
-use crate::source::{fetch, logs};
+use model::object::{News, Paper, Want};
+use source::{fetch, logs};
 
 /// Pieces of news that may wait for the screen; a log that fills them waits at the server.
 const BACKLOG: usize = 16;

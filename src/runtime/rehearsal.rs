@@ -9,21 +9,21 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::base::{Moment, Names};
-use crate::cluster::seen;
-use crate::cost::Burn;
-use crate::engine::answers;
-use crate::engine::forecast::{Basis, Start};
-use crate::engine::live;
-use crate::fleet::job::{JobKey, JobState};
-use crate::fleet::observe::{Observation, Table};
-use crate::fleet::policy::Policy;
-use crate::fleet::{Fleet, Ledger};
-use crate::sim::Cluster;
-use crate::sim::change::{Change, Resource, Scene};
-use crate::sim::resource::SPECS;
-use crate::sim::store::Listing;
-use crate::sim::world::{Options, World};
+use cluster::seen;
+use engine::answers;
+use engine::forecast::{Basis, Start};
+use engine::live;
+use model::base::{Moment, Names};
+use model::cost::Burn;
+use model::fleet::job::{JobKey, JobState};
+use model::fleet::observe::{Observation, Table};
+use model::fleet::policy::Policy;
+use model::fleet::{Fleet, Ledger};
+use sim::Cluster;
+use sim::change::{Change, Resource, Scene};
+use sim::resource::SPECS;
+use sim::store::Listing;
+use sim::world::{Options, World};
 
 /// Between two looks at the fleet.
 const LOOK: i64 = 60_000;

@@ -7,15 +7,15 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
-use crate::base::{Moment, Name};
-use crate::cost::{self, Burn, Prices};
-use crate::fleet::checks;
-use crate::fleet::history::{History, PastReading};
-use crate::fleet::observe::{Observation, Past};
-use crate::fleet::policy::Policy;
-use crate::fleet::thresholds::Thresholds;
-use crate::fleet::{Fleet, Ledger};
-use crate::report::Facts;
+use model::base::{Moment, Name};
+use model::cost::{self, Burn, Prices};
+use model::fleet::checks;
+use model::fleet::history::{History, PastReading};
+use model::fleet::observe::{Observation, Past};
+use model::fleet::policy::Policy;
+use model::fleet::thresholds::Thresholds;
+use model::fleet::{Fleet, Ledger};
+use table::Facts;
 
 use super::session::ServerClock;
 
@@ -55,7 +55,7 @@ pub struct Store {
     judged: Option<Moment>,
     sampled: Option<Moment>,
     checks: checks::State,
-    findings: Arc<[crate::fleet::finding::Finding]>,
+    findings: Arc<[model::fleet::finding::Finding]>,
     history: History,
     /// The past that has come before the fleet was complete.
     past: Vec<Past>,

@@ -11,9 +11,9 @@ use ratatui::layout::Rect;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
-use crate::base::{Exit, Failure};
-use crate::console::msg::Mouse;
-use crate::console::{App, Effect, KeyPress, Msg};
+use console::msg::Mouse;
+use console::{App, Effect, KeyPress, Msg};
+use model::base::{Exit, Failure};
 
 use super::clipboard::{self, Between};
 use super::looking::{Looking, Open};

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::base::document::{Fault, unknown};
-use crate::cost::{PriceBook, Prices};
-use crate::fleet::accelerator::Catalog;
+use model::base::document::{Fault, unknown};
+use model::cost::{PriceBook, Prices};
+use model::fleet::accelerator::Catalog;
 
 use super::origin::Layer;
 use super::types::{RawSettings, Settings};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
-use crate::base::document::{self, Fault, line_of, quoted};
+use model::base::document::{self, Fault, line_of, quoted};
 
 use super::DEFAULTS;
 use super::origin::{Layer, Origin, Origins};

@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, Serialize};
 
-use crate::base::Rate;
-use crate::base::time::parse_span;
-use crate::fleet::node::Billing;
-use crate::fleet::pool::PoolMode;
+use model::base::Rate;
+use model::base::time::parse_span;
+use model::fleet::node::Billing;
+use model::fleet::pool::PoolMode;
 
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident, $what:literal, $valid:expr) => {

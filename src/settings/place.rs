@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
-use crate::exporter::Matchers;
+use exporter::Matchers;
 
 /// A service behind the API server: `namespace/name:port`, `namespace/https:name:port/prefix`.
 #[derive(Clone, PartialEq, Eq, Debug)]

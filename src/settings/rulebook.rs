@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::base::document::{Fault, line_of};
-use crate::cost::{PriceBook, Prices};
-use crate::exporter::Dialects;
-use crate::fleet::accelerator::Catalog;
-use crate::fleet::policy::Policy;
-use crate::fleet::thresholds::Thresholds;
+use exporter::Dialects;
+use model::base::document::{Fault, line_of};
+use model::cost::{PriceBook, Prices};
+use model::fleet::accelerator::Catalog;
+use model::fleet::policy::Policy;
+use model::fleet::thresholds::Thresholds;
 
 use super::types::Settings;
 

@@ -2,7 +2,7 @@
 
 use toml::Value;
 
-use crate::base::document::{nearest, quoted};
+use model::base::document::{nearest, quoted};
 
 use super::load::{WITHOUT_DEFAULT, keys, variable_of_key};
 use super::types::Settings;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cost::{PoolPrice, PriceBook};
-use crate::fleet::accelerator::Catalog;
-use crate::fleet::node::Billing;
-use crate::fleet::policy::Policy;
-use crate::fleet::pool::PoolMode;
+use model::cost::{PoolPrice, PriceBook};
+use model::fleet::accelerator::Catalog;
+use model::fleet::node::Billing;
+use model::fleet::policy::Policy;
+use model::fleet::pool::PoolMode;
 
 use super::*;
 
@@ -331,7 +331,7 @@ fn books_and_catalogue_speak_of_the_same_classes() {
 
 #[test]
 fn real_machines_have_real_prices() {
-    use crate::cost::sample::{device, node};
+    use model::cost::sample::{device, node};
     let settings = load(&Inputs::default()).expect("defaults are whole");
     let book = Rulebook::new(&settings, &Texts::default()).expect("defaults are whole");
     let price = |product: &str, instance: Option<&str>, provider: Option<&str>, count: u32| {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use serde_json::{Value, json};
 
-use crate::base::Moment;
+use model::base::Moment;
 
 /// Requests that are kept, the latest.
 const KEPT: usize = 20_000;

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use crate::base::{Moment, ObjectKey};
+use model::base::{Moment, ObjectKey};
 
 /// A resource that the simulated cluster serves.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

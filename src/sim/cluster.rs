@@ -13,7 +13,7 @@ use super::faults::{Faults, Verdict};
 use super::json::{name, namespace};
 use super::store::Store;
 use super::users::Users;
-use crate::base::{Moment, ObjectKey};
+use model::base::{Moment, ObjectKey};
 
 /// The real clock, handed in from outside: nothing in this room reads one.
 pub type Clock = Arc<dyn Fn() -> Moment + Send + Sync>;

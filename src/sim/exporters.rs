@@ -8,7 +8,7 @@ use http::{Method, Request, Response};
 use super::api::request::decoded;
 use super::api::{Body, respond};
 use super::cluster::Cluster;
-use crate::base::ObjectKey;
+use model::base::ObjectKey;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 

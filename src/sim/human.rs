@@ -1,6 +1,6 @@
 //! Durations as the API server prints them in tables.
 
-use crate::base::Moment;
+use model::base::Moment;
 
 /// A duration in milliseconds with two or three significant figures, as `kubectl get` shows ages.
 ///

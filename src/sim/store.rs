@@ -346,7 +346,7 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::ObjectKey;
+    use model::base::ObjectKey;
     use proptest::prelude::*;
     use serde_json::json;
 

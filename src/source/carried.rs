@@ -7,8 +7,8 @@ use kube::api::{ApiResource, DynamicObject, ObjectMeta};
 use kube::core::DynamicResourceScope;
 use serde::{Deserialize, Deserializer};
 
-use crate::cluster::{Projected, table};
-use crate::fleet::observe::Table;
+use cluster::{Projected, table};
+use model::fleet::observe::Table;
 
 /// A partial object, with just the metadata that a watcher needs to go on from it.
 #[derive(Clone, Debug)]
@@ -75,9 +75,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::base::Names;
-    use crate::cluster::node::NodeObject;
-    use crate::cluster::pod::PodObject;
+    use cluster::node::NodeObject;
+    use cluster::pod::PodObject;
+    use model::base::Names;
 
     /// The names of the pods that survive reading `body` as a list.
     fn names(body: &str) -> Vec<String> {

@@ -8,7 +8,7 @@ use kube::Client;
 use kube::client::Body;
 use tower::{BoxError, Layer, Service};
 
-use crate::base::Name;
+use model::base::Name;
 
 use super::counted::Counted;
 use super::gate::ReadGate;

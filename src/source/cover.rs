@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashSet;
 
-use crate::base::{Name, ObjectKey};
+use model::base::{Name, ObjectKey};
 
 use super::serving::ServingPod;
 

@@ -4,12 +4,12 @@ use http::{Method, Request};
 use kube::Client;
 use serde::Deserialize;
 
-use crate::base::{Moment, ObjectKey};
-use crate::cluster::discovery::PlainGroup;
-use crate::cluster::table;
-use crate::console::reading::{EventSeen, Thing};
-use crate::fleet::observe::Table;
-use crate::report::value::Value;
+use cluster::discovery::PlainGroup;
+use cluster::table;
+use model::base::{Moment, ObjectKey};
+use model::fleet::observe::Table;
+use model::object::{EventSeen, Thing};
+use model::value::Value;
 
 use super::trouble::{Trouble, clipped};
 
@@ -352,7 +352,7 @@ impl Event {
         let clean = |text: Option<String>| {
             let text = text.unwrap_or_default();
             let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            crate::base::name::printable(&line).into_owned()
+            model::base::name::printable(&line).into_owned()
         };
         let at = |text: &Option<String>| text.as_deref().and_then(Moment::parse);
         let series = self.series.unwrap_or_default();

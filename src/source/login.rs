@@ -16,7 +16,7 @@ use kube::client::Body;
 use tokio::sync::Mutex;
 use tower::{BoxError, Service};
 
-use crate::base::Moment;
+use model::base::Moment;
 
 use super::kubeconfig::{Choice, Resolved, flat, resolve};
 use super::plugin::{self, Credential};

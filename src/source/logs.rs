@@ -9,9 +9,9 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Sleep, sleep};
 
-use crate::base::name::printable;
-use crate::base::{Moment, Name, ObjectKey};
-use crate::console::reading::{LogLine, LogWant, News};
+use model::base::name::printable;
+use model::base::{Moment, Name, ObjectKey};
+use model::object::{LogLine, LogWant, News};
 
 use super::fetch::{escaped, get, trouble};
 

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 use tokio::task::JoinHandle;
 
-use crate::base::Moment;
+use model::base::Moment;
 
 use super::login::LoginFailed;
 use super::trouble::clipped;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use crate::base::Name;
-use crate::fleet::observe::{Observation, SourceHealth, SourceState};
+use model::base::Name;
+use model::fleet::observe::{Observation, SourceHealth, SourceState};
 
 use super::server::Api;
 use super::trouble::Trouble;

@@ -9,10 +9,10 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Mutex, OnceCell};
 
-use crate::base::Moment;
-use crate::cluster::discovery::{Catalogue, Found, Groups, PlainGroup, Resources};
-use crate::cluster::table::place;
-use crate::fleet::observe::Table;
+use cluster::discovery::{Catalogue, Found, Groups, PlainGroup, Resources};
+use cluster::table::place;
+use model::base::Moment;
+use model::fleet::observe::Table;
 
 use super::trouble::{Trouble, What};
 use super::wire::Clock;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use crate::base::{Name, ObjectKey};
-use crate::cluster::pod::PodObject;
-use crate::exporter::Dialects;
-use crate::fleet::observe::PodSeen;
+use cluster::pod::PodObject;
+use exporter::Dialects;
+use model::base::{Name, ObjectKey};
+use model::fleet::observe::PodSeen;
 
 /// A pod that serves readings.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,7 +63,7 @@ impl Serving {
         self.dialect(pod).is_some()
     }
 
-    fn dialect(&self, pod: &PodObject) -> Option<&crate::exporter::Dialect> {
+    fn dialect(&self, pod: &PodObject) -> Option<&exporter::Dialect> {
         self.dialects.iter().find(|dialect| {
             let discovery = &dialect.discovery;
             let here = discovery.namespaces.is_empty()
@@ -136,10 +136,7 @@ impl Serving {
 }
 
 /// The port to ask: one that the pod declares, by number or by name, else the dialect's first.
-fn port(
-    discovery: &crate::exporter::dialect::Discovery,
-    declared: &[(Box<str>, u16)],
-) -> Option<u16> {
+fn port(discovery: &exporter::dialect::Discovery, declared: &[(Box<str>, u16)]) -> Option<u16> {
     let by_name = discovery
         .port_names
         .iter()

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use kube::runtime::watcher;
 
-use crate::base::name::printable;
-use crate::cluster::table;
-use crate::fleet::observe::{LostKind, Table};
+use cluster::table;
+use model::base::name::printable;
+use model::fleet::observe::{LostKind, Table};
 
 use super::counted::{NotKubernetes, Silent};
 use super::gate::Refused;

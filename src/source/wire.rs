@@ -11,9 +11,9 @@ use http::Response;
 use http::header::{DATE, HeaderMap, RETRY_AFTER};
 use tokio::sync::watch;
 
-use crate::base::Moment;
-use crate::cluster::table;
-use crate::fleet::observe::Table;
+use cluster::table;
+use model::base::Moment;
+use model::fleet::observe::Table;
 
 /// A clock that is handed in: this machine's, or a test's.
 pub type Clock = Arc<dyn Fn() -> Moment + Send + Sync>;

@@ -5,18 +5,18 @@
 use std::collections::BTreeMap;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
+use engine::cycle::{Options, cycle};
+use engine::dice::Dice;
+use engine::explain::Scene;
+use engine::packing::{Node, Pod, Policy, Replay, Setup};
+use engine::plant::{Plant, WorkId};
+use engine::preempt::Mode;
+use engine::queueing::{Discipline, Job, pool, replay};
+use engine::sample::Recipe;
+use engine::snapshot::{Borrow, Preemption, Reclaim, Status, Within, Workload};
+use engine::state::State;
+use model::base::Name;
 use peak_alloc::PeakAlloc;
-use stokehold::base::Name;
-use stokehold::engine::cycle::{Options, cycle};
-use stokehold::engine::dice::Dice;
-use stokehold::engine::explain::Scene;
-use stokehold::engine::model::{Borrow, Preemption, Reclaim, Status, Within, Workload};
-use stokehold::engine::packing::{Node, Pod, Policy, Replay, Setup};
-use stokehold::engine::plant::{Plant, WorkId};
-use stokehold::engine::preempt::Mode;
-use stokehold::engine::queueing::{Discipline, Job, pool, replay};
-use stokehold::engine::sample::Recipe;
-use stokehold::engine::state::State;
 
 #[global_allocator]
 static HEAP: PeakAlloc = PeakAlloc;

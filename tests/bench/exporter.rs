@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use stokehold::base::Names;
-use stokehold::exporter::{Dialects, Limits, Target, read, scan};
+use exporter::{Dialects, Limits, Target, read, scan};
+use model::base::Names;
 
 /// A page as one exporter for `devices` devices writes it: 20 families, ten labels a row.
 fn page(devices: usize) -> String {

@@ -8,16 +8,16 @@ use std::time::Duration;
 use criterion::{Criterion, criterion_group, criterion_main};
 use peak_alloc::PeakAlloc;
 
-use stokehold::base::{Moment, Name, Names, ObjectKey};
-use stokehold::cost::Prices;
-use stokehold::fleet::observe::{
+use model::base::{Moment, Name, Names, ObjectKey};
+use model::cost::Prices;
+use model::fleet::observe::{
     Condition, Labels, NodeSeen, Observation, OwnerRef, Phase, PodSeen, Resources, Table,
     WorkloadSeen,
 };
-use stokehold::fleet::policy::Policy;
-use stokehold::fleet::reading::{Page, Reading, Scope};
-use stokehold::fleet::signal::Signal;
-use stokehold::fleet::thresholds::Thresholds;
+use model::fleet::policy::Policy;
+use model::fleet::reading::{Page, Reading, Scope};
+use model::fleet::signal::Signal;
+use model::fleet::thresholds::Thresholds;
 use stokehold::runtime::store::{Rules, Store};
 
 #[global_allocator]

@@ -1,6 +1,10 @@
 //! The program as a shell calls it: exit codes, settings files, exporter pages, pipes that break.
 
+mod engine;
+mod link;
+mod readme;
 mod simulated;
+mod steady;
 
 use std::fs;
 use std::io::{Read, Write};

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
-use stokehold::report::Kind;
+use table::Kind;
 
 use super::{Home, text};
 
@@ -271,7 +271,7 @@ fn a_team_bound_to_its_namespaces_sees_its_jobs_and_their_devices() {
 fn doctor_says_what_is_reachable_allowed_and_found() {
     let home = Home::new();
     let sim = Sim::start(&home, "kubeconfig");
-    let schema: Value = serde_json::from_str(stokehold::report::checkup::SCHEMA).expect("is JSON");
+    let schema: Value = serde_json::from_str(table::checkup::SCHEMA).expect("is JSON");
     let validator = jsonschema::draft202012::new(&schema).expect("is a schema");
     let examine = |context: &str| {
         let output = sim.run(&home, "doctor", &["--context", context, "-o", "json"]);

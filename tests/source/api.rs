@@ -5,22 +5,22 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use exporter::Dialects;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use http::{Request, Response};
 use http_body_util::{BodyExt, StreamBody, combinators::UnsyncBoxBody};
 use hyper::body::Frame;
 use kube::client::Body;
+use model::base::Moment;
+use model::fleet::observe::{Observation, Table};
 use serde_json::{Value, json};
-use stokehold::base::Moment;
-use stokehold::exporter::Dialects;
-use stokehold::fleet::observe::{Observation, Table};
-use stokehold::source::client::client_for;
-use stokehold::source::kubernetes::Namespaces;
-use stokehold::source::prometheus::PrometheusOptions;
-use stokehold::source::scrape::ScrapeOptions;
-use stokehold::source::wire::Clock;
-use stokehold::source::{Sources, StartOptions, proxied_paths, start};
+use source::client::client_for;
+use source::kubernetes::Namespaces;
+use source::prometheus::PrometheusOptions;
+use source::scrape::ScrapeOptions;
+use source::wire::Clock;
+use source::{Sources, StartOptions, proxied_paths, start};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tower::BoxError;
@@ -289,7 +289,7 @@ pub struct Bench {
     pub seen: mpsc::Receiver<Vec<Observation>>,
     pub told: Vec<Observation>,
     pub sources: Sources,
-    pub screen: watch::Sender<std::collections::BTreeSet<stokehold::base::Name>>,
+    pub screen: watch::Sender<std::collections::BTreeSet<model::base::Name>>,
 }
 
 pub fn run(server: &Server, tables: &[Table]) -> Bench {
@@ -376,7 +376,7 @@ impl Bench {
         all
     }
 
-    pub async fn lost(&mut self, table: Table) -> stokehold::fleet::observe::Lost {
+    pub async fn lost(&mut self, table: Table) -> model::fleet::observe::Lost {
         let found = self
             .until(
                 "loss",

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use model::base::Moment;
+use model::fleet::device::Attribution;
+use model::fleet::observe::{Observation, Table};
+use model::fleet::policy::Policy;
+use model::fleet::{Fleet, Ledger};
 use serde_json::{Value, json};
-use stokehold::base::Moment;
-use stokehold::fleet::device::Attribution;
-use stokehold::fleet::observe::{Observation, Table};
-use stokehold::fleet::policy::Policy;
-use stokehold::fleet::{Fleet, Ledger};
 
 use super::api::*;
 

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
-use stokehold::source::kubeconfig::{Choice, contexts, resolve};
+use source::kubeconfig::{Choice, contexts, resolve};
 
 fn config(current: &str, contexts: &[(&str, &str)], clusters: &[(&str, &str)]) -> String {
     let mut out = format!("apiVersion: v1\nkind: Config\ncurrent-context: {current}\ncontexts:\n");

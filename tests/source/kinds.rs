@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use model::fleet::observe::{Observation, Table};
 use serde_json::json;
-use stokehold::fleet::observe::{Observation, Table};
 
 use super::api::*;
 

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::Request;
-use stokehold::base::Moment;
-use stokehold::source::client::connect;
-use stokehold::source::kubeconfig::Choice;
-use stokehold::source::wire::Clock;
+use model::base::Moment;
+use source::client::connect;
+use source::kubeconfig::Choice;
+use source::wire::Clock;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 
 use super::api::clock;
@@ -116,8 +116,8 @@ async fn ask(client: &kube::Client) -> Result<String, String> {
     let request = Request::get("/version").body(Vec::new()).unwrap();
     match tokio::time::timeout(Duration::from_secs(10), client.request_text(request)).await {
         Ok(Ok(text)) => Ok(text),
-        Ok(Err(error)) => Err(stokehold::source::trouble::Trouble::of_client(
-            stokehold::fleet::observe::Table::Nodes,
+        Ok(Err(error)) => Err(source::trouble::Trouble::of_client(
+            model::fleet::observe::Table::Nodes,
             "list",
             &error,
         )

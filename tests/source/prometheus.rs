@@ -5,21 +5,21 @@ use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use exporter::{Dialects, Matchers};
+use model::base::{Moment, Name};
+use model::fleet::observe::{Observation, SourceHealth, SourceState, Table};
+use model::fleet::reading::{Page, Reading, Scope};
+use model::fleet::signal::Signal;
 use serde_json::{Value, json};
-use stokehold::base::{Moment, Name};
-use stokehold::exporter::{Dialects, Matchers};
-use stokehold::fleet::observe::{Observation, SourceHealth, SourceState, Table};
-use stokehold::fleet::reading::{Page, Reading, Scope};
-use stokehold::fleet::signal::Signal;
-use stokehold::sim::serve::{Options, Running, Server as Sim};
-use stokehold::sim::world;
-use stokehold::source::client::connect;
-use stokehold::source::kubeconfig::Choice;
-use stokehold::source::kubernetes::Namespaces;
-use stokehold::source::prometheus::PrometheusOptions;
-use stokehold::source::prometheus::road::{Road, Service};
-use stokehold::source::scrape::{Endpoint, Mode, ScrapeOptions};
-use stokehold::source::{StartOptions, proxied_paths, start};
+use sim::serve::{Options, Running, Server as Sim};
+use sim::world;
+use source::client::connect;
+use source::kubeconfig::Choice;
+use source::kubernetes::Namespaces;
+use source::prometheus::PrometheusOptions;
+use source::prometheus::road::{Road, Service};
+use source::scrape::{Endpoint, Mode, ScrapeOptions};
+use source::{StartOptions, proxied_paths, start};
 use tokio::sync::{mpsc, watch};
 
 use super::api::*;
@@ -202,11 +202,7 @@ async fn on_every_road_the_readings_are_the_same() {
             .map(|(pod, _, _)| {
                 let object = core
                     .store
-                    .get(
-                        stokehold::sim::change::Resource::Pods,
-                        &pod.namespace,
-                        &pod.name,
-                    )
+                    .get(sim::change::Resource::Pods, &pod.namespace, &pod.name)
                     .expect("is there");
                 let node = object
                     .pointer("/spec/nodeName")
@@ -264,7 +260,7 @@ async fn the_past_is_filled_in_behind_the_present() {
     let mut past = Vec::new();
     while !past
         .iter()
-        .any(|past: &stokehold::fleet::observe::Past| past.last)
+        .any(|past: &model::fleet::observe::Past| past.last)
     {
         bench
             .until("the past", |one| matches!(one, Observation::Past(_)))

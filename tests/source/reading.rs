@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use stokehold::base::{Moment, Name, ObjectKey};
-use stokehold::console::reading::{LogWant, News, Thing};
-use stokehold::runtime::clock;
-use stokehold::sim::serve::embed;
-use stokehold::sim::world::{Options, World};
-use stokehold::source::client::{Connection, client_for};
-use stokehold::source::{fetch, logs};
+use super::api::clock;
+use model::base::{Moment, Name, ObjectKey};
+use model::object::{LogWant, News, Thing};
+use sim::serve::embed;
+use sim::world::{Options, World};
+use source::client::{Connection, client_for};
+use source::{fetch, logs};
 use tokio::sync::mpsc;
 
 /// A fleet whose time runs fast, and its way in. No path is proxied: the gate lets only plain reads through.
@@ -21,8 +21,8 @@ fn fleet() -> Connection {
         past: true,
         at,
     });
-    let service = embed(Box::new(world), clock::shared(), 200.0, 3).unwrap();
-    client_for(service, "demo", clock::shared(), [])
+    let service = embed(Box::new(world), clock(), 200.0, 3).unwrap();
+    client_for(service, "demo", clock(), [])
 }
 
 /// Running pods that hold devices, as the API lists them.

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use exporter::Dialects;
+use model::base::Name;
+use model::fleet::observe::{Observation, SourceHealth, SourceState, Table};
+use model::fleet::signal::Signal;
 use serde_json::{Value, json};
-use stokehold::base::Name;
-use stokehold::exporter::Dialects;
-use stokehold::fleet::observe::{Observation, SourceHealth, SourceState, Table};
-use stokehold::fleet::signal::Signal;
-use stokehold::source::kubernetes::Namespaces;
-use stokehold::source::scrape::ask::Endpoint;
-use stokehold::source::scrape::{Mode, ScrapeOptions};
+use source::kubernetes::Namespaces;
+use source::scrape::ask::Endpoint;
+use source::scrape::{Mode, ScrapeOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::api::*;

@@ -4,10 +4,10 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use bytes::Bytes;
+use exporter::Dialects;
+use model::fleet::observe::{LostKind, Observation, SourceState, Table};
 use serde_json::json;
-use stokehold::exporter::Dialects;
-use stokehold::fleet::observe::{LostKind, Observation, SourceState, Table};
-use stokehold::source::kubernetes::Namespaces;
+use source::kubernetes::Namespaces;
 
 use super::api::*;
 

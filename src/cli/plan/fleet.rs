@@ -1,13 +1,12 @@
 //! Plans that need the whole fleet: one look at it, and the intent in the words of the command line.
 
-use crate::action::{self, Author, words};
-use crate::base::{Exit, Failure, Name};
 use crate::cli::wire::{self, Situation};
-use crate::engine::live;
-use crate::engine::model::Snapshot;
-use crate::engine::plan::{Intent, JobName, Plan, Refusal};
-use crate::exec::look::Unseen;
-use crate::report;
+use engine::live;
+use engine::snapshot::Snapshot;
+use exec::look::Unseen;
+use model::base::{Exit, Failure, Name};
+use model::plan::{Intent, JobName, Plan, Refusal};
+use plan::{self, Author, words};
 
 use super::Action;
 
@@ -26,7 +25,7 @@ impl Seen {
     /// The cluster cannot be reached, or its nodes or pods are not known: no plan is made over missing facts.
     pub(in crate::cli) fn of(at: &Situation) -> Result<Self, Failure> {
         let facts = wire::snapshot(at)?;
-        let gaps = report::gaps(&facts)?;
+        let gaps = table::gaps(&facts)?;
         Ok(Self {
             snapshot: live::snapshot(&facts.fleet, &facts.burn),
             gaps,
@@ -36,16 +35,16 @@ impl Seen {
     /// The plan of an intent, with what is not known said in it.
     ///
     /// # Errors
-    /// As [`action::plan`].
+    /// As [`plan::plan`].
     pub(super) fn plan(&self, intent: &Intent, author: &Author) -> Result<Plan, Refusal> {
-        let mut plan = action::plan(&self.snapshot, intent, author)?;
+        let mut plan = plan::plan(&self.snapshot, intent, author)?;
         plan.warnings.extend(self.gaps.iter().cloned());
         Ok(plan)
     }
 
     /// Adds to a plan what the engine makes of it.
     pub(super) fn foretell(&self, plan: &mut Plan) {
-        action::foretell(&self.snapshot, plan);
+        plan::foretell(&self.snapshot, plan);
     }
 }
 

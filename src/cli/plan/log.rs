@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 use std::io::Write;
 
-use crate::base::name::printable;
-use crate::base::{Exit, Failure};
-use crate::exec::{End, Over, Run, runs};
 use crate::runtime::acting::journal_of;
 use crate::runtime::clock;
-use crate::settings::Settings;
+use exec::{End, Over, Run, runs};
+use model::base::name::printable;
+use model::base::{Exit, Failure};
+use settings::Settings;
 
 use super::show::document_text;
 use super::{PlanFlags, PlanFormat};

@@ -10,16 +10,16 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 use tokio::sync::watch;
 
-use crate::action::Author;
-use crate::base::name::printable;
-use crate::base::{Exit, Failure};
-use crate::engine::plan::Plan;
-use crate::exec::look::Unseen;
-use crate::exec::{End, Over, Progress, Stand};
-use crate::grant::{Confirmed, Consent};
 use crate::runtime::acting::{Acting, Outcome, interruptible};
-use crate::settings::Settings;
-use crate::source::kubeconfig::Choice;
+use exec::look::Unseen;
+use exec::{End, Over, Progress, Stand};
+use model::base::name::printable;
+use model::base::{Exit, Failure};
+use model::plan::Plan;
+use plan::Author;
+use plan::grant::{Confirmed, Consent};
+use settings::Settings;
+use source::kubeconfig::Choice;
 
 use super::wire::Situation;
 use super::{out, wire};

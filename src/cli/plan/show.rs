@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 
-use crate::base::name::printable;
-use crate::base::{Exit, Failure, Moment};
-use crate::engine::plan::{Budgets, Effect, Forecast, Outcome as Checked, Plan, Refusal};
-use crate::report::value::Value;
+use model::base::name::printable;
+use model::base::{Exit, Failure, Moment};
+use model::plan::{Budgets, Effect, Forecast, Outcome as Checked, Plan, Refusal};
+use model::value::Value;
 
 use super::PlanFormat;
 use crate::cli::out;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::engine::plan::Object;
+use model::plan::Object;
 
 /// Whom the server is to name as the writer of our fields.
 pub const AGENT: &str = "stokehold";

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::base::Name;
-use crate::engine::plan::{Lever, Object, Refusal, RefusalCode, Step, Test};
+use model::base::Name;
+use model::plan::{Lever, Object, Refusal, RefusalCode, Step, Test};
 
 use super::call::{Call, Method, Subresource};
 use super::support::{illegal, supports, suspend_path};

@@ -21,7 +21,7 @@ pub use undo::{Inverse, fields, inverse};
 
 use serde_json::Value;
 
-use crate::engine::plan::{Fact, Lever, Policy, Step, Test, VolcanoAction};
+use model::plan::{Fact, Lever, Policy, Step, Test, VolcanoAction};
 
 /// The label of a job that names its LocalQueue: Kueue then decides when the job runs.
 pub const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";

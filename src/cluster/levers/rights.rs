@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::engine::plan::{Lever, Object, Step};
+use model::plan::{Lever, Object, Step};
 
 use super::call::{Call, Method, Subresource};
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::engine::plan::{Lever, Object, Refusal, RefusalCode, Step, VolcanoAction};
+use model::plan::{Lever, Object, Refusal, RefusalCode, Step, VolcanoAction};
 
 use super::{KUEUE_CLASS, KUEUE_QUEUE, entry, has_condition, is_mirror, text};
 

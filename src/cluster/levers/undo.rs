@@ -2,9 +2,7 @@
 
 use serde_json::Value;
 
-use crate::engine::plan::{
-    Budgets, Fact, Lever, Policy, SideEffects, Step, Test, Verb, VolcanoAction,
-};
+use model::plan::{Budgets, Fact, Lever, Policy, SideEffects, Step, Test, Verb, VolcanoAction};
 
 use super::compose::{is_taint, label};
 use super::support::suspend_path;

@@ -3,21 +3,21 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Position;
 
-use crate::console::clip::{self, As};
-use crate::console::commands::{Command, Context};
-use crate::console::deeds::{self, Wish};
-use crate::console::filter;
-use crate::console::frame;
-use crate::console::listing::fields;
-use crate::console::msg::{Effect, Key, KeyPress, Mouse, Switch};
-use crate::console::overlay::{Go, Overlay, Verdict};
-use crate::console::picture;
-use crate::console::view::devices;
-use crate::console::view::paper::Sort;
-use crate::console::view::subject;
-use crate::console::view::{Lens, Picked, Place, Turn, ViewId};
+use crate::clip::{self, As};
+use crate::commands::{Command, Context};
+use crate::deeds::{self, Wish};
+use crate::filter;
+use crate::frame;
+use crate::listing::fields;
+use crate::msg::{Effect, Key, KeyPress, Mouse, Switch};
+use crate::overlay::{Go, Overlay, Verdict};
+use crate::picture;
+use crate::view::devices;
+use crate::view::paper::Sort;
+use crate::view::subject;
+use crate::view::{Lens, Picked, Place, Turn, ViewId};
 
-use crate::report::hush::Hush;
+use table::hush::Hush;
 
 use super::App;
 
@@ -346,7 +346,7 @@ impl App {
         let lines: Vec<String> = text
             .split('\n')
             .map(|line| {
-                let cells: Vec<_> = line.split('\t').map(crate::base::name::printable).collect();
+                let cells: Vec<_> = line.split('\t').map(model::base::name::printable).collect();
                 cells.join("\t")
             })
             .collect();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::console::view::ViewId;
+use crate::view::ViewId;
 
 use super::App;
 
@@ -11,7 +11,7 @@ const FILTERS: usize = 20;
 
 /// Filters and columns by view.
 #[derive(Default)]
-pub(in crate::console) struct Memory {
+pub(crate) struct Memory {
     /// Filters that were accepted, the latest last.
     filters: BTreeMap<ViewId, Vec<String>>,
     /// Chosen columns, by the table's first column and number of columns: one table may stand under several tabs.
@@ -20,7 +20,7 @@ pub(in crate::console) struct Memory {
 
 impl Memory {
     /// The filters that were used in a view, the latest last.
-    pub(in crate::console) fn filters(&self, view: ViewId) -> &[String] {
+    pub(crate) fn filters(&self, view: ViewId) -> &[String] {
         self.filters.get(&view).map_or(&[], Vec::as_slice)
     }
 }

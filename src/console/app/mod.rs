@@ -13,10 +13,10 @@ use std::time::Duration;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 
-use crate::base::{Moment, Name};
-use crate::cost::Burn;
-use crate::fleet::Fleet;
-use crate::report::Facts;
+use model::base::{Moment, Name};
+use model::cost::Burn;
+use model::fleet::Fleet;
+use table::Facts;
 
 use super::brush::{Brush, Ink};
 use super::commands::Context;
@@ -25,9 +25,9 @@ use super::listing::Scope;
 use super::missing::{Missing, missing};
 use super::msg::{Effect, Msg, Session};
 use super::overlay::Overlay;
-use super::reading::Want;
 use super::summary::Summary;
 use memory::Memory;
+use model::object::Want;
 use places::Places;
 use shown::Held;
 
@@ -52,18 +52,18 @@ pub struct Drawn {
 
 /// The console.
 pub struct App {
-    pub(in crate::console) options: AppOptions,
-    pub(in crate::console) ink: Ink,
+    pub(crate) options: AppOptions,
+    pub(crate) ink: Ink,
     /// What is shown; its money is that of the scope.
-    pub(in crate::console) facts: Facts,
+    pub(crate) facts: Facts,
     /// The whole fleet's money, whatever the scope.
     whole: Arc<Burn>,
-    pub(in crate::console) summary: Summary,
+    pub(crate) summary: Summary,
     /// Which part of everything is worked in.
-    pub(in crate::console) scope: Scope,
-    pub(in crate::console) memory: Memory,
+    pub(crate) scope: Scope,
+    pub(crate) memory: Memory,
     /// Why no session could be opened, as long as none is.
-    pub(in crate::console) fault: Option<String>,
+    pub(crate) fault: Option<String>,
     /// The screen that says that nothing can be seen has come up by itself already.
     warned: bool,
     held: Held,
@@ -71,7 +71,7 @@ pub struct App {
     clock: Moment,
     size: (u16, u16),
     places: Places,
-    pub(in crate::console) overlay: Overlay,
+    pub(crate) overlay: Overlay,
     notice: Option<(String, Moment)>,
     /// A filter of a large view that is typed but not applied: the letters are drawn first.
     typed: Option<String>,
@@ -227,7 +227,7 @@ impl App {
     }
 
     /// The whole screen.
-    pub(in crate::console) fn area(&self) -> Rect {
+    pub(crate) fn area(&self) -> Rect {
         Rect::new(0, 0, self.size.0, self.size.1)
     }
 

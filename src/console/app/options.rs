@@ -1,10 +1,10 @@
 //! What the console is started with.
 
-use crate::base::Name;
-use crate::console::color::ColorDepth;
-use crate::console::keys::Keymap;
-use crate::console::theme::Theme;
-use crate::console::view::ViewId;
+use crate::color::ColorDepth;
+use crate::keys::Keymap;
+use crate::theme::Theme;
+use crate::view::ViewId;
+use model::base::Name;
 
 /// What the console is started with.
 #[derive(Clone, Debug)]

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use crate::console::commands::Command;
-use crate::console::overlay::Overlay;
-use crate::console::view::{self, Lens, Place, View, ViewId};
+use crate::commands::Command;
+use crate::overlay::Overlay;
+use crate::view::{self, Lens, Place, View, ViewId};
 
 use super::App;
 

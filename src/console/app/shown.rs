@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::{Moment, Name};
-use crate::console::overlay::Overlay;
-use crate::console::part;
-use crate::console::summary::Summary;
-use crate::report::acts::Acts;
-use crate::report::answers::Answers;
-use crate::report::hush::Entry;
-use crate::report::{Facts, past};
+use crate::overlay::Overlay;
+use crate::part;
+use crate::summary::Summary;
+use model::base::{Moment, Name};
+use table::acts::Acts;
+use table::answers::Answers;
+use table::hush::Entry;
+use table::{Facts, past};
 
 use super::{App, QUIET};
 

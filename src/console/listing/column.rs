@@ -3,12 +3,12 @@
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
-use crate::console::filter::{self, Filter};
-use crate::console::theme::Role;
-use crate::console::view::{Lens, Picked, Place};
-use crate::console::widget::{Align, Cell, Head, Value, Width};
-use crate::fleet::history::Track;
-use crate::report::Facts;
+use crate::filter::{self, Filter};
+use crate::theme::Role;
+use crate::view::{Lens, Picked, Place};
+use crate::widget::{Align, Cell, Head, Value, Width};
+use model::fleet::history::Track;
+use table::Facts;
 
 /// Where a row's object stands in the facts: its table's index, and a second one for what is within.
 pub type Row = (u32, u32);

@@ -1,6 +1,6 @@
 //! Marks: rows that are meant together. A mark belongs to the object, not to the place of its row.
 
-use crate::console::commands::Command;
+use crate::commands::Command;
 
 use super::{Listing, Row};
 

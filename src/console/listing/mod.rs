@@ -7,7 +7,7 @@ mod scope;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::report::Facts;
+use table::Facts;
 
 use super::commands::Command;
 use super::filter::Filter;

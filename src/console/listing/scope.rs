@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use rustc_hash::FxHashSet;
 
-use crate::base::{Name, ObjectKey};
-use crate::console::view::Picked;
-use crate::fleet::device::{Device, Pod};
-use crate::fleet::finding::Subject;
-use crate::fleet::job::Job;
-use crate::report::Facts;
+use crate::view::Picked;
+use model::base::{Name, ObjectKey};
+use model::fleet::device::{Device, Pod};
+use model::fleet::finding::Subject;
+use model::fleet::job::Job;
+use table::Facts;
 
 /// A team, some namespaces, both or neither.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -79,7 +79,7 @@ impl Scope {
 }
 
 /// What a scope comes to on one picture: everything that its jobs hold, want or draw from.
-pub(in crate::console) struct Reach<'a> {
+pub(crate) struct Reach<'a> {
     scope: &'a Scope,
     nodes: FxHashSet<&'a str>,
     pools: FxHashSet<&'a str>,
@@ -87,7 +87,7 @@ pub(in crate::console) struct Reach<'a> {
 }
 
 impl<'a> Reach<'a> {
-    pub(in crate::console) fn of(facts: &'a Facts, scope: &'a Scope) -> Self {
+    pub(crate) fn of(facts: &'a Facts, scope: &'a Scope) -> Self {
         let mut reach = Self {
             scope,
             nodes: FxHashSet::default(),
@@ -133,7 +133,7 @@ impl<'a> Reach<'a> {
     }
 
     /// True when what a finding is about is within reach.
-    pub(in crate::console) fn concerns(&self, subject: &Subject) -> bool {
+    pub(crate) fn concerns(&self, subject: &Subject) -> bool {
         let name = subject.key.name.as_str();
         match subject.kind {
             "Device" => name

@@ -1,7 +1,7 @@
 //! Words of the planners name commands of a shell; on this screen keys do the same.
 
-use crate::console::commands::{Command, Context};
-use crate::console::keys::Keymap;
+use crate::commands::{Command, Context};
+use crate::keys::Keymap;
 
 /// The words with each command in backticks that a key stands for as that key: `explain job nlp/a` as `d on nlp/a`.
 pub(super) fn by_key(words: &str, keys: &Keymap) -> String {

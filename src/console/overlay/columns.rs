@@ -2,11 +2,11 @@
 
 use ratatui::layout::Rect;
 
-use crate::console::app::App;
-use crate::console::brush::Brush;
-use crate::console::commands::Command;
-use crate::console::theme::Role;
-use crate::console::widget::panel::{centred, popup};
+use crate::app::App;
+use crate::brush::Brush;
+use crate::commands::Command;
+use crate::theme::Role;
+use crate::widget::panel::{centred, popup};
 
 use super::Verdict;
 

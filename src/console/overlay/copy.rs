@@ -2,12 +2,12 @@
 
 use ratatui::layout::Rect;
 
-use crate::console::app::App;
-use crate::console::brush::Brush;
-use crate::console::clip::As;
-use crate::console::commands::{Command, Context};
-use crate::console::text::counted;
-use crate::console::theme::Role;
+use crate::app::App;
+use crate::brush::Brush;
+use crate::clip::As;
+use crate::commands::{Command, Context};
+use crate::text::counted;
+use crate::theme::Role;
 
 use super::Verdict;
 

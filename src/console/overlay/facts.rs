@@ -2,12 +2,12 @@
 
 use ratatui::layout::Rect;
 
-use crate::console::app::App;
-use crate::console::brush::Brush;
-use crate::console::theme::Role;
-use crate::console::view::Picked;
-use crate::console::view::describe::{describe, draw_lines};
-use crate::console::widget::panel::{centred, popup};
+use crate::app::App;
+use crate::brush::Brush;
+use crate::theme::Role;
+use crate::view::Picked;
+use crate::view::describe::{describe, draw_lines};
+use crate::widget::panel::{centred, popup};
 
 pub(super) fn draw(app: &App, brush: &mut Brush<'_>, area: Rect, picked: &Picked, skip: usize) {
     let Some(sheet) = describe(&app.facts, picked, brush) else {

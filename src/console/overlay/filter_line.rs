@@ -2,12 +2,12 @@
 
 use ratatui::layout::{Position, Rect};
 
-use crate::console::app::App;
-use crate::console::brush::Brush;
-use crate::console::commands::Command;
-use crate::console::msg::KeyPress;
-use crate::console::theme::Role;
-use crate::console::widget::field::Field;
+use crate::app::App;
+use crate::brush::Brush;
+use crate::commands::Command;
+use crate::msg::KeyPress;
+use crate::theme::Role;
+use crate::widget::field::Field;
 
 use super::Verdict;
 

@@ -2,13 +2,13 @@
 
 use ratatui::layout::Rect;
 
-use crate::console::app::App;
-use crate::console::brush::Brush;
-use crate::console::commands::Context;
-use crate::console::text::wrap;
-use crate::console::theme::Role;
-use crate::console::widget::panel::{centred, popup, wide};
-use crate::report::acts::May;
+use crate::app::App;
+use crate::brush::Brush;
+use crate::commands::Context;
+use crate::text::wrap;
+use crate::theme::Role;
+use crate::widget::panel::{centred, popup, wide};
+use table::acts::May;
 
 /// What the signs mean, wherever they stand.
 const SIGNS: [(&str, &str); 12] = [

@@ -2,13 +2,13 @@
 
 use ratatui::layout::Rect;
 
-use crate::console::app::App;
-use crate::console::brush::Brush;
-use crate::console::commands::{Command, Context};
-use crate::console::text::{counted, wrap};
-use crate::console::theme::Role;
-use crate::console::widget::panel::{centred, popup};
-use crate::fleet::observe::{SourceHealth, SourceState};
+use crate::app::App;
+use crate::brush::Brush;
+use crate::commands::{Command, Context};
+use crate::text::{counted, wrap};
+use crate::theme::Role;
+use crate::widget::panel::{centred, popup};
+use model::fleet::observe::{SourceHealth, SourceState};
 
 /// One line and its indent.
 struct Line(u16, String, Role);

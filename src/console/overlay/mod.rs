@@ -23,8 +23,8 @@ use super::commands::{Command, Context};
 use super::deeds::{Order, Wish};
 use super::msg::{KeyPress, Switch};
 use super::view::Picked;
-use crate::base::{Moment, Name};
 use filter_line::FilterLine;
+use model::base::{Moment, Name};
 use palette::Palette;
 
 /// What is in front of the view.

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::base::Name;
-use crate::console::app::App;
-use crate::console::commands::{COMMANDS, Command};
-use crate::console::fuzzy::{Query, mask};
-use crate::console::msg::Switch;
-use crate::console::view::{Picked, ViewId};
-use crate::fleet::Fleet;
+use crate::app::App;
+use crate::commands::{COMMANDS, Command};
+use crate::fuzzy::{Query, mask};
+use crate::msg::Switch;
+use crate::view::{Picked, ViewId};
+use model::base::Name;
+use model::fleet::Fleet;
 
 use super::Go;
 
@@ -220,7 +220,7 @@ fn views() -> impl Iterator<Item = Offer> {
     })
 }
 
-fn of_command(spec: &crate::console::commands::Spec) -> Offer {
+fn of_command(spec: &crate::commands::Spec) -> Offer {
     Offer {
         label: spec.name.to_owned(),
         doc: spec.doc.to_owned(),

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use ratatui::layout::{Position, Rect};
 
-use crate::console::app::App;
-use crate::console::brush::Brush;
-use crate::console::commands::Command;
-use crate::console::msg::KeyPress;
-use crate::console::theme::Role;
-use crate::console::widget::field::Field;
-use crate::console::widget::panel::{centred, popup, wide};
-use crate::fleet::Fleet;
+use crate::app::App;
+use crate::brush::Brush;
+use crate::commands::Command;
+use crate::msg::KeyPress;
+use crate::theme::Role;
+use crate::widget::field::Field;
+use crate::widget::panel::{centred, popup, wide};
+use model::fleet::Fleet;
 
 use super::Verdict;
 use super::offers::{Index, Offer, offers};

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use ratatui::layout::{Position, Rect};
 
-use crate::base::Moment;
-use crate::console::app::App;
-use crate::console::brush::Brush;
-use crate::console::commands::{Command, Context};
-use crate::console::deeds::{Ask, Made, Order, Wish};
-use crate::console::msg::KeyPress;
-use crate::console::widget::field::Field;
-use crate::engine::plan::{Intent, JobName, Plan, Refusal};
-use crate::grant::{Confirmed, Consent};
-use crate::report::acts::{May, RunState};
+use crate::app::App;
+use crate::brush::Brush;
+use crate::commands::{Command, Context};
+use crate::deeds::{Ask, Made, Order, Wish};
+use crate::msg::KeyPress;
+use crate::widget::field::Field;
+use model::base::Moment;
+use model::plan::{Intent, JobName, Plan, Refusal};
+use plan::grant::{Confirmed, Consent};
+use table::acts::{May, RunState};
 
 use super::{PLAN, PROMPT, Verdict, plan_draw};
 
@@ -29,7 +29,7 @@ pub(super) enum Wanted {
     /// A priority for a job.
     Priority(JobName),
     /// Why nodes are cordoned.
-    Cordon(Vec<crate::base::Name>),
+    Cordon(Vec<model::base::Name>),
 }
 
 /// How far it is.
@@ -414,8 +414,8 @@ fn differences(old: &Plan, new: &Plan) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::{Name, ObjectKey};
-    use crate::engine::plan::{Lever, Object, Step, Verb};
+    use model::base::{Name, ObjectKey};
+    use model::plan::{Lever, Object, Step, Verb};
 
     fn plan(jobs: &[&str]) -> Plan {
         let job = JobName(ObjectKey::new("nlp", "train"));

@@ -3,19 +3,19 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 
-use crate::console::app::App;
-use crate::console::brush::Brush;
-use crate::console::commands::{Command, Context};
-use crate::console::keys::Keymap;
-use crate::console::text::{self, UNKNOWN, counted};
-use crate::console::theme::Role;
-use crate::console::view::describe::{Line, draw_lines};
-use crate::console::widget::Cell;
-use crate::console::widget::panel::{centred, field, popup};
-use crate::console::widget::table::{Align, Head, Look, Width, table};
-use crate::engine::plan::{JobName, Plan, Refusal};
-use crate::fleet::queue::{PriorityKind, QueueSystem};
-use crate::report::acts::May;
+use crate::app::App;
+use crate::brush::Brush;
+use crate::commands::{Command, Context};
+use crate::keys::Keymap;
+use crate::text::{self, UNKNOWN, counted};
+use crate::theme::Role;
+use crate::view::describe::{Line, draw_lines};
+use crate::widget::Cell;
+use crate::widget::panel::{centred, field, popup};
+use crate::widget::table::{Align, Head, Look, Width, table};
+use model::fleet::queue::{PriorityKind, QueueSystem};
+use model::plan::{JobName, Plan, Refusal};
+use table::acts::May;
 
 use super::above_hints;
 use super::by_key::by_key;

@@ -2,14 +2,14 @@
 
 use ratatui::layout::Rect;
 
-use crate::console::brush::Brush;
-use crate::console::text;
-use crate::console::theme::Role;
-use crate::console::view::plans::colour;
-use crate::console::widget::panel::{centred, popup};
-use crate::console::widget::table::{Align, Head, Look, Width, table};
-use crate::console::widget::{Cell, Value};
-use crate::report::acts::{RunRow, RunState};
+use crate::brush::Brush;
+use crate::text;
+use crate::theme::Role;
+use crate::view::plans::colour;
+use crate::widget::panel::{centred, popup};
+use crate::widget::table::{Align, Head, Look, Width, table};
+use crate::widget::{Cell, Value};
+use table::acts::{RunRow, RunState};
 
 use super::plan::{Dialog, Phase};
 use super::plan_draw::head;

@@ -1,13 +1,13 @@
 //! A plan in words: its steps as rows of a table, its effect, checks and alternatives as lines.
 
-use crate::base::{Age, Moment, Rate};
-use crate::console::app::App;
-use crate::console::text::counted;
-use crate::console::theme::Role;
-use crate::console::view::describe::Line;
-use crate::console::widget::{Cell, Value};
-use crate::engine::plan::{Effect, Forecast, Lever, Outcome, Plan, Step, Verb};
-use crate::report::Facts;
+use crate::app::App;
+use crate::text::counted;
+use crate::theme::Role;
+use crate::view::describe::Line;
+use crate::widget::{Cell, Value};
+use model::base::{Age, Moment, Rate};
+use model::plan::{Effect, Forecast, Lever, Outcome, Plan, Step, Verb};
+use table::Facts;
 
 use super::by_key::{by_key, key_of};
 use super::plan::Dialog;

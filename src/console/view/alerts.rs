@@ -1,12 +1,12 @@
 //! Alerts: findings, worst first, each with the repair that is suggested.
 
-use crate::base::Name;
-use crate::console::listing::{Column, Kind, Row, id_of};
-use crate::console::theme::Role;
-use crate::console::widget::{Cell, Value};
-use crate::fleet::finding::{Finding, Severity, Subject};
-use crate::report::Facts;
-use crate::report::hush::Hush;
+use crate::listing::{Column, Kind, Row, id_of};
+use crate::theme::Role;
+use crate::widget::{Cell, Value};
+use model::base::Name;
+use model::fleet::finding::{Finding, Severity, Subject};
+use table::Facts;
+use table::hush::Hush;
 
 use super::{Lens, Picked, Place, ViewId};
 

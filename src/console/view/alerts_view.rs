@@ -2,13 +2,13 @@
 
 use ratatui::layout::Rect;
 
-use crate::base::Name;
-use crate::console::brush::Brush;
-use crate::console::commands::{Command, Context};
-use crate::console::widget::panel::panel;
-use crate::fleet::finding::Finding;
-use crate::report::Facts;
-use crate::report::hush::{Entry, Hush};
+use crate::brush::Brush;
+use crate::commands::{Command, Context};
+use crate::widget::panel::panel;
+use model::base::Name;
+use model::fleet::finding::Finding;
+use table::Facts;
+use table::hush::{Entry, Hush};
 
 use super::alerts::KIND;
 use super::describe::{describe, draw_columns};

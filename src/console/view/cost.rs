@@ -2,14 +2,14 @@
 
 use ratatui::layout::Rect;
 
-use crate::base::{Name, Rate};
-use crate::console::brush::Brush;
-use crate::console::commands::{Command, Context};
-use crate::console::listing::{Column, Kind, Row, id_of};
-use crate::console::theme::Role;
-use crate::console::widget::{Cell, Value};
-use crate::cost::{CostRow, Scope};
-use crate::report::Facts;
+use crate::brush::Brush;
+use crate::commands::{Command, Context};
+use crate::listing::{Column, Kind, Row, id_of};
+use crate::theme::Role;
+use crate::widget::{Cell, Value};
+use model::base::{Name, Rate};
+use model::cost::{CostRow, Scope};
+use table::Facts;
 
 use super::pools::money;
 use super::sheet::Sheet;

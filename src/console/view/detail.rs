@@ -3,15 +3,15 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use crate::base::Name;
-use crate::console::brush::{Brush, Ink};
-use crate::console::color::ColorDepth;
-use crate::console::commands::{Command, Context};
-use crate::console::text::counted;
-use crate::console::theme::{Role, Theme};
-use crate::console::widget::panel::panel;
-use crate::fleet::job::JobKey;
-use crate::report::Facts;
+use crate::brush::{Brush, Ink};
+use crate::color::ColorDepth;
+use crate::commands::{Command, Context};
+use crate::text::counted;
+use crate::theme::{Role, Theme};
+use crate::widget::panel::panel;
+use model::base::Name;
+use model::fleet::job::JobKey;
+use table::Facts;
 
 use super::describe::{describe, draw_columns};
 use super::sheet::Sheet;

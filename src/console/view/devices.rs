@@ -1,13 +1,13 @@
 //! Devices as rows: the joined line of device, pod, job, queue, team; also what the heatmap's filter speaks of.
 
-use crate::console::listing::{Column, Kind, Row, id_of};
-use crate::console::theme::Role;
-use crate::console::widget::{Cell, Value};
-use crate::fleet::device::{Device, Health};
-use crate::fleet::history::Track;
-use crate::fleet::node::Node;
-use crate::fleet::signal::Signal;
-use crate::report::Facts;
+use crate::listing::{Column, Kind, Row, id_of};
+use crate::theme::Role;
+use crate::widget::{Cell, Value};
+use model::fleet::device::{Device, Health};
+use model::fleet::history::Track;
+use model::fleet::node::Node;
+use model::fleet::signal::Signal;
+use table::Facts;
 
 use super::{Lens, Picked, Place};
 

@@ -2,14 +2,14 @@
 
 use ratatui::layout::Rect;
 
-use crate::base::Name;
-use crate::console::brush::Brush;
-use crate::console::commands::{Command, Context};
-use crate::console::listing::Scope;
-use crate::cost::Scope as By;
-use crate::fleet::finding::{Finding, Severity};
-use crate::fleet::job::JobState;
-use crate::report::Facts;
+use crate::brush::Brush;
+use crate::commands::{Command, Context};
+use crate::listing::Scope;
+use model::base::Name;
+use model::cost::Scope as By;
+use model::fleet::finding::{Finding, Severity};
+use model::fleet::job::JobState;
+use table::Facts;
 
 use super::fleet_sources::{draw_sources, speaks};
 use super::glow::{Glows, Metric, Scale};

@@ -2,15 +2,15 @@
 
 use ratatui::layout::Rect;
 
-use crate::console::brush::Brush;
-use crate::console::text::{clean, counted, wrap};
-use crate::console::theme::Role;
-use crate::console::widget::bar::bar;
-use crate::console::widget::panel::panel;
-use crate::console::widget::spark::chart;
-use crate::cost::Scope as By;
-use crate::fleet::history::{FleetSignal, Track};
-use crate::report::Facts;
+use crate::brush::Brush;
+use crate::text::{clean, counted, wrap};
+use crate::theme::Role;
+use crate::widget::bar::bar;
+use crate::widget::panel::panel;
+use crate::widget::spark::chart;
+use model::cost::Scope as By;
+use model::fleet::history::{FleetSignal, Track};
+use table::Facts;
 
 use super::fleet::{FleetView, needs_somebody};
 use super::strip::Past;

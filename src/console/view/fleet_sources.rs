@@ -2,11 +2,11 @@
 
 use ratatui::layout::Rect;
 
-use crate::console::brush::Brush;
-use crate::console::theme::Role;
-use crate::console::widget::panel::panel;
-use crate::fleet::observe::{SourceHealth, SourceState};
-use crate::report::Facts;
+use crate::brush::Brush;
+use crate::theme::Role;
+use crate::widget::panel::panel;
+use model::fleet::observe::{SourceHealth, SourceState};
+use table::Facts;
 
 use super::sources;
 

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
-use crate::base::Moment;
-use crate::console::listing::id_of;
-use crate::console::widget::heat::{Ember, Glow};
-use crate::console::widget::spark::level;
-use crate::fleet::device::Device;
-use crate::fleet::node::Node;
-use crate::fleet::signal::Signal;
-use crate::report::Facts;
+use crate::listing::id_of;
+use crate::widget::heat::{Ember, Glow};
+use crate::widget::spark::level;
+use model::base::Moment;
+use model::fleet::device::Device;
+use model::fleet::node::Node;
+use model::fleet::signal::Signal;
+use table::Facts;
 
 /// What the heatmap shows of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

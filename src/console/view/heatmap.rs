@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use ratatui::layout::Rect;
 
-use crate::base::Name;
-use crate::console::brush::Brush;
-use crate::console::commands::{Command, Context};
-use crate::console::filter::Filter;
-use crate::console::listing::{Row, Scope, fields, matches};
-use crate::report::Facts;
+use crate::brush::Brush;
+use crate::commands::{Command, Context};
+use crate::filter::Filter;
+use crate::listing::{Row, Scope, fields, matches};
+use model::base::Name;
+use table::Facts;
 
 use super::glow::{Glows, Metric, Scale};
 use super::heatmap_draw::{TILE, split};

@@ -2,13 +2,13 @@
 
 use ratatui::layout::Rect;
 
-use crate::console::brush::Brush;
-use crate::console::text::{counted, percent};
-use crate::console::theme::{HEAT_LEVELS, Role};
-use crate::console::widget::heat::{Ember, Glow, pair, single};
-use crate::console::widget::panel::panel;
-use crate::fleet::history::FleetSignal;
-use crate::report::Facts;
+use crate::brush::Brush;
+use crate::text::{counted, percent};
+use crate::theme::{HEAT_LEVELS, Role};
+use crate::widget::heat::{Ember, Glow, pair, single};
+use crate::widget::panel::panel;
+use model::fleet::history::FleetSignal;
+use table::Facts;
 
 use super::describe::{describe, draw_lines};
 use super::glow::{Metric, Scale, together};
@@ -232,9 +232,9 @@ impl Heatmap {
                 counted(self.total as u64, "device")
             )
         } else {
-            match facts.fleet.known(crate::fleet::observe::Table::Nodes) {
-                crate::fleet::Known::Waiting => String::from("reading nodes…"),
-                crate::fleet::Known::Lost(lost) => format!("nodes lost: {}", lost.message),
+            match facts.fleet.known(model::fleet::observe::Table::Nodes) {
+                model::fleet::Known::Waiting => String::from("reading nodes…"),
+                model::fleet::Known::Lost(lost) => format!("nodes lost: {}", lost.message),
                 _ => self.scope.says(facts, "no node has an accelerator"),
             }
         };

@@ -1,10 +1,10 @@
 //! Jobs: what each asks for and holds, where it stands and why, what it costs.
 
-use crate::console::listing::{Column, Kind, Row, id_of};
-use crate::console::theme::Role;
-use crate::console::widget::{Cell, Value};
-use crate::fleet::job::{Job, JobState};
-use crate::report::Facts;
+use crate::listing::{Column, Kind, Row, id_of};
+use crate::theme::Role;
+use crate::widget::{Cell, Value};
+use model::fleet::job::{Job, JobState};
+use table::Facts;
 
 use super::{Lens, Picked, Place, ViewId, waiting};
 
@@ -251,7 +251,7 @@ pub fn where_or_why(job: &Job) -> String {
 }
 
 /// A failure in a few words.
-pub fn why_failed(failure: &crate::fleet::observe::Failure) -> String {
+pub fn why_failed(failure: &model::fleet::observe::Failure) -> String {
     let mut words = Vec::new();
     if !failure.message.is_empty() {
         words.push(failure.message.to_string());

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::base::Name;
-use crate::console::listing::Row;
-use crate::console::widget::cell::natural;
-use crate::fleet::device::{Device, Pod};
-use crate::fleet::node::Node;
-use crate::report::Facts;
+use crate::listing::Row;
+use crate::widget::cell::natural;
+use model::base::Name;
+use model::fleet::device::{Device, Pod};
+use model::fleet::node::Node;
+use table::Facts;
 
 /// What devices are grouped by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

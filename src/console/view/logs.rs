@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 
 use ratatui::layout::Rect;
 
-use crate::base::{Name, ObjectKey};
-use crate::console::brush::Brush;
-use crate::console::commands::{Command, Context};
-use crate::console::reading::{LogLine, LogWant, News, Paper, Want};
-use crate::console::text::{self, counted};
-use crate::console::theme::Role;
-use crate::report::Facts;
+use crate::brush::Brush;
+use crate::commands::{Command, Context};
+use crate::text::{self, counted};
+use crate::theme::Role;
+use model::base::{Name, ObjectKey};
+use model::object::{LogLine, LogWant, News, Paper, Want};
+use table::Facts;
 
 use super::paper::{Sort, words_pass};
 use super::{LOGS, Picked, Place, Turn, View, ViewId, subject};

@@ -2,16 +2,16 @@
 
 use ratatui::layout::Rect;
 
-use crate::base::{Name, ObjectKey};
-use crate::cost::Scope;
-use crate::fleet::job::JobKey;
-use crate::report::Facts;
-use crate::report::hush::Entry;
+use model::base::{Name, ObjectKey};
+use model::cost::Scope;
+use model::fleet::job::JobKey;
+use table::Facts;
+use table::hush::Entry;
 
 use super::brush::Brush;
 use super::commands::{Command, Context};
 use super::listing;
-use super::reading::{News, Want};
+use model::object::{News, Want};
 use paper::Sort;
 
 pub mod alerts;

@@ -2,18 +2,18 @@
 
 use std::borrow::Cow;
 
-use crate::base::Moment;
-use crate::console::brush::Brush;
-use crate::console::listing::{Column, Kind, Row, id_of};
-use crate::console::theme::Role;
-use crate::console::widget::{Cell, Value};
-use crate::fleet::Known;
-use crate::fleet::device::Device;
-use crate::fleet::finding::{Finding, Severity};
-use crate::fleet::node::Node;
-use crate::fleet::observe::Table;
-use crate::fleet::signal::Signal;
-use crate::report::Facts;
+use crate::brush::Brush;
+use crate::listing::{Column, Kind, Row, id_of};
+use crate::theme::Role;
+use crate::widget::{Cell, Value};
+use model::base::Moment;
+use model::fleet::Known;
+use model::fleet::device::Device;
+use model::fleet::finding::{Finding, Severity};
+use model::fleet::node::Node;
+use model::fleet::observe::Table;
+use model::fleet::signal::Signal;
+use table::Facts;
 
 use super::{Lens, Picked, Place, ViewId};
 

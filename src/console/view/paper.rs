@@ -3,16 +3,16 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use crate::base::Name;
-use crate::console::brush::{Brush, Ink};
-use crate::console::color::ColorDepth;
-use crate::console::commands::{Command, Context};
-use crate::console::reading::{EventSeen, News, Paper, Want};
-use crate::console::text::counted;
-use crate::console::theme::{Role, Theme};
-use crate::console::widget::table::{Align, Head, Look, Width, table};
-use crate::console::widget::{Cell, Value};
-use crate::report::Facts;
+use crate::brush::{Brush, Ink};
+use crate::color::ColorDepth;
+use crate::commands::{Command, Context};
+use crate::text::counted;
+use crate::theme::{Role, Theme};
+use crate::widget::table::{Align, Head, Look, Width, table};
+use crate::widget::{Cell, Value};
+use model::base::Name;
+use model::object::{EventSeen, News, Paper, Want};
+use table::Facts;
 
 use super::describe::{Line, describe, draw_lines};
 use super::scroll::Scroll;

@@ -1,11 +1,11 @@
 //! Plans that were carried out on this cluster, and those that are: from the journal on this machine.
 
-use crate::base::Name;
-use crate::console::listing::{Column, Kind, Row, id_of};
-use crate::console::theme::Role;
-use crate::console::widget::{Cell, Value};
-use crate::report::Facts;
-use crate::report::acts::{RunRow, RunState, Stand};
+use crate::listing::{Column, Kind, Row, id_of};
+use crate::theme::Role;
+use crate::widget::{Cell, Value};
+use model::base::Name;
+use table::Facts;
+use table::acts::{RunRow, RunState, Stand};
 
 use super::{Lens, Picked, Place};
 

@@ -1,14 +1,14 @@
 //! Pools: size, fill, heat, power and money of each.
 
-use crate::base::Rate;
-use crate::console::listing::{Column, Kind, Row, id_of};
-use crate::console::theme::Role;
-use crate::console::widget::{Cell, Value};
-use crate::cost::{CostRow, Scope};
-use crate::fleet::finding::Severity;
-use crate::fleet::history::{FleetSignal, Track};
-use crate::fleet::pool::Pool;
-use crate::report::Facts;
+use crate::listing::{Column, Kind, Row, id_of};
+use crate::theme::Role;
+use crate::widget::{Cell, Value};
+use model::base::Rate;
+use model::cost::{CostRow, Scope};
+use model::fleet::finding::Severity;
+use model::fleet::history::{FleetSignal, Track};
+use model::fleet::pool::Pool;
+use table::Facts;
 
 use super::{Lens, Picked, Place, ViewId};
 

@@ -2,20 +2,20 @@
 
 use ratatui::layout::Rect;
 
-use crate::base::{Moment, Name, Rate};
-use crate::console::brush::Brush;
-use crate::console::commands::{Command, Context};
-use crate::console::listing::{Column, Kind, Row, id_of};
-use crate::console::text::counted;
-use crate::console::theme::Role;
-use crate::console::widget::panel::panel;
-use crate::console::widget::quota::Quota as Bar;
-use crate::console::widget::table::{Align, Head, Look, Width, table};
-use crate::console::widget::{Cell, Value};
-use crate::cost::Scope;
-use crate::fleet::job::{Job, JobState};
-use crate::fleet::queue::{Measure, Queue, QueueKind, Quota, Stop};
-use crate::report::Facts;
+use crate::brush::Brush;
+use crate::commands::{Command, Context};
+use crate::listing::{Column, Kind, Row, id_of};
+use crate::text::counted;
+use crate::theme::Role;
+use crate::widget::panel::panel;
+use crate::widget::quota::Quota as Bar;
+use crate::widget::table::{Align, Head, Look, Width, table};
+use crate::widget::{Cell, Value};
+use model::base::{Moment, Name, Rate};
+use model::cost::Scope;
+use model::fleet::job::{Job, JobState};
+use model::fleet::queue::{Measure, Queue, QueueKind, Quota, Stop};
+use table::Facts;
 
 use super::sheet::Sheet;
 use super::tree::Tree;

@@ -1,6 +1,6 @@
 //! Where one stands in a long text.
 
-use crate::console::commands::Command;
+use crate::commands::Command;
 
 /// Beyond every text: the end is found when it is drawn.
 const FAR: usize = usize::MAX / 2;

@@ -3,17 +3,17 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use crate::base::{Moment, Name};
-use crate::console::brush::{Brush, Ink};
-use crate::console::commands::{Command, Context};
-use crate::console::listing::{Kind, Listing, Row};
-use crate::console::text;
-use crate::console::theme::Role;
-use crate::console::widget::table::{Look, table};
-use crate::console::widget::{Cell, Head, Value};
-use crate::fleet::Known;
-use crate::fleet::observe::Table;
-use crate::report::Facts;
+use crate::brush::{Brush, Ink};
+use crate::commands::{Command, Context};
+use crate::listing::{Kind, Listing, Row};
+use crate::text;
+use crate::theme::Role;
+use crate::widget::table::{Look, table};
+use crate::widget::{Cell, Head, Value};
+use model::base::{Moment, Name};
+use model::fleet::Known;
+use model::fleet::observe::Table;
+use table::Facts;
 
 use super::{Lens, PLANS, Picked, TABLE, Turn, View, ViewId};
 
@@ -277,7 +277,7 @@ fn nothing_known(facts: &Facts, id: ViewId) -> Option<(String, Role)> {
 /// The last hour of a track, oldest first, in whole steps, so that it moves only when a step is full.
 pub fn past(
     facts: &Facts,
-    track: &crate::fleet::history::Track,
+    track: &model::fleet::history::Track,
     points: usize,
 ) -> Vec<Option<f32>> {
     let step = TREND_MINUTES * 60_000 / points.max(1) as i64;

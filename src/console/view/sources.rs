@@ -1,10 +1,10 @@
 //! Sources: where the numbers come from, how old they are, what was skipped, what we ask of the API server.
 
-use crate::console::listing::{Column, Kind, Row, id_of};
-use crate::console::theme::Role;
-use crate::console::widget::{Cell, Value};
-use crate::fleet::observe::{SourceHealth, SourceState};
-use crate::report::Facts;
+use crate::listing::{Column, Kind, Row, id_of};
+use crate::theme::Role;
+use crate::widget::{Cell, Value};
+use model::fleet::observe::{SourceHealth, SourceState};
+use table::Facts;
 
 use super::{Picked, Place};
 

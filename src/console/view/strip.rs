@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use ratatui::layout::Rect;
 
-use crate::base::{Moment, Name};
-use crate::console::brush::Brush;
-use crate::console::summary::fleet_util;
-use crate::console::text::{counted, percent};
-use crate::console::theme::Role;
-use crate::console::widget::bar::bar;
-use crate::console::widget::heat::{Ember, Glow, pair, single};
-use crate::console::widget::panel::panel;
-use crate::console::widget::spark::{chart, spark};
-use crate::fleet::device::Device;
-use crate::fleet::history::{FleetSignal, Track};
-use crate::report::Facts;
+use crate::brush::Brush;
+use crate::summary::fleet_util;
+use crate::text::{counted, percent};
+use crate::theme::Role;
+use crate::widget::bar::bar;
+use crate::widget::heat::{Ember, Glow, pair, single};
+use crate::widget::panel::panel;
+use crate::widget::spark::{chart, spark};
+use model::base::{Moment, Name};
+use model::fleet::device::Device;
+use model::fleet::history::{FleetSignal, Track};
+use table::Facts;
 
 use super::devices::health_of;
 use super::glow::{Glows, Metric, together};

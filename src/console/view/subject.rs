@@ -1,11 +1,11 @@
 //! Which objects of the cluster stand behind what is under the cursor: whose YAML, events and logs are meant.
 
-use crate::base::{Name, ObjectKey};
-use crate::console::reading::Thing;
-use crate::cost::Scope;
-use crate::fleet::device::{Device, Pod};
-use crate::fleet::job::Job;
-use crate::report::Facts;
+use model::base::{Name, ObjectKey};
+use model::cost::Scope;
+use model::fleet::device::{Device, Pod};
+use model::fleet::job::Job;
+use model::object::Thing;
+use table::Facts;
 
 use super::{Picked, alerts};
 

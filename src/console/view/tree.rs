@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::fleet::queue::{Queue, QueueKey};
+use model::fleet::queue::{Queue, QueueKey};
 
 /// Queues deeper than this are drawn no deeper.
 const DEEPEST: usize = 8;
@@ -80,8 +80,8 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::Name;
-    use crate::fleet::queue::{QueueKind, QueueSystem};
+    use model::base::Name;
+    use model::fleet::queue::{QueueKind, QueueSystem};
 
     fn queue(kind: QueueKind, name: &str, parent: Option<&str>) -> Arc<Queue> {
         Arc::new(Queue {

@@ -1,10 +1,10 @@
 //! What would start a waiting job, as far as the facts alone tell; what takes planning is the engine's to say.
 
-use crate::base::quantities::grouped;
-use crate::console::text::UNKNOWN;
-use crate::fleet::job::Job;
-use crate::fleet::queue::{Measure, Queue, QueueKind};
-use crate::report::Facts;
+use crate::text::UNKNOWN;
+use model::base::quantities::grouped;
+use model::fleet::job::Job;
+use model::fleet::queue::{Measure, Queue, QueueKind};
+use table::Facts;
 
 /// What would start it, in a few words; a dash where nothing tells.
 pub fn unblock(facts: &Facts, job: &Job) -> String {
@@ -48,7 +48,7 @@ fn quota(queue: &Queue, job: &Job) -> Option<String> {
         let all = queue.quotas.iter();
         all.filter(|quota| quota.measure == Measure::MilliDevices)
     };
-    let free = |quota: &crate::fleet::queue::Quota| {
+    let free = |quota: &model::fleet::queue::Quota| {
         Some((quota.nominal? - quota.used.unwrap_or(0)).max(0))
     };
     let best = quotas().max_by_key(|quota| free(quota))?;

@@ -1,14 +1,14 @@
 //! Why a job waits, what would start it and when, in the few words that a cell or a panel has room for.
 
-use crate::base::quantities::grouped;
-use crate::base::{Age, Moment, Name};
-use crate::console::brush::Brush;
-use crate::console::text::counted;
-use crate::engine::explain::{Change, Reason, Room, Stand, Unblock, amount};
-use crate::engine::forecast::{Basis, Start};
-use crate::fleet::job::{Job, JobState};
-use crate::report::Facts;
-use crate::report::answers::{Now, Told};
+use crate::brush::Brush;
+use crate::text::counted;
+use engine::explain::{Change, Reason, Room, Stand, Unblock, amount};
+use engine::forecast::{Basis, Start};
+use model::base::quantities::grouped;
+use model::base::{Age, Moment, Name};
+use model::fleet::job::{Job, JobState};
+use table::Facts;
+use table::answers::{Now, Told};
 
 use super::{jobs, unblock};
 
@@ -328,8 +328,8 @@ pub(super) fn answered(facts: &Facts, brush: &mut Brush<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::ObjectKey;
-    use crate::engine::plan::JobName;
+    use model::base::ObjectKey;
+    use model::plan::JobName;
 
     #[test]
     fn a_lopsided_spread_shows_both_ends() {

@@ -1,7 +1,7 @@
 //! A bar: a share of one, with the empty part shown.
 
-use crate::console::brush::Brush;
-use crate::console::theme::Role;
+use crate::brush::Brush;
+use crate::theme::Role;
 
 /// Paints a bar of `width` cells. Anything above nothing fills a cell; only the whole fills all.
 pub fn bar(brush: &mut Brush<'_>, x: u16, y: u16, width: u16, ratio: f64, role: Role) {

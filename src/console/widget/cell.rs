@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use crate::base::quantities::{bytes, grouped};
-use crate::base::{Age, Moment, ObjectKey, Rate};
-use crate::console::brush::Brush;
-use crate::console::text::{UNKNOWN, percent};
-use crate::console::theme::Role;
+use crate::brush::Brush;
+use crate::text::{UNKNOWN, percent};
+use crate::theme::Role;
+use model::base::quantities::{bytes, grouped};
+use model::base::{Age, Moment, ObjectKey, Rate};
 
 use super::quota::{BAR, Quota};
 

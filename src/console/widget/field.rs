@@ -3,11 +3,11 @@
 use ratatui::layout::Position;
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::base::name::printable;
-use crate::console::brush::Brush;
-use crate::console::msg::{Key, KeyPress};
-use crate::console::text;
-use crate::console::theme::Role;
+use crate::brush::Brush;
+use crate::msg::{Key, KeyPress};
+use crate::text;
+use crate::theme::Role;
+use model::base::name::printable;
 
 /// Most characters that are taken: a paste of a whole file must not freeze the screen.
 const LONGEST: usize = 400;

@@ -2,8 +2,8 @@
 
 use ratatui::style::{Color, Style};
 
-use crate::console::brush::Brush;
-use crate::console::theme::Role;
+use crate::brush::Brush;
+use crate::theme::Role;
 
 /// How one device glows. Quantised: what does not change it repaints nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -124,9 +124,9 @@ mod tests {
     use ratatui::layout::Rect;
 
     use super::*;
-    use crate::base::Moment;
-    use crate::console::brush::Ink;
-    use crate::console::{ColorDepth, Theme};
+    use crate::brush::Ink;
+    use crate::{ColorDepth, Theme};
+    use model::base::Moment;
 
     fn painted(top: Option<Glow>, bottom: Option<Glow>) -> String {
         let ink = Ink {

@@ -2,8 +2,8 @@
 
 use ratatui::layout::Rect;
 
-use crate::console::brush::Brush;
-use crate::console::theme::Role;
+use crate::brush::Brush;
+use crate::theme::Role;
 
 /// Paints the border and returns the area inside. The title stands left, the note right, in the border.
 pub fn panel(brush: &mut Brush<'_>, area: Rect, title: &str, note: &str) -> Rect {

@@ -1,8 +1,8 @@
 //! A quota: what is used of one's own, what is borrowed beyond it, what is unused.
 
-use crate::base::quantities::grouped;
-use crate::console::brush::Brush;
-use crate::console::theme::Role;
+use crate::brush::Brush;
+use crate::theme::Role;
+use model::base::quantities::grouped;
 
 /// Cells of the bar.
 pub const BAR: u16 = 10;

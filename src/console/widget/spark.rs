@@ -2,8 +2,8 @@
 
 use ratatui::layout::Rect;
 
-use crate::console::brush::Brush;
-use crate::console::theme::{HEAT_LEVELS, Role};
+use crate::brush::Brush;
+use crate::theme::{HEAT_LEVELS, Role};
 
 const STEPS: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 
@@ -85,9 +85,9 @@ mod tests {
     use ratatui::buffer::Buffer;
 
     use super::*;
-    use crate::base::Moment;
-    use crate::console::brush::Ink;
-    use crate::console::{ColorDepth, Theme};
+    use crate::brush::Ink;
+    use crate::{ColorDepth, Theme};
+    use model::base::Moment;
 
     #[test]
     fn levels_cover_the_ramp() {

@@ -2,9 +2,9 @@
 
 use ratatui::layout::Rect;
 
-use crate::console::brush::Brush;
-use crate::console::text;
-use crate::console::theme::Role;
+use crate::brush::Brush;
+use crate::text;
+use crate::theme::Role;
 
 use super::bar::bar;
 use super::cell::{Cell, Value};

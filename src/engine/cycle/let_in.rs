@@ -3,16 +3,16 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use crate::engine::fit::Lens;
-use crate::engine::model::Status;
-use crate::engine::plant::{Plant, QueueId, WorkId};
-use crate::engine::state::{SetTenure, State, Tenure};
+use crate::fit::Lens;
+use crate::plant::{Plant, QueueId, WorkId};
+use crate::snapshot::Status;
+use crate::state::{SetTenure, State, Tenure};
 
 use super::{are_flat, is_kueue};
 
 /// Those that are let in and have no pod on a node, as the scheduler takes them: by priority, then as they were let in.
 /// `fresh` are those of this moment, so the last.
-pub(in crate::engine) fn unseated(state: &State<'_>, fresh: &[WorkId]) -> Vec<WorkId> {
+pub(crate) fn unseated(state: &State<'_>, fresh: &[WorkId]) -> Vec<WorkId> {
     lacking(state, fresh, |tenure| tenure.pods() == 0)
 }
 

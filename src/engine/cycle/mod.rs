@@ -17,12 +17,12 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::base::Moment;
+use model::base::Moment;
 
 use super::fit::{Lens, Miss, Why};
-use super::model::{Order, Status, System};
 use super::plant::{FlavorId, Plant, QueueId, WorkId};
 use super::preempt::{Holders, Mode, Victim, Victims};
+use super::snapshot::{Order, Status, System};
 use super::state::{State, Tenure};
 
 use let_in::{looks_at_quota_alone, seated};

@@ -3,10 +3,10 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 
-use crate::base::Moment;
-use crate::engine::fit::Lens;
-use crate::engine::plant::{Plant, QueueId, WorkId};
-use crate::engine::state::State;
+use crate::fit::Lens;
+use crate::plant::{Plant, QueueId, WorkId};
+use crate::state::State;
+use model::base::Moment;
 
 use super::share::Share;
 use super::{Line, is_strict};

@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::base::Moment;
-use crate::engine::fit::Lens;
-use crate::engine::plant::{NodeId, QueueId, WorkId};
-use crate::engine::state::{Occupancy, State, Tenure};
+use crate::fit::Lens;
+use crate::plant::{NodeId, QueueId, WorkId};
+use crate::state::{Occupancy, State, Tenure};
+use model::base::Moment;
 
 use super::{Reservation, at_speed, end_of};
 

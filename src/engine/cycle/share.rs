@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::Name;
-use crate::engine::plant::QueueId;
-use crate::engine::state::State;
+use crate::plant::QueueId;
+use crate::state::State;
+use model::base::Name;
 
 /// Parts of a thousandth that shares are told apart by.
 const PARTS: i128 = 1_000_000;

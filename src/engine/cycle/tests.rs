@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::engine::fixture::{check, id, name, node, plant, work};
+use crate::fixture::{check, id, name, node, plant, work};
 
 fn nodes(count: usize) -> Vec<Value> {
     (0..count)

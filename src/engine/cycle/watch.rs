@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::engine::fit::{Lens, Miss, Why};
-use crate::engine::plant::{Plant, QueueId, WorkId};
-use crate::engine::state::{State, Tenure};
+use crate::fit::{Lens, Miss, Why};
+use crate::plant::{Plant, QueueId, WorkId};
+use crate::state::{State, Tenure};
 
 use super::promise::Promises;
 
 /// Who looks on, and how far the cycle goes.
 #[derive(Default)]
-pub(in crate::engine) struct Watch<'w> {
+pub(crate) struct Watch<'w> {
     /// The cycle ends with this one's turn.
     pub until: Option<WorkId>,
     /// What is left out of account at that turn.
@@ -27,13 +27,13 @@ pub(in crate::engine) struct Watch<'w> {
 
 /// What many cycles on one fleet have in common.
 #[derive(Clone, Debug)]
-pub(in crate::engine) struct Known {
+pub(crate) struct Known {
     pub lines: BTreeMap<QueueId, Vec<WorkId>>,
     pub durations: Arc<[Option<i64>]>,
 }
 
 /// The turn of a workload that does not start.
-pub(in crate::engine) struct Turn<'a, 'p> {
+pub(crate) struct Turn<'a, 'p> {
     pub(super) state: &'a mut State<'p>,
     pub(super) promises: &'a mut Promises,
     /// Which.

@@ -3,11 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::{Moment, Name};
-use crate::engine::model::{
-    Ask, DeviceAsk, Grip, Node, Placement, PodSet, Status, WHOLE, Workload,
-};
-use crate::fleet::job::JobKey;
+use crate::snapshot::{Ask, DeviceAsk, Grip, Node, Placement, PodSet, Status, WHOLE, Workload};
+use model::base::{Moment, Name};
+use model::fleet::job::JobKey;
 
 use super::limits;
 use super::nodes::Holder;

@@ -19,14 +19,14 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::base::Moment;
-use crate::base::document::Fault;
+use model::base::Moment;
+use model::base::document::Fault;
 
-use super::model::{Knobs, Node, Snapshot};
+use super::snapshot::{Knobs, Node, Snapshot};
 use jobs::Grips;
 use reader::{Cell, Read};
 
-pub(in crate::engine) use nodes::fill_up;
+pub(crate) use nodes::fill_up;
 pub use write::{flavors, queues, value, workloads};
 
 /// The version of the document that is read and written.

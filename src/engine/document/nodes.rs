@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::Name;
-use crate::engine::model::{
+use crate::snapshot::{
     Device, Health, Node, PLENTY, Resident, Slice, Taint, TaintEffect, Toleration, Topology,
 };
-use crate::fleet::node::Billing;
+use model::base::Name;
+use model::fleet::node::Billing;
 
 use super::limits;
 use super::reader::{Cell, Read};
@@ -163,11 +163,7 @@ fn room(cell: &Cell<'_>) -> Read<(i64, i64, BTreeMap<Name, u32>)> {
 
 /// Devices that are counted but not listed are there all the same; of those that are listed, what is not counted
 /// cannot be asked for.
-pub(in crate::engine) fn fill_up(
-    devices: &mut Vec<Device>,
-    counts: &BTreeMap<Name, u32>,
-    class: &Name,
-) {
+pub(crate) fn fill_up(devices: &mut Vec<Device>, counts: &BTreeMap<Name, u32>, class: &Name) {
     for (resource, &count) in counts {
         let listed = devices.iter().filter(|device| device.slices.is_empty());
         let listed = listed.filter(|device| device.resource == *resource).count();

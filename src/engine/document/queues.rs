@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::Name;
-use crate::engine::model::{
+use crate::packing::Policy;
+use crate::snapshot::{
     Backfill, Borrow, Budget, Choice, Class, DEVICES, FairStrategy, Flavor, Fungibility, Knobs,
     LeftAlone, Order, PLENTY, Preemption, Queue, Quota, Reclaim, Route, Runs, Stop, System, Within,
 };
-use crate::engine::packing::Policy;
+use model::base::Name;
 
 use super::limits;
 use super::nodes::{BILLING, taint, toleration};

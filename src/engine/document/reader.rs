@@ -6,11 +6,11 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use crate::base::document::unknown;
-use crate::base::quantities::{quantity, quantity_milli};
-use crate::base::{Moment, Name};
+use model::base::document::unknown;
+use model::base::quantities::{quantity, quantity_milli};
+use model::base::{Moment, Name};
 
-use crate::engine::model::unit_is_milli;
+use crate::snapshot::unit_is_milli;
 
 /// What is wrong and where in the document.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -43,8 +43,8 @@ impl fmt::Display for Cell<'_> {
             fmt::Display::fmt(up, f)?;
         }
         match self.step {
-            Step::Key(key) if top => f.write_str(&crate::base::name::printable(key)),
-            Step::Key(key) => write!(f, ".{}", crate::base::name::printable(key)),
+            Step::Key(key) if top => f.write_str(&model::base::name::printable(key)),
+            Step::Key(key) => write!(f, ".{}", model::base::name::printable(key)),
             Step::Index(at) => write!(f, "[{at}]"),
         }
     }
@@ -77,7 +77,7 @@ fn thousandths(text: &str) -> Option<i64> {
 
 /// A text of the document as it may be shown: short and harmless.
 pub(super) fn shown(text: &str) -> String {
-    let text = crate::base::name::printable(text);
+    let text = model::base::name::printable(text);
     match text.char_indices().nth(60) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.into_owned(),
@@ -325,7 +325,7 @@ impl<'a> Cell<'a> {
             return self.milli(100 * 366 * 86_400);
         }
         let text = self.text()?;
-        let span = crate::base::time::parse_span(text)
+        let span = model::base::time::parse_span(text)
             .and_then(|span| i64::try_from(span.as_millis()).ok())
             .filter(|span| *span <= 100 * 366 * 86_400_000);
         match span {
@@ -342,8 +342,8 @@ impl<'a> Cell<'a> {
         let rate = self
             .value
             .as_f64()
-            .and_then(crate::base::Rate::from_usd)
-            .map(crate::base::Rate::micros);
+            .and_then(model::base::Rate::from_usd)
+            .map(model::base::Rate::micros);
         match rate {
             Some(micros) => Ok(micros),
             None => self.wrong("must be dollars an hour, a number from 0"),

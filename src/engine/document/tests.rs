@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::engine::model::{Order, Status, Within};
+use crate::snapshot::{Order, Status, Within};
 
 fn sample() -> Value {
     json!({
@@ -63,10 +63,7 @@ fn a_document_is_read_in_one_order_with_what_it_leaves_out_unknown() {
     let [a, b] = &snapshot.nodes[..] else {
         panic!("two nodes");
     };
-    assert_eq!(
-        (a.devices.len(), a.cpu_milli),
-        (3, crate::engine::model::PLENTY)
-    );
+    assert_eq!((a.devices.len(), a.cpu_milli), (3, crate::snapshot::PLENTY));
     assert_eq!(b.topology.len(), 1);
     assert_eq!(b.devices[0].price, Some(2_500_000));
     let [nlp, top] = &snapshot.queues[..] else {

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::{Moment, Name, ObjectKey};
-use crate::engine::model::{
+use crate::snapshot::{
     Ask, DeviceAsk, Grip, Handle, Levers, Op, Placement, PodSet, Requirement, Status, System,
     TopologyWish, WHOLE, Workload,
 };
-use crate::fleet::job::JobKey;
+use model::base::{Moment, Name, ObjectKey};
+use model::fleet::job::JobKey;
 
 use super::limits;
 use super::nodes::toleration;

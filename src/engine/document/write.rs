@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::base::{Moment, Name};
-use crate::engine::model::{
+use crate::snapshot::{
     Ask, Backfill, Borrow, Choice, DEVICES, FairStrategy, Flavor, Grip, Health, Knobs, Node, Order,
     PLENTY, PodSet, Queue, Reclaim, Snapshot, Status, Stop, Taint, Toleration, Within, Workload,
     unit_is_milli,
 };
+use model::base::{Moment, Name};
 
 use super::VERSION;
 
@@ -107,7 +107,7 @@ fn seconds(millis: i64) -> Value {
 }
 
 fn dollars(micros: i64) -> f64 {
-    crate::base::Rate::from_micros(micros).usd()
+    model::base::Rate::from_micros(micros).usd()
 }
 
 /// An amount in a resource's unit, as a document writes it: whole units, or thousandths as Kubernetes writes them.
@@ -269,7 +269,7 @@ fn grip(grip: &Grip) -> Value {
 
 fn pod_set(set: &PodSet) -> Value {
     let affinity = set.affinity.iter().map(|term| {
-        let requirement = |requirement: &crate::engine::model::Requirement| {
+        let requirement = |requirement: &crate::snapshot::Requirement| {
             json!({
                 "key": requirement.key,
                 "operator": requirement.op.name(),

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::base::Name;
-use crate::engine::fit::Lens;
-use crate::engine::model::{Taint, TaintEffect, WHOLE};
-use crate::engine::plant::{FlavorId, Plant, WorkSet};
-use crate::engine::state::State;
+use crate::fit::Lens;
+use crate::plant::{FlavorId, Plant, WorkSet};
+use crate::snapshot::{Taint, TaintEffect, WHOLE};
+use crate::state::State;
+use model::base::Name;
 
 use super::change::TaintName;
 use super::reason::{Reason, Room};

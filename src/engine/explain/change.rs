@@ -2,12 +2,10 @@
 
 use serde::Serialize;
 
-use crate::base::{Moment, Name};
-use crate::engine::model::{
-    Choice, Quota, Snapshot, Taint, TaintEffect, Toleration, unit_is_milli,
-};
-use crate::engine::plan::JobName;
-use crate::fleet::job::JobKey;
+use crate::snapshot::{Choice, Quota, Snapshot, Taint, TaintEffect, Toleration, unit_is_milli};
+use model::base::{Moment, Name};
+use model::fleet::job::JobKey;
+use model::plan::JobName;
 
 /// A taint, named.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
@@ -264,12 +262,7 @@ impl Change {
 }
 
 /// Grows (or, below nothing, shrinks) a quota, which is made where there is none.
-pub(in crate::engine) fn add_quota(
-    quotas: &mut Vec<Quota>,
-    flavor: &Name,
-    resource: &Name,
-    add: i64,
-) {
+pub(crate) fn add_quota(quotas: &mut Vec<Quota>, flavor: &Name, resource: &Name, add: i64) {
     let own = |quota: &&mut Quota| quota.flavor == *flavor && quota.resource == *resource;
     match quotas.iter_mut().find(own) {
         Some(quota) => {
@@ -288,7 +281,7 @@ pub(in crate::engine) fn add_quota(
 }
 
 /// Adds empty nodes like one, named so that they stand last.
-pub(in crate::engine) fn add_nodes(snapshot: &mut Snapshot, like: &str, count: u32) {
+pub(crate) fn add_nodes(snapshot: &mut Snapshot, like: &str, count: u32) {
     let found = snapshot.nodes.iter().find(|node| *node.name == *like);
     let Some(origin) = found.cloned() else {
         return;
@@ -338,7 +331,7 @@ pub struct Unblock {
 }
 
 impl Unblock {
-    pub(in crate::engine) fn new(changes: Vec<Change>, proven: bool) -> Self {
+    pub(crate) fn new(changes: Vec<Change>, proven: bool) -> Self {
         let all: Vec<String> = changes.iter().map(Change::sentence).collect();
         Self {
             sentence: all.join(", and "),
@@ -348,7 +341,7 @@ impl Unblock {
     }
 
     /// Its place in the order of cost: that of its dearest change; several come after one, and a long wait after all.
-    pub(in crate::engine) fn cost(&self, now: Moment) -> (bool, bool, u8) {
+    pub(crate) fn cost(&self, now: Moment) -> (bool, bool, u8) {
         let dearest = self.changes.iter().map(|change| change.cost(now)).max();
         let dearest = dearest.unwrap_or(0);
         let is_long_wait = dearest == Change::LONG_WAIT;
@@ -357,6 +350,6 @@ impl Unblock {
 }
 
 /// The name of a workload in answers.
-pub(in crate::engine) fn job(key: &JobKey) -> JobName {
+pub(crate) fn job(key: &JobKey) -> JobName {
     JobName(key.key.clone())
 }

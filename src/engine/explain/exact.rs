@@ -1,11 +1,11 @@
 //! More nodes change what is scarce, and with it where everybody's pods go: what a state with supposed nodes says is held
 //! against the fleet compiled anew with them.
 
-use crate::engine::cycle;
-use crate::engine::model::{Snapshot, least_amount};
-use crate::engine::plant::{Plant, WorkId};
-use crate::engine::state::State;
-use crate::fleet::job::JobKey;
+use crate::cycle;
+use crate::plant::{Plant, WorkId};
+use crate::snapshot::{Snapshot, least_amount};
+use crate::state::State;
+use model::fleet::job::JobKey;
 
 use super::Scene;
 use super::change::{Change, Unblock};

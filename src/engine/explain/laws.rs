@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::engine::fixture::{node, plant, work};
-use crate::engine::model::Snapshot;
+use crate::fixture::{node, plant, work};
+use crate::snapshot::Snapshot;
 
 /// One node: devices, rack, tainted, cordoned.
 type Site = (u32, u8, bool, bool);

@@ -24,14 +24,14 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::base::{Moment, Name};
+use model::base::{Moment, Name};
 
 use super::cycle::{self, Cycle, Watch};
 use super::fit::{Lens, Miss};
-use super::model::Status;
-use super::plan::JobName;
 use super::plant::{Plant, QueueId, WorkId};
+use super::snapshot::Status;
 use super::state::State;
+use model::plan::JobName;
 
 pub use change::{Change, TaintName, Unblock, amount};
 pub(super) use change::{add_nodes, add_quota, job};

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::base::Name;
-use crate::engine::fit::{Miss, Why};
-use crate::engine::plan::JobName;
-use crate::engine::plant::{FlavorId, PairId, WorkId};
-use crate::engine::state::State;
+use crate::fit::{Miss, Why};
+use crate::plant::{FlavorId, PairId, WorkId};
+use crate::state::State;
+use model::base::Name;
+use model::plan::JobName;
 
 use super::around::{Arounds, around, rooms};
 use super::change::{TaintName, amount, job, told};
@@ -358,7 +358,7 @@ impl Reason {
 }
 
 /// The reasons that attempts failed for, ranked, each once.
-pub(in crate::engine) fn read(state: &mut State<'_>, work: WorkId, misses: &[Miss]) -> Vec<Reason> {
+pub(crate) fn read(state: &mut State<'_>, work: WorkId, misses: &[Miss]) -> Vec<Reason> {
     read_with(state, work, misses, &mut Arounds::new())
 }
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::engine::fit::{Lens, Miss, Why};
-use crate::engine::plant::{NodeId, PairId, Plant, WorkId};
+use crate::fit::{Lens, Miss, Why};
+use crate::plant::{NodeId, PairId, Plant, WorkId};
 
 use super::Scene;
 use super::change::{Change, Unblock};
@@ -113,7 +113,7 @@ impl Scene<'_> {
         let sets = &plant.works[work].sets;
         let (_, like) = *self.alike(work, 0, &[], None).first()?;
         let make = plant.sites[like].make;
-        let nodes = |set: &crate::engine::plant::WorkSet| {
+        let nodes = |set: &crate::plant::WorkSet| {
             let each = pods_of(plant, make, set.want);
             (each > 0).then(|| over(i64::from(set.count), each))
         };

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::cycle;
-use crate::engine::fit::{Lens, Why};
-use crate::engine::plant::{FlavorId, NodeId, PairId, QueueId, WorkId};
+use crate::cycle;
+use crate::fit::{Lens, Why};
+use crate::plant::{FlavorId, NodeId, PairId, QueueId, WorkId};
 
 use super::Scene;
 

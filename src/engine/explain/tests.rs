@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::engine::fixture::{id, node, plant, work};
+use crate::fixture::{id, node, plant, work};
 
 fn on(name: &str) -> Value {
     json!({ "state": "running", "placements": [{ "node": name }] })

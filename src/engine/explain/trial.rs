@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::engine::cycle::Turn;
-use crate::engine::fit::{Lens, Why};
-use crate::engine::plant::{FlavorId, Plant, WorkId};
+use crate::cycle::Turn;
+use crate::fit::{Lens, Why};
+use crate::plant::{FlavorId, Plant, WorkId};
 
 use super::around::open_taints;
 use super::change::TaintName;
@@ -207,7 +207,7 @@ fn others(plant: &Plant, work: WorkId) -> Vec<FlavorId> {
         false => groups
             .iter()
             .filter(|group| {
-                let plain = |name: &crate::base::Name| matches!(&**name, "cpu" | "memory" | "pods");
+                let plain = |name: &model::base::Name| matches!(&**name, "cpu" | "memory" | "pods");
                 !group.resources.iter().all(plain)
             })
             .flat_map(|group| group.flavors.iter().copied())

@@ -1,11 +1,11 @@
 //! The least changes that let a workload start.
 
-use crate::base::{Moment, Name};
-use crate::engine::cycle::{self, Known, Watch};
-use crate::engine::fit::{Lens, Miss, Why};
-use crate::engine::model::{PodSet, least_amount};
-use crate::engine::plant::{NodeId, PairId, QueueId, Quotas, WorkId};
-use crate::engine::state::State;
+use crate::cycle::{self, Known, Watch};
+use crate::fit::{Lens, Miss, Why};
+use crate::plant::{NodeId, PairId, QueueId, Quotas, WorkId};
+use crate::snapshot::{PodSet, least_amount};
+use crate::state::State;
+use model::base::{Moment, Name};
 
 use super::change::{Change, Unblock};
 use super::{Scene, job_levels};

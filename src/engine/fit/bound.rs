@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::base::Moment;
-use crate::engine::plant::{FlavorId, Ladder, NodeId, PairId, QueueId, ResourceId, WorkId};
-use crate::engine::state::State;
+use crate::plant::{FlavorId, Ladder, NodeId, PairId, QueueId, ResourceId, WorkId};
+use crate::state::State;
+use model::base::Moment;
 
 use super::{Gate, Lens};
 
 /// Room for the pods of a set at most, if more were free than is.
-pub(in crate::engine) struct Reach<'p> {
+pub(crate) struct Reach<'p> {
     gate: Arc<Gate>,
     want: usize,
     /// CPU, memory and thousandths of devices of a pod.
@@ -30,7 +30,7 @@ pub(in crate::engine) struct Reach<'p> {
 
 impl<'p> Reach<'p> {
     /// As things are now.
-    pub(in crate::engine) fn new(
+    pub(crate) fn new(
         state: &mut State<'p>,
         work: WorkId,
         set: usize,
@@ -99,7 +99,7 @@ impl<'p> Reach<'p> {
     }
 
     /// What a workload holds becomes free.
-    pub(in crate::engine) fn release(&mut self, state: &mut State<'_>, work: WorkId) {
+    pub(crate) fn release(&mut self, state: &mut State<'_>, work: WorkId) {
         let plant = state.plant();
         let Some(tenure) = state.tenure(work).cloned() else {
             return;
@@ -137,7 +137,7 @@ impl<'p> Reach<'p> {
     }
 
     /// Whether it could fit so.
-    pub(in crate::engine) fn may_fit(&self) -> bool {
+    pub(crate) fn may_fit(&self) -> bool {
         self.total >= self.need && (self.level.is_none() || self.best >= self.need)
     }
 }
@@ -145,11 +145,7 @@ impl<'p> Reach<'p> {
 impl State<'_> {
     /// How many must end, in order, before a workload can fit at all; nothing where it cannot even if all do. One that
     /// fits may still need more of them.
-    pub(in crate::engine) fn least_ends(
-        &mut self,
-        work: WorkId,
-        ends: &[(Moment, WorkId)],
-    ) -> Option<usize> {
+    pub(crate) fn least_ends(&mut self, work: WorkId, ends: &[(Moment, WorkId)]) -> Option<usize> {
         let queue = self.gate_of_queue(work).ok()?;
         let lens = Lens::default();
         let mut most = 0;
@@ -188,7 +184,7 @@ impl State<'_> {
         usage: &[(PairId, i64)],
         ends: &[(Moment, WorkId)],
     ) -> Option<usize> {
-        let free = |state: &Self, quota: &crate::engine::state::Usage| {
+        let free = |state: &Self, quota: &crate::state::Usage| {
             let mut usage = usage.iter();
             usage.all(|&(pair, amount)| quota.available(state.tree(), queue, pair) >= amount)
         };

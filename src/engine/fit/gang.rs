@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use crate::engine::plant::{FlavorId, Ladder, NodeId, Plant, WorkId};
-use crate::engine::state::{Seat, State, View};
+use crate::plant::{FlavorId, Ladder, NodeId, Plant, WorkId};
+use crate::state::{Seat, State, View};
 
 use super::{Gate, Lens, Why};
 

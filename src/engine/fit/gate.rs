@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::engine::model::{Taint, TaintEffect, Toleration};
-use crate::engine::plant::{FlavorId, Plant};
-use crate::engine::state::State;
+use crate::plant::{FlavorId, Plant};
+use crate::snapshot::{Taint, TaintEffect, Toleration};
+use crate::state::State;
 
 use super::Lens;
 
@@ -16,15 +16,15 @@ type Key = (usize, Vec<FlavorId>, bool, bool, Vec<Toleration>);
 
 /// Zones by constraint and flavors.
 #[derive(Clone, Default, Debug)]
-pub(in crate::engine) struct Gates {
+pub(crate) struct Gates {
     known: BTreeMap<Key, Arc<Gate>>,
 }
 
 /// Which zones are open to pods.
 #[derive(Debug)]
-pub(in crate::engine) struct Gate {
+pub(crate) struct Gate {
     /// Its number; gates of one number are alike.
-    pub(in crate::engine) id: u32,
+    pub(crate) id: u32,
     zones: Box<[bool]>,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn kept_out<'t>(
 
 impl State<'_> {
     /// Per zone: whether pods of a constraint may go there with these flavors.
-    pub(in crate::engine) fn gate(
+    pub(crate) fn gate(
         &mut self,
         constraint: usize,
         flavors: &[FlavorId],

@@ -15,10 +15,10 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::base::Name;
+use model::base::Name;
 
-use super::model::Toleration;
 use super::plant::{FlavorId, PairId, QueueId, WorkId};
+use super::snapshot::Toleration;
 use super::state::{SetTenure, State, Tenure};
 
 pub(super) use bound::Reach;
@@ -203,7 +203,7 @@ impl State<'_> {
     /// # Errors
     /// Why not.
     pub fn gate_of_queue(&self, work: WorkId) -> Result<QueueId, Why> {
-        use super::model::Stop;
+        use super::snapshot::Stop;
         let Some(queue) = self.plant().works[work].queue else {
             return Err(Why::NoQueue);
         };

@@ -1,9 +1,9 @@
 //! The flavors that a set of pods may start with, in the order in which they are tried, and what that uses of quotas.
 
-use crate::base::Name;
-use crate::engine::model::DEVICES;
-use crate::engine::plant::{FlavorId, Group, PairId, QueueId, WorkId};
-use crate::engine::state::{SetTenure, State};
+use crate::plant::{FlavorId, Group, PairId, QueueId, WorkId};
+use crate::snapshot::DEVICES;
+use crate::state::{SetTenure, State};
+use model::base::Name;
 
 use super::gate::kept_out;
 use super::{Lens, Miss, Why};
@@ -16,7 +16,7 @@ impl State<'_> {
     ///
     /// # Errors
     /// A resource that it asks for and the queue, which must have it, has not.
-    pub(in crate::engine) fn groups_of(
+    pub(crate) fn groups_of(
         &self,
         work: WorkId,
         set: usize,
@@ -53,7 +53,7 @@ impl State<'_> {
     }
 
     /// Flavors to try, one for each group.
-    pub(in crate::engine) fn options(
+    pub(crate) fn options(
         &self,
         work: WorkId,
         set: usize,
@@ -116,7 +116,7 @@ impl State<'_> {
     }
 
     /// Whether the flavors take the pods at all, whatever is free.
-    pub(in crate::engine) fn flavors_suit(
+    pub(crate) fn flavors_suit(
         &self,
         work: WorkId,
         set: usize,
@@ -161,7 +161,7 @@ impl State<'_> {
     }
 
     /// What so many pods of a set use of a queue's quotas with these flavors.
-    pub(in crate::engine) fn amounts(
+    pub(crate) fn amounts(
         &self,
         work: WorkId,
         set: usize,
@@ -182,7 +182,7 @@ impl State<'_> {
         for (&group, &flavor) in groups.iter().zip(flavors) {
             for resource in &branch.groups[group].resources {
                 let devices = ask.devices.iter();
-                let milli = |device: &crate::engine::model::DeviceAsk| {
+                let milli = |device: &crate::snapshot::DeviceAsk| {
                     i64::from(device.count) * i64::from(device.milli)
                 };
                 let each = match &**resource {
@@ -210,7 +210,7 @@ impl State<'_> {
     }
 
     /// What a workload's sets use of a queue's quotas, each pair once.
-    pub(in crate::engine) fn usage_of(
+    pub(crate) fn usage_of(
         &self,
         work: WorkId,
         queue: QueueId,

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::engine::model::WHOLE;
-use crate::engine::plant::{NodeId, WorkId};
-use crate::engine::state::{Look, Seat, State, Tenure};
+use crate::plant::{NodeId, WorkId};
+use crate::snapshot::WHOLE;
+use crate::state::{Look, Seat, State, Tenure};
 
 use super::Gate;
 
@@ -31,7 +31,7 @@ impl State<'_> {
 
     /// The tenure of a workload on the same nodes, on some of them on whatever units are free there, elsewhere on the same;
     /// nothing where its quota or one of its pods does not fit. The state stays as it is.
-    pub(in crate::engine) fn seat_again(
+    pub(crate) fn seat_again(
         &mut self,
         work: WorkId,
         tenure: &Arc<Tenure>,

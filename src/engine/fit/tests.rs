@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::engine::fixture::{check, id, node, plant, spots, work};
+use crate::fixture::{check, id, node, plant, spots, work};
 
 /// Two blocks of two racks of two nodes of eight GPUs.
 fn racks() -> Vec<Value> {

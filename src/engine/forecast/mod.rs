@@ -14,15 +14,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::base::{Moment, Name};
+use model::base::{Moment, Name};
 
 use super::cycle::{self, Options, at_speed};
 use super::dice::Dice;
 use super::explain::job;
-use super::model::Status;
-use super::plan::JobName;
 use super::plant::{Plant, WorkId};
+use super::snapshot::Status;
 use super::state::State;
+use model::plan::JobName;
 
 pub use runtime::{remaining, runtime};
 

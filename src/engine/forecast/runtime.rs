@@ -1,8 +1,8 @@
 //! Runtimes as distributions: even ratios between the tenths that past runs tell, and past the last of them as long again for
 //! every halving of what is left, since long runs are heavy in the tail.
 
-use crate::engine::model::Runs;
-use crate::engine::plant::{Plant, WorkId};
+use crate::plant::{Plant, WorkId};
+use crate::snapshot::Runs;
 
 /// A whole in parts that shares are reckoned in; they are drawn in thousandths.
 const ONE: i128 = 1_000_000;

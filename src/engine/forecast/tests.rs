@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::engine::fixture::{id, node, plant, work};
+use crate::fixture::{id, node, plant, work};
 
 fn runs(name: &str, node: &str, gpus: u32, more: Value) -> Value {
     let mut all = json!({ "state": "running", "admitted_at": "2026-11-21T06:30:00Z", "placements": [{ "node": node }] });

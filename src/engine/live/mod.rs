@@ -11,16 +11,16 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::base::{Name, ObjectKey};
-use crate::cost::Burn;
-use crate::fleet::Fleet;
-use crate::fleet::device::{self, Pod};
-use crate::fleet::observe::{self, Labels};
-use crate::fleet::queue::PriorityKind;
-use crate::fleet::{node, siting};
+use model::base::{Name, ObjectKey};
+use model::cost::Burn;
+use model::fleet::Fleet;
+use model::fleet::device::{self, Pod};
+use model::fleet::observe::{self, Labels};
+use model::fleet::queue::PriorityKind;
+use model::fleet::{node, siting};
 
 use super::document::fill_up;
-use super::model::{
+use super::snapshot::{
     Budget, Class, Device, Grip, Health, Node, PLENTY, Resident, Runs, Slice, Snapshot, Taint,
     TaintEffect, Toleration, Topology, WHOLE, Workload,
 };

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::base::Name;
-use crate::engine::model::{
+use crate::snapshot::{
     self, Borrow, Flavor, Fungibility, LeftAlone, Order, PLENTY, Preemption, Quota, Reclaim, Stop,
     System, Within, unit_is_milli,
 };
-use crate::fleet::Fleet;
-use crate::fleet::queue::{self, Measure, Queue, QueueKey, QueueKind, QueueSystem};
+use model::base::Name;
+use model::fleet::Fleet;
+use model::fleet::queue::{self, Measure, Queue, QueueKey, QueueKind, QueueSystem};
 
 use super::{taint, toleration};
 
@@ -70,13 +70,13 @@ impl Titles {
 }
 
 /// Every queue and cohort.
-pub(super) fn queues(fleet: &Fleet, titles: &Titles) -> Vec<model::Queue> {
+pub(super) fn queues(fleet: &Fleet, titles: &Titles) -> Vec<snapshot::Queue> {
     fleet
         .queues
         .iter()
         .filter_map(|queue| {
             let name = titles.get(&queue.key)?.clone();
-            Some(model::Queue {
+            Some(snapshot::Queue {
                 parent: parent(fleet, queue, titles),
                 admits: queue.key.kind == QueueKind::Queue,
                 object: queue.name().clone(),
@@ -100,9 +100,9 @@ fn parent(fleet: &Fleet, queue: &Queue, titles: &Titles) -> Option<Name> {
     titles.get(&above).cloned()
 }
 
-fn read(queue: &Queue, name: Name) -> model::Queue {
+fn read(queue: &Queue, name: Name) -> snapshot::Queue {
     let preemption = &queue.preemption;
-    model::Queue {
+    snapshot::Queue {
         name,
         object: Name::default(),
         parent: None,

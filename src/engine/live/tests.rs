@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::base::Moment;
-use crate::engine::model::{Order, Status, Stop};
-use crate::fleet::admission::{Admission, Assigned, GroupSeen};
-use crate::fleet::job::{Job, JobKey, JobState};
-use crate::fleet::observe::{NodeSeen, Phase, PodSeen, Resources, Table};
-use crate::fleet::policy::Policy;
-use crate::fleet::queue::{Measure, Queue, QueueKey, QueueKind, QueueSystem, Quota, Strategy};
-use crate::fleet::siting::{
+use crate::snapshot::{Order, Status, Stop};
+use model::base::Moment;
+use model::fleet::admission::{Admission, Assigned, GroupSeen};
+use model::fleet::job::{Job, JobKey, JobState};
+use model::fleet::observe::{NodeSeen, Phase, PodSeen, Resources, Table};
+use model::fleet::policy::Policy;
+use model::fleet::queue::{Measure, Queue, QueueKey, QueueKind, QueueSystem, Quota, Strategy};
+use model::fleet::siting::{
     Expression, NodeTerm, Operator, PodSet, Siting, TopologyWish, WishMode,
 };
-use crate::fleet::{budget, queue};
+use model::fleet::{budget, queue};
 
 fn gpus(count: u32) -> Resources {
     Resources {
@@ -103,7 +103,7 @@ fn pod(name: &str, on: &str) -> Arc<Pod> {
         job: JobKey::default(),
         queue: None,
         team: Name::default(),
-        team_source: crate::fleet::device::TeamSource::Namespace,
+        team_source: model::fleet::device::TeamSource::Namespace,
     })
 }
 

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::{Moment, Name};
-use crate::engine::model::{
+use crate::snapshot::{
     Ask, DeviceAsk, Handle, Levers, Op, Placement, PodSet, Requirement, Status, System,
     TopologyWish, WHOLE, Workload,
 };
-use crate::fleet::admission::Admission;
-use crate::fleet::device::Pod;
-use crate::fleet::job::{Job, JobState};
-use crate::fleet::observe::{Resources, Table};
-use crate::fleet::queue::QueueSystem;
-use crate::fleet::siting::{self, Operator, Siting, WishMode};
-use crate::fleet::{Fleet, Known};
+use model::base::{Moment, Name};
+use model::fleet::admission::Admission;
+use model::fleet::device::Pod;
+use model::fleet::job::{Job, JobState};
+use model::fleet::observe::{Resources, Table};
+use model::fleet::queue::QueueSystem;
+use model::fleet::siting::{self, Operator, Siting, WishMode};
+use model::fleet::{Fleet, Known};
 
 use super::{Grips, Titles, by_key, toleration};
 

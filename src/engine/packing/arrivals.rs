@@ -1,7 +1,7 @@
 //! The order in which pods arrive, and how many: shuffled, then topped up (or thinned) to a load.
 
-use crate::engine::dice::Dice;
-use crate::engine::percent::Share;
+use crate::dice::Dice;
+use crate::percent::Share;
 
 use super::Pod;
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::percent::Share;
+use crate::percent::Share;
 
 use super::{Node, Pod};
 
@@ -147,11 +147,11 @@ fn divisor(mut a: i64, mut b: i64) -> i64 {
 
 /// The demand that a cluster is packed for.
 #[derive(Clone, Debug)]
-pub(in crate::engine) struct Demand {
+pub(crate) struct Demand {
     /// Kinds of nodes.
     pub(super) kinds: Vec<Kind>,
     /// Kind of each node.
-    pub(in crate::engine) kind_of: Vec<usize>,
+    pub(crate) kind_of: Vec<usize>,
     /// CPU of each typical spec.
     pub(super) cpu: Vec<i64>,
     /// Part of a GPU of each typical spec.
@@ -181,7 +181,7 @@ impl Demand {
     }
 
     /// The same of pods of which there are so many each, with at most `most` typical specs.
-    pub(in crate::engine) fn weighed(
+    pub(crate) fn weighed(
         nodes: &[Node],
         pods: &[(&Pod, i64)],
         typical: Share,

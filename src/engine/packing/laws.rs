@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use crate::engine::percent::Share;
+use crate::percent::Share;
 
 use super::{Node, Packer, Pod, Policy, Replay, Setup, WHOLE};
 

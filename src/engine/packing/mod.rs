@@ -17,9 +17,9 @@ mod laws;
 #[cfg(test)]
 mod tests;
 
-pub(in crate::engine) use demand::Demand;
-pub(in crate::engine) use node::Idle;
-pub(in crate::engine) use packer::{Ask, cost, sharing};
+pub(crate) use demand::Demand;
+pub(crate) use node::Idle;
+pub(crate) use packer::{Ask, cost, sharing};
 pub use packer::{Class, Packer, Spot};
 pub use policy::Policy;
 pub use replay::{Arrival, Mark, Outcome, Replay, Setup};

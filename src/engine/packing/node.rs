@@ -5,7 +5,7 @@ use super::{Node, WHOLE};
 
 /// The idle part of a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(in crate::engine) struct Idle {
+pub(crate) struct Idle {
     /// Index of the node's kind.
     pub(super) kind: usize,
     /// CPU.
@@ -55,7 +55,7 @@ impl Idle {
     }
 
     /// A node of which something is taken, by what is left.
-    pub(in crate::engine) fn used(
+    pub(crate) fn used(
         kind: usize,
         cpu: i64,
         memory: i64,
@@ -83,12 +83,12 @@ impl Idle {
     }
 
     /// What is left of each device.
-    pub(in crate::engine) fn left(&self) -> &[i32] {
+    pub(crate) fn left(&self) -> &[i32] {
         &self.left
     }
 
     /// What is left of a device.
-    pub(in crate::engine) fn left_of(&self, device: u32) -> i32 {
+    pub(crate) fn left_of(&self, device: u32) -> i32 {
         self.left[device as usize]
     }
 

@@ -3,8 +3,8 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::engine::dice::Dice;
-use crate::engine::percent::Share;
+use crate::dice::Dice;
+use crate::percent::Share;
 
 use super::demand::Demand;
 use super::node::Idle;
@@ -19,12 +19,12 @@ const LARGEST_GPU: i64 = 8_000;
 
 /// What a pod asks for, which is all that placing looks at.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(in crate::engine) struct Ask {
-    pub(in crate::engine) cpu: i64,
-    pub(in crate::engine) memory: i64,
-    pub(in crate::engine) gpus: u32,
-    pub(in crate::engine) milli: i32,
-    pub(in crate::engine) models: Vec<String>,
+pub(crate) struct Ask {
+    pub(crate) cpu: i64,
+    pub(crate) memory: i64,
+    pub(crate) gpus: u32,
+    pub(crate) milli: i32,
+    pub(crate) models: Vec<String>,
 }
 
 impl Ask {
@@ -33,7 +33,7 @@ impl Ask {
     }
 
     /// One device, and not all of it.
-    pub(in crate::engine) fn shares(&self) -> bool {
+    pub(crate) fn shares(&self) -> bool {
         self.gpus == 1 && self.milli < WHOLE
     }
 }
@@ -268,7 +268,7 @@ fn fits(ask: &Ask, accepts: &[bool], idle: &Idle) -> bool {
 }
 
 /// What it costs to place a pod on a node where it fits: less is better. Published scores count down from 0.
-pub(in crate::engine) fn cost(policy: Policy, demand: &Demand, ask: &Ask, idle: &Idle) -> i64 {
+pub(crate) fn cost(policy: Policy, demand: &Demand, ask: &Ask, idle: &Idle) -> i64 {
     match policy {
         Policy::Random => 0,
         Policy::BestFit => {
@@ -306,12 +306,7 @@ pub(in crate::engine) fn cost(policy: Policy, demand: &Demand, ask: &Ask, idle: 
 }
 
 /// The least cost of a shared pod over the devices of a node, and the first device that has it.
-pub(in crate::engine) fn sharing(
-    policy: Policy,
-    demand: &Demand,
-    ask: &Ask,
-    idle: &Idle,
-) -> (i64, u32) {
+pub(crate) fn sharing(policy: Policy, demand: &Demand, ask: &Ask, idle: &Idle) -> (i64, u32) {
     let mut best = (NEVER, 0);
     for (device, &left) in idle.left.iter().enumerate() {
         // Of devices with as much left, the first speaks for all.

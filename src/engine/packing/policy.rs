@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::base::document::unknown;
+use model::base::document::unknown;
 
 /// How the node of a pod is chosen. Scores are whole numbers; ties go to the first node in the run's order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::dice::Dice;
-use crate::engine::percent::Share;
+use crate::dice::Dice;
+use crate::percent::Share;
 
 use super::arrivals::arrivals;
 use super::packer::{Class, Packer, Spot};

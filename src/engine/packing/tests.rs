@@ -1,6 +1,6 @@
 //! Placements, costs and fragments worked out by hand, a policy at a time.
 
-use crate::engine::percent::Share;
+use crate::percent::Share;
 
 use super::{Node, Packer, Pod, Policy, Replay, Setup};
 

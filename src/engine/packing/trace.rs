@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::base::document::Fault;
-use crate::engine::sheet::Sheet;
+use crate::sheet::Sheet;
+use model::base::document::Fault;
 
 use super::WHOLE;
 

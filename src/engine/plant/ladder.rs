@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::Name;
-use crate::engine::model::{Node, Snapshot};
+use crate::snapshot::{Node, Snapshot};
+use model::base::Name;
 
 use super::NodeId;
 

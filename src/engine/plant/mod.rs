@@ -1,5 +1,5 @@
 //! A snapshot compiled once for deciding: names become dense indices, constraints that are alike become one, nodes that
-//! constraints cannot tell apart become one zone. Immutable; what changes is [`crate::engine::state`].
+//! constraints cannot tell apart become one zone. Immutable; what changes is [`crate::state`].
 
 mod ladder;
 mod sites;
@@ -9,10 +9,10 @@ mod works;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::base::Name;
+use model::base::Name;
 
-use super::model::Snapshot;
 use super::packing::Demand;
+use super::snapshot::Snapshot;
 
 pub use ladder::{Domain, Ladder};
 pub use sites::{Make, Site, Unit};
@@ -45,7 +45,7 @@ pub struct Plant {
     pub sites: Vec<Site>,
     /// Per zone: a node that stands for all of it.
     pub zones: Vec<NodeId>,
-    /// Topologies: first that of [`super::model::Node::topology`], then those of labels.
+    /// Topologies: first that of [`super::snapshot::Node::topology`], then those of labels.
     pub ladders: Vec<Ladder>,
     /// Quotas.
     pub tree: Arc<Tree>,
@@ -88,24 +88,24 @@ impl Plant {
 
     /// The node of this name.
     pub fn node(&self, name: &str) -> Option<NodeId> {
-        let found = |node: &super::model::Node| (*node.name).cmp(name);
+        let found = |node: &super::snapshot::Node| (*node.name).cmp(name);
         self.snapshot.nodes.binary_search_by(found).ok()
     }
 
     /// The flavor of this name.
     pub fn flavor(&self, name: &str) -> Option<FlavorId> {
-        let found = |flavor: &super::model::Flavor| (*flavor.name).cmp(name);
+        let found = |flavor: &super::snapshot::Flavor| (*flavor.name).cmp(name);
         self.snapshot.flavors.binary_search_by(found).ok()
     }
 
     /// The workload of this key.
-    pub fn work(&self, key: &crate::fleet::job::JobKey) -> Option<WorkId> {
-        let found = |work: &super::model::Workload| work.key.cmp(key);
+    pub fn work(&self, key: &model::fleet::job::JobKey) -> Option<WorkId> {
+        let found = |work: &super::snapshot::Workload| work.key.cmp(key);
         self.snapshot.workloads.binary_search_by(found).ok()
     }
 
     /// The model of a workload.
-    pub fn workload(&self, work: WorkId) -> &super::model::Workload {
+    pub fn workload(&self, work: WorkId) -> &super::snapshot::Workload {
         &self.snapshot.workloads[work]
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::base::Name;
-use crate::engine::model::{Health, Node, Snapshot, Taint};
-use crate::engine::packing::{self, Demand};
-use crate::engine::percent::Share;
+use crate::packing::{self, Demand};
+use crate::percent::Share;
+use crate::snapshot::{Health, Node, Snapshot, Taint};
+use model::base::Name;
 
 use super::{Index, NodeId, ResourceId};
 
@@ -34,7 +34,7 @@ pub struct Make {
     /// Its zone: nodes of one zone meet the same constraints.
     pub zone: usize,
     /// Its kind to the packing policy.
-    pub(in crate::engine) kind: usize,
+    pub(crate) kind: usize,
     /// CPU in thousandths of a core.
     pub cpu: i64,
     /// Memory in bytes.

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::base::Name;
-use crate::engine::model::{PLENTY, Queue, Quota, Snapshot, System};
+use crate::snapshot::{PLENTY, Queue, Quota, Snapshot, System};
+use model::base::Name;
 
 use super::{FlavorId, PairId, QueueId};
 

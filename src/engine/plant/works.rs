@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::Name;
-use crate::engine::model::{
-    Ask, Choice, PodSet, Requirement, Route, Snapshot, Toleration, Workload,
-};
+use crate::snapshot::{Ask, Choice, PodSet, Requirement, Route, Snapshot, Toleration, Workload};
+use model::base::Name;
 
 use super::ladder::{self, Ladder};
 use super::tree::Tree;
@@ -131,7 +129,7 @@ fn compiled(ask: &Ask, resources: &[Name]) -> Want {
         (
             resource.unwrap_or(usize::MAX),
             device.count,
-            device.milli.clamp(1, crate::engine::model::WHOLE),
+            device.milli.clamp(1, crate::snapshot::WHOLE),
         )
     });
     Want {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::fit::Lens;
-use crate::engine::model::WHOLE;
-use crate::engine::plant::NodeId;
-use crate::engine::state::State;
+use crate::fit::Lens;
+use crate::plant::NodeId;
+use crate::snapshot::WHOLE;
+use crate::state::State;
 
 use super::candidate::{Candidate, uses};
 use super::scene::Scene;

@@ -3,11 +3,11 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use crate::base::Moment;
-use crate::engine::fit::{Gate, Lens, Reach};
-use crate::engine::model::{Borrow, Preemption, Queue, Reclaim, Status, Within};
-use crate::engine::plant::{PairId, QueueId, WorkId};
-use crate::engine::state::{State, Tenure};
+use crate::fit::{Gate, Lens, Reach};
+use crate::plant::{PairId, QueueId, WorkId};
+use crate::snapshot::{Borrow, Preemption, Queue, Reclaim, Status, Within};
+use crate::state::{State, Tenure};
+use model::base::Moment;
 
 use super::scene::Scene;
 use super::{Reason, Victim};
@@ -86,11 +86,11 @@ impl Candidates {
 
 /// Those that hold something, by queue.
 #[derive(Debug)]
-pub(in crate::engine) struct Holders(Vec<Vec<WorkId>>);
+pub(crate) struct Holders(Vec<Vec<WorkId>>);
 
 impl Holders {
     /// As things are now.
-    pub(in crate::engine) fn new(state: &State<'_>) -> Self {
+    pub(crate) fn new(state: &State<'_>) -> Self {
         let mut queues = vec![Vec::new(); state.tree().branches.len()];
         for work in state.holders() {
             let tenure = state.tenure(work);

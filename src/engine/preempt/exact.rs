@@ -1,6 +1,6 @@
 //! The least victims by looking at all sets, but for those that cannot be better.
 
-use crate::engine::state::State;
+use crate::state::State;
 
 use super::bound::Bounds;
 use super::candidate::Candidate;

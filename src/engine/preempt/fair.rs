@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::engine::cycle::share::Share;
-use crate::engine::model::FairStrategy;
-use crate::engine::plant::QueueId;
-use crate::engine::state::State;
+use crate::cycle::share::Share;
+use crate::plant::QueueId;
+use crate::snapshot::FairStrategy;
+use crate::state::State;
 
 use super::candidate::Candidate;
 use super::scene::Scene;

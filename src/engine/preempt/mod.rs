@@ -22,8 +22,8 @@ mod tests;
 use std::sync::Arc;
 
 use super::fit::{Lens, Miss};
-use super::model::{Status, Stop};
 use super::plant::{QueueId, WorkId};
+use super::snapshot::{Status, Stop};
 use super::state::{State, Tenure};
 
 pub(super) use candidate::Holders;
@@ -193,7 +193,7 @@ impl State<'_> {
 
     /// Whether a queue's workloads may take anything from anybody at all.
     pub(super) fn may_preempt(&self, queue: QueueId) -> bool {
-        use super::model::{Reclaim, Within};
+        use super::snapshot::{Reclaim, Within};
         let known = self.plant().snapshot.queues.get(queue);
         known.map_or(self.tree().branches[queue].nameless, |queue| {
             let rules = queue.preemption;

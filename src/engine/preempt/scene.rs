@@ -1,9 +1,9 @@
 //! One way in which a workload could start, and what is short for it.
 
-use crate::engine::fit::Lens;
-use crate::engine::model::{Borrow, Preemption, Reclaim, Within};
-use crate::engine::plant::{FlavorId, PairId, QueueId, WorkId};
-use crate::engine::state::{SetTenure, State, Tenure};
+use crate::fit::Lens;
+use crate::plant::{FlavorId, PairId, QueueId, WorkId};
+use crate::snapshot::{Borrow, Preemption, Reclaim, Within};
+use crate::state::{SetTenure, State, Tenure};
 
 /// Most ways to give flavors to sets of pods that are tried.
 const MOST_ASSIGNMENTS: usize = 64;

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::engine::model::{Fungibility, WHOLE};
-use crate::engine::plant::{FlavorId, NodeId, QueueId, WorkId};
-use crate::engine::state::{State, Tenure};
+use crate::plant::{FlavorId, NodeId, QueueId, WorkId};
+use crate::snapshot::{Fungibility, WHOLE};
+use crate::state::{State, Tenure};
 
 use super::candidate::{Candidate, Holders, candidates, may_do};
 use super::fair::Tournament;

@@ -7,9 +7,9 @@ use super::candidate::candidates;
 use super::scene::{Scene, assignments};
 use super::search::needs_all;
 use super::*;
-use crate::engine::dice::Dice;
-use crate::engine::fixture::{check, id, name, node, plant, work};
-use crate::engine::plant::Plant;
+use crate::dice::Dice;
+use crate::fixture::{check, id, name, node, plant, work};
+use crate::plant::Plant;
 
 /// A crowded fleet of one workload that waits and up to ten that run, in some queues or in none.
 fn crowd(seed: u64) -> Plant {

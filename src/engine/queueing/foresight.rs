@@ -4,15 +4,15 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::base::{Moment, Name, ObjectKey};
-use crate::engine::forecast::{Start, forecast_one};
-use crate::engine::model::{
+use crate::forecast::{Start, forecast_one};
+use crate::plant::Plant;
+use crate::snapshot::{
     Ask, Backfill, DEVICES, Device, DeviceAsk, Flavor, Grip, Health, Knobs, Node, Order, Placement,
     PodSet, Queue as Line, Quota, Runs, Snapshot, Status, WHOLE, Workload,
 };
-use crate::engine::plant::Plant;
-use crate::engine::state::State;
-use crate::fleet::job::JobKey;
+use crate::state::State;
+use model::base::{Moment, Name, ObjectKey};
+use model::fleet::job::JobKey;
 
 use super::{Discipline, Hold, Job, NODE, Past, Queue};
 
@@ -437,7 +437,7 @@ mod tests {
             Discipline::Fifo,
         ));
         let state = State::new(&plant);
-        crate::engine::fixture::check(&state);
+        crate::fixture::check(&state);
         assert_eq!((state.holders().count(), state.waiting().count()), (2, 1));
         assert_eq!(state.free_units(0), 1);
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::base::document::unknown;
+use model::base::document::unknown;
 
 use super::floor::Hold;
 use super::patient::{self, Order};

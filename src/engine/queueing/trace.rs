@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-use crate::base::Moment;
-use crate::base::document::Fault;
-use crate::engine::sheet::{Column, Row, Sheet};
+use crate::sheet::{Column, Row, Sheet};
+use model::base::Moment;
+use model::base::document::Fault;
 
 use super::NODE;
 

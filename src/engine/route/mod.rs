@@ -6,16 +6,16 @@
 
 use serde::Serialize;
 
-use crate::base::{Moment, Name};
+use model::base::{Moment, Name};
 
 use super::cycle::at_speed;
 use super::explain::{Stand, job};
 use super::fit::Lens;
 use super::forecast::{self, runtime};
-use super::model::{Choice, Snapshot};
-use super::plan::JobName;
 use super::plant::{FlavorId, Plant, WorkId};
+use super::snapshot::{Choice, Snapshot};
 use super::state::State;
+use model::plan::JobName;
 
 /// One flavor.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -76,8 +76,8 @@ pub fn route(plant: &Plant, work: WorkId) -> Routing {
     let state = State::new(plant);
     let stand = match (state.tenure(work).is_some(), workload.status) {
         (true, _) => Stand::Running,
-        (_, super::model::Status::Held) => Stand::Held,
-        (_, super::model::Status::Ending) => Stand::Ending,
+        (_, super::snapshot::Status::Held) => Stand::Held,
+        (_, super::snapshot::Status::Ending) => Stand::Ending,
         _ => Stand::Waiting,
     };
     let (named, most) = wishes(&plant.snapshot, work);
@@ -151,7 +151,7 @@ fn offered(plant: &Plant, work: WorkId) -> Vec<FlavorId> {
 /// The price of a flavor: its own, or the least of the devices that carry its labels.
 fn price(plant: &Plant, flavor: FlavorId) -> Option<i64> {
     let model = &plant.snapshot.flavors[flavor];
-    let carries = |node: &&super::model::Node| {
+    let carries = |node: &&super::snapshot::Node| {
         let all = |(key, value)| node.labels.get(key) == Some(value);
         !model.labels.is_empty() && model.labels.iter().all(all)
     };
@@ -232,7 +232,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::engine::fixture::{id, node, plant, work};
+    use crate::fixture::{id, node, plant, work};
 
     #[test]
     fn flavors_are_ranked_by_when_the_run_is_done_within_the_limit_of_price() {

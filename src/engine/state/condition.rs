@@ -3,9 +3,9 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::engine::model::WHOLE;
-use crate::engine::packing::{self, Idle, Policy};
-use crate::engine::plant::{Make, Plant, ResourceId, Want};
+use crate::packing::{self, Idle, Policy};
+use crate::plant::{Make, Plant, ResourceId, Want};
+use crate::snapshot::WHOLE;
 
 /// Bytes to a MiB.
 const MIB: i64 = 1 << 20;
@@ -28,13 +28,13 @@ pub(super) struct Condition {
 
 /// How a pod would do on a node in some condition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::engine) struct Look {
+pub(crate) struct Look {
     /// How many such pods fit.
-    pub(in crate::engine) room: u32,
+    pub(crate) room: u32,
     /// What one costs, less being better; then what it leaves of what it asks for.
-    pub(in crate::engine) cost: (i64, i64),
+    pub(crate) cost: (i64, i64),
     /// What is left now of the device that a shared pod takes.
-    pub(in crate::engine) left: i32,
+    pub(crate) left: i32,
 }
 
 /// What is worked out once and holds for good: conditions by content, and how pods do in them.

@@ -13,10 +13,10 @@ mod tests;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::base::Moment;
+use model::base::Moment;
 
-use super::model::{Status, Workload};
 use super::plant::{FlavorId, NodeId, PairId, Plant, QueueId, Quotas, ResourceId, Tree, WorkId};
+use super::snapshot::{Status, Workload};
 
 pub(super) use condition::Look;
 use condition::Memo;
@@ -295,7 +295,7 @@ impl<'p> State<'p> {
     }
 
     /// Says that a workload holds what was taken for it already.
-    pub(in crate::engine) fn hold(&mut self, work: WorkId, tenure: Arc<Tenure>) {
+    pub(crate) fn hold(&mut self, work: WorkId, tenure: Arc<Tenure>) {
         let standing = Standing {
             status: Status::Running,
             tenure: Some(tenure),
@@ -524,7 +524,7 @@ impl<'p> State<'p> {
             let room = self.room(node);
             let units = self.plant.makes[room.make].units.iter();
             let whole = units.zip(self.left(node)).filter(|(unit, left)| {
-                unit.resource == resource && unit.sound && **left == super::model::WHOLE
+                unit.resource == resource && unit.sound && **left == super::snapshot::WHOLE
             });
             if room.open { whole.count() } else { 0 }
         };

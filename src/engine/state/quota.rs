@@ -1,10 +1,10 @@
 //! Quota in use up the tree, as Kueue reckons it: what a queue uses beyond what it never lends counts above it too.
 
-use crate::engine::plant::{PairId, QueueId, Tree};
+use crate::plant::{PairId, QueueId, Tree};
 
 /// Usage of all queues. `counted` is what counts against a queue's subtree; `gross` all that it and those below use.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(in crate::engine) struct Usage {
+pub(crate) struct Usage {
     pub(super) counted: Vec<i64>,
     pub(super) gross: Vec<i64>,
 }
@@ -33,7 +33,7 @@ impl Usage {
 
     /// What a queue may still take, limits of borrowing and lending and hard caps considered; below nothing where more is
     /// in use than there is.
-    pub(in crate::engine) fn available(&self, tree: &Tree, queue: QueueId, pair: PairId) -> i64 {
+    pub(crate) fn available(&self, tree: &Tree, queue: QueueId, pair: PairId) -> i64 {
         let quota = self.by_quota(tree, queue, pair);
         let caps = tree.path(queue).filter_map(|queue| {
             let cap = tree.quota(queue, pair).cap?;
@@ -80,13 +80,7 @@ impl Usage {
     }
 
     /// Gives back an amount of a queue.
-    pub(in crate::engine) fn give(
-        &mut self,
-        tree: &Tree,
-        queue: QueueId,
-        pair: PairId,
-        amount: i64,
-    ) {
+    pub(crate) fn give(&mut self, tree: &Tree, queue: QueueId, pair: PairId, amount: i64) {
         for up in tree.path(queue) {
             self.gross[Self::at(tree, up, pair)] -= amount;
         }

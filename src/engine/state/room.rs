@@ -1,6 +1,6 @@
 //! Nodes of a state.
 
-use crate::engine::plant::{NodeId, Plant, Site};
+use crate::plant::{NodeId, Plant, Site};
 
 use super::condition::Memo;
 use super::{Occupancy, Seat};
@@ -85,7 +85,7 @@ impl Occupancy {
         let shape = &plant.makes[site.make];
         let begin = self.left.len();
         self.left.extend(std::iter::repeat_n(
-            crate::engine::model::WHOLE,
+            crate::snapshot::WHOLE,
             shape.units.len(),
         ));
         self.rooms.push(Room {

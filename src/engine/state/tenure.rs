@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::base::Name;
-use crate::engine::model::{PodSet, Status, WHOLE};
-use crate::engine::plant::{FlavorId, NodeId, PairId, QueueId, WorkId};
+use crate::plant::{FlavorId, NodeId, PairId, QueueId, WorkId};
+use crate::snapshot::{PodSet, Status, WHOLE};
+use model::base::Name;
 
 use super::{Standing, State};
 
@@ -143,7 +143,7 @@ impl State<'_> {
     }
 
     /// The slowest speed of the flavors in use, 1,000 where nothing says.
-    pub(in crate::engine) fn speed(&self, work: WorkId, sets: &[SetTenure]) -> i64 {
+    pub(crate) fn speed(&self, work: WorkId, sets: &[SetTenure]) -> i64 {
         let choices = self.plant.works[work].choices.as_ref();
         let speed = |flavor: &FlavorId| {
             let mut all = choices?.iter();
@@ -155,20 +155,20 @@ impl State<'_> {
     }
 
     /// The units of a node that a pod holds: those that are named, or else the first that are free.
-    fn seat_of(&self, node: NodeId, set: &PodSet, grips: &[crate::engine::model::Grip]) -> Seat {
+    fn seat_of(&self, node: NodeId, set: &PodSet, grips: &[crate::snapshot::Grip]) -> Seat {
         let plant = self.plant;
         let units = &plant.makes[plant.sites[node].make].units;
         let devices = &plant.snapshot.nodes[node].devices;
         let mut held: Vec<(u32, i32)> = Vec::new();
         for grip in grips {
-            let named = |unit: &crate::engine::plant::Unit| {
+            let named = |unit: &crate::plant::Unit| {
                 let device = &devices[unit.device];
                 let slice = unit.slice.map(|slice| &device.slices[slice].name);
                 // A device that has been cut into slices since is held by all of them.
                 device.index == grip.device
                     && (grip.slice.is_none() || slice == grip.slice.as_ref())
             };
-            let milli = |unit: &crate::engine::plant::Unit| match unit.slice {
+            let milli = |unit: &crate::plant::Unit| match unit.slice {
                 Some(_) => WHOLE,
                 None => grip.milli.clamp(1, WHOLE),
             };
@@ -217,7 +217,7 @@ impl State<'_> {
                 let devices = group
                     .resources
                     .iter()
-                    .any(|name| &**name == crate::engine::model::DEVICES);
+                    .any(|name| &**name == crate::snapshot::DEVICES);
                 own.filter(|_| devices).find_map(|ask| named(&ask.resource))
             });
             told.or_else(|| {

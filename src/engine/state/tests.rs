@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::*;
-use crate::engine::fit::Lens;
-use crate::engine::fixture::{check, id, node, plant, work};
+use crate::fit::Lens;
+use crate::fixture::{check, id, node, plant, work};
 
 /// `left` keeps 2 of its 10 to itself and borrows up to 3; `right` lends all of its 6; the cohort has 4 of its own and may
 /// get no more than 1 from the top, which has 5.

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
 
-use crate::engine::fit::Gate;
-use crate::engine::plant::{NodeId, Plant};
+use crate::fit::Gate;
+use crate::plant::{NodeId, Plant};
 
 use super::condition::Memo;
 use super::room::{Changes, Room};
@@ -40,7 +40,7 @@ impl Clone for Views {
 
 /// One view.
 #[derive(Default, Debug)]
-pub(in crate::engine) struct View {
+pub(crate) struct View {
     key: Key,
     /// After how many changes it was last brought up to date.
     seen: u64,
@@ -51,7 +51,7 @@ pub(in crate::engine) struct View {
     /// Stretches with nodes of which some may be for these pods.
     stretches: Vec<usize>,
     /// Pods for which there is room anywhere.
-    pub(in crate::engine) total: u64,
+    pub(crate) total: u64,
     /// How many nodes have room for so many pods.
     widths: [u32; WIDE + 1],
     /// Per ladder that was asked for: pods for which each domain has room.
@@ -62,19 +62,19 @@ pub(in crate::engine) struct View {
 
 impl View {
     /// Pods for which each domain of a ladder has room; the ladder must have been asked for.
-    pub(in crate::engine) fn sums(&self, ladder: usize) -> &[u64] {
+    pub(crate) fn sums(&self, ladder: usize) -> &[u64] {
         let found = self.sums.iter().find(|(at, _)| *at == ladder);
         found.map_or(&[], |(_, sums)| sums)
     }
 
     /// Whether some node may have room for so many.
-    pub(in crate::engine) fn may_hold(&self, pods: u32) -> bool {
+    pub(crate) fn may_hold(&self, pods: u32) -> bool {
         let from = (pods as usize).min(WIDE);
         self.widths[from..].iter().any(|nodes| *nodes > 0)
     }
 
     /// Nodes with room, the cheapest first; the order must have been asked for.
-    pub(in crate::engine) fn order(&self) -> impl Iterator<Item = NodeId> + '_ {
+    pub(crate) fn order(&self) -> impl Iterator<Item = NodeId> + '_ {
         let all = self.order.iter().flatten();
         all.map(|(_, node)| *node as NodeId)
     }
@@ -275,7 +275,7 @@ impl View {
 
 impl State<'_> {
     /// The view of a kind of pod through a gate, up to date, to be given back by [`State::give_view`].
-    pub(in crate::engine) fn take_view(
+    pub(crate) fn take_view(
         &mut self,
         want: usize,
         gate: &Gate,
@@ -306,7 +306,7 @@ impl State<'_> {
     }
 
     /// Gives a view back.
-    pub(in crate::engine) fn give_view(&mut self, view: Box<View>) {
+    pub(crate) fn give_view(&mut self, view: Box<View>) {
         let views = &mut self.occupancy.views.0;
         if views.len() >= MOST {
             views.clear();

@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::base::document::unknown;
-use crate::base::{Name, ObjectKey};
-use crate::engine::explain::{add_nodes, add_quota};
-use crate::engine::model::{Choice, DEVICES, Quota, Snapshot, Status};
-use crate::fleet::job::JobKey;
-use crate::fleet::node::Billing;
+use crate::explain::{add_nodes, add_quota};
+use crate::snapshot::{Choice, DEVICES, Quota, Snapshot, Status};
+use model::base::document::unknown;
+use model::base::{Name, ObjectKey};
+use model::fleet::job::JobKey;
+use model::fleet::node::Billing;
 
 use super::names;
 
@@ -254,7 +254,7 @@ fn find(snapshot: &Snapshot, job: &str) -> Result<usize, String> {
     let found = (0..snapshot.workloads.len()).find(|&at| text(at) == job);
     found.ok_or_else(|| {
         let all: Vec<String> = (0..snapshot.workloads.len()).map(text).collect();
-        let near = crate::base::document::nearest(job, all.iter().map(String::as_str));
+        let near = model::base::document::nearest(job, all.iter().map(String::as_str));
         match near {
             Some(near) => format!("there is no job `{job}`; did you mean `{near}`?"),
             None => format!("there is no job `{job}`; write NAMESPACE/NAME"),
@@ -299,12 +299,12 @@ fn lose(snapshot: &mut Snapshot, gone: &BTreeSet<Name>) -> BTreeSet<JobKey> {
 }
 
 fn of_place(snapshot: &Snapshot, what: Place, name: &str) -> Result<BTreeSet<Name>, String> {
-    let of = |node: &crate::engine::model::Node| match what {
+    let of = |node: &crate::snapshot::Node| match what {
         Place::Pool => Some(node.pool.clone()),
         Place::Zone => node.labels.get(ZONE).cloned(),
         Place::Node => Some(node.name.clone()),
     };
-    let named = |node: &&crate::engine::model::Node| of(node).is_some_and(|own| *own == *name);
+    let named = |node: &&crate::snapshot::Node| of(node).is_some_and(|own| *own == *name);
     let found: BTreeSet<Name> = snapshot
         .nodes
         .iter()
@@ -322,7 +322,7 @@ fn nodes(snapshot: &mut Snapshot, like: &str, by: i64) -> Result<BTreeSet<JobKey
     if by.abs() > MOST {
         return Err(format!("{by} nodes are more than {MOST}"));
     }
-    let matches = |node: &&crate::engine::model::Node| {
+    let matches = |node: &&crate::snapshot::Node| {
         *node.pool == *like || node.instance_type.as_deref() == Some(like) || *node.name == *like
     };
     let found: Vec<Name> = snapshot

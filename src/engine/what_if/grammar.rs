@@ -1,6 +1,6 @@
 //! The words in which a supposition is written.
 
-use crate::base::document::unknown;
+use model::base::document::unknown;
 
 use super::change::{Place, Suppose};
 

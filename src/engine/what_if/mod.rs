@@ -10,16 +10,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::base::{Moment, Name};
-use crate::fleet::job::JobKey;
+use model::base::{Moment, Name};
+use model::fleet::job::JobKey;
 
 use super::cycle;
 use super::explain::{AS_TOLD, job};
 use super::forecast::{self, Start};
-use super::model::Snapshot;
-use super::plan::JobName;
 use super::plant::Plant;
+use super::snapshot::Snapshot;
 use super::state::State;
+use model::plan::JobName;
 
 pub use change::Suppose;
 pub use grammar::{GRAMMAR, parse};

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::engine::document;
-use crate::engine::fixture::{node, work};
+use crate::document;
+use crate::fixture::{node, work};
 
 fn fleet() -> Snapshot {
     let place = |name: &str, pool: &str, zone: &str| {

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use crate::base::Moment;
-use crate::engine::plan::{Plan, Until, Wait, When};
-use crate::exec::answer::{Answer, Verdict};
-use crate::exec::history::{Run, Trace, runs};
-use crate::exec::journal::Pages;
-use crate::exec::machine::{End, Machine, Note, Order};
-use crate::exec::record::{Cluster, Line, Record, Who};
+use crate::answer::{Answer, Verdict};
+use crate::history::{Run, Trace, runs};
+use crate::journal::Pages;
+use crate::machine::{End, Machine, Note, Order};
+use crate::record::{Cluster, Line, Record, Who};
+use model::base::Moment;
+use model::plan::{Plan, Until, Wait, When};
 
 use super::{World, evict, failed, go, plan, suspend};
 

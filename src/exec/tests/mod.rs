@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::base::Moment;
-use crate::cluster::levers::{Call, Subresource};
-use crate::engine::plan::{Fact, Intent, Lever, Object, Plan, Step, Test, Until, Verb, Wait, When};
+use cluster::levers::{Call, Subresource};
+use model::base::Moment;
+use model::plan::{Fact, Intent, Lever, Object, Plan, Step, Test, Until, Verb, Wait, When};
 
 mod kills;
 
@@ -525,7 +525,7 @@ fn a_stop_comes_after_the_step_under_way() {
 #[test]
 fn versions_that_the_plan_leaves_open_are_those_that_the_cluster_serves() {
     let mut step = suspend("a");
-    step.object.place.version = crate::base::Name::default();
+    step.object.place.version = model::base::Name::default();
     let plan = plan(vec![step]);
     let versions = BTreeMap::from([("batch".to_owned(), "v7".to_owned())]);
     let mut machine = Machine::new("r", &plan, &versions);

@@ -3,11 +3,11 @@
 use serde_json::{Map, Value, json};
 
 use super::status::Refusal;
-use crate::base::Moment;
-use crate::sim::change::Resource;
-use crate::sim::cluster::Core;
-use crate::sim::json::{list, map_mut, name, text};
-use crate::sim::resource::Spec;
+use crate::change::Resource;
+use crate::cluster::Core;
+use crate::json::{list, map_mut, name, text};
+use crate::resource::Spec;
+use model::base::Moment;
 
 /// Fills in what the server sets on a new object.
 ///

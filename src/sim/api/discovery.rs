@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::review::REVIEWS;
 use super::{Asked, Body, respond};
-use crate::sim::resource::{SPECS, Spec, groups};
+use crate::resource::{SPECS, Spec, groups};
 
 /// The Kubernetes version that the simulated cluster speaks.
 pub const VERSION: &str = "v1.36.3";

@@ -10,13 +10,13 @@ use super::request::Target;
 use super::status::Refusal;
 use super::validate::{self, Deletion};
 use super::{Answer, Asked, write};
-use crate::base::Moment;
-use crate::sim::change::{Request, Resource};
-use crate::sim::cluster::{Cluster, Core};
-use crate::sim::json::{condition, int, list, name, text};
-use crate::sim::resource::spec;
-use crate::sim::selector::Labels;
-use crate::sim::store::Listing;
+use crate::change::{Request, Resource};
+use crate::cluster::{Cluster, Core};
+use crate::json::{condition, int, list, name, text};
+use crate::resource::spec;
+use crate::selector::Labels;
+use crate::store::Listing;
+use model::base::Moment;
 
 /// `POST` on `pods/NAME/eviction`.
 ///
@@ -206,7 +206,7 @@ fn refusal(budget: &Value, healthy: i64, desired: i64) -> String {
 
 /// Puts a condition in the place of the one of its type.
 fn set_condition(object: &mut Value, condition: Value) {
-    let status = crate::sim::json::map_mut(object, "status");
+    let status = crate::json::map_mut(object, "status");
     let conditions = status.entry("conditions").or_insert_with(|| json!([]));
     let Some(conditions) = conditions.as_array_mut() else {
         return;

@@ -12,12 +12,12 @@ use serde_json::Value;
 use super::request::Target;
 use super::status::Refusal;
 use super::{Answer, Asked, BoxError, respond};
-use crate::base::{Moment, ObjectKey};
-use crate::sim::change::Resource;
-use crate::sim::cluster::Cluster;
-use crate::sim::json::{list, text};
-use crate::sim::names::quoted;
-use crate::sim::resource::spec;
+use crate::change::Resource;
+use crate::cluster::Cluster;
+use crate::json::{list, text};
+use crate::names::quoted;
+use crate::resource::spec;
+use model::base::{Moment, ObjectKey};
 
 /// One line and its moment.
 type Line = (Moment, String);

@@ -485,7 +485,7 @@ fn health(asked: &Asked) -> Response<Body> {
 }
 
 /// A moment as HTTP headers write it.
-fn http_date(now: crate::base::Moment) -> String {
+fn http_date(now: model::base::Moment) -> String {
     match jiff::Timestamp::from_millisecond(now.millis()) {
         Ok(stamp) => stamp.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string(),
         Err(_) => String::new(),

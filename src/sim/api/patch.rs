@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::status::Refusal;
-use crate::sim::json::fault;
+use crate::json::fault;
 
 /// How a list is merged.
 enum Merging {

@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 use super::request::Query;
 use super::status::Refusal;
 use super::{Body, respond};
-use crate::base::Moment;
-use crate::sim::resource::Spec;
-use crate::sim::table::{cells, columns, conditions};
+use crate::resource::Spec;
+use crate::table::{cells, columns, conditions};
+use model::base::Moment;
 
 /// What the client wants to see of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

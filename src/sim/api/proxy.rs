@@ -7,14 +7,14 @@ use serde_json::Value;
 use super::request::Target;
 use super::status::Refusal;
 use super::{Answer, Asked, respond};
-use crate::base::ObjectKey;
-use crate::sim::change::Resource;
-use crate::sim::cluster::{Cluster, Core};
-use crate::sim::json::{condition, int, list, name, text};
-use crate::sim::names::quoted;
-use crate::sim::resource::Spec;
-use crate::sim::selector::Labels;
-use crate::sim::store::Listing;
+use crate::change::Resource;
+use crate::cluster::{Cluster, Core};
+use crate::json::{condition, int, list, name, text};
+use crate::names::quoted;
+use crate::resource::Spec;
+use crate::selector::Labels;
+use crate::store::Listing;
+use model::base::ObjectKey;
 
 /// `[SCHEME:]NAME[:PORT]` taken apart; `None` when it is none of that.
 fn address(id: &str) -> Option<(&str, &str, &str)> {
@@ -83,10 +83,7 @@ pub fn serve(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, spec: &Spec
             "error trying to reach service: dial tcp {ip}:{port}: connect: connection refused"
         ))
     };
-    let key = ObjectKey::new(
-        text(&pod, "/metadata/namespace"),
-        crate::sim::json::name(&pod),
-    );
+    let key = ObjectKey::new(text(&pod, "/metadata/namespace"), crate::json::name(&pod));
     let port = u16::try_from(port).map_err(|_| refused())?;
     let listens = core
         .scene

@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use super::request::{Query, Target};
 use super::status::Refusal;
 use super::{Answer, Asked};
-use crate::sim::cluster::Cluster;
-use crate::sim::json::{fault, name};
-use crate::sim::resource::{Spec, field};
-use crate::sim::selector::{Fields, Labels};
-use crate::sim::store::Listing;
+use crate::cluster::Cluster;
+use crate::json::{fault, name};
+use crate::resource::{Spec, field};
+use crate::selector::{Fields, Labels};
+use crate::store::Listing;
 
 /// What a list or watch lets through.
 #[derive(Clone, Debug, Default)]

@@ -1,7 +1,7 @@
 //! What a request asks for: its path taken apart, its query decoded.
 
-use crate::sim::resource::{Spec, find};
-use crate::sim::users::Ask;
+use crate::resource::{Spec, find};
+use crate::users::Ask;
 
 /// Decodes `%XX`, and `+` as a blank where `plus` says so. Bytes that are no UTF-8 become replacement characters.
 pub fn decoded(text: &str, plus: bool) -> String {

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use super::request::Target;
 use super::status::Refusal;
 use super::{Answer, Asked, validate};
-use crate::sim::cluster::Cluster;
-use crate::sim::json::text;
-use crate::sim::users::{Ask, Rule};
+use crate::cluster::Cluster;
+use crate::json::text;
+use crate::users::{Ask, Rule};
 
 /// Kinds of reviews by their group and plural.
 pub const REVIEWS: &[(&str, &str, &str, &str)] = &[

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use super::request::Target;
 use super::status::Refusal;
 use super::{Answer, Asked, validate, write};
-use crate::sim::cluster::Cluster;
-use crate::sim::json::{int, text};
-use crate::sim::resource::Spec;
-use crate::sim::selector::Labels;
+use crate::cluster::Cluster;
+use crate::json::{int, text};
+use crate::resource::Spec;
+use crate::selector::Labels;
 
 fn scale_of(object: &Value) -> Value {
     let metadata = |key: &str| {

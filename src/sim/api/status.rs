@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::sim::names::quoted;
-use crate::sim::resource::{Spec, qualified};
-use crate::sim::store::Expired;
+use crate::names::quoted;
+use crate::resource::{Spec, qualified};
+use crate::store::Expired;
 
 /// A failure as a `metav1.Status`, with its HTTP code.
 #[derive(Clone, PartialEq, Debug)]
@@ -356,8 +356,8 @@ pub fn success(spec: &Spec, name: &str, uid: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::change::Resource;
-    use crate::sim::resource::spec;
+    use crate::change::Resource;
+    use crate::resource::spec;
 
     #[test]
     fn refusals_read_as_the_real_servers_do() {

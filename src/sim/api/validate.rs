@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use super::Asked;
 use super::request::Target;
 use super::status::{Cause, Refusal};
-use crate::sim::change::Resource;
-use crate::sim::json::{fault, flag, list, name, text};
-use crate::sim::names::{bad_key, bad_subdomain, bad_value, quoted};
-use crate::sim::resource::Spec;
+use crate::change::Resource;
+use crate::json::{fault, flag, list, name, text};
+use crate::names::{bad_key, bad_subdomain, bad_value, quoted};
+use crate::resource::Spec;
 
 const BODIES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
@@ -109,7 +109,7 @@ pub fn place(object: &mut Value, target: &Target, spec: &Spec) -> Result<(), Ref
     }
     object["kind"] = spec.kind.into();
     object["apiVersion"] = version.into();
-    let metadata = crate::sim::json::map_mut(object, "metadata");
+    let metadata = crate::json::map_mut(object, "metadata");
     if spec.namespaced {
         let given = metadata
             .get("namespace")
@@ -440,7 +440,7 @@ pub fn grace(pod: &Value, asked: Option<u64>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::resource::spec;
+    use crate::resource::spec;
 
     #[test]
     fn pods_are_mostly_immutable() {

@@ -18,10 +18,10 @@ use super::read::{Filter, revision};
 use super::request::Target;
 use super::status::Refusal;
 use super::{Answer, Asked, BoxError};
-use crate::sim::cluster::Cluster;
-use crate::sim::faults::Faults;
-use crate::sim::resource::Spec;
-use crate::sim::store::{Listing, Logged};
+use crate::cluster::Cluster;
+use crate::faults::Faults;
+use crate::resource::Spec;
+use crate::store::{Listing, Logged};
 
 /// At most so many events in one chunk.
 const CHUNK: usize = 256;
@@ -146,7 +146,7 @@ pub fn serve(
         ended: false,
     };
     let first = if expired {
-        let stale = crate::sim::store::Expired {
+        let stale = crate::store::Expired {
             asked: seen,
             oldest: seen.saturating_add(1),
         };
@@ -257,7 +257,7 @@ impl Watching {
         }
     }
 
-    fn shown(&mut self, object: &Value, now: crate::base::Moment) -> Value {
+    fn shown(&mut self, object: &Value, now: model::base::Moment) -> Value {
         let headers = std::mem::take(&mut self.headers);
         self.manner.shown(self.spec, object, headers, now)
     }

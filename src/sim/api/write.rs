@@ -9,15 +9,15 @@ use super::request::Target;
 use super::status::{Refusal, success};
 use super::validate::{self, Deletion};
 use super::{Answer, Asked, defaults};
-use crate::base::{Moment, ObjectKey};
-use crate::sim::change::{Request, Resource};
-use crate::sim::cluster::{Cluster, Core};
-use crate::sim::json::{list, map_mut, name, text};
-use crate::sim::resource::Spec;
+use crate::change::{Request, Resource};
+use crate::cluster::{Cluster, Core};
+use crate::json::{list, map_mut, name, text};
+use crate::resource::Spec;
+use model::base::{Moment, ObjectKey};
 
 /// The object as it stands in the store after a write, else as it was written.
 fn stored(core: &Core, spec: &Spec, object: Value) -> Arc<Value> {
-    let namespace = crate::sim::json::namespace(&object).to_owned();
+    let namespace = crate::json::namespace(&object).to_owned();
     core.store
         .get(spec.resource, &namespace, name(&object))
         .unwrap_or_else(|| Arc::new(object))
@@ -68,7 +68,7 @@ pub fn create(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, spec: &Spe
 }
 
 fn check_namespace(core: &Core, target: &Target, spec: &Spec, name: &str) -> Result<(), Refusal> {
-    let namespaces = crate::sim::resource::spec(Resource::Namespaces);
+    let namespaces = crate::resource::spec(Resource::Namespaces);
     let Some(namespace) = core.store.get(Resource::Namespaces, "", &target.namespace) else {
         return Err(Refusal::not_found(namespaces, &target.namespace));
     };
@@ -197,7 +197,7 @@ pub fn replace(core: &mut Core, spec: &Spec, object: Value) -> Arc<Value> {
         .store
         .get(
             spec.resource,
-            crate::sim::json::namespace(&object),
+            crate::json::namespace(&object),
             name(&object),
         )
         .is_some_and(|old| !list(&old, "/metadata/finalizers").is_empty());
@@ -283,7 +283,7 @@ fn merged(old: &Value, mut new: Value, spec: &Spec, status_only: bool) -> Result
 }
 
 fn key_of(object: &Value) -> ObjectKey {
-    ObjectKey::new(crate::sim::json::namespace(object), name(object))
+    ObjectKey::new(crate::json::namespace(object), name(object))
 }
 
 /// `DELETE` of one object.
@@ -380,7 +380,7 @@ pub fn delete_collection(
     let (items, revision, now) = {
         let mut core = cluster.core();
         let now = core.scene.now();
-        let what = crate::sim::store::Listing {
+        let what = crate::store::Listing {
             namespace: Some(target.namespace.as_str()).filter(|n| !n.is_empty()),
             ..Default::default()
         };

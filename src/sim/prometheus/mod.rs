@@ -21,7 +21,7 @@ use self::selector::{Expression, Selector};
 use super::api::request::{Query, decoded};
 use super::api::{Body, BoxError, respond};
 use super::cluster::Cluster;
-use crate::base::Moment;
+use model::base::Moment;
 
 /// How far back a query may ask and still be given the present samples, in milliseconds: Prometheus' own look-back.
 const LOOKBACK: i64 = 300_000;
@@ -246,7 +246,7 @@ fn instant(cluster: &Cluster, query: &Query, honor_labels: bool) -> Result<Value
 fn step(text: &str) -> Option<i64> {
     let millis = match text.parse::<f64>() {
         Ok(seconds) => seconds * 1000.0,
-        Err(_) => crate::base::time::parse_span(text)?.as_millis() as f64,
+        Err(_) => model::base::time::parse_span(text)?.as_millis() as f64,
     };
     (millis.is_finite() && (1.0..1e12).contains(&millis)).then_some(millis as i64)
 }

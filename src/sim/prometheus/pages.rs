@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::{Moment, ObjectKey};
-use crate::sim::change::Resource;
-use crate::sim::cluster::Cluster;
-use crate::sim::json::{list, text};
+use crate::change::Resource;
+use crate::cluster::Cluster;
+use crate::json::{list, text};
+use model::base::{Moment, ObjectKey};
 
 /// The labels of a series or of a target, in order.
 pub(super) type Labels = BTreeMap<String, String>;

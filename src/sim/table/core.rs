@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::{AGE, Column, NAME, age, column, labels, or};
-use crate::base::Moment;
-use crate::sim::human::since;
-use crate::sim::json::{condition, flag, int, list, name, text};
+use crate::human::since;
+use crate::json::{condition, flag, int, list, name, text};
+use model::base::Moment;
 
 pub(super) const NODES: &[Column] = &[
     NAME,

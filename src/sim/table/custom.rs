@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::{Column, NAME, age, column};
-use crate::base::Moment;
-use crate::sim::json::{list, name, text};
+use crate::json::{list, name, text};
+use model::base::Moment;
 
 pub(super) const AGE: Column = column("Age", "Time since the object was created.").typed("date");
 

@@ -15,7 +15,7 @@ use super::change::Resource;
 use super::human::since;
 use super::json::{list, text};
 use super::selector::Labels;
-use crate::base::Moment;
+use model::base::Moment;
 
 /// One column: name, type, format, priority (1: only in wide output), description.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

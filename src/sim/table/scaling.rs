@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::custom::{AGE, count, holds, shown};
 use super::{Column, NAME, age, column};
-use crate::base::Moment;
-use crate::sim::json::{list, name, text};
+use crate::json::{list, name, text};
+use model::base::Moment;
 
 pub(super) const NODE_POOLS: &[Column] = &[
     NAME,

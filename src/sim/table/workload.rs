@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use super::{
     AGE, CONTAINERS, Column, IMAGES, NAME, SELECTOR, age, column, containers, labels, selector,
 };
-use crate::base::Moment;
-use crate::sim::human::{duration, since};
-use crate::sim::json::{condition, int, name, text};
-use crate::sim::selector::Labels;
+use crate::human::{duration, since};
+use crate::json::{condition, int, name, text};
+use crate::selector::Labels;
+use model::base::Moment;
 
 pub(super) const DEPLOYMENTS: &[Column] = &[
     NAME,

@@ -1,6 +1,6 @@
 //! Admission as Kueue does it: best effort, first in first out, with reclaim and preemption.
 
-use crate::base::Name;
+use model::base::Name;
 
 use super::catalog::POOLS;
 use super::kueue::Stop;

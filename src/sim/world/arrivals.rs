@@ -10,7 +10,7 @@ use rand_distr::{Distribution, Exp1, LogNormal};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::SeedableRng;
 
-use crate::base::Name;
+use model::base::Name;
 
 use super::catalog::{A100, H100, L4, MI300X, MIG, POOLS, TEAMS, V5P, V6E};
 use super::noise::{hex, mix};

@@ -1,6 +1,6 @@
 //! Controllers: they make, replace and remove pods until there are as many as there should be.
 
-use crate::base::{Moment, Name, ObjectKey};
+use model::base::{Moment, Name, ObjectKey};
 
 use super::super::change::Resource;
 use super::catalog::POOLS;

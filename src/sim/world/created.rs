@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use crate::base::quantities::{quantity, quantity_milli};
-use crate::base::time::parse_span;
-use crate::base::{Name, ObjectKey};
+use model::base::quantities::{quantity, quantity_milli};
+use model::base::time::parse_span;
+use model::base::{Name, ObjectKey};
 
 use super::super::change::Resource;
 use super::World;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::base::{Name, ObjectKey};
+use model::base::{Name, ObjectKey};
 
 use super::super::change::Resource;
 use super::noise::{hash, hex, mix, uuid};

@@ -4,7 +4,7 @@ use rand::RngExt;
 use rand_distr::{Distribution, Exp1};
 use serde_json::json;
 
-use crate::base::{Moment, Name};
+use model::base::{Moment, Name};
 
 use super::catalog::{A100, H100, L4, MIG, Origin};
 use super::node::{NodeId, Taint};

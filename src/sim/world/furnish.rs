@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::base::{Moment, Name, ObjectKey};
+use model::base::{Moment, Name, ObjectKey};
 
 use super::super::change::Resource;
 use super::arrivals::selector;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::base::{Moment, Name};
+use model::base::{Moment, Name};
 
 use super::catalog::{LOCAL_QUEUES, POOLS, QUEUES};
 use super::edit::Edit;

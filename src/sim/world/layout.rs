@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::base::{Moment, Name};
+use model::base::{Moment, Name};
 
 use super::catalog::{A100, H100, L4, MI300X, MIG, Origin, POOLS, RACK_ORDER, V5P, V6E};
 use super::edit::Edit;

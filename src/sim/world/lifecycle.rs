@@ -1,6 +1,6 @@
 //! The life of a pod and of a run: containers start, become ready, end, crash and are deleted.
 
-use crate::base::{Name, ObjectKey};
+use model::base::{Name, ObjectKey};
 
 use super::super::change::Resource;
 use super::node::NodeId;

@@ -1,6 +1,6 @@
 //! Container logs, made up when they are asked for: the same question gives the same lines.
 
-use crate::base::{Moment, ObjectKey};
+use model::base::{Moment, ObjectKey};
 
 use super::World;
 use super::noise::{mix, signed, smooth, unit};

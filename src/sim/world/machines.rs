@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::base::{Moment, Name, ObjectKey};
+use model::base::{Moment, Name, ObjectKey};
 
 use super::super::change::Resource;
 use super::faults::Fault;

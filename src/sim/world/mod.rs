@@ -44,7 +44,7 @@ use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::SeedableRng;
 use serde_json::Value;
 
-use crate::base::{Moment, Name, ObjectKey};
+use model::base::{Moment, Name, ObjectKey};
 
 use super::change::{Change, Request, Resource, Scene, Served};
 use kueue::Queues;

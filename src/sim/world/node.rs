@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::base::{Moment, Name};
+use model::base::{Moment, Name};
 
 use super::catalog::{POOLS, PoolSpec, Vendor};
 use super::edit::Edit;

@@ -1,6 +1,6 @@
 //! How large a fleet, from which seed, at what time.
 
-use crate::base::Moment;
+use model::base::Moment;
 
 /// What a simulated fleet is made from. The same options give the same fleet, byte for byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,6 +1,6 @@
 //! How work is stopped, started again, ended and removed.
 
-use crate::base::{Name, ObjectKey};
+use model::base::{Name, ObjectKey};
 
 use super::super::change::Resource;
 use super::control::{child_resource, main_resource};

@@ -2,7 +2,7 @@
 //!
 //! Nothing is stepped, so a page costs the same at any time and 80,000 idle readings cost nothing.
 
-use crate::base::Moment;
+use model::base::Moment;
 
 use super::World;
 use super::catalog::{MIG, PoolSpec, Vendor};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::base::{Moment, Name, ObjectKey};
+use model::base::{Moment, Name, ObjectKey};
 
 use super::edit::Edit;
 use super::node::NodeId;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::base::quantities::quantity;
-use crate::base::{Name, ObjectKey};
+use model::base::quantities::quantity;
+use model::base::{Name, ObjectKey};
 
 use super::catalog::POOLS;
 use super::created::strings;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::base::{Moment, ObjectKey};
+use model::base::{Moment, ObjectKey};
 
 use super::super::change::Resource;
 use super::catalog::{A100, H100, Origin, POOLS};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::base::Name;
+use model::base::Name;
 
 use super::node::{Node, NodeId};
 use super::noise::{mix, unit};

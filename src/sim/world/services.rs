@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::base::{Name, ObjectKey};
+use model::base::{Name, ObjectKey};
 
 use super::catalog::{H100, L4, V6E};
 use super::edit::Edit;

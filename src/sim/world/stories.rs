@@ -1,6 +1,6 @@
 //! The pieces that every demo fleet has: the gang that waits, the hoarders, the straggler, the services.
 
-use crate::base::{Moment, Name};
+use model::base::{Moment, Name};
 
 use super::catalog::{A100, H100, L4, MI300X, MIG, POOLS, TEAMS, V5P};
 use super::noise::{mix, unit};

@@ -3,7 +3,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use crate::base::{Moment, Name, ObjectKey};
+use model::base::{Moment, Name, ObjectKey};
 
 use super::arrivals::draw;
 use super::catalog::{A100, H100, L4, MI300X, MIG, POOLS, V5P, V6E};

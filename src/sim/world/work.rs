@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::base::{Moment, Name};
+use model::base::{Moment, Name};
 
 use super::edit::Edit;
 use super::pod::{Ending, PodId};

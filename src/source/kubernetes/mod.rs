@@ -14,10 +14,10 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource};
 use tokio::sync::mpsc;
 
-use crate::base::{Moment, Names};
-use crate::cluster::pod::PodObject;
-use crate::cluster::{Projected, Visit, table, visit};
-use crate::fleet::observe::{Lost, Observation, Table};
+use cluster::pod::PodObject;
+use cluster::{Projected, Visit, table, visit};
+use model::base::{Moment, Names};
+use model::fleet::observe::{Lost, Observation, Table};
 
 use super::carried::{Carried, resource};
 use super::server::{Api as ServerApi, Served};

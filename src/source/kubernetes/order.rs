@@ -8,10 +8,10 @@ use http::{Method, Request};
 use kube::Client;
 use tokio::sync::{Notify, mpsc};
 
-use crate::base::{Moment, Name, Names};
-use crate::cluster::admission::PendingList;
-use crate::cluster::discovery::PlainGroup;
-use crate::fleet::observe::{Observation, Pending, Table};
+use cluster::admission::PendingList;
+use cluster::discovery::PlainGroup;
+use model::base::{Moment, Name, Names};
+use model::fleet::observe::{Observation, Pending, Table};
 
 use super::super::wire::Clock;
 
@@ -41,7 +41,7 @@ const MOST: u32 = 1000;
 
 /// Cluster queues with work that waits, as their watch tells.
 #[derive(Clone, Default)]
-pub(in crate::source) struct Waiting {
+pub(crate) struct Waiting {
     queues: Arc<Mutex<BTreeMap<Name, u32>>>,
     /// A queue has work that waits which had none, or was not known.
     news: Arc<Notify>,
@@ -81,17 +81,17 @@ impl Waiting {
 }
 
 /// What the task needs.
-pub(in crate::source) struct Order {
-    pub(in crate::source) client: Client,
-    pub(in crate::source) clock: Clock,
-    pub(in crate::source) waiting: Waiting,
-    pub(in crate::source) names: Arc<Mutex<Names>>,
-    pub(in crate::source) out: mpsc::Sender<Vec<Observation>>,
+pub(crate) struct Order {
+    pub(crate) client: Client,
+    pub(crate) clock: Clock,
+    pub(crate) waiting: Waiting,
+    pub(crate) names: Arc<Mutex<Names>>,
+    pub(crate) out: mpsc::Sender<Vec<Observation>>,
 }
 
 impl Order {
     /// Asks for the order of one queue after the other until nobody listens.
-    pub(in crate::source) async fn run(self) {
+    pub(crate) async fn run(self) {
         let mut told: BTreeMap<Name, Moment> = BTreeMap::new();
         let mut version: Option<String> = None;
         let mut ever = false;

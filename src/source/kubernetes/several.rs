@@ -11,9 +11,9 @@ use rustc_hash::FxHashSet;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::base::ObjectKey;
-use crate::fleet::observe::{Lost, LostKind, Observation, SourceHealth, SourceState, Table};
-use crate::source::serving::Serving;
+use crate::serving::Serving;
+use model::base::ObjectKey;
+use model::fleet::observe::{Lost, LostKind, Observation, SourceHealth, SourceState, Table};
 
 use super::{Namespaces, Shared};
 
@@ -44,7 +44,7 @@ struct Whole {
 }
 
 /// Lists and watches `table` in each of `namespaces` until it is dropped or nobody listens.
-pub(in crate::source) async fn follow(shared: Arc<Shared>, table: Table, namespaces: Vec<String>) {
+pub(crate) async fn follow(shared: Arc<Shared>, table: Table, namespaces: Vec<String>) {
     let mut tasks = JoinSet::new();
     let mut parts = Vec::new();
     let mut told = Vec::new();
@@ -260,8 +260,8 @@ fn key_of(observation: &Observation) -> Option<&ObjectKey> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::Moment;
-    use crate::fleet::observe::PodSeen;
+    use model::base::Moment;
+    use model::fleet::observe::PodSeen;
 
     fn pod(namespace: &str, name: &str) -> Observation {
         Observation::Pod(Box::new(PodSeen {

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::base::Name;
-use crate::fleet::observe::{Lost, Observation, SourceHealth, SourceState};
+use model::base::Name;
+use model::fleet::observe::{Lost, Observation, SourceHealth, SourceState};
 
 use super::{Deaf, Follower, Phase};
-use crate::source::pace::backoff;
-use crate::source::trouble::{Trouble, What};
+use crate::pace::backoff;
+use crate::trouble::{Trouble, What};
 
 /// A table whose watch has sent nothing for this long, not even a bookmark, is stale.
 const PATIENCE: Duration = Duration::from_secs(240);

@@ -8,9 +8,9 @@ use http::Request;
 use kube::Client;
 use serde::Deserialize;
 
-use crate::exporter::Dialects;
-use crate::exporter::samples::words;
-use crate::source::wire::Wire;
+use crate::wire::Wire;
+use exporter::Dialects;
+use exporter::samples::words;
 
 use super::road::{Asker, Road, Service, Urgency};
 

@@ -17,9 +17,9 @@ use rustc_hash::FxHashMap;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::base::{Moment, Name, Names, ObjectKey};
-use crate::exporter::{Dialects, Matchers, Rates};
-use crate::fleet::observe::{Observation, SourceHealth, SourceState};
+use exporter::{Dialects, Matchers, Rates};
+use model::base::{Moment, Name, Names, ObjectKey};
+use model::fleet::observe::{Observation, SourceHealth, SourceState};
 
 use super::cover::Cover;
 use super::scrape::page::{NoPage, Why};

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use crate::base::{Moment, Name};
-use crate::exporter::{Samples, Ups};
-use crate::fleet::observe::{Observation, Past};
-use crate::fleet::reading::{Page, Scope};
-use crate::fleet::signal::Signal;
+use exporter::{Samples, Ups};
+use model::base::{Moment, Name};
+use model::fleet::observe::{Observation, Past};
+use model::fleet::reading::{Page, Scope};
+use model::fleet::signal::Signal;
 
 use super::road::{Asker, Urgency};
 use super::round::{ask, narrowed};
@@ -177,7 +177,7 @@ fn page(
     at: Moment,
     node: Option<Name>,
     step: Duration,
-    mut readings: Vec<crate::fleet::reading::Reading>,
+    mut readings: Vec<model::fleet::reading::Reading>,
 ) -> Page {
     readings.retain(|reading| reading.scope == Scope::Device && !reading.signals.is_empty());
     Page {

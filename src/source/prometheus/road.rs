@@ -11,11 +11,11 @@ use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
 
-use crate::base::Moment;
-use crate::source::scrape::ask::{Direct, Endpoint, unreachable};
-use crate::source::scrape::page::{NoPage, Why, beginning, gathered, unpacked};
-use crate::source::trouble::{Trouble, clipped};
-use crate::source::wire::{Wire, retry_after};
+use crate::scrape::ask::{Direct, Endpoint, unreachable};
+use crate::scrape::page::{NoPage, Why, beginning, gathered, unpacked};
+use crate::trouble::{Trouble, clipped};
+use crate::wire::{Wire, retry_after};
+use model::base::Moment;
 
 /// The largest answer, unpacked. A metric of 80,000 devices takes some 30 MiB.
 const LARGEST: usize = 64 << 20;

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
-use crate::base::{Moment, Name, Names};
-use crate::exporter::promql::any_of;
-use crate::exporter::samples::{BadAnswer, words};
-use crate::exporter::{Dialect, Dialects, HostRule, Matchers, Rates, Samples, Scrape, Ups};
-use crate::fleet::observe::Observation;
-use crate::fleet::reading::Page;
-use crate::source::cover::{Cover, Covered};
-use crate::source::scrape::page::{NoPage, Why};
-use crate::source::serving::ServingPod;
+use crate::cover::{Cover, Covered};
+use crate::scrape::page::{NoPage, Why};
+use crate::serving::ServingPod;
+use exporter::promql::any_of;
+use exporter::samples::{BadAnswer, words};
+use exporter::{Dialect, Dialects, HostRule, Matchers, Rates, Samples, Scrape, Ups};
+use model::base::{Moment, Name, Names};
+use model::fleet::observe::Observation;
+use model::fleet::reading::Page;
 
 use super::road::{Asker, Urgency};
 use super::{Feed, Kept, Round, Silence, State, Target};
@@ -329,19 +329,17 @@ pub(super) fn bad(answer: BadAnswer) -> NoPage {
             why: Why::TooLarge,
             message: format!("{answer} of one exporter; narrow them with prometheus.matcher"),
         },
-        BadAnswer::Refused(..) => {
-            NoPage::failed(crate::source::trouble::clipped(&answer.to_string()))
-        }
+        BadAnswer::Refused(..) => NoPage::failed(crate::trouble::clipped(&answer.to_string())),
         BadAnswer::Nonsense(_) => NoPage::failed(format!(
             "{}; check address or service of [prometheus]",
-            crate::source::trouble::clipped(&answer.to_string())
+            crate::trouble::clipped(&answer.to_string())
         )),
     }
 }
 
 /// The exporters' pods, by name and by address.
 pub(super) struct Places<'p> {
-    by_key: BTreeMap<&'p crate::base::ObjectKey, &'p ServingPod>,
+    by_key: BTreeMap<&'p model::base::ObjectKey, &'p ServingPod>,
     by_ip: FxHashMap<&'p str, &'p ServingPod>,
 }
 

@@ -12,8 +12,8 @@ use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
 
-use crate::base::ObjectKey;
-use crate::source::trouble::Trouble;
+use crate::trouble::Trouble;
+use model::base::ObjectKey;
 
 use super::page::{Asked, LARGEST, NoPage, Why, beginning, gathered, headers, refusal, unpacked};
 
@@ -128,7 +128,7 @@ impl Default for Direct {
 
 fn base() -> reqwest::ClientBuilder {
     reqwest::Client::builder()
-        .user_agent(crate::source::counted::AGENT)
+        .user_agent(crate::counted::AGENT)
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(Duration::from_secs(5))
         .pool_max_idle_per_host(1)
@@ -162,7 +162,7 @@ impl Direct {
     ///
     /// # Errors
     /// What is wrong with these settings.
-    pub(in crate::source) async fn prepared(
+    pub(crate) async fn prepared(
         &self,
         endpoint: &Endpoint,
         mut asked: HeaderMap,
@@ -237,8 +237,8 @@ async fn fetch(
     .await
 }
 
-pub(in crate::source) fn unreachable(error: &reqwest::Error) -> String {
-    let text = crate::source::kubeconfig::flat(error);
+pub(crate) fn unreachable(error: &reqwest::Error) -> String {
+    let text = crate::kubeconfig::flat(error);
     let lower = text.to_ascii_lowercase();
     let words = if error.is_builder() {
         "the address is not one that can be asked; correct it"
@@ -252,7 +252,7 @@ pub(in crate::source) fn unreachable(error: &reqwest::Error) -> String {
     } else {
         "it cannot be reached from here; check the address, the network, and network policies"
     };
-    format!("{words} ({})", crate::source::trouble::clipped(&text))
+    format!("{words} ({})", crate::trouble::clipped(&text))
 }
 
 async fn read(

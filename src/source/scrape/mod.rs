@@ -13,10 +13,10 @@ use kube::Client;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::base::{Moment, Name, Names, ObjectKey};
-use crate::exporter::{Dialects, HostRule, Rates, Read, Target, read};
-use crate::fleet::observe::Observation;
-use crate::fleet::reading::Page;
+use exporter::{Dialects, HostRule, Rates, Read, Target, read};
+use model::base::{Moment, Name, Names, ObjectKey};
+use model::fleet::observe::Observation;
+use model::fleet::reading::Page;
 
 use super::cover::Cover;
 use super::serving::{ServingNews, ServingPod};

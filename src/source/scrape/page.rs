@@ -9,8 +9,8 @@ use futures::{Stream, StreamExt};
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
 use http::{HeaderValue, StatusCode};
 
-use crate::source::trouble::clipped;
-use crate::source::wire::retry_after;
+use crate::trouble::clipped;
+use crate::wire::retry_after;
 
 /// The largest page, unpacked. A page of 64 devices with a hundred metrics each takes 2 MiB.
 pub const LARGEST: usize = 16 << 20;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::base::{Name, ObjectKey};
-use crate::exporter::{Rates, Report};
-use crate::fleet::observe::{Observation, SourceHealth, SourceState};
-use crate::source::cover::Cover;
+use crate::cover::Cover;
+use exporter::{Rates, Report};
+use model::base::{Name, ObjectKey};
+use model::fleet::observe::{Observation, SourceHealth, SourceState};
 
 use super::{Known, Scraper, State};
 

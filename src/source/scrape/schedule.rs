@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher;
 use std::time::Duration;
 
-use crate::base::{Moment, Name};
+use model::base::{Moment, Name};
 
 /// Longest wait for a target that fails.
 const LONGEST: Duration = Duration::from_secs(600);

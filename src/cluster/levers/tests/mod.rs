@@ -2,10 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::base::Name;
-use crate::engine::plan::{
-    Fact, Lever, Object, Policy, RefusalCode, Step, Test, Verb, VolcanoAction,
-};
+use model::base::Name;
+use model::plan::{Fact, Lever, Object, Policy, RefusalCode, Step, Test, Verb, VolcanoAction};
 
 use super::*;
 

@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use crate::cluster::levers::{
+use crate::levers::{
     CHECKPOINT, CORDONED_BY, CORDONED_WHY, Inverse, entry, inverse, is_done, support,
 };
-use crate::engine::plan::Lever;
+use model::plan::Lever;
 
 use super::{applied, body, job, object, read, step};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use crate::cluster::levers::{OPERATOR, WRITABLE};
+use crate::levers::{OPERATOR, WRITABLE};
 
 #[derive(Deserialize)]
 struct Role {

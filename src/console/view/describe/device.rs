@@ -1,17 +1,17 @@
 //! A device: place, health, readings, past, holders, what a repair ticket needs.
 
-use crate::console::brush::Brush;
-use crate::console::text::{UNKNOWN, counted, percent};
-use crate::console::theme::Role;
-use crate::console::view::devices;
-use crate::console::widget::cell::bytes_of;
-use crate::fleet::accelerator::DeviceKind;
-use crate::fleet::device::{Attribution, Device};
-use crate::fleet::finding::Finding;
-use crate::fleet::history::Track;
-use crate::fleet::node::Node;
-use crate::fleet::signal::Signal;
-use crate::report::Facts;
+use crate::brush::Brush;
+use crate::text::{UNKNOWN, counted, percent};
+use crate::theme::Role;
+use crate::view::devices;
+use crate::widget::cell::bytes_of;
+use model::fleet::accelerator::DeviceKind;
+use model::fleet::device::{Attribution, Device};
+use model::fleet::finding::Finding;
+use model::fleet::history::Track;
+use model::fleet::node::Node;
+use model::fleet::signal::Signal;
+use table::Facts;
 
 use super::{Line, Sheet};
 

@@ -1,15 +1,15 @@
 //! A job: state and why, gang, owners, pods, failure, money.
 
-use crate::base::ObjectKey;
-use crate::console::brush::Brush;
-use crate::console::text::{UNKNOWN, counted, percent};
-use crate::console::theme::Role;
-use crate::console::view::{jobs, waiting};
-use crate::fleet::device::Pod;
-use crate::fleet::finding::Finding;
-use crate::fleet::job::{Job, JobState};
-use crate::fleet::observe::Phase;
-use crate::report::Facts;
+use crate::brush::Brush;
+use crate::text::{UNKNOWN, counted, percent};
+use crate::theme::Role;
+use crate::view::{jobs, waiting};
+use model::base::ObjectKey;
+use model::fleet::device::Pod;
+use model::fleet::finding::Finding;
+use model::fleet::job::{Job, JobState};
+use model::fleet::observe::Phase;
+use table::Facts;
 
 use super::{Sheet, scaling};
 
@@ -79,7 +79,7 @@ pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Bru
         sheet.words("efficiency", held(job), role);
     }
     if let Some(serving) = &job.serving {
-        sheet.words("serves", crate::report::text::serving(serving), Role::Text);
+        sheet.words("serves", table::text::serving(serving), Role::Text);
     }
     sheet.known("queue", job.queue.as_ref());
     sheet.words(

@@ -2,11 +2,11 @@
 
 use ratatui::layout::Rect;
 
-use crate::console::brush::Brush;
-use crate::console::text;
-use crate::console::theme::Role;
-use crate::console::widget::bar::bar;
-use crate::console::widget::spark::spark;
+use crate::brush::Brush;
+use crate::text;
+use crate::theme::Role;
+use crate::widget::bar::bar;
+use crate::widget::spark::spark;
 
 use super::Line;
 

@@ -9,12 +9,12 @@ mod scaling;
 
 use std::borrow::Cow;
 
-use crate::console::brush::Brush;
-use crate::console::text::UNKNOWN;
-use crate::console::theme::Role;
-use crate::fleet::finding::{Finding, Severity};
-use crate::fleet::history::Track;
-use crate::report::Facts;
+use crate::brush::Brush;
+use crate::text::UNKNOWN;
+use crate::theme::Role;
+use model::fleet::finding::{Finding, Severity};
+use model::fleet::history::Track;
+use table::Facts;
 
 use super::{Picked, alerts, plans, queues, sheet, sources, subject};
 

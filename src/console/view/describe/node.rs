@@ -1,14 +1,14 @@
 //! A node: state, cordon, conditions, place, machine, taints.
 
-use crate::console::brush::Brush;
-use crate::console::text::percent;
-use crate::console::theme::Role;
-use crate::console::view::nodes;
-use crate::fleet::checks::condition_is_wrong;
-use crate::fleet::device::Device;
-use crate::fleet::finding::Finding;
-use crate::fleet::node::Node;
-use crate::report::Facts;
+use crate::brush::Brush;
+use crate::text::percent;
+use crate::theme::Role;
+use crate::view::nodes;
+use model::fleet::checks::condition_is_wrong;
+use model::fleet::device::Device;
+use model::fleet::finding::Finding;
+use model::fleet::node::Node;
+use table::Facts;
 
 use super::Sheet;
 
@@ -109,7 +109,7 @@ pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, node: &Node, brush: &mut B
     }
 }
 
-fn condition_words(condition: &crate::fleet::observe::Condition, brush: &mut Brush<'_>) -> String {
+fn condition_words(condition: &model::fleet::observe::Condition, brush: &mut Brush<'_>) -> String {
     let ago = condition
         .since
         .map_or(String::new(), |since| format!(" for {}", brush.age(since)));

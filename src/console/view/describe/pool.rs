@@ -1,13 +1,13 @@
 //! A pool: size, fill, money, what may grow it, the last hour.
 
-use crate::base::quantities::grouped;
-use crate::console::brush::Brush;
-use crate::console::text::{UNKNOWN, percent};
-use crate::console::theme::Role;
-use crate::console::view::pools;
-use crate::fleet::finding::Finding;
-use crate::fleet::history::{FleetSignal, Track};
-use crate::report::Facts;
+use crate::brush::Brush;
+use crate::text::{UNKNOWN, percent};
+use crate::theme::Role;
+use crate::view::pools;
+use model::base::quantities::grouped;
+use model::fleet::finding::Finding;
+use model::fleet::history::{FleetSignal, Track};
+use table::Facts;
 
 use super::{Sheet, scaling};
 
@@ -88,7 +88,7 @@ pub(super) fn lines(
         "hottest",
         pool.temp_max.map(|degrees| format!("{degrees:.0}°")),
     );
-    if let Some(row) = facts.burn.row(crate::cost::Scope::Pool, name) {
+    if let Some(row) = facts.burn.row(model::cost::Scope::Pool, name) {
         sheet.words("burn", format!("${}/h", row.spend.burn), Role::Accent);
         sheet.words(
             "idle",
@@ -120,7 +120,7 @@ pub(super) fn lines(
         let idle = track(FleetSignal::Idle);
         let most = facts
             .burn
-            .row(crate::cost::Scope::Pool, name)
+            .row(model::cost::Scope::Pool, name)
             .map(|row| row.spend.burn.usd() as f32);
         sheet.past(facts, "idle, 1 h", &idle, most, &|usd| {
             format!("${}/h", grouped(usd.round() as i64))

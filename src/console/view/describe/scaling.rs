@@ -1,15 +1,15 @@
 //! What makes the nodes of a pool and the pods of a job come and go, in words.
 
-use crate::base::{Moment, Name};
-use crate::console::brush::Brush;
-use crate::console::text::{UNKNOWN, counted};
-use crate::console::theme::Role;
-use crate::fleet::job::{Job, JobState};
-use crate::fleet::pool::{Pool, PoolMode};
-use crate::fleet::scaling::{
+use crate::brush::Brush;
+use crate::text::{UNKNOWN, counted};
+use crate::theme::Role;
+use model::base::{Moment, Name};
+use model::fleet::job::{Job, JobState};
+use model::fleet::pool::{Pool, PoolMode};
+use model::fleet::scaling::{
     Limit, NodeClaim, PodScaler, Provision, Scaler, ScalerKind, ScalerState,
 };
-use crate::report::Facts;
+use table::Facts;
 
 use super::Sheet;
 
@@ -134,8 +134,8 @@ fn one(sheet: &mut Sheet, scaler: &Scaler, now: Moment, brush: &mut Brush<'_>) {
 
 fn limit_words(limit: &Limit) -> String {
     let amount = |milli: i64| match limit.resource.as_str() {
-        "memory" | "ephemeral-storage" => crate::base::quantities::bytes(milli as f64 / 1000.0),
-        _ => crate::base::quantities::grouped(milli / 1000),
+        "memory" | "ephemeral-storage" => model::base::quantities::bytes(milli as f64 / 1000.0),
+        _ => model::base::quantities::grouped(milli / 1000),
     };
     match limit.used {
         Some(used) => format!(
@@ -287,15 +287,15 @@ mod tests {
     use ratatui::layout::Rect;
 
     use super::*;
-    use crate::base::ObjectKey;
-    use crate::console::brush::Ink;
-    use crate::console::color::ColorDepth;
-    use crate::console::theme::Theme;
-    use crate::console::view::Picked;
-    use crate::console::view::describe::{Line, describe};
-    use crate::fleet::observe::{Labels, OwnerRef, Resources};
-    use crate::fleet::scaling::{Metric, ProvisionState, Scaling, Stage};
-    use crate::report::sample;
+    use crate::brush::Ink;
+    use crate::color::ColorDepth;
+    use crate::theme::Theme;
+    use crate::view::Picked;
+    use crate::view::describe::{Line, describe};
+    use model::base::ObjectKey;
+    use model::fleet::observe::{Labels, OwnerRef, Resources};
+    use model::fleet::scaling::{Metric, ProvisionState, Scaling, Stage};
+    use table::sample;
 
     fn said(facts: &Facts, picked: &Picked) -> String {
         let ink = Ink {

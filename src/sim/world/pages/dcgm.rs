@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::base::Moment;
+use model::base::Moment;
 
 use super::super::World;
 use super::super::catalog::MIG;

@@ -6,7 +6,7 @@ mod tpu;
 
 pub(super) use dcgm::pci;
 
-use crate::base::{Moment, ObjectKey};
+use model::base::{Moment, ObjectKey};
 
 use super::super::change::Served;
 use super::World;

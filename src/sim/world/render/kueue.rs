@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::base::Name;
+use model::base::Name;
 
 use super::super::World;
 use super::super::catalog::POOLS;

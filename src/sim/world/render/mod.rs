@@ -11,7 +11,7 @@ pub(super) use node::{AMD_DRIVER, NVIDIA_DRIVER};
 use serde_json::{Map, Value, json};
 pub(super) use template::{port_of, template_of};
 
-use crate::base::{Moment, Name, ObjectKey};
+use model::base::{Moment, Name, ObjectKey};
 
 use super::super::change::{Change, Resource};
 use super::control::{child_resource, main_resource};

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::base::Moment;
+use model::base::Moment;
 
 use super::super::World;
 use super::super::catalog::{H100, Origin, V5P, Vendor};

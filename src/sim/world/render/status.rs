@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::base::ObjectKey;
+use model::base::ObjectKey;
 
 use super::super::work::{Bound, Group, Kind, State, Work};
 use super::super::{Budget, World};

@@ -6,7 +6,7 @@ use super::super::super::change::{Change, Request, Resource, Scene};
 use super::super::{Options, World};
 use super::laws::laws;
 use super::{Store, begin, fold, noon, same, snapshot};
-use crate::base::ObjectKey;
+use model::base::ObjectKey;
 
 /// A world with what its API would hold.
 struct Cluster {

@@ -8,7 +8,7 @@ use super::super::super::change::{Resource, Scene};
 use super::super::World;
 use super::super::{catalog, kueue};
 use super::{Store, of};
-use crate::base::{Moment, ObjectKey};
+use model::base::{Moment, ObjectKey};
 
 /// The laws that hold at every moment, on what the API serves.
 pub(super) fn laws(world: &World, store: &Store) {
@@ -75,7 +75,7 @@ pub(super) fn laws(world: &World, store: &Store) {
                     *asked.entry((node.to_owned(), name.clone())).or_default() += count(amount);
                 } else if name == "cpu" {
                     *cpu.entry(node.to_owned()).or_default() +=
-                        crate::base::quantities::quantity_milli(&text(amount)).expect("a quantity");
+                        model::base::quantities::quantity_milli(&text(amount)).expect("a quantity");
                 }
             }
         }
@@ -88,7 +88,7 @@ pub(super) fn laws(world: &World, store: &Store) {
     for (node, milli) in cpu {
         let object = &store[&(Resource::Nodes, ObjectKey::new("", node.clone()))];
         let has =
-            crate::base::quantities::quantity_milli(&text(&object["status"]["capacity"]["cpu"]));
+            model::base::quantities::quantity_milli(&text(&object["status"]["capacity"]["cpu"]));
         assert!(Some(milli) <= has, "{node} has too much CPU asked of it");
     }
 

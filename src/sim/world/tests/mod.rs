@@ -13,8 +13,8 @@ use serde_json::Value;
 use super::super::change::{Change, Request, Resource, Scene};
 
 use super::{Options, World};
-use crate::base::{Moment, ObjectKey};
 use laws::laws;
+use model::base::{Moment, ObjectKey};
 
 type Store = BTreeMap<(Resource, ObjectKey), Value>;
 

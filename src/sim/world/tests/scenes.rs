@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::super::super::change::{Resource, Scene};
 use super::super::{Options, World};
 use super::{Store, begin, noon, of};
-use crate::base::{Moment, ObjectKey};
+use model::base::{Moment, ObjectKey};
 
 /// The demo as it is first seen, drawn once for all tests that only look.
 static DEMO: LazyLock<(World, Store)> = LazyLock::new(|| begin(Options::new(noon())));
@@ -523,9 +523,9 @@ fn autoscalers_tell_what_the_world_does() {
     use std::time::Duration;
 
     use super::fold;
-    use crate::base::Names;
-    use crate::cluster::seen;
-    use crate::fleet::observe::{Observation, Table};
+    use cluster::seen;
+    use model::base::Names;
+    use model::fleet::observe::{Observation, Table};
 
     let (mut world, mut store) = begin(Options::new(noon()));
     let mut names = Names::default();

@@ -1,0 +1,35 @@
+//! The console: the screen's state machine and its views. Facts and keys in, effects and frames out; no clock, no
+//! I/O, no way to change a cluster.
+
+pub mod ansi;
+pub mod app;
+pub mod brush;
+pub mod clip;
+pub mod color;
+pub mod commands;
+pub mod deeds;
+pub mod filter;
+mod filter_parse;
+pub mod frame;
+pub mod fuzzy;
+mod hints;
+pub mod keys;
+pub mod listing;
+pub mod load;
+pub mod missing;
+pub mod msg;
+pub mod overlay;
+mod part;
+pub mod picture;
+pub mod summary;
+pub mod text;
+pub mod theme;
+pub mod view;
+pub mod widget;
+
+pub use app::{App, AppOptions, Drawn, buffer_text, render_text};
+pub use color::ColorDepth;
+pub use keys::Keymap;
+pub use load::LoadError;
+pub use msg::{Effect, Key, KeyPress, Msg};
+pub use theme::Theme;

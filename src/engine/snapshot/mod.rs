@@ -1,0 +1,106 @@
+//! The entities that the scheduler reasons over, as plain values: whole numbers only, every list in one order.
+//!
+//! A [`Snapshot`] is what the engine knows at one moment. It comes from a document ([`crate::document`]) or
+//! from a live fleet, and is compiled once into a [`crate::plant::Plant`] before anything is decided.
+
+mod node;
+mod queue;
+mod rules;
+mod workload;
+
+pub use node::{
+    Device, Health, Node, Resident, Slice, Taint, TaintEffect, Topology, belongs_to_node,
+};
+pub use queue::{
+    Borrow, Flavor, Fungibility, LeftAlone, Order, Preemption, Queue, Quota, Reclaim, Stop, System,
+    Within, least_amount, unit_is_milli,
+};
+pub use rules::{Backfill, Budget, Class, FairStrategy, Knobs, Route, Runs};
+pub use workload::{
+    Ask, Choice, DeviceAsk, Grip, Handle, Levers, Op, Placement, PodSet, Requirement, Status,
+    Toleration, TopologyWish, Workload,
+};
+
+use model::base::Moment;
+
+/// A device, or one of its slices, taken whole: in thousandths.
+pub const WHOLE: i32 = 1_000;
+
+/// The resource name under which a queue's quota counts accelerators of every kind, in thousandths of a device.
+pub const DEVICES: &str = "devices";
+
+/// An amount that never runs out: what is not limited, or not known to be. Small enough to be added to without overflow.
+pub const PLENTY: i64 = i64::MAX / 1024;
+
+/// Everything that the engine knows at one moment.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Snapshot {
+    /// Which state of the fleet this is; plans name it.
+    pub revision: u64,
+    /// The moment it shows.
+    pub at: Moment,
+    /// Nodes, by name.
+    pub nodes: Vec<Node>,
+    /// Topologies of node labels, by name.
+    pub topologies: Vec<Topology>,
+    /// Flavors, by name.
+    pub flavors: Vec<Flavor>,
+    /// Queues and cohorts, by name. Empty: nothing is known of queues, and a workload's queue is only a name.
+    pub queues: Vec<Queue>,
+    /// Workloads that want or hold something, by namespace, name, kind.
+    pub workloads: Vec<Workload>,
+    /// Disruption budgets, by namespace and name.
+    pub budgets: Vec<Budget>,
+    /// Pods on nodes that hold no devices, by namespace and name.
+    pub residents: Vec<Resident>,
+    /// Classes of priorities, by kind and name.
+    pub classes: Vec<Class>,
+    /// Past runs by owner.
+    pub runs: Vec<Runs>,
+    /// Routes, in their order: the first that matches counts.
+    pub routes: Vec<Route>,
+    /// How to decide.
+    pub knobs: Knobs,
+}
+
+impl Snapshot {
+    /// Brings every list into its order, so that the order in which things were told never matters; of several of one
+    /// name the first in that order stays.
+    pub fn settle(&mut self) {
+        for node in &mut self.nodes {
+            node.settle();
+        }
+        self.nodes.sort_by(|a, b| a.name.cmp(&b.name));
+        self.nodes.dedup_by(|b, a| a.name == b.name);
+        self.topologies.sort();
+        self.topologies.dedup_by(|b, a| a.name == b.name);
+        for flavor in &mut self.flavors {
+            flavor.taints.sort();
+            flavor.tolerations.sort();
+        }
+        self.flavors.sort_by(|a, b| a.name.cmp(&b.name));
+        self.flavors.dedup_by(|b, a| a.name == b.name);
+        self.queues.sort_by(|a, b| a.name.cmp(&b.name));
+        self.queues.dedup_by(|b, a| a.name == b.name);
+        for workload in &mut self.workloads {
+            workload.settle();
+        }
+        self.workloads.sort_by(|a, b| a.key.cmp(&b.key));
+        self.workloads.dedup_by(|b, a| a.key == b.key);
+        self.budgets
+            .sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        self.residents.sort();
+        self.residents
+            .dedup_by(|b, a| (&a.namespace, &a.name) == (&b.namespace, &b.name));
+        self.classes.sort();
+        self.classes
+            .dedup_by(|b, a| (a.of_workloads, &a.name) == (b.of_workloads, &b.name));
+        self.runs.sort_by(|a, b| a.owner.cmp(&b.owner));
+        self.runs.dedup_by(|b, a| a.owner == b.owner);
+    }
+
+    /// Devices of all nodes.
+    pub fn devices(&self) -> usize {
+        self.nodes.iter().map(|node| node.devices.len()).sum()
+    }
+}

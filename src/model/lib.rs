@@ -1,0 +1,9 @@
+//! The model: what a fleet is, what it costs, and what may be done to it, as plain data. Pure: no async, no clock, no I/O,
+//! no global state.
+
+pub mod base;
+pub mod cost;
+pub mod fleet;
+pub mod object;
+pub mod plan;
+pub mod value;

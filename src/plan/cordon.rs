@@ -1,0 +1,162 @@
+//! Cordon: nodes take no new work; who said so, and why, is written on each. And the way back.
+
+use engine::snapshot::{Node, Snapshot};
+use model::base::{Moment, Name};
+use model::plan::{
+    Alternative, Effect, Intent, Lever, Object, Plan, Refusal, RefusalCode, Step, Undo, Verb,
+};
+
+use super::effect::{Picture, compare, news};
+use super::hold::already;
+use super::scene::{fact, step};
+
+/// A node as an object.
+pub(super) fn object(node: &Node) -> Object {
+    Object::new("", "v1", "nodes", "Node", &node.name).with_uid(&node.uid)
+}
+
+/// The nodes of these names.
+///
+/// # Errors
+/// One is not there, or none is named.
+pub(super) fn find(snapshot: &Snapshot, names: &[Name]) -> Result<Vec<usize>, Refusal> {
+    if names.is_empty() {
+        let sentence = "no node is named".to_owned();
+        return Err(Refusal::new(RefusalCode::NotFound, sentence));
+    }
+    let mut all = Vec::with_capacity(names.len());
+    for name in names {
+        let found = snapshot
+            .nodes
+            .binary_search_by(|node| node.name.cmp(name))
+            .map_err(|_| super::places::no_node(snapshot, name))?;
+        if !all.contains(&found) {
+            all.push(found);
+        }
+    }
+    all.sort_unstable();
+    Ok(all)
+}
+
+/// `a100-17`, or `12 nodes`.
+pub(super) fn words(names: &[Name]) -> String {
+    match names {
+        [one] => one.to_string(),
+        many => format!("{} nodes", many.len()),
+    }
+}
+
+/// The step that cordons a node.
+pub(super) fn close(node: &Node, by: &str, why: &str) -> Result<Step, Refusal> {
+    let object = object(node);
+    let lever = Lever::Cordon {
+        by: by.to_owned(),
+        why: why.to_owned(),
+    };
+    let mut step = step(Verb::Cordon, &object, lever)?;
+    step.guards
+        .push(fact(&object, "/spec/unschedulable", false));
+    step.reason = why.to_owned();
+    Ok(step)
+}
+
+/// The step that opens a node again.
+pub(super) fn open(node: &Node) -> Result<Step, Refusal> {
+    step(Verb::Uncordon, &object(node), Lever::Uncordon)
+}
+
+fn frame(title: String, intent: Intent, at: Moment) -> Plan {
+    let mut plan = Plan::new(title, intent, at);
+    plan.undo = Undo {
+        possible: true,
+        notes: Vec::new(),
+    };
+    plan
+}
+
+fn finish(snapshot: &Snapshot, after: &Snapshot, plan: &mut Plan) {
+    let (before, after) = (Picture::sure(snapshot), Picture::sure(after));
+    let forecast = compare(snapshot, &before, &after, Vec::new());
+    plan.reasons.extend(news(&forecast, snapshot.at));
+    plan.effect = Effect::Forecast(forecast);
+}
+
+/// The plan that cordons nodes.
+///
+/// # Errors
+/// One is not there, or all are cordoned already.
+pub(super) fn cordon(
+    snapshot: &Snapshot,
+    names: &[Name],
+    by: &str,
+    why: &str,
+) -> Result<Plan, Refusal> {
+    let nodes = find(snapshot, names)?;
+    let mut plan = frame(
+        format!("cordon {}", words(names)),
+        Intent::Cordon {
+            nodes: names.to_vec(),
+            reason: why.to_owned(),
+        },
+        snapshot.at,
+    );
+    let mut after = snapshot.clone();
+    for node in nodes {
+        let model = &snapshot.nodes[node];
+        if !model.cordoned {
+            plan.steps.push(close(model, by, why)?);
+            after.nodes[node].cordoned = true;
+        }
+    }
+    if plan.steps.is_empty() {
+        return Err(already(format!("{} is cordoned already", words(names))));
+    }
+    plan.reasons
+        .push("what runs there goes on; nothing new is placed there".to_owned());
+    finish(snapshot, &after, &mut plan);
+    if let [one] = names {
+        plan.alternatives.push(Alternative {
+            sentence: "take the work off it as well".to_owned(),
+            command: Some(format!("plan drain {one}")),
+        });
+    }
+    Ok(plan)
+}
+
+/// The plan that opens nodes again.
+///
+/// # Errors
+/// One is not there, or all are open already.
+pub(super) fn uncordon(snapshot: &Snapshot, names: &[Name]) -> Result<Plan, Refusal> {
+    let nodes = find(snapshot, names)?;
+    let mut plan = frame(
+        format!("uncordon {}", words(names)),
+        Intent::Uncordon {
+            nodes: names.to_vec(),
+        },
+        snapshot.at,
+    );
+    let mut after = snapshot.clone();
+    for node in nodes {
+        let model = &snapshot.nodes[node];
+        if model.cordoned {
+            let mut step = open(model)?;
+            let object = object(model);
+            step.guards.push(fact(&object, "/spec/unschedulable", true));
+            step.reason = "it was asked for".to_owned();
+            plan.steps.push(step);
+            after.nodes[node].cordoned = false;
+        }
+        if !model.ready {
+            plan.warnings.push(format!(
+                "{} is not ready: it takes no work anyway",
+                model.name
+            ));
+        }
+    }
+    if plan.steps.is_empty() {
+        return Err(already(format!("{} is not cordoned", words(names))));
+    }
+    finish(snapshot, &after, &mut plan);
+    Ok(plan)
+}

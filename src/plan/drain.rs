@@ -1,0 +1,466 @@
+//! Drain: nodes take no new work, and all work leaves them; each workload by the gentlest lever that its owner has.
+//!
+//! A gang, and what Kueue let in, is queued again as a whole: half of it is of no use, and Kueue counts it whole. Pods that
+//! stand alone are evicted, which is the only lever that asks disruption budgets. Daemons and static pods stay.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use engine::plant::WorkId;
+use engine::snapshot::{Placement, PodSet, Snapshot, Status, belongs_to_node};
+use model::base::{Moment, Name, ObjectKey};
+use model::fleet::job::JobKey;
+use model::plan::{
+    Alternative, Effect, Intent, Lever, Plan, Refusal, Step, Undo, Until, Verb, Wait, When,
+};
+
+use super::effect::{Leaver, Picture, compare, news};
+use super::scene::{self, Author, Way, seated};
+use super::{cordon, hold};
+
+/// How long a budget and a pod's end are waited for without a deadline, seconds.
+const PATIENCE: u64 = 1_800;
+
+/// An annotation that asks a job to save its work.
+const WANTED: &str = "stokehold.dev/checkpoint-wanted";
+
+/// A name for what is evicted of a workload, while the engine looks for room for it.
+const MOVED: &str = "evicted pods of ";
+
+/// What is done to one workload.
+struct Leave {
+    work: WorkId,
+    way: Way,
+    /// Only its pods on the nodes.
+    evicts: bool,
+    /// Device-seconds that are lost; unknown comes last.
+    lost: u64,
+}
+
+struct Drain<'a> {
+    snapshot: &'a Snapshot,
+    nodes: BTreeSet<&'a Name>,
+    deadline: Option<Moment>,
+    plan: Plan,
+    /// The number of the last step that closes a node.
+    closed: Vec<u32>,
+    after: Snapshot,
+    leavers: Vec<Leaver>,
+    /// Step (from 0) by the job whose whereabouts it is to tell.
+    tells: Vec<(usize, JobKey)>,
+    in_the_way: BTreeMap<ObjectKey, Vec<String>>,
+}
+
+/// The plan that drains nodes by a deadline, if there is one.
+///
+/// # Errors
+/// A node is not there, or there is nothing to do.
+pub(super) fn plan(
+    snapshot: &Snapshot,
+    names: &[Name],
+    deadline: Option<Moment>,
+    author: &Author,
+) -> Result<Plan, Refusal> {
+    let found = cordon::find(snapshot, names)?;
+    let mut drain = Drain {
+        snapshot,
+        nodes: found
+            .iter()
+            .map(|node| &snapshot.nodes[*node].name)
+            .collect(),
+        deadline,
+        plan: Plan::new(
+            format!("drain {}", cordon::words(names)),
+            Intent::Drain {
+                nodes: names.to_vec(),
+                deadline,
+            },
+            snapshot.at,
+        ),
+        closed: Vec::new(),
+        after: snapshot.clone(),
+        leavers: Vec::new(),
+        tells: Vec::new(),
+        in_the_way: BTreeMap::new(),
+    };
+    let why = match author.why.is_empty() {
+        true => "drain",
+        false => &author.why,
+    };
+    for node in found {
+        drain.after.nodes[node].cordoned = true;
+        if !snapshot.nodes[node].cordoned {
+            drain.push(cordon::close(&snapshot.nodes[node], &author.by, why)?);
+        }
+    }
+    drain.closed = u32::try_from(drain.plan.steps.len())
+        .into_iter()
+        .filter(|n| *n > 0)
+        .collect();
+    drain.residents()?;
+    drain.workloads()?;
+    if drain.plan.steps.is_empty() {
+        return Err(hold::already(format!(
+            "{} is cordoned, and only daemons are left there",
+            cordon::words(names)
+        )));
+    }
+    drain.budgets();
+    Ok(drain.finish())
+}
+
+impl Drain<'_> {
+    fn push(&mut self, step: Step) -> u32 {
+        self.plan.steps.push(step);
+        u32::try_from(self.plan.steps.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Seconds that a wait may last.
+    fn patience(&self) -> u64 {
+        let left = self.deadline.map(|at| at.since(self.snapshot.at).seconds());
+        left.unwrap_or(PATIENCE).max(1)
+    }
+
+    /// Whether a pod on this node is to go.
+    fn is_here(&self, node: &Name) -> bool {
+        self.nodes.contains(node)
+    }
+
+    /// Pods without devices.
+    fn residents(&mut self) -> Result<(), Refusal> {
+        let mut daemons = 0;
+        for pod in &self.snapshot.residents {
+            if !self.is_here(&pod.node) {
+                continue;
+            }
+            let name = scene::resident_name(pod);
+            if belongs_to_node(&pod.owner) {
+                daemons += 1;
+                continue;
+            }
+            if pod.deleted.is_some() {
+                let told = scene::stuck(&name.to_string(), pod.deleted, self.snapshot.at);
+                self.plan.warnings.extend(told);
+                continue;
+            }
+            if pod.owner.is_empty() {
+                self.plan.warnings.push(format!(
+                    "{name} has no controller: once evicted, nothing makes it again"
+                ));
+            }
+            let object = scene::pod(&pod.namespace, &pod.name, &pod.uid);
+            let mut step = scene::evict(&object, &pod.node, self.patience())?;
+            step.needs.clone_from(&self.closed);
+            step.reason = format!("it runs on {}", pod.node);
+            self.meets_budgets(&pod.namespace, &pod.name);
+            self.push(step);
+        }
+        if daemons > 0 {
+            let (pods, stay) = match daemons {
+                1 => (
+                    "1 pod of a DaemonSet".to_owned(),
+                    "stays: it belongs to its node",
+                ),
+                more => (
+                    format!("{more} pods of DaemonSets"),
+                    "stay: they belong to their nodes",
+                ),
+            };
+            self.plan.reasons.push(format!("{pods} {stay}"));
+        }
+        Ok(())
+    }
+
+    /// Workloads that hold devices, those that lose least first.
+    fn workloads(&mut self) -> Result<(), Refusal> {
+        let snapshot = self.snapshot;
+        let mut all = Vec::new();
+        for (work, model) in snapshot.workloads.iter().enumerate() {
+            let here: Vec<(&PodSet, &Placement)> = seated(model)
+                .filter(|(_, pod)| self.is_here(&pod.node))
+                .collect();
+            if here.is_empty() {
+                continue;
+            }
+            if model.key.kind.as_str() == "DaemonSet" {
+                self.plan.reasons.push(format!(
+                    "{} stays: the pods of a DaemonSet belong to their nodes",
+                    model.key
+                ));
+                continue;
+            }
+            for (_, pod) in &here {
+                let name = format!("{}/{}", model.key.key.namespace, pod.pod);
+                let told = scene::stuck(&name, pod.deleted, snapshot.at);
+                self.plan.warnings.extend(told);
+            }
+            if model.status == Status::Ending || here.iter().all(|(_, pod)| pod.deleted.is_some()) {
+                self.plan
+                    .reasons
+                    .push(format!("{} is ending by itself", model.key));
+                continue;
+            }
+            let way = match scene::way(snapshot, model) {
+                Ok(way) => way,
+                // Pods can be evicted whatever owns them.
+                Err(_) => Way::Pods(scene::pod(
+                    &model.key.key.namespace,
+                    &model.key.key.name,
+                    &model.uid,
+                )),
+            };
+            let gang = scene::gang(model).is_some();
+            let evicts = match way {
+                Way::Kueue(_) => false,
+                Way::Suspend(_) | Way::Volcano(_) => !gang,
+                Way::Pods(_) | Way::Bare(_) => true,
+            };
+            let lost = scene::loss(snapshot, model, here.iter().copied()).device_seconds;
+            all.push(Leave {
+                work,
+                way,
+                evicts,
+                lost: lost.unwrap_or(u64::MAX),
+            });
+        }
+        all.sort_by_key(|leave| (!leave.evicts, leave.lost, leave.work));
+        for leave in &all {
+            if leave.evicts {
+                self.evict(leave)?;
+            } else {
+                self.requeue(leave)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Its pods here are evicted one by one.
+    fn evict(&mut self, leave: &Leave) -> Result<(), Refusal> {
+        let snapshot = self.snapshot;
+        let model = &snapshot.workloads[leave.work];
+        let bare = matches!(leave.way, Way::Bare(_));
+        let (mut devices, mut gone) = (0, 0);
+        let mut moved = model.clone();
+        for (set, part) in model.sets.iter().zip(&mut moved.sets) {
+            part.placements.clear();
+            let mut count = 0;
+            for pod in &set.placements {
+                if !self.is_here(&pod.node) || pod.deleted.is_some() {
+                    continue;
+                }
+                let object = scene::pod(&model.key.key.namespace, &pod.pod, &pod.uid);
+                let mut step = scene::evict(&object, &pod.node, self.patience())?;
+                step.needs.clone_from(&self.closed);
+                let one = std::iter::once((set, pod));
+                step.side_effects.loss = Some(scene::loss(snapshot, model, one));
+                step.side_effects.gang_broken = scene::gang(model);
+                step.job = Some(scene::reference(model));
+                step.reason = format!("{} runs on {}", model.key, pod.node);
+                self.meets_budgets(&model.key.key.namespace, &pod.pod);
+                let number = self.push(step);
+                self.tells
+                    .push((number as usize - 1, key_of_moved(&model.key)));
+                devices += set.ask.device_count();
+                count += 1;
+            }
+            part.count = count;
+            part.min = count.min(part.min);
+            gone += count;
+        }
+        if bare {
+            self.plan.warnings.push(format!(
+                "{} has no controller: once evicted, nothing makes it again, and all its work is lost",
+                model.key
+            ));
+        }
+        let here = seated(model).filter(|(_, pod)| self.is_here(&pod.node));
+        self.leavers.push(Leaver {
+            key: model.key.clone(),
+            devices,
+            loss: scene::loss(snapshot, model, here),
+        });
+        // What stays holds what it holds; what goes looks for room on its own, as the scheduler places pods.
+        let nodes = std::mem::take(&mut self.nodes);
+        for set in &mut self.after.workloads[leave.work].sets {
+            set.placements.retain(|pod| !nodes.contains(&pod.node));
+            set.count = u32::try_from(set.placements.len()).unwrap_or(set.count);
+            set.min = set.min.min(set.count);
+        }
+        self.nodes = nodes;
+        if gone > 0 && !bare {
+            moved.sets.retain(|set| set.count > 0);
+            moved.key = key_of_moved(&model.key);
+            moved.queue = None;
+            moved.status = Status::Waiting;
+            moved.admitted_at = None;
+            moved.created = snapshot.at;
+            self.after.workloads.push(moved);
+        }
+        Ok(())
+    }
+
+    /// All of it is stopped and queued again.
+    fn requeue(&mut self, leave: &Leave) -> Result<(), Refusal> {
+        let snapshot = self.snapshot;
+        let model = &snapshot.workloads[leave.work];
+        let mut stop = scene::stop(snapshot, model)?;
+        stop.needs.clone_from(&self.closed);
+        stop.reason = match scene::gang(model) {
+            Some(size) => format!("its gang of {size} has pods here; half of it is of no use"),
+            None => "it runs here".to_owned(),
+        };
+        if let Some(wait) = self.checkpoint(model.checkpoint) {
+            match &leave.way {
+                // The mark stands on the job, not on what Kueue keeps of it.
+                Way::Kueue(_) => {
+                    let top = scene::top(model)?;
+                    let lever = Lever::Annotate {
+                        key: WANTED.to_owned(),
+                        value: Some(snapshot.at.rfc3339()),
+                    };
+                    let mut ask = scene::step(Verb::Mark, &top, lever)?;
+                    ask.guards.push(scene::exists(&top));
+                    ask.waits.push(Wait {
+                        when: When::After,
+                        ..wait
+                    });
+                    ask.job = Some(scene::reference(model));
+                    ask.needs.clone_from(&self.closed);
+                    ask.reason = "it is asked to save its work".to_owned();
+                    let number = self.push(ask);
+                    stop.needs.push(number);
+                }
+                _ => stop.waits.push(wait),
+            }
+        }
+        let stopped = self.push(stop);
+        self.tells.push((stopped as usize - 1, model.key.clone()));
+        let mut again = scene::again(snapshot, model)?;
+        again.needs.push(stopped);
+        again.reason = "it is queued again".to_owned();
+        self.push(again);
+        self.leavers.extend(Leaver::whole(snapshot, leave.work));
+        scene::displace(&mut self.after, leave.work, false);
+        Ok(())
+    }
+
+    /// A wait for newer saved work, where somebody saves it and there is a deadline to wait for.
+    fn checkpoint(&mut self, last: Option<Moment>) -> Option<Wait> {
+        let (last, _) = last.zip(self.deadline)?;
+        Some(Wait {
+            when: When::Before,
+            until: Until::Checkpoint { after: last },
+            at_most_seconds: Some(self.patience()),
+            go_on: true,
+        })
+    }
+
+    fn meets_budgets(&mut self, namespace: &Name, pod: &Name) {
+        let all: Vec<ObjectKey> = scene::budgets(self.snapshot, namespace, pod)
+            .map(|budget| ObjectKey {
+                namespace: budget.namespace.clone(),
+                name: budget.name.clone(),
+            })
+            .collect();
+        if let [_, _, ..] = all.as_slice() {
+            self.plan.warnings.push(format!(
+                "{namespace}/{pod} is covered by {} disruption budgets, and the server evicts no such pod: delete all but one",
+                all.len()
+            ));
+        }
+        for key in all {
+            self.in_the_way
+                .entry(key)
+                .or_default()
+                .push(pod.to_string());
+        }
+    }
+
+    /// What disruption budgets will say.
+    fn budgets(&mut self) {
+        for budget in &self.snapshot.budgets {
+            let key = ObjectKey {
+                namespace: budget.namespace.clone(),
+                name: budget.name.clone(),
+            };
+            let Some(pods) = self.in_the_way.get(&key) else {
+                continue;
+            };
+            let all = budget.pods.len();
+            if budget.allowed == 0 && budget.desired_healthy as usize >= all {
+                self.plan.warnings.push(format!(
+                    "the disruption budget {key} wants {} of its {all} pods up and can never allow an eviction: raise the replicas or loosen the budget, or {} stay",
+                    budget.desired_healthy,
+                    pods.join(", ")
+                ));
+            } else if (budget.allowed as usize) < pods.len() {
+                self.plan.warnings.push(format!(
+                    "the disruption budget {key} allows {} of {} evictions now: the others wait until replacements are up",
+                    budget.allowed,
+                    pods.len()
+                ));
+            }
+        }
+    }
+
+    fn finish(mut self) -> Plan {
+        self.after.settle();
+        let (before, after) = (Picture::sure(self.snapshot), Picture::sure(&self.after));
+        let mut plan = self.plan;
+        for (step, key) in &self.tells {
+            let told = after.where_to(key);
+            plan.steps[*step].side_effects.notes.push(told);
+        }
+        let mut forecast = compare(self.snapshot, &before, &after, self.leavers);
+        for displaced in &mut forecast.displaced {
+            if displaced.back.is_none() {
+                let work = self.snapshot.workloads.iter();
+                let key = work
+                    .map(|work| &work.key)
+                    .find(|key| key.key == displaced.job.0);
+                displaced.back = key.and_then(|key| after.start(&key_of_moved(key)));
+            }
+        }
+        plan.reasons.extend(news(&forecast, self.snapshot.at));
+        let saves = forecast
+            .displaced
+            .iter()
+            .any(|one| one.loss.since.is_some());
+        if saves && self.deadline.is_none() {
+            plan.alternatives.push(Alternative {
+                sentence: "wait for the next checkpoints, and lose less".to_owned(),
+                command: Some(format!("{} --deadline 30m", command(&plan.intent))),
+            });
+        }
+        plan.alternatives.push(Alternative {
+            sentence: "only let nothing new onto it, and wait until its work ends".to_owned(),
+            command: Some(command(&plan.intent).replace("plan drain", "plan cordon")),
+        });
+        plan.effect = Effect::Forecast(forecast);
+        plan.undo = Undo {
+            possible: true,
+            notes: vec![
+                "nodes are opened again; what has left them does not come back by it, and work that is lost stays lost"
+                    .to_owned(),
+            ],
+        };
+        plan
+    }
+}
+
+/// The key under which the evicted pods of a workload look for room.
+fn key_of_moved(key: &JobKey) -> JobKey {
+    JobKey {
+        key: key.key.clone(),
+        kind: Name::from(format!("{MOVED}{}", key.kind)),
+    }
+}
+
+fn command(intent: &Intent) -> String {
+    match intent {
+        Intent::Drain { nodes, .. } => {
+            let names: Vec<&str> = nodes.iter().map(Name::as_str).collect();
+            format!("plan drain {}", names.join(" "))
+        }
+        _ => String::new(),
+    }
+}

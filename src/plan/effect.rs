@@ -1,0 +1,326 @@
+//! What the fleet will be like after a plan: the engine's own cycle and forecast on the fleet as it is and as it will be.
+//!
+//! Both are looked at after one cycle, so that what would have happened anyway is not told as the plan's doing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use engine::cycle::{self, Options};
+use engine::forecast;
+use engine::plant::{NodeId, Plant, WorkId};
+use engine::snapshot::Snapshot;
+use engine::state::{State, Tenure};
+use model::base::quantities::counted;
+use model::base::{Moment, Name};
+use model::fleet::job::JobKey;
+use model::plan::{Displaced, Forecast, JobName, Loss, PoolChange, StartChange};
+
+use super::race;
+use super::scene::{loss, name, seated};
+
+/// A fleet after a cycle.
+pub(super) struct Picture {
+    /// When those that waited start, nothing where that is unknown.
+    starts: BTreeMap<JobKey, Option<Moment>>,
+    /// Nodes of those that started in the cycle, in order, each once.
+    pub(super) placed: BTreeMap<JobKey, Vec<Name>>,
+    /// Who was taken off its devices in the cycle, and for whom.
+    pub(super) preempted: BTreeMap<JobKey, Option<JobKey>>,
+    /// Who has its quota, and no room on nodes.
+    let_in: BTreeSet<JobKey>,
+    /// Who starts at once or not, as others come before it or after; the start is unknown then.
+    contested: BTreeSet<JobKey>,
+    /// Thousandths of devices held after the cycle, by pool.
+    pools: BTreeMap<Name, i64>,
+}
+
+impl Picture {
+    /// Looks at a fleet.
+    pub(super) fn of(snapshot: &Snapshot) -> Self {
+        Self::once_open(snapshot, &[])
+    }
+
+    /// The same, without what hangs on who comes first.
+    pub(super) fn sure(snapshot: &Snapshot) -> Self {
+        let plant = Plant::new(snapshot.clone());
+        let mut picture = Self::on(&plant, &[]);
+        let late = race::start_late(&plant);
+        let starts = picture.starts.iter();
+        let at_once = starts.filter(|(_, start)| start.is_some_and(|start| start <= snapshot.at));
+        let at_once: BTreeSet<JobKey> = at_once.map(|(key, _)| key.clone()).collect();
+        for key in at_once.symmetric_difference(&late) {
+            picture.starts.insert(key.clone(), None);
+            picture.contested.insert(key.clone());
+        }
+        picture
+    }
+
+    /// Looks at a fleet of which these nodes are opened once its first cycle is over.
+    pub(super) fn once_open(snapshot: &Snapshot, closed: &[NodeId]) -> Self {
+        Self::on(&Plant::new(snapshot.clone()), closed)
+    }
+
+    fn on(plant: &Plant, closed: &[NodeId]) -> Self {
+        let mut state = State::new(plant);
+        let key = |work: WorkId| plant.workload(work).key.clone();
+        let mut started: Vec<(WorkId, Arc<Tenure>)> = Vec::new();
+        let mut let_in: Vec<WorkId> = Vec::new();
+        let mut preempted = BTreeMap::new();
+        for cycles in 0..2 {
+            if cycles == 1 {
+                if closed.is_empty() {
+                    break;
+                }
+                for node in closed {
+                    state.set_open(*node, true);
+                }
+            }
+            let (seated, unseated) = cycle::seat(&mut state, &let_in);
+            started.extend(seated);
+            let options = Options {
+                quota_alone: true,
+                ..Options::default()
+            };
+            let cycle = cycle::cycle(&mut state, options);
+            let_in = unseated.into_iter().chain(cycle.let_in).collect();
+            let fresh = cycle.admitted.into_iter();
+            started.extend(fresh.map(|admission| (admission.work, admission.tenure)));
+            for victim in &cycle.drained {
+                preempted.insert(key(victim.work), None);
+            }
+            for push in &cycle.preempted {
+                for victim in &push.victims.list {
+                    preempted.insert(key(victim.work), Some(key(push.by)));
+                }
+            }
+        }
+        let now = state.now();
+        let mut starts: BTreeMap<JobKey, Option<Moment>> = started
+            .iter()
+            .map(|(work, _)| (key(*work), Some(now)))
+            .collect();
+        let let_in: BTreeSet<JobKey> = let_in.into_iter().map(key).collect();
+        for (work, start) in forecast::forecast(&state) {
+            starts.insert(key(work), start.p50);
+        }
+        let placed = started.into_iter().map(|(work, tenure)| {
+            let nodes = tenure.nodes().into_iter();
+            let names: BTreeSet<Name> = nodes
+                .map(|node| plant.snapshot.nodes[state.room(node).origin].name.clone())
+                .collect();
+            (key(work), names.into_iter().collect())
+        });
+        let placed = placed.collect();
+        Self {
+            starts,
+            placed,
+            preempted,
+            let_in,
+            contested: BTreeSet::new(),
+            pools: held(&state),
+        }
+    }
+
+    /// When a job starts: nothing where it does not wait, or its start is unknown.
+    pub(super) fn start(&self, key: &JobKey) -> Option<Moment> {
+        self.starts.get(key).copied().flatten()
+    }
+
+    /// Where a displaced job goes, in words.
+    pub(super) fn where_to(&self, key: &JobKey) -> String {
+        match (self.placed.get(key), self.start(key)) {
+            (Some(nodes), _) if !nodes.is_empty() => {
+                let mut names: Vec<&str> = nodes.iter().take(6).map(Name::as_str).collect();
+                let more = format!("{} more", nodes.len().saturating_sub(6));
+                if nodes.len() > 6 {
+                    names.push(&more);
+                }
+                format!("starts again at once on {}", names.join(", "))
+            }
+            _ if self.contested.contains(key) => {
+                "starts again at once, or waits: others are let in for what becomes free".to_owned()
+            }
+            _ if self.let_in.contains(key) => {
+                "has its quota again at once, and waits for room on nodes".to_owned()
+            }
+            (_, Some(at)) => format!("waits, and starts again about {}", at.rfc3339()),
+            _ => "waits, and when it starts again is unknown".to_owned(),
+        }
+    }
+}
+
+/// Thousandths of devices that are held, by pool.
+fn held(state: &State<'_>) -> BTreeMap<Name, i64> {
+    let plant = state.plant();
+    let mut pools: BTreeMap<Name, i64> = BTreeMap::new();
+    for ((node, _), milli) in state.device_use() {
+        let node = &plant.snapshot.nodes[state.room(node).origin];
+        *pools.entry(node.pool.clone()).or_default() += i64::from(milli);
+    }
+    pools
+}
+
+/// A job that a plan takes off its devices.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Leaver {
+    /// Which.
+    pub(super) key: JobKey,
+    /// Devices that it gives back.
+    pub(super) devices: u32,
+    /// What is lost.
+    pub(super) loss: Loss,
+}
+
+impl Leaver {
+    /// All of a workload.
+    pub(super) fn whole(snapshot: &Snapshot, work: WorkId) -> Option<Self> {
+        let model = &snapshot.workloads[work];
+        let devices: u32 = seated(model).map(|(set, _)| set.ask.device_count()).sum();
+        seated(model).next()?;
+        Some(Self {
+            key: model.key.clone(),
+            devices,
+            loss: loss(snapshot, model, seated(model)),
+        })
+    }
+}
+
+/// Compares a fleet with what it will be; `leavers` are those that the plan's own steps take off their devices.
+pub(super) fn compare(
+    snapshot: &Snapshot,
+    before: &Picture,
+    after: &Picture,
+    leavers: Vec<Leaver>,
+) -> Forecast {
+    let mut all: BTreeMap<JobKey, Leaver> = leavers
+        .into_iter()
+        .map(|leaver| (leaver.key.clone(), leaver))
+        .collect();
+    for key in after.preempted.keys() {
+        if !before.preempted.contains_key(key)
+            && !all.contains_key(key)
+            && let Some(work) = snapshot.workloads.iter().position(|work| work.key == *key)
+            && let Some(leaver) = Leaver::whole(snapshot, work)
+        {
+            all.insert(key.clone(), leaver);
+        }
+    }
+    let keys: BTreeSet<&JobKey> = before.starts.keys().chain(after.starts.keys()).collect();
+    let starts = keys
+        .into_iter()
+        .filter(|key| !all.contains_key(*key) && before.start(key) != after.start(key))
+        .filter_map(|key| {
+            let work = snapshot.workloads.iter().find(|work| work.key == *key)?;
+            Some(StartChange {
+                job: name(key),
+                devices: u32::try_from(work.device_count()).unwrap_or(u32::MAX),
+                before: before.start(key),
+                after: after.start(key),
+            })
+        });
+    let mut devices: BTreeMap<&Name, u32> = BTreeMap::new();
+    for node in &snapshot.nodes {
+        *devices.entry(&node.pool).or_default() += u32::try_from(node.devices.len()).unwrap_or(0);
+    }
+    let whole = |milli: i64, most: u32| {
+        u32::try_from((milli / 1_000).max(0))
+            .unwrap_or(most)
+            .min(most)
+    };
+    let pools = devices.iter().filter_map(|(pool, devices)| {
+        let now = before.pools.get(*pool).copied().unwrap_or(0);
+        let then = after.pools.get(*pool).copied().unwrap_or(0);
+        let (now, then) = (whole(now, *devices), whole(then, *devices));
+        (now != then).then(|| PoolChange {
+            pool: (*pool).clone(),
+            devices: *devices,
+            allocated_before: now,
+            allocated_after: then,
+        })
+    });
+    let total = |part: fn(&Loss) -> Option<i128>| {
+        all.values()
+            .try_fold(0_i128, |sum, leaver| Some(sum + part(&leaver.loss)?))
+    };
+    Forecast {
+        starts: starts.collect(),
+        contested: after
+            .contested
+            .difference(&before.contested)
+            .map(name)
+            .collect(),
+        pools: pools.collect(),
+        lost_device_seconds: total(|loss| loss.device_seconds.map(i128::from))
+            .and_then(|sum| u64::try_from(sum).ok()),
+        lost_micro_usd: total(|loss| loss.micro_usd.map(i128::from))
+            .and_then(|sum| i64::try_from(sum).ok()),
+        // Nodes are paid for whether they work or not.
+        burn_change_micro_usd_per_hour: Some(0),
+        displaced: all
+            .into_values()
+            .map(|leaver| Displaced {
+                job: name(&leaver.key),
+                devices: leaver.devices,
+                back: after.start(&leaver.key),
+                loss: leaver.loss,
+            })
+            .collect(),
+    }
+}
+
+/// Sentences about a forecast for the reasons of a plan: who starts when instead.
+pub(super) fn news(forecast: &Forecast, now: Moment) -> Vec<String> {
+    let earlier: Vec<&StartChange> = forecast
+        .starts
+        .iter()
+        .filter(|change| {
+            change
+                .after
+                .is_some_and(|after| change.before.is_none_or(|before| after < before))
+        })
+        .collect();
+    let later = forecast.starts.len() - earlier.len();
+    let mut all = Vec::new();
+    let at_once: Vec<String> = earlier
+        .iter()
+        .filter(|change| change.after.is_some_and(|after| after <= now))
+        .map(|change| job_words(&change.job, change.devices))
+        .collect();
+    if !at_once.is_empty() {
+        let shown = at_once.len().min(5);
+        let more = at_once.len() - shown;
+        let mut sentence = format!("starts now: {}", at_once[..shown].join(", "));
+        if more > 0 {
+            sentence.push_str(&format!(" and {more} more"));
+        }
+        all.push(sentence);
+    }
+    match &forecast.contested[..] {
+        [] => {}
+        [one] => all.push(format!(
+            "{one} starts at once or waits: others are let in for what becomes free"
+        )),
+        more => all.push(format!(
+            "{} jobs start at once or wait, as the scheduler comes to them: more are let in than what becomes free has room for",
+            more.len()
+        )),
+    }
+    let soon = earlier.len() - at_once.len();
+    if soon > 0 {
+        all.push(match soon {
+            1 => "1 job starts earlier than it would".to_owned(),
+            more => format!("{more} jobs start earlier than they would"),
+        });
+    }
+    if later > 0 {
+        all.push(match later {
+            1 => "1 job starts later than it would, or nobody knows when".to_owned(),
+            more => format!("{more} jobs start later than they would, or nobody knows when"),
+        });
+    }
+    all
+}
+
+fn job_words(job: &JobName, devices: u32) -> String {
+    format!("{job} ({})", counted(devices.into(), "device"))
+}

@@ -1,0 +1,299 @@
+//! The right to write: a [`Grant`] comes from settings only, an [`Approved`] plan from a grant only.
+//!
+//! Without a grant no value exists that could carry a write: `exec::Writer` and `exec::Probe` are built from one,
+//! and a run takes an approved plan and nothing else. `tests/exec/compile_fail` holds that this does not compile
+//! otherwise, and clippy that only `runtime` asks settings for a grant.
+
+use std::fmt;
+
+use model::base::Name;
+use model::base::name::printable;
+use model::plan::Plan;
+use settings::{Layer, Settings};
+
+/// The right to write to one cluster. Neither copied nor made out of nothing.
+#[derive(Debug)]
+pub struct Grant {
+    context: Name,
+    by: String,
+}
+
+/// Why there is no grant: what says so, and what would change it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Denied {
+    /// A few words for a greyed key: `read-only`.
+    pub short: &'static str,
+    /// The whole sentence.
+    pub sentence: String,
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence)
+    }
+}
+
+impl std::error::Error for Denied {}
+
+impl Grant {
+    /// The grant that the settings give for the cluster of `context`. A simulated cluster of our own grants writing
+    /// unless somebody said otherwise.
+    ///
+    /// # Errors
+    /// Nothing grants it, or something forbids it.
+    pub fn from_settings(
+        settings: &Settings,
+        context: &Name,
+        simulated: bool,
+    ) -> Result<Self, Denied> {
+        let origin = |key| settings.origins.of(key);
+        if settings.forbid_write && !simulated {
+            let place = origin("forbid_write").map(ToString::to_string);
+            return Err(Denied {
+                short: "writing is forbidden",
+                sentence: format!(
+                    "writing is forbidden on this machine: {} says forbid_write = true",
+                    place.unwrap_or_else(|| "the settings".to_owned())
+                ),
+            });
+        }
+        let write = origin("write");
+        let said = write.is_some_and(|origin| origin.layer != Layer::Default);
+        if settings.write || simulated && !said {
+            return Ok(Self {
+                context: context.clone(),
+                by: match write {
+                    Some(origin) if said => origin.to_string(),
+                    _ => "the simulated cluster".to_owned(),
+                },
+            });
+        }
+        let sentence = match write {
+            Some(origin) if said => format!("read-only: {origin} says so"),
+            _ => format!(
+                "read-only: allow writing with --write, or with write = true in the section [context.\"{}\"] of your settings",
+                printable(context)
+            ),
+        };
+        Err(Denied {
+            short: "read-only",
+            sentence,
+        })
+    }
+
+    /// The context whose cluster may be written to.
+    pub fn context(&self) -> &Name {
+        &self.context
+    }
+
+    /// What granted it: a flag, a variable, a line of a file.
+    pub fn by(&self) -> &str {
+        &self.by
+    }
+
+    /// Approves a plan that its operator has confirmed.
+    ///
+    /// # Errors
+    /// What must be typed was not, the plan is malformed, or one of its checks has failed.
+    pub fn approve(&self, plan: Plan, consent: Consent) -> Result<Approved, Unconfirmed> {
+        plan.validate().map_err(Unconfirmed)?;
+        if plan.steps.is_empty() {
+            return Err(Unconfirmed("the plan has no step".to_owned()));
+        }
+        if let Some(check) = plan.failed_check() {
+            return Err(Unconfirmed(format!(
+                "the plan would fail: {}: {}",
+                check.name, check.sentence
+            )));
+        }
+        if let Confirmed::Typed(typed) = &consent.confirmed
+            && plan.is_grave()
+        {
+            let wanted = plan.typed(&self.context);
+            if typed.trim() != wanted {
+                return Err(Unconfirmed(format!(
+                    "not confirmed: type {} to confirm",
+                    printable(&wanted)
+                )));
+            }
+        }
+        Ok(Approved {
+            plan,
+            context: self.context.clone(),
+            reason: consent.reason,
+        })
+    }
+}
+
+/// How an operator agreed to a plan.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Consent {
+    /// The reason for the log; may be empty.
+    pub reason: String,
+    /// How.
+    pub confirmed: Confirmed,
+}
+
+/// How a plan was confirmed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Confirmed {
+    /// By what was typed; a plan that is not grave needs no more than a yes.
+    Typed(String),
+    /// By a script's `--yes`.
+    Outright,
+}
+
+/// A plan that was not approved, and why.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unconfirmed(pub String);
+
+impl fmt::Display for Unconfirmed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unconfirmed {}
+
+/// A plan that may be carried out on one cluster.
+#[derive(Debug)]
+pub struct Approved {
+    plan: Plan,
+    context: Name,
+    reason: String,
+}
+
+impl Approved {
+    /// The plan.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The context whose cluster it is for.
+    pub fn context(&self) -> &Name {
+        &self.context
+    }
+
+    /// Why, in the operator's words; may be empty.
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::base::Moment;
+    use model::plan::{Check, Intent, JobRef, Lever, Object, Outcome, Step, Verb};
+    use settings::{Inputs, Text, load};
+
+    fn settings(machine: &str, user: &str, flags: &[(&str, &str)]) -> Settings {
+        let file = |layer, path: &str, text: &str| Text {
+            layer,
+            path: path.into(),
+            text: text.into(),
+        };
+        let inputs = Inputs {
+            files: vec![
+                file(Layer::Machine, "/etc/stokehold/stokehold.toml", machine),
+                file(Layer::User, "/home/ada/stokehold.toml", user),
+            ],
+            context: Some("prod".into()),
+            flags: flags
+                .iter()
+                .map(|(flag, value)| ((*flag).into(), "write".into(), (*value).into()))
+                .collect(),
+            ..Inputs::default()
+        };
+        load(&inputs).expect("is right")
+    }
+
+    fn ask(settings: &Settings, simulated: bool) -> Result<Grant, Denied> {
+        Grant::from_settings(settings, &Name::new("prod"), simulated)
+    }
+
+    #[test]
+    fn nothing_said_is_read_only_and_the_simulated_cluster_is_ours() {
+        let nothing = settings("", "", &[]);
+        let denied = ask(&nothing, false).expect_err("is read-only");
+        assert!(denied.sentence.contains("--write") && denied.sentence.contains("prod"));
+        assert_eq!(
+            ask(&nothing, true).expect("is ours").by(),
+            "the simulated cluster"
+        );
+    }
+
+    #[test]
+    fn settings_and_flags_grant_and_read_only_wins() {
+        let file = settings("", "[context.\"prod\"]\nwrite = true\n", &[]);
+        assert_eq!(
+            ask(&file, false).expect("granted").by(),
+            "/home/ada/stokehold.toml:2"
+        );
+        let flag = settings("", "", &[("--write", "true")]);
+        assert_eq!(ask(&flag, false).expect("granted").by(), "--write");
+        let both = settings("", "write = true\n", &[("--readonly", "false")]);
+        let denied = ask(&both, false).expect_err("read-only wins");
+        assert_eq!(denied.sentence, "read-only: --readonly says so");
+        assert!(ask(&both, true).is_err(), "over the simulated cluster too");
+    }
+
+    #[test]
+    fn the_machine_forbids_whatever_the_user_says() {
+        let forbidden = settings(
+            "forbid_write = true\n",
+            "forbid_write = false\nwrite = true\n",
+            &[("--write", "true")],
+        );
+        let denied = ask(&forbidden, false).expect_err("is forbidden");
+        assert!(
+            denied.sentence.contains("/etc/stokehold/stokehold.toml:1"),
+            "{denied}"
+        );
+        assert!(ask(&forbidden, true).is_ok(), "it is about real clusters");
+    }
+
+    #[test]
+    fn a_grave_plan_is_typed_and_a_failed_check_stops_it() {
+        let grant = ask(&settings("", "", &[("--write", "true")]), false).expect("granted");
+        let job = model::plan::JobName(model::base::ObjectKey::new("nlp", "train"));
+        let mut plan = Plan::new(
+            "hold",
+            Intent::Preempt { job: job.clone() },
+            Moment::from_seconds(0),
+        );
+        let consent = |typed: &str| Consent {
+            reason: "why".into(),
+            confirmed: Confirmed::Typed(typed.into()),
+        };
+        assert!(grant.approve(plan.clone(), consent("")).is_err(), "no step");
+        let object = Object::new("batch", "v1", "jobs", "Job", "train").within("nlp");
+        let mut step = Step::new(Verb::Suspend, object, Lever::Suspend { value: true });
+        step.side_effects.interrupts = true;
+        step.job = Some(JobRef {
+            name: job,
+            devices: Some(8),
+            gang: None,
+        });
+        plan.steps.push(step);
+        assert!(grant.approve(plan.clone(), consent("")).is_ok(), "one job");
+        plan.steps[0].job.as_mut().expect("a job").gang = Some(8);
+        assert!(grant.approve(plan.clone(), consent("prod")).is_err());
+        let approved = grant
+            .approve(plan.clone(), consent(" prod/train "))
+            .expect("typed");
+        assert_eq!((&**approved.context(), approved.reason()), ("prod", "why"));
+        let outright = Consent {
+            reason: String::new(),
+            confirmed: Confirmed::Outright,
+        };
+        assert!(grant.approve(plan.clone(), outright.clone()).is_ok());
+        plan.checks.push(Check {
+            name: "rights".into(),
+            outcome: Outcome::Failed,
+            sentence: "may not patch jobs".into(),
+        });
+        let refused = grant.approve(plan, outright).expect_err("would fail");
+        assert!(refused.0.contains("may not patch jobs"));
+    }
+}

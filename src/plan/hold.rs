@@ -1,0 +1,223 @@
+//! Hold: a job leaves its devices and waits until it is resumed; a queue admits nothing more.
+
+use serde_json::Value;
+
+use cluster::levers::{self, has_condition, text};
+use model::base::Moment;
+use model::plan::{
+    Alternative, Intent, Lever, Object, Plan, Policy, Refusal, RefusalCode, Step, Test, Undo,
+    Until, Verb, VolcanoAction, Wait, When,
+};
+
+use super::{Found, Subject, System, Target, not_computed};
+
+/// How long controllers may take to do their part, seconds.
+pub(super) const SETTLE: u64 = 300;
+
+/// A wait for what a controller does after a call.
+pub(super) fn after(until: Until) -> Wait {
+    Wait {
+        when: When::After,
+        until,
+        at_most_seconds: Some(SETTLE),
+        go_on: false,
+    }
+}
+
+pub(super) fn already(sentence: String) -> Refusal {
+    Refusal::new(RefusalCode::AlreadySo, sentence)
+}
+
+/// The plan that holds a job or a queue; `named` is how it was named.
+///
+/// # Errors
+/// It is held already, has ended, or its kind has no such lever.
+pub fn plan(target: &Target, named: &str, now: Moment) -> Result<Plan, Refusal> {
+    let mut plan = Plan::new(
+        format!("hold {named}"),
+        Intent::Hold {
+            target: named.to_owned(),
+        },
+        now,
+    );
+    plan.effect = not_computed();
+    let step = match target {
+        Target::Job(subject) => {
+            plan.reasons.extend(subject.detour());
+            job(subject, now)?
+        }
+        Target::Queue(found) => queue(found, &mut plan)?,
+    };
+    plan.undo = Undo {
+        possible: true,
+        notes: if step.side_effects.interrupts {
+            vec![
+                "its devices may be another's by then, and work since the last checkpoint is lost"
+                    .to_owned(),
+            ]
+        } else {
+            Vec::new()
+        },
+    };
+    plan.reads.extend(step.guards.iter().cloned());
+    plan.alternatives.push(back(&step, named));
+    plan.steps.push(step);
+    Ok(plan)
+}
+
+fn job(subject: &Subject, now: Moment) -> Result<Step, Refusal> {
+    let top = subject.top();
+    let mut step = match subject.system() {
+        System::Kueue => {
+            let workload = subject.workload.as_ref().ok_or_else(|| {
+                let sentence = format!(
+                    "{} is under Kueue, which has made no Workload for it",
+                    top.object
+                );
+                Refusal::new(RefusalCode::Unknown, sentence)
+                    .instead("look at its events: its queue or its priority class may not exist")
+            })?;
+            if workload
+                .now
+                .pointer("/spec/active")
+                .and_then(Value::as_bool)
+                == Some(false)
+            {
+                return Err(already(format!("{} is held already", top.object)));
+            }
+            let mut step = Step::new(
+                Verb::Suspend,
+                workload.object.clone(),
+                Lever::WorkloadActive { value: false },
+            );
+            step.guards.push(workload.same("/spec/active"));
+            if has_condition(&workload.now, "QuotaReserved", "True") {
+                step.waits.push(after(Until::Condition {
+                    name: "QuotaReserved".to_owned(),
+                    status: "False".to_owned(),
+                }));
+            }
+            step
+        }
+        System::VolcanoJob => {
+            let phase = text(&top.now, "/status/state/phase");
+            if matches!(phase, "Aborting" | "Aborted") {
+                return Err(already(format!("{} is held already", top.object)));
+            }
+            let mut step = Step::new(
+                Verb::Suspend,
+                top.object.clone(),
+                Lever::VolcanoCommand {
+                    action: VolcanoAction::AbortJob,
+                },
+            );
+            step.waits.push(after(Until::Is {
+                path: "/status/state/phase".to_owned(),
+                value: "Aborted".into(),
+            }));
+            step
+        }
+        _ => {
+            let (verb, lever) = match is_scaled(&top.object) {
+                true => (Verb::Scale, Lever::Scale { replicas: 0 }),
+                false => (Verb::Suspend, Lever::Suspend { value: true }),
+            };
+            let mut step = Step::new(verb, top.object.clone(), lever);
+            levers::support(&step.object, &step.lever)?;
+            if levers::is_done(&step, Some(&top.now)) {
+                return Err(already(format!("{} is held already", top.object)));
+            }
+            step.guards
+                .extend(levers::fields(&step).iter().map(|path| top.same(path)));
+            if matches!(step.lever, Lever::Suspend { .. }) {
+                step.waits.extend(suspended(&top.object));
+            }
+            step
+        }
+    };
+    levers::support(&step.object, &step.lever)?;
+    let on = match &subject.workload {
+        Some(workload) if step.object.is(&workload.object) => &workload.now,
+        _ => &top.now,
+    };
+    levers::illegal(&step, on)?;
+    step.side_effects = subject.stopping(now);
+    if matches!(step.lever, Lever::Scale { .. }) {
+        step.side_effects.notes.push(SCALED.to_owned());
+    }
+    step.job = Some(subject.reference());
+    step.reason = "it was asked for".to_owned();
+    Ok(step)
+}
+
+/// What is said of one that is held by having no replicas.
+pub(super) const SCALED: &str = "an autoscaler of it may scale it up again";
+
+/// How what a step holds goes on later.
+pub(super) fn back(step: &Step, named: &str) -> Alternative {
+    let command = match &step.lever {
+        // How many replicas it had stands in the journal alone.
+        Lever::Scale { .. } => "plan undo RUN".to_owned(),
+        _ => format!("plan resume {named}"),
+    };
+    Alternative {
+        sentence: "take it back later".to_owned(),
+        command: Some(command),
+    }
+}
+
+/// Whether a kind is held by having no replicas, since nothing suspends it.
+pub(super) fn is_scaled(object: &Object) -> bool {
+    let has = |lever: Lever| levers::support(object, &lever).is_ok();
+    !has(Lever::Suspend { value: true }) && has(Lever::Scale { replicas: 0 })
+}
+
+/// How the controller of a kind says that it has suspended an object.
+pub(super) fn suspended(top: &Object) -> Option<Wait> {
+    match &*top.place.group {
+        "batch" | "jobset.x-k8s.io" | "trainer.kubeflow.org" | "kubeflow.org" => {
+            Some(after(Until::Condition {
+                name: "Suspended".to_owned(),
+                status: "True".to_owned(),
+            }))
+        }
+        "ray.io" if &*top.place.plural == "rayjobs" => Some(after(Until::Is {
+            path: "/status/jobDeploymentStatus".to_owned(),
+            value: "Suspended".into(),
+        })),
+        _ => None,
+    }
+}
+
+fn queue(found: &Found, plan: &mut Plan) -> Result<Step, Refusal> {
+    let mut step = match &*found.object.place.group {
+        "scheduling.volcano.sh" => Step::new(
+            Verb::Hold,
+            found.object.clone(),
+            Lever::VolcanoCommand {
+                action: VolcanoAction::CloseQueue,
+            },
+        ),
+        _ => Step::new(
+            Verb::Hold,
+            found.object.clone(),
+            Lever::StopPolicy {
+                value: Policy::Hold,
+            },
+        ),
+    };
+    levers::support(&step.object, &step.lever)?;
+    let policy = text(&found.now, "/spec/stopPolicy");
+    if levers::is_done(&step, Some(&found.now)) || policy == Policy::HoldAndDrain.word() {
+        return Err(already(format!("{} is held already", found.object)));
+    }
+    if matches!(step.lever, Lever::StopPolicy { .. }) {
+        step.guards.push(found.same("/spec/stopPolicy"));
+    } else {
+        step.guards.push(found.fact(Test::Exists));
+    }
+    step.reason = "it was asked for".to_owned();
+    plan.reasons
+        .push("what runs goes on; nothing more is admitted".to_owned());
+    Ok(step)
+}

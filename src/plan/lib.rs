@@ -1,0 +1,122 @@
+//! What an operator may ask for, turned into a plan. One file an action.
+//!
+//! Pure. [`plan`] plans every intent on a snapshot of the whole fleet, which the engine simulates: it says what starts, who
+//! leaves, what is lost. Holding, resuming and reprioritising can also be planned on the objects as they were just read
+//! ([`Subject`], [`Found`]), which works for what the fleet does not show (a job without devices); [`foretell`] then
+//! adds what the engine makes of it. A step that its object has no lever for makes a planner refuse, and say what can be
+//! done instead.
+
+mod admit;
+mod cordon;
+mod drain;
+mod effect;
+pub mod grant;
+pub mod hold;
+#[cfg(test)]
+mod laws;
+mod places;
+mod preempt;
+mod race;
+mod rebalance;
+pub mod reprioritise;
+pub mod resume;
+mod scene;
+mod steer;
+mod subject;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod tests_fleet;
+pub mod words;
+
+pub use scene::Author;
+pub use subject::{Class, Found, Subject, System, Target};
+
+use engine::snapshot::Snapshot;
+use model::plan::{Effect, Intent, Plan, Refusal, RefusalCode};
+
+/// Said of every plan that is made of objects alone: nobody has computed what the fleet will be like.
+fn not_computed() -> Effect {
+    Effect::Unknown {
+        why: "only this object was read: what starts earlier or later is not computed".to_owned(),
+    }
+}
+
+/// The plan for an intent on a fleet that is settled ([`Snapshot::settle`]). Takes up to seconds on ten thousand nodes: it
+/// belongs on a thread of its own. The same input gives the same plan.
+///
+/// # Errors
+/// Why there is none, and what can be done instead.
+pub fn plan(snapshot: &Snapshot, intent: &Intent, author: &Author) -> Result<Plan, Refusal> {
+    let mut plan = match intent {
+        Intent::Drain { nodes, deadline } => drain::plan(snapshot, nodes, *deadline, author),
+        Intent::Cordon { nodes, reason } => {
+            let why = if reason.is_empty() {
+                &author.why
+            } else {
+                reason
+            };
+            cordon::cordon(snapshot, nodes, &author.by, why)
+        }
+        Intent::Uncordon { nodes } => cordon::uncordon(snapshot, nodes),
+        Intent::Preempt { job } => preempt::preempt(snapshot, job),
+        Intent::Requeue { job } => preempt::requeue(snapshot, job),
+        Intent::Admit { job, preempt } => admit::plan(snapshot, job, *preempt),
+        Intent::Reprioritise { job, priority } => steer::reprioritise(snapshot, job, priority),
+        Intent::Hold { target } => steer::hold(snapshot, target),
+        Intent::Resume { target } => steer::resume(snapshot, target),
+        Intent::Rebalance { pool } => rebalance::plan(snapshot, pool.as_ref()),
+        Intent::Undo { run } => {
+            let sentence = format!("what {run} did stands in the journal, not in the fleet");
+            Err(Refusal::new(RefusalCode::Unknown, sentence)
+                .instead(format!("`plan undo {run}` reads the journal")))
+        }
+    }?;
+    plan.revision = Some(snapshot.revision);
+    if plan.reads.is_empty() {
+        for step in &plan.steps {
+            for fact in &step.guards {
+                if !plan.reads.contains(fact) {
+                    plan.reads.push(fact.clone());
+                }
+            }
+        }
+    }
+    Ok(plan)
+}
+
+/// Adds to a plan that was made of objects alone what the engine makes of its intent on the whole fleet. A plan about
+/// what the fleet does not show stays as it is.
+pub fn foretell(snapshot: &Snapshot, plan: &mut Plan) {
+    if let Ok(told) = self::plan(snapshot, &in_full(plan), &Author::default())
+        && matches!(told.effect, Effect::Forecast(_))
+    {
+        plan.effect = told.effect;
+        plan.revision = told.revision;
+        for reason in told.reasons {
+            if !plan.reasons.contains(&reason) {
+                plan.reasons.push(reason);
+            }
+        }
+    }
+}
+
+/// The intent of a plan that was made of objects, on the object that was found: what was typed may lack its namespace.
+fn in_full(plan: &Plan) -> Intent {
+    let Some(step) = plan.steps.first() else {
+        return plan.intent.clone();
+    };
+    let found = || match &step.job {
+        Some(job) => job.name.to_string(),
+        None => step.object.to_string().replace(' ', "/"),
+    };
+    match plan.intent.clone() {
+        Intent::Hold { .. } => Intent::Hold { target: found() },
+        Intent::Resume { .. } => Intent::Resume { target: found() },
+        Intent::Reprioritise { job, priority } => Intent::Reprioritise {
+            job: step.job.as_ref().map_or(job, |found| found.name.clone()),
+            priority,
+        },
+        other => other,
+    }
+}

@@ -1,0 +1,148 @@
+//! Preempt: a job leaves its devices, and stands in its queue again. Requeue: the same, asked for its own sake.
+
+use engine::plant::WorkId;
+use engine::snapshot::{Placement, PodSet, Snapshot, Status};
+use model::plan::{Alternative, Effect, Intent, JobName, Plan, Refusal, RefusalCode, Undo};
+
+use super::effect::{Leaver, Picture, compare, news};
+use super::scene::{self, Way, seated};
+
+/// The plan that takes a job off its devices, with what starts instead.
+///
+/// # Errors
+/// It holds none, or its kind has no way.
+pub(super) fn preempt(snapshot: &Snapshot, job: &JobName) -> Result<Plan, Refusal> {
+    let title = format!("preempt {job}");
+    let intent = Intent::Preempt { job: job.clone() };
+    let (mut plan, back) = off(snapshot, job, title, intent)?;
+    if back {
+        plan.warnings.push(
+            "nothing that waits takes its place: it starts again at once; hold it to keep it off"
+                .to_owned(),
+        );
+    }
+    Ok(plan)
+}
+
+/// The plan that takes a job off its devices and queues it again.
+///
+/// # Errors
+/// As [`preempt`].
+pub(super) fn requeue(snapshot: &Snapshot, job: &JobName) -> Result<Plan, Refusal> {
+    let title = format!("requeue {job}");
+    let intent = Intent::Requeue { job: job.clone() };
+    Ok(off(snapshot, job, title, intent)?.0)
+}
+
+/// The plan, and whether the job starts again at once.
+fn off(
+    snapshot: &Snapshot,
+    job: &JobName,
+    title: String,
+    intent: Intent,
+) -> Result<(Plan, bool), Refusal> {
+    let work = scene::find(snapshot, job)?;
+    let model = &snapshot.workloads[work];
+    holds(snapshot, work)?;
+    let mut plan = Plan::new(title, intent, snapshot.at);
+    let mut after = snapshot.clone();
+    scene::displace(&mut after, work, false);
+    after.settle();
+    let (before, then) = (Picture::sure(snapshot), Picture::sure(&after));
+    let whereabouts = then.where_to(&model.key);
+    match scene::way(snapshot, model)? {
+        Way::Bare(_) => {
+            let sentence = format!("{job} is a pod without a controller: nothing makes it again");
+            return Err(Refusal::new(RefusalCode::Unsupported, sentence)
+                .instead(format!(
+                    "evict it for good with its node: `plan drain {}`",
+                    node_of(model)
+                ))
+                .instead("put it under a Job, which can be suspended"));
+        }
+        Way::Pods(_) => {
+            let all: Vec<(&PodSet, &Placement)> = seated(model)
+                .filter(|(_, pod)| pod.deleted.is_none())
+                .collect();
+            for (set, pod) in all {
+                let object = scene::pod(&model.key.key.namespace, &pod.pod, &pod.uid);
+                let mut step = scene::evict(&object, &pod.node, super::hold::SETTLE)?;
+                let one = std::iter::once((set, pod));
+                step.side_effects.loss = Some(scene::loss(snapshot, model, one));
+                step.side_effects.gang_broken = scene::gang(model);
+                step.side_effects.notes.push(format!(
+                    "the {} makes it again at once, wherever there is room",
+                    model.key.kind
+                ));
+                step.job = Some(scene::reference(model));
+                step.reason = "it was asked for".to_owned();
+                plan.steps.push(step);
+            }
+            plan.alternatives.push(Alternative {
+                sentence: "keep it off: scale it to 0".to_owned(),
+                command: Some(format!("plan hold {job}")),
+            });
+            plan.undo
+                .notes
+                .push("evictions are not taken back; its owner makes its pods again".to_owned());
+        }
+        Way::Kueue(_) | Way::Suspend(_) | Way::Volcano(_) => {
+            let mut stop = scene::stop(snapshot, model)?;
+            stop.reason = "it was asked for".to_owned();
+            stop.side_effects.notes.push(whereabouts);
+            plan.steps.push(stop);
+            let mut again = scene::again(snapshot, model)?;
+            again.needs.push(1);
+            again.reason = match scene::way(snapshot, model)? {
+                Way::Kueue(_) => "it is queued again, at its old place among its equals",
+                _ => "it may start again",
+            }
+            .to_owned();
+            plan.steps.push(again);
+            plan.alternatives.push(Alternative {
+                sentence: "keep it off its devices until somebody resumes it".to_owned(),
+                command: Some(format!("plan hold {job}")),
+            });
+            plan.undo = Undo {
+                possible: true,
+                notes: vec!["its devices may be another's by then, and work since the last checkpoint is lost".to_owned()],
+            };
+        }
+    }
+    let back = then.placed.contains_key(&model.key);
+    let leavers = Leaver::whole(snapshot, work).into_iter().collect();
+    let forecast = compare(snapshot, &before, &then, leavers);
+    plan.reasons.extend(news(&forecast, snapshot.at));
+    plan.effect = Effect::Forecast(forecast);
+    Ok((plan, back))
+}
+
+fn node_of(model: &engine::snapshot::Workload) -> String {
+    seated(model)
+        .next()
+        .map_or_else(|| "NODE".to_owned(), |(_, pod)| pod.node.to_string())
+}
+
+/// That a workload holds something that it can be taken off.
+///
+/// # Errors
+/// It does not.
+pub(super) fn holds(snapshot: &Snapshot, work: WorkId) -> Result<(), Refusal> {
+    let model = &snapshot.workloads[work];
+    let job = &model.key;
+    let refuse = |sentence: String, instead: &str| {
+        Err(Refusal::new(RefusalCode::IllegalState, sentence).instead(instead))
+    };
+    match model.status {
+        Status::Running => Ok(()),
+        Status::Waiting => refuse(
+            format!("{job} waits: it holds no devices"),
+            "`plan hold` keeps it from starting",
+        ),
+        Status::Held => refuse(
+            format!("{job} is held: it holds no devices"),
+            "`plan resume`",
+        ),
+        Status::Ending => refuse(format!("{job} is ending"), "wait until it has gone"),
+    }
+}

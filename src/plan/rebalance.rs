@@ -1,0 +1,231 @@
+//! Rebalance: small jobs leave nodes that they hardly fill, so that whole nodes become free.
+//!
+//! Only jobs on one node whose owner can be stopped and queued again are moved, and only where the devices that lie
+//! together then are worth more, for an hour, than the work that is lost.
+
+use engine::fit::Lens;
+use engine::plant::{NodeId, Plant, WorkId};
+use engine::snapshot::{Snapshot, Status};
+use engine::state::State;
+use model::base::Name;
+use model::plan::{
+    Alternative, Effect, Intent, Plan, Refusal, RefusalCode, Undo, Until, Wait, When,
+};
+
+use super::effect::{Leaver, Picture, compare, news};
+use super::scene::{self, Way, fact, seated};
+use super::{cordon, hold};
+
+/// For so many seconds the devices that lie together count as gained.
+const HORIZON: i64 = 3_600;
+
+/// Most nodes that one plan empties.
+const MOST: usize = 8;
+
+/// A node that is emptied.
+struct Move {
+    node: NodeId,
+    works: Vec<WorkId>,
+}
+
+/// The plan that empties nodes of a pool, or of any.
+///
+/// # Errors
+/// There is no such pool, or no move gains more than it costs.
+pub(super) fn plan(snapshot: &Snapshot, pool: Option<&Name>) -> Result<Plan, Refusal> {
+    if let Some(pool) = pool
+        && !snapshot.nodes.iter().any(|node| node.pool == *pool)
+    {
+        super::places::nodes(snapshot, &format!("pool/{pool}"))?;
+    }
+    let moves = moves(snapshot, pool);
+    if moves.is_empty() {
+        let sentence = match pool {
+            Some(pool) => format!("no move in {pool} gains more than it costs"),
+            None => "no move gains more than it costs".to_owned(),
+        };
+        return Err(Refusal::new(RefusalCode::AlreadySo, sentence)
+            .instead("look at what waits, and for what: `get jobs`"));
+    }
+    let title = match pool {
+        Some(pool) => format!("rebalance {pool}"),
+        None => "rebalance".to_owned(),
+    };
+    let intent = Intent::Rebalance {
+        pool: pool.cloned(),
+    };
+    let mut plan = Plan::new(title, intent, snapshot.at);
+    let mut after = snapshot.clone();
+    let mut leavers = Vec::new();
+    let mut tells = Vec::new();
+    let count = |plan: &Plan| u32::try_from(plan.steps.len()).unwrap_or(u32::MAX);
+    for one in &moves {
+        let node = &snapshot.nodes[one.node];
+        plan.steps.push(cordon::close(
+            node,
+            "stokehold",
+            "its jobs are being moved away",
+        )?);
+        let closed = count(&plan);
+        let mut back = Vec::new();
+        for work in &one.works {
+            let model = &snapshot.workloads[*work];
+            let mut stop = scene::stop(snapshot, model)?;
+            stop.needs.push(closed);
+            stop.reason = format!("it moves away from {}", node.name);
+            plan.steps.push(stop);
+            let stopped = count(&plan);
+            tells.push((plan.steps.len() - 1, model.key.clone()));
+            let mut again = scene::again(snapshot, model)?;
+            again.needs.push(stopped);
+            again.reason = "it starts elsewhere".to_owned();
+            if matches!(scene::way(snapshot, model)?, Way::Kueue(_)) {
+                again.waits.push(Wait {
+                    when: When::After,
+                    until: Until::Condition {
+                        name: "PodsReady".to_owned(),
+                        status: "True".to_owned(),
+                    },
+                    at_most_seconds: Some(hold::SETTLE),
+                    go_on: true,
+                });
+            }
+            plan.steps.push(again);
+            back.push(count(&plan));
+            leavers.extend(Leaver::whole(snapshot, *work));
+            scene::displace(&mut after, *work, false);
+        }
+        let mut open = cordon::open(node)?;
+        let object = cordon::object(node);
+        open.guards.push(fact(&object, "/spec/unschedulable", true));
+        open.needs = back;
+        open.reason = "it is free as a whole".to_owned();
+        plan.steps.push(open);
+        after.nodes[one.node].cordoned = true;
+    }
+    after.settle();
+    // The moved find room while their nodes are closed; then these are open for what waits.
+    let emptied: Vec<NodeId> = moves.iter().map(|one| one.node).collect();
+    let during = Picture::once_open(&after, &emptied);
+    for (step, key) in &tells {
+        let told = during.where_to(key);
+        plan.steps[*step].side_effects.notes.push(told);
+    }
+    let before = Picture::of(snapshot);
+    let forecast = compare(snapshot, &before, &during, leavers);
+    let names: Vec<&str> = moves
+        .iter()
+        .map(|one| snapshot.nodes[one.node].name.as_str())
+        .collect();
+    let moved: usize = moves.iter().map(|one| one.works.len()).sum();
+    plan.reasons.push(format!(
+        "{moved} jobs move, and {} become free as a whole",
+        names.join(", ")
+    ));
+    plan.reasons.extend(news(&forecast, snapshot.at));
+    plan.effect = Effect::Forecast(forecast);
+    plan.alternatives.push(Alternative {
+        sentence: "leave it: jobs that end make room as well".to_owned(),
+        command: None,
+    });
+    plan.undo = Undo {
+        possible: true,
+        notes: vec![
+            "what has moved does not move back, and work that is lost stays lost".to_owned(),
+        ],
+    };
+    Ok(plan)
+}
+
+/// The nodes that are worth emptying, the cheapest first.
+fn moves(snapshot: &Snapshot, pool: Option<&Name>) -> Vec<Move> {
+    let plant = Plant::new(snapshot.clone());
+    let mut state = State::new(&plant);
+    let mut by_node: Vec<Vec<WorkId>> = vec![Vec::new(); snapshot.nodes.len()];
+    let mut stays = vec![false; snapshot.nodes.len()];
+    for (work, model) in snapshot.workloads.iter().enumerate() {
+        let mut nodes: Vec<usize> = seated(model)
+            .filter_map(|(_, pod)| {
+                snapshot
+                    .nodes
+                    .binary_search_by(|node| node.name.cmp(&pod.node))
+                    .ok()
+            })
+            .collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let movable = nodes.len() == 1
+            && model.status == Status::Running
+            && model.preemptible
+            && matches!(
+                scene::way(snapshot, model),
+                Ok(Way::Kueue(_) | Way::Suspend(_))
+            );
+        for node in nodes {
+            by_node[node].push(work);
+            stays[node] |= !movable;
+        }
+    }
+    let lost = |state: &State<'_>, works: &[WorkId]| -> i64 {
+        works.iter().map(|work| state.lost_ms(*work) / 1_000).sum()
+    };
+    let mut candidates: Vec<(i64, usize)> = snapshot
+        .nodes
+        .iter()
+        .enumerate()
+        .filter(|(at, node)| {
+            pool.is_none_or(|pool| node.pool == *pool)
+                && node.is_open()
+                && node.devices.len() > 1
+                && !by_node[*at].is_empty()
+                && !stays[*at]
+                && free(&state, *at) * 2 >= node.devices.len()
+        })
+        .map(|(at, _)| (lost(&state, &by_node[at]), at))
+        .collect();
+    candidates.sort_unstable();
+    let mut taken: Vec<bool> = vec![false; snapshot.nodes.len()];
+    let mut out: Vec<Move> = Vec::new();
+    for (cost, node) in candidates {
+        let devices = i64::try_from(snapshot.nodes[node].devices.len()).unwrap_or(0);
+        if out.len() >= MOST || cost >= devices * HORIZON || taken[node] {
+            continue;
+        }
+        let mark = state.mark();
+        let works = by_node[node].clone();
+        state.set_open(node, false);
+        for work in &works {
+            state.evict(*work);
+        }
+        // They must find room where work is already: on a free node nothing would be gained.
+        let mut targets = Vec::new();
+        let found = works.iter().all(|work| {
+            let Ok(tenure) = state.find(*work, &Lens::default()) else {
+                return false;
+            };
+            let nodes = tenure.nodes();
+            let fills = nodes
+                .iter()
+                .all(|at| free(&state, *at) < snapshot.nodes[*at].devices.len());
+            targets.extend(nodes);
+            state.admit(*work, tenure);
+            fills
+        });
+        if found {
+            for at in targets {
+                taken[at] = true;
+            }
+            out.push(Move { node, works });
+        } else {
+            state.undo_to(mark);
+        }
+    }
+    out
+}
+
+/// Devices of a node that nobody holds any part of.
+fn free(state: &State<'_>, node: NodeId) -> usize {
+    let left = state.left(node).iter();
+    left.filter(|left| **left >= engine::snapshot::WHOLE)
+        .count()
+}

@@ -1,0 +1,135 @@
+//! Resume: a held job may run again, a held queue admits again.
+
+use serde_json::Value;
+
+use cluster::levers::{self, text};
+use model::base::Moment;
+use model::plan::{
+    Alternative, Intent, Lever, Plan, Policy, Refusal, RefusalCode, Step, Test, Undo, Verb,
+    VolcanoAction,
+};
+
+use super::hold::{already, is_scaled};
+use super::{Found, Subject, System, Target, not_computed};
+
+/// The plan that lets a held job or queue go on; `named` is how it was named.
+///
+/// # Errors
+/// It is not held, has ended, or its kind has no such lever.
+pub fn plan(target: &Target, named: &str, now: Moment) -> Result<Plan, Refusal> {
+    let mut plan = Plan::new(
+        format!("resume {named}"),
+        Intent::Resume {
+            target: named.to_owned(),
+        },
+        now,
+    );
+    plan.effect = not_computed();
+    let step = match target {
+        Target::Job(subject) => {
+            plan.reasons.extend(subject.detour());
+            job(subject)?
+        }
+        Target::Queue(found) => queue(found)?,
+    };
+    plan.undo.possible = true;
+    plan.reads.extend(step.guards.iter().cloned());
+    plan.alternatives.push(Alternative {
+        sentence: "take it back later".to_owned(),
+        command: Some(format!("plan hold {named}")),
+    });
+    if matches!(target, Target::Job(_)) {
+        plan.undo = Undo {
+            possible: true,
+            notes: vec!["what it does until then is lost, unless it saves it".to_owned()],
+        };
+    }
+    plan.steps.push(step);
+    Ok(plan)
+}
+
+fn job(subject: &Subject) -> Result<Step, Refusal> {
+    let top = subject.top();
+    let not_held = || already(format!("{} is not held", top.object));
+    let (mut step, on) = match subject.system() {
+        System::Kueue => {
+            let workload = subject.workload.as_ref().ok_or_else(|| {
+                let sentence = format!(
+                    "{} is under Kueue, which has made no Workload for it",
+                    top.object
+                );
+                Refusal::new(RefusalCode::Unknown, sentence)
+            })?;
+            let active = workload
+                .now
+                .pointer("/spec/active")
+                .and_then(Value::as_bool);
+            if active != Some(false) {
+                return Err(not_held().instead("look at why it waits: `explain job`"));
+            }
+            let lever = Lever::WorkloadActive { value: true };
+            let mut step = Step::new(Verb::Resume, workload.object.clone(), lever);
+            step.guards.push(workload.same("/spec/active"));
+            (step, &workload.now)
+        }
+        System::VolcanoJob => {
+            if !matches!(
+                text(&top.now, "/status/state/phase"),
+                "Aborting" | "Aborted"
+            ) {
+                return Err(not_held());
+            }
+            let lever = Lever::VolcanoCommand {
+                action: VolcanoAction::ResumeJob,
+            };
+            (Step::new(Verb::Resume, top.object.clone(), lever), &top.now)
+        }
+        _ if is_scaled(&top.object) => {
+            let sentence = format!(
+                "{} is held by having no replicas, and how many it had stands in the journal alone",
+                top.object
+            );
+            return Err(Refusal::new(RefusalCode::Unsupported, sentence)
+                .instead("take back the run that held it: `plan undo RUN`")
+                .instead("scale it to the number that you want"));
+        }
+        _ => {
+            let lever = Lever::Suspend { value: false };
+            let mut step = Step::new(Verb::Resume, top.object.clone(), lever);
+            levers::support(&step.object, &step.lever)?;
+            if levers::is_done(&step, Some(&top.now)) {
+                return Err(not_held());
+            }
+            let fields = levers::fields(&step);
+            step.guards.extend(fields.iter().map(|path| top.same(path)));
+            (step, &top.now)
+        }
+    };
+    levers::support(&step.object, &step.lever)?;
+    levers::illegal(&step, on)?;
+    step.job = Some(subject.reference());
+    step.reason = "it was asked for".to_owned();
+    Ok(step)
+}
+
+fn queue(found: &Found) -> Result<Step, Refusal> {
+    let lever = match &*found.object.place.group {
+        "scheduling.volcano.sh" => Lever::VolcanoCommand {
+            action: VolcanoAction::OpenQueue,
+        },
+        _ => Lever::StopPolicy {
+            value: Policy::None,
+        },
+    };
+    let mut step = Step::new(Verb::Release, found.object.clone(), lever);
+    levers::support(&step.object, &step.lever)?;
+    if levers::is_done(&step, Some(&found.now)) {
+        return Err(already(format!("{} is not held", found.object)));
+    }
+    step.guards.push(match step.lever {
+        Lever::StopPolicy { .. } => found.same("/spec/stopPolicy"),
+        _ => found.fact(Test::Exists),
+    });
+    step.reason = "it was asked for".to_owned();
+    Ok(step)
+}

@@ -1,0 +1,288 @@
+//! Actions on objects of each queueing system.
+
+use serde_json::{Value, json};
+
+use cluster::levers::{self, Mark};
+use model::base::Moment;
+use model::plan::{Lever, Object, Policy, RefusalCode, VolcanoAction};
+
+use super::*;
+
+fn now() -> Moment {
+    Moment::from_seconds(10_000)
+}
+
+fn found(group: &str, plural: &str, kind: &str, namespaced: bool, now: Value) -> Found {
+    let object = Object::new(group, "v1", plural, kind, "train").with_uid("u-1");
+    let mut now = now;
+    now["kind"] = kind.into();
+    now["metadata"]["uid"] = "u-1".into();
+    Found {
+        object: if namespaced {
+            object.within("nlp")
+        } else {
+            object
+        },
+        now,
+    }
+}
+
+fn subject(top: Found) -> Subject {
+    Subject {
+        chain: vec![top],
+        workload: None,
+        pod_group: None,
+        classes: vec![Class {
+            name: "high".into(),
+            value: 1000,
+        }],
+        workload_classes: vec![Class {
+            name: "urgent".into(),
+            value: 500,
+        }],
+    }
+}
+
+fn job(spec: Value) -> Found {
+    found("batch", "jobs", "Job", true, json!({"spec": spec}))
+}
+
+fn target(subject: &Subject) -> Target {
+    Target::Job(Box::new(subject.clone()))
+}
+
+fn under_kueue(active: bool, reserved: &str) -> Subject {
+    let mut top = job(json!({"suspend": false}));
+    top.now["metadata"]["labels"] = json!({"kueue.x-k8s.io/queue-name": "q"});
+    let mut subject = subject(top);
+    subject.workload = Some(found(
+        "kueue.x-k8s.io",
+        "workloads",
+        "Workload",
+        true,
+        json!({
+            "spec": {"active": active, "priority": 10, "podSets": [{"count": 4}]},
+            "status": {"conditions": [{"type": "QuotaReserved", "status": reserved}]},
+        }),
+    ));
+    subject
+}
+
+/// The one step of a plan makes a call on what it was made from.
+fn sound(plan: &model::plan::Plan, on: &Value) {
+    plan.validate().expect("is well formed");
+    assert_eq!(plan.steps.len(), 1);
+    assert!(!plan.reads.is_empty(), "it relied on something");
+    assert!(matches!(plan.effect, model::plan::Effect::Unknown { .. }));
+    let mark = Mark { run: "r", step: 1 };
+    levers::call(&plan.steps[0], on, mark).expect("can be sent");
+    for guard in &plan.steps[0].guards {
+        assert_eq!(levers::holds(guard, Some(on)), Ok(()));
+    }
+}
+
+#[test]
+fn a_plain_job_is_held_by_its_own_field_and_says_what_that_costs() {
+    let mut top = job(json!({
+        "parallelism": 4, "completions": 4, "completionMode": "Indexed", "suspend": false,
+        "template": {"spec": {"containers": [{"name": "a", "resources": {"limits": {"nvidia.com/gpu": "2"}}}]}},
+    }));
+    top.now["metadata"]["name"] = "train".into();
+    top.now["metadata"]["namespace"] = "nlp".into();
+    top.now["status"]["startTime"] = Moment::from_seconds(9_000).rfc3339().into();
+    let subject = subject(top);
+    let plan = hold::plan(&target(&subject), "nlp/train", now()).expect("can be held");
+    sound(&plan, &subject.top().now);
+    let step = &plan.steps[0];
+    assert_eq!(step.lever, Lever::Suspend { value: true });
+    let effects = &step.side_effects;
+    assert!(effects.interrupts && effects.timer_reset);
+    assert_eq!(effects.gang_broken, Some(4));
+    let loss = effects.loss.as_ref().expect("it runs");
+    assert_eq!(loss.device_seconds, Some(8 * 1000));
+    assert!(plan.is_grave(), "a gang stops");
+    let refused = resume::plan(&target(&subject), "nlp/train", now()).expect_err("it runs");
+    assert_eq!(refused.code, RefusalCode::AlreadySo);
+}
+
+/// What nothing suspends is scaled to nothing; how many replicas it had is the journal's to say.
+#[test]
+fn what_has_replicas_is_held_by_having_none() {
+    for (group, plural, kind) in [
+        ("apps", "deployments", "Deployment"),
+        ("apps", "statefulsets", "StatefulSet"),
+        (
+            "leaderworkerset.x-k8s.io",
+            "leaderworkersets",
+            "LeaderWorkerSet",
+        ),
+    ] {
+        let of = |replicas: u32| {
+            subject(found(
+                group,
+                plural,
+                kind,
+                true,
+                json!({"spec": {"replicas": replicas}}),
+            ))
+        };
+        let made = hold::plan(&target(&of(3)), "nlp/train", now()).expect("a plan");
+        sound(&made, &of(3).top().now);
+        assert_eq!(made.steps[0].lever, Lever::Scale { replicas: 0 });
+        assert!(made.steps[0].waits.is_empty(), "{kind}");
+        let command = made.alternatives[0].command.as_deref();
+        assert_eq!(command, Some("plan undo RUN"), "{kind}");
+        let again = hold::plan(&target(&of(0)), "nlp/train", now()).expect_err("it is held");
+        assert_eq!(again.code, RefusalCode::AlreadySo, "{again}");
+        let back = resume::plan(&target(&of(0)), "nlp/train", now()).expect_err("no number");
+        assert!(back.to_string().contains("plan undo"), "{back}");
+    }
+}
+
+#[test]
+fn a_job_under_kueue_is_held_by_its_workload() {
+    let running = under_kueue(true, "True");
+    let plan = hold::plan(&target(&running), "nlp/train", now()).expect("can be held");
+    sound(&plan, &running.workload.as_ref().expect("has one").now);
+    let step = &plan.steps[0];
+    assert_eq!(step.lever, Lever::WorkloadActive { value: false });
+    assert_eq!(step.waits.len(), 1, "until its quota is free");
+    assert_eq!(step.job.as_ref().and_then(|job| job.gang), Some(4));
+    let waiting = under_kueue(true, "False");
+    let plan = hold::plan(&target(&waiting), "nlp/train", now()).expect("can be held");
+    assert!(plan.steps[0].waits.is_empty() && !plan.steps[0].side_effects.interrupts);
+    let held = under_kueue(false, "False");
+    let again = hold::plan(&target(&held), "nlp/train", now()).expect_err("is held");
+    assert_eq!(again.code, RefusalCode::AlreadySo);
+    let plan = resume::plan(&target(&held), "nlp/train", now()).expect("can go on");
+    assert_eq!(plan.steps[0].lever, Lever::WorkloadActive { value: true });
+    let mut unmade = under_kueue(true, "True");
+    unmade.workload = None;
+    let refused = hold::plan(&target(&unmade), "nlp/train", now()).expect_err("no Workload");
+    assert_eq!(refused.code, RefusalCode::Unknown);
+}
+
+#[test]
+fn an_owned_job_is_acted_on_at_its_top() {
+    let mut subject = subject(job(json!({})));
+    let set = found(
+        "jobset.x-k8s.io",
+        "jobsets",
+        "JobSet",
+        true,
+        json!({"spec": {}}),
+    );
+    subject.chain.push(set);
+    let plan = hold::plan(&target(&subject), "nlp/train", now()).expect("can be held");
+    assert_eq!(&*plan.steps[0].object.kind, "JobSet");
+    assert!(
+        plan.reasons[0].contains("belongs to JobSet"),
+        "{:?}",
+        plan.reasons
+    );
+}
+
+#[test]
+fn queues_are_held_by_what_their_system_has() {
+    let queue = |group: &str, plural: &str, namespaced: bool, now: Value| {
+        Target::Queue(Box::new(found(group, plural, "Queue", namespaced, now)))
+    };
+    let open = queue(
+        "kueue.x-k8s.io",
+        "clusterqueues",
+        false,
+        json!({"spec": {}}),
+    );
+    let plan = hold::plan(&open, "nlp", now()).expect("can be held");
+    assert_eq!(
+        plan.steps[0].lever,
+        Lever::StopPolicy {
+            value: Policy::Hold
+        }
+    );
+    let held = queue(
+        "kueue.x-k8s.io",
+        "localqueues",
+        true,
+        json!({"spec": {"stopPolicy": "HoldAndDrain"}}),
+    );
+    assert!(hold::plan(&held, "nlp", now()).is_err());
+    let plan = resume::plan(&held, "nlp", now()).expect("can go on");
+    assert_eq!(
+        plan.steps[0].lever,
+        Lever::StopPolicy {
+            value: Policy::None
+        }
+    );
+    let volcano = queue(
+        "scheduling.volcano.sh",
+        "queues",
+        false,
+        json!({"status": {"state": "Open"}}),
+    );
+    let plan = hold::plan(&volcano, "nlp", now()).expect("can be held");
+    assert_eq!(
+        plan.steps[0].lever,
+        Lever::VolcanoCommand {
+            action: VolcanoAction::CloseQueue
+        }
+    );
+    let kai = queue("scheduling.run.ai", "queues", false, json!({}));
+    let refused = hold::plan(&kai, "nlp", now()).expect_err("KAI has no such field");
+    assert!(refused.to_string().contains("limits"), "{refused}");
+}
+
+#[test]
+fn priorities_go_where_each_system_reads_them() {
+    let kueue = under_kueue(true, "True");
+    let plan = reprioritise::plan(&kueue, "99", now()).expect("by number");
+    sound(&plan, &kueue.workload.as_ref().expect("has one").now);
+    assert_eq!(plan.steps[0].lever, Lever::WorkloadPriority { value: 99 });
+    assert!(!plan.is_grave());
+    let same = reprioritise::plan(&kueue, "10", now()).expect_err("has it");
+    assert_eq!(same.code, RefusalCode::AlreadySo);
+    let class = reprioritise::plan(&kueue, "urgent", now()).expect_err("runs without one");
+    assert!(
+        class.to_string().contains("reprioritise nlp/train 500"),
+        "{class}"
+    );
+    let mut had = kueue.clone();
+    had.chain[0].now["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = "low".into();
+    let plan = reprioritise::plan(&had, "urgent", now()).expect("a class for a class");
+    sound(&plan, &had.top().now);
+    let unknown = reprioritise::plan(&had, "nope", now()).expect_err("no such class");
+    assert!(unknown.to_string().contains("urgent (500)"), "{unknown}");
+
+    let volcano = subject(found(
+        "batch.volcano.sh",
+        "jobs",
+        "Job",
+        true,
+        json!({"spec": {}}),
+    ));
+    let plan = reprioritise::plan(&volcano, "1000", now()).expect("by the class of that value");
+    assert_eq!(
+        plan.steps[0].lever,
+        Lever::VolcanoPriorityClass {
+            name: "high".into()
+        }
+    );
+    assert!(
+        reprioritise::plan(&volcano, "7", now()).is_err(),
+        "no class of that value"
+    );
+
+    let mut kai = subject(job(json!({})));
+    kai.chain[0].now["metadata"]["labels"] = json!({"kai.scheduler/queue": "q"});
+    let plan = reprioritise::plan(&kai, "high", now()).expect("by label");
+    assert_eq!(
+        plan.steps[0].lever,
+        Lever::KaiPriorityClass {
+            name: "high".into()
+        }
+    );
+
+    let plain = reprioritise::plan(&subject(job(json!({}))), "5", now()).expect_err("no lever");
+    assert_eq!(plain.code, RefusalCode::Unsupported);
+    assert!(plain.instead.len() >= 2, "{plain}");
+}

@@ -1,0 +1,238 @@
+//! The words of `stokehold plan`, for documents and scripts: a text becomes an intent, or a question to the engine.
+
+use engine::snapshot::Snapshot;
+use model::base::document::unknown;
+use model::base::{Moment, Name, ObjectKey};
+use model::plan::{Intent, JobName, Refusal};
+
+pub use super::places::nodes;
+
+/// Every form, for usage texts.
+pub const GRAMMAR: [&str; 16] = [
+    "drain NODE|pool/NAME|rack/NAME... [--deadline TIME|SPAN]",
+    "cordon NODE|pool/NAME|rack/NAME...",
+    "uncordon NODE|pool/NAME|rack/NAME...",
+    "preempt NAMESPACE/NAME",
+    "requeue NAMESPACE/NAME",
+    "admit NAMESPACE/NAME [--preempt]",
+    "reprioritise NAMESPACE/NAME PRIORITY",
+    "hold QUEUE|NAMESPACE/NAME",
+    "resume QUEUE|NAMESPACE/NAME",
+    "rebalance [POOL]",
+    "explain NAMESPACE/NAME",
+    "explain",
+    "forecast [NAMESPACE/NAME]",
+    "route NAMESPACE/NAME",
+    "what-if CHANGE",
+    "cycle",
+];
+
+const VERBS: [&str; 15] = [
+    "drain",
+    "cordon",
+    "uncordon",
+    "preempt",
+    "requeue",
+    "admit",
+    "reprioritise",
+    "hold",
+    "resume",
+    "rebalance",
+    "explain",
+    "forecast",
+    "route",
+    "what-if",
+    "cycle",
+];
+
+/// What a text asks for.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Question {
+    /// A plan.
+    Plan(Intent),
+    /// Why a job waits; all that wait without a name.
+    Explain(Option<String>),
+    /// When a job starts; all that wait without a name.
+    Forecast(Option<String>),
+    /// Which flavor a job had best ask for.
+    Route(String),
+    /// What becomes of the fleet under a change.
+    WhatIf(Vec<String>),
+    /// Who starts now, and who goes for it.
+    Cycle,
+}
+
+/// Why a text is no question.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Misread {
+    /// It is not written as it must be.
+    Usage(String),
+    /// It names what is not there.
+    Refused(Refusal),
+}
+
+impl From<Refusal> for Misread {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// `NAMESPACE/NAME`.
+///
+/// # Errors
+/// It is written otherwise.
+pub fn job(text: &str) -> Result<JobName, String> {
+    match text.split('/').collect::<Vec<_>>().as_slice() {
+        [namespace, name] if !namespace.is_empty() && !name.is_empty() => {
+            Ok(JobName(ObjectKey::new(*namespace, *name)))
+        }
+        _ => Err(format!("`{text}` is not NAMESPACE/NAME of a job")),
+    }
+}
+
+/// A moment (`2026-11-21T12:00:00Z`), or a span from now (`30m`, `2h`, `1h30m`, `90s`).
+///
+/// # Errors
+/// It is written otherwise.
+pub fn deadline(text: &str, now: Moment) -> Result<Moment, String> {
+    if let Some(at) = Moment::parse(text) {
+        return Ok(at);
+    }
+    let wrong = || format!("`{text}` is no deadline: write 30m, 2h or 2026-11-21T12:00:00Z");
+    let (mut seconds, mut digits) = (0_u64, String::new());
+    for c in text.chars() {
+        if c.is_ascii_digit() {
+            digits.push(c);
+            continue;
+        }
+        let unit = match c {
+            's' => 1,
+            'm' => 60,
+            'h' => 3_600,
+            'd' => 86_400,
+            _ => return Err(wrong()),
+        };
+        let number: u64 = digits.parse().map_err(|_| wrong())?;
+        digits.clear();
+        seconds = number
+            .checked_mul(unit)
+            .and_then(|part| seconds.checked_add(part))
+            .filter(|sum| *sum <= 366 * 86_400)
+            .ok_or_else(wrong)?;
+    }
+    if !digits.is_empty() || seconds == 0 {
+        return Err(wrong());
+    }
+    Ok(now.plus(std::time::Duration::from_secs(seconds)))
+}
+
+/// Reads a text: `drain pool/h100 --deadline 30m`.
+///
+/// # Errors
+/// It is not understood, or names what is not there.
+pub fn parse(snapshot: &Snapshot, text: &str) -> Result<Question, Misread> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let words = match words.as_slice() {
+        ["plan", rest @ ..] => rest,
+        all => all,
+    };
+    let Some((verb, rest)) = words.split_first() else {
+        let message = format!("an empty intent; write `{}`", GRAMMAR[0]);
+        return Err(Misread::Usage(message));
+    };
+    let form = || {
+        let own: Vec<String> = GRAMMAR
+            .iter()
+            .filter(|form| form.split(' ').next() == Some(verb))
+            .map(|form| format!("`{form}`"))
+            .collect();
+        Misread::Usage(format!(
+            "`{text}` is not understood; write {}",
+            own.join(" or ")
+        ))
+    };
+    let job = |text: &str| job(text).map_err(Misread::Usage);
+    let places = |places: &[&str]| -> Result<Vec<Name>, Misread> {
+        let mut all = Vec::new();
+        for place in places {
+            all.extend(nodes(snapshot, place)?);
+        }
+        all.sort();
+        all.dedup();
+        if all.is_empty() { Err(form()) } else { Ok(all) }
+    };
+    let intent = match (*verb, rest) {
+        ("drain", rest) => {
+            let (mut named, mut until) = (Vec::new(), None);
+            let mut words = rest.iter();
+            while let Some(word) = words.next() {
+                match *word {
+                    "--deadline" => {
+                        let text = words.next().ok_or_else(form)?;
+                        until = Some(deadline(text, snapshot.at).map_err(Misread::Usage)?);
+                    }
+                    word => match word.strip_prefix("--deadline=") {
+                        Some(text) => {
+                            until = Some(deadline(text, snapshot.at).map_err(Misread::Usage)?);
+                        }
+                        None if word.starts_with('-') => return Err(form()),
+                        None => named.push(word),
+                    },
+                }
+            }
+            Intent::Drain {
+                nodes: places(&named)?,
+                deadline: until,
+            }
+        }
+        ("cordon", named) => Intent::Cordon {
+            nodes: places(named)?,
+            reason: String::new(),
+        },
+        ("uncordon", named) => Intent::Uncordon {
+            nodes: places(named)?,
+        },
+        ("preempt", [name]) => Intent::Preempt { job: job(name)? },
+        ("requeue", [name]) => Intent::Requeue { job: job(name)? },
+        ("admit", [name]) => Intent::Admit {
+            job: job(name)?,
+            preempt: false,
+        },
+        ("admit", [name, "--preempt"] | ["--preempt", name]) => Intent::Admit {
+            job: job(name)?,
+            preempt: true,
+        },
+        ("reprioritise" | "reprioritize", [name, priority]) => Intent::Reprioritise {
+            job: job(name)?,
+            priority: (*priority).to_owned(),
+        },
+        ("hold", [target]) => Intent::Hold {
+            target: (*target).to_owned(),
+        },
+        ("resume", [target]) => Intent::Resume {
+            target: (*target).to_owned(),
+        },
+        ("rebalance", []) => Intent::Rebalance { pool: None },
+        ("rebalance", [pool]) => Intent::Rebalance {
+            pool: Some(Name::new(pool.strip_prefix("pool/").unwrap_or(pool))),
+        },
+        ("explain", ["job", name] | [name]) => {
+            return Ok(Question::Explain(Some((*name).to_owned())));
+        }
+        ("explain", []) => return Ok(Question::Explain(None)),
+        ("forecast", ["job", name] | [name]) => {
+            return Ok(Question::Forecast(Some((*name).to_owned())));
+        }
+        ("forecast", []) => return Ok(Question::Forecast(None)),
+        ("route", ["job", name] | [name]) => return Ok(Question::Route((*name).to_owned())),
+        ("what-if", rest) if !rest.is_empty() => {
+            let all = rest.join(" ");
+            let changes = all.split(';').map(|change| change.trim().to_owned());
+            return Ok(Question::WhatIf(changes.collect()));
+        }
+        ("cycle", []) => return Ok(Question::Cycle),
+        (verb, _) if VERBS.contains(&verb) => return Err(form()),
+        (verb, _) => return Err(Misread::Usage(unknown("intent", verb, &VERBS))),
+    };
+    Ok(Question::Plan(intent))
+}

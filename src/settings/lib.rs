@@ -1,0 +1,114 @@
+//! Settings: layers of what people wrote, merged once into values that know where they came from.
+//!
+//! Pure: texts, variables and flags come in from outside. `config/stokehold.toml` is the base layer and the
+//! only place where a default is written.
+
+mod check;
+mod load;
+mod number;
+mod origin;
+mod place;
+mod rulebook;
+mod show;
+#[cfg(test)]
+mod tests;
+mod types;
+
+use std::sync::Arc;
+
+pub use load::{Inputs, Text, keys, load, variable_of_key};
+pub use number::{
+    Amount, ColorChoice, Mode, OneOrMany, Paid, Positive, Ratio, ScrapeMode, Span, Usd,
+};
+pub use origin::{Layer, Origin, Origins};
+pub use place::{Matcher, ServicePath};
+pub use rulebook::{Rulebook, Texts};
+pub use show::{print, unknown_variables};
+pub use types::{
+    Idle, Labels, OwnedDefaults, OwnedSettings, PoolPriceSettings, PoolSettings, PriceOverride,
+    PriceSettings, Prometheus, Scope, Scrape, ScrapeTarget, Settings, TeamMatch, TeamSettings,
+};
+
+use model::cost::{Override, Owned, PoolPrice};
+use model::fleet::accelerator::Catalog;
+use model::fleet::policy::{Policy, PoolRule, TeamRule};
+
+/// The base layer.
+pub const DEFAULTS: &str = include_str!("../../config/stokehold.toml");
+
+impl Settings {
+    /// The rules that turn raw labels into pools, teams, queues and judgements.
+    pub fn policy(&self, catalog: Arc<Catalog>) -> Policy {
+        Policy {
+            catalog,
+            pools: self.pool.iter().map(PoolSettings::rule).collect(),
+            pool_labels: self.labels.pool.clone(),
+            rack_labels: self.labels.rack.clone(),
+            teams: self.team.iter().map(TeamSettings::rule).collect(),
+            team_labels: self.labels.team.clone(),
+            queue_labels: self.labels.queue.clone(),
+            idle_util_below: self.idle.util_below.get(),
+            idle_power_factor: self.idle.power_factor.get(),
+            idle_grace: self.idle.grace.duration(),
+            ..Policy::default()
+        }
+    }
+}
+
+impl PoolSettings {
+    fn rule(&self) -> PoolRule {
+        PoolRule {
+            name: self.name.clone(),
+            labels: self.labels.clone().into_iter().collect(),
+            mode: self.mode.map(|mode| mode.0),
+            billing: self.billing.map(|billing| billing.0),
+            owner: self.owner.clone(),
+            min: self.min,
+            max: self.max,
+        }
+    }
+}
+
+impl TeamSettings {
+    fn rule(&self) -> TeamRule {
+        TeamRule {
+            name: self.name.clone(),
+            namespaces: self.wanted.namespace.0.clone(),
+            queues: self.wanted.queue.0.clone(),
+            labels: self.wanted.label.clone().into_iter().collect(),
+        }
+    }
+}
+
+impl PriceOverride {
+    fn rule(&self) -> Override {
+        Override {
+            instance: self.instance.clone(),
+            class: self.class.clone(),
+            billing: self.billing.map(|billing| billing.0),
+            rate: self.usd_per_device_hour.rate(),
+        }
+    }
+}
+
+impl PoolPriceSettings {
+    fn of(&self, defaults: &OwnedDefaults) -> PoolPrice {
+        match self {
+            Self::Rate(usd) => PoolPrice::Rate(usd.rate()),
+            Self::Multiplier(factor) => PoolPrice::Multiplier(factor.get()),
+            Self::Owned(owned) => PoolPrice::Owned(Owned {
+                capex_usd: owned.capex_usd.get(),
+                years: owned.years.unwrap_or(defaults.years).get(),
+                residual: owned.residual.unwrap_or(defaults.residual).get(),
+                overhead: owned.overhead.unwrap_or(defaults.overhead).get(),
+                kw: owned.kw.get(),
+                pue: owned.pue.unwrap_or(defaults.pue).get(),
+                usd_per_kwh: owned.usd_per_kwh.unwrap_or(defaults.usd_per_kwh).get(),
+                other_usd_per_hour: owned
+                    .other_usd_per_hour
+                    .unwrap_or(defaults.other_usd_per_hour)
+                    .get(),
+            }),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Everything that brings observations in: the API server's tables and the exporters' pages.
+//!
+//! [`start`] runs one task a table, one for the exporters and one that watches over the connection; all end when
+//! what it gives is dropped. Nothing here decides anything: whatever is seen, lost or refused is told.
+
+pub mod carried;
+pub mod client;
+pub mod counted;
+pub mod cover;
+pub mod fetch;
+pub mod gate;
+pub mod kubeconfig;
+pub mod kubernetes;
+pub mod login;
+pub mod logs;
+mod no_proxy;
+mod pace;
+pub mod plugin;
+pub mod prometheus;
+mod pulse;
+pub mod rights;
+pub mod scrape;
+pub mod server;
+pub mod serving;
+pub mod trouble;
+pub mod wire;
+
+use std::collections::BTreeSet;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use exporter::Dialects;
+use model::base::{Name, Names};
+use model::fleet::observe::{Observation, Table};
+
+use client::Connection;
+use cover::Cover;
+use kubernetes::Namespaces;
+use prometheus::{Feed, PrometheusOptions};
+use scrape::{ScrapeOptions, Scraper};
+
+/// What to observe, and whom to tell.
+pub struct StartOptions {
+    /// The way to the cluster.
+    pub connection: Connection,
+    /// Which namespaces.
+    pub namespaces: Namespaces,
+    /// Which tables; the others stay unknown.
+    pub tables: Vec<Table>,
+    /// What exporters' pages mean.
+    pub dialects: Arc<Dialects>,
+    /// How exporters are read; `None` reads none.
+    pub scrape: Option<ScrapeOptions>,
+    /// How Prometheus is asked for readings; `None` asks none.
+    pub prometheus: Option<PrometheusOptions>,
+    /// Where observations go, in batches.
+    pub out: mpsc::Sender<Vec<Observation>>,
+    /// The nodes on screen: their exporters are read first.
+    pub on_screen: watch::Receiver<BTreeSet<Name>>,
+}
+
+/// The running sources. Dropped, they all end.
+#[derive(Debug)]
+pub struct Sources {
+    _tasks: JoinSet<()>,
+}
+
+/// The paths that the read gate must let through for these dialects, and for Prometheus behind a service.
+pub fn proxied_paths(dialects: &Dialects) -> BTreeSet<String> {
+    dialects
+        .iter()
+        .map(|dialect| dialect.discovery.path.clone())
+        .chain(prometheus_paths(""))
+        .collect()
+}
+
+/// The paths of Prometheus' API behind a prefix.
+pub fn prometheus_paths(prefix: &str) -> impl Iterator<Item = String> {
+    prometheus::road::PATHS
+        .iter()
+        .map(move |path| format!("{prefix}{path}"))
+}
+
+/// Starts every source. Must be called within a tokio runtime.
+pub fn start(options: StartOptions) -> Sources {
+    let Connection { client, wire, .. } = options.connection;
+    let names = Arc::new(Mutex::new(Names::default()));
+    let mut tasks = JoinSet::new();
+    let mut told = Vec::new();
+    let cover = watch::Sender::new(match options.prometheus {
+        Some(_) => Cover::Pending,
+        None => Cover::nothing(),
+    });
+    if let Some(scrape) = options.scrape {
+        let (tell, news) = mpsc::unbounded_channel();
+        told.push(tell);
+        let scraper = Scraper {
+            client: client.clone(),
+            wire: Arc::clone(&wire),
+            dialects: Arc::clone(&options.dialects),
+            names: Arc::clone(&names),
+            options: scrape,
+            out: options.out.clone(),
+            news,
+            on_screen: options.on_screen,
+            cover: cover.subscribe(),
+        };
+        tasks.spawn(scraper.run());
+    }
+    if let Some(prometheus) = options.prometheus {
+        let (tell, news) = mpsc::unbounded_channel();
+        told.push(tell);
+        let feed = Feed {
+            client: client.clone(),
+            wire: Arc::clone(&wire),
+            dialects: Arc::clone(&options.dialects),
+            names: Arc::clone(&names),
+            options: prometheus,
+            out: options.out.clone(),
+            news,
+            cover,
+        };
+        tasks.spawn(feed.run());
+    }
+    let serving =
+        (!told.is_empty()).then(|| serving::Serving::new(Arc::clone(&options.dialects), told));
+    let server = Arc::new(server::Api::new(client.clone(), wire.clock()));
+    tasks.spawn(pulse::run(
+        Arc::clone(&wire),
+        Arc::clone(&server),
+        options.out.clone(),
+    ));
+    let waiting = kubernetes::order::Waiting::default();
+    if options.tables.contains(&Table::ClusterQueues) {
+        let order = kubernetes::order::Order {
+            client: client.clone(),
+            clock: wire.clock(),
+            waiting: waiting.clone(),
+            names: Arc::clone(&names),
+            out: options.out.clone(),
+        };
+        tasks.spawn(order.run());
+    }
+    let shared = Arc::new(kubernetes::Shared {
+        client,
+        wire,
+        server,
+        namespaces: options.namespaces,
+        names,
+        kept: AtomicUsize::new(0),
+        out: options.out,
+        serving,
+        waiting,
+    });
+    for table in options.tables {
+        match &shared.namespaces {
+            Namespaces::Several(all) if cluster::table::place(table).namespaced => {
+                let all = all.clone();
+                tasks.spawn(kubernetes::several::follow(Arc::clone(&shared), table, all));
+            }
+            _ => drop(tasks.spawn(kubernetes::follow(Arc::clone(&shared), table))),
+        }
+    }
+    Sources { _tasks: tasks }
+}

@@ -1,0 +1,118 @@
+//! Rows of `alerts`: findings, worst first, each with the repair that is suggested.
+
+use serde::Serialize;
+
+use model::fleet::finding::Finding;
+
+use super::hush::Hush;
+use super::table::Column;
+use super::text::{or_unknown, word};
+use super::{Facts, said};
+
+/// What an alert is about.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct ObjectCell<'a> {
+    /// `Device`, `Node`, `Job`, ….
+    pub kind: &'static str,
+    /// Namespace; `None` for what has none.
+    pub namespace: Option<&'a str>,
+    /// Name.
+    pub name: &'a str,
+}
+
+/// One alert.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct AlertRow<'a> {
+    /// Stable for as long as it lasts.
+    pub id: &'a str,
+    /// `crit`, `warn` or `info`.
+    pub severity: &'static str,
+    /// `xid-79`, `idle-allocated`, ….
+    pub code: &'a str,
+    /// What it is about.
+    pub object: ObjectCell<'a>,
+    /// Since when it has been true, RFC 3339.
+    pub since: String,
+    /// The measured value.
+    pub value: Option<f64>,
+    /// The threshold that it passed.
+    pub threshold: Option<f64>,
+    /// A sentence.
+    pub message: &'a str,
+    /// What to do about it.
+    pub repair: Option<&'a str>,
+    /// Silenced by somebody.
+    pub muted: bool,
+}
+
+/// Columns as CSV.
+pub(super) const FIELDS: &[&str] = &[
+    "id",
+    "severity",
+    "code",
+    "object.kind",
+    "object.namespace",
+    "object.name",
+    "since",
+    "value",
+    "threshold",
+    "message",
+    "repair",
+    "muted",
+];
+
+/// Columns as a table.
+pub(super) fn columns<'a>() -> Vec<Column<AlertRow<'a>>> {
+    vec![
+        Column::text("SEVERITY", |row: &AlertRow<'_>| row.severity.to_owned()),
+        Column::text("CODE", |row| row.code.to_owned()),
+        Column::text("OBJECT", |row| {
+            let namespace = row
+                .object
+                .namespace
+                .map(|namespace| format!("{namespace}/"));
+            format!(
+                "{} {}{}",
+                row.object.kind,
+                namespace.unwrap_or_default(),
+                row.object.name
+            )
+        }),
+        Column::text("SINCE", |row| row.since.clone()),
+        Column::wide_number("VALUE", |row| or_unknown(row.value)),
+        Column::wide_number("THRESHOLD", |row| or_unknown(row.threshold)),
+        Column::text("MESSAGE", |row| row.message.to_owned()),
+        Column::wide_text("REPAIR", |row| word(row.repair)),
+    ]
+}
+
+/// Every alert, worst first.
+pub fn rows(facts: &Facts) -> Vec<AlertRow<'_>> {
+    let findings = facts.fleet.findings.iter();
+    findings
+        .map(|finding| AlertRow {
+            muted: facts.hushed.of(finding, facts.now) == Some(Hush::Muted),
+            ..row(finding)
+        })
+        .collect()
+}
+
+/// The row of one finding, as if nobody had muted it.
+pub fn row(finding: &Finding) -> AlertRow<'_> {
+    AlertRow {
+        id: &finding.id,
+        severity: finding.severity.name(),
+        code: &finding.code,
+        object: ObjectCell {
+            kind: finding.subject.kind,
+            namespace: said(&finding.subject.key.namespace),
+            name: &finding.subject.key.name,
+        },
+        since: finding.since.rfc3339(),
+        value: finding.value.filter(|value| value.is_finite()),
+        threshold: finding.threshold.filter(|value| value.is_finite()),
+        message: &finding.message,
+        repair: said(&finding.repair),
+        muted: false,
+    }
+}

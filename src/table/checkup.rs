@@ -1,0 +1,350 @@
+//! What `doctor` finds: points, each well or with its mend.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use model::base::Exit;
+use model::fleet::observe::{SourceHealth, SourceState};
+
+use super::Facts;
+use super::table::cell;
+
+/// The JSON Schema of [`json`].
+pub const SCHEMA: &str = include_str!("../../config/schema/doctor.json");
+
+/// How well a point is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// As it should be.
+    Ok,
+    /// Something is missing; the rest works.
+    Warn,
+    /// Nothing works without it.
+    Fail,
+}
+
+impl Level {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+/// One finding.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Point {
+    /// What was looked at: `api`, `rights`, `exporters`, …
+    pub check: &'static str,
+    /// How well it is.
+    pub level: Level,
+    /// What was found.
+    pub message: String,
+    /// What mends it; nothing where it is well.
+    pub mend: Option<String>,
+    /// How the command ends because of it.
+    #[serde(skip)]
+    pub exit: Exit,
+}
+
+impl Point {
+    /// All is well.
+    pub fn ok(check: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            check,
+            level: Level::Ok,
+            message: message.into(),
+            mend: None,
+            exit: Exit::Done,
+        }
+    }
+
+    /// Something is missing.
+    pub fn warn(check: &'static str, message: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self {
+            level: Level::Warn,
+            mend: Some(mend.into()),
+            ..Self::ok(check, message)
+        }
+    }
+
+    /// Nothing works without it.
+    pub fn fail(
+        check: &'static str,
+        exit: Exit,
+        message: impl Into<String>,
+        mend: impl Into<String>,
+    ) -> Self {
+        Self {
+            level: Level::Fail,
+            exit,
+            ..Self::warn(check, message, mend)
+        }
+    }
+}
+
+/// How the command ends: by the worst of its points.
+pub fn exit(points: &[Point]) -> Exit {
+    points
+        .iter()
+        .map(|point| point.exit)
+        .max()
+        .unwrap_or(Exit::Done)
+}
+
+/// The points as an array of objects.
+pub fn json(points: &[Point]) -> String {
+    let mut text = serde_json::to_string_pretty(points).expect("points are plain texts");
+    text.push('\n');
+    text
+}
+
+/// The points for a screen: a line each, its mend below.
+pub fn text(points: &[Point]) -> String {
+    let width = points
+        .iter()
+        .map(|point| point.check.len())
+        .max()
+        .unwrap_or(0);
+    let mut out = String::new();
+    for point in points {
+        let level = point.level.name();
+        out.push_str(&format!(
+            "{level:4}   {:width$}   {}\n",
+            point.check,
+            cell(&point.message)
+        ));
+        if let Some(mend) = &point.mend {
+            out.push_str(&format!("{:4}   {:width$}   -> {}\n", "", "", cell(mend)));
+        }
+    }
+    let count = |level| points.iter().filter(|point| point.level == level).count();
+    out.push_str(&format!(
+        "\n{} ok, {} warn, {} fail\n",
+        count(Level::Ok),
+        count(Level::Warn),
+        count(Level::Fail)
+    ));
+    out
+}
+
+/// What one look at the fleet shows: exporters, what they cover, Prometheus, prices.
+pub fn of_facts(facts: &Facts) -> Vec<Point> {
+    let mut points = exporters(facts);
+    points.push(prometheus(facts));
+    points.extend(coverage(facts));
+    points.extend(duplicates(facts));
+    points.push(prices(facts));
+    points
+}
+
+fn is_exporter(source: &SourceHealth) -> bool {
+    !matches!(source.kind.as_str(), "kubernetes" | "prometheus")
+}
+
+fn exporters(facts: &Facts) -> Vec<Point> {
+    let mut kinds: BTreeMap<&str, Vec<&SourceHealth>> = BTreeMap::new();
+    for source in facts
+        .fleet
+        .sources
+        .iter()
+        .filter(|source| is_exporter(source))
+    {
+        kinds.entry(source.kind.as_str()).or_default().push(source);
+    }
+    if kinds.is_empty() {
+        let read = facts
+            .fleet
+            .devices()
+            .any(|(_, device)| device.read_at.is_some());
+        if read {
+            return vec![Point::ok(
+                "exporters",
+                "none is asked itself: Prometheus has their readings",
+            )];
+        }
+        return vec![Point::warn(
+            "exporters",
+            "none was found: devices have no readings",
+            "install the vendor's exporter (dcgm-exporter, device-metrics-exporter, …), or name it under [[scrape.target]]; `stokehold exporter list` says which are known",
+        )];
+    }
+    let mut points = Vec::new();
+    for (kind, sources) in kinds {
+        let lost: Vec<&&SourceHealth> = sources
+            .iter()
+            .filter(|source| source.state == SourceState::Lost)
+            .collect();
+        let live = sources.len() - lost.len();
+        match lost.first() {
+            None => points.push(Point::ok("exporters", format!("{kind}: {live} answer"))),
+            Some(first) => points.push(Point::warn(
+                "exporters",
+                format!("{kind}: {live} answer, {} do not", lost.len()),
+                format!("{}: {}", first.name, first.message),
+            )),
+        }
+    }
+    points
+}
+
+fn prometheus(facts: &Facts) -> Point {
+    let found = facts
+        .fleet
+        .sources
+        .iter()
+        .find(|source| source.kind.as_str() == "prometheus");
+    match found {
+        None => Point::ok(
+            "prometheus",
+            "none: exporters are asked themselves (prometheus.url or prometheus.service names one)",
+        ),
+        Some(source) if source.state == SourceState::Live => {
+            Point::ok("prometheus", format!("{}: {}", source.name, source.message))
+        }
+        Some(source) => Point::warn(
+            "prometheus",
+            format!("{} does not answer", source.name),
+            if source.message.is_empty() {
+                "ask again later".to_owned()
+            } else {
+                source.message.clone()
+            },
+        ),
+    }
+}
+
+fn coverage(facts: &Facts) -> Vec<Point> {
+    let with: Vec<_> = facts
+        .fleet
+        .nodes
+        .iter()
+        .filter(|node| !node.devices.is_empty())
+        .collect();
+    if with.is_empty() {
+        return vec![Point::warn(
+            "coverage",
+            "no node with devices is known",
+            "does the device plugin run, and may nodes be listed?",
+        )];
+    }
+    let unread: Vec<&str> = with
+        .iter()
+        .filter(|node| node.devices.iter().all(|device| device.read_at.is_none()))
+        .map(|node| node.name().as_str())
+        .collect();
+    let stale = facts
+        .fleet
+        .devices()
+        .filter(|(_, device)| device.read_at.is_some() && device.is_stale(facts.now))
+        .count();
+    let mut points = Vec::new();
+    if unread.is_empty() {
+        let message = format!("all {} nodes with devices have readings", with.len());
+        points.push(Point::ok("coverage", message));
+    } else {
+        let some: Vec<&str> = unread.iter().copied().take(5).collect();
+        let more = if unread.len() > some.len() {
+            ", …"
+        } else {
+            ""
+        };
+        points.push(Point::warn(
+            "coverage",
+            format!(
+                "{} of {} nodes with devices have no readings: {}{more}",
+                unread.len(),
+                with.len(),
+                some.join(", ")
+            ),
+            "does an exporter run there, and do its pods bear the labels of its dialect (`stokehold exporter list`)?",
+        ));
+    }
+    if stale > 0 {
+        points.push(Point::warn(
+            "coverage",
+            format!("{stale} devices have readings that are older than three of their exporter's intervals"),
+            "look under `stokehold get sources` for exporters that are late or lost",
+        ));
+    }
+    points
+}
+
+/// Exporters that say things twice, or are there twice.
+fn duplicates(facts: &Facts) -> Vec<Point> {
+    let told: Vec<&SourceHealth> = facts
+        .fleet
+        .sources
+        .iter()
+        .filter(|source| is_exporter(source) && source.message.contains("duplicate series"))
+        .collect();
+    match told.first() {
+        None => Vec::new(),
+        Some(first) => vec![Point::warn(
+            "duplicates",
+            format!("{} exporters print series twice", told.len()),
+            format!("{}: {}", first.name, first.message),
+        )],
+    }
+}
+
+fn prices(facts: &Facts) -> Point {
+    let burn = &facts.burn;
+    if burn.unpriced == 0 {
+        return Point::ok(
+            "prices",
+            format!("all {} devices have a price", burn.devices),
+        );
+    }
+    let mut classes: BTreeMap<&str, u32> = BTreeMap::new();
+    for (node, device) in facts.fleet.devices() {
+        if !burn.nodes.contains_key(node.name()) {
+            *classes.entry(device.class.as_str()).or_default() += 1;
+        }
+    }
+    let named: Vec<String> = classes
+        .iter()
+        .take(5)
+        .map(|(class, count)| format!("{class} ({count})"))
+        .collect();
+    let named = if named.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", named.join(", "))
+    };
+    Point::warn(
+        "prices",
+        format!(
+            "{} of {} devices have no price{named}",
+            burn.unpriced, burn.devices
+        ),
+        "name the provider with prices.provider, or a price under [[prices.override]] or [[pool]]",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_point_decides_and_every_mend_is_shown() {
+        let points = [
+            Point::ok("api", "v1.34.1"),
+            Point::warn("rights", "no nodes", "ask for\na role\u{1b}[2J"),
+            Point::fail("fleet", Exit::Refused, "nothing", "ask"),
+        ];
+        assert_eq!(exit(&points), Exit::Refused);
+        assert_eq!(exit(&points[..2]), Exit::Done);
+        let text = text(&points);
+        assert!(text.contains("ok     api      v1.34.1\n"), "{text}");
+        assert!(text.contains("-> ask for a role\u{fffd}[2J\n"), "{text}");
+        assert!(text.ends_with("1 ok, 1 warn, 1 fail\n"));
+        let value: serde_json::Value = serde_json::from_str(&json(&points)).expect("is JSON");
+        assert_eq!(value[0]["mend"], serde_json::Value::Null);
+        assert_eq!(value[2]["level"], "fail");
+    }
+}

@@ -1,0 +1,210 @@
+//! Rows of `devices`: one for each device, and one for each slice of a partitioned or shared one.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+
+use model::base::quantities::bytes;
+use model::fleet::device::{Attribution, Device, Pod, Slice};
+use model::fleet::node::Node;
+use model::fleet::signal::{Signal, Signals};
+
+use super::table::Column;
+use super::text::{UNKNOWN, age, celsius, or_unknown, percent, watts, word};
+use super::{Facts, said};
+
+/// One device, or one slice of it. A count of devices looks only at rows without a slice.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct DeviceRow<'a> {
+    /// `NODE/gpu3`; with `/SLICE` behind it for a slice.
+    pub id: Cow<'a, str>,
+    /// Node.
+    pub node: &'a str,
+    /// Index on its node.
+    pub index: u32,
+    /// The vendor's id.
+    pub uuid: Option<&'a str>,
+    /// Board serial number.
+    pub serial: Option<&'a str>,
+    /// PCI address.
+    pub pci: Option<&'a str>,
+    /// Vendor.
+    pub vendor: &'static str,
+    /// Product name.
+    pub model: Option<&'a str>,
+    /// Short class.
+    pub class: &'a str,
+    /// Pool.
+    pub pool: &'a str,
+    /// Slice; `None` in the row of the device itself.
+    pub slice: Option<&'a str>,
+    /// Namespace of the pod that holds it. A shared device names the first of its holders, as its count does.
+    pub namespace: Option<&'a str>,
+    /// That pod.
+    pub pod: Option<&'a str>,
+    /// That pod's job.
+    pub job: Option<&'a str>,
+    /// That job's queue.
+    pub queue: Option<&'a str>,
+    /// That job's team.
+    pub team: Option<&'a str>,
+    /// Which rule named the team.
+    pub team_source: Option<&'static str>,
+    /// How the pod is known: `exporter`, `claim`, `counted` or `none`.
+    pub attribution: &'static str,
+    /// `ok`, `warn`, `fault` or `unknown`.
+    pub health: &'static str,
+    /// How long it has been held.
+    pub held_seconds: Option<u64>,
+    /// How old its readings are.
+    pub age_seconds: Option<u64>,
+    /// Its readings by canonical name.
+    #[serde(serialize_with = "by_name")]
+    pub signals: &'a Signals,
+}
+
+fn by_name<S: Serializer>(signals: &&Signals, out: S) -> Result<S::Ok, S::Error> {
+    let mut map = out.serialize_map(Some(signals.len()))?;
+    for (signal, value) in signals.iter() {
+        map.serialize_entry(signal.name(), &value)?;
+    }
+    map.end()
+}
+
+/// Columns as CSV.
+pub(super) const FIELDS: &[&str] = &[
+    "id",
+    "node",
+    "index",
+    "uuid",
+    "serial",
+    "pci",
+    "vendor",
+    "model",
+    "class",
+    "pool",
+    "slice",
+    "namespace",
+    "pod",
+    "job",
+    "queue",
+    "team",
+    "team_source",
+    "attribution",
+    "health",
+    "held_seconds",
+    "age_seconds",
+];
+
+/// Columns as a table.
+pub(super) fn columns<'a>() -> Vec<Column<DeviceRow<'a>>> {
+    vec![
+        Column::text("ID", |row: &DeviceRow<'_>| row.id.clone().into_owned()),
+        Column::text("CLASS", |row| row.class.to_owned()),
+        Column::wide_text("MODEL", |row| word(row.model)),
+        Column::wide_text("UUID", |row| word(row.uuid)),
+        Column::text("POOL", |row| row.pool.to_owned()),
+        Column::text("HEALTH", |row| row.health.to_owned()),
+        Column::number("UTIL", |row| percent(row.signals.get(Signal::Util))),
+        Column::number("MEM", |row| {
+            or_unknown(row.signals.get(Signal::MemUsed).map(bytes))
+        }),
+        Column::wide_number("TENSOR", |row| {
+            percent(row.signals.get(Signal::TensorActive))
+        }),
+        Column::number("TEMP", |row| celsius(row.signals.get(Signal::Temp))),
+        Column::number("POWER", |row| watts(row.signals.get(Signal::Power))),
+        Column::text("POD", |row| match (row.namespace, row.pod) {
+            (Some(namespace), Some(pod)) => {
+                let mark = if row.attribution == "counted" {
+                    "~"
+                } else {
+                    ""
+                };
+                format!("{mark}{namespace}/{pod}")
+            }
+            _ => UNKNOWN.to_owned(),
+        }),
+        Column::text("JOB", |row| word(row.job)),
+        Column::wide_text("QUEUE", |row| word(row.queue)),
+        Column::text("TEAM", |row| word(row.team)),
+        Column::number("HELD", |row| age(row.held_seconds)),
+        Column::number("AGE", |row| age(row.age_seconds)),
+    ]
+}
+
+/// Every device in node and index order, each followed by its slices.
+pub fn rows(facts: &Facts) -> Vec<DeviceRow<'_>> {
+    let mut rows = Vec::new();
+    for (node, device) in facts.fleet.devices() {
+        rows.push(row(facts, node, device));
+        rows.extend(
+            device
+                .slices
+                .iter()
+                .map(|slice| slice_row(facts, node, device, slice)),
+        );
+    }
+    rows
+}
+
+/// The row of a device itself.
+pub fn row<'a>(facts: &Facts, node: &'a Node, device: &'a Device) -> DeviceRow<'a> {
+    let holder = device.first_holder();
+    let mut row = bare(facts, node, device, holder);
+    row.held_seconds = device
+        .held_since()
+        .map(|since| facts.now.since(since).seconds());
+    row
+}
+
+/// The row of a slice of a device.
+pub fn slice_row<'a>(
+    facts: &Facts,
+    node: &'a Node,
+    device: &'a Device,
+    slice: &'a Slice,
+) -> DeviceRow<'a> {
+    let holder = slice.holder.as_ref().map(|pod| (pod, slice.attribution));
+    DeviceRow {
+        id: Cow::Owned(format!("{}/{}", device.id, slice.name)),
+        slice: Some(&slice.name),
+        signals: &slice.signals,
+        ..bare(facts, node, device, holder)
+    }
+}
+
+fn bare<'a>(
+    facts: &Facts,
+    node: &'a Node,
+    device: &'a Device,
+    holder: Option<(&'a std::sync::Arc<Pod>, Attribution)>,
+) -> DeviceRow<'a> {
+    let (pod, attribution) = holder.unzip();
+    let pod = pod.map(|pod| &**pod);
+    DeviceRow {
+        id: Cow::Borrowed(device.id.as_str()),
+        node: node.name(),
+        index: device.index,
+        uuid: device.uuid.as_deref(),
+        serial: device.serial.as_deref(),
+        pci: device.pci.as_deref(),
+        vendor: device.vendor.name(),
+        model: said(&device.model),
+        class: &device.class,
+        pool: &node.pool,
+        slice: None,
+        namespace: pod.map(|pod| pod.key().namespace.as_str()),
+        pod: pod.map(|pod| pod.key().name.as_str()),
+        job: pod.map(|pod| pod.job.key.name.as_str()),
+        queue: pod.and_then(|pod| pod.queue.as_deref()),
+        team: pod.map(|pod| pod.team.as_str()),
+        team_source: pod.map(|pod| pod.team_source.name()),
+        attribution: attribution.unwrap_or(Attribution::None).name(),
+        health: device.health.name(),
+        held_seconds: pod.map(|pod| facts.now.since(pod.held_since()).seconds()),
+        age_seconds: device.age(facts.now).map(|age| age.seconds()),
+        signals: &device.signals,
+    }
+}

@@ -1,0 +1,33 @@
+//! Everything that a view or an output may look at, at one moment.
+
+use std::sync::Arc;
+
+use model::base::{Moment, Name};
+use model::cost::Burn;
+use model::fleet::Fleet;
+use model::fleet::history::History;
+
+use super::acts::Acts;
+use super::answers::Answers;
+use super::hush::Hushed;
+
+/// A picture of everything, handed over as a few reference counts.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// Name of the kubeconfig context, or `demo`.
+    pub context: Name,
+    /// The fleet.
+    pub fleet: Arc<Fleet>,
+    /// Its money.
+    pub burn: Arc<Burn>,
+    /// Its past.
+    pub history: Arc<History>,
+    /// Findings that somebody muted or took on.
+    pub hushed: Arc<Hushed>,
+    /// What the engine says of the work that waits, of a picture a little older than the fleet.
+    pub answers: Arc<Answers>,
+    /// What may be done, and what was done from here.
+    pub acts: Arc<Acts>,
+    /// The moment of drawing, on the server's clock: ages count from here.
+    pub now: Moment,
+}

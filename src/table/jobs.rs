@@ -1,0 +1,194 @@
+//! Rows of `jobs`: what a team submitted, where it stands, why it waits and what it costs.
+
+use serde::Serialize;
+
+use model::base::Rate;
+use model::cost::Spend;
+use model::fleet::job::{Gang, Job};
+use model::fleet::observe;
+
+use super::table::Column;
+use super::text::{age, or_unknown, percent, usd, word};
+use super::{Facts, said};
+
+/// Pods that run together or not at all.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct GangCell {
+    /// Pods that it wants.
+    pub size: u32,
+    /// Pods without which it does nothing.
+    pub min: u32,
+}
+
+impl From<Gang> for GangCell {
+    fn from(gang: Gang) -> Self {
+        Self {
+            size: gang.size,
+            min: gang.min,
+        }
+    }
+}
+
+/// Why a job failed or restarts.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct FailureCell<'a> {
+    /// Exit code of the container that ended last.
+    pub exit_code: Option<i32>,
+    /// What was said of it.
+    pub message: Option<&'a str>,
+    /// Restarts in all.
+    pub restarts: u32,
+    /// When a pod of it was last evicted, RFC 3339.
+    pub last_eviction: Option<String>,
+}
+
+impl<'a> From<&'a observe::Failure> for FailureCell<'a> {
+    fn from(failure: &'a observe::Failure) -> Self {
+        Self {
+            exit_code: failure.exit_code,
+            message: said(&failure.message),
+            restarts: failure.restarts,
+            last_eviction: failure.last_eviction.map(|at| at.rfc3339()),
+        }
+    }
+}
+
+/// One job.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct JobRow<'a> {
+    /// Namespace.
+    pub namespace: &'a str,
+    /// Name.
+    pub name: &'a str,
+    /// Kind of object, `JobSet`.
+    pub kind: &'a str,
+    /// Queue.
+    pub queue: Option<&'a str>,
+    /// Team.
+    pub team: &'a str,
+    /// Which rule named the team.
+    pub team_source: &'static str,
+    /// Priority of its pods.
+    pub priority: Option<i32>,
+    /// `waiting`, `starting`, `running`, `suspended`, `finishing`, `failed` or `done`.
+    pub state: &'static str,
+    /// Devices or slices that it asks for.
+    pub devices_requested: u32,
+    /// Devices or slices that it holds.
+    pub devices_allocated: u32,
+    /// Class of those devices.
+    pub class: Option<&'a str>,
+    /// Its gang.
+    pub gang: Option<GangCell>,
+    /// Since it was made.
+    pub age_seconds: u64,
+    /// Since when it has waited, while it waits.
+    pub waiting_seconds: Option<u64>,
+    /// A word for why it waits.
+    pub reason_code: Option<&'static str>,
+    /// The same in a sentence.
+    pub reason: Option<&'a str>,
+    /// Why it failed or restarts.
+    pub failure: Option<FailureCell<'a>>,
+    /// Mean utilisation of its devices, 0 to 1.
+    pub util_ratio: Option<f64>,
+    /// USD an hour of what it holds.
+    pub burn_usd_per_hour: Option<f64>,
+    /// USD so far for what it holds now.
+    pub cost_usd: Option<f64>,
+}
+
+/// Columns as CSV.
+pub(super) const FIELDS: &[&str] = &[
+    "namespace",
+    "name",
+    "kind",
+    "queue",
+    "team",
+    "team_source",
+    "priority",
+    "state",
+    "devices_requested",
+    "devices_allocated",
+    "class",
+    "gang.size",
+    "gang.min",
+    "age_seconds",
+    "waiting_seconds",
+    "reason_code",
+    "reason",
+    "failure.exit_code",
+    "failure.message",
+    "failure.restarts",
+    "failure.last_eviction",
+    "util_ratio",
+    "burn_usd_per_hour",
+    "cost_usd",
+];
+
+/// Columns as a table.
+pub(super) fn columns<'a>() -> Vec<Column<JobRow<'a>>> {
+    vec![
+        Column::text("NAMESPACE", |row: &JobRow<'_>| row.namespace.to_owned()),
+        Column::text("NAME", |row| row.name.to_owned()),
+        Column::text("KIND", |row| row.kind.to_owned()),
+        Column::text("QUEUE", |row| word(row.queue)),
+        Column::text("TEAM", |row| row.team.to_owned()),
+        Column::wide_number("PRIO", |row| or_unknown(row.priority)),
+        Column::text("STATE", |row| row.state.to_owned()),
+        Column::number("DEVICES", |row| {
+            format!("{}/{}", row.devices_allocated, row.devices_requested)
+        }),
+        Column::text("CLASS", |row| word(row.class)),
+        Column::wide_number("GANG", |row| {
+            or_unknown(row.gang.map(|gang| format!("{}/{}", gang.min, gang.size)))
+        }),
+        Column::number("AGE", |row| age(Some(row.age_seconds))),
+        Column::number("WAITS", |row| age(row.waiting_seconds)),
+        Column::number("UTIL", |row| percent(row.util_ratio)),
+        Column::number("$/H", |row| usd(row.burn_usd_per_hour)),
+        Column::number("COST", |row| usd(row.cost_usd)),
+        Column::text("REASON", |row| {
+            let failure = row.failure.as_ref().and_then(|failure| failure.message);
+            word(row.reason.or(failure))
+        }),
+    ]
+}
+
+/// Every job by namespace, name and kind.
+pub fn rows(facts: &Facts) -> Vec<JobRow<'_>> {
+    facts.fleet.jobs.iter().map(|job| row(facts, job)).collect()
+}
+
+/// The row of one job.
+pub fn row<'a>(facts: &Facts, job: &'a Job) -> JobRow<'a> {
+    // A job that holds nothing burns nothing; one that holds devices without a price burns an unknown sum.
+    let money = match facts.burn.jobs.get(&job.id) {
+        Some(money) => Some(*money),
+        None => (job.devices_allocated == 0).then_some((Spend::default(), Rate::ZERO)),
+    };
+    JobRow {
+        namespace: job.namespace(),
+        name: job.name(),
+        kind: &job.id.kind,
+        queue: job.queue.as_deref(),
+        team: &job.team,
+        team_source: job.team_source.name(),
+        priority: job.priority,
+        state: job.state.name(),
+        devices_requested: job.devices_requested,
+        devices_allocated: job.devices_allocated,
+        class: job.class.as_deref(),
+        gang: job.gang.map(GangCell::from),
+        age_seconds: facts.now.since(job.created).seconds(),
+        waiting_seconds: job
+            .waiting_since
+            .map(|since| facts.now.since(since).seconds()),
+        reason_code: job.reason_code,
+        reason: said(&job.reason),
+        failure: job.failure.as_ref().map(FailureCell::from),
+        util_ratio: job.util,
+        burn_usd_per_hour: money.map(|(spend, _)| spend.burn.usd()),
+        cost_usd: money.map(|(_, so_far)| so_far.usd()),
+    }
+}

@@ -1,0 +1,48 @@
+//! Facts turned into the rows that the contract names: one set for `get`, the console and every other output.
+//!
+//! Rows borrow the facts, so building one costs a few copies of pointers. Unknown is `None`, never zero.
+
+pub mod acts;
+pub mod alerts;
+pub mod answers;
+pub mod checkup;
+pub mod cost;
+pub mod devices;
+pub mod document;
+pub mod facts;
+pub mod hush;
+pub mod inventory;
+pub mod jobs;
+mod kind;
+mod losses;
+pub mod nodes;
+pub mod output;
+pub mod past;
+pub mod pools;
+pub mod queues;
+#[cfg(any(test, feature = "sample"))]
+pub mod sample;
+pub mod scheduling;
+pub mod sources;
+pub mod table;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod tests_scheduling;
+pub mod text;
+pub mod watch;
+
+pub use document::{Figures, figures};
+pub use facts::Facts;
+pub use kind::{Format, Kind};
+pub use losses::{gaps, losses, silent};
+pub use output::{NotFound, Query, render};
+pub use watch::Watch;
+
+/// The name of the row that holds what no other row of an output does.
+pub const UNATTRIBUTED: &str = model::cost::burn::UNATTRIBUTED;
+
+/// The text, or `None` when it is empty: an empty text says nothing.
+fn said(text: &str) -> Option<&str> {
+    (!text.is_empty()).then_some(text)
+}

@@ -1,0 +1,134 @@
+//! What is not known: tables that could not be listed, and what that keeps from being said or done.
+
+use model::base::{Exit, Failure};
+use model::fleet::Known;
+use model::fleet::observe::{LostKind, SourceState, Table};
+
+use super::{Facts, Kind};
+
+/// The tables that a kind is made of and that are not known, each with its exit code and in words.
+pub fn losses(facts: &Facts, kind: Kind) -> Vec<(Exit, String)> {
+    let matters = |table: Table| match kind {
+        Kind::Sources => false,
+        Kind::Nodes => matches!(table, Table::Nodes | Table::Pods),
+        Kind::Fleet => true,
+        Kind::Queues => !table.holds_scaling(),
+        // How far pools may go.
+        Kind::Pools => {
+            !table.holds_rules()
+                && !matches!(table, Table::ProvisioningRequests | Table::PodAutoscalers)
+        }
+        Kind::Devices | Kind::Jobs | Kind::Cost | Kind::Alerts => {
+            !table.holds_rules() && !table.holds_scaling()
+        }
+    };
+    let tables = Table::ALL.iter().filter(|table| matters(**table));
+    tables.filter_map(|table| loss(facts, *table)).collect()
+}
+
+/// Which exporters are silent, in words, where an answer of this kind is made of what they read; nothing is said where
+/// all speak.
+pub fn silent(facts: &Facts, kind: Kind) -> Option<String> {
+    let read = !matches!(kind, Kind::Sources | Kind::Queues);
+    let all = facts.fleet.sources.iter().filter(|_| read);
+    let exporters: Vec<_> = all.filter(|source| source.gives_readings()).collect();
+    let mut lost = exporters
+        .iter()
+        .filter(|source| source.state == SourceState::Lost);
+    let first = lost.next()?;
+    Some(format!(
+        "readings: {} of {} exporters have not answered (such as {}: {}); what they read is unknown: see `stokehold get sources`",
+        lost.count() + 1,
+        exporters.len(),
+        first.name,
+        first.message
+    ))
+}
+
+/// A table that is not known, with its exit code and in words.
+fn loss(facts: &Facts, table: Table) -> Option<(Exit, String)> {
+    let name = table.name();
+    match facts.fleet.known(table) {
+        Known::Live | Known::Absent => None,
+        Known::Waiting => Some((
+            Exit::Unreachable,
+            format!("{name}: not listed in time; what is printed lacks them"),
+        )),
+        Known::Lost(lost) => {
+            let exit = match lost.kind {
+                LostKind::Rights => Exit::Refused,
+                LostKind::Unreachable => Exit::Unreachable,
+            };
+            Some((exit, format!("{name}: {}", lost.message)))
+        }
+    }
+}
+
+/// What a plan on this picture has to say that it does not know.
+///
+/// # Errors
+/// Nodes or pods are not known: no plan is made over missing facts.
+pub fn gaps(facts: &Facts) -> Result<Vec<String>, Failure> {
+    for table in [Table::Nodes, Table::Pods] {
+        if let Some((exit, said)) = loss(facts, table) {
+            let message = format!("{said}; without them no plan can be made");
+            return Err(Failure::new(exit, message));
+        }
+    }
+    let lost = losses(facts, Kind::Fleet);
+    Ok(lost.into_iter().map(|(_, said)| said).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::sample::facts;
+    use model::base::Name;
+
+    #[test]
+    fn silent_exporters_are_said_where_their_readings_are_missed() {
+        let mut facts = facts();
+        assert_eq!(silent(&facts, Kind::Pools), None);
+        let fleet = Arc::make_mut(&mut facts.fleet);
+        let mut rows = fleet.sources.to_vec();
+        for (name, state) in [("a", SourceState::Live), ("b", SourceState::Lost)] {
+            let mut row = rows[0].clone();
+            row.name = Name::new(&format!("dcgm gpu/{name}"));
+            row.kind = Name::new("dcgm");
+            row.state = state;
+            row.message = format!("{name} times out");
+            rows.push(row);
+        }
+        fleet.sources = rows.into();
+        let said = silent(&facts, Kind::Pools).expect("one is silent");
+        let begins =
+            "readings: 1 of 2 exporters have not answered (such as dcgm gpu/b: b times out)";
+        assert!(said.starts_with(begins), "{said}");
+        assert_eq!(silent(&facts, Kind::Queues), None, "no reading is in them");
+    }
+
+    #[test]
+    fn no_plan_is_made_without_nodes_and_pods_and_the_rest_is_said() {
+        let mut facts = facts();
+        let known = &mut Arc::make_mut(&mut facts.fleet).known;
+        Arc::make_mut(known).extend(Table::ALL.iter().map(|table| (*table, Known::Live)));
+        assert_eq!(gaps(&facts), Ok(Vec::new()));
+        let mut waits = |table: Table, known: Known| {
+            let fleet = Arc::make_mut(&mut facts.fleet);
+            Arc::make_mut(&mut fleet.known).insert(table, known);
+            gaps(&facts)
+        };
+        let said = waits(Table::ClusterQueues, Known::Waiting).expect("a plan can be made");
+        assert!(said[0].contains("clusterqueues"), "{said:?}");
+        for table in [Table::Pods, Table::Nodes] {
+            let failure = waits(table, Known::Waiting).expect_err("no plan");
+            assert_eq!(failure.exit, Exit::Unreachable);
+            let words = "without them no plan can be made";
+            assert!(failure.message.starts_with(table.name()), "{failure:?}");
+            assert!(failure.message.ends_with(words), "{failure:?}");
+            waits(table, Known::Live).expect("they are known again");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Rows of `nodes`: machines with their place, their devices and what these burn.
+
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+
+use model::base::Name;
+use model::fleet::node::{Cordon, Node};
+
+use super::Facts;
+use super::table::Column;
+use super::text::{usd, watts, word};
+
+/// Who cordoned a node, when and why, as far as anything says so.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct CordonCell<'a> {
+    /// Who.
+    pub by: Option<&'a str>,
+    /// When, RFC 3339.
+    pub at: Option<String>,
+    /// Why.
+    pub reason: Option<&'a str>,
+}
+
+impl<'a> From<&'a Cordon> for CordonCell<'a> {
+    fn from(cordon: &'a Cordon) -> Self {
+        Self {
+            by: cordon.by.as_deref(),
+            at: cordon.at.map(|at| at.rfc3339()),
+            reason: cordon.reason.as_deref(),
+        }
+    }
+}
+
+/// Counts of a node's devices. The first two are what the node says, the rest what is seen. `None` where it is not
+/// known: devices by claim, and what their drivers publish is withheld from us.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct NodeDevices {
+    /// What the node says it has.
+    pub capacity: Option<u32>,
+    /// What pods may ask for.
+    pub allocatable: Option<u32>,
+    /// Physical devices.
+    pub total: Option<u32>,
+    /// Held, whole or in part.
+    pub allocated: Option<u32>,
+    /// Held by nobody.
+    pub free: Option<u32>,
+    /// Faulty, or all of them when the node is not ready.
+    pub unhealthy: Option<u32>,
+    /// Held, but doing no work.
+    pub idle_allocated: Option<u32>,
+}
+
+/// One node.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct NodeRow<'a> {
+    /// Name.
+    pub name: &'a str,
+    /// Pool.
+    pub pool: &'a str,
+    /// Ready; `None` when its kubelet is silent.
+    pub ready: Option<bool>,
+    /// Its cordon; `None` when it takes new pods.
+    pub cordoned: Option<CordonCell<'a>>,
+    /// Machine type.
+    pub instance_type: Option<&'a str>,
+    /// Zone.
+    pub zone: Option<&'a str>,
+    /// Rack.
+    pub rack: Option<&'a str>,
+    /// Topology levels from wide to narrow.
+    #[serde(serialize_with = "by_level")]
+    pub topology: &'a [(Name, Name)],
+    /// The cloud's id of the machine.
+    pub provider_id: Option<&'a str>,
+    /// Driver version.
+    pub driver_version: Option<&'a str>,
+    /// Its devices.
+    pub devices: NodeDevices,
+    /// Pods on it that are not over.
+    pub pods: u32,
+    /// Power drawn by its devices, watts.
+    pub power_watts: Option<f64>,
+    /// USD an hour of its devices; `None` when none has a price, or there is none.
+    pub burn_usd_per_hour: Option<f64>,
+}
+
+fn by_level<S: Serializer>(levels: &&[(Name, Name)], out: S) -> Result<S::Ok, S::Error> {
+    let mut map = out.serialize_map(Some(levels.len()))?;
+    for (level, value) in *levels {
+        map.serialize_entry(level, value)?;
+    }
+    map.end()
+}
+
+/// Columns as CSV.
+pub(super) const FIELDS: &[&str] = &[
+    "name",
+    "pool",
+    "ready",
+    "cordoned",
+    "instance_type",
+    "zone",
+    "rack",
+    "topology",
+    "provider_id",
+    "driver_version",
+    "devices.capacity",
+    "devices.allocatable",
+    "devices.total",
+    "devices.allocated",
+    "devices.free",
+    "devices.unhealthy",
+    "devices.idle_allocated",
+    "pods",
+    "power_watts",
+    "burn_usd_per_hour",
+];
+
+/// Columns as a table.
+pub(super) fn columns<'a>() -> Vec<Column<NodeRow<'a>>> {
+    vec![
+        Column::text("NAME", |row: &NodeRow<'_>| row.name.to_owned()),
+        Column::text("POOL", |row| row.pool.to_owned()),
+        Column::text("STATE", |row| {
+            let ready = match row.ready {
+                Some(true) => "ready",
+                Some(false) => "not-ready",
+                None => "unknown",
+            };
+            let cordoned = if row.cordoned.is_some() {
+                ",cordoned"
+            } else {
+                ""
+            };
+            format!("{ready}{cordoned}")
+        }),
+        Column::text("INSTANCE", |row| word(row.instance_type)),
+        Column::text("ZONE", |row| word(row.zone)),
+        Column::text("RACK", |row| word(row.rack)),
+        Column::wide_text("DRIVER", |row| word(row.driver_version)),
+        Column::wide_text("PROVIDER ID", |row| word(row.provider_id)),
+        Column::number("DEVICES", |row| {
+            match (row.devices.allocated, row.devices.total) {
+                (Some(held), Some(all)) => format!("{held}/{all}"),
+                _ => word(None),
+            }
+        }),
+        Column::wide_number("ALLOCATABLE", |row| count(row.devices.allocatable)),
+        Column::number("UNHEALTHY", |row| count(row.devices.unhealthy)),
+        Column::number("IDLE", |row| count(row.devices.idle_allocated)),
+        Column::number("PODS", |row| row.pods.to_string()),
+        Column::number("POWER", |row| watts(row.power_watts)),
+        Column::number("$/H", |row| usd(row.burn_usd_per_hour)),
+        Column::wide_text("CORDONED BY", |row| {
+            word(
+                row.cordoned
+                    .as_ref()
+                    .and_then(|cordon| cordon.by.or(cordon.reason)),
+            )
+        }),
+    ]
+}
+
+fn count(count: Option<u32>) -> String {
+    count.map_or_else(|| word(None), |count| count.to_string())
+}
+
+/// Every node by name, those without devices included.
+pub fn rows(facts: &Facts) -> Vec<NodeRow<'_>> {
+    facts
+        .fleet
+        .nodes
+        .iter()
+        .map(|node| row(facts, node))
+        .collect()
+}
+
+/// The row of one node.
+pub fn row<'a>(facts: &Facts, node: &'a Node) -> NodeRow<'a> {
+    let (mut held, mut unhealthy, mut idle) = (0, 0, 0);
+    for device in &node.devices {
+        held += u32::from(device.is_allocated());
+        unhealthy += u32::from(device.health.is_fault() || node.ready != Some(true));
+        idle += u32::from(facts.fleet.is_idle(device));
+    }
+    let total = node.devices.len() as u32;
+    let known = |count: u32| (!node.withheld).then_some(count);
+    let devices = NodeDevices {
+        capacity: known(node.device_capacity),
+        allocatable: known(node.device_allocatable),
+        total: known(total),
+        allocated: known(held),
+        free: known(total - held),
+        unhealthy: known(unhealthy),
+        idle_allocated: known(idle),
+    };
+    NodeRow {
+        name: node.name(),
+        pool: &node.pool,
+        ready: node.ready,
+        cordoned: node.cordon.as_ref().map(CordonCell::from),
+        instance_type: node.instance_type.as_deref(),
+        zone: node.zone.as_deref(),
+        rack: node.rack.as_deref(),
+        topology: &node.topology,
+        provider_id: node.seen.provider_id.as_deref(),
+        driver_version: node.driver.as_deref(),
+        devices,
+        pods: node.pod_count,
+        power_watts: node.power_watts(),
+        burn_usd_per_hour: facts.burn.nodes.get(node.name()).map(|rate| rate.usd()),
+    }
+}

@@ -1,0 +1,287 @@
+//! Rows of `queues`: every queue that a queueing system has, and every other that a job names.
+
+use std::collections::BTreeMap;
+
+use serde::{Serialize, Serializer};
+
+use model::base::{Moment, Rate};
+use model::cost::Scope;
+use model::fleet::job::{Job, JobState};
+use model::fleet::queue::{Measure, Queue, QueueKind, QueueSystem, Quota};
+
+use super::table::Column;
+use super::text::{age, or_unknown, usd, word};
+use super::{Facts, UNATTRIBUTED, said};
+
+/// A number of devices: whole where it can be (KAI sets quotas of parts of a GPU).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Count(i64);
+
+impl Count {
+    /// So many thousandths.
+    pub const fn of_milli(milli: i64) -> Self {
+        Self(milli)
+    }
+
+    /// Devices.
+    pub fn devices(self) -> f64 {
+        self.0 as f64 / 1000.0
+    }
+}
+
+impl Serialize for Count {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self.0 % 1000 {
+            0 => to.serialize_i64(self.0 / 1000),
+            _ => to.serialize_f64(self.devices()),
+        }
+    }
+}
+
+impl std::fmt::Display for Count {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(&self.devices(), f)
+    }
+}
+
+/// Quota of one resource of one flavor in one queue, in devices.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct QuotaCell<'a> {
+    /// Flavor; `None` in systems that have none.
+    pub flavor: Option<&'a str>,
+    /// Resource, `nvidia.com/gpu`; `devices` counts all kinds together.
+    pub resource: &'a str,
+    /// The queue's own; `None` is without bound.
+    pub nominal: Option<Count>,
+    /// How much it may borrow; `None` is unlimited.
+    pub borrow_limit: Option<Count>,
+    /// How much it may lend; `None` is all of it.
+    pub lend_limit: Option<Count>,
+    /// What it may never exceed; `None` is without bound.
+    pub cap: Option<Count>,
+    /// In use.
+    pub used: Option<Count>,
+    /// Of that, borrowed.
+    pub borrowed: Option<Count>,
+}
+
+impl<'a> From<&'a Quota> for QuotaCell<'a> {
+    fn from(quota: &'a Quota) -> Self {
+        let count = |amount: Option<i64>| amount.map(Count::of_milli);
+        Self {
+            flavor: said(&quota.flavor),
+            resource: &quota.resource,
+            nominal: count(quota.nominal),
+            borrow_limit: count(quota.borrow_limit),
+            lend_limit: count(quota.lend_limit),
+            cap: count(quota.cap),
+            used: count(quota.used),
+            borrowed: count(quota.borrowed),
+        }
+    }
+}
+
+/// One queue.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct QueueRow<'a> {
+    /// Name.
+    pub name: &'a str,
+    /// The queue or cohort above it.
+    pub parent: Option<&'a str>,
+    /// `kueue`, `volcano`, `kai`, `stokehold` or `none`.
+    pub system: &'static str,
+    /// Weight among its siblings.
+    pub weight: Option<f64>,
+    /// True when it lets nothing in; `None` when nothing is known of it but its name.
+    pub stopped: Option<bool>,
+    /// Its quota of devices, by flavor and resource.
+    pub quota: Vec<QuotaCell<'a>>,
+    /// How far its use is above its own, against its weight, as its system says.
+    pub share: Option<f64>,
+    /// Jobs that hold devices.
+    pub running: u32,
+    /// Jobs that wait.
+    pub waiting: u32,
+    /// How long the one that waits longest has waited.
+    pub oldest_waiting_seconds: Option<u64>,
+    /// USD an hour of what its jobs hold.
+    pub burn_usd_per_hour: Option<f64>,
+}
+
+#[derive(Default)]
+struct Tally {
+    running: u32,
+    waiting: u32,
+    oldest: Option<Moment>,
+}
+
+impl Tally {
+    fn add(&mut self, job: &Job) {
+        match job.state {
+            JobState::Starting | JobState::Running | JobState::Finishing => self.running += 1,
+            JobState::Waiting => {
+                self.waiting += 1;
+                self.oldest = self
+                    .oldest
+                    .into_iter()
+                    .chain(job.waiting_since.or(Some(job.created)))
+                    .min();
+            }
+            JobState::Suspended | JobState::Failed | JobState::Done => {}
+        }
+    }
+}
+
+/// Columns as CSV.
+pub(super) const FIELDS: &[&str] = &[
+    "name",
+    "parent",
+    "system",
+    "weight",
+    "stopped",
+    "quota",
+    "share",
+    "running",
+    "waiting",
+    "oldest_waiting_seconds",
+    "burn_usd_per_hour",
+];
+
+/// Columns as a table.
+pub(super) fn columns<'a>() -> Vec<Column<QueueRow<'a>>> {
+    vec![
+        Column::text("NAME", |row: &QueueRow<'_>| row.name.to_owned()),
+        Column::wide_text("PARENT", |row| word(row.parent)),
+        Column::text("SYSTEM", |row| row.system.to_owned()),
+        Column::wide_number("WEIGHT", |row| or_unknown(row.weight)),
+        Column::wide_text("STOPPED", |row| {
+            word(
+                row.stopped
+                    .map(|stopped| if stopped { "yes" } else { "no" }),
+            )
+        }),
+        Column::text("QUOTA", |row| quotas(&row.quota)),
+        Column::wide_number("SHARE", |row| {
+            or_unknown(row.share.map(|share| format!("{share:.2}")))
+        }),
+        Column::number("RUNNING", |row| row.running.to_string()),
+        Column::number("WAITING", |row| row.waiting.to_string()),
+        Column::number("OLDEST", |row| age(row.oldest_waiting_seconds)),
+        Column::number("$/H", |row| usd(row.burn_usd_per_hour)),
+    ]
+}
+
+/// `h100 12/8+4`: in use, its own and what of it is borrowed, flavor by flavor.
+fn quotas(cells: &[QuotaCell<'_>]) -> String {
+    let cell = |cell: &QuotaCell<'_>| {
+        let borrowed = cell
+            .borrowed
+            .filter(|borrowed| *borrowed != Count(0))
+            .map_or(String::new(), |borrowed| format!("+{borrowed}"));
+        let own = cell
+            .nominal
+            .map_or_else(|| "any".to_owned(), |own| own.to_string());
+        let name = cell.flavor.unwrap_or(cell.resource);
+        format!("{name} {}/{own}{borrowed}", or_unknown(cell.used))
+    };
+    match cells {
+        [] => "-".to_owned(),
+        cells => cells.iter().map(cell).collect::<Vec<_>>().join(" "),
+    }
+}
+
+/// What queues are told apart by: two systems may have queues of one name.
+type Place<'a> = (&'a str, QueueSystem);
+
+/// Every queue by name and system; then `unattributed` for jobs and money of no queue.
+pub fn rows(facts: &Facts) -> Vec<QueueRow<'_>> {
+    let mut places: BTreeMap<Place<'_>, (Option<&Queue>, Tally)> = BTreeMap::new();
+    let queues = facts.fleet.queues.iter();
+    for queue in queues.filter(|queue| queue.key.kind == QueueKind::Queue) {
+        let place = (queue.name().as_str(), queue.system());
+        places.entry(place).or_default().0 = Some(queue);
+    }
+    let mut none = Tally::default();
+    for job in facts.fleet.jobs.iter() {
+        match &job.queue {
+            Some(queue) => places
+                .entry((queue.as_str(), job.queue_system))
+                .or_default()
+                .1
+                .add(job),
+            None => none.add(job),
+        }
+    }
+    let mut rows: Vec<QueueRow<'_>> = Vec::with_capacity(places.len() + 1);
+    let all: Vec<_> = places.into_iter().collect();
+    for (at, ((name, system), (queue, tally))) in all.iter().enumerate() {
+        let namesakes = [at.checked_sub(1), Some(at + 1)]
+            .into_iter()
+            .flatten()
+            .filter_map(|other| all.get(other))
+            .any(|((other, _), _)| other == name);
+        let burn = match namesakes {
+            false => burn_of(facts, name),
+            true => burn_of_jobs(facts, name, *system),
+        };
+        rows.push(row(facts, name, *system, *queue, tally, burn));
+    }
+    let burn = burn_of(facts, UNATTRIBUTED);
+    let rest = row(facts, UNATTRIBUTED, QueueSystem::None, None, &none, burn);
+    if rest.running > 0 || rest.waiting > 0 || rest.burn_usd_per_hour != Some(0.0) {
+        rows.push(rest);
+    }
+    rows
+}
+
+fn burn_of(facts: &Facts, name: &str) -> Option<f64> {
+    match facts.burn.row(Scope::Queue, name) {
+        Some(row) => row.known().map(|spend| spend.burn.usd()),
+        None => Some(Rate::ZERO.usd()),
+    }
+}
+
+/// The money of one of several queues that share a name, which the cost rows do not tell apart.
+fn burn_of_jobs(facts: &Facts, name: &str, system: QueueSystem) -> Option<f64> {
+    let mut sum = Rate::ZERO;
+    let mut unknown = false;
+    for job in facts.fleet.jobs.iter() {
+        if job.queue.as_deref() == Some(name) && job.queue_system == system {
+            match facts.burn.jobs.get(&job.id) {
+                Some((spend, _)) => sum += spend.burn,
+                None => unknown |= job.devices_allocated > 0,
+            }
+        }
+    }
+    (!unknown || sum > Rate::ZERO).then(|| sum.usd())
+}
+
+fn row<'a>(
+    facts: &Facts,
+    name: &'a str,
+    system: QueueSystem,
+    queue: Option<&'a Queue>,
+    tally: &Tally,
+    burn: Option<f64>,
+) -> QueueRow<'a> {
+    QueueRow {
+        name,
+        parent: queue.and_then(|queue| queue.parent.as_deref()),
+        system: system.name(),
+        weight: queue.and_then(|queue| queue.weight),
+        stopped: queue.map(Queue::is_stopped),
+        quota: queue
+            .into_iter()
+            .flat_map(|queue| queue.quotas.iter())
+            .filter(|quota| quota.measure == Measure::MilliDevices)
+            .map(QuotaCell::from)
+            .collect(),
+        share: queue
+            .and_then(|queue| queue.share)
+            .filter(|share| share.is_finite()),
+        running: tally.running,
+        waiting: tally.waiting,
+        oldest_waiting_seconds: tally.oldest.map(|since| facts.now.since(since).seconds()),
+        burn_usd_per_hour: burn,
+    }
+}

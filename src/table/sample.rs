@@ -1,0 +1,281 @@
+//! A fleet by hand that has one of everything, for tests of outputs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::base::{Name, ObjectKey};
+use model::cost::sample::{device, fleet, held, node, now, pod, resting, sliced};
+use model::cost::{PriceBook, Prices, burn};
+use model::fleet::accelerator::{Catalog, DeviceKind, Vendor};
+use model::fleet::device::{Health, Pod, TeamSource};
+use model::fleet::finding::{Finding, Severity, Subject};
+use model::fleet::history::History;
+use model::fleet::job::{Gang, Job, JobKey, JobState};
+use model::fleet::node::{Billing, Cordon};
+use model::fleet::observe::{
+    Failure, Labels, Lost, LostKind, Resources, SourceHealth, SourceState, Table, Taint,
+};
+use model::fleet::pool::{ClassCount, DeviceCounts, NodeCounts, Pool, PoolMode};
+use model::fleet::queue::QueueSystem;
+use model::fleet::siting::PodSet;
+use model::fleet::{Fleet, Known};
+
+use super::Facts;
+
+/// A name with an escape sequence, a C1 control, a bidirectional override and a wide letter.
+pub fn hostile() -> &'static str {
+    "evil\u{1b}[2J\u{9b}31m\u{202e}\u{7f}訓\n\"quoted\", x"
+}
+
+fn job(of: &Arc<Pod>, state: JobState, requested: u32, allocated: u32) -> Arc<Job> {
+    Arc::new(Job {
+        uid: Name::new("u-1"),
+        chain: Box::default(),
+        queue: of.queue.clone(),
+        queue_system: match of.queue {
+            Some(_) => QueueSystem::Kueue,
+            None => QueueSystem::None,
+        },
+        team: of.team.clone(),
+        team_source: of.team_source,
+        priority: Some(10),
+        state,
+        devices_requested: requested,
+        devices_allocated: allocated,
+        class: Some(Name::new("H100")),
+        pools: Box::from([Name::new("h100")]),
+        gang: Some(Gang { size: 2, min: 1 }),
+        created: now().minus(Duration::from_secs(7200)),
+        waiting_since: (state == JobState::Waiting).then(|| now().minus(Duration::from_secs(3000))),
+        started: None,
+        finished: None,
+        reason_code: (state == JobState::Waiting).then_some("unschedulable"),
+        reason: Name::new("0/2 nodes are available"),
+        failure: (state == JobState::Failed).then(|| Failure {
+            exit_code: Some(137),
+            message: Name::new(hostile()),
+            restarts: 3,
+            last_eviction: Some(now()),
+        }),
+        pods: Box::from([Arc::clone(of)]),
+        places: Box::default(),
+        util: Some(0.5),
+        idle_devices: 1,
+        ..Job::unknown(of.job.clone())
+    })
+}
+
+fn labels(pairs: &[(&str, &str)]) -> Labels {
+    pairs
+        .iter()
+        .map(|(key, value)| (Name::new(key), Name::new(value)))
+        .collect()
+}
+
+fn counts(nodes: &[model::fleet::node::Node], pool: &str, fleet: &Fleet) -> DeviceCounts {
+    let mut counts = DeviceCounts::default();
+    for device in nodes
+        .iter()
+        .filter(|node| node.pool.as_str() == pool)
+        .flat_map(|node| node.devices.iter())
+    {
+        counts.total += 1;
+        counts.allocated += u32::from(device.is_allocated());
+        counts.free += u32::from(!device.is_allocated());
+        counts.unhealthy += u32::from(device.health.is_fault());
+        counts.idle_allocated += u32::from(fleet.is_idle(device));
+    }
+    counts
+}
+
+fn pool(name: &str, devices: DeviceCounts) -> Pool {
+    Pool {
+        name: Name::new(name),
+        mode: Some(PoolMode::Dynamic),
+        billing: Some(Billing::Spot),
+        billing_mixed: name == "mixed",
+        owner: Some(Name::new("research")),
+        classes: Box::from([ClassCount {
+            class: Name::new("H100"),
+            vendor: Vendor::Nvidia,
+            kind: DeviceKind::Gpu,
+            devices: devices.total,
+            per_node: None,
+        }]),
+        nodes: NodeCounts {
+            total: 1,
+            ready: 1,
+            cordoned: 0,
+            min: Some(0),
+            max: None,
+        },
+        devices,
+        util: Some(0.63),
+        mem_used: None,
+        temp_max: Some(66.0),
+        power_watts: Some(15_300.0),
+        power_limit_watts: None,
+        waiting_devices: 0,
+        stale: false,
+    }
+}
+
+/// The fleet, with prices for H100 only.
+pub fn facts() -> Facts {
+    let mut kueue = (*pod("nlp", "train-0", Some("research"), "nlp")).clone();
+    Arc::make_mut(&mut kueue.seen).labels = labels(&[("kueue.x-k8s.io/queue-name", "research")]);
+    Arc::make_mut(&mut kueue.seen).requests = Resources {
+        cpu_milli: 4000,
+        memory_bytes: 1 << 30,
+        devices: Box::from([(Name::new("nvidia.com/gpu"), 1)]),
+        ..Resources::default()
+    };
+    let train = Arc::new(kueue);
+    let mut nasty = (*pod("vision", "x-0", None, "vision")).clone();
+    nasty.team_source = TeamSource::Namespace;
+    nasty.job = JobKey {
+        key: ObjectKey::new("vision", hostile()),
+        kind: Name::new("Pod"),
+    };
+    let nasty = Arc::new(nasty);
+    let waits = pod("nlp", "big-0", Some("research"), "nlp");
+    let failed = pod("vision", "bad-0", None, "vision");
+
+    let idle = resting(held(device("n1", 1, "H100"), &train));
+    let mut broken = device("n1", 2, "H100");
+    broken.health = Health::Fault(Name::new("XID 79"));
+    let mut first = node(
+        "n1",
+        "h100",
+        Some("big"),
+        vec![held(device("n1", 0, "H100"), &train), idle, broken],
+    );
+    first.cordon = Some(Cordon {
+        by: Some(Name::new("ada")),
+        at: Some(now()),
+        reason: None,
+    });
+    first.topology = Box::from([(Name::new("zone"), Name::new("a"))]);
+    let seen = Arc::make_mut(&mut first.seen);
+    seen.labels = labels(&[("zone", "a"), ("gpu", "yes")]);
+    seen.taints = vec![Taint {
+        key: Name::new("gpu"),
+        value: Name::default(),
+        effect: Name::new("NoSchedule"),
+        since: None,
+    }];
+    let mut silent = device("n2", 0, "mystery");
+    silent.signals = model::fleet::signal::Signals::default();
+    silent.read_at = None;
+    silent.model = Name::default();
+    let mut second = node(
+        "n2",
+        "mixed",
+        None,
+        vec![
+            silent,
+            sliced(
+                device("n2", 1, "H100"),
+                &[
+                    ("1g.10gb-7", Some(&train)),
+                    ("1g.10gb-8", Some(&nasty)),
+                    ("2g.20gb-3", None),
+                ],
+            ),
+        ],
+    );
+    second.ready = None;
+    let nodes = vec![first, second, node("plain", "(no pool)", None, Vec::new())];
+
+    let mut made = fleet(nodes.clone());
+    let pools = ["h100", "mixed"].map(|name| pool(name, counts(&nodes, name, &made)));
+    made.pools = Arc::from(pools);
+    let mut waiting = (*job(&waits, JobState::Waiting, 64, 0)).clone();
+    waiting.pod_sets = Arc::from([PodSet {
+        name: Name::new("main"),
+        count: 8,
+        min: 8,
+        request: Resources {
+            devices: Box::from([(Name::new("nvidia.com/gpu"), 8)]),
+            ..Resources::default()
+        },
+        ..PodSet::default()
+    }]);
+    let mut jobs = vec![
+        job(&train, JobState::Running, 3, 3),
+        job(&nasty, JobState::Running, 1, 1),
+        Arc::new(waiting),
+        job(&failed, JobState::Failed, 1, 0),
+    ];
+    jobs.sort_by(|a, b| a.id.cmp(&b.id));
+    made.jobs = Arc::from(jobs);
+    made.findings = Arc::from([Finding {
+        id: Name::new("xid-79/n1/gpu2"),
+        severity: Severity::Crit,
+        code: Name::new("xid-79"),
+        subject: Subject {
+            kind: "Device",
+            key: ObjectKey::new("", "n1/gpu2"),
+        },
+        since: now(),
+        value: Some(79.0),
+        threshold: None,
+        message: "GPU fell off the bus".to_owned(),
+        repair: "drain, then reboot".to_owned(),
+    }]);
+    made.sources = Arc::from([
+        source("api pods", SourceState::Live, ""),
+        source("dcgm x", SourceState::Lost, hostile()),
+    ]);
+    let mut known: BTreeMap<Table, Known> = BTreeMap::new();
+    for table in Table::ALL {
+        known.insert(*table, Known::Live);
+    }
+    known.insert(Table::JobSets, Known::Absent);
+    known.insert(
+        Table::Namespaces,
+        Known::Lost(Lost {
+            kind: LostKind::Rights,
+            since: now(),
+            message: "cannot list namespaces".to_owned(),
+        }),
+    );
+    made.known = Arc::new(known);
+    let book = r#"
+provider = "aws"
+prices = [
+  { instance = "big", accelerator = "H100", devices = 8, purchase = "on-demand", usd_per_hour = 56.0, as_of = "2026-07-20" },
+  { accelerator = "H100", devices = 1, purchase = "on-demand", usd_per_hour = 7.1, as_of = "2026-01-01" },
+]
+"#;
+    let book = PriceBook::parse(book, "test").expect("parses");
+    let prices = Prices::new(vec![book], &Catalog::default()).with_provider("aws");
+    let burnt = burn(&made, &prices);
+    Facts {
+        context: Name::new("test"),
+        fleet: Arc::new(made),
+        burn: Arc::new(burnt),
+        history: Arc::new(History::default()),
+        hushed: Arc::default(),
+        answers: Arc::default(),
+        acts: Arc::default(),
+        now: now(),
+    }
+}
+
+fn source(name: &str, state: SourceState, message: &str) -> SourceHealth {
+    SourceHealth {
+        name: Name::new(name),
+        kind: Name::new("kubernetes"),
+        state,
+        last_ok: (state == SourceState::Live).then(now),
+        patience: Duration::from_secs(30),
+        latency_ms: Some(12),
+        errors: 1,
+        series_used: None,
+        series_skipped: Some(2),
+        calls_per_minute: Some(60),
+        message: message.to_owned(),
+    }
+}

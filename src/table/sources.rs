@@ -1,0 +1,101 @@
+//! Rows of `sources`: where facts come from, how fresh they are and what asking for them costs.
+
+use serde::Serialize;
+
+use model::fleet::observe::{SourceHealth, SourceState};
+
+use super::table::Column;
+use super::text::{age, or_unknown, word};
+use super::{Facts, said};
+
+/// One source.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct SourceRow<'a> {
+    /// Its own name.
+    pub name: &'a str,
+    /// `kubernetes`, or the dialect's name.
+    pub kind: &'a str,
+    /// `live`, `stale` or `lost`.
+    pub state: &'static str,
+    /// Since it last answered well; `None` when it never has.
+    pub age_seconds: Option<u64>,
+    /// How long its last answer took.
+    pub latency_ms: Option<u32>,
+    /// Failures since the start.
+    pub errors: u64,
+    /// Series turned into readings in the last page.
+    pub series_used: Option<u32>,
+    /// Series or lines that were not.
+    pub series_skipped: Option<u32>,
+    /// Requests sent in the last minute.
+    pub calls_per_minute: Option<u32>,
+    /// What is wrong and the mend; `None` when all is well.
+    pub message: Option<&'a str>,
+}
+
+/// The word for a source's state.
+pub const fn state_name(state: SourceState) -> &'static str {
+    match state {
+        SourceState::Live => "live",
+        SourceState::Stale => "stale",
+        SourceState::Lost => "lost",
+    }
+}
+
+/// Columns as CSV.
+pub(super) const FIELDS: &[&str] = &[
+    "name",
+    "kind",
+    "state",
+    "age_seconds",
+    "latency_ms",
+    "errors",
+    "series_used",
+    "series_skipped",
+    "calls_per_minute",
+    "message",
+];
+
+/// Columns as a table.
+pub(super) fn columns<'a>() -> Vec<Column<SourceRow<'a>>> {
+    vec![
+        Column::text("NAME", |row: &SourceRow<'_>| row.name.to_owned()),
+        Column::text("KIND", |row| row.kind.to_owned()),
+        Column::text("STATE", |row| row.state.to_owned()),
+        Column::number("AGE", |row| age(row.age_seconds)),
+        Column::number("LATENCY", |row| {
+            or_unknown(row.latency_ms.map(|millis| format!("{millis}ms")))
+        }),
+        Column::number("ERRORS", |row| row.errors.to_string()),
+        Column::number("USED", |row| or_unknown(row.series_used)),
+        Column::number("SKIPPED", |row| or_unknown(row.series_skipped)),
+        Column::number("CALLS/MIN", |row| or_unknown(row.calls_per_minute)),
+        Column::text("MESSAGE", |row| word(row.message)),
+    ]
+}
+
+/// Every source by name.
+pub fn rows(facts: &Facts) -> Vec<SourceRow<'_>> {
+    facts
+        .fleet
+        .sources
+        .iter()
+        .map(|source| row(facts, source))
+        .collect()
+}
+
+/// The row of one source.
+pub fn row<'a>(facts: &Facts, source: &'a SourceHealth) -> SourceRow<'a> {
+    SourceRow {
+        name: &source.name,
+        kind: &source.kind,
+        state: state_name(source.state),
+        age_seconds: source.last_ok.map(|at| facts.now.since(at).seconds()),
+        latency_ms: source.latency_ms,
+        errors: source.errors,
+        series_used: source.series_used,
+        series_skipped: source.series_skipped,
+        calls_per_minute: source.calls_per_minute,
+        message: said(&source.message),
+    }
+}

@@ -1,0 +1,187 @@
+//! Tables as text: columns in line whatever the names are made of, no trailing spaces, nothing hostile.
+
+use unicode_width::UnicodeWidthStr;
+
+use model::base::name::printable;
+
+/// A column: what stands in it and how.
+pub struct Column<R> {
+    /// Header.
+    pub title: &'static str,
+    /// Numbers stand at the right.
+    pub right: bool,
+    /// Only in the wide table.
+    pub wide: bool,
+    /// The text of a row's cell.
+    pub cell: fn(&R) -> String,
+}
+
+impl<R> Column<R> {
+    /// A column of words.
+    pub const fn text(title: &'static str, cell: fn(&R) -> String) -> Self {
+        Self {
+            title,
+            right: false,
+            wide: false,
+            cell,
+        }
+    }
+
+    /// A column of numbers.
+    pub const fn number(title: &'static str, cell: fn(&R) -> String) -> Self {
+        Self {
+            title,
+            right: true,
+            wide: false,
+            cell,
+        }
+    }
+
+    /// A column of words, only in the wide table.
+    pub const fn wide_text(title: &'static str, cell: fn(&R) -> String) -> Self {
+        Self {
+            title,
+            right: false,
+            wide: true,
+            cell,
+        }
+    }
+
+    /// A column of numbers, only in the wide table.
+    pub const fn wide_number(title: &'static str, cell: fn(&R) -> String) -> Self {
+        Self {
+            title,
+            right: true,
+            wide: true,
+            cell,
+        }
+    }
+}
+
+/// Headers of a table that is being printed, with the widths that later lines keep to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Layout {
+    titles: Vec<(&'static str, bool)>,
+    widths: Vec<usize>,
+}
+
+impl Layout {
+    /// A layout of these titles, each at the right or not, wide enough for all lines.
+    pub fn new<'a>(
+        titles: Vec<(&'static str, bool)>,
+        lines: impl IntoIterator<Item = &'a Vec<String>>,
+    ) -> Self {
+        let mut widths: Vec<usize> = titles.iter().map(|(title, _)| title.width()).collect();
+        for line in lines {
+            for (width, cell) in widths.iter_mut().zip(line) {
+                *width = (*width).max(cell.width());
+            }
+        }
+        Self { titles, widths }
+    }
+
+    /// The line of titles.
+    pub fn header(&self) -> String {
+        let titles: Vec<String> = self
+            .titles
+            .iter()
+            .map(|(title, _)| (*title).into())
+            .collect();
+        self.line(&titles)
+    }
+
+    /// One line. A cell that is wider than its column pushes the rest along.
+    pub fn line(&self, cells: &[String]) -> String {
+        let mut out = String::new();
+        for ((cell, width), (_, right)) in cells.iter().zip(&self.widths).zip(&self.titles) {
+            if !out.is_empty() {
+                out.push_str("   ");
+            }
+            let gap = " ".repeat(width.saturating_sub(cell.width()));
+            if *right {
+                out.push_str(&gap);
+                out.push_str(cell);
+            } else {
+                out.push_str(cell);
+                out.push_str(&gap);
+            }
+        }
+        out.truncate(out.trim_end_matches(' ').len());
+        out.push('\n');
+        out
+    }
+}
+
+/// A text as one cell: on one line, without control characters; `-` when nothing is left of it.
+pub fn cell(text: &str) -> String {
+    let one_line: String = if text.contains(['\n', '\r', '\t']) {
+        text.split_whitespace().collect::<Vec<&str>>().join(" ")
+    } else {
+        text.to_owned()
+    };
+    let clean = printable(one_line.trim());
+    if clean.is_empty() {
+        super::text::UNKNOWN.to_owned()
+    } else {
+        clean.into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(rows: &[[&str; 3]]) -> String {
+        let titles = vec![("NAME", false), ("UTIL", true), ("WHY", false)];
+        let lines: Vec<Vec<String>> = rows
+            .iter()
+            .map(|row| row.iter().map(|text| cell(text)).collect())
+            .collect();
+        let layout = Layout::new(titles, &lines);
+        let lines = lines.iter().map(|line| layout.line(line));
+        std::iter::once(layout.header()).chain(lines).collect()
+    }
+
+    #[test]
+    fn columns_stand_in_line_and_lines_end_with_their_text() {
+        assert_eq!(
+            table(&[["h100-train", "7%", ""], ["l4", "100%", "quota"]]),
+            "NAME         UTIL   WHY\n\
+             h100-train     7%   -\n\
+             l4           100%   quota\n"
+        );
+    }
+
+    #[test]
+    fn wide_letters_count_double_and_combining_ones_not_at_all() {
+        let text = table(&[
+            ["訓練-プール", "1%", "x"],
+            ["e\u{301}te\u{301}", "2%", "x"],
+            ["🔥", "3%", "x"],
+        ]);
+        let columns: Vec<usize> = text
+            .lines()
+            .map(|line| line.split('%').next().unwrap_or_default().width())
+            .collect();
+        assert_eq!(columns[1..], [columns[1]; 3], "{text}");
+    }
+
+    #[test]
+    fn nothing_hostile_reaches_a_terminal() {
+        let text = table(&[[
+            "a\u{1b}]0;x\u{7}b",
+            "\u{9b}31m",
+            "two\nlines\tand \u{202e}back\u{0}",
+        ]]);
+        assert_eq!(text.lines().count(), 2);
+        assert!(
+            text.chars()
+                .all(|c| c == '\n' || !model::base::name::is_hostile(c)),
+            "{text:?}"
+        );
+        assert!(
+            text.contains("two lines and \u{fffd}back\u{fffd}"),
+            "{text:?}"
+        );
+    }
+}

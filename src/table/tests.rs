@@ -1,0 +1,405 @@
+//! Every kind against its schema, the law of sums, every output against hostile text, and watching.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value as Json;
+
+use model::base::Moment;
+use model::base::name::is_hostile;
+
+use super::output::{fields, sheet};
+use super::sample::facts;
+use super::watch::Event;
+use super::*;
+
+fn json(facts: &Facts, kind: Kind) -> Json {
+    let text = render(facts, &Query::all(kind), Format::Json).expect("no name is asked for");
+    serde_json::from_str(&text).expect("is JSON")
+}
+
+fn rows(facts: &Facts, kind: Kind) -> Vec<Json> {
+    json(facts, kind).as_array().cloned().expect("is an array")
+}
+
+fn named<'a>(rows: &'a [Json], name: &str) -> &'a Json {
+    rows.iter()
+        .find(|row| row["name"] == name || row["id"] == name)
+        .unwrap_or_else(|| panic!("no row {name}"))
+}
+
+#[test]
+fn every_kind_keeps_to_its_schema() {
+    for kind in Kind::ALL {
+        let schema: Json = serde_json::from_str(kind.schema()).expect("is JSON");
+        let validator = jsonschema::draft202012::new(&schema).expect("is a schema");
+        let document = json(&facts(), kind);
+        let errors: Vec<String> = validator
+            .iter_errors(&document)
+            .map(|error| format!("{}: {error}", error.instance_path()))
+            .collect();
+        assert!(errors.is_empty(), "{}: {errors:#?}", kind.name());
+        if kind != Kind::Fleet {
+            assert!(
+                document.as_array().is_some_and(|rows| !rows.is_empty()),
+                "{}",
+                kind.name()
+            );
+            // A schema that accepts anything checks nothing.
+            let mut wrong = document.clone();
+            wrong[0]["surprise"] = Json::from(1);
+            assert!(!validator.is_valid(&wrong), "{}", kind.name());
+            let first = document[0].as_object().expect("is an object");
+            for key in first.keys() {
+                let mut wrong = document.clone();
+                wrong[0].as_object_mut().expect("is an object").remove(key);
+                assert!(!validator.is_valid(&wrong), "{} without {key}", kind.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn the_signals_of_the_schema_are_those_that_exist() {
+    let schema: Json = serde_json::from_str(Kind::Devices.schema()).expect("is JSON");
+    let listed = &schema["items"]["properties"]["signals"]["properties"];
+    let listed: Vec<&String> = listed.as_object().expect("is an object").keys().collect();
+    let all: Vec<_> = model::fleet::signal::Signal::ALL
+        .iter()
+        .filter(|signal| !signal.is_of_a_server())
+        .collect();
+    assert_eq!(listed.len(), all.len());
+    for signal in all {
+        assert!(
+            listed.iter().any(|name| *name == signal.name()),
+            "{}",
+            signal.name()
+        );
+    }
+}
+
+#[test]
+fn unknown_is_null_and_never_zero() {
+    let facts = facts();
+    let devices = rows(&facts, Kind::Devices);
+    let silent = named(&devices, "n2/gpu0");
+    assert_eq!(silent["age_seconds"], Json::Null);
+    assert_eq!(silent["model"], Json::Null);
+    assert_eq!(silent["signals"], serde_json::json!({}));
+    assert_eq!(silent["attribution"], "none");
+    let nodes = rows(&facts, Kind::Nodes);
+    assert_eq!(named(&nodes, "plain")["burn_usd_per_hour"], Json::Null);
+    assert_eq!(named(&nodes, "n2")["ready"], Json::Null);
+    assert_eq!(named(&nodes, "n1")["cordoned"]["by"], "ada");
+    assert_eq!(named(&nodes, "n1")["devices"]["unhealthy"], 1);
+    assert_eq!(named(&nodes, "n2")["devices"]["unhealthy"], 2);
+    let cost = rows(&facts, Kind::Cost);
+    let mystery = cost
+        .iter()
+        .find(|row| row["name"] == "mystery")
+        .expect("has a row");
+    assert_eq!(mystery["burn_usd_per_hour"], Json::Null);
+    assert_eq!(mystery["devices"], 1);
+    let mixed = cost
+        .iter()
+        .find(|row| row["name"] == "mixed")
+        .expect("has a row");
+    assert_eq!(mixed["burn_usd_per_hour"], 7.1);
+    assert_eq!(
+        mixed["price_source"],
+        "aws H100 on-demand; 1 device without a price"
+    );
+}
+
+#[test]
+fn a_sliced_device_has_a_row_for_itself_and_one_for_each_slice() {
+    let devices = rows(&facts(), Kind::Devices);
+    let itself = named(&devices, "n2/gpu1");
+    assert_eq!(
+        (&itself["slice"], &itself["pod"]),
+        (&Json::Null, &Json::from("train-0"))
+    );
+    let slices: Vec<&Json> = devices
+        .iter()
+        .filter(|row| row["index"] == 1 && row["node"] == "n2" && !row["slice"].is_null())
+        .collect();
+    assert_eq!(slices.len(), 3);
+    assert_eq!(slices[0]["id"], "n2/gpu1/1g.10gb-7");
+    assert_eq!(slices[0]["queue"], "research");
+    assert_eq!(slices[2]["pod"], Json::Null);
+    assert_eq!(
+        devices.iter().filter(|row| row["slice"].is_null()).count(),
+        5
+    );
+}
+
+#[test]
+fn the_header_is_the_sum_of_the_rows() {
+    let facts = facts();
+    let head = figures(&facts);
+    let sum = |rows: &[Json], field: &str| -> f64 {
+        rows.iter()
+            .map(|row| row[field].as_f64().unwrap_or(0.0))
+            .sum()
+    };
+    let same = |a: f64, b: Option<f64>| assert!((a - b.unwrap_or(0.0)).abs() < 1e-9, "{a} {b:?}");
+    let cost = rows(&facts, Kind::Cost);
+    for scope in ["pool", "queue", "team", "job", "class"] {
+        let rows: Vec<Json> = cost
+            .iter()
+            .filter(|row| row["scope"] == scope)
+            .cloned()
+            .collect();
+        assert_eq!(sum(&rows, "devices") as u32, head.devices, "{scope}");
+        same(sum(&rows, "burn_usd_per_hour"), head.burn_usd_per_hour);
+        same(sum(&rows, "free_usd_per_hour"), head.free_usd_per_hour);
+        same(
+            sum(&rows, "idle_allocated_usd_per_hour"),
+            head.idle_allocated_usd_per_hour,
+        );
+    }
+    let pools = rows(&facts, Kind::Pools);
+    same(sum(&pools, "burn_usd_per_hour"), head.burn_usd_per_hour);
+    assert_eq!(sum(&pools, "waiting_devices") as u32, head.waiting_devices);
+    assert_eq!(
+        pools.last().map(|row| &row["name"]),
+        Some(&Json::from("unattributed"))
+    );
+    same(
+        sum(&rows(&facts, Kind::Nodes), "burn_usd_per_hour"),
+        head.burn_usd_per_hour,
+    );
+    same(
+        sum(&rows(&facts, Kind::Queues), "burn_usd_per_hour"),
+        head.burn_usd_per_hour,
+    );
+    assert!(head.burn_usd_per_hour > Some(0.0) && head.idle_allocated_usd_per_hour > Some(0.0));
+    let document = json(&facts, Kind::Fleet);
+    assert_eq!(document["figures"]["devices"], head.devices);
+    assert_eq!(document["prices"].as_array().map(Vec::len), Some(3));
+}
+
+#[test]
+fn queues_are_those_that_jobs_name() {
+    let queues = rows(&facts(), Kind::Queues);
+    let research = named(&queues, "research");
+    assert_eq!(research["system"], "kueue");
+    assert_eq!(
+        (&research["running"], &research["waiting"]),
+        (&Json::from(1), &Json::from(1))
+    );
+    assert_eq!(research["oldest_waiting_seconds"], 3000);
+    assert_eq!(named(&queues, "unattributed")["running"], 1);
+}
+
+#[test]
+fn no_output_carries_what_could_rewrite_a_screen() {
+    let facts = facts();
+    for kind in Kind::ALL {
+        for format in [
+            Format::Table,
+            Format::Wide,
+            Format::Json,
+            Format::Yaml,
+            Format::Csv,
+        ] {
+            let text = render(&facts, &Query::all(kind), format).expect("no name is asked for");
+            let bad: Vec<char> = text
+                .chars()
+                .filter(|c| is_hostile(*c) && !matches!(c, '\n' | '\t'))
+                .collect();
+            assert!(bad.is_empty(), "{} {format:?}: {bad:?}", kind.name());
+            if matches!(format, Format::Table | Format::Wide) {
+                assert!(
+                    text.lines().all(|line| !line.ends_with(' ')),
+                    "{}",
+                    kind.name()
+                );
+            }
+        }
+    }
+    // JSON loses nothing all the same.
+    let jobs = rows(&facts, Kind::Jobs);
+    assert!(
+        jobs.iter()
+            .any(|row| row["name"] == super::sample::hostile())
+    );
+}
+
+#[test]
+fn yaml_and_json_say_the_same() {
+    let facts = facts();
+    for kind in [
+        Kind::Pools,
+        Kind::Nodes,
+        Kind::Cost,
+        Kind::Alerts,
+        Kind::Fleet,
+    ] {
+        let text = render(&facts, &Query::all(kind), Format::Yaml).expect("no name is asked for");
+        let yaml: model::value::Value = serde_saphyr::from_str(&text).expect("is YAML");
+        let back = serde_json::to_value(&yaml).expect("is JSON");
+        if kind != Kind::Fleet {
+            let text = render(&facts, &Query::all(kind), Format::Json).expect("no name");
+            let plain = model::value::Value::of(&text).printable();
+            let same = serde_json::to_value(&plain).expect("is JSON");
+            assert_eq!(back, same, "{}", kind.name());
+        } else {
+            assert_eq!(back["nodes"].as_array().map(Vec::len), Some(3));
+        }
+    }
+    let mut none = facts.clone();
+    Arc::make_mut(&mut none.fleet).findings = Arc::from([]);
+    for format in [Format::Yaml, Format::Json] {
+        let text = render(&none, &Query::all(Kind::Alerts), format).expect("no name is asked for");
+        assert_eq!(text, "[]\n");
+    }
+}
+
+#[test]
+fn csv_has_the_fields_of_the_schema_and_a_line_a_row() {
+    let facts = facts();
+    for kind in Kind::ALL {
+        let text = render(&facts, &Query::all(kind), Format::Csv).expect("no name is asked for");
+        let mut sheet = csv::Reader::from_reader(text.as_bytes());
+        let header: Vec<String> = sheet
+            .headers()
+            .expect("has a header")
+            .iter()
+            .map(str::to_owned)
+            .collect();
+        let records: Vec<csv::StringRecord> = sheet
+            .records()
+            .collect::<Result<_, _>>()
+            .expect("every line has every column");
+        if kind == Kind::Fleet {
+            assert_eq!(records.len(), 1);
+            continue;
+        }
+        let rows = rows(&facts, kind);
+        assert_eq!(records.len(), rows.len(), "{}", kind.name());
+        // Every field of a row stands in a column, itself or by its parts.
+        for key in rows[0].as_object().expect("is an object").keys() {
+            let part = format!("{key}.");
+            assert!(
+                header
+                    .iter()
+                    .any(|name| name == key || name.starts_with(&part)),
+                "{}: {key}",
+                kind.name()
+            );
+        }
+        for name in &header {
+            let top = name.split('.').next().unwrap_or_default();
+            assert!(rows[0].get(top).is_some(), "{}: {name}", kind.name());
+        }
+    }
+    let devices = render(&facts, &Query::all(Kind::Devices), Format::Csv).expect("no name");
+    let mut sheet = csv::Reader::from_reader(devices.as_bytes());
+    let at = fields(Kind::Devices)
+        .iter()
+        .position(|name| name == "signals.temp_celsius");
+    let first = sheet.records().next().expect("a row").expect("is whole");
+    assert_eq!(first.get(at.expect("is a column")), Some("66"));
+}
+
+#[test]
+fn tables_are_for_people() {
+    let text = render(&facts(), &Query::all(Kind::Pools), Format::Table).expect("no name");
+    let expected = "\
+NAME           CLASS   MODE      BILLING   NODES   FREE/TOTAL   ALLOC   UTIL   MEM   TMAX    POWER   WAIT     $/H   FREE $/H   IDLE $/H
+h100           H100    dynamic   spot        1/1          1/3     67%    63%     -    66C   15.3kW      0     $21      $7.00      $7.00
+mixed          H100    dynamic   mixed       1/1          1/2     50%    63%     -    66C   15.3kW      0   $7.10         $0         $0
+unattributed   -       -         -           0/0          0/0       -      -     -      -        -     64      $0         $0         $0
+";
+    assert_eq!(text, expected);
+    let wide = render(&facts(), &Query::all(Kind::Pools), Format::Wide).expect("no name");
+    assert!(
+        wide.lines()
+            .next()
+            .is_some_and(|line| line.contains("UNHEALTHY"))
+    );
+}
+
+#[test]
+fn names_find_and_the_nearest_is_offered() {
+    let facts = facts();
+    let find = |kind, name: &str| {
+        let query = Query {
+            name: Some(name.to_owned()),
+            ..Query::all(kind)
+        };
+        sheet(&facts, &query, Format::Json, true).map(|sheet| sheet.items.len())
+    };
+    assert_eq!(find(Kind::Pools, "h100"), Ok(1));
+    assert_eq!(find(Kind::Jobs, "nlp/train"), Ok(1));
+    assert_eq!(find(Kind::Jobs, "train"), Ok(1));
+    assert_eq!(find(Kind::Devices, "n2/gpu1"), Ok(4));
+    assert_eq!(find(Kind::Devices, "n2/gpu1/1g.10gb-8"), Ok(1));
+    assert_eq!(find(Kind::Devices, "GPU-n1-2"), Ok(1));
+    assert_eq!(find(Kind::Devices, "n1"), Ok(3));
+    assert_eq!(find(Kind::Cost, "team"), Ok(3));
+    assert_eq!(find(Kind::Alerts, "xid-79"), Ok(1));
+    let missing = |kind, name| find(kind, name).expect_err("is not there").to_string();
+    assert_eq!(
+        missing(Kind::Pools, "h10"),
+        "no pools named `h10`; did you mean `h100`?"
+    );
+    assert_eq!(
+        missing(Kind::Jobs, "tarin"),
+        "no jobs named `tarin`; did you mean `train`?"
+    );
+    assert_eq!(
+        missing(Kind::Nodes, "zebra\u{1b}"),
+        "no nodes named `zebra\u{fffd}`"
+    );
+}
+
+#[test]
+fn namespaces_and_teams_narrow_what_has_them() {
+    let facts = facts();
+    let count = |kind, namespaces: &[&str], team: Option<&str>| {
+        let query = Query {
+            namespaces: namespaces.iter().map(|name| (*name).to_owned()).collect(),
+            team: team.map(str::to_owned),
+            ..Query::all(kind)
+        };
+        sheet(&facts, &query, Format::Table, true).map(|sheet| sheet.items.len())
+    };
+    assert_eq!(count(Kind::Jobs, &[], None), Ok(4));
+    assert_eq!(count(Kind::Jobs, &["nlp"], None), Ok(2));
+    assert_eq!(count(Kind::Jobs, &["nlp", "vision"], Some("vision")), Ok(2));
+    assert_eq!(count(Kind::Devices, &[], Some("vision")), Ok(1));
+    assert_eq!(count(Kind::Pools, &["nlp"], Some("nlp")), Ok(3));
+}
+
+#[test]
+fn watching_tells_what_changed_and_not_that_time_went_by() {
+    let before = facts();
+    let look = |facts: &Facts, kind| {
+        sheet(facts, &Query::all(kind), Format::Json, false).expect("no name is asked for")
+    };
+    let mut jobs = Watch::default();
+    let first = jobs.update(look(&before, Kind::Jobs));
+    assert_eq!(first.len(), 4);
+    assert!(first.iter().all(|change| change.event == Event::Set));
+    let mut later = before.clone();
+    later.now = later.now.plus(Duration::from_secs(60));
+    assert_eq!(jobs.update(look(&later, Kind::Jobs)), []);
+    let fleet = Arc::make_mut(&mut later.fleet);
+    let mut all: Vec<_> = fleet.jobs.iter().cloned().collect();
+    let gone = all.remove(0);
+    Arc::make_mut(&mut all[0]).priority = Some(99);
+    fleet.jobs = Arc::from(all);
+    let changes = jobs.update(look(&later, Kind::Jobs));
+    let events: Vec<&str> = changes.iter().map(|change| change.event.name()).collect();
+    assert_eq!(events, ["set", "gone"]);
+    let at = Moment::parse("2026-11-21T06:41:00Z").expect("valid");
+    let line = changes[1].line(at);
+    assert_eq!(line.matches('\n').count(), 1);
+    let line: Json = serde_json::from_str(&line).expect("is JSON");
+    assert_eq!(line["event"], "gone");
+    assert_eq!(line["at"], "2026-11-21T06:41:00Z");
+    assert_eq!(line["object"]["name"], gone.name().as_str());
+    assert_eq!(jobs.update(look(&later, Kind::Jobs)), []);
+}

@@ -1,0 +1,322 @@
+//! The console on a bad link: a terminal that reads slowly, stops reading, or goes away; and on a bad day, without a
+//! cluster to look at.
+
+#[path = "../console/frames_fleet.rs"]
+#[expect(dead_code, reason = "fleets that other tests draw")]
+mod fleets;
+
+use std::io::{ErrorKind, Read, Write};
+use std::process::Child;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use console::app::{App, AppOptions};
+use console::msg::Msg;
+use console::view::ViewId;
+use model::fleet::signal::Signal;
+use pty_process::blocking::{Command, Pty, open};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use stokehold::runtime::encode::encode;
+use table::Facts;
+use tempfile::TempDir;
+use vt100::Parser;
+
+use fleets::{Dice, POOLS, PoolPlan, build};
+
+const SIZE: (u16, u16) = (120, 40);
+
+/// The program on a terminal that is read only when the test says so.
+struct Link {
+    pty: Option<Pty>,
+    child: Child,
+    screen: Parser,
+    _home: TempDir,
+}
+
+impl Link {
+    fn start(arguments: &[&str]) -> Self {
+        let home = TempDir::new().expect("a folder");
+        let (pty, pts) = open().expect("a terminal");
+        pty.resize(pty_process::Size::new(SIZE.1, SIZE.0))
+            .expect("a size");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_stokehold"))
+            .args(arguments)
+            .env("HOME", home.path())
+            .env("XDG_CONFIG_HOME", home.path())
+            .env("TERM", "xterm-256color")
+            .env("COLORTERM", "truecolor");
+        for name in ["NO_COLOR", "KUBECONFIG", "KUBERNETES_SERVICE_HOST", "TMUX"] {
+            command = command.env_remove(name);
+        }
+        let child = command.spawn(pts).expect("the program starts");
+        let flags = fcntl_getfl(&pty).expect("flags");
+        fcntl_setfl(&pty, flags | OFlags::NONBLOCK).expect("flags");
+        let size = |length: u16| length.try_into().expect("not zero");
+        Self {
+            pty: Some(pty),
+            child,
+            screen: Parser::new(size(SIZE.1), size(SIZE.0), 0),
+            _home: home,
+        }
+    }
+
+    fn pty(&self) -> &Pty {
+        self.pty.as_ref().expect("the link is up")
+    }
+
+    fn keys(&self, keys: &str) {
+        self.pty()
+            .write_all(keys.as_bytes())
+            .expect("a terminal takes keys");
+    }
+
+    /// Reads for so long, at most so many bytes at a time; how many came.
+    fn read(&mut self, span: Duration, piece: usize) -> usize {
+        let (end, mut count) = (Instant::now() + span, 0);
+        let mut bytes = vec![0; piece];
+        while Instant::now() < end {
+            match self.pty().read(&mut bytes) {
+                Ok(0) => break,
+                Ok(more) => {
+                    self.screen.process(&bytes[..more]);
+                    count += more;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                // Nobody has the other end any more.
+                Err(_) => break,
+            }
+            if piece < 4096 || count == 0 {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+        count
+    }
+
+    fn text(&self) -> String {
+        self.screen.screen().contents()
+    }
+
+    /// Reads until the screen shows this.
+    fn until(&mut self, words: &str) {
+        let end = Instant::now() + Duration::from_secs(60);
+        while !self.text().contains(words) {
+            assert!(
+                Instant::now() < end,
+                "`{words}` never came:\n{}",
+                self.text()
+            );
+            self.read(Duration::from_millis(50), 65_536);
+        }
+    }
+
+    /// Memory in use, kibibytes.
+    fn memory(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(path).expect("it runs");
+        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+        line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok())
+            .expect("a number of kB")
+    }
+
+    fn end(&mut self, patience: Duration) -> Option<i32> {
+        let end = Instant::now() + patience;
+        while Instant::now() < end {
+            if let Some(status) = self.child.try_wait().expect("a child of ours") {
+                return Some(status.code().unwrap_or(-1));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        None
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A console on a small fleet that stands still, with everything read.
+fn settled() -> Link {
+    let mut link = Link::start(&["demo", "--nodes", "6", "--speed", "0"]);
+    link.until("reading");
+    link.until(" live ");
+    link.read(Duration::from_millis(500), 65_536);
+    link
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_terminal_that_stops_reading_costs_nothing_and_loses_no_key() {
+    let mut link = settled();
+    // Slow first: what is drawn waits, what is typed does not.
+    for key in ["3", "l", "j", "2", "6"] {
+        link.keys(key);
+        link.read(Duration::from_millis(200), 40);
+    }
+    let before = link.memory();
+    for _ in 0..40 {
+        link.keys("2356");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    link.keys("8");
+    std::thread::sleep(Duration::from_millis(300));
+    let grown = link.memory().saturating_sub(before);
+    assert!(grown < 2048, "{grown} kB more while nobody read");
+    // A picture of this size is 30 kB at most: the one under way, and the newest, not one for each of 160 keys.
+    let released = link.read(Duration::from_millis(1500), 65_536);
+    assert!(released < 120_000, "{released} bytes came at once");
+    assert!(
+        link.text().contains("REPAIR"),
+        "the last key is the one that counts:\n{}",
+        link.text()
+    );
+    let after = link.read(Duration::from_millis(300), 65_536);
+    assert!(after < 4_000, "{after} bytes more, of what?");
+}
+
+/// A key and a new size may come at one moment, as when a pane is made larger and typed into.
+#[test]
+fn a_key_that_comes_with_a_resize_is_not_lost() {
+    let mut link = settled();
+    for turn in 0..150_u16 {
+        let (key, shows) = if turn % 2 == 0 {
+            ("5", "WAIT/RUN")
+        } else {
+            ("1", "POOL")
+        };
+        let size = pty_process::Size::new(SIZE.1, SIZE.0 - turn % 2);
+        match turn % 3 {
+            0 => {
+                link.pty().resize(size).expect("a size");
+                link.keys(key);
+            }
+            1 => {
+                link.keys(key);
+                link.pty().resize(size).expect("a size");
+            }
+            _ => {
+                link.pty().resize(size).expect("a size");
+                std::thread::sleep(Duration::from_micros(500));
+                link.keys(key);
+            }
+        }
+        let end = Instant::now() + Duration::from_secs(10);
+        let heading = |link: &Link| link.text().lines().take(5).any(|line| line.contains(shows));
+        while !heading(&link) {
+            assert!(
+                Instant::now() < end,
+                "`{key}` of turn {turn} was not read:\n{}",
+                link.text()
+            );
+            link.read(Duration::from_millis(10), 65_536);
+        }
+    }
+}
+
+#[test]
+fn a_terminal_that_goes_away_ends_the_program() {
+    let mut link = settled();
+    link.keys("3");
+    drop(link.pty.take());
+    assert!(
+        link.end(Duration::from_secs(2)).is_some(),
+        "it runs on without a terminal"
+    );
+}
+
+#[test]
+fn without_a_cluster_the_screen_says_so_and_opens_the_demo() {
+    let mut link = Link::start(&[]);
+    link.until("no kubeconfig");
+    assert!(link.text().contains("opens the demo fleet"));
+    link.keys("q");
+    link.read(Duration::from_millis(500), 65_536);
+    assert_eq!(
+        link.end(Duration::from_secs(3)),
+        Some(2),
+        "as without a screen"
+    );
+    assert!(!link.screen.screen().alternate_screen());
+    assert!(link.text().contains("no cluster"), "{}", link.text());
+
+    let mut link = Link::start(&["--context", "nowhere"]);
+    link.until("nowhere");
+    link.keys("d");
+    link.until("demo");
+    link.until(" dev 3 ");
+    link.keys("q");
+    link.read(Duration::from_millis(500), 65_536);
+    assert_eq!(link.end(Duration::from_secs(3)), Some(0));
+}
+
+/// A heatmap of 8,000 devices on which every value changes and a fifth cross a level of colour, every fifteen seconds: less than
+/// 4 kB a second.
+#[test]
+fn a_heatmap_that_changes_everywhere_costs_little() {
+    const WIDE: (u16, u16) = (200, 50);
+    let plan = PoolPlan {
+        nodes: 1_000,
+        ..POOLS[2]
+    };
+    let mut facts = build(&[plan], 0);
+    assert_eq!(facts.fleet.devices().count(), 8_000);
+    let mut dice = Dice::new(11);
+    let mut levels: Vec<u32> = (0..8_000).map(|_| 1 + dice.below(14)).collect();
+    let mut look = |facts: &mut Facts, crossing: u32| {
+        let mut nodes = facts.fleet.nodes.to_vec();
+        let devices = nodes
+            .iter_mut()
+            .flat_map(|node| Arc::make_mut(node).devices.iter_mut());
+        for (at, device) in devices.enumerate() {
+            if dice.below(100) < crossing {
+                levels[at] = if levels[at] > 7 {
+                    levels[at] - 1
+                } else {
+                    levels[at] + 1
+                };
+            }
+            // Within its level, but never what it was.
+            let within = 0.3 + f64::from(dice.below(1_000)) / 2_500.0;
+            let util = (f64::from(levels[at]) + within) / 16.0;
+            device.signals = [(Signal::Util, util)].into_iter().collect();
+        }
+        Arc::make_mut(&mut facts.fleet).nodes = nodes.into();
+    };
+    look(&mut facts, 0);
+    let mut app = App::new(AppOptions {
+        view: ViewId::Devices,
+        ..AppOptions::default()
+    });
+    app.update(Msg::Resize(WIDE.0, WIDE.1));
+    app.update(Msg::Tick(facts.now));
+    app.update(Msg::Facts(facts.clone()));
+    let area = Rect::new(0, 0, WIDE.0, WIDE.1);
+    let frame = |app: &App| {
+        let mut buffer = Buffer::empty(area);
+        app.draw(area, &mut buffer);
+        buffer
+    };
+    let mut shown = frame(&app);
+    let mut seconds = 0;
+    let mut bytes = 0;
+    for _ in 0..8 {
+        look(&mut facts, 20);
+        seconds += 15;
+        facts.now = facts.now.plus(Duration::from_secs(15));
+        app.update(Msg::Tick(facts.now));
+        app.update(Msg::Facts(facts.clone()));
+        let next = frame(&app);
+        let changed = shown.content.iter().zip(&next.content);
+        let changed = changed.filter(|(was, is)| was != is).count();
+        assert!(changed > 300, "{changed} cells changed");
+        bytes += encode(Some(&shown), &next, Vec::new()).len();
+        shown = next;
+    }
+    let rate = bytes / seconds;
+    println!("{rate} bytes a second");
+    assert!(rate < 4_000, "{rate} bytes a second");
+}

@@ -1,8 +1,0 @@
-//! error[E0451]: an approved plan cannot be made out of nothing, only by a grant.
-use stokehold::engine::plan::Plan;
-use stokehold::grant::{Approved, Consent, Grant};
-
-pub fn approve(grant: &Grant, plan: Plan, consent: Consent) -> Option<Approved> {
-    Some(Approved { plan, context: grant.context().clone(), reason: consent.reason })
-    //~ grant.approve(plan, consent).ok()
-}

@@ -1,0 +1,480 @@
+//! Keys: every binding of the default map does something where it is bound.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ratatui::layout::Position;
+
+use console::commands::{COMMANDS, Command, Context};
+use console::deeds::Made;
+use console::view::ViewId;
+use console::{App, AppOptions, Effect, Key, KeyPress, Keymap, Msg, render_text};
+use model::base::Name;
+use model::object::{LogLine, News};
+
+use model::plan::{Lever, Object, Plan, Step, Verb};
+use table::acts::{Acts, May, RunRow, RunState};
+
+use crate::frames::{LARGE, PAST, SMALL, console, drawn, press};
+
+const SIZE: (u16, u16) = (120, 40);
+
+/// A console in which the command, given in this context, has something to do.
+fn prepared(context: Context, command: Command) -> App {
+    let view = match context {
+        Context::Heatmap => ViewId::Devices,
+        Context::Cost => ViewId::Cost,
+        Context::Alerts => ViewId::Alerts,
+        Context::Logs => ViewId::Jobs,
+        Context::Plans => ViewId::Plans,
+        _ => ViewId::Nodes,
+    };
+    let large = matches!(context, Context::Alerts | Context::Text | Context::Logs);
+    let facts = if large { &LARGE } else { &PAST };
+    let mut app = console(facts, view, SIZE, AppOptions::default());
+    if matches!(context, Context::Text | Context::Logs) {
+        prepare_text(&mut app, context, command);
+        return app;
+    }
+    if matches!(context, Context::Plan | Context::Plans) {
+        prepare_plan(&mut app, context, command);
+        return app;
+    }
+    // What needs more than keys: a past to step into, a view to go forward to.
+    if command == Command::TimeForward {
+        press(&mut app, "[");
+    }
+    if command == Command::Later {
+        press(&mut app, "1");
+        app.update(Msg::Key(KeyPress {
+            alt: true,
+            ..KeyPress::plain(Key::Left)
+        }));
+    }
+    let before = match (context, command) {
+        (Context::Popup, Command::Up | Command::PageUp | Command::Top) => "?jjjjj",
+        (Context::Popup, Command::Copy | Command::Yaml | Command::Events | Command::Logs) => ".",
+        (Context::Popup, _) => "?",
+        (Context::Prompt, Command::Accept) => ":jobs",
+        (Context::Prompt, _) => ":",
+        (Context::Copy, _) => "c",
+        (Context::Columns, Command::Up) => "|j",
+        (Context::Columns, _) => "|",
+        (Context::Missing, _) => "!",
+        (_, Command::Unmark) => " ",
+        (_, Command::Earlier) => "15",
+        (_, Command::ViewNodes) => "1",
+        (_, Command::LastView) => "15",
+        (_, Command::Back) => "/a100\n",
+        (_, Command::Leave) => "\n",
+        (Context::Heatmap, Command::ZoomOut) => ">",
+        (Context::Heatmap, Command::Up | Command::PageUp | Command::Top) => "G",
+        (Context::Heatmap, Command::Left) => "llll",
+        (_, Command::Up | Command::PageUp | Command::Top) => "G",
+        _ => "",
+    };
+    press(&mut app, before);
+    app
+}
+
+/// A plan of many steps, its fields left; for what follows a run, the run is over.
+fn prepare_plan(app: &mut App, context: Context, command: Command) {
+    let runs = vec![RunRow {
+        name: String::from("run-1"),
+        title: String::from("drain"),
+        begun: PAST.now,
+        by: String::from("kim"),
+        reason: String::new(),
+        state: match context {
+            Context::Plans => RunState::Running,
+            _ => RunState::Done,
+        },
+        words: String::new(),
+        steps: Vec::new(),
+    }];
+    app.update(Msg::Acts(Arc::new(Acts {
+        may: May::Yes,
+        runs,
+        ..Acts::default()
+    })));
+    if context == Context::Plans {
+        return;
+    }
+    let effects = press(app, "D");
+    let asked = effects.iter().find_map(|effect| match effect {
+        Effect::Plan(ask) => Some(ask.clone()),
+        _ => None,
+    });
+    let asked = asked.expect("a plan is asked for");
+    let mut plan = Plan::new("drain", asked.intent, PAST.now);
+    for at in 0..60 {
+        let object = Object::new("batch", "v1", "jobs", "Job", &format!("job{at}")).within("nlp");
+        let lever = Lever::Suspend { value: true };
+        plan.steps.push(Step::new(Verb::Suspend, object, lever));
+    }
+    let made = Made::Plan(Box::new(plan));
+    app.update(Msg::Made(asked.number, made));
+    app.update(Msg::Tick(PAST.now.plus(Duration::from_secs(1))));
+    while !app.contexts().contains(&context) {
+        press(app, "\t");
+    }
+    if command == Command::Undo {
+        press(app, "\n");
+        app.update(Msg::Began(asked.number, Ok(String::from("run-1"))));
+    }
+    if matches!(command, Command::Up | Command::PageUp) {
+        press(app, "jjjjjjjjjj");
+    }
+}
+
+/// YAML of a node, or the logs of a job's pods, long enough to be scrolled, with two containers.
+fn prepare_text(app: &mut App, context: Context, command: Command) {
+    let logs = context == Context::Logs;
+    let effects = press(app, if logs { "Gl" } else { "y" });
+    let Some(Effect::Read(Some(want))) = effects.last().cloned() else {
+        panic!("something is to be read, not {effects:?}");
+    };
+    let news = if logs {
+        let words = "a long line ".repeat(30);
+        let line = |pod: u32| LogLine {
+            pod,
+            at: Some(LARGE.now),
+            words: words.clone(),
+        };
+        let names = vec![Name::new("main"), Name::new("sidecar")];
+        let containers = News::Containers(names, Name::new("main"));
+        app.update(Msg::Read(want.clone(), containers));
+        News::Lines((0..200).map(|at| line(at % 2)).collect())
+    } else {
+        News::Text((0..200).map(|at| format!("line{at}: {at}")).collect())
+    };
+    app.update(Msg::Read(want, news));
+    press(
+        app,
+        match command {
+            Command::Up | Command::PageUp | Command::Top if !logs => "G",
+            Command::AllPods => "\t",
+            _ => "",
+        },
+    );
+}
+
+#[test]
+fn every_binding_does_something_where_it_is_bound() {
+    for (context, key, command) in Keymap::builtin().bindings() {
+        let mut app = prepared(context, command);
+        assert!(
+            app.contexts().contains(&context),
+            "{context:?} is not heard while {key} is tried"
+        );
+        let before = drawn(&app, SIZE);
+        let effects: Vec<Effect> = app
+            .update(Msg::Key(key))
+            .into_iter()
+            .filter(|effect| !matches!(effect, Effect::OnScreen(_)))
+            .collect();
+        let after = drawn(&app, SIZE);
+        assert!(
+            before.0 != after.0 || !effects.is_empty(),
+            "{key} ({}) in {context:?} does nothing",
+            command.spec().name
+        );
+    }
+}
+
+#[test]
+fn every_command_is_tried_above() {
+    let map = Keymap::builtin();
+    for spec in COMMANDS {
+        for context in spec.contexts {
+            assert!(
+                map.bindings()
+                    .any(|(place, _, command)| place == *context && command == spec.command),
+                "{} in {context:?}",
+                spec.name
+            );
+        }
+    }
+}
+
+#[test]
+fn a_key_that_is_bound_to_nothing_does_nothing() {
+    let mut app = console(&LARGE, ViewId::Jobs, SIZE, AppOptions::default());
+    let before = drawn(&app, SIZE);
+    for key in [
+        KeyPress::char('Q'),
+        KeyPress::char('Z'),
+        KeyPress::char('&'),
+        KeyPress::char('u'),
+        KeyPress::ctrl('d'),
+        KeyPress::ctrl('k'),
+        KeyPress::plain(Key::F(9)),
+    ] {
+        assert_eq!(app.update(Msg::Key(key)), [], "{key}");
+        assert_eq!(drawn(&app, SIZE), before, "{key}");
+    }
+}
+
+#[test]
+fn effects_come_from_their_keys() {
+    let effects = |key: KeyPress| {
+        console(&SMALL, ViewId::Fleet, SIZE, AppOptions::default()).update(Msg::Key(key))
+    };
+    assert_eq!(effects(KeyPress::char('q')), [Effect::Quit]);
+    assert_eq!(effects(KeyPress::ctrl('c')), [Effect::Quit]);
+    assert_eq!(effects(KeyPress::ctrl('z')), [Effect::Suspend]);
+    assert_eq!(effects(KeyPress::ctrl('l')), [Effect::Redraw]);
+    assert_eq!(effects(KeyPress::ctrl('r')), [Effect::Refresh]);
+    assert_eq!(
+        effects(KeyPress::char('c')),
+        [],
+        "it is asked as what first"
+    );
+    let picture = effects(KeyPress::ctrl('s'));
+    let [Effect::SavePicture(svg)] = picture.as_slice() else {
+        panic!("one picture");
+    };
+    assert!(svg.contains("stokehold"));
+    let mut app = console(&SMALL, ViewId::Fleet, SIZE, AppOptions::default());
+    assert_eq!(app.update(Msg::Resume), [Effect::Redraw]);
+}
+
+#[test]
+fn letters_are_text_while_something_is_typed() {
+    let mut app = console(&SMALL, ViewId::Nodes, SIZE, AppOptions::default());
+    assert!(!press(&mut app, "/q1z").contains(&Effect::Quit));
+    let text = render_text(&app, SIZE.0, SIZE.1);
+    assert!(text.contains("/ q1z"), "{text}");
+    let (_, drawn) = drawn(&app, SIZE);
+    assert_eq!(drawn.cursor, Some(Position::new(6, 39)));
+    // Escape gives the filter back that there was.
+    press(&mut app, "\u{1b}");
+    assert_eq!(app.view().filter(), "");
+    assert_eq!(app.view().counts(), (11, 11));
+}
+
+#[test]
+fn a_filter_works_while_it_is_typed_and_says_what_is_wrong() {
+    let mut app = console(&SMALL, ViewId::Nodes, SIZE, AppOptions::default());
+    press(&mut app, "/pool:l4");
+    assert_eq!(app.view().counts(), (5, 11));
+    app.update(Msg::Paste(String::from(" temp>")));
+    assert_eq!(
+        app.view().counts(),
+        (5, 11),
+        "half a comparison leaves the filter as it was"
+    );
+    assert!(render_text(&app, SIZE.0, SIZE.1).contains("needs a number"));
+    press(&mut app, "9999\n");
+    assert!(render_text(&app, SIZE.0, SIZE.1).contains("nothing matches pool:l4 temp>9999"));
+    press(&mut app, "\u{1b}");
+    assert_eq!(app.view().counts(), (11, 11));
+    press(&mut app, "/-l tier=l4-serve\n");
+    assert_eq!(app.view().counts(), (5, 11));
+}
+
+#[test]
+fn in_a_large_view_letters_are_drawn_before_they_filter() {
+    let plan = crate::frames_fleet::PoolPlan {
+        nodes: 2600,
+        ..crate::frames_fleet::POOLS[2]
+    };
+    let facts = crate::frames_fleet::build(&[plan], 0);
+    let mut app = console(&facts, ViewId::Devices, SIZE, AppOptions::default());
+    let all = app.view().counts().1;
+    assert_eq!(all, 20_800);
+    press(&mut app, "/train-0001");
+    assert_eq!(app.view().counts(), (all, all));
+    let drawn = drawn(&app, SIZE).1;
+    assert_eq!(drawn.wake_after, Some(Duration::from_millis(1)));
+    app.update(Msg::Tick(facts.now));
+    assert_eq!(app.view().counts(), (0, all));
+    press(&mut app, "\u{1b}/h100-train-001\n");
+    assert_eq!(app.view().counts(), (8, all), "enter does not wait");
+}
+
+#[test]
+fn the_palette_goes_everywhere() {
+    for (typed, view) in [
+        ("jobs", ViewId::Jobs),
+        ("dev", ViewId::Devices),
+        ("src", ViewId::Sources),
+        ("cost", ViewId::Cost),
+    ] {
+        let mut app = console(&SMALL, ViewId::Fleet, SIZE, AppOptions::default());
+        press(&mut app, &format!(":{typed}\n"));
+        assert_eq!(app.view().id(), view, "{typed}");
+    }
+    let mut app = console(&SMALL, ViewId::Fleet, SIZE, AppOptions::default());
+    assert_eq!(press(&mut app, ":q\n"), [Effect::Quit]);
+    let before = drawn(&app, SIZE);
+    press(&mut app, ":theme day\n");
+    let after = drawn(&app, SIZE);
+    assert_ne!(before.0[(0, 0)].bg, after.0[(0, 0)].bg);
+}
+
+#[test]
+fn drilling_in_and_back_again() {
+    let mut app = console(&SMALL, ViewId::Fleet, SIZE, AppOptions::default());
+    press(&mut app, "\n");
+    assert_eq!(
+        (app.view().id(), app.trail()),
+        (ViewId::Devices, vec![String::from("pool a100-shared")])
+    );
+    assert_eq!(app.view().counts().1, 48);
+    press(&mut app, "q");
+    assert_eq!(app.view().id(), ViewId::Fleet);
+    press(&mut app, "2\n");
+    assert_eq!((app.view().id(), app.view().counts().1), (ViewId::Pools, 6));
+    press(&mut app, "\n");
+    assert_eq!(app.view().counts().1, 8, "a node's devices");
+    press(&mut app, "\u{1b}\u{1b}");
+    assert_eq!(app.view().id(), ViewId::Pools);
+    // Money leads to jobs, a job to its devices, an alert to what it is about.
+    press(&mut app, "7\n");
+    assert_eq!(app.view().id(), ViewId::Jobs);
+    press(&mut app, "j\n");
+    assert!(app.view().counts().1 > 0);
+    let mut app = console(&LARGE, ViewId::Alerts, SIZE, AppOptions::default());
+    press(&mut app, "j\n");
+    assert_eq!(app.trail(), ["a100-shared-005"]);
+    let mut app = console(&LARGE, ViewId::Alerts, SIZE, AppOptions::default());
+    press(&mut app, "\n");
+    assert!(render_text(&app, SIZE.0, SIZE.1).contains("a100-shared-017 / gpu 3"));
+}
+
+/// What an operator asks on a bad day, the keys that answer it from the fleet view, and what is then on screen.
+/// The README's table says the same.
+const ANSWERS: &[(&str, &str, &[&str])] = &[
+    (
+        "why the longest-waiting job waits",
+        "",
+        &[
+            "research/llm-70b-sft-next",
+            "3h12m",
+            "needs 500 more H100 in one pool",
+        ],
+    ),
+    (
+        "what would start it",
+        "4",
+        &["WHAT WOULD START IT", "research/llm-70b-sft-next", "h100"],
+    ),
+    (
+        "which devices are idle, who holds them, what they cost",
+        "$",
+        &[
+            "IDLE FOR",
+            "a100-shared-",
+            "-worker-",
+            "3h02m",
+            "3.40",
+            "TEAM",
+        ],
+    ),
+    (
+        "what a team burns",
+        "7",
+        &["burn an hour by  pool   queue   team", "research", "2 367"],
+    ),
+    (
+        "which rack is hottest",
+        "3mm",
+        &["metric temperature", "hottest r", " of h100-train, mean "],
+    ),
+    (
+        "which device fails, with its jobs and the repair",
+        "8",
+        &[
+            "XID 79",
+            "repair      drain, then reboot; replace it if it returns",
+            "serial      1324923",
+            "pci         00000000:",
+            "pod ",
+            "job ",
+        ],
+    ),
+    (
+        "what a job says",
+        "5Gl",
+        &["LOGS  vision/", "following", "loss 2.17"],
+    ),
+];
+
+#[test]
+fn each_answer_takes_at_most_four_keys() {
+    let readme = include_str!("../../README.md");
+    for (question, keys, answers) in ANSWERS {
+        assert!(keys.chars().count() <= 4, "{question}");
+        let mut app = console(&LARGE, ViewId::Fleet, (170, 44), AppOptions::default());
+        let effects = press(&mut app, keys);
+        if let Some(Effect::Read(Some(want))) = effects.last() {
+            let line = LogLine {
+                pod: 0,
+                at: Some(LARGE.now),
+                words: String::from("step 7 loss 2.17"),
+            };
+            app.update(Msg::Read(want.clone(), News::Lines(vec![line])));
+        }
+        let text = render_text(&app, 170, 44);
+        for answer in *answers {
+            assert!(
+                text.contains(answer),
+                "{question}: {answer} is not in\n{text}"
+            );
+        }
+        let shown = if keys.is_empty() {
+            String::from("–")
+        } else {
+            keys.chars()
+                .map(|key| format!("`{key}`"))
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        let row = format!("| {question} | {shown} |");
+        assert!(readme.contains(&row), "the README lacks: {row}");
+    }
+}
+
+#[test]
+fn a_notice_goes_by_itself() {
+    let mut app = console(&SMALL, ViewId::Pools, SIZE, AppOptions::default());
+    app.update(Msg::Notice(String::from("saved to stokehold.svg")));
+    assert!(render_text(&app, SIZE.0, SIZE.1).contains("saved to stokehold.svg"));
+    let wake = drawn(&app, SIZE).1.wake_after.unwrap_or_default();
+    assert!(wake > Duration::ZERO && wake <= Duration::from_secs(10));
+    app.update(Msg::Tick(SMALL.now.plus(wake)));
+    assert!(!render_text(&app, SIZE.0, SIZE.1).contains("saved"));
+}
+
+#[test]
+fn a_team_sees_its_own_jobs() {
+    let options = AppOptions {
+        team: Some("prod".into()),
+        ..AppOptions::default()
+    };
+    let mut app = console(&LARGE, ViewId::Jobs, SIZE, options);
+    let of_team = LARGE
+        .fleet
+        .jobs
+        .iter()
+        .filter(|job| &*job.team == "prod")
+        .count();
+    assert_eq!(app.view().counts(), (of_team, of_team));
+    press(&mut app, "3");
+    assert!(app.view().counts().1 < LARGE.fleet.devices().count());
+    assert!(render_text(&app, SIZE.0, SIZE.1).contains("team prod"));
+}
+
+#[test]
+fn the_mouse_points_and_scrolls() {
+    use console::msg::Mouse;
+    let mut app = console(&SMALL, ViewId::Nodes, SIZE, AppOptions::default());
+    let first = app.view().picked(app.facts());
+    app.update(Msg::Mouse(Mouse::WheelDown));
+    assert_ne!(app.view().picked(app.facts()), first);
+    app.update(Msg::Mouse(Mouse::Press(10, 4)));
+    assert_eq!(app.view().picked(app.facts()), first);
+    app.update(Msg::Mouse(Mouse::Press(26, 1)));
+    assert_eq!(app.view().id(), ViewId::Devices);
+}

@@ -1,0 +1,10 @@
+//! The screen: frames, keys, words.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+mod frames;
+mod frames_checks;
+mod frames_fleet;
+mod frames_words;
+mod hands;
+mod keys;

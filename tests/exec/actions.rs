@@ -1,0 +1,198 @@
+//! Hold, resume and reprioritise end to end on the simulated fleet, and what a read-only session sends.
+
+use std::time::Duration;
+
+use cluster::levers::rights;
+use exec::ask::missing;
+use exec::{End, Looker, Probe, checks};
+use http::Method;
+use model::plan::Outcome;
+use plan::{Target, hold, reprioritise, resume};
+use sim::world::{Options, World};
+use source::client::{Connection, client_for as reading};
+
+use super::*;
+
+/// The simulated fleet; its time runs a hundred times as fast.
+fn fleet() -> Road {
+    let at = Moment::parse("2026-11-21T08:00:00Z").expect("a moment");
+    let mut options = Options::new(at);
+    options.nodes = Some(24);
+    let world = World::new(options);
+    let clock = stokehold::runtime::clock::shared();
+    Road::new(embed(Box::new(world), clock, 100.0, 1).expect("a cluster"))
+}
+
+fn connection(road: &Road) -> Connection {
+    reading(
+        road.clone(),
+        "tiny",
+        stokehold::runtime::clock::shared(),
+        [],
+    )
+}
+
+/// A job under Kueue that runs, and one that waits: `NAMESPACE/NAME` each.
+async fn workloads(road: &Road) -> (String, String) {
+    let list = road.get("/apis/kueue.x-k8s.io/v1beta1/workloads").await;
+    let items = list["items"].as_array().expect("workloads");
+    let with = |status: &str| {
+        let found = items.iter().find(|item| {
+            let conditions = item["status"]["conditions"].as_array();
+            let is = |kind: &str, status: &str| {
+                conditions.is_some_and(|all| {
+                    all.iter()
+                        .any(|c| c["type"] == kind && c["status"] == status)
+                })
+            };
+            let job = item["metadata"]["ownerReferences"][0]["kind"] == "Job";
+            job && is("QuotaReserved", status) && !is("Finished", "True")
+        });
+        let found = found.unwrap_or_else(|| panic!("no workload with {status}"));
+        let owner = found["metadata"]["ownerReferences"][0]["name"].as_str();
+        let namespace = found["metadata"]["namespace"].as_str();
+        format!("{}/{}", namespace.expect("one"), owner.expect("one"))
+    };
+    (with("True"), with("False"))
+}
+
+async fn look(road: &Road, name: &str) -> Target {
+    let looker = Looker::new(connection(road).client, "default");
+    match looker.target(name).await {
+        Ok(target) => target,
+        Err(unseen) => panic!("{name}: {unseen:?}"),
+    }
+}
+
+fn subject(target: &Target) -> &plan::Subject {
+    match target {
+        Target::Job(subject) => subject,
+        Target::Queue(queue) => panic!("{} is a queue", queue.object),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_under_kueue_is_held_undone_and_reprioritised() {
+    let road = fleet();
+    let operator = Operator::new(&road);
+    let (running, waiting) = workloads(&road).await;
+    let now = road.inner.cluster().now();
+    let before = look(&road, &running).await;
+    let plan = hold::plan(&before, &running, now).expect("can be held");
+    let (run, end) = operator.carry_out(plan).await;
+    assert_eq!(end.expect("runs"), End::Done);
+    let held = look(&road, &running).await;
+    assert!(!subject(&held).is_running(), "its quota is free");
+    let workload = subject(&held).workload.as_ref().expect("has one");
+    assert_eq!(workload.now["spec"]["active"], false);
+    // Undo restores every field that was written.
+    let past = operator.runs().into_iter().find(|known| known.name == run);
+    let undo = past.expect("a run").undo(now).expect("can be taken back");
+    let (_, end) = operator.carry_out(undo).await;
+    assert_eq!(end.expect("runs"), End::Done);
+    let after = look(&road, &running).await;
+    let spec = |target: &Target| {
+        let workload = subject(target).workload.as_ref().expect("has one");
+        workload.now["spec"].clone()
+    };
+    assert_eq!(spec(&after), spec(&before));
+
+    let target = look(&road, &waiting).await;
+    let plan = reprioritise::plan(subject(&target), "4321", now).expect("can be changed");
+    let (_, end) = operator.carry_out(plan).await;
+    assert_eq!(end.expect("runs"), End::Done);
+    let target = look(&road, &waiting).await;
+    assert_eq!(spec(&target)["priority"], 4321);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_is_held_and_goes_on() {
+    let road = fleet();
+    let operator = Operator::new(&road);
+    let now = road.inner.cluster().now();
+    let stop = async |road: &Road| match look(road, "nlp").await {
+        Target::Queue(queue) => {
+            assert_eq!(&*queue.object.kind, "ClusterQueue");
+            queue.now["spec"]["stopPolicy"].clone()
+        }
+        Target::Job(_) => panic!("is a queue"),
+    };
+    let target = look(&road, "nlp").await;
+    let plan = hold::plan(&target, "nlp", now).expect("can be held");
+    assert_eq!(operator.carry_out(plan).await.1.expect("runs"), End::Done);
+    assert_eq!(stop(&road).await, "Hold");
+    let target = look(&road, "nlp").await;
+    let plan = resume::plan(&target, "nlp", now).expect("can go on");
+    assert_eq!(operator.carry_out(plan).await.1.expect("runs"), End::Done);
+    assert_eq!(stop(&road).await, "None");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn checks_say_what_would_fail_and_what_nobody_may_ask() {
+    let road = fleet();
+    let operator = Operator::new(&road);
+    let (running, _) = workloads(&road).await;
+    let now = road.inner.cluster().now();
+    let plan = hold::plan(&look(&road, &running).await, &running, now).expect("can be held");
+    let client = connection(&road).client;
+    let probe = Probe::new(&operator.grant, operator.client.clone());
+    let outcomes = |checks: &[model::plan::Check]| {
+        checks.iter().map(|check| check.outcome).collect::<Vec<_>>()
+    };
+    let all = checks(&plan, &client, Some(&probe)).await;
+    assert_eq!(outcomes(&all), [Outcome::Ok, Outcome::Ok], "{all:?}");
+    let read_only = checks(&plan, &client, None).await;
+    assert_eq!(outcomes(&read_only), [Outcome::Ok, Outcome::NotChecked]);
+    assert!(road.writes().is_empty(), "a dry run writes nothing");
+    let mut viewer = road.clone();
+    viewer.inner = viewer.inner.signed(User::Viewer);
+    let client = connection(&viewer).client;
+    let refused = checks(&plan, &client, None).await;
+    assert_eq!(refused[0].outcome, Outcome::Failed);
+    assert!(
+        refused[0]
+            .sentence
+            .contains("patch workloads.kueue.x-k8s.io"),
+        "{refused:?}"
+    );
+    let lacking = missing(&client, &rights(&plan.steps[0])).await;
+    assert_eq!(lacking.len(), 1, "reading is allowed: {lacking:?}");
+    // A plan that a step of it would fail now is said to.
+    let mut late = plan.clone();
+    late.steps[0].object.name = Name::new("no-such-workload");
+    let failed = checks(&late, &connection(&road).client, Some(&probe)).await;
+    assert_eq!(failed[1].outcome, Outcome::Failed, "{failed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_only_session_sends_nothing_that_changes_anything() {
+    let road = fleet();
+    let (running, _) = workloads(&road).await;
+    road.seen.lock().unwrap().clear();
+    let client = connection(&road).client;
+    let now = road.inner.cluster().now();
+    for name in [&*running, "nlp", "nlp/none"] {
+        let looker = Looker::new(client.clone(), "default");
+        if let Ok(target) = looker.target(name).await
+            && let Ok(plan) = hold::plan(&target, name, now)
+        {
+            checks(&plan, &client, None).await;
+        }
+    }
+    // What levers would send is refused before it reaches the road.
+    let patch = http::Request::patch("/apis/kueue.x-k8s.io/v1beta1/clusterqueues/nlp")
+        .body(kube::client::Body::empty())
+        .expect("a request");
+    let refused = client
+        .send(patch)
+        .await
+        .expect_err("the read gate refuses it");
+    assert!(format!("{refused:?}").contains("PATCH"), "{refused:?}");
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let seen = road.seen.lock().unwrap();
+    assert!(seen.len() > 10, "it has looked around");
+    for (method, path, _) in seen.iter() {
+        let harmless = *method == Method::GET || path.contains("selfsubject");
+        assert!(harmless, "{method} {path}");
+    }
+}

@@ -1,0 +1,55 @@
+//! Pods that come to a node after a drain was planned are told of, and what belongs there is not.
+
+use std::collections::BTreeSet;
+
+use exec::behind::left_behind;
+
+use super::stage::{planned, pods, snapshot, world};
+use super::*;
+
+#[tokio::test]
+async fn a_drain_tells_of_the_pods_that_are_still_there() {
+    let clock = stokehold::runtime::clock::shared();
+    let service = embed(Box::new(world(1, 12, false)), clock, 0.0, 1).expect("a cluster");
+    let reader = source::client::client_for(
+        service.clone(),
+        "demo",
+        stokehold::runtime::clock::shared(),
+        [],
+    )
+    .client;
+    let fleet = snapshot(&service);
+    let node = fleet
+        .workloads
+        .iter()
+        .filter(|work| super::stage::runs_now(work))
+        .flat_map(|work| pods(work).map(|pod| pod.node.clone()))
+        .next()
+        .expect("something runs");
+    let there: BTreeSet<String> = fleet
+        .workloads
+        .iter()
+        .flat_map(|work| pods(work).map(move |pod| (&work.key.key.namespace, pod)))
+        .filter(|(_, pod)| pod.node == node && pod.deleted.is_none())
+        .map(|(namespace, pod)| format!("{namespace}/{} on {node}", pod.pod))
+        .collect();
+    let intent = |name: &Name| Intent::Drain {
+        nodes: vec![name.clone()],
+        deadline: None,
+    };
+    let plan = planned(&fleet, &intent(&node)).expect("can be drained");
+    let left = left_behind(&reader, &plan).await.expect("the server says");
+    let left: BTreeSet<String> = left.into_iter().collect();
+    assert!(
+        !there.is_empty() && there.is_subset(&left),
+        "{there:?} {left:?}"
+    );
+    let daemons = left.iter().filter(|pod| pod.contains("dcgm-exporter"));
+    assert_eq!(daemons.count(), 0, "{left:?}");
+    let mut other = plan;
+    other.intent = Intent::Cordon {
+        nodes: vec![node],
+        reason: String::new(),
+    };
+    assert_eq!(left_behind(&reader, &other).await, Ok(Vec::new()));
+}

@@ -1,0 +1,132 @@
+//! Acting by the command line, end to end: `plan ACTION -o json --apply --yes` by the program itself, the objects of the simulated
+//! cluster afterwards, and `plan undo`.
+
+use engine::snapshot::{Snapshot, Status, Stop, System, Workload};
+use model::plan::Intent;
+use sim::change::Resource;
+
+use super::program::Bench;
+use super::stage::{self, name, planned, pods};
+use super::*;
+
+/// Carries out a plan; the run and the document.
+async fn apply(bench: &Bench, arguments: &[&str]) -> (String, Value) {
+    let mut all = arguments.to_vec();
+    all.extend(["--apply", "--yes", "--reason", "a test"]);
+    let output = bench.run(&all).wait_with_output().await.expect("ends");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {said}");
+    let document: Value = serde_json::from_slice(&output.stdout).expect("is JSON");
+    assert_eq!(document["end"]["outcome"], "done", "{document}");
+    let run = document["run"].as_str().expect("a run").to_owned();
+    (run, document)
+}
+
+/// A plan that is only shown changes nothing.
+async fn shown(bench: &Bench, arguments: &[&str]) -> Value {
+    let before = bench.noted();
+    let output = bench.run(arguments).wait_with_output().await.expect("ends");
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+    let audit = bench.running.cluster().audit();
+    let writes = audit.entries().skip(before);
+    assert!(writes.into_iter().all(|entry| !entry.is_mutating()));
+    serde_json::from_slice(&output.stdout).expect("is JSON")
+}
+
+async fn undo(bench: &Bench, run: &str) {
+    apply(bench, &["undo", run]).await;
+}
+
+fn under_kueue(work: &Workload) -> bool {
+    let kept = work.admission.as_ref();
+    kept.is_some_and(|kept| kept.system == System::Kueue)
+}
+
+fn of(fleet: &Snapshot, status: Status) -> impl Iterator<Item = &Workload> {
+    let all = fleet.workloads.iter().filter(|work| under_kueue(work));
+    all.filter(move |work| work.status == status)
+}
+
+fn workload(bench: &Bench, work: &Workload) -> Value {
+    let kept = work.admission.as_ref().expect("has one");
+    bench.object(Resource::Workloads, &work.key.key.namespace, &kept.name)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_action_by_the_command_line_and_back() {
+    let bench = Bench::new(24, 20.0).await;
+    let service = bench.running.service().signed(User::Admin);
+    let fleet = stage::snapshot(&service);
+    // Drain a node with a gang on it.
+    let gang = stage::whole_gang(&fleet);
+    let node = pods(gang).next().expect("has pods").node.to_string();
+    let plan = shown(&bench, &["drain", &node]).await;
+    let steps = plan["steps"].as_array().expect("steps");
+    assert!(steps.iter().any(|step| step["verb"] == "suspend"), "{plan}");
+    let (run, _) = apply(&bench, &["drain", &node]).await;
+    let closed = || bench.object(Resource::Nodes, "", &node)["spec"]["unschedulable"] == true;
+    assert!(closed());
+    let after = stage::snapshot(&service);
+    let left = after.workloads.iter().filter(|work| {
+        let mut here = pods(work).filter(|pod| *pod.node == *node);
+        work.key.kind.as_str() != "DaemonSet" && here.any(|pod| pod.deleted.is_none())
+    });
+    let left: Vec<String> = left.map(|work| work.key.to_string()).collect();
+    assert!(left.is_empty(), "{left:?}");
+    undo(&bench, &run).await;
+    assert!(!closed());
+
+    // A waiting job gets another priority, and its own again.
+    let fleet = stage::snapshot(&service);
+    let waits = of(&fleet, Status::Waiting).next().expect("a job waits");
+    let job = name(waits).to_string();
+    let priority = || workload(&bench, waits)["spec"]["priority"].clone();
+    let before = priority();
+    let (run, _) = apply(&bench, &["reprioritise", &job, "4321"]).await;
+    assert_eq!(priority(), 4321);
+    undo(&bench, &run).await;
+    assert_eq!(priority(), before);
+
+    // A queue is held, and goes on.
+    let queue = fleet
+        .queues
+        .iter()
+        .find(|queue| queue.admits && queue.system == System::Kueue && queue.stop == Stop::None);
+    let queue = queue.expect("a queue").name.to_string();
+    let policy = || bench.object(Resource::ClusterQueues, "", &queue)["spec"]["stopPolicy"].clone();
+    let before = policy();
+    let (run, _) = apply(&bench, &["hold", &queue]).await;
+    assert_eq!(policy(), "Hold");
+    undo(&bench, &run).await;
+    assert_eq!(policy(), before);
+
+    // Others leave so that a waiting job starts; what it cost is taken back as far as it goes.
+    let fleet = stage::snapshot(&service);
+    let big = of(&fleet, Status::Waiting).filter(|work| {
+        let intent = Intent::Admit {
+            job: name(work),
+            preempt: true,
+        };
+        let plan = planned(&fleet, &intent);
+        plan.is_ok_and(|plan| plan.steps.len() > 1)
+    });
+    let big = big.max_by_key(|work| work.device_count());
+    if let Some(big) = big {
+        let job = name(big).to_string();
+        let (run, document) = apply(&bench, &["admit", &job, "--preempt"]).await;
+        assert_eq!(document["plan"]["intent"]["action"], "admit");
+        let now = stage::snapshot(&service);
+        let found = now.workloads.iter().find(|work| work.key == big.key);
+        assert!(
+            found.is_none_or(|work| work.status == Status::Running),
+            "{job}"
+        );
+        undo(&bench, &run).await;
+    }
+    // The journal tells of all of it.
+    let (code, told) = bench.done(&["--log"]).await;
+    assert_eq!(code, Some(0), "{told}");
+    for words in ["drain", "reprioritise", "hold", "undo"] {
+        assert!(told.contains(words), "{words}");
+    }
+}

@@ -1,0 +1,164 @@
+//! A console without its terminal: keys go in, the session's news too, and what it asks for is carried out by the same code as
+//! on a terminal.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use console::{App, AppOptions, Effect, Key, KeyPress, Msg, msg, render_text};
+use model::base::Name;
+use stokehold::runtime::desk::{message, obey};
+use stokehold::runtime::looking::{Looking, Open, Opened};
+use stokehold::runtime::session::{self, Target};
+
+use super::stage::{settings, setup};
+use super::*;
+
+/// The screen of these tests.
+pub const SIZE: (u16, u16) = (160, 50);
+
+/// How long anything may take to come to the screen.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A console on a simulated cluster.
+pub struct Keyboard {
+    /// What is on screen.
+    pub app: App,
+    looking: Looking,
+    /// How far its clock is ahead: keys may be typed faster than a person types them.
+    ahead: Duration,
+    /// Set once it has asked to leave.
+    pub has_left: bool,
+    /// Where its journal is, as long as it is open.
+    _folder: tempfile::TempDir,
+}
+
+impl Keyboard {
+    /// Opens it; `flags` are settings, as (flag, key, value). Returns once the fleet has been read.
+    pub async fn open(service: &Service, flags: &[(&str, &str, &str)]) -> Self {
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let place = folder.path().display().to_string();
+        let mut all = flags.to_vec();
+        all.push(("--journal-dir", "journal_dir", &place));
+        let setup = setup(settings(&all));
+        let service = service.clone();
+        let open: Arc<Open> = Arc::new(move |_| {
+            let session = session::open(&setup, Target::Running(service.clone()))?;
+            let about = msg::Session {
+                context: session.context.clone(),
+                contexts: vec![Name::new("demo")],
+                namespaces: Vec::new(),
+            };
+            Ok(Opened { session, about })
+        });
+        let mut app = App::new(AppOptions::default());
+        app.update(Msg::Resize(SIZE.0, SIZE.1));
+        let mut keyboard = Self {
+            app,
+            looking: Looking::begin(open),
+            ahead: Duration::ZERO,
+            has_left: false,
+            _folder: folder,
+        };
+        keyboard
+            .until("the fleet", |it| it.app.facts().fleet.is_complete())
+            .await;
+        keyboard
+            .until("what may be done", |it| {
+                it.app.facts().acts.may != table::acts::May::Unknown
+            })
+            .await;
+        keyboard
+    }
+
+    /// What is on screen.
+    pub fn text(&self) -> String {
+        render_text(&self.app, SIZE.0, SIZE.1)
+    }
+
+    fn take(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            self.has_left |= effect == Effect::Quit;
+            obey(&mut self.app, &mut self.looking, effect);
+        }
+    }
+
+    /// The time passes, as it does on a terminal.
+    fn tick(&mut self) {
+        let now = self.looking.now().plus(self.ahead);
+        let effects = self.app.update(Msg::Tick(now));
+        self.take(effects);
+    }
+
+    /// Lets its own clock go ahead.
+    pub fn wait(&mut self, span: Duration) {
+        self.ahead += span;
+    }
+
+    /// Takes what the session says within a moment.
+    pub async fn listen(&mut self, moment: Duration) {
+        if let Ok(news) = tokio::time::timeout(moment, self.looking.news()).await
+            && let Some(message) = message(news)
+        {
+            let effects = self.app.update(message);
+            self.take(effects);
+        }
+        self.tick();
+    }
+
+    /// Listens until this is so.
+    pub async fn until(&mut self, what: &str, so: impl Fn(&Self) -> bool) {
+        let begun = tokio::time::Instant::now();
+        while !so(self) {
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "{what} never came\n{}",
+                self.text()
+            );
+            self.listen(Duration::from_millis(30)).await;
+        }
+    }
+
+    /// Listens until these words are on screen.
+    pub async fn sees(&mut self, words: &str) {
+        self.until(words, |it| it.text().contains(words)).await;
+    }
+
+    /// One key.
+    pub fn key(&mut self, press: KeyPress) {
+        self.tick();
+        let effects = self.app.update(Msg::Key(press));
+        self.take(effects);
+    }
+
+    /// Keys, one after the other; a line end is enter.
+    pub fn press(&mut self, keys: &str) {
+        for c in keys.chars() {
+            self.key(match c {
+                '\n' => KeyPress::plain(Key::Enter),
+                '\u{1b}' => KeyPress::plain(Key::Esc),
+                '\t' => KeyPress::plain(Key::Tab),
+                c => KeyPress::char(c),
+            });
+        }
+    }
+
+    /// Confirms the plan that is on screen (typing what must be typed) and waits until it is carried out.
+    pub async fn confirm(&mut self) {
+        // What comes sooner was typed for something else.
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        let typed = typed(&self.text());
+        self.press("\n");
+        if let Some(words) = typed {
+            self.press(&words);
+            self.press("\n");
+        }
+        self.sees("done; U takes it back").await;
+    }
+}
+
+/// What must be typed, as the dialog says it.
+fn typed(screen: &str) -> Option<String> {
+    let (_, rest) = screen.split_once("type ")?;
+    let (words, _) = rest.split_once(" to confirm")?;
+    Some(words.to_owned())
+}

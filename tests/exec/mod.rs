@@ -1,0 +1,300 @@
+//! Plans carried out on the simulated cluster, over a road on which anything may go wrong.
+
+mod actions;
+mod behind;
+mod churn;
+mod commands;
+mod compile_fail;
+mod faults;
+mod keyboard;
+mod killed;
+mod on_screen;
+mod program;
+mod randomly;
+#[path = "../sim/scene.rs"]
+mod scene;
+mod sigkill;
+mod stage;
+mod told;
+mod unblock;
+
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use exec::{
+    Broken, End, Hands, Journal, Run, Writer, WritingClient, client_for, name_of_run, runs,
+};
+use futures::future::BoxFuture;
+use http::{Method, Request, Response};
+use kube::client::Body;
+use model::base::{Moment, Name};
+use model::plan::{Fact, Intent, Lever, Object, Plan, Step, Test, Verb};
+use plan::grant::{Approved, Confirmed, Consent, Grant};
+use serde_json::{Value, json};
+use settings::{Inputs, load};
+use sim::{Service, User, embed};
+use source::wire::Wire;
+use tokio::sync::watch;
+use tower::BoxError;
+
+/// What becomes of one request.
+enum Fate {
+    /// It is answered.
+    Pass,
+    /// It is answered with this and never arrives.
+    Answer(u16, Value),
+    /// It gets no answer; carried out or not.
+    Lost { carried_out: bool },
+    /// It gets none for ever; carried out or not.
+    Hangs { carried_out: bool },
+}
+
+type Rule = Box<dyn FnMut(&Method, &str) -> Fate + Send>;
+
+/// A road to the simulated cluster.
+#[derive(Clone)]
+struct Road {
+    inner: Service,
+    rule: Arc<Mutex<Rule>>,
+    /// Every request that arrived, with its answer's code.
+    seen: Arc<Mutex<Vec<(Method, String, u16)>>>,
+    /// Becomes true when a request hangs.
+    hung: watch::Sender<bool>,
+}
+
+impl Road {
+    fn new(inner: Service) -> Self {
+        Self {
+            inner: inner.signed(User::Admin),
+            rule: Arc::new(Mutex::new(Box::new(|_, _| Fate::Pass))),
+            seen: Arc::default(),
+            hung: watch::Sender::new(false),
+        }
+    }
+
+    fn rule(&self, rule: impl FnMut(&Method, &str) -> Fate + Send + 'static) {
+        *self.rule.lock().unwrap() = Box::new(rule);
+        self.hung.send_replace(false);
+    }
+
+    /// What arrived and changed something, in order.
+    fn writes(&self) -> Vec<String> {
+        let seen = self.seen.lock().unwrap();
+        let writes = seen.iter().filter(|(method, path, code)| {
+            *method != Method::GET
+                && *code < 300
+                && !path.contains("/events")
+                && !path.contains("selfsubject")
+                && !path.contains("dryRun")
+        });
+        writes.map(|(_, path, _)| path.clone()).collect()
+    }
+
+    async fn send(&self, method: Method, path: &str, body: &Value) -> (u16, Value) {
+        use http_body_util::BodyExt;
+        let kind = match method {
+            Method::PATCH => "application/merge-patch+json",
+            _ => "application/json",
+        };
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", kind)
+            .body(http_body_util::Full::new(bytes::Bytes::from(
+                body.to_string(),
+            )))
+            .expect("a request");
+        let (parts, body) = self.inner.answer(request).await.into_parts();
+        let bytes = body.collect().await.expect("a body").to_bytes();
+        let value = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
+        (parts.status.as_u16(), value)
+    }
+
+    async fn get(&self, path: &str) -> Value {
+        self.send(Method::GET, path, &Value::Null).await.1
+    }
+}
+
+impl tower::Service<Request<Body>> for Road {
+    type Response = Response<sim::api::Body>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let road = self.clone();
+        Box::pin(async move {
+            let method = request.method().clone();
+            let uri = request.uri();
+            let path = uri
+                .path_and_query()
+                .map_or("", |path| path.as_str())
+                .to_owned();
+            let fate = (road.rule.lock().unwrap())(&method, &path);
+            let arrives = !matches!(
+                fate,
+                Fate::Answer(..)
+                    | Fate::Lost { carried_out: false }
+                    | Fate::Hangs { carried_out: false }
+            );
+            let answer = if arrives {
+                let answer = road.inner.answer(request).await;
+                let code = answer.status().as_u16();
+                road.seen.lock().unwrap().push((method, path, code));
+                Some(answer)
+            } else {
+                None
+            };
+            match fate {
+                Fate::Pass => Ok(answer.expect("it arrived")),
+                Fate::Answer(code, body) => Ok(sim::api::json(code, &body)),
+                Fate::Lost { .. } => Err("connection reset by peer".into()),
+                Fate::Hangs { .. } => {
+                    road.hung.send_replace(true);
+                    std::future::pending().await
+                }
+            }
+        })
+    }
+}
+
+/// A tiny cluster whose clock stands still until it is moved.
+fn tiny() -> Road {
+    let clock = Arc::new(|| Moment::from_seconds(0));
+    Road::new(embed(Box::new(scene::Tiny::new()), clock, 0.0, 7).expect("a cluster"))
+}
+
+fn grant() -> Grant {
+    let inputs = Inputs {
+        flags: vec![("--write".into(), "write".into(), "true".into())],
+        ..Inputs::default()
+    };
+    let settings = load(&inputs).expect("is right");
+    Grant::from_settings(&settings, &Name::new("tiny"), false).expect("granted")
+}
+
+/// One operator: a grant, a client, a journal.
+struct Operator {
+    grant: Grant,
+    client: WritingClient,
+    journal: Journal,
+    folder: tempfile::TempDir,
+}
+
+impl Operator {
+    fn new(road: &Road) -> Self {
+        Self::at(road, stokehold::runtime::clock::shared())
+    }
+
+    /// One whose machine has this clock.
+    fn at(road: &Road, clock: source::wire::Clock) -> Self {
+        let grant = grant();
+        let client = client_for(&grant, road.clone(), Wire::new(clock));
+        let folder = tempfile::TempDir::new().expect("a folder");
+        Self {
+            grant,
+            client,
+            journal: Journal::new(folder.path()),
+            folder,
+        }
+    }
+
+    fn approve(&self, plan: Plan) -> Approved {
+        let consent = Consent {
+            reason: "a test".into(),
+            confirmed: Confirmed::Outright,
+        };
+        self.grant.approve(plan, consent).expect("is confirmed")
+    }
+
+    async fn hands<T>(
+        &self,
+        stop: watch::Receiver<bool>,
+        act: impl AsyncFnOnce(Hands<'_>) -> T,
+    ) -> T {
+        let writer = Writer::new(&self.grant, self.client.clone());
+        let hands = Hands {
+            writer: &writer,
+            journal: &self.journal,
+            local: "tester".into(),
+            clock: &stokehold::runtime::clock::now,
+            progress: watch::Sender::new(None),
+            stop,
+        };
+        act(hands).await
+    }
+
+    /// Carries out a plan; the run's name and its end.
+    async fn carry_out(&self, plan: Plan) -> (String, Result<End, Broken>) {
+        let approved = self.approve(plan);
+        let run = name_of_run(stokehold::runtime::clock::now());
+        let (_stop, stopped) = watch::channel(false);
+        let end = self
+            .hands(stopped, async |hands| {
+                hands.carry_out(&approved, &run).await
+            })
+            .await;
+        (run, end)
+    }
+
+    async fn take_up(&self, run: &str) -> Result<End, Broken> {
+        let (_stop, stopped) = watch::channel(false);
+        self.hands(stopped, async |hands| hands.take_up(&self.grant, run).await)
+            .await
+    }
+
+    fn runs(&self) -> Vec<Run> {
+        runs(&self.journal.read().expect("a journal"))
+    }
+}
+
+fn job(name: &str) -> Object {
+    Object::new("batch", "v1", "jobs", "Job", name).within("nlp")
+}
+
+/// Makes jobs, and the plan that suspends each in turn.
+async fn jobs(road: &Road, names: &[&str]) -> Plan {
+    let mut steps = Vec::new();
+    for name in names {
+        let body = json!({
+            "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "nlp"},
+            "spec": {"suspend": false, "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "i"}]}}},
+        });
+        let path = "/apis/batch/v1/namespaces/nlp/jobs";
+        let (code, made) = road.send(Method::POST, path, &body).await;
+        assert_eq!(code, 201, "{made}");
+        let object = job(name).with_uid(made["metadata"]["uid"].as_str().expect("a uid"));
+        let mut step = Step::new(
+            Verb::Suspend,
+            object.clone(),
+            Lever::Suspend { value: true },
+        );
+        step.guards.push(Fact {
+            object,
+            test: Test::Is {
+                path: "/spec/suspend".into(),
+                value: false.into(),
+            },
+        });
+        steps.push(step);
+    }
+    let mut plan = Plan::new(
+        "suspend them",
+        Intent::Hold {
+            target: "nlp".into(),
+        },
+        Moment::from_seconds(0),
+    );
+    plan.steps = steps;
+    plan
+}
+
+async fn is_suspended(road: &Road, name: &str) -> bool {
+    let now = road
+        .get(&format!("/apis/batch/v1/namespaces/nlp/jobs/{name}"))
+        .await;
+    now["spec"]["suspend"] == true
+}

@@ -1,0 +1,115 @@
+//! Ten thousand random keys: without the right to write nothing that could change anything reaches the API server, by its own
+//! audit log; with it, the same keys do.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use console::view::ViewId;
+use console::{Key, KeyPress};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use sim::audit::Entry;
+
+use super::keyboard::Keyboard;
+use super::stage::world;
+use super::*;
+
+/// Keys of a session.
+const KEYS: usize = 10_000;
+
+const CAPITALS: &[char] = &['P', 'X', 'A', 'D', 'C', 'H', 'R', 'B', 'U'];
+
+/// A key: mostly what moves and opens, sometimes what plans, sometimes anything.
+fn draw(dice: &mut Pcg64Mcg) -> KeyPress {
+    const OFTEN: &[char] = &[
+        'j', 'k', 'j', 'k', 'g', 'G', 's', 'l', 'd', 'z', '/', ':', '?', ' ', '-', 'f', '[', ']',
+    ];
+    match dice.random_range(0..1000) {
+        0..20 => KeyPress::char(CAPITALS[dice.random_range(0..CAPITALS.len())]),
+        20..120 => KeyPress::char(char::from(b'0' + dice.random_range(0..10_u8))),
+        120..420 => KeyPress::char(OFTEN[dice.random_range(0..OFTEN.len())]),
+        420..580 => KeyPress::plain(Key::Enter),
+        580..780 => KeyPress::plain(Key::Esc),
+        780..820 => KeyPress::plain(Key::Tab),
+        820..860 => KeyPress::plain(
+            [Key::Up, Key::Down, Key::Left, Key::Right, Key::PageDown][dice.random_range(0..5)],
+        ),
+        860..880 => KeyPress::ctrl(char::from(b'a' + dice.random_range(0..26_u8))),
+        _ => KeyPress::char(char::from(dice.random_range(b' '..=b'~'))),
+    }
+}
+
+/// Types the keys of a seed into a console; which views it saw, and which plans it asked for.
+async fn type_all(
+    service: &Service,
+    flags: &[(&str, &str, &str)],
+) -> (BTreeSet<ViewId>, BTreeSet<char>) {
+    let mut keyboard = Keyboard::open(service, flags).await;
+    let mut dice = Pcg64Mcg::seed_from_u64(10_000);
+    let (mut views, mut capitals) = (BTreeSet::new(), BTreeSet::new());
+    for count in 0..KEYS {
+        let press = draw(&mut dice);
+        if let Key::Char(c) = press.key
+            && CAPITALS.contains(&c)
+        {
+            capitals.insert(c);
+        }
+        // A person's keys are a moment apart.
+        keyboard.wait(Duration::from_millis(250));
+        keyboard.key(press);
+        views.insert(keyboard.app.view().id());
+        if matches!(press.key, Key::Char(c) if CAPITALS.contains(&c)) {
+            // A person waits for the plan.
+            for _ in 0..2_000 {
+                keyboard.listen(Duration::from_millis(5)).await;
+                if !keyboard.text().contains("working it out") {
+                    break;
+                }
+            }
+        }
+        if count % 8 == 0 {
+            keyboard.listen(Duration::from_millis(2)).await;
+        }
+        if count % 500 == 0 {
+            assert!(!keyboard.text().is_empty());
+        }
+    }
+    // What is on its way arrives.
+    for _ in 0..40 {
+        keyboard.listen(Duration::from_millis(25)).await;
+    }
+    (views, capitals)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_keys_change_nothing_without_the_right_and_something_with_it() {
+    let clock = stokehold::runtime::clock::shared;
+    for (user, flags, writes) in [
+        (User::Viewer, &[("--readonly", "write", "false")][..], false),
+        (User::Admin, &[("--write", "write", "true")][..], true),
+    ] {
+        let service = embed(Box::new(world(1, 12, true)), clock(), 1.0, 1).expect("a cluster");
+        let (views, capitals) = type_all(&service.clone().signed(user), flags).await;
+        let audit = service.cluster().audit();
+        let words = |entry: &Entry| format!("{} {} {}", entry.method, entry.path, entry.code);
+        let forbidden = audit.entries().filter(|entry| entry.is_reading());
+        let forbidden: Vec<String> = forbidden.map(words).collect();
+        assert!(forbidden.is_empty(), "{user:?} may not: {forbidden:?}");
+        let mutating: Vec<String> = audit
+            .entries()
+            .filter(|entry| !entry.path.contains("/selfsubject"))
+            .map(words)
+            .collect();
+        assert!(audit.entries().count() > 0, "rights were asked for");
+        let changed = audit.entries().filter(|entry| entry.has_changed()).count();
+        assert_eq!(capitals.len(), CAPITALS.len(), "{capitals:?}");
+        for view in ViewId::ALL {
+            assert!(views.contains(view), "{view:?} was never seen: {views:?}");
+        }
+        if writes {
+            assert!(changed > 0, "{mutating:?}");
+        } else {
+            assert!(mutating.is_empty(), "{mutating:?}");
+        }
+    }
+}

@@ -1,0 +1,452 @@
+//! What `explain` says of the jobs that wait on the demo fleet: each reason held against what the simulated Kueue and
+//! scheduler say themselves, each change done to a copy of the same world.
+
+use std::collections::BTreeMap;
+
+use engine::answers::{self, Answer};
+use engine::explain::{Change, Stand, TaintName, Unblock};
+use engine::snapshot::{Snapshot, Status, Workload};
+use sim::change::Scene;
+use sim::world::{Options, World};
+
+use super::stage::{self, begin, pass};
+use super::*;
+
+/// What is made at the start has settled by then: pods that are let in at once have their nodes, seconds.
+const SETTLED: u64 = 30;
+/// Nobody may take longer to start once nothing is in the way: pods of large gangs are made and bound by and by, seconds.
+const PATIENCE: u64 = 120;
+
+/// The path of an object of the API.
+fn path(group: &str, namespace: &str, kind: &str, name: &str) -> String {
+    match namespace {
+        "" => format!("/{group}/{kind}/{name}"),
+        namespace => format!("/{group}/namespaces/{namespace}/{kind}/{name}"),
+    }
+}
+
+const KUEUE: &str = "apis/kueue.x-k8s.io/v1beta1";
+
+/// Where the controller of a workload is.
+fn owner(work: &Workload) -> String {
+    let key = &work.key.key;
+    let (group, kind) = match work.key.kind.as_str() {
+        "Job" => ("apis/batch/v1", "jobs"),
+        "JobSet" => ("apis/jobset.x-k8s.io/v1alpha2", "jobsets"),
+        "Deployment" => ("apis/apps/v1", "deployments"),
+        "StatefulSet" => ("apis/apps/v1", "statefulsets"),
+        "Pod" => ("api/v1", "pods"),
+        other => panic!("{other}: no path known"),
+    };
+    path(group, &key.namespace, kind, &key.name)
+}
+
+/// The pod template of a controller.
+fn template<'a>(object: &'a mut Value, kind: &str) -> &'a mut Value {
+    let pointer = match kind {
+        "JobSet" => "/spec/replicatedJobs/0/template/spec/template",
+        "Pod" => "",
+        _ => "/spec/template",
+    };
+    object.pointer_mut(pointer).expect("a template")
+}
+
+async fn must(road: &Road, method: Method, path: &str, body: &Value) {
+    let (code, answer) = road.send(method.clone(), path, body).await;
+    assert!(code < 300, "{method} {path}: {code} {answer}");
+}
+
+/// Changes a controller's template as its owner would: in place while it is suspended, else by making it anew.
+async fn retemplate(road: &Road, work: &Workload, edit: impl Fn(&mut Value)) {
+    let path = owner(work);
+    let kind = work.key.kind.as_str();
+    let mut object = road.get(&path).await;
+    edit(template(&mut object, kind));
+    let suspended = object.pointer("/spec/suspend") == Some(&Value::Bool(true));
+    if suspended {
+        return must(road, Method::PUT, &path, &object).await;
+    }
+    must(road, Method::DELETE, &path, &json!({})).await;
+    pass(40).await;
+    let metadata = &object["metadata"];
+    let mut fresh = json!({
+        "apiVersion": object["apiVersion"], "kind": object["kind"], "spec": object["spec"],
+        "metadata": {"name": metadata["name"], "namespace": metadata["namespace"], "labels": metadata["labels"], "annotations": metadata["annotations"]},
+    });
+    if let Some(spec) = fresh["spec"].as_object_mut() {
+        spec.remove("selector");
+    }
+    let pod = template(&mut fresh, kind);
+    if let Some(labels) = pod
+        .pointer_mut("/metadata/labels")
+        .and_then(Value::as_object_mut)
+    {
+        labels.retain(|key, _| !key.contains("controller-uid"));
+    }
+    let all = path.rsplit_once('/').expect("a name").0;
+    must(road, Method::POST, all, &fresh).await;
+}
+
+fn toleration(taint: &TaintName) -> Value {
+    json!({"key": taint.key.as_str(), "operator": "Equal", "value": taint.value.as_str(), "effect": taint.effect})
+}
+
+/// Does one change to the cluster, as an operator would through its API.
+async fn carry(road: &Road, change: &Change, work: &Workload, fleet: &Snapshot) {
+    match change {
+        Change::Wait { at } => {
+            let seconds = (at.millis() - begin().millis()) / 1_000;
+            pass(seconds.max(0).unsigned_abs()).await;
+        }
+        Change::Tolerate { taints } => {
+            let more: Vec<Value> = taints.iter().map(toleration).collect();
+            retemplate(road, work, |pod| {
+                let spec = &mut pod["spec"];
+                let mut all = spec["tolerations"].as_array().cloned().unwrap_or_default();
+                all.extend(more.iter().cloned());
+                spec["tolerations"] = all.into();
+            })
+            .await;
+        }
+        Change::RelaxTopology { level } => {
+            panic!(
+                "{}: {level} is asked for, and no job here insists on a level",
+                work.key
+            )
+        }
+        Change::Flavor { flavor } => {
+            let found = fleet.flavors.iter().find(|one| one.name == *flavor);
+            let labels = &found.expect("the flavor").labels;
+            let labels: BTreeMap<&str, &str> = labels
+                .iter()
+                .map(|(key, value)| (key.as_str(), value.as_str()))
+                .collect();
+            retemplate(road, work, |pod| {
+                pod["spec"]["nodeSelector"] = json!(labels);
+            })
+            .await;
+        }
+        Change::Labels { .. } => {
+            retemplate(road, work, |pod| {
+                let spec = pod["spec"].as_object_mut().expect("a spec");
+                spec.remove("nodeSelector");
+                spec.remove("affinity");
+            })
+            .await;
+        }
+        Change::Ask { to, .. } => {
+            retemplate(road, work, |pod| {
+                for list in ["requests", "limits"] {
+                    let path = format!("/spec/containers/0/resources/{list}/memory");
+                    if let Some(memory) = pod.pointer_mut(&path) {
+                        *memory = json!(to.to_string());
+                    }
+                }
+            })
+            .await;
+        }
+        Change::Priority { to, .. } => {
+            let handle = work.admission.as_ref().expect("a Workload of Kueue's");
+            let path = path(KUEUE, &work.key.key.namespace, "workloads", &handle.name);
+            must(
+                road,
+                Method::PATCH,
+                &path,
+                &json!({"spec": {"priority": to}}),
+            )
+            .await;
+        }
+        Change::Quota {
+            queue,
+            flavor,
+            resource,
+            nominal,
+            ..
+        } => {
+            let path = path(KUEUE, "", "clusterqueues", queue);
+            let mut object = road.get(&path).await;
+            let was = object.clone();
+            let groups = object["spec"]["resourceGroups"].as_array_mut();
+            let quota = groups
+                .into_iter()
+                .flatten()
+                .flat_map(|group| group["flavors"].as_array_mut().into_iter().flatten())
+                .filter(|one| one["name"] == flavor.as_str())
+                .flat_map(|one| one["resources"].as_array_mut().into_iter().flatten())
+                .find(|one| one["name"] == resource.as_str());
+            let why = || format!("{}: {queue} has no {resource} of {flavor}: {was}", work.key);
+            quota.unwrap_or_else(|| panic!("{}", why()))["nominalQuota"] =
+                json!((nominal / 1_000).to_string());
+            must(road, Method::PUT, &path, &object).await;
+        }
+        Change::Nodes { like, count, .. } => {
+            let like = road.get(&path("api/v1", "", "nodes", like)).await;
+            for at in 0..*count {
+                let name = format!("more-{at}");
+                let mut labels = like["metadata"]["labels"].clone();
+                labels["kubernetes.io/hostname"] = json!(name);
+                let node = json!({
+                    "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels},
+                    "spec": {"taints": like["spec"]["taints"]},
+                });
+                must(road, Method::POST, "/api/v1/nodes", &node).await;
+            }
+        }
+    }
+}
+
+/// The name of a change's kind.
+fn kind(change: &Change) -> &'static str {
+    match change {
+        Change::Wait { .. } => "wait",
+        Change::Tolerate { .. } => "tolerate",
+        Change::RelaxTopology { .. } => "relax-topology",
+        Change::Flavor { .. } => "flavor",
+        Change::Labels { .. } => "labels",
+        Change::Ask { .. } => "ask",
+        Change::Priority { .. } => "priority",
+        Change::Quota { .. } => "quota",
+        Change::Nodes { .. } => "nodes",
+    }
+}
+
+/// The pods of a workload.
+async fn pods(road: &Road, work: &Workload) -> Vec<Value> {
+    let key = &work.key.key;
+    let mut all = road
+        .get(&format!("/api/v1/namespaces/{}/pods", key.namespace))
+        .await;
+    let mut own = all["items"]
+        .as_array_mut()
+        .map(std::mem::take)
+        .unwrap_or_default();
+    own.retain(|pod| {
+        let name = pod["metadata"]["name"].as_str();
+        name.is_some_and(|name| name.starts_with(key.name.as_str()))
+    });
+    own
+}
+
+/// Whether a workload has pods on nodes, or had them.
+async fn has_started(road: &Road, work: &Workload) -> bool {
+    let pods = pods(road, work).await;
+    pods.iter().any(|pod| !pod["spec"]["nodeName"].is_null())
+}
+
+/// What the cluster says itself of why a job waits: its Workload's condition, or its pods'.
+async fn said(road: &Road, work: &Workload) -> String {
+    let namespace = &work.key.key.namespace;
+    if let Some(handle) = &work.admission {
+        let object = road
+            .get(&path(KUEUE, namespace, "workloads", &handle.name))
+            .await;
+        let conditions = object["status"]["conditions"].as_array();
+        let quota = conditions
+            .into_iter()
+            .flatten()
+            .find(|one| one["type"] == "QuotaReserved");
+        if let Some(quota) = quota.filter(|one| one["status"] == "False") {
+            return quota["message"].as_str().unwrap_or_default().to_owned();
+        }
+    }
+    let pods = road
+        .get(&format!("/api/v1/namespaces/{namespace}/pods"))
+        .await;
+    let name = work.key.key.name.as_str();
+    let own = pods["items"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|pod| {
+            pod["metadata"]["name"]
+                .as_str()
+                .is_some_and(|own| own.starts_with(name))
+        });
+    let words: Vec<&str> = own
+        .flat_map(|pod| pod["status"]["conditions"].as_array().into_iter().flatten())
+        .filter(|one| one["type"] == "PodScheduled" && one["status"] == "False")
+        .filter_map(|one| one["message"].as_str())
+        .collect();
+    words
+        .first()
+        .map_or(String::new(), |words| (*words).to_owned())
+}
+
+/// Codes of which one must be among the reasons, by what the cluster says.
+fn codes(said: &str) -> &'static [&'static str] {
+    if said.contains("maximum capacity") {
+        &["over-most"]
+    } else if said.contains("insufficient unused quota") {
+        // Who stands before it may have what it asks for by the time that the scheduler comes to it.
+        &["quota", "behind", "reserved"]
+    } else if said.contains("nodes are available") {
+        &[
+            "no-room",
+            "fragmented",
+            "absent",
+            "labels",
+            "taints",
+            "closed",
+            "topology",
+            "too-large",
+        ]
+    } else {
+        &[]
+    }
+}
+
+struct Told {
+    seed: u64,
+    name: String,
+    said: String,
+    answer: Answer,
+}
+
+impl Told {
+    fn words(&self) -> String {
+        let answer = &self.answer.explanation;
+        let unblock = answer.unblock.as_ref().map(|it| &it.sentence);
+        format!(
+            "seed {} {}: {}; unblock {unblock:?}; the cluster says: {}",
+            self.seed, self.name, answer.reason, self.said
+        )
+    }
+}
+
+/// A fleet like the demo's, nobody coming.
+fn fleet(seed: u64, nodes: Option<u32>) -> World {
+    let options = Options {
+        seed,
+        nodes,
+        ..Options::new(begin())
+    };
+    let mut world = World::new(options).without_arrivals();
+    world.start();
+    world.advance(begin().plus(std::time::Duration::from_secs(SETTLED)));
+    world
+}
+
+/// A cluster of a copy of the world.
+fn copy(world: &World) -> Road {
+    let start = tokio::time::Instant::now();
+    let clock = std::sync::Arc::new(move || {
+        begin()
+            .plus(std::time::Duration::from_secs(SETTLED))
+            .plus(start.elapsed())
+    });
+    Road::new(stage::cluster(world.clone(), clock))
+}
+
+#[derive(Default)]
+struct Sum {
+    waiting: usize,
+    ready: usize,
+    tried: BTreeMap<&'static str, usize>,
+    late: Vec<String>,
+    none: Vec<String>,
+    wrong: Vec<String>,
+}
+
+async fn look(seed: u64, nodes: Option<u32>, sum: &mut Sum) {
+    let world = fleet(seed, nodes);
+    let road = copy(&world);
+    let snapshot = stage::snapshot(&road.inner);
+    let waiting = snapshot.workloads.iter().filter(|work| {
+        (work.status == Status::Waiting || answers::is_let_in(work)) && work.device_count() > 0
+    });
+    // Said now: the clock goes on while changes are tried.
+    let mut words: Vec<(&Workload, String)> = Vec::new();
+    for work in waiting {
+        words.push((work, said(&road, work).await));
+    }
+    let mut answers = answers::explain_all(&snapshot);
+    for (work, said_now) in words {
+        sum.waiting += 1;
+        let name = work.key.key.to_string();
+        let told = Told {
+            seed,
+            said: said_now,
+            answer: answers.remove(&work.key).expect("it waits"),
+            name,
+        };
+        let explanation = &told.answer.explanation;
+        let own: Vec<&str> = explanation
+            .reasons
+            .iter()
+            .map(|reason| reason.code())
+            .collect();
+        let theirs = codes(&told.said);
+        if !theirs.is_empty() && explanation.state == Stand::Waiting {
+            let so = theirs.iter().any(|code| own.contains(code));
+            if !so {
+                sum.wrong
+                    .push(format!("{}: not one of {theirs:?}: {own:?}", told.words()));
+            }
+        }
+        if explanation.state == Stand::Ready {
+            sum.ready += 1;
+            continue;
+        }
+        let Some(Unblock { changes, .. }) = &explanation.unblock else {
+            // Nothing of the list makes a node that could take it.
+            let never = |code: &&str| matches!(*code, "absent" | "too-large");
+            match own.iter().any(never) {
+                true => sum.none.push(told.words()),
+                false => sum.wrong.push(format!("{}: nothing helps", told.words())),
+            }
+            continue;
+        };
+        let twin = copy(&world);
+        for change in changes {
+            *sum.tried.entry(kind(change)).or_default() += 1;
+            carry(&twin, change, work, &snapshot).await;
+        }
+        pass(PATIENCE).await;
+        let runs = has_started(&twin, work).await;
+        let waited = matches!(changes[..], [Change::Wait { .. }]);
+        match (runs, waited) {
+            (true, _) => {}
+            (false, true) => sum.late.push(told.words()),
+            (false, false) => sum.wrong.push(format!(
+                "{}: waits still, and the cluster says: {}",
+                told.words(),
+                said(&twin, work).await
+            )),
+        }
+    }
+}
+
+/// How many fleets are looked at, the demo's as large as it is first: more than a small one where there are minutes for it
+/// (`STOKEHOLD_FLEETS=20`).
+fn fleets() -> Option<u64> {
+    let told = std::env::var("STOKEHOLD_FLEETS").ok();
+    told.map(|told| told.parse().expect("a number of fleets"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_unblocks_a_job_starts_it() {
+    let mut sum = Sum::default();
+    match fleets() {
+        Some(fleets) => {
+            look(1, None, &mut sum).await;
+            for seed in 2..2 + fleets {
+                look(seed, Some(48), &mut sum).await;
+            }
+        }
+        None => look(1, Some(48), &mut sum).await,
+    }
+    println!(
+        "{} wait, {} start at once; changes tried: {:?}; {} would wait longer than half of them: {:#?}; nothing of the list helps {}: {:#?}; {} wrong: {:#?}",
+        sum.waiting,
+        sum.ready,
+        sum.tried,
+        sum.late.len(),
+        sum.late,
+        sum.none.len(),
+        sum.none,
+        sum.wrong.len(),
+        sum.wrong
+    );
+    assert!(sum.waiting > 10 && sum.tried.len() > 2);
+    assert!(sum.wrong.is_empty(), "{:#?}", sum.wrong);
+}

@@ -1,0 +1,11 @@
+//! Exporter pages as they are published, and what is read from them.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+mod dialects;
+mod fleet;
+mod fuzz;
+mod pages;
+mod serving;
+mod text;
+mod vendors;

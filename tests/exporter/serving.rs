@@ -1,0 +1,195 @@
+//! The exporter room: servers of models, whose pages are about requests.
+
+use exporter::{Dialects, Rates, Read, Target, read};
+use model::base::{Moment, Names, ObjectKey};
+use model::fleet::reading::{Reading, Scope};
+use model::fleet::signal::Signal as S;
+
+fn page_of(text: &str, target: &Target<'_>) -> Read {
+    read(
+        &Dialects::builtin(),
+        text.as_bytes(),
+        target,
+        &mut Names::default(),
+    )
+}
+
+fn page(text: &str) -> Read {
+    page_of(text, &Target::default())
+}
+
+fn served(read: &Read) -> Vec<&Reading> {
+    let all = read.readings.iter();
+    all.filter(|one| one.scope == Scope::Serving).collect()
+}
+
+fn values(reading: &Reading) -> Vec<(&'static str, f64)> {
+    let all = reading.signals.iter();
+    all.map(|(signal, value)| (signal.name(), value)).collect()
+}
+
+#[test]
+fn vllm_adds_its_engines_up() {
+    let target = Target {
+        pod: Some(ObjectKey::new("chat", "llama-0")),
+        ..Target::default()
+    };
+    let read = page_of(include_str!("pages/vllm.prom"), &target);
+    assert_eq!(read.report.dialect.as_deref(), Some("vllm"));
+    assert_eq!(read.report.messages, Vec::<String>::new());
+    let [server] = &*read.readings else {
+        panic!("{:?}", read.readings)
+    };
+    assert_eq!(server.scope, Scope::Serving);
+    assert_eq!(server.pod, Some(ObjectKey::new("chat", "llama-0")));
+    assert_eq!(server.model.as_deref(), Some("meta-llama/Llama-3.1-8B"));
+    assert_eq!(
+        values(server),
+        [
+            ("requests_running", 12.0),
+            ("requests_waiting", 3.0),
+            ("kv_cache_ratio", 0.375),
+            // 40 seconds over 400 requests; no token but the first has come yet.
+            ("ttft_seconds", 0.1),
+            ("e2e_seconds", 2.5),
+            ("requests_total", 100.0),
+            ("requests_failed_total", 1.0),
+            ("prompt_tokens_total", 5000.0),
+            ("generation_tokens_total", 9000.0),
+            ("preemptions_total", 4.0),
+        ]
+    );
+}
+
+#[test]
+fn vllm_of_the_first_engine_and_without_labels() {
+    let read = page(
+        "vllm:num_requests_running{model_name=\"m\"} 1\nvllm:gpu_cache_usage_perc{model_name=\"m\"} 0.42\n\
+         vllm:time_per_output_token_seconds_sum{model_name=\"m\"} 3\nvllm:time_per_output_token_seconds_count{model_name=\"m\"} 60\n\
+         vllm:gpu_prefix_cache_hit_rate{model_name=\"m\"} -1\nvllm:num_requests_waiting{model_name=\"m\"} NaN\n",
+    );
+    assert_eq!(
+        values(&read.readings[0]),
+        [
+            ("requests_running", 1.0),
+            ("kv_cache_ratio", 0.42),
+            ("itl_seconds", 0.05)
+        ]
+    );
+    let bare = page("vllm:num_requests_running 2\nvllm:kv_cache_usage_perc NaN\n");
+    assert_eq!(bare.readings[0].model, None);
+    assert_eq!(values(&bare.readings[0]), [("requests_running", 2.0)]);
+}
+
+#[test]
+fn pods_of_one_prometheus_page_are_told_apart() {
+    let read = page(
+        "vllm:num_requests_running{model_name=\"m\",namespace=\"a\",pod=\"p-0\",engine=\"0\"} 1\n\
+         vllm:num_requests_running{model_name=\"m\",namespace=\"a\",pod=\"p-1\",engine=\"0\"} 2\n\
+         vllm:num_requests_running{model_name=\"m\",namespace=\"a\",pod=\"p-1\",engine=\"1\"} 4\n",
+    );
+    let all: Vec<_> = served(&read)
+        .iter()
+        .map(|one| (one.pod.clone(), values(one)[0].1))
+        .collect();
+    assert_eq!(
+        all,
+        [
+            (Some(ObjectKey::new("a", "p-0")), 1.0),
+            (Some(ObjectKey::new("a", "p-1")), 6.0)
+        ]
+    );
+}
+
+#[test]
+fn means_are_of_what_came_since_the_page_before() {
+    let text = |sum: f64, count: f64| {
+        format!(
+            "vllm:time_to_first_token_seconds_sum{{model_name=\"m\"}} {sum}\nvllm:time_to_first_token_seconds_count{{model_name=\"m\"}} {count}\n"
+        )
+    };
+    let mut rates = Rates::default();
+    let mut at = 0;
+    let mut ttft = |sum, count| {
+        let mut read = page(&text(sum, count));
+        at += 15_000;
+        rates.fill(Moment::from_millis(at), &mut read);
+        read.readings[0].signals.get(S::Ttft)
+    };
+    assert_eq!(ttft(10.0, 100.0), Some(0.1), "all there was");
+    assert_eq!(ttft(20.0, 105.0), Some(2.0), "five slow ones");
+    assert_eq!(ttft(20.0, 105.0), None, "nobody came");
+    assert_eq!(ttft(21.0, 106.0), Some(1.0));
+    assert_eq!(ttft(4.0, 8.0), Some(0.5), "it was started again");
+    assert_eq!(ttft(6.0, 12.0), Some(0.5));
+}
+
+#[test]
+fn triton_divides_microseconds_by_requests() {
+    let read = page(include_str!("pages/triton.prom"));
+    assert_eq!(read.report.dialect.as_deref(), Some("triton"));
+    let device = &read.readings[0];
+    assert_eq!(device.scope, Scope::Device);
+    assert_eq!(
+        device.uuid.as_deref(),
+        Some("GPU-cccccccc-0000-4000-8000-000000000001")
+    );
+    assert_eq!(
+        values(device),
+        [
+            ("util_ratio", 0.31),
+            ("mem_used_bytes", 4_025_352_192.0),
+            ("mem_total_bytes", 16_101_408_768.0),
+            ("mem_used_ratio", 0.25),
+            ("power_watts", 35.5),
+            ("power_limit_watts", 70.0),
+            ("energy_joules_total", 1234.5),
+        ]
+    );
+    let [bert, llm, resnet] = &*served(&read) else {
+        panic!("{:?}", read.readings)
+    };
+    assert_eq!(bert.model.as_deref(), Some("bert"));
+    // No request, no time: not a time of zero.
+    assert_eq!(
+        values(bert),
+        [("requests_waiting", 0.0), ("requests_total", 0.0)]
+    );
+    assert_eq!(
+        values(llm),
+        [
+            ("requests_running", 12.0),
+            ("requests_waiting", 5.0),
+            ("kv_cache_ratio", 0.75)
+        ]
+    );
+    assert_eq!(
+        values(resnet),
+        [
+            ("requests_waiting", 3.0),
+            ("ttft_seconds", 0.02),
+            ("queue_seconds", 0.005),
+            ("e2e_seconds", 0.02),
+            ("requests_total", 105.0),
+            ("requests_failed_total", 5.0),
+        ]
+    );
+}
+
+#[test]
+fn servers_are_found_by_label_or_image() {
+    let dialects = Dialects::builtin();
+    let vllm = &dialects.get("vllm").expect("built in").discovery;
+    for image in [
+        "vllm/vllm-openai:v0.11.0",
+        "docker.io/vllm/vllm-openai@sha256:abc",
+        "registry.local/mirror/vllm-openai:latest",
+    ] {
+        assert!(vllm.runs(image), "{image}");
+    }
+    assert!(!vllm.runs("nginx:1.27") && !vllm.runs(""));
+    assert!(vllm.matches(|key| (key == "app").then_some("vllm-llama")));
+    let triton = &dialects.get("triton").expect("built in").discovery;
+    assert!(triton.runs("nvcr.io/nvidia/tritonserver:25.09-py3"));
+    assert!(!triton.runs("vllm/vllm-openai:v0.11.0"));
+}

@@ -1,0 +1,26 @@
+//! The built program against a real control plane: run by `tests/live/run`, inside the plane's network namespace.
+//!
+//! Each test takes the plane as `kubectl` and the exporters' placement describe it and holds the program to that.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "these tests wait for other processes by the real clock"
+)]
+
+mod acting;
+mod autoscalers;
+mod bystanders;
+mod console;
+mod faults;
+mod get;
+mod levers;
+mod outages;
+mod plane;
+mod queues;
+mod rights;
+mod road;
+mod roads;
+mod steady;
+mod terminal;
+mod truth;
+mod turns;

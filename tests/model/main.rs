@@ -1,0 +1,8 @@
+//! The model from outside: checks, history, the catalog.
+
+#![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
+mod catalog;
+mod checks;
+mod history;
+mod parts;

@@ -1,0 +1,148 @@
+//! Faults on request.
+
+use std::time::Duration;
+
+use serde_json::json;
+use sim::{Faults, Service, User};
+
+use super::{as_user, cluster, get, send};
+
+fn set(service: &Service, faults: Faults) {
+    service.cluster().set_faults(faults);
+}
+
+#[tokio::test]
+async fn errors_come_as_often_as_asked_for() {
+    let service = cluster();
+    set(
+        &service,
+        Faults {
+            too_many: 1,
+            retry_after_seconds: 2,
+            html: 1,
+            server_errors: 1,
+            ..Faults::default()
+        },
+    );
+    let html = get(&service, "/api/v1/nodes").await;
+    assert!(html.code == 502 && html.text.starts_with("<html>"));
+    let error = get(&service, "/api/v1/nodes").await;
+    assert_eq!(
+        (error.code, error.json()["reason"].as_str()),
+        (500, Some("InternalError"))
+    );
+    let busy = get(&service, "/api/v1/nodes").await;
+    assert_eq!(
+        (busy.code, busy.headers["retry-after"].to_str().ok()),
+        (429, Some("2"))
+    );
+    assert_eq!(get(&service, "/api/v1/nodes").await.code, 200);
+}
+
+#[tokio::test]
+async fn tokens_expire_and_come_back() {
+    let service = cluster();
+    set(
+        &service,
+        Faults {
+            tokens_expired: true,
+            ..Faults::default()
+        },
+    );
+    assert_eq!(get(&service, "/api/v1/nodes").await.code, 401);
+    // The admin can take it back over the wire.
+    assert_eq!(
+        send(&service, "DELETE", "/sim/faults", &[], "").await.code,
+        200
+    );
+    assert_eq!(get(&service, "/api/v1/nodes").await.code, 200);
+}
+
+#[tokio::test]
+async fn faults_are_set_over_the_wire_by_the_admin_only() {
+    let service = cluster();
+    let set = send(
+        &service,
+        "POST",
+        "/sim/faults?broken=pods&latencyMs=1",
+        &[],
+        "",
+    )
+    .await;
+    assert_eq!((set.code, &set.json()["broken"]), (200, &json!(["pods"])));
+    assert_eq!(get(&service, "/api/v1/pods").await.code, 500);
+    assert_eq!(get(&service, "/api/v1/nodes").await.code, 200);
+    assert_eq!(
+        send(&service, "POST", "/sim/faults?nonsense=1", &[], "")
+            .await
+            .code,
+        400
+    );
+    let put = json!({"serverErrors": 1}).to_string();
+    assert_eq!(
+        send(&service, "PUT", "/sim/faults", &[], put).await.code,
+        200
+    );
+    assert_eq!(get(&service, "/api/v1/nodes").await.code, 500);
+    let viewer = as_user(&service, User::Viewer);
+    assert_eq!(
+        send(&viewer, "POST", "/sim/faults?html=1", &[], "")
+            .await
+            .code,
+        403
+    );
+}
+
+#[tokio::test]
+async fn a_silent_server_answers_when_it_is_heard_again() {
+    let service = cluster();
+    set(
+        &service,
+        Faults {
+            silent: true,
+            ..Faults::default()
+        },
+    );
+    let waiting = tokio::spawn({
+        let service = service.clone();
+        async move { get(&service, "/api/v1/nodes").await.code }
+    });
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    assert!(!waiting.is_finished());
+    set(&service, Faults::default());
+    assert_eq!(waiting.await.expect("no panic"), 200);
+}
+
+#[tokio::test]
+async fn watches_drop_and_expire_on_request() {
+    let service = cluster();
+    let list = get(&service, "/api/v1/pods").await.json();
+    let from = list["metadata"]["resourceVersion"]
+        .as_str()
+        .expect("a revision")
+        .to_owned();
+    let path = format!("/api/v1/pods?watch=1&resourceVersion={from}");
+    let dropped = tokio::spawn({
+        let (service, path) = (service.clone(), path.clone());
+        async move { get(&service, &path).await }
+    });
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    assert!(!dropped.is_finished());
+    let mut faults = service.cluster().faults();
+    faults.watch_drops += 1;
+    set(&service, faults);
+    assert_eq!(dropped.await.expect("no panic").text, "");
+    set(
+        &service,
+        Faults {
+            expired_watches: 1,
+            ..service.cluster().faults()
+        },
+    );
+    let gone = get(&service, &path).await;
+    assert!(
+        gone.text.contains("\"ERROR\"") && gone.text.contains("410"),
+        "{}",
+        gone.text
+    );
+}

@@ -1,0 +1,18 @@
+//! The sources against API servers that behave, misbehave, and vanish.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "what a test is made of is there, or the test fails"
+)]
+
+mod api;
+mod claims;
+mod config;
+mod fuzz_watch;
+mod kinds;
+mod login;
+mod prometheus;
+mod reading;
+mod scrape;
+mod simulated;
+mod tables;

@@ -1,0 +1,199 @@
+//! What the compiler cannot say of the workspace: layers may use only the layers above them, pure layers may use no crate
+//! that waits, and files stay short enough to read.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use toml::Table;
+
+/// The layers in order: each may depend on those before it.
+const LAYERS: &[&str] = &[
+    "model", "exporter", "cluster", "settings", "engine", "plan", "source", "exec", "table",
+    "console", "sim",
+];
+/// Layers that wait and talk. All others are pure.
+const IMPURE: &[&str] = &["source", "exec", "sim"];
+/// Crates that wait, talk, read clocks or draw random numbers: not for a pure layer.
+const WAITING: &[&str] = &[
+    "tokio",
+    "futures",
+    "hyper",
+    "hyper-util",
+    "reqwest",
+    "kube",
+    "tower",
+    "rustls",
+    "rand",
+    "signal-hook",
+    "directories",
+    "tracing",
+];
+/// Most lines of a file of the program, and of a file of tests, where tables of cases are long.
+const MOST_LINES: usize = 600;
+const MOST_TEST_LINES: usize = 800;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn manifest(folder: &Path) -> Table {
+    let path = folder.join("Cargo.toml");
+    let text =
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    text.parse()
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn names(manifest: &Table, section: &str) -> BTreeSet<String> {
+    let table = manifest.get(section).and_then(toml::Value::as_table);
+    table
+        .into_iter()
+        .flat_map(|table| table.keys().cloned())
+        .collect()
+}
+
+/// What a layer's manifest may not name.
+fn misplaced(layer: &str, dependencies: &BTreeSet<String>) -> Vec<String> {
+    let at = LAYERS
+        .iter()
+        .position(|other| *other == layer)
+        .expect("a layer");
+    let below = LAYERS[at..]
+        .iter()
+        .filter(|other| dependencies.contains(**other));
+    let waiting = WAITING
+        .iter()
+        .filter(|name| !IMPURE.contains(&layer) && dependencies.contains(**name));
+    let mut out: Vec<String> = below
+        .chain(waiting)
+        .map(|name| format!("{layer} depends on {name}"))
+        .collect();
+    if layer == "sim" {
+        out.extend(
+            LAYERS[1..at]
+                .iter()
+                .filter(|other| dependencies.contains(**other))
+                .map(|name| format!("sim depends on {name}")),
+        );
+    }
+    out
+}
+
+#[test]
+fn layers_depend_only_on_layers_above_them_and_pure_ones_on_nothing_that_waits() {
+    let workspace = manifest(root());
+    let members: BTreeSet<String> = workspace["workspace"]["members"]
+        .as_array()
+        .expect("members")
+        .iter()
+        .map(|member| {
+            member
+                .as_str()
+                .expect("a path")
+                .trim_start_matches("src/")
+                .to_owned()
+        })
+        .collect();
+    assert_eq!(
+        members,
+        LAYERS.iter().map(|layer| (*layer).to_owned()).collect()
+    );
+    for layer in LAYERS {
+        let dependencies = names(&manifest(&root().join("src").join(layer)), "dependencies");
+        assert_eq!(misplaced(layer, &dependencies), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn the_layer_rule_sees_what_it_forbids() {
+    let with = |name: &str| BTreeSet::from([name.to_owned()]);
+    assert_eq!(misplaced("engine", &with("console")).len(), 1);
+    assert_eq!(misplaced("engine", &with("engine")).len(), 1);
+    assert_eq!(misplaced("engine", &with("tokio")).len(), 1);
+    assert_eq!(misplaced("sim", &with("engine")).len(), 1);
+    assert!(misplaced("engine", &with("model")).is_empty());
+    assert!(misplaced("source", &with("tokio")).is_empty());
+}
+
+#[test]
+fn pure_layers_are_linted_as_pure() {
+    let pure =
+        fs::read_to_string(root().join("src/.clippy-pure.toml")).expect("the lints of pure layers");
+    for layer in LAYERS.iter().filter(|layer| !IMPURE.contains(layer)) {
+        let own = fs::read_to_string(root().join("src").join(layer).join(".clippy.toml"));
+        assert_eq!(
+            own.ok().as_deref(),
+            Some(pure.as_str()),
+            "src/{layer}/.clippy.toml links to src/.clippy-pure.toml"
+        );
+    }
+}
+
+fn rust_files(folder: &Path, out: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder that can be read") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            rust_files(&path, out);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            out.push(path);
+        }
+    }
+}
+
+#[test]
+fn files_are_short_and_say_what_they_are() {
+    let mut complaints = Vec::new();
+    for (folder, most) in [("src", MOST_LINES), ("tests", MOST_TEST_LINES)] {
+        let mut files = Vec::new();
+        rust_files(&root().join(folder), &mut files);
+        assert!(files.len() > 50, "{folder} was not read");
+        for path in files {
+            let text = fs::read_to_string(&path).expect("a text");
+            let is_test = path
+                .file_stem()
+                .is_some_and(|stem| stem.to_string_lossy().starts_with("tests"));
+            let lines = text.lines().count();
+            if lines > if is_test { MOST_TEST_LINES } else { most } {
+                complaints.push(format!("{}: {lines} lines", path.display()));
+            }
+            let is_case = path
+                .components()
+                .any(|part| part.as_os_str() == "compile_fail");
+            if !is_case && !text.starts_with("//!") && !text.starts_with("#![doc") {
+                complaints.push(format!("{}: does not begin with //!", path.display()));
+            }
+        }
+    }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+/// Dependencies of the workspace without a line that says why they are there.
+fn unexplained(manifest: &str) -> Vec<String> {
+    let section = manifest
+        .split("[workspace.dependencies]\n")
+        .nth(1)
+        .unwrap_or_default();
+    let section = section.split("\n[").next().unwrap_or_default();
+    let (mut explained, mut out) = (false, Vec::new());
+    for line in section.lines() {
+        let is_layer = line.contains("path = \"src/");
+        if line.contains('=') && !line.starts_with('#') && !explained && !is_layer {
+            out.push(line.to_owned());
+        }
+        explained = line.starts_with('#');
+    }
+    out
+}
+
+#[test]
+fn every_dependency_says_why_it_is_here() {
+    let text = fs::read_to_string(root().join("Cargo.toml")).expect("the manifest");
+    assert_eq!(unexplained(&text), Vec::<String>::new());
+    assert_eq!(
+        unexplained(
+            "[workspace.dependencies]\n# A reason.\na = \"1\"\nb = \"1\"\n\n[lints]\nc = 1\n"
+        ),
+        ["b = \"1\""]
+    );
+}
