@@ -1,4 +1,4 @@
-//! The one registry of commands: what keys can be bound to. Help, hints, palette and the README derive from it.
+//! The one registry of commands: what keys can be bound to. Help, hints, palette and docs/keys.md derive from it.
 
 use super::view::ViewId;
 

@@ -235,8 +235,8 @@ fn command_of(context: Context, name: &str) -> Result<Command, String> {
     ))
 }
 
-/// The README's table of keys: one row a command and place, from the registry and the default map.
-pub fn readme_table() -> String {
+/// The table of keys of docs/keys.md: one row a command and place, from the registry and the default map.
+pub fn markdown_table() -> String {
     let map = Keymap::builtin();
     let mut out = String::from("| keys | what | where |\n|---|---|---|\n");
     for context in Context::ALL {
@@ -361,8 +361,8 @@ mod tests {
     }
 
     #[test]
-    fn the_readme_table_has_every_command() {
-        let table = readme_table();
+    fn the_markdown_table_has_every_command() {
+        let table = markdown_table();
         for spec in COMMANDS {
             assert!(
                 table.contains(&spec.doc.replace('|', "\\|")),

@@ -2,9 +2,9 @@
 
 mod engine;
 mod link;
-mod readme;
 mod simulated;
 mod steady;
+mod written;
 
 use std::fs;
 use std::io::{Read, Write};
