@@ -52,6 +52,22 @@ pub struct ServeFlags {
     pub prometheus: Option<SocketAddr>,
 }
 
+impl ServeFlags {
+    /// What listens, and where.
+    pub fn addresses(&self) -> Vec<(&'static str, SocketAddr)> {
+        let others = [
+            ("the exporters' pages", self.exporters),
+            ("the Prometheus API", self.prometheus),
+        ];
+        let others = others
+            .into_iter()
+            .filter_map(|(what, at)| Some((what, at?)));
+        std::iter::once(("the API", self.listen))
+            .chain(others)
+            .collect()
+    }
+}
+
 fn speed(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()

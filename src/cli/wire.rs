@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io::{IsTerminal, Write};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use table::checkup::Point;
 
 use super::flags::{ConsoleFlags, Global};
 use super::out;
+use super::patience::patiently;
 use super::simulated::{FleetFlags, ServeFlags};
 use super::{load, look};
 
@@ -201,7 +203,7 @@ pub(super) fn examine(at: &Situation) -> Result<Vec<Point>, Failure> {
     };
     block_on(async {
         tokio::select! {
-            points = doctor::examine(&setup, choice) => Ok(points),
+            points = patiently(|line| out::say(&mut std::io::stderr(), line), doctor::examine(&setup, choice)) => points,
             () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
         }
     })
@@ -255,7 +257,8 @@ pub(super) fn sim(
             prometheus: serve.prometheus,
             ..sim::Options::default()
         };
-        let scene = Box::new(sim::world::World::new(world));
+        let scene = sim::world::World::new(world).identified(session::identity());
+        let scene = Box::new(scene);
         let running = Server::start(options, scene, clock::shared())
             .await
             .map_err(|error| Failure::new(Exit::Failed, format!("{error:#}")))?;
@@ -269,12 +272,26 @@ pub(super) fn sim(
                 eprintln!("{what} {url}");
             }
         }
+        for (what, at) in serve.addresses() {
+            if !at.ip().is_loopback() {
+                eprintln!("{}", exposed(what, at));
+            }
+        }
         if kubeconfig.is_none() {
             eprintln!("no kubeconfig was asked for; kubectl needs one: --kubeconfig FILE");
         }
         running.until(ended()).await;
         Ok(Exit::Done)
     })
+}
+
+/// What is to be said of a simulated cluster that other machines reach.
+fn exposed(what: &str, at: SocketAddr) -> String {
+    let guard = match what {
+        "the API" => "every user of its kubeconfig can ask it",
+        _ => "it asks for no login",
+    };
+    format!("warning: {what} listens at {at}, which other machines may reach: {guard}")
 }
 
 /// Runs async work on a runtime of its own.
