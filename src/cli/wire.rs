@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::io::{IsTerminal, Write};
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -272,10 +271,8 @@ pub(super) fn sim(
                 eprintln!("{what} {url}");
             }
         }
-        for (what, at) in serve.addresses() {
-            if !at.ip().is_loopback() {
-                eprintln!("{}", exposed(what, at));
-            }
+        for warning in serve.warnings() {
+            eprintln!("{warning}");
         }
         if kubeconfig.is_none() {
             eprintln!("no kubeconfig was asked for; kubectl needs one: --kubeconfig FILE");
@@ -283,15 +280,6 @@ pub(super) fn sim(
         running.until(ended()).await;
         Ok(Exit::Done)
     })
-}
-
-/// What is to be said of a simulated cluster that other machines reach.
-fn exposed(what: &str, at: SocketAddr) -> String {
-    let guard = match what {
-        "the API" => "every user of its kubeconfig can ask it",
-        _ => "it asks for no login",
-    };
-    format!("warning: {what} listens at {at}, which other machines may reach: {guard}")
 }
 
 /// Runs async work on a runtime of its own.

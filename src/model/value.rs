@@ -112,7 +112,7 @@ fn is_formula(text: &str) -> bool {
 
 /// JSON escapes only C0. What else could rewrite a screen stands only inside texts, where an escape means the
 /// same.
-pub(super) fn escaped(json: String) -> String {
+pub fn escaped(json: String) -> String {
     let hostile = |c: char| is_hostile(c) && c >= '\u{7f}';
     if !json.contains(hostile) {
         return json;

@@ -26,6 +26,9 @@ use table::{self, Facts};
 use super::clock;
 use super::deeds::no_picture;
 
+/// How long a list of runs waits to be told which cluster this is.
+const PROMPT: Duration = Duration::from_secs(5);
+
 /// A cluster to act on, with the right to write to it where the settings grant one.
 pub struct Acting {
     connection: Connection,
@@ -89,7 +92,10 @@ fn no_home() -> Failure {
     Failure::new(Exit::Failed, message)
 }
 
-#[expect(clippy::disallowed_methods, reason = "the one place that asks settings for a grant")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place that asks settings for a grant"
+)]
 impl Acting {
     /// Connects to a cluster of the kubeconfig. Nothing is sent yet.
     ///
@@ -197,25 +203,28 @@ impl Acting {
         self.journal.as_ref().ok_or_else(no_home)
     }
 
+    fn named(&self, uid: String) -> Cluster {
+        Cluster {
+            context: self.connection.context.to_string(),
+            server: self.connection.server.clone(),
+            uid,
+        }
+    }
+
     /// Which cluster this is. Where its identity may not be read, and why that is.
     pub async fn cluster(&self) -> (Cluster, Option<String>) {
         let connection = &self.connection;
         let epoch = connection.wire.epoch();
-        let named = |uid: String| Cluster {
-            context: connection.context.to_string(),
-            server: connection.server.clone(),
-            uid,
-        };
         let mut known = self.identity.lock().await;
         if let Some((_, uid)) = known.as_ref().filter(|(of, _)| *of == epoch) {
-            return (named(uid.clone()), None);
+            return (self.named(uid.clone()), None);
         }
         match exec::ask::identity(&connection.client).await {
             Ok(uid) => {
                 *known = Some((epoch, uid.clone()));
-                (named(uid), None)
+                (self.named(uid), None)
             }
-            Err(why) => (named(String::new()), Some(why)),
+            Err(why) => (self.named(String::new()), Some(why)),
         }
     }
 
@@ -225,7 +234,9 @@ impl Acting {
         let Some(journal) = &self.journal else {
             return Vec::new();
         };
-        let (here, why) = self.cluster().await;
+        let asked = tokio::time::timeout(PROMPT, self.cluster()).await;
+        let late = || (self.named(String::new()), Some("no answer yet".to_owned()));
+        let (here, why) = asked.unwrap_or_else(|_| late());
         let mut runs = self.runs.lock().await;
         let Ok(all) = runs.look(journal) else {
             return Vec::new();
