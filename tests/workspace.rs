@@ -187,6 +187,33 @@ fn unexplained(manifest: &str) -> Vec<String> {
 }
 
 #[test]
+fn every_test_that_the_page_on_security_names_exists() {
+    let page = fs::read_to_string(root().join("docs/security.md")).expect("the page");
+    let mut files = Vec::new();
+    rust_files(&root().join("src"), &mut files);
+    rust_files(&root().join("tests"), &mut files);
+    let texts = files
+        .iter()
+        .map(|file| fs::read_to_string(file).expect("is text"));
+    let all: String = texts.collect();
+    let rows = page
+        .lines()
+        .filter(|line| line.starts_with("| ") && line.ends_with("` |"));
+    let mut named = 0;
+    for row in rows {
+        let cell = row.rsplit(" | ").next().unwrap_or_default();
+        for name in cell.split('`').skip(1).step_by(2) {
+            assert!(
+                all.contains(&format!("fn {name}(")),
+                "no test is called {name}"
+            );
+            named += 1;
+        }
+    }
+    assert!(named > 20, "{named}");
+}
+
+#[test]
 fn every_dependency_says_why_it_is_here() {
     let text = fs::read_to_string(root().join("Cargo.toml")).expect("the manifest");
     assert_eq!(unexplained(&text), Vec::<String>::new());

@@ -1,6 +1,5 @@
 //! `config`: where settings are, what they come to, and whether they are right.
 
-use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -8,6 +7,7 @@ use clap::Subcommand;
 
 use model::base::{Exit, Failure};
 use settings::{self, Layer, Text};
+use source::local;
 
 use super::flags::Global;
 use super::{load, look, out};
@@ -27,12 +27,7 @@ pub enum Config {
 }
 
 /// Runs `config`.
-pub(super) fn run(
-    config: &Config,
-    global: &Global,
-    out: &mut dyn Write,
-    err: &mut dyn Write,
-) -> Result<Exit, Failure> {
+pub(super) fn run(config: &Config, global: &Global, out: &mut dyn Write) -> Result<Exit, Failure> {
     match config {
         Config::Path => {
             let lines: Vec<String> = load::places()
@@ -48,20 +43,15 @@ pub(super) fn run(
             let settings = load::settings(global)?;
             out::write(out, &settings::print(&settings))?;
         }
-        Config::Validate { file } => validate(file.as_ref(), global, out, err)?,
+        Config::Validate { file } => validate(file.as_ref(), global, out)?,
     }
     Ok(Exit::Done)
 }
 
-fn validate(
-    file: Option<&PathBuf>,
-    global: &Global,
-    out: &mut dyn Write,
-    err: &mut dyn Write,
-) -> Result<(), Failure> {
+fn validate(file: Option<&PathBuf>, global: &Global, out: &mut dyn Write) -> Result<(), Failure> {
     let mut inputs = load::inputs(global)?;
     if let Some(file) = file {
-        let text = fs::read_to_string(file).map_err(|error| {
+        let text = local::read_text(file).map_err(|error| {
             Failure::new(
                 Exit::Usage,
                 format!("{}: cannot be read: {error}", file.display()),
@@ -76,14 +66,6 @@ fn validate(
     let settings = settings::load(&inputs).map_err(load::faults)?;
     load::rulebook(&settings)?;
     look::options(&settings, false)?;
-    for (name, near) in
-        settings::unknown_variables(inputs.variables.iter().map(|(name, _)| name.as_str()))
-    {
-        out::say(
-            err,
-            &format!("{name} is no setting and changes nothing; did you mean {near}?"),
-        );
-    }
     let mut said = String::new();
     for file in &inputs.files {
         said.push_str(&format!("{}: ok\n", file.path));

@@ -74,20 +74,12 @@ fn settled(global: &Global) -> (Vec<Point>, Option<Situation>) {
         Ok(loaded) => loaded,
         Err(failure) => return wrong(failure),
     };
-    let names = inputs.variables.iter().map(|(name, _)| name.as_str());
-    let mut points: Vec<Point> = settings::unknown_variables(names)
-        .into_iter()
-        .map(|(name, near)| {
-            let message = format!("{name} is no setting and changes nothing");
-            Point::warn("settings", message, format!("did you mean {near}?"))
-        })
-        .collect();
     let files: Vec<&str> = inputs.files.iter().map(|file| file.path.as_str()).collect();
     let message = match files.as_slice() {
         [] => "no settings file; the defaults hold".to_owned(),
         files => format!("{} is right", files.join(", ")),
     };
-    points.insert(0, Point::ok("settings", message));
+    let points = vec![Point::ok("settings", message)];
     let situation = Situation {
         settings,
         rulebook,

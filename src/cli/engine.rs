@@ -1,7 +1,6 @@
 //! `engine`: published traces replayed through the engine, and the figures they come to.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -14,6 +13,7 @@ use engine::percent::Share;
 use engine::queueing::{self, Discipline, Figures, Hindsight, Job, Queue};
 use model::base::document::Fault;
 use model::base::{Exit, Failure, Moment};
+use source::local;
 use table::output::safe_json;
 use table::table::Layout;
 use table::text::{UNKNOWN, or_unknown};
@@ -190,7 +190,7 @@ fn read<T>(path: &Path, parse: impl Fn(&[u8], &str) -> Result<T, Fault>) -> Resu
     let name = path.display().to_string();
     let failed = |message: String| Failure::new(Exit::Failed, message);
     let text =
-        fs::read(path).map_err(|error| failed(format!("{name}: cannot be read: {error}")))?;
+        local::read(path).map_err(|error| failed(format!("{name}: cannot be read: {error}")))?;
     parse(&text, &name).map_err(|fault| failed(fault.to_string()))
 }
 

@@ -1,8 +1,8 @@
 //! `engine plan`: the engine on a fleet document, without a cluster.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::io::{self, Read, Write};
+use std::path::Path;
 
 use clap::Args;
 use serde_json::json;
@@ -18,6 +18,7 @@ use model::base::{Exit, Failure};
 use model::plan::JobName;
 use plan::words::{self, GRAMMAR, Misread, Question};
 use plan::{self, Author};
+use source::local;
 use table::output::safe_json;
 
 use super::engine::FigureFormat;
@@ -45,11 +46,12 @@ pub(super) fn run(plan: &DocumentPlan, out: &mut dyn Write) -> Result<Exit, Fail
     let text = if plan.fleet == "-" {
         let mut text = String::new();
         io::stdin()
+            .take(local::LARGEST)
             .read_to_string(&mut text)
             .map_err(|error| Failure::new(Exit::Failed, format!("standard input: {error}")))?;
         text
     } else {
-        fs::read_to_string(&plan.fleet)
+        local::read_text(Path::new(&plan.fleet))
             .map_err(|error| Failure::new(Exit::Failed, format!("{}: {error}", plan.fleet)))?
     };
     let snapshot = document::read(&text, &plan.fleet)

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use model::base::document::Fault;
 use model::base::{Exit, Failure};
 use settings::{self, Inputs, Layer, Rulebook, Settings, Text, Texts};
-use source::kubeconfig;
+use source::{kubeconfig, local};
 
 use super::flags::Global;
 
@@ -50,10 +50,13 @@ pub(super) fn inputs(global: &Global) -> Result<Inputs, Failure> {
     })
 }
 
-/// Our environment variables, in name order; those that are no text are no setting.
+/// Our environment variables, in name order. What is no text in one is replaced, so that it is refused and not passed over.
 fn variables() -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .map(|(name, value)| {
+            let text = |word: std::ffi::OsString| word.to_string_lossy().into_owned();
+            (text(name), text(value))
+        })
         .filter(|(name, _)| name.starts_with("STOKEHOLD_"))
         .collect();
     all.sort();
@@ -114,7 +117,7 @@ fn needed(settings: &Settings, key: &str, path: &Path) -> Result<(String, String
 
 /// The text of a file; `None` when there is none.
 fn read(path: &Path) -> Result<Option<String>, Failure> {
-    match fs::read_to_string(path) {
+    match local::read_text(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Failure::new(

@@ -6,6 +6,7 @@ use std::path::Path;
 use console::{AppOptions, ColorDepth, Keymap, LoadError, Theme};
 use model::base::{Exit, Failure, Name};
 use settings::{ColorChoice, Settings};
+use source::local;
 
 /// What the console is started with. `terminal` tells whether its output is one.
 pub(super) fn options(settings: &Settings, terminal: bool) -> Result<AppOptions, Failure> {
@@ -35,7 +36,7 @@ fn theme(settings: &Settings, name: &str) -> Result<Theme, Failure> {
         // A theme is a name, never a road to a file elsewhere.
         let plain = !name.contains(['/', '\\']) && name != "..";
         let folder = settings.themes_dir.as_deref().filter(|_| plain)?;
-        fs::read_to_string(folder.join(format!("{name}.toml"))).ok()
+        local::read_text(&folder.join(format!("{name}.toml"))).ok()
     };
     let found = match own(name) {
         Some(text) => Theme::parse(&format!("{name}.toml"), &text, &own),
@@ -85,7 +86,7 @@ fn keys(settings: &Settings) -> Result<Keymap, Failure> {
     let Some(path) = settings.keys_file.as_deref() else {
         return Ok(Keymap::builtin());
     };
-    let text = fs::read_to_string(path).map_err(|error| {
+    let text = local::read_text(path).map_err(|error| {
         let message = format!("cannot read {}: {error}", path.display());
         Failure::new(
             Exit::Usage,

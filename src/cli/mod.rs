@@ -11,6 +11,7 @@ pub mod get;
 mod load;
 mod look;
 mod out;
+mod patience;
 mod plan;
 mod rbac;
 mod rehearse;
@@ -175,7 +176,7 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
             exporter::run(exporter, &rulebook.dialects, out, err)
         }
         Some(Command::Engine(engine)) => engine::run(engine, out, err),
-        Some(Command::Config(config)) => config::run(config, &cli.global, out, err),
+        Some(Command::Config(config)) => config::run(config, &cli.global, out),
         Some(Command::Doctor(doctor)) => doctor::run(*doctor, &cli.global, out, err),
         Some(Command::Rbac(rbac)) => rbac::run(*rbac, &cli.global.namespace, out),
         Some(Command::Completions { shell }) => {

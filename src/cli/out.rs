@@ -7,6 +7,8 @@ use model::base::name::printable;
 use model::base::{Exit, Failure};
 use model::fleet::Fleet;
 
+use super::patience::Patience;
+
 /// Writes all of a text. A reader that has gone ends the command quietly, as it ended `head`'s.
 pub(super) fn write(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
     out.write_all(text.as_bytes())
@@ -25,17 +27,24 @@ pub(super) fn say(err: &mut dyn Write, text: &str) {
     }
 }
 
-/// Tells how much of a first look is there, on one line of a terminal that is gone when the look is over. Where standard
-/// error is no terminal nothing is told.
+/// Tells how much of a first look is there, on one line of a terminal that is gone when the look is over. A look that takes
+/// long says what it waits for, wherever standard error goes.
 #[derive(Default)]
 pub(super) struct Looking {
     /// What the line says.
     shown: Option<(usize, usize)>,
+    patience: Patience,
 }
 
 impl Looking {
     /// The look has come so far.
     pub(super) fn at(&mut self, fleet: &Fleet) {
+        if let Some(line) = self.patience.due(fleet) {
+            if self.shown.take().is_some() {
+                let _ = write!(io::stderr(), "\r\x1b[K");
+            }
+            say(&mut io::stderr(), &line);
+        }
         let (answered, all) = readings(fleet);
         let news = self.shown != Some((answered, all));
         if news && answered < all && io::stderr().is_terminal() {

@@ -52,6 +52,25 @@ pub struct ServeFlags {
     pub prometheus: Option<SocketAddr>,
 }
 
+impl ServeFlags {
+    /// A warning for each address that other machines may reach.
+    pub fn warnings(&self) -> Vec<String> {
+        let login = "its users log in by the tokens of the kubeconfig";
+        let all = [
+            ("the API", Some(self.listen), login),
+            ("the exporters' pages", self.exporters, "they need no login"),
+            ("the Prometheus API", self.prometheus, "it needs no login"),
+        ];
+        all.into_iter()
+            .filter_map(|(what, at, guard)| Some((what, at?, guard)))
+            .filter(|(_, at, _)| !at.ip().is_loopback())
+            .map(|(what, at, guard)| {
+                format!("warning: other machines may reach {what} at {at}; {guard}")
+            })
+            .collect()
+    }
+}
+
 fn speed(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()
@@ -61,4 +80,30 @@ fn speed(text: &str) -> Result<f64, String> {
 
 fn moment(text: &str) -> Result<Moment, String> {
     Moment::parse(text).ok_or_else(|| "a time is written as 2026-11-21T06:40:00Z".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_other_machines_may_reach_is_warned_of() {
+        let at = |text: &str| text.parse().expect("an address");
+        let flags = |listen: &str, prometheus: Option<&str>| ServeFlags {
+            listen: at(listen),
+            exporters: None,
+            prometheus: prometheus.map(at),
+        };
+        for own in ["127.0.0.1:0", "[::1]:6443", "127.8.0.1:1"] {
+            assert!(flags(own, Some(own)).warnings().is_empty(), "{own}");
+        }
+        for open in ["0.0.0.0:0", "[::]:0", "10.0.0.1:6443"] {
+            let said = flags(open, Some(open)).warnings();
+            assert_eq!(said.len(), 2, "{said:?}");
+            assert!(
+                said[1].contains(open) && said[1].contains("no login"),
+                "{said:?}"
+            );
+        }
+    }
 }

@@ -19,6 +19,7 @@ use table::checkup::Point;
 
 use super::flags::{ConsoleFlags, Global};
 use super::out;
+use super::patience::patiently;
 use super::simulated::{FleetFlags, ServeFlags};
 use super::{load, look};
 
@@ -201,7 +202,7 @@ pub(super) fn examine(at: &Situation) -> Result<Vec<Point>, Failure> {
     };
     block_on(async {
         tokio::select! {
-            points = doctor::examine(&setup, choice) => Ok(points),
+            points = patiently(|line| out::say(&mut std::io::stderr(), line), doctor::examine(&setup, choice)) => points,
             () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
         }
     })
@@ -255,7 +256,8 @@ pub(super) fn sim(
             prometheus: serve.prometheus,
             ..sim::Options::default()
         };
-        let scene = Box::new(sim::world::World::new(world));
+        let scene = sim::world::World::new(world).identified(session::identity());
+        let scene = Box::new(scene);
         let running = Server::start(options, scene, clock::shared())
             .await
             .map_err(|error| Failure::new(Exit::Failed, format!("{error:#}")))?;
@@ -268,6 +270,9 @@ pub(super) fn sim(
             if let Some(url) = url {
                 eprintln!("{what} {url}");
             }
+        }
+        for warning in serve.warnings() {
+            eprintln!("{warning}");
         }
         if kubeconfig.is_none() {
             eprintln!("no kubeconfig was asked for; kubectl needs one: --kubeconfig FILE");

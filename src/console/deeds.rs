@@ -6,6 +6,7 @@ use model::fleet::queue::{Queue, QueueKind, QueueSystem};
 use model::plan::{Intent, JobName, Plan, Refusal};
 use plan::grant::Consent;
 use table::Facts;
+use table::acts::RunState;
 
 use super::commands::Command;
 use super::view::Picked;
@@ -150,6 +151,13 @@ pub fn wish(command: Command, meant: &[Picked], facts: &Facts) -> Result<Wish, S
                 _ => facts.acts.runs.first().map(|run| run.name.clone()),
             };
             let run = run.ok_or("nothing has been done that could be undone")?;
+            let undone = facts
+                .acts
+                .run(&run)
+                .filter(|run| run.state == RunState::Undone);
+            if let Some(undone) = undone {
+                return Err(format!("{run} is undone already: {}", undone.words));
+            }
             Ok(Wish::Intent(Intent::Undo { run }))
         }
         Command::Hold => hold(meant, facts),

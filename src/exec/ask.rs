@@ -7,7 +7,7 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 
-use cluster::levers::{Right, path};
+use cluster::levers::{Right, path, text};
 use model::plan::Object;
 use source::trouble::Trouble;
 use source::wire::retry_after;
@@ -82,6 +82,24 @@ pub(super) async fn read(client: &Client, object: &Object) -> Seen {
 pub(super) fn unwritable(object: &Object) -> Answer {
     let message = format!("{object}: its name or version cannot stand in a path");
     Answer::of(400, json!({ "message": message }))
+}
+
+/// What tells this cluster from any other: the UID of its namespace `kube-system`, asked for by a list, which every role
+/// of ours may make.
+///
+/// # Errors
+/// Why it is not known.
+pub async fn identity(client: &Client) -> Result<String, String> {
+    let path = "/api/v1/namespaces?fieldSelector=metadata.name%3Dkube-system";
+    let answer = get(client, path).await;
+    let items = answer.body.get("items").and_then(Value::as_array);
+    let mut items = items.into_iter().flatten();
+    let found = items.find(|item| text(item, "/metadata/name") == "kube-system");
+    match found.map(|item| text(item, "/metadata/uid")) {
+        Some(uid) if !uid.is_empty() => Ok(uid.to_owned()),
+        _ if answer.code == Some(200) => Err("it has no namespace kube-system".to_owned()),
+        _ => Err(answer.words()),
+    }
 }
 
 /// Asks whether we may do something: `None` when the server does not say.

@@ -8,7 +8,7 @@ use model::plan::{Effect, Intent, Plan, Refusal, RefusalCode, Step, Undo};
 
 use super::journal::Pages;
 use super::machine::{End, Item, Over, Stand};
-use super::record::{Cluster, Record, Who};
+use super::record::{Cluster, Line, Record, Who};
 
 /// One run.
 #[derive(Clone, PartialEq, Debug)]
@@ -62,8 +62,14 @@ impl Trace {
 
 /// The runs of a journal, oldest first.
 pub fn runs(pages: &Pages) -> Vec<Run> {
-    let mut all: Vec<Run> = Vec::new();
-    for line in &pages.lines {
+    let mut all = Vec::new();
+    extend(&mut all, &pages.lines);
+    all
+}
+
+/// Runs with what further lines of their journal say.
+pub(super) fn extend(all: &mut Vec<Run>, lines: &[Line]) {
+    for line in lines {
         if let Record::Begin {
             cluster,
             who,
@@ -91,7 +97,16 @@ pub fn runs(pages: &Pages) -> Vec<Run> {
         run.last = line.at;
         run.learn(&line.record);
     }
-    all
+}
+
+/// The run that has taken back all that this one did, unless that was taken back in its turn.
+pub fn undone_by<'r>(all: &'r [Run], name: &str) -> Option<&'r Run> {
+    let from = all.iter().position(|run| run.name == name)? + 1;
+    let later = &all[from..];
+    later.iter().rev().find(|run| {
+        let takes_back = matches!(&run.plan.intent, Intent::Undo { run } if run == name);
+        takes_back && run.end == Some(End::Done) && undone_by(later, &run.name).is_none()
+    })
 }
 
 impl Run {

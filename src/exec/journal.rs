@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use model::base::Moment;
 
 use super::record::{Line, Record};
+use super::run::is_name_of_run;
 
 /// A file larger than this is renamed when the next run begins, bytes.
 const LARGE: u64 = 8 << 20;
@@ -62,15 +63,56 @@ fn fault<'a>(path: &'a Path, what: &'static str) -> impl Fn(io::Error) -> Journa
     }
 }
 
-/// A new file is its owner's alone.
+/// How its files are opened: a new one is its owner's alone, and no link is followed to a file elsewhere.
 fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt;
-        options.mode(0o600);
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        options.mode(0o600).custom_flags(flags.bits().cast_signed());
     }
     options
+}
+
+/// Opens a file of the journal and sees to it that nobody else could have written into it, nor can read it.
+fn guarded(options: &OpenOptions, path: &Path) -> io::Result<File> {
+    let no = |words: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, words));
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{MetadataExt, PermissionsExt};
+        let file = match options.open(path) {
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
+                return no("it is a symbolic link, and none is followed".to_owned());
+            }
+            opened => opened?,
+        };
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return no("it is not a regular file".to_owned());
+        }
+        if metadata.uid() != rustix::process::geteuid().as_raw() {
+            return no(format!("it belongs to another user, {}", metadata.uid()));
+        }
+        let mode = metadata.mode() & 0o777;
+        if mode & 0o022 != 0 {
+            return no(format!(
+                "others than its owner may write to it, mode {mode:o}; look at what stands in it, then chmod 600"
+            ));
+        }
+        if mode & 0o077 != 0 {
+            file.set_permissions(fs::Permissions::from_mode(0o600))?;
+        }
+        Ok(file)
+    }
+    #[cfg(not(unix))]
+    {
+        let file = options.open(path)?;
+        match file.metadata()?.is_file() {
+            true => Ok(file),
+            false => no("it is not a regular file".to_owned()),
+        }
+    }
 }
 
 fn make_folder(path: &Path) -> io::Result<()> {
@@ -118,14 +160,15 @@ impl Journal {
     /// Its folder or file cannot be written, or another process carries out the run.
     pub fn open(&self, run: &str, now: Moment) -> Result<Pen, JournalFault> {
         let runs = self.folder.join("runs");
+        if !is_name_of_run(run) {
+            let error = io::Error::new(io::ErrorKind::InvalidInput, "that is no name of a run");
+            return Err(fault(&runs, "used")(error));
+        }
         make_folder(&runs).map_err(fault(&self.folder, "made"))?;
         let lock_path = runs.join(format!("{run}.lock"));
-        let lock = private()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&lock_path)
-            .map_err(fault(&lock_path, "opened"))?;
+        let mut options = private();
+        options.create(true).truncate(false).write(true);
+        let lock = guarded(&options, &lock_path).map_err(fault(&lock_path, "opened"))?;
         lock.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => fault(
                 &lock_path,
@@ -136,12 +179,9 @@ impl Journal {
         let path = self.path();
         self.rename_large(&path, now)
             .map_err(fault(&path, "renamed"))?;
-        let mut file = private()
-            .create(true)
-            .read(true)
-            .append(true)
-            .open(&path)
-            .map_err(fault(&path, "opened"))?;
+        let mut options = private();
+        options.create(true).read(true).append(true);
+        let mut file = guarded(&options, &path).map_err(fault(&path, "opened"))?;
         mend(&mut file).map_err(fault(&path, "written"))?;
         Ok(Pen {
             run: run.to_owned(),
@@ -154,21 +194,20 @@ impl Journal {
 
     /// True while a process carries out this run.
     pub fn is_running(&self, run: &str) -> bool {
+        if !is_name_of_run(run) {
+            return false;
+        }
         let path = self.folder.join("runs").join(format!("{run}.lock"));
-        OpenOptions::new()
-            .write(true)
-            .open(path)
+        guarded(private().write(true), &path)
             .is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
     }
 
     fn rename_large(&self, path: &Path, now: Moment) -> io::Result<()> {
-        let gate = private()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(self.folder.join("journal.lock"))?;
+        let mut options = private();
+        options.create(true).truncate(false).write(true);
+        let gate = guarded(&options, &self.folder.join("journal.lock"))?;
         gate.lock()?;
-        let length = match fs::metadata(path) {
+        let length = match fs::symlink_metadata(path) {
             Ok(metadata) => metadata.len(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
@@ -193,7 +232,7 @@ impl Journal {
     }
 
     /// Every file of it, oldest first.
-    fn files(&self) -> io::Result<Vec<PathBuf>> {
+    pub(super) fn files(&self) -> io::Result<Vec<PathBuf>> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -208,7 +247,7 @@ impl Journal {
             }
         }
         old.sort();
-        old.extend(Some(self.path()).filter(|path| path.exists()));
+        old.extend(Some(self.path()).filter(|path| path.symlink_metadata().is_ok()));
         Ok(old)
     }
 
@@ -218,17 +257,68 @@ impl Journal {
     /// A file that is there cannot be read.
     pub fn read(&self) -> Result<Pages, JournalFault> {
         let mut pages = Pages::default();
-        for path in self.files().map_err(fault(&self.folder, "read"))? {
-            let bytes = fs::read(&path).map_err(fault(&path, "read"))?;
-            for line in bytes.split(|byte| *byte == b'\n').filter(|l| !l.is_empty()) {
-                match serde_json::from_slice(line) {
-                    Ok(line) => pages.lines.push(line),
-                    Err(_) => pages.unreadable += 1,
-                }
-            }
+        for path in self.files().map_err(|error| self.unread(error))? {
+            let mut bytes = Vec::new();
+            guarded(private().read(true), &path)
+                .and_then(|mut file| file.read_to_end(&mut bytes))
+                .map_err(fault(&path, "read"))?;
+            pages.take(&bytes);
         }
         Ok(pages)
     }
+
+    pub(super) fn unread(&self, error: io::Error) -> JournalFault {
+        fault(&self.folder, "read")(error)
+    }
+}
+
+impl Pages {
+    /// Takes in the lines of a file.
+    pub(super) fn take(&mut self, bytes: &[u8]) {
+        for line in bytes.split(|byte| *byte == b'\n').filter(|l| !l.is_empty()) {
+            match serde_json::from_slice(line) {
+                Ok(line) => self.lines.push(line),
+                Err(_) => self.unreadable += 1,
+            }
+        }
+    }
+}
+
+/// What stands in a file of the journal from `from` on, up to its last whole line, and which file it is; a name may come
+/// to stand for another file.
+pub(super) fn rest(
+    path: &Path,
+    from: impl FnOnce(FileId) -> u64,
+) -> Result<(FileId, u64, Vec<u8>), JournalFault> {
+    let read = || {
+        let mut file = guarded(private().read(true), path)?;
+        let metadata = file.metadata()?;
+        let id = file_id(&metadata);
+        let mut bytes = Vec::new();
+        let from = from(id);
+        file.seek(SeekFrom::Start(from))?;
+        file.read_to_end(&mut bytes)?;
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n');
+        bytes.truncate(whole.map_or(0, |at| at + 1));
+        Ok((id, metadata.len(), bytes))
+    };
+    read().map_err(fault(path, "read"))
+}
+
+/// What tells a file from others, whatever it is called.
+pub(super) type FileId = (u64, u64);
+
+#[cfg(unix)]
+fn file_id(metadata: &fs::Metadata) -> FileId {
+    use std::os::unix::fs::MetadataExt;
+    (metadata.dev(), metadata.ino())
+}
+
+#[cfg(not(unix))]
+fn file_id(metadata: &fs::Metadata) -> FileId {
+    let made = metadata.created().ok();
+    let since = made.and_then(|made| made.duration_since(std::time::UNIX_EPOCH).ok());
+    (0, since.map_or(0, |since| since.as_nanos() as u64))
 }
 
 /// A line that a crash tore is ended, so that it spoils no other.
@@ -341,6 +431,61 @@ mod tests {
         let mode = |path: &Path| fs::metadata(path).expect("is there").permissions().mode() & 0o777;
         assert_eq!(mode(&journal.path()), 0o600);
         assert_eq!(mode(&folder.path().join("state")), 0o700);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_a_foreign_or_a_loose_file_is_not_used() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let elsewhere = folder.path().join("elsewhere");
+        fs::write(&elsewhere, "mine").expect("written");
+        let journal = Journal::new(folder.path().join("state"));
+        drop(journal.open("r", at(0)).expect("opens"));
+        let mode = |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("is ours");
+        };
+        // Readable by others: closed. Writable by others: what stands in it may be anybody's.
+        mode(&journal.path(), 0o644);
+        journal.read().expect("reads");
+        let now = fs::metadata(journal.path())
+            .expect("is there")
+            .permissions();
+        assert_eq!(now.mode() & 0o777, 0o600);
+        mode(&journal.path(), 0o620);
+        let loose = [journal.open("s", at(0)).map(drop), journal.read().map(drop)];
+        for refused in loose {
+            let refused = refused.expect_err("others may write").to_string();
+            assert!(refused.contains("mode 620"), "{refused}");
+        }
+        for name in ["journal.jsonl", "journal.lock", "runs/t.lock"] {
+            let path = folder.path().join("state").join(name);
+            let _ = fs::remove_file(&path);
+            symlink(&elsewhere, &path).expect("linked");
+            let refused = journal.open("t", at(0)).expect_err("is a link").to_string();
+            assert!(refused.contains("symbolic link"), "{name}: {refused}");
+            fs::remove_file(&path).expect("removed");
+        }
+        assert_eq!(fs::read_to_string(&elsewhere).expect("is there"), "mine");
+        symlink("/etc/passwd", journal.path()).expect("linked");
+        assert!(journal.read().is_err(), "a link is not read either");
+    }
+
+    #[test]
+    fn only_names_of_runs_name_files() {
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let journal = Journal::new(folder.path().join("state"));
+        for name in ["../../x", "", "a/b", "..", "-r", "r.lock", "r\0", "ü"] {
+            let refused = journal.open(name, at(0)).expect_err("is none");
+            assert!(
+                refused.to_string().contains("no name of a run"),
+                "{refused}"
+            );
+            assert!(!journal.is_running(name));
+        }
+        let made: Vec<_> = fs::read_dir(folder.path()).expect("lists").collect();
+        assert!(made.is_empty(), "{made:?}");
+        assert!(is_name_of_run(&crate::name_of_run(at(0))));
     }
 
     #[test]

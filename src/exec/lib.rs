@@ -15,15 +15,18 @@ pub mod machine;
 pub mod order;
 pub mod record;
 pub mod run;
+mod runs;
 #[cfg(test)]
 mod tests;
 mod waits;
 pub mod writer;
 
 pub use check::checks;
-pub use history::{Run, Trace, runs};
+pub use history::{Run, Trace, runs, undone_by};
 pub use journal::{Journal, Pages};
 pub use look::Looker;
 pub use machine::{End, Machine, Over, Stand};
-pub use run::{Broken, Hands, Progress, name_of_run};
+pub use record::{Cluster, Same};
+pub use run::{Broken, Hands, Progress, is_name_of_run, name_of_run};
+pub use runs::Runs;
 pub use writer::{Probe, Writer, WritingClient, client_for, connect};

@@ -103,6 +103,52 @@ pub struct Cluster {
     pub context: String,
     /// The server's address; empty for the simulated one.
     pub server: String,
+    /// What tells the cluster from any other, whatever its context and address are called: the UID of its namespace
+    /// `kube-system`. Empty where that may not be read, and in journals of earlier versions.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+}
+
+/// Whether two records are about one cluster.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Same {
+    /// They are.
+    Yes,
+    /// Their contexts and addresses are the same; nothing more is known.
+    ByAddress,
+    /// They are not.
+    No,
+}
+
+impl Cluster {
+    /// Whether the other is the same cluster.
+    pub fn compare(&self, other: &Self) -> Same {
+        if !self.uid.is_empty() && !other.uid.is_empty() {
+            return match self.uid == other.uid {
+                true => Same::Yes,
+                false => Same::No,
+            };
+        }
+        // A simulated cluster in the process always says which one it is, and none outlives its process.
+        let simulated = self.server.is_empty() && (self.uid != other.uid);
+        match (self.context == other.context && self.server == other.server) && !simulated {
+            true => Same::ByAddress,
+            false => Same::No,
+        }
+    }
+}
+
+impl std::fmt::Display for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.context)?;
+        let uid = self.uid.split('-').next().unwrap_or_default();
+        match (self.server.is_empty(), uid.is_empty()) {
+            (true, true) => Ok(()),
+            (false, true) => write!(f, " ({})", self.server),
+            (true, false) => write!(f, " (simulated, {uid})"),
+            (false, false) => write!(f, " ({}, {uid})", self.server),
+        }
+    }
 }
 
 /// Who acts.
@@ -144,5 +190,35 @@ mod stamp {
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Moment, D::Error> {
         let text = String::deserialize(from)?;
         Moment::parse(&text).ok_or_else(|| D::Error::custom(format!("`{text}` is not a time")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clusters_are_told_apart_by_identity_and_without_one_by_address() {
+        let cluster = |context: &str, server: &str, uid: &str| Cluster {
+            context: context.into(),
+            server: server.into(),
+            uid: uid.into(),
+        };
+        let a = cluster("prod", "https://a", "1");
+        for (other, same) in [
+            (cluster("prod", "https://a", "1"), Same::Yes),
+            (cluster("renamed", "https://b", "1"), Same::Yes),
+            (cluster("prod", "https://a", "2"), Same::No),
+            (cluster("prod", "https://a", ""), Same::ByAddress),
+            (cluster("prod", "https://b", ""), Same::No),
+            (cluster("other", "https://a", ""), Same::No),
+        ] {
+            assert_eq!(a.compare(&other), same, "{other}");
+            assert_eq!(other.compare(&a), same, "{other}");
+        }
+        let old: Cluster =
+            serde_json::from_str(r#"{"context":"demo","server":""}"#).expect("reads");
+        assert_eq!(old.compare(&cluster("demo", "", "1")), Same::No);
+        assert_eq!(old.compare(&old), Same::ByAddress);
     }
 }

@@ -7,15 +7,16 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use model::base::name::printable;
 use model::base::{Exit, Failure, Moment};
 use model::plan::{Plan, Step};
 use plan::grant::{Approved, Confirmed, Consent, Grant};
 
 use super::answer::Verdict;
-use super::history::{Run, runs};
+use super::history::{Run, runs, undone_by};
 use super::journal::{Journal, JournalFault, Pen};
 use super::machine::{End, Machine, Note, Order, Over, Stand};
-use super::record::{Record, Who};
+use super::record::{Record, Same, Who};
 use super::writer::Writer;
 
 /// Where a run stands, for whoever looks on.
@@ -72,6 +73,12 @@ pub fn name_of_run(now: Moment) -> String {
     format!("{digits}-{chance:06x}")
 }
 
+/// True for what [`name_of_run`] makes: letters, digits and hyphens, so that it names a file in one folder and no other.
+pub fn is_name_of_run(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    (1..=64).contains(&name.len()) && name.bytes().all(plain) && !name.starts_with('-')
+}
+
 /// What a run is carried out with.
 pub struct Hands<'a> {
     /// What writes to the cluster.
@@ -117,7 +124,7 @@ impl Hands<'_> {
     /// # Errors
     /// The journal cannot be written, or the plan is for another cluster.
     pub async fn carry_out(mut self, approved: &Approved, run: &str) -> Result<End, Broken> {
-        let cluster = self.writer.cluster().clone();
+        let cluster = self.writer.named();
         if *cluster.context != **approved.context() {
             return Err(Broken::Refused(format!(
                 "the plan was approved for {}, and this is {}",
@@ -125,6 +132,7 @@ impl Hands<'_> {
                 cluster.context
             )));
         }
+        let cluster = self.writer.cluster().await;
         let mut pen = self.journal.open(run, (self.clock)())?;
         let who = self.who().await;
         let plan = approved.plan();
@@ -147,18 +155,27 @@ impl Hands<'_> {
     /// # Errors
     /// There is no such run on this cluster, it is over, another process carries it out, or the journal fails.
     pub async fn take_up(mut self, grant: &Grant, run: &str) -> Result<End, Broken> {
+        // A run that there is not makes no lock.
+        find(self.journal, run)?;
         let mut pen = self.journal.open(run, (self.clock)())?;
         let past = find(self.journal, run)?;
-        let cluster = self.writer.cluster();
-        if past.cluster != *cluster {
+        let cluster = self.writer.cluster().await;
+        if past.cluster.compare(&cluster) == Same::No {
             return Err(Broken::Refused(format!(
-                "{run} is a run on {} ({}), and this is {} ({})",
-                past.cluster.context, past.cluster.server, cluster.context, cluster.server
+                "{run} is a run on {}, and this is {cluster}",
+                past.cluster
             )));
         }
         past.can_go_on().map_err(Broken::Refused)?;
+        if let Some(undo) = undone_by(&runs(&self.journal.read()?), run) {
+            return Err(Broken::Refused(format!(
+                "{run} was taken back by {}; make the plan anew",
+                undo.name
+            )));
+        }
         let consent = Consent {
-            reason: past.reason.clone(),
+            // It was accepted when the run began, perhaps by an earlier version.
+            reason: printable(&past.reason).into_owned(),
             confirmed: Confirmed::Outright,
         };
         let approved = grant
@@ -332,6 +349,12 @@ impl Hands<'_> {
 /// # Errors
 /// The journal cannot be read, or has no such run.
 pub fn find(journal: &Journal, run: &str) -> Result<Run, Broken> {
+    if !is_name_of_run(run) {
+        return Err(Broken::Refused(format!(
+            "`{}` is no name of a run; `plan --log` lists them",
+            printable(run)
+        )));
+    }
     let pages = journal.read()?;
     runs(&pages)
         .into_iter()

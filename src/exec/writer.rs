@@ -21,7 +21,7 @@ use source::login::Login;
 use source::wire::Wire;
 
 use super::answer::Answer;
-use super::ask::{ask, get, read, unwritable};
+use super::ask::{ask, get, identity, read, unwritable};
 use super::gate::{WHO, WriteGate};
 use super::machine::Seen;
 use super::record::Cluster;
@@ -56,6 +56,7 @@ pub fn connect(
     let cluster = Cluster {
         context: resolved.context.clone(),
         server: resolved.config.cluster_url.to_string(),
+        uid: String::new(),
     };
     let namespace = resolved.namespace.clone();
     let login = Login::new(choice, resolved, interactive, Arc::clone(&wire));
@@ -74,6 +75,7 @@ where
     let cluster = Cluster {
         context: grant.context().to_string(),
         server: String::new(),
+        uid: String::new(),
     };
     writing(service, "default", wire, cluster)
 }
@@ -118,9 +120,17 @@ impl Writer {
         Self { client }
     }
 
-    /// Which cluster it writes to.
-    pub fn cluster(&self) -> &Cluster {
+    /// Which cluster it writes to, as the kubeconfig names it.
+    pub fn named(&self) -> &Cluster {
         &self.client.cluster
+    }
+
+    /// Which cluster it writes to, with its identity where that may be read.
+    pub async fn cluster(&self) -> Cluster {
+        Cluster {
+            uid: identity(&self.client.client).await.unwrap_or_default(),
+            ..self.client.cluster.clone()
+        }
     }
 
     /// The server's clock.

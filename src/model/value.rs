@@ -1,11 +1,12 @@
 //! A document whose fields keep their order, as between JSON and the other outputs.
 
 use std::fmt;
+use std::fmt::Write as _;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use crate::base::name::is_hostile;
+use crate::base::name::{is_hostile, printable_lines};
 
 /// A JSON value with its fields in order.
 #[derive(Clone, PartialEq, Debug)]
@@ -80,7 +81,8 @@ impl Value {
         (*found != Self::Null).then_some(found)
     }
 
-    /// The value as one cell of a sheet: empty when unknown, JSON when it is a list or has fields.
+    /// The value as one cell of a sheet: empty when unknown, JSON when it is a list or has fields. Before a text that a
+    /// spreadsheet would take for a formula stands an apostrophe.
     pub fn flat(&self) -> String {
         match self {
             Self::Null => String::new(),
@@ -88,20 +90,44 @@ impl Value {
             Self::Int(value) => value.to_string(),
             Self::Uint(value) => value.to_string(),
             Self::Float(value) => value.to_string(),
+            Self::Text(text) if is_formula(text) => format!("'{}", clean(text)),
             Self::Text(text) => clean(text),
-            nested => serde_json::to_string(nested).expect("has text keys and finite numbers"),
+            nested => {
+                let json = serde_json::to_string(nested);
+                escaped(json.expect("has text keys and finite numbers"))
+            }
         }
     }
 }
 
 fn clean(text: &str) -> String {
-    text.chars()
-        .map(|c| match c {
-            '\n' | '\t' => c,
-            c if is_hostile(c) => '\u{fffd}',
-            c => c,
-        })
-        .collect()
+    printable_lines(text).into_owned()
+}
+
+/// True for a text that a spreadsheet would take for a formula.
+fn is_formula(text: &str) -> bool {
+    let begins = |text: &str| text.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']);
+    text.starts_with(['\t', '\r']) || begins(text.trim_start())
+}
+
+/// JSON escapes only C0. What else could rewrite a screen stands only inside texts, where an escape means the
+/// same.
+pub fn escaped(json: String) -> String {
+    let hostile = |c: char| is_hostile(c) && c >= '\u{7f}';
+    if !json.contains(hostile) {
+        return json;
+    }
+    let mut out = String::with_capacity(json.len() + 16);
+    for c in json.chars() {
+        if hostile(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        } else {
+            out.push(c);
+        }
+    }
+    out
 }
 
 impl Serialize for Value {
@@ -167,5 +193,43 @@ impl<'de> Deserialize<'de> for Value {
             }
         }
         from.deserialize_any(Any)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_of_a_sheet_is_no_formula() {
+        let cell = |text: &str| Value::Text(text.to_owned()).flat();
+        for formula in [
+            "=cmd|' /C calc'!A0",
+            "@SUM(A1)",
+            "+1",
+            "-2+3",
+            "\t=1",
+            "\r=1",
+            " =1",
+            "＝1",
+        ] {
+            assert!(cell(formula).starts_with('\''), "{formula:?}");
+        }
+        for plain in ["h100", "aws:///us-east-1a/i-0", "a=b", "", "(no pool)"] {
+            assert_eq!(cell(plain), plain);
+        }
+        assert_eq!(
+            (Value::Int(-2).flat(), Value::Float(-0.5).flat()),
+            ("-2".into(), "-0.5".into())
+        );
+    }
+
+    #[test]
+    fn a_cell_with_fields_has_no_hostile_character() {
+        let by = "a\u{9b}31m\u{202e}\u{e0041}\u{1b}";
+        let cell = Value::Map(vec![("by".to_owned(), Value::Text(by.to_owned()))]).flat();
+        assert!(!cell.chars().any(is_hostile), "{cell:?}");
+        let back: serde_json::Value = serde_json::from_str(&cell).expect("is JSON");
+        assert_eq!(back["by"], by);
     }
 }

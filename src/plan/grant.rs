@@ -7,7 +7,7 @@
 use std::fmt;
 
 use model::base::Name;
-use model::base::name::printable;
+use model::base::name::{is_hostile, printable};
 use model::plan::Plan;
 use settings::{Layer, Settings};
 
@@ -99,6 +99,10 @@ impl Grant {
         plan.validate().map_err(Unconfirmed)?;
         if plan.steps.is_empty() {
             return Err(Unconfirmed("the plan has no step".to_owned()));
+        }
+        if consent.reason.contains(is_hostile) {
+            let words = "the reason holds control or invisible characters: leave them out";
+            return Err(Unconfirmed(words.to_owned()));
         }
         if let Some(check) = plan.failed_check() {
             return Err(Unconfirmed(format!(
@@ -288,6 +292,22 @@ mod tests {
             confirmed: Confirmed::Outright,
         };
         assert!(grant.approve(plan.clone(), outright.clone()).is_ok());
+        for reason in [
+            "a\nb",
+            "a\u{1b}[2Jb",
+            "a\u{9b}b",
+            "a\u{202e}b",
+            "a\u{e0041}b",
+        ] {
+            let hostile = Consent {
+                reason: reason.into(),
+                ..outright.clone()
+            };
+            let refused = grant
+                .approve(plan.clone(), hostile)
+                .expect_err("is refused");
+            assert!(refused.to_string().contains("control"), "{reason:?}");
+        }
         plan.checks.push(Check {
             name: "rights".into(),
             outcome: Outcome::Failed,

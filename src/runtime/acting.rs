@@ -4,14 +4,14 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 
 use cluster::levers::Right;
 use engine::live;
 use exec::look::Unseen;
 use exec::{
-    self, Broken, End, Hands, Journal, Looker, Probe, Progress, Writer, WritingClient, checks,
-    name_of_run,
+    self, Broken, Cluster, End, Hands, Journal, Looker, Probe, Progress, Run, Runs, Same, Writer,
+    WritingClient, checks, name_of_run,
 };
 use model::base::{Exit, Failure, Moment};
 use model::plan::{Intent, Plan, Refusal, RefusalCode};
@@ -26,11 +26,18 @@ use table::{self, Facts};
 use super::clock;
 use super::deeds::no_picture;
 
+/// How long a list of runs waits to be told which cluster this is.
+const PROMPT: Duration = Duration::from_secs(5);
+
 /// A cluster to act on, with the right to write to it where the settings grant one.
 pub struct Acting {
     connection: Connection,
     right: Result<(Grant, WritingClient), Denied>,
     journal: Option<Journal>,
+    /// The cluster's identity, and which server gave it.
+    identity: Mutex<Option<(u64, String)>>,
+    /// What the journal was last seen to say.
+    runs: Mutex<Runs>,
 }
 
 /// What was carried out: the run's name and how it ended.
@@ -85,7 +92,10 @@ fn no_home() -> Failure {
     Failure::new(Exit::Failed, message)
 }
 
-#[expect(clippy::disallowed_methods, reason = "the one place that asks settings for a grant")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place that asks settings for a grant"
+)]
 impl Acting {
     /// Connects to a cluster of the kubeconfig. Nothing is sent yet.
     ///
@@ -108,6 +118,8 @@ impl Acting {
             connection,
             right,
             journal: journal(settings),
+            identity: Mutex::default(),
+            runs: Mutex::default(),
         })
     }
 
@@ -123,6 +135,8 @@ impl Acting {
             connection,
             right,
             journal: journal(settings),
+            identity: Mutex::default(),
+            runs: Mutex::default(),
         }
     }
 
@@ -189,6 +203,73 @@ impl Acting {
         self.journal.as_ref().ok_or_else(no_home)
     }
 
+    fn named(&self, uid: String) -> Cluster {
+        Cluster {
+            context: self.connection.context.to_string(),
+            server: self.connection.server.clone(),
+            uid,
+        }
+    }
+
+    /// Which cluster this is. Where its identity may not be read, and why that is.
+    pub async fn cluster(&self) -> (Cluster, Option<String>) {
+        let connection = &self.connection;
+        let epoch = connection.wire.epoch();
+        let mut known = self.identity.lock().await;
+        if let Some((_, uid)) = known.as_ref().filter(|(of, _)| *of == epoch) {
+            return (self.named(uid.clone()), None);
+        }
+        match exec::ask::identity(&connection.client).await {
+            Ok(uid) => {
+                *known = Some((epoch, uid.clone()));
+                (self.named(uid), None)
+            }
+            Err(why) => (self.named(String::new()), Some(why)),
+        }
+    }
+
+    /// The runs of the journal that are about this cluster, or may be, oldest first; each with what is not known of that.
+    /// Only what is new in the journal is read. None where there is no journal, or it cannot be read.
+    pub async fn runs(&self) -> Vec<(Run, Option<String>)> {
+        let Some(journal) = &self.journal else {
+            return Vec::new();
+        };
+        let asked = tokio::time::timeout(PROMPT, self.cluster()).await;
+        let late = || (self.named(String::new()), Some("no answer yet".to_owned()));
+        let (here, why) = asked.unwrap_or_else(|_| late());
+        let mut runs = self.runs.lock().await;
+        let Ok(all) = runs.look(journal) else {
+            return Vec::new();
+        };
+        all.iter()
+            .filter_map(|run| match run.cluster.compare(&here) {
+                Same::Yes => Some((run.clone(), None)),
+                Same::ByAddress => Some((run.clone(), Some(doubt(why.as_deref())))),
+                Same::No => None,
+            })
+            .collect()
+    }
+
+    /// What is not known of whether a run was carried out on this cluster; `None` where it was.
+    ///
+    /// # Errors
+    /// There is no such run, or it was carried out on another cluster.
+    pub async fn doubt(&self, run: &str) -> Result<Option<String>, Failure> {
+        let past = exec::run::find(self.journal()?, run)?;
+        let (here, why) = self.cluster().await;
+        match past.cluster.compare(&here) {
+            Same::Yes => Ok(None),
+            Same::ByAddress => Ok(Some(doubt(why.as_deref()))),
+            Same::No => Err(Failure::new(
+                Exit::Refused,
+                format!(
+                    "{run} was carried out on {}, and this is {here}",
+                    past.cluster
+                ),
+            )),
+        }
+    }
+
     /// Those of these rights that the server says we lack.
     pub async fn missing(&self, rights: &[Right]) -> Vec<Right> {
         exec::ask::missing(&self.connection.client, rights).await
@@ -235,22 +316,30 @@ impl Acting {
     /// cluster.
     ///
     /// # Errors
-    /// There is no journal, no such run in it, or nothing of it can be taken back.
-    pub fn undo(
+    /// There is no journal, no such run in it, it was taken back already, or nothing of it can be taken back.
+    pub async fn undo(
         &self,
         run: &str,
         elsewhere: impl FnOnce(String) -> Unseen,
     ) -> Result<Plan, Unseen> {
         let journal = self.journal().map_err(Unseen::Failed)?;
         let past = exec::run::find(journal, run).map_err(|broken| Unseen::Failed(broken.into()))?;
-        if past.cluster.context != self.context() {
-            return Err(elsewhere(format!(
-                "{run} was carried out on {}, and this is {}",
-                past.cluster.context,
-                self.context()
-            )));
+        let doubt = match self.doubt(run).await {
+            Ok(doubt) => doubt,
+            Err(failure) if failure.exit == Exit::Refused => {
+                return Err(elsewhere(failure.message));
+            }
+            Err(failure) => return Err(Unseen::Failed(failure)),
+        };
+        let pages = journal.read();
+        let pages = pages.map_err(|fault| Unseen::Failed(exec::Broken::from(fault).into()))?;
+        if let Some(undo) = exec::undone_by(&exec::runs(&pages), run) {
+            let sentence = format!("{run} was taken back by {} already", undo.name);
+            return Err(Refusal::new(RefusalCode::AlreadySo, sentence).into());
         }
-        Ok(past.undo(self.now())?)
+        let mut plan = past.undo(self.now())?;
+        plan.warnings.extend(doubt);
+        Ok(plan)
     }
 
     /// The plan for an intent, on the latest picture and on the objects as they are read now.
@@ -393,6 +482,14 @@ impl Acting {
         };
         Ok(act(hands, grant).await?)
     }
+}
+
+/// That two clusters were told apart by less than their identity.
+fn doubt(why: Option<&str>) -> String {
+    let why = why.unwrap_or("the run's record does not name it");
+    format!(
+        "that it is the cluster of this run is judged by its context and address alone: the UID of namespace kube-system is not known ({why})"
+    )
 }
 
 /// Our name on this machine, as far as the environment says.

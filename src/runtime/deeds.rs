@@ -99,13 +99,15 @@ impl Deeds {
     pub fn look(&self) {
         let (acting, out) = (Arc::clone(&self.acting), self.out.clone());
         self.spawn(move || async move {
-            let first = acts(&acting, BTreeMap::new());
+            let first = acts(&acting, BTreeMap::new()).await;
             let granted = first.may == May::Yes;
             let _ = out.send(Deed::Acts(Arc::new(first))).await;
             if granted {
                 let lacking = lacking(&acting).await;
                 if !lacking.is_empty() {
-                    let _ = out.send(Deed::Acts(Arc::new(acts(&acting, lacking)))).await;
+                    let _ = out
+                        .send(Deed::Acts(Arc::new(acts(&acting, lacking).await)))
+                        .await;
                 }
             }
         });
@@ -175,7 +177,7 @@ impl Deeds {
                         let _ = out.send(Deed::Began(number, Ok(run))).await;
                     }
                     let _ = out
-                        .send(Deed::Acts(Arc::new(acts(&acting, BTreeMap::new()))))
+                        .send(Deed::Acts(Arc::new(acts(&acting, BTreeMap::new()).await)))
                         .await;
                 }
             };
@@ -184,7 +186,7 @@ impl Deeds {
                 let _ = out.send(Deed::Began(number, Err(failure.message))).await;
             }
             let _ = out
-                .send(Deed::Acts(Arc::new(acts(&acting, BTreeMap::new()))))
+                .send(Deed::Acts(Arc::new(acts(&acting, BTreeMap::new()).await)))
                 .await;
         });
     }
@@ -223,15 +225,14 @@ fn whole(outcome: Outcome) -> Result<(), Failure> {
 /// Makes a plan: what the whole fleet is needed for on the picture, the rest on the objects as they are read now.
 async fn make(acting: &Acting, intent: &Intent, facts: Option<&Facts>) -> Result<Plan, Unseen> {
     if let Intent::Undo { run } = intent {
-        return acting.undo(run, |sentence| {
-            Refusal::new(RefusalCode::NotFound, sentence).into()
-        });
+        let elsewhere = |sentence| Refusal::new(RefusalCode::NotFound, sentence).into();
+        return acting.undo(run, elsewhere).await;
     }
     acting.plan(intent, facts).await
 }
 
 /// What may be done, and the runs on this cluster.
-fn acts(acting: &Acting, lacking: BTreeMap<&'static str, String>) -> Acts {
+async fn acts(acting: &Acting, lacking: BTreeMap<&'static str, String>) -> Acts {
     let may = match acting.grant() {
         Ok(_) => May::Yes,
         Err(denied) => May::No {
@@ -240,31 +241,37 @@ fn acts(acting: &Acting, lacking: BTreeMap<&'static str, String>) -> Acts {
         },
     };
     let journal = acting.journal().ok();
-    let pages = journal.and_then(|journal| journal.read().ok());
-    let mut runs: Vec<RunRow> = pages
-        .map(|pages| exec::runs(&pages))
-        .unwrap_or_default()
-        .iter()
-        .filter(|run| run.cluster.context == acting.context())
-        .map(|run| {
-            let running = journal.is_some_and(|journal| journal.is_running(&run.name));
-            row(run, running)
+    let (all, doubts): (Vec<Run>, Vec<Option<String>>) = acting.runs().await.into_iter().unzip();
+    let latest = all.iter().zip(doubts).rev().take(SHOWN);
+    let runs = latest
+        .map(|(run, doubt)| {
+            // Only a run without an end may still be carried out.
+            let open = run.end.is_none();
+            let running = open && journal.is_some_and(|journal| journal.is_running(&run.name));
+            let mut row = row(run, running, exec::undone_by(&all, &run.name));
+            if let Some(doubt) = doubt {
+                row.words = match row.words.is_empty() {
+                    true => doubt,
+                    false => format!("{}; {doubt}", row.words),
+                };
+            }
+            row
         })
         .collect();
-    runs.reverse();
-    runs.truncate(SHOWN);
     Acts { may, lacking, runs }
 }
 
-fn row(run: &Run, running: bool) -> RunRow {
-    let (state, words) = match &run.end {
-        Some(End::Done) => (RunState::Done, String::new()),
-        Some(End::Stopped) => (RunState::Stopped, String::new()),
-        Some(End::Failed { step, words }) => {
+fn row(run: &Run, running: bool, undo: Option<&Run>) -> RunRow {
+    let (state, words) = match (&run.end, undo) {
+        (Some(_), Some(undo)) => (RunState::Undone, format!("taken back by {}", undo.name)),
+        (Some(End::Done), None) => (RunState::Done, String::new()),
+        (Some(End::Stopped), None) => (RunState::Stopped, String::new()),
+        (Some(End::Failed { step, words }), None) => {
             (RunState::Failed, format!("step {step} failed: {words}"))
         }
-        None if running => (RunState::Running, String::new()),
-        None => (RunState::BrokenOff, String::new()),
+        (None, _) if running => (RunState::Running, String::new()),
+        (None, Some(undo)) => (RunState::Undone, format!("taken back by {}", undo.name)),
+        (None, None) => (RunState::BrokenOff, String::new()),
     };
     let steps = run.steps.iter().zip(&run.plan.steps);
     RunRow {

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use model::base::Moment;
+use source::local;
 use table::hush::{Entry, Hushed};
 
 /// Where it is kept on this machine: with the state of programs, never with settings.
@@ -15,7 +16,7 @@ pub fn place() -> Option<PathBuf> {
 }
 
 fn text(path: &Path) -> io::Result<String> {
-    match fs::read_to_string(path) {
+    match local::read_text(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
         other => other,
     }

@@ -1,6 +1,7 @@
 //! The composition root: settings and a target become running sources, a store, and a stream of facts.
 
 use std::collections::BTreeSet;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -224,11 +225,17 @@ fn simulated(
 
 fn embedded(demo: Demo) -> Result<sim::Service, Failure> {
     let seed = demo.world.seed;
-    let world = sim::world::World::new(demo.world);
+    let world = sim::world::World::new(demo.world).identified(identity());
     sim::serve::embed(Box::new(world), clock::shared(), demo.speed, seed).map_err(|error| {
         let message = format!("cannot start the simulated fleet: {error:#}");
         Failure::new(Exit::Failed, message)
     })
+}
+
+/// A number that no other simulated cluster has: what was done on one is not done on the next, though both are made from
+/// one seed.
+pub fn identity() -> u64 {
+    RandomState::new().build_hasher().finish()
 }
 
 /// The paths that may be asked of pods and services.

@@ -13,6 +13,7 @@ mod show;
 #[cfg(test)]
 mod tests;
 mod types;
+pub mod variables;
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ pub use number::{
 pub use origin::{Layer, Origin, Origins};
 pub use place::{Matcher, ServicePath};
 pub use rulebook::{Rulebook, Texts};
-pub use show::{print, unknown_variables};
+pub use show::print;
 pub use types::{
     Idle, Labels, OwnedDefaults, OwnedSettings, PoolPriceSettings, PoolSettings, PriceOverride,
     PriceSettings, Prometheus, Scope, Scrape, ScrapeTarget, Settings, TeamMatch, TeamSettings,

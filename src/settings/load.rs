@@ -10,6 +10,7 @@ use model::base::document::{self, Fault, line_of, quoted};
 use super::DEFAULTS;
 use super::origin::{Layer, Origin, Origins};
 use super::types::{RawSettings, Settings};
+use super::variables::{self, READONLY};
 
 /// Keys that have no default; all are texts. The test of the defaults' comments holds this list to the file.
 pub(super) const WITHOUT_DEFAULT: &[&str] = &[
@@ -47,7 +48,7 @@ pub struct Inputs {
     pub files: Vec<Text>,
     /// The kubeconfig context whose sections count.
     pub context: Option<String>,
-    /// Environment variables; those that are no setting of ours are passed over.
+    /// Environment variables. Those of ours (`STOKEHOLD_*`) must be settings, or be [known otherwise](super::variables).
     pub variables: Vec<(String, String)>,
     /// Flags: the flag as it was typed, the dotted key, the value.
     pub flags: Vec<(String, String, String)>,
@@ -68,13 +69,27 @@ pub fn load(inputs: &Inputs) -> Result<Settings, Vec<Fault>> {
             merge.file(file.layer, &file.path, &file.text, Some(context));
         }
     }
+    let keys = keys();
     for (name, value) in &inputs.variables {
-        if let Some(key) = key_of_variable(name) {
-            merge.word(Layer::Environment, name, &key, value);
+        match keys.iter().find(|key| variable_of_key(key) == *name) {
+            Some(key) => merge.word(Layer::Environment, name, key, value),
+            None if variables::is_known(name) => {}
+            None => merge.faults.push(variables::unknown(name, &keys)),
         }
     }
     for (flag, key, value) in &inputs.flags {
         merge.word(Layer::Flag, flag, key, value);
+    }
+    // Last: like --readonly it wins over whatever allows writing.
+    for (name, value) in inputs.variables.iter().filter(|(name, _)| name == READONLY) {
+        match value.as_str() {
+            "1" | "true" => merge.word(Layer::Environment, name, "write", "false"),
+            "0" | "false" | "" => {}
+            _ => {
+                let message = format!("`{value}` is neither true nor false");
+                merge.faults.push(Fault::new(name, "write", message));
+            }
+        }
     }
     merge.finish(inputs.home.as_deref())
 }
@@ -94,11 +109,6 @@ pub fn keys() -> Vec<String> {
 /// The name of the variable that sets a key: `scrape.mode` is `STOKEHOLD_SCRAPE_MODE`.
 pub fn variable_of_key(key: &str) -> String {
     format!("STOKEHOLD_{}", key.replace('.', "_").to_uppercase())
-}
-
-fn key_of_variable(name: &str) -> Option<String> {
-    name.starts_with("STOKEHOLD_").then_some(())?;
-    keys().into_iter().find(|key| variable_of_key(key) == name)
 }
 
 /// The layers so far.

@@ -2,9 +2,9 @@
 
 use toml::Value;
 
-use model::base::document::{nearest, quoted};
+use model::base::document::quoted;
 
-use super::load::{WITHOUT_DEFAULT, keys, variable_of_key};
+use super::load::WITHOUT_DEFAULT;
 use super::types::Settings;
 
 /// Every value as a line of TOML with its origin behind it. Values of headers are secrets and stay hidden.
@@ -60,17 +60,4 @@ fn hidden(path: &[String], value: &Value) -> Value {
         }
     }
     value
-}
-
-/// Variables that look like settings of ours but are none, each with the nearest one that is.
-pub fn unknown_variables<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<(String, String)> {
-    let known: Vec<String> = keys().iter().map(|key| variable_of_key(key)).collect();
-    names
-        .into_iter()
-        .filter(|name| name.starts_with("STOKEHOLD_") && !known.iter().any(|key| key == name))
-        .filter_map(|name| {
-            let near = nearest(name, known.iter().map(String::as_str))?;
-            Some((name.to_owned(), near.to_owned()))
-        })
-        .collect()
 }

@@ -1,4 +1,5 @@
-//! The layer that counts every request to the API server and sees to it that what comes back is an answer of one.
+//! The layer that counts every request to the API server and sees to it that what comes back is an answer of one, and
+//! no larger than one.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, Limited};
 use tower::{BoxError, Layer, Service};
 
+use super::limits;
 use super::wire::{Class, Wire};
 
 /// Who asks, as servers write it down: a platform team can tell our load from others'.
@@ -146,12 +148,14 @@ where
             }
             let arrived = Arc::clone(&wire);
             Ok(answer.map(|body| {
-                body.map_err(Into::into)
+                let noted = body
+                    .map_err(Into::into)
                     .map_frame(move |frame| {
                         arrived.alive(class);
                         frame
                     })
-                    .boxed_unsync()
+                    .boxed_unsync();
+                limits::Limited::new(noted, class, &path, watches).boxed_unsync()
             }))
         })
     }

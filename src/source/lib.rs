@@ -11,6 +11,8 @@ pub mod fetch;
 pub mod gate;
 pub mod kubeconfig;
 pub mod kubernetes;
+pub mod limits;
+pub mod local;
 pub mod login;
 pub mod logs;
 mod no_proxy;

@@ -19,6 +19,7 @@ use tower::{BoxError, Service};
 use model::base::Moment;
 
 use super::kubeconfig::{Choice, Resolved, flat, resolve};
+use super::local;
 use super::plugin::{self, Credential};
 use super::wire::Wire;
 
@@ -39,6 +40,12 @@ const SPACING: Duration = Duration::from_secs(10);
 
 /// A token read from a file is read again after this time.
 const FILE_LIFE: Duration = Duration::from_secs(60);
+
+/// After a plugin failed it is not started again for this long, and for twice as long each time that it fails again.
+const FIRST_REST: Duration = Duration::from_secs(1);
+
+/// The longest of these rests.
+const LONGEST_REST: Duration = Duration::from_secs(60);
 
 /// A credential is renewed this long before its end, or after three quarters of a shorter life.
 const MARGIN: Duration = Duration::from_secs(60);
@@ -65,7 +72,16 @@ struct State {
     /// When to renew.
     renew_at: Option<Moment>,
     tried: Option<Moment>,
+    /// The plugin failed the last time.
+    failed: Option<PluginFailed>,
     generation: u64,
+}
+
+/// That a plugin failed: every request until `until` is told so without asking it again.
+struct PluginFailed {
+    error: LoginFailed,
+    rest: Duration,
+    until: Moment,
 }
 
 /// What one request is sent with.
@@ -92,6 +108,7 @@ impl Login {
                     token: None,
                     renew_at: None,
                     tried: None,
+                    failed: None,
                     generation: 0,
                 }),
             }),
@@ -105,7 +122,13 @@ impl Shared {
         let now = self.wire.local();
         let due = state.renew_at.is_some_and(|at| now >= at);
         match state.client.clone() {
-            None => self.log_in(&mut state, now).await?,
+            None => {
+                // A kubeconfig that has been mended counts at once.
+                if state.failed.is_some() {
+                    self.reread(&mut state);
+                }
+                self.log_in(&mut state, now).await?;
+            }
             // A credential that still serves is not given up because its renewal failed once.
             Some(_) if due && self.may_try(&mut state, now) => {
                 if let Err(failed) = self.log_in(&mut state, now).await {
@@ -134,13 +157,40 @@ impl Shared {
         !soon
     }
 
+    /// Runs the plugin, unless it has just failed. The caller holds the state, so one call is in flight at most.
+    async fn ask_plugin(&self, state: &mut State, now: Moment) -> Result<Credential, LoginFailed> {
+        if let Some(failed) = state.failed.as_ref().filter(|failed| now < failed.until) {
+            return Err(failed.error.clone());
+        }
+        let Some(exec) = &state.resolved.exec else {
+            return Ok(Credential::default());
+        };
+        match plugin::run(exec, self.interactive).await {
+            Ok(credential) => {
+                state.failed = None;
+                Ok(credential)
+            }
+            Err(error) => {
+                let rest = match &state.failed {
+                    Some(before) => before.rest.saturating_mul(2).min(LONGEST_REST),
+                    None => FIRST_REST,
+                };
+                state.failed = Some(PluginFailed {
+                    error: error.clone(),
+                    rest,
+                    until: self.wire.local().plus(rest),
+                });
+                Err(error)
+            }
+        }
+    }
+
     /// Obtains a credential and, where the connection depends on it, builds the client anew.
     async fn log_in(&self, state: &mut State, now: Moment) -> Result<(), LoginFailed> {
-        let resolved = &state.resolved;
-        let credential = if let Some(exec) = &resolved.exec {
-            plugin::run(exec, self.interactive).await?
-        } else if let Some(file) = &resolved.token_file {
-            let text = std::fs::read_to_string(file).map_err(|error| {
+        let credential = if state.resolved.exec.is_some() {
+            self.ask_plugin(state, now).await?
+        } else if let Some(file) = &state.resolved.token_file {
+            let text = local::read_text(file).map_err(|error| {
                 LoginFailed(format!(
                     "the token file {} cannot be read ({error}); check tokenFile in the kubeconfig",
                     file.display()
@@ -154,7 +204,7 @@ impl Shared {
         } else {
             Credential::default()
         };
-        let mut config = resolved.config.clone();
+        let mut config = state.resolved.config.clone();
         // The library's own policy repeats a 429, 503 or 504 up to fifteen times below the layer that counts: a
         // page of a hung exporter would be sixteen requests. Whoever asks decides when to ask again.
         config.default_retry = false;
@@ -250,6 +300,7 @@ impl Shared {
                 state.fingerprint = fingerprint(&resolved);
                 state.resolved = resolved;
                 state.client = None;
+                state.failed = None;
                 true
             }
             Err(fault) => {

@@ -10,6 +10,7 @@ use model::fleet::observe::{LostKind, Table};
 
 use super::counted::{NotKubernetes, Silent};
 use super::gate::Refused;
+use super::limits::{TooLarge, TooSlow, cause};
 use super::login::LoginFailed;
 
 /// A request that failed.
@@ -98,6 +99,16 @@ impl Trouble {
 
     /// The failure of a request that got no answer from Kubernetes.
     pub fn of_transport(error: &kube::Error) -> Self {
+        if let Some(large) = cause::<TooLarge>(error) {
+            return Self::unreachable(format!(
+                "{large}, and was not read to its end; does something else answer in the API server's place?"
+            ));
+        }
+        if let Some(slow) = cause::<TooSlow>(error) {
+            return Self::unreachable(format!(
+                "{slow}; is the server overloaded, or the way to it very slow?"
+            ));
+        }
         let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
         let mut last = error.to_string();
         while let Some(at) = cause {

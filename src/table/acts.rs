@@ -84,6 +84,8 @@ pub enum RunState {
     Failed,
     /// Every step is over.
     Done,
+    /// Another run has taken back what it did.
+    Undone,
 }
 
 impl RunState {
@@ -95,6 +97,7 @@ impl RunState {
             Self::Stopped => "stopped",
             Self::Failed => "failed",
             Self::Done => "done",
+            Self::Undone => "undone",
         }
     }
 

@@ -32,7 +32,7 @@ impl<'a> From<&'a Cordon> for CordonCell<'a> {
 }
 
 /// Counts of a node's devices. The first two are what the node says, the rest what is seen. `None` where it is not
-/// known: devices by claim, and what their drivers publish is withheld from us.
+/// known: devices by claim, and what their drivers publish is withheld from us; or the node claims what no node has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct NodeDevices {
     /// What the node says it has.
@@ -185,10 +185,11 @@ pub fn row<'a>(facts: &Facts, node: &'a Node) -> NodeRow<'a> {
         idle += u32::from(facts.fleet.is_idle(device));
     }
     let total = node.devices.len() as u32;
-    let known = |count: u32| (!node.withheld).then_some(count);
+    let known = |count: u32| node.is_counted().then_some(count);
+    let said = |count: u32| known(count).filter(|_| node.ignored.is_empty());
     let devices = NodeDevices {
-        capacity: known(node.device_capacity),
-        allocatable: known(node.device_allocatable),
+        capacity: said(node.device_capacity),
+        allocatable: said(node.device_allocatable),
         total: known(total),
         allocated: known(held),
         free: known(total - held),

@@ -1,18 +1,16 @@
 //! Rows as outputs: filtered, then as a table, JSON, YAML or CSV.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
 use serde::Serialize;
 
 use model::base::document::nearest;
-use model::base::name::is_hostile;
 use model::fleet::signal::Signal;
 
 use super::table::{Column, Layout, cell};
 use super::{Facts, Format, Kind};
 use super::{alerts, cost, devices, document, jobs, nodes, pools, queues, sources};
-use model::value::Value;
+use model::value::{Value, escaped};
 
 /// What is asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -337,24 +335,6 @@ fn json<R: Serialize>(row: &R, pretty: bool) -> String {
         serde_json::to_string(row)
     };
     escaped(text.expect("rows have text keys, and JSON writes any number"))
-}
-
-/// JSON escapes only C0. What else could rewrite a screen stands only inside texts, where an escape means the
-/// same.
-fn escaped(json: String) -> String {
-    let hostile = |c: char| is_hostile(c) && c >= '\u{7f}';
-    if !json.contains(hostile) {
-        return json;
-    }
-    let mut out = String::with_capacity(json.len() + 16);
-    for c in json.chars() {
-        if hostile(c) {
-            let _ = write!(out, "\\u{:04x}", u32::from(c));
-        } else {
-            out.push(c);
-        }
-    }
-    out
 }
 
 /// A value as indented JSON with a line break at its end, safe to print.

@@ -6,6 +6,7 @@ mod churn;
 mod commands;
 mod compile_fail;
 mod faults;
+mod identity;
 mod keyboard;
 mod killed;
 mod on_screen;

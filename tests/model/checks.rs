@@ -151,6 +151,14 @@ const CASES: &[Case] = &[
         gap: |parts, _| parts.lose(Table::Pods),
     },
     Case {
+        code: "device-count",
+        fire: |parts, _| {
+            parts.nodes[1].ignored = Box::new([(Name::new("nvidia.com/gpu"), 4_000_000_000)]);
+        },
+        calm: |parts, _| parts.nodes[1].ignored = Box::default(),
+        gap: |parts, _| parts.lose(Table::Nodes),
+    },
+    Case {
         code: "plugin-not-ready",
         fire: |parts, _| {
             parts.nodes[1].device_capacity = 0;

@@ -223,6 +223,42 @@ async fn what_plugins_do_wrong_is_said() {
 }
 
 #[tokio::test]
+async fn a_plugin_that_fails_is_started_once_and_then_ever_more_rarely() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = gatekeeper("one").await;
+    let starts = folder.path().join("starts");
+    let body = format!("echo x >> {}\necho 'log in' >&2\nexit 1", starts.display());
+    let plugin = script(folder.path(), &body);
+    let choice = write_config(folder.path(), server.port, &exec(&plugin, ""));
+    let seconds = Arc::new(AtomicI64::new(0));
+    let read = Arc::clone(&seconds);
+    let clock: Clock = Arc::new(move || Moment::from_seconds(read.load(Ordering::SeqCst)));
+    let connection = connect(choice, clock, [], false).expect("a config");
+    let count = || std::fs::read_to_string(&starts).unwrap_or_default().len() / 2;
+    // All tables ask at once, and again.
+    for _ in 0..2 {
+        let asks = (0..30).map(|_| ask(&connection.client));
+        for answer in futures::future::join_all(asks).await {
+            let error = answer.expect_err("there is no credential");
+            assert!(error.contains("log in"), "{error}");
+        }
+    }
+    assert_eq!(count(), 1);
+    let mut at = Vec::new();
+    for second in 1..200 {
+        seconds.store(second, Ordering::SeqCst);
+        let before = count();
+        ask(&connection.client).await.expect_err("still none");
+        ask(&connection.client).await.expect_err("still none");
+        at.extend((count() > before).then_some(second));
+    }
+    assert_eq!(at, [1, 3, 7, 15, 31, 63, 123, 183]);
+    // A kubeconfig with another user counts at once.
+    write_config(folder.path(), server.port, "    token: one");
+    ask(&connection.client).await.expect("accepted");
+}
+
+#[tokio::test]
 async fn a_plugin_that_leaves_a_helper_behind_is_not_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let server = gatekeeper("one").await;
@@ -377,4 +413,47 @@ async fn a_busy_server_is_asked_once_and_whoever_asked_decides_when_again() {
     assert!(version(&choice).await.is_err());
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(asked.load(Ordering::SeqCst), 1);
+}
+
+/// A server whose every answer is this body, compressed.
+async fn packed(body: &[u8]) -> u16 {
+    use std::io::Write;
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    gzip.write_all(body).unwrap();
+    let body = gzip.finish().unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((mut socket, _)) = listener.accept().await {
+            let body = body.clone();
+            tokio::spawn(async move {
+                let _ = socket.read(&mut [0; 4096]).await;
+                let head = format!(
+                    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: gzip\r\ncontent-length: {}\r\n\r\n",
+                    body.len()
+                );
+                let _ = socket.write_all(head.as_bytes()).await;
+                let _ = socket.write_all(&body).await;
+            });
+        }
+    });
+    port
+}
+
+#[tokio::test]
+async fn a_small_answer_that_unpacks_to_a_large_one_is_refused_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut bomb = vec![b' '; 64 << 20];
+    bomb.extend(b"{}");
+    let port = packed(&bomb).await;
+    let choice = write_config(folder.path(), port, "    token: one");
+    let error = version(&choice).await.expect_err("is too large");
+    assert!(
+        error.contains("the answer to /version is larger than 8 MiB"),
+        "{error}"
+    );
+    // One of ordinary size is read.
+    let port = packed(br#"{"major":"1","minor":"30","gitVersion":"v1.30.0"}"#).await;
+    let choice = write_config(folder.path(), port, "    token: one");
+    version(&choice).await.expect("is read");
 }

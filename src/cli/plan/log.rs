@@ -73,7 +73,7 @@ fn told(run: &Run, running: bool) -> String {
         run.name,
         run.begun.rfc3339(),
         printable(&run.plan.title),
-        printable(&run.cluster.context),
+        printable(&run.cluster.to_string()),
         printable(run.who.name()),
     );
     if !run.reason.is_empty() {

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use crate::runtime::acting::{Acting, Outcome, interruptible};
 use exec::look::Unseen;
 use exec::{End, Over, Progress, Stand};
-use model::base::name::printable;
+use model::base::name::{is_hostile, printable};
 use model::base::{Exit, Failure};
 use model::plan::Plan;
 use plan::Author;
@@ -21,6 +21,7 @@ use plan::grant::{Confirmed, Consent};
 use settings::Settings;
 use source::kubeconfig::Choice;
 
+use super::patience::patiently;
 use super::wire::Situation;
 use super::{out, wire};
 pub(super) use fleet::Seen;
@@ -154,6 +155,14 @@ pub(super) fn run(
         let message = "--yes and --reason go with --apply";
         return Err(Failure::new(Exit::Usage, message));
     }
+    if plan
+        .reason
+        .as_deref()
+        .is_some_and(|reason| reason.contains(is_hostile))
+    {
+        let message = "--reason holds control or invisible characters; it is written into the cluster and the journal: leave them out";
+        return Err(Failure::new(Exit::Usage, message));
+    }
     let settings = &at.settings;
     match (&plan.action, plan.log) {
         (None, true) => log::log(settings, plan, out, err),
@@ -189,16 +198,23 @@ async fn act(
             let message = "to go on with a run is to act: give --apply";
             return Err(Failure::new(Exit::Usage, message));
         }
+        if let Some(doubt) = acting.doubt(run).await? {
+            out::say(err, &doubt);
+        }
         return carry_out(acting, None, run, flags, out, err).await;
     }
-    let made = match make(settings, acting, seen, flags, action).await {
+    let tell = |line: &str| out::say(&mut std::io::stderr(), line);
+    let made = match patiently(tell, make(settings, acting, seen, flags, action)).await? {
         Ok(plan) => plan,
         Err(Unseen::Failed(failure)) => return Err(failure),
         Err(Unseen::Refused(refusal)) => return show::refused(&refusal, flags.output, out),
     };
     let mut plan = made;
-    acting.settle(&mut plan).await;
-    acting.check(&mut plan).await;
+    patiently(tell, async {
+        acting.settle(&mut plan).await;
+        acting.check(&mut plan).await;
+    })
+    .await?;
     if !flags.apply {
         out::write(out, &printed(&plan, Some(acting.context()), flags.output))?;
         return Ok(match plan.failed_check() {
@@ -240,7 +256,7 @@ async fn make(
         }
         Action::Undo { run } | Action::Continue { run } => {
             let refused = |sentence| Unseen::Failed(Failure::new(Exit::Refused, sentence));
-            acting.undo(run, refused)?
+            acting.undo(run, refused).await?
         }
         Action::Drain { .. }
         | Action::Cordon { .. }

@@ -101,6 +101,7 @@ fn ends(run: &RunRow, state: RunState) -> (String, Role) {
             Role::Muted,
         ),
         RunState::Done => (String::from("done; U takes it back, esc closes"), Role::Ok),
+        RunState::Undone => (format!("{}; esc closes", run.words), Role::Muted),
         RunState::Stopped | RunState::BrokenOff => (
             format!(
                 "{}; H in 9 plans goes on with it, U takes back what was done",

@@ -133,7 +133,7 @@ fn collect(facts: &Facts, lens: &Lens) -> Vec<Row> {
         _ => true,
     };
     let accelerated =
-        |node: &Node| !node.devices.is_empty() || node.device_capacity > 0 || node.withheld;
+        |node: &Node| !node.devices.is_empty() || node.device_capacity > 0 || !node.is_counted();
     let any = facts.fleet.nodes.iter().any(|node| accelerated(node));
     facts
         .fleet
@@ -249,9 +249,9 @@ fn held(facts: &Facts, row: Row) -> Cell<'_> {
             .iter()
             .filter(|device| device.is_allocated())
             .count();
-        match node.withheld {
-            true => Value::Unknown,
-            false => Value::Part(held as u64, node.devices.len() as u64),
+        match node.is_counted() {
+            false => Value::Unknown,
+            true => Value::Part(held as u64, node.devices.len() as u64),
         }
     })
 }

@@ -71,6 +71,7 @@ pub(super) const fn sign(state: RunState) -> (&'static str, Role) {
         RunState::BrokenOff | RunState::Stopped => ("□", Role::Warn),
         RunState::Failed => ("×", Role::Crit),
         RunState::Done => ("✓", Role::Ok),
+        RunState::Undone => ("↶", Role::Muted),
     }
 }
 

@@ -67,6 +67,7 @@ fn fleet(mut queues: Vec<Queue>, jobs: Vec<Job>) -> Fleet {
         device_capacity: 2,
         device_allocatable: 2,
         withheld: false,
+        ignored: Box::default(),
         pod_count: 0,
         others: Box::default(),
         pods: Box::default(),

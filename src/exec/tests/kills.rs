@@ -21,6 +21,7 @@ fn begin(plan: &Plan) -> Vec<Line> {
         cluster: Cluster {
             context: "c".into(),
             server: String::new(),
+            uid: String::new(),
         },
         who: Who {
             user: "ana".into(),

@@ -7,6 +7,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use rustc_hash::FxBuildHasher;
+use unicode_width::UnicodeWidthChar;
 
 /// A shared, immutable text. Orders and hashes by content.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -138,25 +139,57 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// True for a character that could rewrite the screen of whoever reads it: controls (C0, C1, DEL) and
-/// bidirectional overrides.
+/// True for a character that could rewrite or falsify the screen of a reader: controls (C0, C1, DEL), marks and
+/// overrides of direction, and what takes no room and is not seen (zero-width characters, fillers, tags, selectors of
+/// variants beyond the common ones).
 pub fn is_hostile(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}' | '\u{feff}')
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}'
+            | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// The text without control characters (C0, C1, DEL) and without bidirectional overrides, which could
-/// rewrite the screen of whoever reads a hostile object name or label.
+/// Marks on one character that are kept; a pile of them covers the lines above and below.
+const MOST_MARKS: usize = 4;
+
+/// The text without [hostile characters](is_hostile), each of which is replaced by one that is seen, and with no more
+/// than four combining marks on a character.
 pub fn printable(text: &str) -> std::borrow::Cow<'_, str> {
-    if text.chars().any(is_hostile) {
-        std::borrow::Cow::Owned(
-            text.chars()
-                .map(|c| if is_hostile(c) { '\u{fffd}' } else { c })
-                .collect(),
-        )
-    } else {
-        std::borrow::Cow::Borrowed(text)
+    cleaned(text, |_| false)
+}
+
+/// The same for a text of several lines: line breaks and tabs stay.
+pub fn printable_lines(text: &str) -> std::borrow::Cow<'_, str> {
+    cleaned(text, |c| matches!(c, '\n' | '\t'))
+}
+
+fn cleaned(text: &str, stays: impl Fn(char) -> bool) -> std::borrow::Cow<'_, str> {
+    let hostile = |c: char| is_hostile(c) && !stays(c);
+    // True for a mark on a character that has as many as are kept.
+    let counter = || {
+        let mut marks = 0;
+        move |c: char| {
+            let mark = !c.is_ascii() && UnicodeWidthChar::width(c) == Some(0);
+            marks = if mark { marks + 1 } else { 0 };
+            marks > MOST_MARKS
+        }
+    };
+    let mut is_too_much = counter();
+    if !text.chars().any(|c| hostile(c) || is_too_much(c)) {
+        return std::borrow::Cow::Borrowed(text);
     }
+    let mut is_too_much = counter();
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if hostile(c) {
+            out.push('\u{fffd}');
+        } else if !is_too_much(c) {
+            out.push(c);
+        }
+    }
+    std::borrow::Cow::Owned(out)
 }
 
 #[cfg(test)]
@@ -180,5 +213,35 @@ mod tests {
             printable("a\u{1b}[2Jb\u{202e}c\n"),
             "a\u{fffd}[2Jb\u{fffd}c\u{fffd}"
         );
+        for hidden in [
+            '\u{61c}',
+            '\u{200b}',
+            '\u{200d}',
+            '\u{2060}',
+            '\u{feff}',
+            '\u{ad}',
+            '\u{3164}',
+            '\u{e0041}',
+            '\u{e0100}',
+        ] {
+            let text = format!("tr{hidden}ain");
+            assert_eq!(printable(&text), "tr\u{fffd}ain", "{hidden:?}");
+        }
+        assert_eq!(printable_lines("a\tb\nc\u{9b}"), "a\tb\nc\u{fffd}");
+    }
+
+    #[test]
+    fn a_pile_of_marks_is_cut_down_and_an_honest_accent_stays() {
+        for honest in [
+            "e\u{301}te\u{301}",
+            "訓練 プール",
+            "ก็ ที่",
+            "한국",
+            "☀\u{fe0f}",
+        ] {
+            assert_eq!(printable(honest), honest);
+        }
+        let pile = format!("a{}b", "\u{334}".repeat(500));
+        assert_eq!(printable(&pile), format!("a{}b", "\u{334}".repeat(4)));
     }
 }

@@ -92,6 +92,9 @@ pub struct Node {
     /// Its devices are handed out by claim, and what its drivers publish is withheld from us: how many it has is not
     /// known, beyond those that exporters show.
     pub withheld: bool,
+    /// What it claims beyond the most that one node may have, which is ignored: the resource, label or driver that says
+    /// so, and the number.
+    pub ignored: Box<[(Name, u32)]>,
     /// Pods on it that are not over.
     pub pod_count: u32,
     /// Pods on it that hold devices.
@@ -104,6 +107,11 @@ impl Node {
     /// Name.
     pub fn name(&self) -> &Name {
         &self.seen.name
+    }
+
+    /// True when it is known how many devices it has.
+    pub fn is_counted(&self) -> bool {
+        !self.withheld && (self.ignored.is_empty() || !self.devices.is_empty())
     }
 
     /// The device of this index.

@@ -7,6 +7,7 @@ use model::base::{Moment, Name, ObjectKey};
 use super::super::change::Resource;
 use super::arrivals::selector;
 use super::catalog::{CLASSES, H100, MI300X, POOLS, SYSTEM, TEAMS, V5P, Vendor};
+use super::noise::{hash, mix, uuid};
 use super::pod::{Phase, PodId};
 use super::work::{Draft, Kind, Toleration, WorkId};
 use super::{World, seconds};
@@ -104,6 +105,17 @@ impl World {
             "status": {"loadBalancer": {}},
         }));
         self.exporters_begin(born);
+    }
+
+    /// The same world as a cluster of its own: its namespace `kube-system` has a UID that follows from this number, by which
+    /// clients tell clusters apart.
+    #[must_use]
+    pub fn identified(mut self, identity: u64) -> Self {
+        let key = ObjectKey::new("", "kube-system");
+        if let Some(object) = self.plain.get_mut(&(Resource::Namespaces, key)) {
+            object["metadata"]["uid"] = json!(uuid(mix(hash("kube-system"), identity)));
+        }
+        self
     }
 
     /// Keeps an object without behaviour.

@@ -1,7 +1,8 @@
 //! How a page is asked for: through the API server's pod proxy, or at an address.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,6 +13,7 @@ use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
 
+use crate::local;
 use crate::trouble::Trouble;
 use model::base::ObjectKey;
 
@@ -183,7 +185,7 @@ impl Direct {
             let read = |words: String| {
                 NoPage::failed(format!("the bearer_file {} {words}", file.display()))
             };
-            let token = tokio::fs::read_to_string(file)
+            let token = off_the_loop(file, local::read_text)
                 .await
                 .map_err(|error| read(format!("cannot be read ({error})")))?;
             let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim()))
@@ -197,7 +199,7 @@ impl Direct {
                 let wrong = |words: String| {
                     NoPage::failed(format!("the ca_file {} {words}", file.display()))
                 };
-                let pem = tokio::fs::read(file)
+                let pem = off_the_loop(file, local::read)
                     .await
                     .map_err(|error| wrong(format!("cannot be read ({error})")))?;
                 let certificates = reqwest::Certificate::from_pem_bundle(&pem)
@@ -210,6 +212,16 @@ impl Direct {
         };
         Ok((client, asked))
     }
+}
+
+/// Reads a file off the loop.
+async fn off_the_loop<T: Send + 'static>(
+    path: &Path,
+    read: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let path = path.to_owned();
+    let read = tokio::task::spawn_blocking(move || read(&path)).await;
+    read.unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
 async fn fetch(

@@ -41,18 +41,28 @@ pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, node: &Node, brush: &mut B
     sheet.said("provider id", node.seen.provider_id.as_ref());
     sheet.words(
         "devices",
-        match node.withheld {
-            true => {
+        match node.ignored.first() {
+            _ if node.withheld => {
                 String::from("unknown: handed out by claim, and ResourceSlices may not be listed")
             }
-            false => format!(
+            Some((what, count)) if node.devices.is_empty() => {
+                format!("unknown: claims {count} ({what}), ignored")
+            }
+            Some((what, count)) => format!(
+                "{} seen; claims {count} ({what}), ignored",
+                node.devices.len()
+            ),
+            None => format!(
                 "{} seen, {} allocatable of {}",
                 node.devices.len(),
                 node.device_allocatable,
                 node.device_capacity
             ),
         },
-        if node.withheld || node.device_allocatable < node.device_capacity {
+        if node.withheld
+            || !node.ignored.is_empty()
+            || node.device_allocatable < node.device_capacity
+        {
             Role::Warn
         } else {
             Role::Text

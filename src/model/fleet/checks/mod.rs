@@ -11,6 +11,7 @@ mod merge;
 
 mod allocatable_below_capacity;
 mod busy_unallocated;
+mod device_count;
 mod device_unhealthy;
 mod device_vanished;
 mod ecc_uncorrected;
@@ -174,6 +175,7 @@ const CHECKS: &[Check] = &[
     throttling::CHECK,
     straggler::CHECK,
     pods_stuck::CHECK,
+    device_count::CHECK,
     plugin_not_ready::CHECK,
     allocatable_below_capacity::CHECK,
     source_lost::CHECK,

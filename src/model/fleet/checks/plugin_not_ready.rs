@@ -71,7 +71,8 @@ fn check(node: &Node) -> Verdict {
     if node.ready != Some(true) || node.device_allocatable > 0 {
         return Verdict::Ok;
     }
-    if node.withheld {
+    // What it claims has been ignored: that is a finding of its own.
+    if node.withheld || !node.ignored.is_empty() {
         return Verdict::Ok;
     }
     let claimed = node.pods.iter().any(|pod| {

@@ -10,6 +10,7 @@ use crate::fleet::device::{Attribution, Device, Health, Pod, Slice};
 use crate::fleet::observe::{Claimed, NodeSeen, Taint};
 use crate::fleet::signal::{Signal, Signals};
 
+use super::limits::{self, Ignored, MOST};
 use super::readings::{DeviceReadings, NodeReadings};
 
 /// One device that is published, and by which slice.
@@ -57,6 +58,8 @@ pub(super) struct Chips {
     pub(super) list: Vec<Chip>,
     /// What drivers publish is withheld from us.
     pub(super) refused: bool,
+    /// Claims of drivers that are ignored: they are for more devices than a node may have.
+    pub(super) ignored: Ignored,
 }
 
 /// A name by which two published devices are known to be of one piece.
@@ -300,6 +303,32 @@ fn empty(name: Name, resource: &Name) -> Slice {
 }
 
 impl Chips {
+    /// These devices, without those of drivers that publish more for one node than it can have.
+    pub(super) fn new(mut list: Vec<Chip>, refused: bool) -> Self {
+        let mut counts: BTreeMap<Name, usize> = BTreeMap::new();
+        for chip in &list {
+            *counts.entry(chip.resource.clone()).or_default() += 1;
+            *counts.entry(chip.part_resource.clone()).or_default() += chip.parts.len();
+        }
+        let mut ignored = Ignored::new();
+        for (resource, count) in counts {
+            if count > MOST as usize {
+                let count = u32::try_from(count).unwrap_or(u32::MAX);
+                limits::claim(&mut ignored, &resource, count);
+            }
+        }
+        if !ignored.is_empty() {
+            list.retain(|chip| {
+                !ignored.contains_key(&chip.resource) && !ignored.contains_key(&chip.part_resource)
+            });
+        }
+        Self {
+            list,
+            refused,
+            ignored,
+        }
+    }
+
     /// The node with what its drivers publish among what it has.
     pub(super) fn added_to(&self, seen: Arc<NodeSeen>) -> Arc<NodeSeen> {
         if self.list.is_empty() {
@@ -350,7 +379,7 @@ impl Chips {
         for at in left {
             let chip = &self.list[at];
             let own = chip.index.filter(|index| {
-                *index < 4096
+                *index < MOST
                     && !out.contains_key(index)
                     && chip.may_be(readings.devices.get(index))
             });

@@ -328,10 +328,8 @@ impl Claims {
                 complete,
             });
         }
-        Chips {
-            list: chips::chips(&all, |driver, part| self.resource(driver, part)),
-            refused,
-        }
+        let list = chips::chips(&all, |driver, part| self.resource(driver, part));
+        Chips::new(list, refused)
     }
 
     fn newest(&self, pool: &(Name, Name)) -> Option<i64> {

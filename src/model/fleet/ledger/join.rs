@@ -19,6 +19,7 @@ use crate::fleet::signal::Signals;
 use super::chips::Chips;
 use super::facts::{self, Said};
 use super::hami;
+use super::limits;
 use super::models::Models;
 use super::offer::{Offer, instances_per_device, kind_of, mig_profile, offer, vendor_of};
 use super::readings::{DeviceReadings, NodeReadings, device_id};
@@ -68,7 +69,12 @@ pub(super) fn build(
     // Labels promise devices, or pods hold some by claim, and no plugin has them.
     let promised = product.is_some() || pods.iter().any(|pod| !pod.seen.claims.is_empty());
     let withheld = chips.refused && promised && seen.capacity.device_count() == 0;
-    let seen = chips.added_to(seen);
+    let mut ignored = chips.ignored.clone();
+    let seen = limits::bounded(chips.added_to(seen), &mut ignored);
+    if let Some(beyond) = readings.ignored {
+        let exporter = bench.names.intern("its exporter");
+        limits::claim(&mut ignored, &exporter, beyond.count);
+    }
     let registered = match chips.list.is_empty() {
         true => hami::registered(&seen),
         false => Vec::new(),
@@ -78,7 +84,7 @@ pub(super) fn build(
         Some(first) => Some(by_claim(&first.resource)),
         // How many there are is not known, and a label's number would all look free.
         None if withheld && readings.devices.is_empty() => None,
-        None => offer(&seen, &registered, readings, &pods),
+        None => offer(&seen, &registered, readings, &pods, &mut ignored),
     };
     let mut devices: Vec<Device> = Vec::new();
     if let Some(offer) = &offer {
@@ -165,6 +171,7 @@ pub(super) fn build(
         device_capacity: seen.capacity.device_count(),
         device_allocatable: seen.allocatable.device_count(),
         withheld,
+        ignored: ignored.into_iter().collect(),
         pod_count: u32::try_from(pods.len() + others.len()).unwrap_or(u32::MAX),
         others,
         pods,

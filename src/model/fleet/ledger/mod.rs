@@ -13,6 +13,7 @@ mod groups;
 mod hami;
 mod jobs;
 mod join;
+mod limits;
 mod models;
 mod offer;
 mod owners;
@@ -546,5 +547,7 @@ mod tests;
 mod tests_claims;
 #[cfg(test)]
 mod tests_groups;
+#[cfg(test)]
+mod tests_limits;
 #[cfg(test)]
 mod tests_scaling;

@@ -9,6 +9,7 @@ use crate::fleet::device::Pod;
 use crate::fleet::observe::NodeSeen;
 
 use super::hami::{self, Registered};
+use super::limits::{self, Ignored, MOST};
 use super::readings::NodeReadings;
 
 /// What a node offers of one vendor: physical devices and how they are cut.
@@ -68,17 +69,23 @@ pub(super) fn instances_per_device(profile: &str) -> u32 {
     }
 }
 
-/// What a node has, from the widest view of it: labels, capacity, readings, pods. `None` without any.
+/// What a node has, from the widest view of it: labels, capacity, readings, pods. `None` without any. What it claims
+/// beyond [`MOST`] is ignored and noted.
 pub(super) fn offer(
     node: &NodeSeen,
     registered: &[Registered],
     readings: &NodeReadings,
     pods: &[Arc<Pod>],
+    ignored: &mut Ignored,
 ) -> Option<Offer> {
-    let label_number = |key: &str| {
-        node.labels
-            .get(key)
-            .and_then(|value| value.parse::<u32>().ok())
+    let mut label_number = |key: &str| {
+        let count = node.labels.get(key)?.parse::<u64>().ok()?;
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        if count > MOST {
+            limits::claim(ignored, &Name::new(key), count);
+            return None;
+        }
+        Some(count)
     };
     let mut whole: BTreeMap<&Name, u32> = BTreeMap::new();
     let mut slices: Vec<(Name, u32)> = Vec::new();
@@ -112,6 +119,7 @@ pub(super) fn offer(
     let vendor = vendor_of(&resource);
     let counted = whole.get(&resource).copied().unwrap_or(0);
     let mut replicas = 1;
+    let mut resource_of_shares = Name::new("nvidia.com/gpu.replicas");
     let mut physical = counted;
     let mut labelled = None;
     if vendor == Vendor::Nvidia {
@@ -153,6 +161,7 @@ pub(super) fn offer(
     if !registered.is_empty() {
         // What the plugin offers are shares.
         replicas = hami::shares(registered);
+        resource_of_shares = Name::new("hami.io/node-register");
         physical = u32::try_from(registered.len()).unwrap_or(u32::MAX);
         labelled = None;
         slices.clear();
@@ -161,8 +170,13 @@ pub(super) fn offer(
         .devices
         .keys()
         .next_back()
-        .map_or(0, |last| last + 1);
-    let devices = physical.max(labelled.unwrap_or(0)).max(read);
+        .map_or(0, |last| last.saturating_add(1));
+    let devices = physical.max(labelled.unwrap_or(0)).max(read).min(MOST);
+    if devices.saturating_mul(replicas) > MOST {
+        let shares = devices.saturating_mul(replicas);
+        limits::claim(ignored, &resource_of_shares, shares);
+        replicas = 1;
+    }
     (devices > 0).then_some(Offer {
         vendor,
         resource,

@@ -9,6 +9,7 @@ use crate::fleet::reading::{Page, Reading, Scope};
 use crate::fleet::signal::Signals;
 
 use super::Ledger;
+use super::limits::MOST;
 
 /// More hosts than this that are no node are mistakes or malice.
 const MOST_HOMELESS: usize = 4096;
@@ -165,6 +166,14 @@ impl DeviceReadings {
     }
 }
 
+/// A claim of an exporter beyond [`MOST`].
+#[derive(Clone, Copy)]
+pub(super) struct Beyond {
+    pub(super) count: u32,
+    at: Moment,
+    interval: Duration,
+}
+
 /// The last readings of one node.
 #[derive(Default)]
 pub(super) struct NodeReadings {
@@ -172,34 +181,46 @@ pub(super) struct NodeReadings {
     pub(super) devices: BTreeMap<u32, DeviceReadings>,
     /// What exporters say of the node as a whole.
     pub(super) node: Vec<(Name, Signals)>,
+    /// Devices or slices that an exporter claims beyond [`MOST`], whose rows are ignored.
+    pub(super) ignored: Option<Beyond>,
+}
+
+/// The slot of a reading: of its index, else the device of its uuid or address, else a new one. An error for a device
+/// that the node's own exporter, which gives indices, does not know: it cannot be a further one; with the number of
+/// devices that it claims where that is beyond [`MOST`].
+fn slot(
+    devices: &mut BTreeMap<u32, DeviceReadings>,
+    reading: &Reading,
+) -> Result<u32, Option<u32>> {
+    if let Some(index) = reading.index {
+        if index >= MOST {
+            return Err(Some(index.saturating_add(1)));
+        }
+        // Now that indices are known, those that were only guessed hold no longer.
+        devices.retain(|_, device| !device.guessed);
+        return Ok(index);
+    }
+    let same = |known: &Option<Name>, said: &Option<Name>| said.is_some() && known == said;
+    let known = devices
+        .iter()
+        .find(|(_, device)| same(&device.uuid, &reading.uuid) || same(&device.pci, &reading.pci));
+    if let Some((slot, _)) = known {
+        return Ok(*slot);
+    }
+    let nameless = reading.uuid.is_none() && reading.pci.is_none();
+    let numbered = devices.values().any(|device| !device.guessed);
+    if numbered || nameless {
+        return Err(None);
+    }
+    let slot = devices.keys().next_back().map_or(0, |last| last + 1);
+    if slot >= MOST {
+        return Err(Some(slot + 1));
+    }
+    devices.entry(slot).or_default().guessed = true;
+    Ok(slot)
 }
 
 impl NodeReadings {
-    /// The slot of a reading: of its index, else the device of its uuid or address, else a new one. None for a device
-    /// that the node's own exporter, which gives indices, does not know: it cannot be a further one.
-    fn slot(&mut self, reading: &Reading) -> Option<u32> {
-        if let Some(index) = reading.index {
-            // Now that indices are known, those that were only guessed hold no longer.
-            self.devices.retain(|_, device| !device.guessed);
-            return Some(index);
-        }
-        let same = |known: &Option<Name>, said: &Option<Name>| said.is_some() && known == said;
-        let known = self.devices.iter().find(|(_, device)| {
-            same(&device.uuid, &reading.uuid) || same(&device.pci, &reading.pci)
-        });
-        if let Some((slot, _)) = known {
-            return Some(*slot);
-        }
-        let nameless = reading.uuid.is_none() && reading.pci.is_none();
-        let numbered = self.devices.values().any(|device| !device.guessed);
-        if numbered || nameless {
-            return None;
-        }
-        let slot = self.devices.keys().next_back().map_or(0, |last| last + 1);
-        self.devices.entry(slot).or_default().guessed = true;
-        Some(slot)
-    }
-
     /// The slot of a reading of a device that is known.
     fn known_slot(&self, reading: &Reading) -> Option<u32> {
         let same = |known: &Option<Name>, said: &Option<Name>| said.is_some() && known == said;
@@ -226,8 +247,20 @@ impl NodeReadings {
             if reading.scope == Scope::Serving {
                 continue;
             }
-            let Some(slot) = self.slot(reading) else {
-                continue;
+            let mut ignore = |count: u32| {
+                let most = self.ignored.map_or(0, |known| known.count).max(count);
+                self.ignored = Some(Beyond {
+                    count: most,
+                    at,
+                    interval,
+                });
+            };
+            let slot = match slot(&mut self.devices, reading) {
+                Ok(slot) => slot,
+                Err(beyond) => {
+                    beyond.into_iter().for_each(ignore);
+                    continue;
+                }
             };
             let device = self.devices.entry(slot).or_default();
             // Another board in the same slot: nothing that was said of the old one holds.
@@ -242,6 +275,12 @@ impl NodeReadings {
             device.identify(reading);
             let named = reading.pod.clone().map(|pod| Named { pod, at, interval });
             match (reading.scope, &reading.slice) {
+                (Scope::Slice, Some(slice))
+                    if device.slices.len() >= MOST as usize
+                        && !device.slices.contains_key(slice) =>
+                {
+                    ignore(MOST + 1);
+                }
                 (Scope::Slice, Some(slice)) => {
                     let slice = device.slices.entry(slice.clone()).or_default();
                     say(
@@ -277,6 +316,9 @@ impl NodeReadings {
                 }
             }
         }
+        self.ignored = self
+            .ignored
+            .filter(|beyond| at.since(beyond.at) <= Age::from(beyond.interval.saturating_mul(10)));
         // A repartitioned device no longer has the slices it had.
         for device in self.devices.values_mut() {
             device.slices.retain(|_, slice| {

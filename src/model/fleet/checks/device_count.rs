@@ -1,0 +1,33 @@
+//! `device-count`: a node claims more devices than a node can have; the claim is ignored.
+
+use crate::fleet::node::Node;
+use crate::fleet::observe::Table;
+
+use super::desk::{Desk, Draft, subject};
+use super::{Check, Verdict, Walk};
+
+pub(super) const CHECK: Check = Check {
+    code: "device-count",
+    walk: Walk::Nodes(look),
+};
+
+fn look(desk: &mut Desk<'_>, node: &Node) {
+    if !desk.fleet.known(Table::Nodes).is_known() {
+        desk.unknown(node.name());
+        return;
+    }
+    let most = node.ignored.iter().max_by_key(|(_, count)| *count);
+    let verdict = match most {
+        Some((_, count)) => Verdict::Firing(f64::from(*count)),
+        None => Verdict::Ok,
+    };
+    desk.report(node.name(), verdict, |count| {
+        let (what, _) = most.cloned().unwrap_or_default();
+        Draft::new(
+            subject("Node", node.name()),
+            format!("claims {count:.0} devices ({what}), ignored"),
+            "find out what writes this number: the device plugin, GPU Feature Discovery, a DRA driver, an exporter, or somebody with the right to patch nodes",
+        )
+        .value(count)
+    });
+}

@@ -1,0 +1,140 @@
+//! The journal belongs to a cluster: what was done on one is neither shown, nor continued, nor taken back on another.
+
+use exec::look::Unseen;
+use exec::record::{Record, Who};
+use exec::{Cluster, End};
+use model::base::Exit;
+use model::plan::{Intent, RefusalCode};
+use stokehold::runtime::acting::{Acting, unwatched};
+
+use super::stage::{begin, settings, world};
+use super::*;
+
+/// One simulated cluster under the name that all of them have.
+fn acting(folder: &std::path::Path, identity: u64) -> Acting {
+    let settings = settings(&[
+        ("--write", "write", "true"),
+        ("--journal", "journal_dir", &folder.display().to_string()),
+    ]);
+    let world = world(1, 14, false).identified(identity);
+    let clock = Arc::new(begin);
+    let service = embed(Box::new(world), clock, 0.0, 1).expect("a cluster");
+    Acting::on_simulated(&settings, "demo", service)
+}
+
+/// Writes a run that is over into a journal: it suspended a job.
+fn write(journal: &Journal, run: &str, cluster: &Cluster, intent: Intent, end: Option<End>) {
+    let mut plan = Plan::new("suspend it", intent, begin());
+    let suspend = Lever::Suspend { value: true };
+    plan.steps
+        .push(Step::new(Verb::Suspend, job("train"), suspend));
+    let mut pen = journal.open(run, begin()).expect("opens");
+    let begun = Record::Begin {
+        cluster: cluster.clone(),
+        who: Who {
+            user: "ana".into(),
+            local: "ana".into(),
+        },
+        reason: String::new(),
+        plan: Box::new(plan),
+    };
+    pen.write(begin(), begun).expect("written");
+    if let Some(end) = end {
+        pen.write(begin(), Record::End { end }).expect("written");
+    }
+}
+
+fn hold() -> Intent {
+    Intent::Hold {
+        target: "nlp".into(),
+    }
+}
+
+async fn names(acting: &Acting) -> Vec<String> {
+    let runs = acting.runs().await.into_iter();
+    runs.map(|(run, doubt)| {
+        assert_eq!(doubt, None, "its identity is known");
+        run.name
+    })
+    .collect()
+}
+
+#[tokio::test]
+async fn what_was_done_on_another_simulated_cluster_is_not_offered() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let journal = Journal::new(folder.path());
+    let (one, two) = (acting(folder.path(), 1), acting(folder.path(), 2));
+    let (here, why) = one.cluster().await;
+    assert_eq!(
+        (here.context.as_str(), here.server.as_str(), why),
+        ("demo", "", None)
+    );
+    assert!(!here.uid.is_empty());
+    write(&journal, "done", &here, hold(), Some(End::Done));
+    write(&journal, "stopped", &here, hold(), Some(End::Stopped));
+    // One that an earlier version wrote, which knew no identity.
+    let old = Cluster {
+        uid: String::new(),
+        ..here.clone()
+    };
+    write(&journal, "old", &old, hold(), Some(End::Done));
+    assert_eq!(names(&one).await, ["done", "stopped"]);
+    assert!(names(&two).await.is_empty());
+    let refuse = |sentence| Unseen::Failed(model::base::Failure::new(Exit::Refused, sentence));
+    let Err(Unseen::Failed(refused)) = two.undo("done", refuse).await else {
+        panic!("it was done elsewhere");
+    };
+    assert!(
+        refused.message.contains("was carried out on demo"),
+        "{refused}"
+    );
+    let (progress, stop) = unwatched();
+    let refused = two.take_up("stopped", progress, stop).await;
+    let refused = refused.expect_err("it was done elsewhere");
+    assert_eq!(refused.exit, Exit::Refused);
+    assert!(refused.message.contains("is a run on demo"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_run_is_taken_back_once() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let journal = Journal::new(folder.path());
+    let acting = acting(folder.path(), 1);
+    let (here, _) = acting.cluster().await;
+    let undo = |run: &str| Intent::Undo { run: run.into() };
+    write(&journal, "r1", &here, hold(), Some(End::Done));
+    write(&journal, "r2", &here, undo("r1"), Some(End::Stopped));
+    let refused = |sentence: String| -> Unseen { panic!("{sentence}") };
+    let again = async |run: &str| match acting.undo(run, refused).await {
+        Err(Unseen::Refused(refusal)) => {
+            assert_eq!(refusal.code, RefusalCode::AlreadySo);
+            refusal.to_string()
+        }
+        other => panic!("{other:?}"),
+    };
+    let said = again("r1").await;
+    assert!(
+        !said.contains("taken back by"),
+        "half of it is not all: {said}"
+    );
+    write(&journal, "r3", &here, undo("r1"), Some(End::Done));
+    let said = again("r1").await;
+    assert!(said.contains("r1 was taken back by r3"), "{said}");
+    // The undoing is taken back in its turn: then the first stands again.
+    write(&journal, "r4", &here, undo("r3"), Some(End::Done));
+    assert!(!again("r1").await.contains("taken back by"));
+    assert!(again("r3").await.contains("r3 was taken back by r4"));
+}
+
+#[tokio::test]
+async fn a_name_that_is_no_run_opens_nothing() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let state = folder.path().join("state");
+    let acting = acting(&state, 1);
+    for name in ["../../x", "20261122000000-abcdef"] {
+        let (progress, stop) = unwatched();
+        let refused = acting.take_up(name, progress, stop).await;
+        assert_eq!(refused.expect_err("there is none").exit, Exit::Refused);
+    }
+    assert!(!state.exists() && !folder.path().join("x.lock").exists());
+}
