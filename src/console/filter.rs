@@ -320,6 +320,8 @@ mod tests {
             "mem>70 mem<=71GiB",
             "(llm)",
             "util=15 and llm",
+            "name:llm",
+            "name=nlp/llm-70b",
         ] {
             assert!(shows(text), "{text}");
         }
@@ -335,6 +337,7 @@ mod tests {
             "not llm",
             "-f zz",
             "mem>72",
+            "name:h100",
         ] {
             assert!(!shows(text), "{text}");
         }

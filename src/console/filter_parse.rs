@@ -190,22 +190,18 @@ impl Parser<'_> {
             return Ok(Node::Word(word.to_ascii_lowercase()));
         };
         let (name, rest) = (&word[..at], &word[at + sign.len()..]);
-        let column = self
-            .fields
-            .iter()
-            .position(|field| field.id.eq_ignore_ascii_case(name))
-            .ok_or_else(|| {
-                let known = || self.fields.iter().map(|field| field.id);
-                let close = nearest(name, known());
-                if close.is_empty() {
-                    format!(
-                        "no column `{name}` here; there are {}",
-                        known().collect::<Vec<_>>().join(" ")
-                    )
-                } else {
-                    format!("no column `{name}` here{close}")
-                }
-            })?;
+        let column = column(self.fields, name).ok_or_else(|| {
+            let known = || self.fields.iter().map(|field| field.id);
+            let close = nearest(name, known());
+            if close.is_empty() {
+                format!(
+                    "no column `{name}` here; there are {}",
+                    known().collect::<Vec<_>>().join(" ")
+                )
+            } else {
+                format!("no column `{name}` here{close}")
+            }
+        })?;
         let literal = literal(rest);
         let counts = literal.number.is_some() || literal.seconds.is_some();
         if self.fields[column].numeric && !counts {
@@ -217,6 +213,19 @@ impl Parser<'_> {
         }
         Ok(Node::Compare(column, op, literal))
     }
+}
+
+/// The column of this name. `name` is what a row is called in every table: its own column, an alert's object, else the first words.
+fn column(fields: &[Field], name: &str) -> Option<usize> {
+    let of = |id: &str| {
+        let mut fields = fields.iter();
+        fields.position(|field| field.id.eq_ignore_ascii_case(id))
+    };
+    of(name).or_else(|| {
+        let called = name.eq_ignore_ascii_case("name");
+        let first = || fields.iter().position(|field| !field.numeric);
+        called.then(|| of("object").or_else(first)).flatten()
+    })
 }
 
 /// A literal with every reading that it allows: a number with `% $ ° W ms`, a span, bytes (GiB when bare).
