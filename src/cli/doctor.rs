@@ -89,6 +89,7 @@ fn settled(global: &Global) -> (Vec<Point>, Option<Situation>) {
     };
     points.insert(0, Point::ok("settings", message));
     let situation = Situation {
+        every_namespace: false,
         settings,
         rulebook,
         target: Target::Cluster(global.choice()),

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use ratatui::buffer::CellWidth;
 use unicode_segmentation::UnicodeSegmentation;
 
+use model::base::Rate;
 use model::base::name::printable;
 
 /// What stands where a value is not known.
@@ -176,6 +177,11 @@ pub fn fold(text: &str, max: usize) -> Vec<String> {
         used += cells;
     }
     lines
+}
+
+/// Money an hour: `$12/h`, or a dash where it is not known.
+pub fn per_hour(rate: Option<Rate>) -> String {
+    rate.map_or_else(|| String::from("–"), |rate| format!("${rate}/h"))
 }
 
 /// A share as whole per cent; 99.6 % is not 100 %, and 0.2 % is not 0 %.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
+use model::base::Rate;
 use model::cost;
 
 use super::Facts;
@@ -76,8 +77,8 @@ pub fn row(row: &cost::CostRow) -> CostRow<'_> {
         name: &row.name,
         devices: row.devices,
         burn_usd_per_hour: spend.map(|spend| spend.burn.usd()),
-        free_usd_per_hour: spend.map(|spend| spend.free.usd()),
-        idle_allocated_usd_per_hour: spend.map(|spend| spend.idle_allocated.usd()),
+        free_usd_per_hour: spend.and_then(|spend| spend.free).map(Rate::usd),
+        idle_allocated_usd_per_hour: spend.and_then(|spend| spend.idle_allocated).map(Rate::usd),
         price_source: row
             .price_source
             .as_deref()

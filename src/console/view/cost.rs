@@ -5,6 +5,7 @@ use ratatui::layout::Rect;
 use crate::brush::Brush;
 use crate::commands::{Command, Context};
 use crate::listing::{Column, Kind, Row, id_of};
+use crate::text::per_hour;
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::base::{Name, Rate};
@@ -27,7 +28,7 @@ pub static KIND: Kind = Kind {
         }),
         Column::graphic("share", "SHARE", 4, (4, 24), share),
         Column::number("burn", "$/h", 0, 7, |facts, at| {
-            money(row(facts, at), |row| row.spend.burn).role(Role::Accent)
+            money(row(facts, at), |row| Some(row.spend.burn)).role(Role::Accent)
         }),
         Column::number("free", "FREE $/h", 1, 7, |facts, at| {
             blue(money(row(facts, at), |row| row.spend.free))
@@ -224,9 +225,10 @@ impl View for CostView {
         brush.pieces(area.x + 2, area.y, room, &pieces);
         if area.height > 1 {
             let burn = &facts.burn;
-            let total = format!("${}/h", burn.total.burn);
-            let free = format!("${}/h", burn.total.free);
-            let idle = format!("${}/h", burn.total.idle_allocated);
+            let known = burn.known();
+            let total = per_hour(known.map(|spend| spend.burn));
+            let free = per_hour(known.and_then(|spend| spend.free));
+            let idle = per_hour(known.and_then(|spend| spend.idle_allocated));
             let devices = super::super::text::counted(u64::from(burn.devices), "device");
             let unpriced = if burn.unpriced > 0 {
                 format!("   {} without a price", burn.unpriced)

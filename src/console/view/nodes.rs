@@ -53,13 +53,18 @@ pub static KIND: Kind = Kind {
             })
         }),
         Column::number("pods", "PODS", 10, 4, |facts, row| {
-            of(facts, row, |node| Value::Count(i64::from(node.pod_count))).role(Role::Muted)
+            of(facts, row, |node| match facts.fleet.sees_all_work() {
+                true => Value::Count(i64::from(node.pod_count)),
+                false => Value::Unknown,
+            })
+            .role(Role::Muted)
         }),
         Column::number("burn", "$/h", 1, 5, |facts, row| {
             of(facts, row, |node| {
-                Value::known(facts.burn.nodes.get(node.name()), |rate| {
-                    Value::Money(*rate)
-                })
+                // Of a node that may not be listed only some devices are in sight.
+                let listed = !facts.fleet.is_hidden(Table::Nodes);
+                let rate = facts.burn.nodes.get(node.name()).filter(|_| listed);
+                Value::known(rate, |rate| Value::Money(*rate))
             })
             .role(Role::Accent)
         }),
@@ -114,7 +119,7 @@ pub static KIND: Kind = Kind {
     },
     faulty: |facts, row| {
         node(facts, row).is_some_and(|node| {
-            node.ready != Some(true)
+            (node.ready != Some(true) && !facts.fleet.is_hidden(Table::Nodes))
                 || node.devices.iter().any(|device| device.health.is_fault())
                 || alarm(facts, node).is_some()
         })
@@ -181,6 +186,9 @@ pub fn state_of(facts: &Facts, node: &Node) -> (&'static str, Role, Cow<'static,
         .filter(|device| device.health.is_fault())
         .count();
     match (node.ready, faults, &node.cordon) {
+        _ if facts.fleet.is_hidden(Table::Nodes) => {
+            ("–", Role::Muted, Cow::Borrowed("not visible"))
+        }
         _ if matches!(facts.fleet.known(Table::Nodes), Known::Lost(_)) => {
             ("–", Role::Muted, Cow::Borrowed("lost"))
         }
@@ -249,7 +257,8 @@ fn held(facts: &Facts, row: Row) -> Cell<'_> {
             .iter()
             .filter(|device| device.is_allocated())
             .count();
-        match node.withheld {
+        let fleet = &facts.fleet;
+        match node.withheld || !fleet.sees_all_work() {
             true => Value::Unknown,
             false => Value::Part(held as u64, node.devices.len() as u64),
         }
@@ -265,6 +274,7 @@ fn allocated(facts: &Facts, row: Row) -> Cell<'_> {
             .count();
         match node.devices.len() {
             0 => Value::Unknown,
+            _ if !facts.fleet.sees_devices() => Value::Unknown,
             all => Value::Bar(held as f64 / all as f64),
         }
     })
