@@ -188,10 +188,11 @@ pub fn per_hour(rate: Option<Rate>) -> String {
 pub fn percent(ratio: f64) -> String {
     let whole = ratio * 100.0;
     let rounded = whole.round();
+    if rounded <= 0.0 && whole > 0.0 {
+        return String::from("<1%");
+    }
     let honest = if rounded >= 100.0 && whole < 100.0 {
         99.0
-    } else if rounded <= 0.0 && whole > 0.0 {
-        1.0
     } else {
         rounded
     };
@@ -261,7 +262,7 @@ mod tests {
     fn nearly_all_is_not_all() {
         assert_eq!(percent(0.996), "99%");
         assert_eq!(percent(1.0), "100%");
-        assert_eq!(percent(0.002), "1%");
+        assert_eq!(percent(0.002), "<1%");
         assert_eq!(percent(0.0), "0%");
     }
 }

@@ -3,6 +3,7 @@
 mod engine;
 mod link;
 mod readme;
+mod rights;
 mod simulated;
 mod steady;
 

@@ -24,7 +24,11 @@ pub static KIND: Kind = Kind {
     columns: &[
         Column::words("name", "NAME", 0, (12, 40), name),
         Column::number("devices", "DEVICES", 3, 7, |facts, row| {
-            of(facts, row, |row| Value::Count(i64::from(row.devices)))
+            of(facts, row, |row| match row.devices {
+                // A part of a device, which counts where its first holder does.
+                0 if row.spend.burn > Rate::ZERO => Value::text("<1"),
+                devices => Value::Count(i64::from(devices)),
+            })
         }),
         Column::graphic("share", "SHARE", 4, (4, 24), share),
         Column::number("burn", "$/h", 0, 7, |facts, at| {

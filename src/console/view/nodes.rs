@@ -302,13 +302,37 @@ fn memory(facts: &Facts, row: Row) -> Cell<'_> {
     })
 }
 
+/// True when a finding says that a device of such a node, or the rack of one, is too hot.
+pub fn is_hot(facts: &Facts, such: impl Fn(&Node) -> bool) -> bool {
+    let fleet = &facts.fleet;
+    fleet.findings.iter().any(|finding| {
+        let name = &finding.subject.key.name;
+        match finding.code.as_str() {
+            "heat" => name
+                .rsplit_once('/')
+                .and_then(|(node, _)| fleet.node(node))
+                .is_some_and(|node| such(node)),
+            "rack-hot" => fleet
+                .nodes
+                .iter()
+                .any(|node| node.rack.as_ref() == Some(name) && such(node)),
+            _ => false,
+        }
+    })
+}
+
 fn temp(facts: &Facts, row: Row) -> Cell<'_> {
-    reading(facts, row, |node| {
+    let hot = node(facts, row).is_some_and(|own| is_hot(facts, |node| node.name() == own.name()));
+    let cell = reading(facts, row, |node| {
         let hottest = node
             .devices
             .iter()
             .filter_map(|device| device.signals.get(Signal::Temp))
             .reduce(f64::max);
         Value::known(hottest, Value::Celsius)
-    })
+    });
+    match hot {
+        true => cell.role(Role::Warn),
+        false => cell,
+    }
 }

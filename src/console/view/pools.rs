@@ -10,7 +10,7 @@ use model::fleet::history::{FleetSignal, Track};
 use model::fleet::pool::Pool;
 use table::Facts;
 
-use super::{Lens, Picked, Place, ViewId};
+use super::{Lens, Picked, Place, ViewId, nodes};
 
 /// Idle money is marked from this share of a pool's burn on.
 const WASTE_FROM: f64 = 0.10;
@@ -33,7 +33,7 @@ pub static KIND: Kind = Kind {
         Column::number("wait", "WAIT", 3, 5, waiting),
         Column::number("burn", "$/h", 0, 6, burn),
         Column::number("idle", "IDLE $/h", 2, 9, idle),
-        Column::number("nodes", "READY/NODES", 11, 7, nodes).wide(),
+        Column::number("nodes", "READY/NODES", 11, 7, ready).wide(),
         Column::number("cordoned", "CORDONED", 12, 4, cordoned).wide(),
         Column::words("limits", "MIN..MAX", 13, (6, 12), limits).wide(),
         Column::words("owner", "OWNER", 14, (6, 20), owner)
@@ -190,9 +190,14 @@ fn memory(facts: &Facts, row: Row) -> Cell<'_> {
 }
 
 fn temp(facts: &Facts, row: Row) -> Cell<'_> {
-    reading(facts, row, |pool| {
+    let cell = reading(facts, row, |pool| {
         Value::known(pool.temp_max, Value::Celsius)
-    })
+    });
+    let name = pool(facts, row).map(|pool| &pool.name);
+    match nodes::is_hot(facts, |node| Some(&node.pool) == name) {
+        true => cell.role(Role::Warn),
+        false => cell,
+    }
 }
 
 fn power(facts: &Facts, row: Row) -> Cell<'_> {
@@ -247,7 +252,7 @@ fn idle(facts: &Facts, row: Row) -> Cell<'_> {
     }
 }
 
-fn nodes(facts: &Facts, row: Row) -> Cell<'_> {
+fn ready(facts: &Facts, row: Row) -> Cell<'_> {
     of(facts, row, |pool| {
         Value::known(pool.visible_nodes(), |nodes| {
             Value::Part(u64::from(nodes.ready), u64::from(nodes.total))
