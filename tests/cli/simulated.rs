@@ -200,7 +200,7 @@ fn a_team_bound_to_its_namespaces_sees_its_jobs_and_their_devices() {
     let said = text(&own.stderr);
     // One message for all that is refused.
     assert!(
-        said.contains("nodes, namespaces") && said.contains("are not visible to you"),
+        said.contains("nodes and namespaces are not visible to you"),
         "{said}"
     );
     assert!(said.contains("only namespace"), "{said}");

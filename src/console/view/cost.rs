@@ -107,6 +107,8 @@ fn name(facts: &Facts, at: Row) -> Cell<'_> {
 
 fn share(facts: &Facts, at: Row) -> Cell<'_> {
     of(facts, at, |row| match facts.burn.total.burn.usd() {
+        // A share of what is in sight is no share of the fleet.
+        _ if !facts.fleet.confined_to().is_empty() => Value::Unknown,
         total if total > 0.0 => Value::Bar(row.spend.burn.usd() / total),
         _ => Value::Unknown,
     })

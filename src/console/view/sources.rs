@@ -42,7 +42,12 @@ pub static KIND: Kind = Kind {
             of(facts, row, |source| count(source.calls_per_minute))
         }),
         Column::words("message", "MESSAGE", 1, (24, 90), |facts, row| {
-            of(facts, row, |source| Value::text(source.message.as_str())).role(Role::Warn)
+            // A refusal is told once, above every view; what the server said is on the source's own page.
+            of(facts, row, |source| match source.state {
+                SourceState::NotVisible => Value::Empty,
+                _ => Value::text(source.message.as_str()),
+            })
+            .role(Role::Warn)
         }),
     ],
     collect: |facts, _| {

@@ -91,8 +91,8 @@ impl Fleet {
         unseen
     }
 
-    /// What is not visible of these tables, in one clause: `nodes, pods and 3 other kinds are not visible to you`.
-    pub fn hidden_of(&self, tables: &[Table]) -> Option<String> {
+    /// The names of those of these tables that are not visible: `nodes, pods and 3 other kinds`.
+    fn hidden_names(&self, tables: &[Table]) -> Option<String> {
         let hidden: Vec<&str> = tables
             .iter()
             .filter(|table| self.is_hidden(**table))
@@ -101,16 +101,18 @@ impl Fleet {
         let more = hidden.len().saturating_sub(NAMED);
         Some(match hidden.as_slice() {
             [] => return None,
-            [only] => format!("{only} are not visible to you"),
+            [only] => (*only).to_owned(),
             all if more > 1 => {
-                let named = all[..NAMED].join(", ");
-                format!("{named} and {more} other kinds are not visible to you")
+                format!("{} and {more} other kinds", all[..NAMED].join(", "))
             }
-            all => {
-                let (last, first) = (all[all.len() - 1], all[..all.len() - 1].join(", "));
-                format!("{first} and {last} are not visible to you")
-            }
+            [first @ .., last] => format!("{} and {last}", first.join(", ")),
         })
+    }
+
+    /// What is not visible of these tables, in one clause: `nodes, pods and 3 other kinds are not visible to you`.
+    pub fn hidden_of(&self, tables: &[Table]) -> Option<String> {
+        let names = self.hidden_names(tables)?;
+        Some(format!("{names} are not visible to you"))
     }
 
     /// The namespaces to which our rights are confined; none where they are not, or nothing at all may be seen there.
@@ -153,10 +155,13 @@ impl Fleet {
 
     /// Everything that our rights keep from us, in one sentence; nothing where they suffice.
     pub fn not_visible(&self) -> Option<String> {
-        let all: Vec<Table> = self.hidden();
-        let said = [self.confined(), self.hidden_of(&all)];
-        let said: Vec<String> = said.into_iter().flatten().collect();
-        (!said.is_empty()).then(|| said.join("; "))
+        let names = self.hidden_names(&self.hidden());
+        match (self.confined(), names) {
+            (None, None) => None,
+            (Some(confined), None) => Some(confined),
+            (None, Some(names)) => Some(format!("not visible to you: {names}")),
+            (Some(confined), Some(names)) => Some(format!("{confined}; not visible: {names}")),
+        }
     }
 }
 
@@ -206,7 +211,7 @@ mod tests {
         let said = team.not_visible().expect("little is seen");
         assert_eq!(
             said,
-            "only namespace lab is visible to you; nodes and clusterqueues are not visible to you"
+            "only namespace lab is visible to you; not visible: nodes and clusterqueues"
         );
         assert_eq!(team.unseen(), ["nodes", "queues", "other namespaces"]);
         assert!(!team.sees_devices());
@@ -215,7 +220,7 @@ mod tests {
         let rest = Table::ALL.len() - NAMED;
         assert_eq!(
             said,
-            format!("nodes, pods, namespaces and {rest} other kinds are not visible to you")
+            format!("not visible to you: nodes, pods, namespaces and {rest} other kinds")
         );
     }
 
