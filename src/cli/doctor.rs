@@ -81,6 +81,7 @@ fn settled(global: &Global) -> (Vec<Point>, Option<Situation>) {
     };
     let points = vec![Point::ok("settings", message)];
     let situation = Situation {
+        every_namespace: false,
         settings,
         rulebook,
         target: Target::Cluster(global.choice()),

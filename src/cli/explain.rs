@@ -6,7 +6,7 @@ use std::io::Write;
 use clap::{Args, Subcommand};
 
 use engine::answers::{self, Answer};
-use engine::explain::{Stand, Unblock};
+use engine::explain::{Reason, Stand, Unblock};
 use engine::forecast::Start;
 use model::base::name::printable;
 use model::base::{Exit, Failure};
@@ -42,7 +42,7 @@ pub(super) fn run(
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let Explain::Job(job) = explain;
-    let seen = Seen::of(at)?;
+    let seen = Seen::told(at)?;
     let name = match (
         job.name.contains('/'),
         at.settings.scope.namespaces.as_slice(),
@@ -55,8 +55,13 @@ pub(super) fn run(
     for gap in &seen.gaps {
         out::say(err, gap);
     }
-    out::write(out, &printed(&answer, job.output))?;
-    Ok(Exit::Done)
+    let blind = answer.explanation.reasons.iter().any(Reason::is_blind);
+    let mut text = printed(&answer, job.output);
+    if let (true, FigureFormat::Table, Some(said)) = (blind, job.output, seen.said_of(&name)) {
+        let _ = writeln!(text, "  {:<10} {}", "told", printable(&said));
+    }
+    out::write(out, &text)?;
+    Ok(if blind { Exit::Refused } else { Exit::Done })
 }
 
 /// When a job starts, in words.
@@ -106,7 +111,10 @@ pub(super) fn printed(answer: &Answer, format: FigureFormat) -> String {
     );
     if let Some(queue) = &it.queue {
         let place = it.position.map_or_else(String::new, |place| {
-            format!(", place {place}, {} ahead", it.ahead)
+            let ahead = it
+                .ahead
+                .map_or_else(String::new, |ahead| format!(", {ahead} ahead"));
+            format!(", place {place}{ahead}")
         });
         line(
             "queue",
@@ -126,6 +134,7 @@ pub(super) fn printed(answer: &Answer, format: FigureFormat) -> String {
     };
     match &it.unblock {
         Some(unblock) => line("unblock", &words(unblock)),
+        None if it.reasons.iter().any(Reason::is_blind) => {}
         None if matches!(it.state, Stand::Waiting) => {
             line("unblock", "no single change of those that are known");
         }

@@ -1,10 +1,13 @@
 //! `get`: every kind of object, once or as it changes.
 
 use std::io::Write;
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 
-use model::base::{Exit, Failure};
+use console::listing::Scope;
+use console::part::burn_of;
+use model::base::{Exit, Failure, Name};
 use model::value::Value;
 use settings::Settings;
 use table::output::{self, Sheet, sheet};
@@ -120,6 +123,7 @@ pub(super) fn run(
         let mut follower = Follower::new(query, get.output.into());
         let mut told = Vec::new();
         wire::follow(at, &mut |facts| {
+            let facts = &part_of(facts, &follower.query);
             let text = follower.take(facts)?;
             let lost: Vec<String> = losses(facts, follower.query.kind)
                 .into_iter()
@@ -133,8 +137,25 @@ pub(super) fn run(
         })?;
         return Ok(Exit::Done);
     }
-    let facts = wire::snapshot(at)?;
+    let facts = part_of(&wire::snapshot(at)?, &query);
     print(&facts, &query, get.output.into(), out, err)
+}
+
+/// The facts with the money of the part that is asked for, as the console has it: rows and sums are those of a team or of
+/// some namespaces.
+fn part_of(facts: &Facts, query: &Query) -> Facts {
+    let scope = Scope {
+        team: query.team.as_deref().map(Name::new),
+        namespaces: query.namespaces.iter().map(|name| Name::new(name)).collect(),
+    };
+    let burn = match query.kind == Kind::Cost && !scope.is_all() {
+        true => Arc::new(burn_of(facts, &scope)),
+        false => Arc::clone(&facts.burn),
+    };
+    Facts {
+        burn,
+        ..facts.clone()
+    }
 }
 
 fn query(get: &Get, settings: &Settings) -> Result<Query, Failure> {

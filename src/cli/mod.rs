@@ -143,6 +143,7 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
         let settings = load::settings(&cli.global)?;
         let rulebook = load::rulebook(&settings)?;
         Ok(Situation {
+            every_namespace: false,
             settings,
             rulebook,
             target,

@@ -44,6 +44,8 @@ pub struct Situation {
     pub rulebook: Rulebook,
     /// Where facts come from.
     pub target: Target,
+    /// Every namespace that may be read is looked at, whichever was chosen.
+    pub every_namespace: bool,
 }
 
 impl Situation {
@@ -52,6 +54,7 @@ impl Situation {
             settings: self.settings.clone(),
             rulebook: self.rulebook.clone(),
             interactive,
+            every_namespace: self.every_namespace,
         }
     }
 
@@ -145,6 +148,7 @@ fn opener(at: Situation, global: Global) -> Arc<Open> {
                     rulebook: load::rulebook(&settings)?,
                     settings,
                     interactive: false,
+                    every_namespace: false,
                 };
                 (setup, session::Target::Cluster(global.choice()))
             }

@@ -3,9 +3,7 @@
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 
-use model::base::Rate;
 use model::base::quantities::grouped;
-use model::cost::Spend;
 use model::fleet::Known;
 use model::fleet::observe::{SourceState, Table};
 use table::acts::May;
@@ -15,7 +13,7 @@ use super::brush::Brush;
 use super::commands::{Command, Context};
 use super::hints::draw_hints;
 use super::overlay::{Overlay, missing};
-use super::text::percent;
+use super::text::{per_hour, percent};
 use super::theme::Role;
 use super::view::{ViewId, Whole};
 
@@ -94,9 +92,10 @@ fn draw_header(app: &App, brush: &mut Brush<'_>, line: Rect) {
     };
     let summary = &app.summary;
     let known = summary.devices > 0 || app.facts.fleet.known(Table::Nodes).is_known();
+    let least = if summary.more_devices { "≥" } else { "" };
     let number = |count: i64| {
         if known {
-            grouped(count)
+            format!("{least}{}", grouped(count))
         } else {
             String::from("–")
         }
@@ -120,8 +119,13 @@ fn draw_header(app: &App, brush: &mut Brush<'_>, line: Rect) {
             drop: 6,
         });
     }
-    if !app.scope.namespaces.is_empty() {
-        let names = app.scope.namespaces.join(",");
+    // What may be seen is a part of everything, too.
+    let names = match app.scope.namespaces.as_slice() {
+        [] => app.facts.fleet.confined_to(),
+        chosen => chosen,
+    };
+    if !names.is_empty() {
+        let names = names.join(",");
         let names = super::text::cut(&names, 24, app.ink.ascii).into_owned();
         left.push(Piece {
             words: vec![(String::from("ns "), muted), (names, title)],
@@ -166,18 +170,14 @@ fn draw_header(app: &App, brush: &mut Brush<'_>, line: Rect) {
         words.push((more, muted));
     }
     left.push(Piece { words, drop: 3 });
-    let money = |rate: fn(&Spend) -> Rate| match &summary.money {
-        Some(spend) => format!("${}/h", rate(spend)),
-        None => String::from("–"),
-    };
     left.push(Piece {
         words: vec![
             (String::from(if wide { "burn " } else { "" }), muted),
-            (money(|spend| spend.burn), accent),
+            (per_hour(summary.money.map(|spend| spend.burn)), accent),
         ],
         drop: 0,
     });
-    let idle = money(|spend| spend.free + spend.idle_allocated);
+    let idle = per_hour(summary.idle);
     let idle = match line.width {
         // The burn before it says that it is by the hour.
         ..100 => idle.trim_end_matches("/h").to_owned(),
@@ -302,14 +302,14 @@ fn freshness(app: &App) -> (String, Role) {
         let clock = app.facts.now.clock();
         return (format!("held {clock}"), Role::Info);
     }
-    let lost = fleet
-        .known
-        .values()
-        .filter_map(|known| match known {
+    let outage = fleet.outage().and_then(|outage| outage.since);
+    let lost = outage.or_else(|| {
+        let lost = fleet.known.values().filter_map(|known| match known {
             Known::Lost(lost) => Some(lost.since),
             _ => None,
-        })
-        .min();
+        });
+        lost.min()
+    });
     if let Some(since) = lost {
         let age = app.facts.now.since(since);
         return (format!("lost {age}"), Role::Crit);

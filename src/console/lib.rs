@@ -19,7 +19,7 @@ pub mod load;
 pub mod missing;
 pub mod msg;
 pub mod overlay;
-mod part;
+pub mod part;
 pub mod picture;
 pub mod summary;
 pub mod text;

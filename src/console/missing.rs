@@ -1,7 +1,8 @@
 //! What is missing to see everything, and the mend of each: for the first minute of a bad day.
 
 use model::fleet::accelerator::Vendor;
-use model::fleet::observe::{LostKind, SourceState};
+use model::fleet::observe::{LostKind, SourceState, Table};
+use model::fleet::sight::HELP;
 use model::fleet::{Fleet, Known};
 use table::Facts;
 
@@ -32,10 +33,13 @@ pub fn missing(facts: &Facts, fault: Option<&str>) -> Vec<Missing> {
         return Vec::new();
     }
     let mut all = Vec::new();
-    all.extend(refused(fleet));
-    all.extend(unreachable(fleet));
+    let outage = outage(fleet);
+    let reached = outage.is_none();
+    all.extend(outage.or_else(|| unreadable(fleet)));
+    all.extend(not_visible(fleet));
     let blind = all.iter().any(|missing| missing.grave);
-    if !blind {
+    // While the server does not answer, what is asked through it tells nothing of its own.
+    if !blind && reached {
         all.extend(no_devices(fleet));
         all.extend(no_exporters(fleet).or_else(|| some_lost(fleet)));
         all.extend(no_prices(facts));
@@ -75,79 +79,71 @@ fn no_session(fault: &str) -> Missing {
     }
 }
 
-/// Nothing is known of any table.
+/// Nothing is known of any table, and nothing ever was.
 fn is_blind(fleet: &Fleet) -> bool {
-    !fleet
-        .known
-        .values()
-        .any(|known| matches!(known, Known::Live))
+    let live = |known: &Known| matches!(known, Known::Live);
+    !fleet.known.values().any(live) && fleet.nodes.is_empty() && fleet.jobs.is_empty()
 }
 
-fn lost(fleet: &Fleet, kind: LostKind) -> Vec<(&'static str, &str)> {
-    fleet
-        .known
-        .iter()
-        .filter_map(|(table, known)| match known {
-            Known::Lost(lost) if lost.kind == kind => Some((table.plural(), lost.message.as_str())),
-            _ => None,
-        })
-        .collect()
-}
-
-fn refused(fleet: &Fleet) -> Option<Missing> {
-    let lost = lost(fleet, LostKind::Rights);
-    let (_, why) = *lost.first()?;
-    let grave = is_blind(fleet);
-    if !why.starts_with("403") {
-        return Some(Missing {
-            title: String::from("not logged in"),
-            why: why.to_owned(),
-            mends: vec![
-                String::from(
-                    "log in as your provider asks: `aws sso login`, `gcloud auth login`, `az login`, `kubelogin`",
-                ),
-                String::from("kubectl get nodes   says whether the login works"),
-            ],
-            grave,
-            quiet: false,
-        });
+/// What our rights keep from us: one message, however many kinds it is.
+fn not_visible(fleet: &Fleet) -> Option<Missing> {
+    let title = fleet.not_visible()?;
+    let mut mends = vec![format!("{HELP}   (an administrator applies it)")];
+    if fleet.confined_to().is_empty() {
+        mends.push(String::from(
+            "stokehold -n NAMESPACE   reads only a namespace that is visible to you",
+        ));
     }
-    let tables: Vec<&str> = lost.iter().map(|(table, _)| *table).collect();
     Some(Missing {
-        title: format!("no right to list {}", tables.join(", ")),
-        why: why.to_owned(),
-        mends: vec![
-            String::from(
-                "kubectl apply -f config/kubernetes/viewer.yaml   gives a role that reads what is shown here",
-            ),
-            String::from("stokehold -n NAMESPACE   looks only into a namespace that you may read"),
-            format!(
-                "kubectl auth can-i list {}   says what the server thinks",
-                tables[0]
-            ),
-        ],
-        grave,
+        title,
+        why: String::from(
+            "it is shown as –, and left out of sums, reasons, suggestions and alerts",
+        ),
+        mends,
+        grave: is_blind(fleet),
         quiet: false,
     })
 }
 
-fn unreachable(fleet: &Fleet) -> Option<Missing> {
-    let lost = lost(fleet, LostKind::Unreachable);
+/// The API server does not serve us: one message, however many tables it is.
+fn outage(fleet: &Fleet) -> Option<Missing> {
+    let outage = fleet.outage()?;
+    let mends = match outage.kind {
+        LostKind::Unreachable => vec![
+            "kubectl cluster-info   says whether kubectl fares better",
+            "check the VPN, the proxy and the address in the kubeconfig",
+        ],
+        LostKind::Login => vec![
+            "log in as your provider asks: `aws sso login`, `gcloud auth login`, `az login`, `kubelogin`",
+            "kubectl get nodes   says whether the login works",
+        ],
+        LostKind::Rights => vec![HELP],
+    };
+    Some(Missing {
+        title: outage.title().to_owned(),
+        why: outage.message.to_owned(),
+        mends: mends.into_iter().map(str::to_owned).collect(),
+        grave: is_blind(fleet),
+        quiet: false,
+    })
+}
+
+/// A few tables that fail each for itself.
+fn unreadable(fleet: &Fleet) -> Option<Missing> {
+    let lost = fleet.known.iter().filter_map(|(table, known)| match known {
+        Known::Lost(lost) => Some((table.name(), lost.message.as_str())),
+        _ => None,
+    });
+    let lost: Vec<(&str, &str)> = lost.collect();
     let (_, why) = *lost.first()?;
     let tables: Vec<&str> = lost.iter().map(|(table, _)| *table).collect();
-    let grave = is_blind(fleet);
     Some(Missing {
-        title: if grave {
-            String::from("the cluster does not answer")
-        } else {
-            format!("{} cannot be read", tables.join(", "))
-        },
+        title: format!("{} cannot be read", tables.join(", ")),
         why: why.to_owned(),
-        mends: vec![
-            String::from("kubectl cluster-info   says whether kubectl fares better"),
-            String::from("check the VPN, the proxy and the address in the kubeconfig"),
-        ],
-        grave,
+        mends: vec![String::from(
+            "press 0: each source with its last answer and what failed",
+        )],
+        grave: is_blind(fleet),
         quiet: false,
     })
 }
@@ -173,6 +169,20 @@ fn no_devices(fleet: &Fleet) -> Option<Missing> {
 
 fn no_exporters(fleet: &Fleet) -> Option<Missing> {
     let vendor = fleet.devices().next().map(|(_, device)| device.vendor)?;
+    let read = fleet.devices().any(|(_, device)| device.read_at.is_some());
+    if !read && !fleet.sees_all_work() {
+        return Some(Missing {
+            title: String::from("no readings: exporters are not visible to you"),
+            why: String::from(
+                "they run in other namespaces; utilization, memory, heat, power and faults are unknown",
+            ),
+            mends: vec![String::from(
+                "a Prometheus that you may ask has their readings: prometheus.url in stokehold.toml",
+            )],
+            grave: false,
+            quiet: true,
+        });
+    }
     let exporters: Vec<_> = fleet
         .sources
         .iter()
@@ -180,11 +190,11 @@ fn no_exporters(fleet: &Fleet) -> Option<Missing> {
         .collect();
     let failing = exporters
         .iter()
-        .all(|source| source.state == SourceState::Lost);
+        .all(|source| matches!(source.state, SourceState::Lost | SourceState::NotVisible));
     if !failing {
         return None;
     }
-    let hidden = "utilisation, memory, heat, power and faults are unknown";
+    let hidden = "utilization, memory, heat, power and faults are unknown";
     if let Some(source) = exporters.first() {
         let why = if source.message.is_empty() {
             String::from("it does not answer")
@@ -261,7 +271,8 @@ fn some_lost(fleet: &Fleet) -> Option<Missing> {
 
 fn no_prices(facts: &Facts) -> Option<Missing> {
     let burn = &facts.burn;
-    if burn.unpriced == 0 || burn.devices == 0 {
+    // Of devices on nodes that are not visible the class is not known, and no price is missing for it.
+    if burn.unpriced == 0 || burn.devices == 0 || facts.fleet.is_hidden(Table::Nodes) {
         return None;
     }
     let mut classes: Vec<&str> = burn

@@ -13,7 +13,7 @@ use super::listing::Scope;
 
 /// The burn of what the scope's jobs hold. What nobody of it holds is not in it; prices and the money of nodes and jobs
 /// stay those of the fleet.
-pub(super) fn burn_of(facts: &Facts, scope: &Scope) -> Burn {
+pub fn burn_of(facts: &Facts, scope: &Scope) -> Burn {
     let whole = &*facts.burn;
     let mut part = Burn {
         prices: whole.prices.clone(),

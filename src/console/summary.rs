@@ -1,5 +1,6 @@
 //! What the header says of the fleet, or of the part of it that one works in.
 
+use model::base::Rate;
 use model::cost::Spend;
 use model::fleet::Fleet;
 use model::fleet::finding::Severity;
@@ -13,6 +14,8 @@ use super::listing::{Reach, Scope};
 pub struct Summary {
     /// Devices: all of them, or those that the scope holds.
     pub devices: u32,
+    /// Not all devices are in sight: there are those at least.
+    pub more_devices: bool,
     /// Share of the devices that are held, 0 to 1; of the whole fleet only.
     pub allocated: Option<f64>,
     /// Jobs that wait.
@@ -27,6 +30,8 @@ pub struct Summary {
     pub util: Option<f64>,
     /// Money an hour; `None` when no device has a price.
     pub money: Option<Spend>,
+    /// Money an hour for what does no work: free, or held idle; `None` where it is not known.
+    pub idle: Option<Rate>,
 }
 
 /// Mean utilisation of the fleet, 0 to 1, over pools that know theirs.
@@ -68,16 +73,20 @@ impl Summary {
         } else {
             summary.part(facts, scope);
         }
-        let burn = &facts.burn;
-        summary.money = (burn.devices > burn.unpriced).then_some(burn.total);
+        summary.money = facts.burn.known().filter(|_| facts.burn.devices > 0);
+        summary.idle = match scope.is_all() {
+            true => summary.money.and_then(|spend| spend.idle()),
+            // What nobody holds is nobody's.
+            false => summary.money.and_then(|spend| spend.idle_allocated),
+        };
         summary
     }
 
     fn whole(&mut self, facts: &Facts) {
-        let counts = facts.fleet.device_counts();
-        self.devices = counts.total;
-        self.allocated =
-            (counts.total > 0).then(|| f64::from(counts.allocated) / f64::from(counts.total));
+        let counts = facts.fleet.visible_counts();
+        self.devices = facts.fleet.device_counts().total;
+        self.more_devices = counts.total.is_none();
+        self.allocated = counts.allocation();
         self.util = fleet_util(&facts.fleet);
     }
 

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use ratatui::buffer::CellWidth;
 use unicode_segmentation::UnicodeSegmentation;
 
+use model::base::Rate;
 use model::base::name::printable;
 
 /// What stands where a value is not known.
@@ -178,14 +179,20 @@ pub fn fold(text: &str, max: usize) -> Vec<String> {
     lines
 }
 
+/// Money an hour: `$12/h`, or a dash where it is not known.
+pub fn per_hour(rate: Option<Rate>) -> String {
+    rate.map_or_else(|| String::from("–"), |rate| format!("${rate}/h"))
+}
+
 /// A share as whole per cent; 99.6 % is not 100 %, and 0.2 % is not 0 %.
 pub fn percent(ratio: f64) -> String {
     let whole = ratio * 100.0;
     let rounded = whole.round();
+    if rounded <= 0.0 && whole > 0.0 {
+        return String::from("<1%");
+    }
     let honest = if rounded >= 100.0 && whole < 100.0 {
         99.0
-    } else if rounded <= 0.0 && whole > 0.0 {
-        1.0
     } else {
         rounded
     };
@@ -255,7 +262,7 @@ mod tests {
     fn nearly_all_is_not_all() {
         assert_eq!(percent(0.996), "99%");
         assert_eq!(percent(1.0), "100%");
-        assert_eq!(percent(0.002), "1%");
+        assert_eq!(percent(0.002), "<1%");
         assert_eq!(percent(0.0), "0%");
     }
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use model::base::Moment;
 use model::base::document::nearest;
+use model::base::{Moment, Name};
 use model::fleet::job::JobKey;
 
 use super::explain::{Change, Explanation, Reason, Scene, Unblock};
@@ -126,7 +126,7 @@ pub fn say_let_in(explanation: &mut Explanation, work: &Workload) {
         return;
     };
     explanation.queue = Some(queue.clone());
-    (explanation.position, explanation.ahead) = (None, 0);
+    (explanation.position, explanation.ahead) = (None, explanation.ahead.map(|_| 0));
     explanation.ahead_first.clear();
     explanation.reasons.push(Reason::LetIn {
         queue: queue.clone(),
@@ -184,9 +184,24 @@ pub fn forecast(snapshot: &Snapshot) -> BTreeMap<JobKey, Start> {
 /// # Errors
 /// A change is not understood, or names what is not there.
 pub fn what_if(snapshot: &Snapshot, changes: &[&str]) -> Result<Outcome, String> {
+    visible(snapshot)?;
     let read = changes.iter().map(|text| what_if::parse(text));
     let changes: Vec<_> = read.collect::<Result<_, _>>()?;
     what_if::what_if(snapshot, &changes)
+}
+
+/// Nothing is concluded from a part of the fleet.
+fn visible(snapshot: &Snapshot) -> Result<(), String> {
+    match snapshot.not_visible.as_slice() {
+        [] => Ok(()),
+        all => {
+            let names: Vec<&str> = all.iter().map(Name::as_str).collect();
+            Err(format!(
+                "cannot be computed: {} not visible to you",
+                names.join(", ")
+            ))
+        }
+    }
 }
 
 /// Which flavor a workload had best ask for.
@@ -195,6 +210,7 @@ pub fn what_if(snapshot: &Snapshot, changes: &[&str]) -> Result<Outcome, String>
 /// As [`find`].
 pub fn route(snapshot: &Snapshot, name: &str) -> Result<Routing, String> {
     let work = find(snapshot, name)?;
+    visible(snapshot)?;
     Ok(route::route(&Plant::new(snapshot.clone()), work))
 }
 

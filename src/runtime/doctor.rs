@@ -10,8 +10,9 @@ use cluster::rights::{VISIBILITY, rights};
 use cluster::table::place;
 use model::base::Exit;
 use model::fleet::observe::Table;
+use model::fleet::sight::HELP;
 use source::client::{Connection, connect};
-use source::kubeconfig::Choice;
+use source::kubeconfig::{self, Choice};
 use source::rights::{Deed, may, who};
 use source::server::{Api, Served};
 use source::trouble::{Trouble, clipped};
@@ -99,7 +100,10 @@ pub async fn examine(setup: &Setup, choice: Choice) -> Vec<Point> {
     points.push(identity(&connection).await);
     points.push(skew(&connection));
     let served = kinds(&api, &mut points).await;
-    points.extend(allowed(&connection, setup, &served).await);
+    let mut known = kubeconfig::namespaces(&choice).unwrap_or_default();
+    known.insert(0, connection.namespace.clone());
+    known.dedup();
+    points.extend(allowed(&connection, setup, &served, &known).await);
     match session::snapshot(setup, Target::Cluster(choice), &mut |_| {}).await {
         Ok(facts) => points.extend(of_facts(&facts)),
         Err(failure) => points.push(Point::fail(
@@ -204,7 +208,12 @@ struct Question {
 }
 
 /// What we may and may not do.
-async fn allowed(connection: &Connection, setup: &Setup, served: &BTreeSet<Table>) -> Vec<Point> {
+async fn allowed(
+    connection: &Connection,
+    setup: &Setup,
+    served: &BTreeSet<Table>,
+    known: &[String],
+) -> Vec<Point> {
     let chosen = &setup.settings.scope.namespaces;
     let path = format!("/apis/{VISIBILITY}");
     let visible = match http::Request::get(path).body(Vec::new()) {
@@ -274,11 +283,12 @@ async fn allowed(connection: &Connection, setup: &Setup, served: &BTreeSet<Table
         .buffered(AT_ONCE)
         .collect()
         .await;
-    judge(connection, answers).await
+    judge(connection, known, answers).await
 }
 
 async fn judge(
     connection: &Connection,
+    known: &[String],
     answers: Vec<(Question, Result<bool, String>)>,
 ) -> Vec<Point> {
     let mut granted: Vec<String> = Vec::new();
@@ -320,20 +330,27 @@ async fn judge(
         points.push(Point::warn(
             "rights",
             format!("may not, {place}: {}", deeds.join(", ")),
-            "ask for the role that `stokehold rbac viewer` prints",
+            HELP,
         ));
     }
-    // Whoever is bound to a namespace sees that one at least.
-    let own = connection.namespace.as_str();
-    let pods = Deed {
-        verb: "list",
-        group: "",
-        resource: "pods",
-        namespace: own,
-        name: "",
-    };
-    let narrow = refused.values().any(|all| all.contains("pods"))
-        && may(&connection.client, pods).await == Ok(true);
+    // Who is bound to namespaces may read those: the ones that the kubeconfig names are asked for.
+    let mut readable: Vec<&str> = Vec::new();
+    if refused.values().any(|all| all.contains("pods")) {
+        for namespace in known {
+            let pods = Deed {
+                verb: "list",
+                group: "",
+                resource: "pods",
+                namespace,
+                name: "",
+            };
+            let again = readable.contains(&namespace.as_str());
+            if !again && may(&connection.client, pods).await == Ok(true) {
+                readable.push(namespace);
+            }
+        }
+    }
+    let narrow = !readable.is_empty();
     let lacking: BTreeSet<&String> = refused.values().flatten().collect();
     granted.retain(|resource| !lacking.contains(resource));
     for (place, resources) in &refused {
@@ -341,19 +358,22 @@ async fn judge(
         let message = format!("may not list and watch {place}: {}", names.join(", "));
         let mend = if narrow {
             format!(
-                "namespace {own} may be read: name yours with -n; for all of them ask for the role that `stokehold rbac viewer` prints"
+                "give -n {} (and your other namespaces behind it, with commas); for everything {HELP}",
+                readable.join(",")
             )
         } else {
-            "ask for the role that `stokehold rbac viewer` prints, or with -n for one in your namespaces".to_owned()
+            format!("give -n with your namespaces, or {HELP}")
         };
         points.insert(0, Point::warn("rights", message, mend));
     }
     if granted.is_empty() && !narrow {
-        let mend = "ask for the role that `stokehold rbac viewer` prints";
-        points.insert(
-            0,
-            Point::fail("rights", Exit::Refused, "nothing may be read", mend),
-        );
+        let asked = match known {
+            [] => String::new(),
+            known => format!(", nor in namespace {}", known.join(", ")),
+        };
+        let message = format!("nothing may be read in the whole cluster{asked}");
+        let mend = format!("give -n with your namespaces, or {HELP}");
+        points.insert(0, Point::fail("rights", Exit::Refused, message, mend));
     } else if !granted.is_empty() {
         points.insert(
             0,

@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use model::base::{Exit, Failure, Moment, Name};
 use model::fleet::observe::{LostKind, SourceState, Table};
 use model::fleet::queue::QueueSystem;
+use model::fleet::sight::HELP;
 use model::fleet::{Fleet, Known};
 use settings::{Rulebook, ScrapeMode, Settings};
 use sim;
@@ -70,6 +71,8 @@ pub struct Setup {
     pub rulebook: Rulebook,
     /// Credential plugins may use the terminal: for commands without a screen.
     pub interactive: bool,
+    /// Every namespace is listed; the first that was chosen stands in where that is refused.
+    pub every_namespace: bool,
 }
 
 /// A running session. Dropped, everything that it started ends.
@@ -145,6 +148,9 @@ fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Fai
         connection.wire.pin();
     }
     let namespaces = match setup.settings.scope.namespaces.as_slice() {
+        [first, ..] if setup.every_namespace => Namespaces::All {
+            otherwise: first.clone(),
+        },
         [one] => Namespaces::One(one.clone()),
         // More than these are cut out of all of them where rows are made: a watch for each would be dearer.
         several @ [_, ..] if several.len() <= MOST_NAMESPACES => {
@@ -443,10 +449,13 @@ fn why_nothing(fleet: &Fleet, server: &str) -> Failure {
     if let Some(message) = lost(LostKind::Unreachable).next() {
         return Failure::new(Exit::Unreachable, format!("{at}{message}"));
     }
-    let refused: Vec<&str> = lost(LostKind::Rights).collect();
-    if refused.is_empty() {
-        let message = format!("{at}the API server has not answered in time");
-        return Failure::new(Exit::Unreachable, message);
+    if let Some(message) = lost(LostKind::Login).next() {
+        return Failure::new(Exit::Refused, format!("{at}{message}"));
     }
-    Failure::new(Exit::Refused, refused.join("\n"))
+    if let Some(hidden) = fleet.not_visible() {
+        let message = format!("nothing may be read: {hidden}; {HELP}");
+        return Failure::new(Exit::Refused, message);
+    }
+    let message = format!("{at}the API server has not answered in time");
+    Failure::new(Exit::Unreachable, message)
 }

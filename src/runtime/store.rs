@@ -149,7 +149,8 @@ impl Store {
             };
             // A pool without a price is a gap in the history, not a line at zero.
             spend.map_or((f64::NAN, f64::NAN), |spend| {
-                (spend.burn.usd(), (spend.free + spend.idle_allocated).usd())
+                let idle = spend.idle().map_or(f64::NAN, model::base::Rate::usd);
+                (spend.burn.usd(), idle)
             })
         });
     }

@@ -107,15 +107,7 @@ pub fn resolve(choice: &Choice) -> Result<Resolved, ConfigFault> {
 /// # Errors
 /// A file that cannot be read.
 pub fn contexts(choice: &Choice) -> Result<(Vec<String>, Option<String>), ConfigFault> {
-    let mut merged = Kubeconfig::default();
-    for file in files(choice)? {
-        let one = Kubeconfig::read_from(&file).map_err(|error| {
-            ConfigFault(format!("kubeconfig {}: {}", file.display(), flat(&error)))
-        })?;
-        merged = merged.merge(one).map_err(|error| {
-            ConfigFault(format!("kubeconfig {}: {}", file.display(), flat(&error)))
-        })?;
-    }
+    let merged = merged(choice)?;
     let names = merged
         .contexts
         .iter()
@@ -125,6 +117,42 @@ pub fn contexts(choice: &Choice) -> Result<(Vec<String>, Option<String>), Config
         names,
         merged.current_context.filter(|name| !name.is_empty()),
     ))
+}
+
+/// The namespaces that contexts of the chosen context's cluster name: those that its user may know of.
+///
+/// # Errors
+/// As [`contexts`].
+pub fn namespaces(choice: &Choice) -> Result<Vec<String>, ConfigFault> {
+    let merged = merged(choice)?;
+    let chosen = choice.context.as_ref().or(merged.current_context.as_ref());
+    let named = |name: &str| merged.contexts.iter().find(|context| context.name == name);
+    let own = chosen.and_then(|name| named(name)?.context.as_ref());
+    let mut all: Vec<String> = merged
+        .contexts
+        .iter()
+        .filter_map(|context| context.context.as_ref())
+        .filter(|context| own.is_some_and(|own| own.cluster == context.cluster))
+        .filter_map(|context| context.namespace.clone())
+        .filter(|namespace| !namespace.is_empty())
+        .collect();
+    all.sort();
+    all.dedup();
+    Ok(all)
+}
+
+/// All files of a choice as one.
+fn merged(choice: &Choice) -> Result<Kubeconfig, ConfigFault> {
+    let mut merged = Kubeconfig::default();
+    for file in files(choice)? {
+        let one = Kubeconfig::read_from(&file).map_err(|error| {
+            ConfigFault(format!("kubeconfig {}: {}", file.display(), flat(&error)))
+        })?;
+        merged = merged.merge(one).map_err(|error| {
+            ConfigFault(format!("kubeconfig {}: {}", file.display(), flat(&error)))
+        })?;
+    }
+    Ok(merged)
 }
 
 /// The files to read: the one named, else those of KUBECONFIG that exist, else the one in the home directory.

@@ -24,6 +24,12 @@ const LOOK: Duration = Duration::from_secs(2);
 /// How long the server may take for its version.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// A server that was asked and has sent nothing for this long may be gone: it is asked for its version at once.
+const DOUBT: Duration = Duration::from_secs(3);
+
+/// How long the version may take then.
+const PATIENCE_IN_DOUBT: Duration = Duration::from_secs(5);
+
 /// A skew that moves by more than this is told anew, milliseconds.
 const MOVED: i64 = 1000;
 
@@ -36,16 +42,19 @@ pub(super) async fn run(wire: Arc<Wire>, server: Arc<Api>, out: mpsc::Sender<Vec
     loop {
         let now = wire.local();
         let mut batch = Vec::new();
-        if asked.is_none_or(|at| now.since(at) >= every.into()) {
+        let doubt = wire.silent_for().is_some_and(|silent| silent >= DOUBT);
+        let every_now = if doubt { every.min(WHEN_LOST) } else { every };
+        if asked.is_none_or(|at| now.since(at) >= every_now.into()) {
             asked = Some(now);
-            let (state, message) = match tokio::time::timeout(PATIENCE, server.version()).await {
+            let patience = if doubt { PATIENCE_IN_DOUBT } else { PATIENCE };
+            let (state, message) = match tokio::time::timeout(patience, server.version()).await {
                 Ok(Ok(version)) => (SourceState::Live, version.name().to_owned()),
                 Ok(Err(error)) => (SourceState::Lost, words(&error)),
                 Err(_) => (
                     SourceState::Lost,
                     format!(
                         "the API server does not answer within {} s",
-                        PATIENCE.as_secs()
+                        patience.as_secs()
                     ),
                 ),
             };
@@ -60,7 +69,8 @@ pub(super) async fn run(wire: Arc<Wire>, server: Arc<Api>, out: mpsc::Sender<Vec
                 name: Name::new("api"),
                 kind: Name::new("kubernetes"),
                 state,
-                last_ok: figures.last_ok,
+                // Whatever it sends shows that it is there, a refusal too.
+                last_ok: wire.heard(),
                 patience: EVERY * 3,
                 latency_ms: figures.latency_ms,
                 errors,

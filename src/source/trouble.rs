@@ -49,7 +49,8 @@ impl What {
     /// Whether rights or reach is missing.
     pub const fn lost(self) -> LostKind {
         match self {
-            Self::Unknown | Self::Forbidden => LostKind::Rights,
+            Self::Unknown => LostKind::Login,
+            Self::Forbidden => LostKind::Rights,
             _ => LostKind::Unreachable,
         }
     }
@@ -166,7 +167,7 @@ impl Trouble {
             403 => (
                 What::Forbidden,
                 format!(
-                    "403: may not {verb} {resource}{said}; ask for a role with the verbs list and watch on {resource} (config/kubernetes/viewer.yaml){narrower}"
+                    "403: may not {verb} {resource}{said}; ask for a role with the verbs list and watch on {resource} (`stokehold rbac viewer` prints it){narrower}"
                 ),
             ),
             404 => (

@@ -153,6 +153,10 @@ struct Inner {
     total: Calls,
     /// The last request got no answer at all.
     down: bool,
+    /// When the first request was sent of those since the server last sent anything, on our clock.
+    waiting: Option<Moment>,
+    /// When the server last sent anything, on its clock.
+    heard: Option<Moment>,
     skew_ms: Option<i64>,
     /// The latest Date of any answer.
     date: Option<Moment>,
@@ -195,6 +199,8 @@ impl Wire {
                 classes: BTreeMap::new(),
                 total: Calls::default(),
                 down: false,
+                waiting: None,
+                heard: None,
                 skew_ms: None,
                 date: None,
                 pinned: false,
@@ -304,11 +310,24 @@ impl Wire {
         self.inner().down = true;
     }
 
+    /// For how long the server has sent nothing, though it was asked.
+    pub(super) fn silent_for(&self) -> Option<Duration> {
+        let now = self.local();
+        let since = self.inner().waiting?;
+        Some(Duration::from_millis(now.since(since).millis()))
+    }
+
+    /// When the server last sent anything, on its clock.
+    pub(super) fn heard(&self) -> Option<Moment> {
+        self.inner().heard
+    }
+
     /// Counts a request and says how long it must be held back first.
     pub(super) fn before(&self, class: Class, path: &str, watches: bool) -> Duration {
         let now = self.local();
         let mut inner = self.inner();
         inner.total.count(now);
+        inner.waiting.get_or_insert(now);
         let state = inner.classes.entry(class).or_default();
         state.calls.count(now);
         if !watches {
@@ -366,6 +385,8 @@ impl Wire {
         } else if let Some(wait) = retry_after(answer.headers()) {
             state.retry_at = Some(now.plus(wait));
         }
+        inner.waiting = None;
+        inner.heard = Some(server);
         let returned = std::mem::take(&mut inner.down);
         drop(inner);
         if returned {
@@ -379,7 +400,10 @@ impl Wire {
     /// Bytes of an answer have come in.
     pub(super) fn alive(&self, class: Class) {
         let now = self.now();
-        self.inner().classes.entry(class).or_default().last_ok = Some(now);
+        let mut inner = self.inner();
+        inner.waiting = None;
+        inner.heard = Some(now);
+        inner.classes.entry(class).or_default().last_ok = Some(now);
     }
 }
 

@@ -95,7 +95,8 @@ fn told(fleet: &Fleet, burn: &Burn, snapshot: Snapshot) -> BTreeMap<JobKey, Told
         let told = Told { answer, now: None };
         jobs.insert(plant.workload(work).key.clone(), told);
     }
-    for key in longest(fleet) {
+    let whole = plant.snapshot.not_visible.is_empty();
+    for key in longest(fleet).into_iter().filter(|_| whole) {
         let (Some(told), Some(work)) = (jobs.get_mut(&key), plant.work(&key)) else {
             continue;
         };

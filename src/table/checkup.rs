@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use model::base::Exit;
-use model::fleet::observe::{SourceHealth, SourceState};
+use model::fleet::observe::{SourceHealth, SourceState, Table};
+use model::fleet::sight::HELP;
 
 use super::Facts;
 use super::table::cell;
@@ -167,6 +168,13 @@ fn exporters(facts: &Facts) -> Vec<Point> {
                 "none is asked itself: Prometheus has their readings",
             )];
         }
+        if !facts.fleet.sees_all_work() {
+            return vec![Point::warn(
+                "exporters",
+                "none is visible to you: they run in other namespaces, and devices have no readings",
+                "a Prometheus that you may ask has them: prometheus.url",
+            )];
+        }
         return vec![Point::warn(
             "exporters",
             "none was found: devices have no readings",
@@ -199,6 +207,7 @@ fn prometheus(facts: &Facts) -> Point {
         .iter()
         .find(|source| source.kind.as_str() == "prometheus");
     match found {
+        None if !facts.fleet.sees_all_work() => Point::ok("prometheus", "none is asked"),
         None => Point::ok(
             "prometheus",
             "none: exporters are asked themselves (prometheus.url or prometheus.service names one)",
@@ -219,6 +228,9 @@ fn prometheus(facts: &Facts) -> Point {
 }
 
 fn coverage(facts: &Facts) -> Vec<Point> {
+    if let Some(hidden) = facts.fleet.hidden_of(&[Table::Nodes]) {
+        return vec![Point::warn("coverage", hidden, HELP)];
+    }
     let with: Vec<_> = facts
         .fleet
         .nodes

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
+use model::base::Rate;
 use model::cost;
 
 use super::Facts;
@@ -49,7 +50,11 @@ pub(super) fn columns<'a>() -> Vec<Column<CostRow<'a>>> {
     vec![
         Column::text("SCOPE", |row: &CostRow<'_>| row.scope.to_owned()),
         Column::text("NAME", |row| row.name.to_owned()),
-        Column::number("DEVICES", |row| row.devices.to_string()),
+        Column::number("DEVICES", |row| match row.devices {
+            // A part of a device, which counts where its first holder does.
+            0 if row.burn_usd_per_hour > Some(0.0) => "<1".to_owned(),
+            devices => devices.to_string(),
+        }),
         Column::number("$/H", |row| usd(row.burn_usd_per_hour)),
         Column::number("FREE $/H", |row| usd(row.free_usd_per_hour)),
         Column::number("IDLE $/H", |row| usd(row.idle_allocated_usd_per_hour)),
@@ -76,8 +81,8 @@ pub fn row(row: &cost::CostRow) -> CostRow<'_> {
         name: &row.name,
         devices: row.devices,
         burn_usd_per_hour: spend.map(|spend| spend.burn.usd()),
-        free_usd_per_hour: spend.map(|spend| spend.free.usd()),
-        idle_allocated_usd_per_hour: spend.map(|spend| spend.idle_allocated.usd()),
+        free_usd_per_hour: spend.and_then(|spend| spend.free).map(Rate::usd),
+        idle_allocated_usd_per_hour: spend.and_then(|spend| spend.idle_allocated).map(Rate::usd),
         price_source: row
             .price_source
             .as_deref()

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use model::base::{Name, ObjectKey};
+use model::base::{Name, ObjectKey, Rate};
 use model::fleet::Known;
 use model::fleet::device::Pod;
 use model::fleet::job::{Job, JobState};
-use model::fleet::observe::Resources;
+use model::fleet::observe::{Phase, Resources, Table};
 use model::fleet::policy::Policy;
 
 use super::inventory::{NodeCell, by_key, node_cell};
@@ -28,24 +28,24 @@ pub const VERSION: u32 = 1;
 /// The header: figures over the whole fleet.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Figures {
-    /// Nodes.
-    pub nodes: u32,
+    /// Nodes; this and what follows is `None` where it may not be seen.
+    pub nodes: Option<u32>,
     /// Devices.
-    pub devices: u32,
+    pub devices: Option<u32>,
     /// Held, whole or in part.
-    pub allocated: u32,
+    pub allocated: Option<u32>,
     /// Held by nobody.
-    pub free: u32,
+    pub free: Option<u32>,
     /// Faulty, or on a node that is not ready.
-    pub unhealthy: u32,
+    pub unhealthy: Option<u32>,
     /// Held, but doing no work.
-    pub idle_allocated: u32,
+    pub idle_allocated: Option<u32>,
     /// Devices without a price.
     pub unpriced: u32,
     /// Jobs that wait.
-    pub waiting_jobs: u32,
+    pub waiting_jobs: Option<u32>,
     /// Devices that they want.
-    pub waiting_devices: u32,
+    pub waiting_devices: Option<u32>,
     /// USD an hour of all devices.
     pub burn_usd_per_hour: Option<f64>,
     /// USD an hour of those that nobody holds.
@@ -226,7 +226,7 @@ pub struct Document<'a> {
     pub at: String,
     /// Name of the context.
     pub context: &'a str,
-    /// How much is known of each table: `waiting`, `live`, `lost` or `absent`.
+    /// How much is known of each table: `waiting`, `live`, `lost`, `not-visible` or `absent`.
     pub known: BTreeMap<&'static str, &'static str>,
     /// Figures over all.
     pub figures: Figures,
@@ -273,17 +273,18 @@ pub(super) fn columns<'a>() -> Vec<Column<Document<'a>>> {
     vec![
         Column::text("CONTEXT", |row: &Document<'_>| row.context.to_owned()),
         Column::text("AT", |row| row.at.clone()),
-        Column::number("NODES", |row| row.figures.nodes.to_string()),
-        Column::number("DEVICES", |row| row.figures.devices.to_string()),
-        Column::number("ALLOCATED", |row| row.figures.allocated.to_string()),
-        Column::number("FREE", |row| row.figures.free.to_string()),
-        Column::number("UNHEALTHY", |row| row.figures.unhealthy.to_string()),
-        Column::number("IDLE", |row| row.figures.idle_allocated.to_string()),
+        Column::number("NODES", |row| or_unknown(row.figures.nodes)),
+        Column::number("DEVICES", |row| or_unknown(row.figures.devices)),
+        Column::number("ALLOCATED", |row| or_unknown(row.figures.allocated)),
+        Column::number("FREE", |row| or_unknown(row.figures.free)),
+        Column::number("UNHEALTHY", |row| or_unknown(row.figures.unhealthy)),
+        Column::number("IDLE", |row| or_unknown(row.figures.idle_allocated)),
         Column::wide_number("UNPRICED", |row| or_unknown(Some(row.figures.unpriced))),
         Column::number("WAITING", |row| {
             format!(
                 "{} jobs/{}",
-                row.figures.waiting_jobs, row.figures.waiting_devices
+                or_unknown(row.figures.waiting_jobs),
+                or_unknown(row.figures.waiting_devices)
             )
         }),
         Column::number("$/H", |row| usd(row.figures.burn_usd_per_hour)),
@@ -296,22 +297,24 @@ pub(super) fn columns<'a>() -> Vec<Column<Document<'a>>> {
 
 /// Figures over the whole fleet: what a header shows. They are the sums of the rows.
 pub fn figures(facts: &Facts) -> Figures {
-    let counts = facts.fleet.device_counts();
+    let fleet = &facts.fleet;
+    let counts = fleet.visible_counts();
+    let sees_jobs = !fleet.is_hidden(Table::Pods);
     let spend = facts.burn.known();
     let waits = |job: &&std::sync::Arc<Job>| job.state == JobState::Waiting;
     Figures {
-        nodes: facts.fleet.nodes.len() as u32,
+        nodes: (!fleet.is_hidden(Table::Nodes)).then_some(fleet.nodes.len() as u32),
         devices: counts.total,
         allocated: counts.allocated,
         free: counts.free,
         unhealthy: counts.unhealthy,
         idle_allocated: counts.idle_allocated,
         unpriced: facts.burn.unpriced,
-        waiting_jobs: facts.fleet.jobs.iter().filter(waits).count() as u32,
-        waiting_devices: waiting_devices(facts),
+        waiting_jobs: sees_jobs.then(|| fleet.jobs.iter().filter(waits).count() as u32),
+        waiting_devices: sees_jobs.then(|| waiting_devices(facts)),
         burn_usd_per_hour: spend.map(|spend| spend.burn.usd()),
-        free_usd_per_hour: spend.map(|spend| spend.free.usd()),
-        idle_allocated_usd_per_hour: spend.map(|spend| spend.idle_allocated.usd()),
+        free_usd_per_hour: spend.and_then(|spend| spend.free).map(Rate::usd),
+        idle_allocated_usd_per_hour: spend.and_then(|spend| spend.idle_allocated).map(Rate::usd),
     }
 }
 
@@ -370,6 +373,7 @@ pub const fn known_name(known: &Known) -> &'static str {
         Known::Waiting => "waiting",
         Known::Live => "live",
         Known::Lost(_) => "lost",
+        Known::NotVisible(_) => "not-visible",
         Known::Absent => "absent",
     }
 }

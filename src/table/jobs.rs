@@ -3,7 +3,6 @@
 use serde::Serialize;
 
 use model::base::Rate;
-use model::cost::Spend;
 use model::fleet::job::{Gang, Job};
 use model::fleet::observe;
 
@@ -94,7 +93,7 @@ pub struct JobRow<'a> {
     pub util_ratio: Option<f64>,
     /// USD an hour of what it holds.
     pub burn_usd_per_hour: Option<f64>,
-    /// USD so far for what it holds now.
+    /// USD so far for what it holds now; `None` once it has given devices back.
     pub cost_usd: Option<f64>,
 }
 
@@ -163,9 +162,15 @@ pub fn rows(facts: &Facts) -> Vec<JobRow<'_>> {
 /// The row of one job.
 pub fn row<'a>(facts: &Facts, job: &'a Job) -> JobRow<'a> {
     // A job that holds nothing burns nothing; one that holds devices without a price burns an unknown sum.
-    let money = match facts.burn.jobs.get(&job.id) {
-        Some(money) => Some(*money),
-        None => (job.devices_allocated == 0).then_some((Spend::default(), Rate::ZERO)),
+    let money = facts.burn.jobs.get(&job.id);
+    let burn = match money {
+        Some((spend, _)) => Some(spend.burn),
+        None => (job.devices_allocated == 0).then_some(Rate::ZERO),
+    };
+    // What it held before is not kept: only who never held anything has cost nothing.
+    let so_far = match money {
+        Some((_, so_far)) => Some(*so_far),
+        None => job.never_started().then_some(Rate::ZERO),
     };
     JobRow {
         namespace: job.namespace(),
@@ -188,7 +193,7 @@ pub fn row<'a>(facts: &Facts, job: &'a Job) -> JobRow<'a> {
         reason: said(&job.reason),
         failure: job.failure.as_ref().map(FailureCell::from),
         util_ratio: job.util,
-        burn_usd_per_hour: money.map(|(spend, _)| spend.burn.usd()),
-        cost_usd: money.map(|(_, so_far)| so_far.usd()),
+        burn_usd_per_hour: burn.map(Rate::usd),
+        cost_usd: so_far.map(Rate::usd),
     }
 }

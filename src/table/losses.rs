@@ -3,6 +3,7 @@
 use model::base::{Exit, Failure};
 use model::fleet::Known;
 use model::fleet::observe::{LostKind, SourceState, Table};
+use model::fleet::sight::HELP;
 
 use super::{Facts, Kind};
 
@@ -22,8 +23,35 @@ pub fn losses(facts: &Facts, kind: Kind) -> Vec<(Exit, String)> {
             !table.holds_rules() && !table.holds_scaling()
         }
     };
-    let tables = Table::ALL.iter().filter(|table| matters(**table));
-    tables.filter_map(|table| loss(facts, *table)).collect()
+    let fleet = &facts.fleet;
+    let tables: Vec<Table> = Table::ALL
+        .iter()
+        .copied()
+        .filter(|table| matters(*table))
+        .collect();
+    let mut said = Vec::new();
+    // What our rights keep from us is one message, and so is an outage.
+    let hidden = [
+        fleet.confined().filter(|_| kind != Kind::Sources),
+        fleet.hidden_of(&tables),
+    ];
+    let hidden: Vec<String> = hidden.into_iter().flatten().collect();
+    if !hidden.is_empty() {
+        said.push((Exit::Refused, format!("{}; {HELP}", hidden.join("; "))));
+    }
+    let lost: Vec<(Exit, String)> = tables
+        .iter()
+        .filter_map(|table| loss(facts, *table))
+        .collect();
+    match fleet.outage() {
+        Some(outage) if lost.len() > 1 => {
+            let exit = lost.iter().map(|(exit, _)| *exit).max();
+            let words = format!("{}: {}", outage.title(), outage.message);
+            said.push((exit.unwrap_or(Exit::Unreachable), words));
+        }
+        _ => said.extend(lost),
+    }
+    said
 }
 
 /// Which exporters are silent, in words, where an answer of this kind is made of what they read; nothing is said where
@@ -49,14 +77,15 @@ pub fn silent(facts: &Facts, kind: Kind) -> Option<String> {
 fn loss(facts: &Facts, table: Table) -> Option<(Exit, String)> {
     let name = table.name();
     match facts.fleet.known(table) {
-        Known::Live | Known::Absent => None,
+        // See `losses`.
+        Known::NotVisible(_) | Known::Live | Known::Absent => None,
         Known::Waiting => Some((
             Exit::Unreachable,
             format!("{name}: not listed in time; what is printed lacks them"),
         )),
         Known::Lost(lost) => {
             let exit = match lost.kind {
-                LostKind::Rights => Exit::Refused,
+                LostKind::Rights | LostKind::Login => Exit::Refused,
                 LostKind::Unreachable => Exit::Unreachable,
             };
             Some((exit, format!("{name}: {}", lost.message)))
@@ -70,10 +99,18 @@ fn loss(facts: &Facts, table: Table) -> Option<(Exit, String)> {
 /// Nodes or pods are not known: no plan is made over missing facts.
 pub fn gaps(facts: &Facts) -> Result<Vec<String>, Failure> {
     for table in [Table::Nodes, Table::Pods] {
+        if let Some(hidden) = facts.fleet.hidden_of(&[table]) {
+            let message = format!("{hidden}; without them no plan can be made: {HELP}");
+            return Err(Failure::new(Exit::Refused, message));
+        }
         if let Some((exit, said)) = loss(facts, table) {
             let message = format!("{said}; without them no plan can be made");
             return Err(Failure::new(exit, message));
         }
+    }
+    if let Some(confined) = facts.fleet.confined() {
+        let message = format!("{confined}; a plan needs the pods of all: {HELP}");
+        return Err(Failure::new(Exit::Refused, message));
     }
     let lost = losses(facts, Kind::Fleet);
     Ok(lost.into_iter().map(|(_, said)| said).collect())

@@ -5,6 +5,7 @@ use serde::ser::{SerializeMap, Serializer};
 
 use model::base::Name;
 use model::fleet::node::{Cordon, Node};
+use model::fleet::observe::Table;
 
 use super::Facts;
 use super::table::Column;
@@ -77,8 +78,8 @@ pub struct NodeRow<'a> {
     pub driver_version: Option<&'a str>,
     /// Its devices.
     pub devices: NodeDevices,
-    /// Pods on it that are not over.
-    pub pods: u32,
+    /// Pods on it that are not over; `None` where not all may be seen.
+    pub pods: Option<u32>,
     /// Power drawn by its devices, watts.
     pub power_watts: Option<f64>,
     /// USD an hour of its devices; `None` when none has a price, or there is none.
@@ -149,7 +150,7 @@ pub(super) fn columns<'a>() -> Vec<Column<NodeRow<'a>>> {
         Column::wide_number("ALLOCATABLE", |row| count(row.devices.allocatable)),
         Column::number("UNHEALTHY", |row| count(row.devices.unhealthy)),
         Column::number("IDLE", |row| count(row.devices.idle_allocated)),
-        Column::number("PODS", |row| row.pods.to_string()),
+        Column::number("PODS", |row| count(row.pods)),
         Column::number("POWER", |row| watts(row.power_watts)),
         Column::number("$/H", |row| usd(row.burn_usd_per_hour)),
         Column::wide_text("CORDONED BY", |row| {
@@ -185,17 +186,21 @@ pub fn row<'a>(facts: &Facts, node: &'a Node) -> NodeRow<'a> {
         idle += u32::from(facts.fleet.is_idle(device));
     }
     let total = node.devices.len() as u32;
-    let known = |count: u32| node.is_counted().then_some(count);
+    let listed = !facts.fleet.is_hidden(Table::Nodes);
+    let sees_pods = facts.fleet.sees_all_work();
+    let known = |count: u32| (listed && node.is_counted()).then_some(count);
     let said = |count: u32| known(count).filter(|_| node.ignored.is_empty());
+    let held_of = |count: u32| known(count).filter(|_| sees_pods);
     let devices = NodeDevices {
         capacity: said(node.device_capacity),
         allocatable: said(node.device_allocatable),
         total: known(total),
-        allocated: known(held),
-        free: known(total - held),
+        allocated: held_of(held),
+        free: held_of(total - held),
         unhealthy: known(unhealthy),
-        idle_allocated: known(idle),
+        idle_allocated: held_of(idle),
     };
+    let burn = facts.burn.nodes.get(node.name()).filter(|_| listed);
     NodeRow {
         name: node.name(),
         pool: &node.pool,
@@ -208,8 +213,8 @@ pub fn row<'a>(facts: &Facts, node: &'a Node) -> NodeRow<'a> {
         provider_id: node.seen.provider_id.as_deref(),
         driver_version: node.driver.as_deref(),
         devices,
-        pods: node.pod_count,
+        pods: sees_pods.then_some(node.pod_count),
         power_watts: node.power_watts(),
-        burn_usd_per_hour: facts.burn.nodes.get(node.name()).map(|rate| rate.usd()),
+        burn_usd_per_hour: burn.map(|rate| rate.usd()),
     }
 }

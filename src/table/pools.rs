@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 
+use model::base::Rate;
 use model::cost::{Scope, Spend};
 use model::fleet::job::JobState;
-use model::fleet::pool::{ClassCount, DeviceCounts, NodeCounts, Pool};
+use model::fleet::pool::{ClassCount, DeviceCounts, NodeCounts, Pool, PoolSight, VisibleCounts};
 
 use super::table::Column;
 use super::text::{celsius, or_unknown, percent, usd, watts, word};
@@ -34,50 +35,50 @@ impl<'a> From<&'a ClassCount> for ClassCell<'a> {
     }
 }
 
-/// Counts of nodes.
+/// Counts of nodes; `None` where nodes may not be seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct NodesCell {
     /// All.
-    pub total: u32,
+    pub total: Option<u32>,
     /// Ready.
-    pub ready: u32,
+    pub ready: Option<u32>,
     /// Cordoned.
-    pub cordoned: u32,
+    pub cordoned: Option<u32>,
     /// Smallest size, where known.
     pub min: Option<u32>,
     /// Largest size, where known.
     pub max: Option<u32>,
 }
 
-impl From<NodeCounts> for NodesCell {
-    fn from(counts: NodeCounts) -> Self {
+impl NodesCell {
+    fn of(counts: Option<NodeCounts>) -> Self {
         Self {
-            total: counts.total,
-            ready: counts.ready,
-            cordoned: counts.cordoned,
-            min: counts.min,
-            max: counts.max,
+            total: counts.map(|counts| counts.total),
+            ready: counts.map(|counts| counts.ready),
+            cordoned: counts.map(|counts| counts.cordoned),
+            min: counts.and_then(|counts| counts.min),
+            max: counts.and_then(|counts| counts.max),
         }
     }
 }
 
-/// Counts of devices; `total = allocated + free`.
+/// Counts of devices; `total = allocated + free`. `None` where not every node and pod may be seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct DevicesCell {
     /// All.
-    pub total: u32,
+    pub total: Option<u32>,
     /// Held, whole or in part.
-    pub allocated: u32,
+    pub allocated: Option<u32>,
     /// Held by nobody.
-    pub free: u32,
+    pub free: Option<u32>,
     /// Faulty, or on a node that is not ready.
-    pub unhealthy: u32,
+    pub unhealthy: Option<u32>,
     /// Held, but doing no work.
-    pub idle_allocated: u32,
+    pub idle_allocated: Option<u32>,
 }
 
-impl From<DeviceCounts> for DevicesCell {
-    fn from(counts: DeviceCounts) -> Self {
+impl From<VisibleCounts> for DevicesCell {
+    fn from(counts: VisibleCounts) -> Self {
         Self {
             total: counts.total,
             allocated: counts.allocated,
@@ -115,8 +116,8 @@ pub struct PoolRow<'a> {
     pub power_watts: Option<f64>,
     /// Power limits, watts.
     pub power_limit_watts: Option<f64>,
-    /// Devices that waiting jobs want of it.
-    pub waiting_devices: u32,
+    /// Devices that waiting jobs want of it; `None` where its nodes do not say who they serve.
+    pub waiting_devices: Option<u32>,
     /// USD an hour of all its devices.
     pub burn_usd_per_hour: Option<f64>,
     /// USD an hour of those that nobody holds.
@@ -164,34 +165,38 @@ pub(super) fn columns<'a>() -> Vec<Column<PoolRow<'a>>> {
         Column::text("MODE", |row| word(row.mode)),
         Column::text("BILLING", |row| word(row.billing)),
         Column::wide_text("OWNER", |row| word(row.owner)),
-        Column::number("NODES", |row| {
-            format!("{}/{}", row.nodes.ready, row.nodes.total)
-        }),
-        Column::wide_number("CORDONED", |row| row.nodes.cordoned.to_string()),
+        Column::number("NODES", |row| part(row.nodes.ready, row.nodes.total)),
+        Column::wide_number("CORDONED", |row| or_unknown(row.nodes.cordoned)),
         Column::wide_number("MIN", |row| or_unknown(row.nodes.min)),
         Column::wide_number("MAX", |row| or_unknown(row.nodes.max)),
         Column::number("FREE/TOTAL", |row| {
-            format!("{}/{}", row.devices.free, row.devices.total)
+            part(row.devices.free, row.devices.total)
         }),
         Column::number("ALLOC", |row| {
-            let (part, whole) = (
-                f64::from(row.devices.allocated),
-                f64::from(row.devices.total),
-            );
-            percent((whole > 0.0).then(|| part / whole))
+            let whole = row.devices.total.filter(|total| *total > 0);
+            let share = |(part, whole)| f64::from(part) / f64::from(whole);
+            percent(row.devices.allocated.zip(whole).map(share))
         }),
-        Column::wide_number("UNHEALTHY", |row| row.devices.unhealthy.to_string()),
-        Column::wide_number("IDLE", |row| row.devices.idle_allocated.to_string()),
+        Column::wide_number("UNHEALTHY", |row| or_unknown(row.devices.unhealthy)),
+        Column::wide_number("IDLE", |row| or_unknown(row.devices.idle_allocated)),
         Column::number("UTIL", |row| percent(row.util_ratio)),
         Column::number("MEM", |row| percent(row.mem_used_ratio)),
         Column::number("TMAX", |row| celsius(row.temp_max_celsius)),
         Column::number("POWER", |row| watts(row.power_watts)),
         Column::wide_number("CAP", |row| watts(row.power_limit_watts)),
-        Column::number("WAIT", |row| row.waiting_devices.to_string()),
+        Column::number("WAIT", |row| or_unknown(row.waiting_devices)),
         Column::number("$/H", |row| usd(row.burn_usd_per_hour)),
         Column::number("FREE $/H", |row| usd(row.free_usd_per_hour)),
         Column::number("IDLE $/H", |row| usd(row.idle_allocated_usd_per_hour)),
     ]
+}
+
+/// `3/8`, or unknown.
+fn part(part: Option<u32>, whole: Option<u32>) -> String {
+    or_unknown(
+        part.zip(whole)
+            .map(|(part, whole)| format!("{part}/{whole}")),
+    )
 }
 
 /// Every pool by name, and an `unattributed` row for waiting devices that no pool counts as its own.
@@ -202,7 +207,7 @@ pub fn rows(facts: &Facts) -> Vec<PoolRow<'_>> {
         .iter()
         .map(|pool| row(facts, pool))
         .collect();
-    let of_pools = sum(rows.iter().map(|row| row.waiting_devices));
+    let of_pools = sum(rows.iter().filter_map(|row| row.waiting_devices));
     let unclaimed = waiting_devices(facts).saturating_sub(of_pools);
     if unclaimed > 0 {
         rows.push(PoolRow {
@@ -211,14 +216,16 @@ pub fn rows(facts: &Facts) -> Vec<PoolRow<'_>> {
             billing: None,
             owner: None,
             classes: Vec::new(),
-            nodes: NodesCell::default(),
-            devices: DevicesCell::default(),
+            nodes: NodesCell::of(Some(NodeCounts::default())),
+            devices: DeviceCounts::default()
+                .seen_with(PoolSight::default())
+                .into(),
             util_ratio: None,
             mem_used_ratio: None,
             temp_max_celsius: None,
             power_watts: None,
             power_limit_watts: None,
-            waiting_devices: unclaimed,
+            waiting_devices: Some(unclaimed),
             burn_usd_per_hour: Some(0.0),
             free_usd_per_hour: Some(0.0),
             idle_allocated_usd_per_hour: Some(0.0),
@@ -244,7 +251,7 @@ fn sum(counts: impl Iterator<Item = u32>) -> u32 {
 pub fn row<'a>(facts: &'a Facts, pool: &'a Pool) -> PoolRow<'a> {
     let spend = match facts.burn.row(Scope::Pool, &pool.name) {
         Some(row) => row.known(),
-        None => (pool.devices.total == 0).then(Spend::default),
+        None => (pool.counts().total == Some(0)).then(Spend::default),
     };
     PoolRow {
         name: &pool.name,
@@ -256,16 +263,16 @@ pub fn row<'a>(facts: &'a Facts, pool: &'a Pool) -> PoolRow<'a> {
         },
         owner: pool.owner.as_deref(),
         classes: pool.classes.iter().map(ClassCell::from).collect(),
-        nodes: pool.nodes.into(),
-        devices: pool.devices.into(),
+        nodes: NodesCell::of(pool.visible_nodes()),
+        devices: pool.counts().into(),
         util_ratio: pool.util,
         mem_used_ratio: pool.mem_used,
         temp_max_celsius: pool.temp_max,
         power_watts: pool.power_watts,
         power_limit_watts: pool.power_limit_watts,
-        waiting_devices: pool.waiting_devices,
+        waiting_devices: pool.sight.nodes.then_some(pool.waiting_devices),
         burn_usd_per_hour: spend.map(|spend| spend.burn.usd()),
-        free_usd_per_hour: spend.map(|spend| spend.free.usd()),
-        idle_allocated_usd_per_hour: spend.map(|spend| spend.idle_allocated.usd()),
+        free_usd_per_hour: spend.and_then(|spend| spend.free).map(Rate::usd),
+        idle_allocated_usd_per_hour: spend.and_then(|spend| spend.idle_allocated).map(Rate::usd),
     }
 }

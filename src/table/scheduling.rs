@@ -279,6 +279,8 @@ pub struct Scheduling {
     pub runs: Value,
     /// Jobs as the engine sees them: pod sets and placements.
     pub workloads: Value,
+    /// What our rights or our choice of namespaces keep out of it.
+    pub not_visible: Value,
 }
 
 /// How work is queued and let in, at this moment.
@@ -297,6 +299,7 @@ pub fn scheduling(facts: &Facts) -> Scheduling {
         residents: take("residents"),
         runs: take("runs"),
         workloads: take("workloads"),
+        not_visible: take("not_visible"),
     };
     let titles = Titles::of(&facts.fleet);
     let by_title: BTreeMap<&str, &Queue> = facts

@@ -35,11 +35,7 @@ pub struct SourceRow<'a> {
 
 /// The word for a source's state.
 pub const fn state_name(state: SourceState) -> &'static str {
-    match state {
-        SourceState::Live => "live",
-        SourceState::Stale => "stale",
-        SourceState::Lost => "lost",
-    }
+    state.name()
 }
 
 /// Columns as CSV.

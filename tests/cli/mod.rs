@@ -2,6 +2,7 @@
 
 mod engine;
 mod link;
+mod rights;
 mod simulated;
 mod steady;
 mod written;

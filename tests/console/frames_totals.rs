@@ -74,6 +74,7 @@ pub(super) fn pool(plan: &PoolPlan, nodes: &[Arc<Node>], policy: &Policy) -> Poo
             _ => 0,
         },
         stale: false,
+        sight: Default::default(),
     }
 }
 
@@ -86,11 +87,11 @@ pub(super) fn charge(plan: &PoolPlan, nodes: &[Arc<Node>], policy: &Policy, burn
             let spend = Spend {
                 burn: rate,
                 free: if device.is_allocated() {
-                    Rate::ZERO
+                    Some(Rate::ZERO)
                 } else {
-                    rate
+                    Some(rate)
                 },
-                idle_allocated: if idle { rate } else { Rate::ZERO },
+                idle_allocated: Some(if idle { rate } else { Rate::ZERO }),
             };
             burn.total += spend;
             burn.devices += 1;

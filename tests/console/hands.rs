@@ -516,11 +516,15 @@ fn lost(kind: LostKind, message: &str, tables: &[Table]) -> Facts {
     fleet.revision = 7;
     let known = Table::ALL.iter().map(|table| {
         let known = if tables.contains(table) {
-            Known::Lost(Lost {
+            let lost = Lost {
                 kind,
                 since: UNKNOWN.now,
                 message: message.to_owned(),
-            })
+            };
+            match kind {
+                LostKind::Rights => Known::NotVisible(lost),
+                LostKind::Login | LostKind::Unreachable => Known::Lost(lost),
+            }
         } else {
             Known::Live
         };
@@ -535,16 +539,16 @@ fn lost(kind: LostKind, message: &str, tables: &[Table]) -> Facts {
 
 #[test]
 fn a_bad_day_says_what_is_missing_and_offers_the_demo() {
-    let refused = "403: may not list pods; ask for a role (config/kubernetes/viewer.yaml)";
+    let refused = "403: may not list pods";
     let expired = "401: the API server does not accept our credentials; log in again";
     for (facts, title, mend) in [
         (
             lost(LostKind::Rights, refused, Table::ALL),
-            "no right to list nodes",
-            "kubectl auth can-i list nodes",
+            "nodes, pods, namespaces and",
+            "stokehold rbac viewer",
         ),
         (
-            lost(LostKind::Rights, expired, Table::ALL),
+            lost(LostKind::Login, expired, Table::ALL),
             "not logged in",
             "aws sso login",
         ),

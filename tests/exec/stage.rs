@@ -50,6 +50,7 @@ pub fn setup(settings: Settings) -> Setup {
         settings,
         rulebook,
         interactive: false,
+        every_namespace: false,
     }
 }
 

@@ -660,6 +660,41 @@ fn a_lost_table_is_a_finding_and_rights_are_not_a_catastrophe() {
 }
 
 #[test]
+fn an_outage_of_the_server_is_one_finding_and_missing_rights_are_none() {
+    use model::fleet::observe::{Lost, LostKind};
+    let lost = |kind: LostKind| Lost {
+        kind,
+        since: start(),
+        message: String::from("connection refused"),
+    };
+    let mut watch = Watch::new();
+    let mut last = Vec::new();
+    for _ in 0..4 {
+        last = watch.step(|parts, _| {
+            for table in Table::ALL {
+                let known = model::fleet::Known::Lost(lost(LostKind::Unreachable));
+                parts.known.insert(*table, known);
+            }
+        });
+    }
+    let sources: Vec<_> = last.iter().filter(|one| one.code.as_str() == "source-lost").collect();
+    assert_eq!(sources.len(), 1, "{sources:?}");
+    assert_eq!(sources[0].subject.key.name.as_str(), "api");
+    assert_eq!(sources[0].since, start());
+    assert!(sources[0].message.starts_with("the cluster does not answer for "));
+    let mut watch = Watch::new();
+    for _ in 0..4 {
+        last = watch.step(|parts, _| {
+            for table in Table::ALL {
+                let known = model::fleet::Known::NotVisible(lost(LostKind::Rights));
+                parts.known.insert(*table, known);
+            }
+        });
+    }
+    assert!(last.is_empty(), "{last:?}");
+}
+
+#[test]
 fn a_clock_that_goes_back_leaves_no_beginning_in_the_future() {
     let mut watch = Watch::new();
     let fault = |parts: &mut Parts, _: u64| parts.set(0, 3, Signal::RemapFailed, 1.0);

@@ -332,7 +332,7 @@ async fn an_expired_token_is_a_lack_of_rights_and_recovered_from() {
     });
     let lost = bench.lost(Table::Pods).await;
     assert!(
-        lost.kind == LostKind::Rights && lost.message.contains("401"),
+        lost.kind == LostKind::Login && lost.message.contains("401"),
         "{}",
         lost.message
     );

@@ -7,6 +7,7 @@ use exec::look::Unseen;
 use model::base::{Exit, Failure, Name};
 use model::plan::{Intent, JobName, Plan, Refusal};
 use plan::{self, Author, words};
+use table::{self, Facts};
 
 use super::Action;
 
@@ -16,6 +17,7 @@ pub(in crate::cli) struct Seen {
     pub(in crate::cli) snapshot: Snapshot,
     /// What is not known of it.
     pub(in crate::cli) gaps: Vec<String>,
+    facts: Facts,
 }
 
 impl Seen {
@@ -24,12 +26,36 @@ impl Seen {
     /// # Errors
     /// The cluster cannot be reached, or its nodes or pods are not known: no plan is made over missing facts.
     pub(in crate::cli) fn of(at: &Situation) -> Result<Self, Failure> {
-        let facts = wire::snapshot(at)?;
+        let facts = wire::snapshot(&whole(at))?;
         let gaps = table::gaps(&facts)?;
-        Ok(Self {
+        Ok(Self::with(facts, gaps))
+    }
+
+    /// Looks once, where as much may be told as may be seen.
+    ///
+    /// # Errors
+    /// The cluster cannot be reached, or nothing of it may be read.
+    pub(in crate::cli) fn told(at: &Situation) -> Result<Self, Failure> {
+        let facts = wire::snapshot(&whole(at))?;
+        let lost = table::losses(&facts, table::Kind::Fleet);
+        let gaps = lost.into_iter().map(|(_, said)| said).collect();
+        Ok(Self::with(facts, gaps))
+    }
+
+    fn with(facts: Facts, gaps: Vec<String>) -> Self {
+        Self {
             snapshot: live::snapshot(&facts.fleet, &facts.burn),
             gaps,
-        })
+            facts,
+        }
+    }
+
+    /// What its own queueing system or scheduler says of why a job waits.
+    pub(in crate::cli) fn said_of(&self, name: &str) -> Option<String> {
+        let jobs = self.facts.fleet.jobs.iter();
+        let mut named = jobs.filter(|job| job.id.to_string() == name);
+        let job = named.next().filter(|job| !job.reason.is_empty())?;
+        Some(job.reason.to_string())
     }
 
     /// The plan of an intent, with what is not known said in it.
@@ -46,6 +72,14 @@ impl Seen {
     pub(super) fn foretell(&self, plan: &mut Plan) {
         plan::foretell(&self.snapshot, plan);
     }
+}
+
+/// The same situation, with every namespace that may be read: what is free, and who is before whom, does not end at a
+/// namespace.
+fn whole(at: &Situation) -> Situation {
+    let mut whole = at.clone();
+    whole.every_namespace = true;
+    whole
 }
 
 /// Looks at the fleet where the action needs it, or is told better with it.

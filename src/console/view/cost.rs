@@ -5,6 +5,7 @@ use ratatui::layout::Rect;
 use crate::brush::Brush;
 use crate::commands::{Command, Context};
 use crate::listing::{Column, Kind, Row, id_of};
+use crate::text::per_hour;
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::base::{Name, Rate};
@@ -23,11 +24,15 @@ pub static KIND: Kind = Kind {
     columns: &[
         Column::words("name", "NAME", 0, (12, 40), name),
         Column::number("devices", "DEVICES", 3, 7, |facts, row| {
-            of(facts, row, |row| Value::Count(i64::from(row.devices)))
+            of(facts, row, |row| match row.devices {
+                // A part of a device, which counts where its first holder does.
+                0 if row.spend.burn > Rate::ZERO => Value::text("<1"),
+                devices => Value::Count(i64::from(devices)),
+            })
         }),
         Column::graphic("share", "SHARE", 4, (4, 24), share),
         Column::number("burn", "$/h", 0, 7, |facts, at| {
-            money(row(facts, at), |row| row.spend.burn).role(Role::Accent)
+            money(row(facts, at), |row| Some(row.spend.burn)).role(Role::Accent)
         }),
         Column::number("free", "FREE $/h", 1, 7, |facts, at| {
             blue(money(row(facts, at), |row| row.spend.free))
@@ -102,6 +107,8 @@ fn name(facts: &Facts, at: Row) -> Cell<'_> {
 
 fn share(facts: &Facts, at: Row) -> Cell<'_> {
     of(facts, at, |row| match facts.burn.total.burn.usd() {
+        // A share of what is in sight is no share of the fleet.
+        _ if !facts.fleet.confined_to().is_empty() => Value::Unknown,
         total if total > 0.0 => Value::Bar(row.spend.burn.usd() / total),
         _ => Value::Unknown,
     })
@@ -224,9 +231,10 @@ impl View for CostView {
         brush.pieces(area.x + 2, area.y, room, &pieces);
         if area.height > 1 {
             let burn = &facts.burn;
-            let total = format!("${}/h", burn.total.burn);
-            let free = format!("${}/h", burn.total.free);
-            let idle = format!("${}/h", burn.total.idle_allocated);
+            let known = burn.known();
+            let total = per_hour(known.map(|spend| spend.burn));
+            let free = per_hour(known.and_then(|spend| spend.free));
+            let idle = per_hour(known.and_then(|spend| spend.idle_allocated));
             let devices = super::super::text::counted(u64::from(burn.devices), "device");
             let unpriced = if burn.unpriced > 0 {
                 format!("   {} without a price", burn.unpriced)

@@ -292,6 +292,7 @@ fn pod(facts: &Facts, row: Row) -> Cell<'_> {
             };
             Cell::new(value).mark(attribution.mark())
         }
+        None if !facts.fleet.sees_all_work() => Cell::new(Value::Unknown),
         None => Cell::text("free").role(Role::Muted),
     }
 }

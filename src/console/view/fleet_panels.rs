@@ -3,13 +3,15 @@
 use ratatui::layout::Rect;
 
 use crate::brush::Brush;
-use crate::text::{clean, counted, wrap};
+use crate::text::{clean, counted, per_hour, wrap};
 use crate::theme::Role;
 use crate::widget::bar::bar;
 use crate::widget::panel::panel;
 use crate::widget::spark::chart;
+use model::base::Rate;
 use model::cost::Scope as By;
 use model::fleet::history::{FleetSignal, Track};
+use model::fleet::observe::Table;
 use table::Facts;
 
 use super::fleet::{FleetView, needs_somebody};
@@ -35,7 +37,7 @@ impl FleetView {
         };
         let inside = panel(brush, area, "waiting, longest first", &note);
         if self.waiting.is_empty() {
-            let words = empty_words(facts, "nothing waits");
+            let words = empty_words(facts, &[Table::Pods, Table::Jobs], "nothing waits");
             brush.say(inside.x, inside.y, inside.width, &words, Role::Muted);
             return;
         }
@@ -90,7 +92,8 @@ impl FleetView {
     }
 
     pub(super) fn draw_burn(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
-        let total = format!("${}/h", facts.burn.total.burn);
+        let known = facts.burn.known();
+        let total = per_hour(known.map(|spend| spend.burn));
         // A past of a moment is no past yet.
         let since = facts
             .history
@@ -129,7 +132,9 @@ impl FleetView {
             let Some(row) = rows.get(*index as usize) else {
                 continue;
             };
-            let money = format!("${}", row.spend.burn);
+            let money = row
+                .known()
+                .map_or_else(|| String::from("–"), |spend| format!("${}", spend.burn));
             let money_width = brush.width(&money).max(7);
             let graphic = inside.width.saturating_sub(name_width + money_width + 2);
             brush.say(inside.x, y, name_width, &row.name, Role::Muted);
@@ -149,12 +154,13 @@ impl FleetView {
             y += 1;
         }
         if foot > 0 {
-            let spend = facts.burn.total;
             let (muted, blue) = (brush.ink.fg(Role::Muted), brush.ink.bold(Role::IdleMoney));
-            let (free, idle) = (
-                format!("${}", spend.free),
-                format!("${}", spend.idle_allocated),
-            );
+            let money = |rate: Option<Rate>| match rate {
+                Some(rate) => format!("${rate}"),
+                None => String::from("–"),
+            };
+            let free = money(known.and_then(|spend| spend.free));
+            let idle = money(known.and_then(|spend| spend.idle_allocated));
             let mut pieces = vec![
                 ("free ", muted),
                 (&*free, blue),
@@ -186,10 +192,10 @@ impl FleetView {
                 .fleet
                 .pools
                 .iter()
-                .any(|pool| pool.devices.unhealthy > 0);
+                .any(|pool| pool.counts().unhealthy.is_some_and(|count| count > 0));
             let words = match broken {
                 true => String::from("reading…: a finding shows once it has lasted"),
-                false => empty_words(facts, "nothing"),
+                false => empty_words(facts, &[Table::Nodes, Table::Pods], "nothing"),
             };
             brush.say(inside.x, inside.y, inside.width, &words, Role::Muted);
             return;
@@ -258,10 +264,13 @@ fn under(brush: &mut Brush<'_>, inside: Rect, mut y: u16, words: &str, role: Rol
 }
 
 /// Nothing is only said where it is known.
-fn empty_words(facts: &Facts, words: &str) -> String {
-    if facts.fleet.is_complete() {
-        words.to_owned()
-    } else {
-        String::from("not known yet")
+fn empty_words(facts: &Facts, tables: &[Table], words: &str) -> String {
+    let fleet = &facts.fleet;
+    if !fleet.is_complete() {
+        return String::from("not known yet");
     }
+    if let Some(hidden) = fleet.hidden_of(tables) {
+        return hidden;
+    }
+    fleet.within(words)
 }

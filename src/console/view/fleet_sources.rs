@@ -12,12 +12,23 @@ use super::sources;
 
 /// True for a source that is not well or has something to say.
 pub(super) fn speaks(source: &SourceHealth) -> bool {
-    source.state != SourceState::Live || !source.message.is_empty()
+    match source.state {
+        // What our rights keep from us is one line above every view, not one for each kind.
+        SourceState::NotVisible => false,
+        SourceState::Live => !source.message.is_empty() && source.gives_readings(),
+        SourceState::Stale | SourceState::Lost => true,
+    }
 }
 
 /// Sources by kind: how many answer, and what is wrong with the first that does not.
 pub(super) fn draw_sources(facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
-    let all = &facts.fleet.sources;
+    let all: Vec<&SourceHealth> = facts
+        .fleet
+        .sources
+        .iter()
+        .filter(|source| source.state != SourceState::NotVisible)
+        .collect();
+    let hidden = facts.fleet.sources.len() - all.len();
     let live = all
         .iter()
         .filter(|source| source.state == SourceState::Live)
@@ -25,7 +36,10 @@ pub(super) fn draw_sources(facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
     let note = if all.is_empty() {
         String::from("none has answered yet")
     } else {
-        format!("{live} of {} live", all.len())
+        match hidden {
+            0 => format!("{live} of {} live", all.len()),
+            hidden => format!("{live} of {} live, {hidden} not visible to you", all.len()),
+        }
     };
     let inside = panel(brush, area, "sources", &note);
     let mut kinds: Vec<(&str, usize, usize)> = Vec::new();

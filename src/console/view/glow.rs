@@ -383,6 +383,8 @@ fn ember(
                 Glow::Heat(level(span.place(device, value)) as u8)
             }
             None if held => Glow::Unknown,
+            // Whether a pod out of sight holds it is not known.
+            _ if !facts.fleet.sees_all_work() => Glow::Unknown,
             _ => Glow::Free,
         }
     };

@@ -233,6 +233,12 @@ impl Heatmap {
             )
         } else {
             match facts.fleet.known(model::fleet::observe::Table::Nodes) {
+                model::fleet::Known::NotVisible(_) => {
+                    format!(
+                        "nodes are not visible to you: {}",
+                        model::fleet::sight::HELP
+                    )
+                }
                 model::fleet::Known::Waiting => String::from("reading nodes…"),
                 model::fleet::Known::Lost(lost) => format!("nodes lost: {}", lost.message),
                 _ => self.scope.says(facts, "no node has an accelerator"),

@@ -53,13 +53,18 @@ pub static KIND: Kind = Kind {
             })
         }),
         Column::number("pods", "PODS", 10, 4, |facts, row| {
-            of(facts, row, |node| Value::Count(i64::from(node.pod_count))).role(Role::Muted)
+            of(facts, row, |node| match facts.fleet.sees_all_work() {
+                true => Value::Count(i64::from(node.pod_count)),
+                false => Value::Unknown,
+            })
+            .role(Role::Muted)
         }),
         Column::number("burn", "$/h", 1, 5, |facts, row| {
             of(facts, row, |node| {
-                Value::known(facts.burn.nodes.get(node.name()), |rate| {
-                    Value::Money(*rate)
-                })
+                // Of a node that may not be listed only some devices are in sight.
+                let listed = !facts.fleet.is_hidden(Table::Nodes);
+                let rate = facts.burn.nodes.get(node.name()).filter(|_| listed);
+                Value::known(rate, |rate| Value::Money(*rate))
             })
             .role(Role::Accent)
         }),
@@ -114,7 +119,7 @@ pub static KIND: Kind = Kind {
     },
     faulty: |facts, row| {
         node(facts, row).is_some_and(|node| {
-            node.ready != Some(true)
+            (node.ready != Some(true) && !facts.fleet.is_hidden(Table::Nodes))
                 || node.devices.iter().any(|device| device.health.is_fault())
                 || alarm(facts, node).is_some()
         })
@@ -181,6 +186,9 @@ pub fn state_of(facts: &Facts, node: &Node) -> (&'static str, Role, Cow<'static,
         .filter(|device| device.health.is_fault())
         .count();
     match (node.ready, faults, &node.cordon) {
+        _ if facts.fleet.is_hidden(Table::Nodes) => {
+            ("–", Role::Muted, Cow::Borrowed("not visible"))
+        }
         _ if matches!(facts.fleet.known(Table::Nodes), Known::Lost(_)) => {
             ("–", Role::Muted, Cow::Borrowed("lost"))
         }
@@ -249,7 +257,8 @@ fn held(facts: &Facts, row: Row) -> Cell<'_> {
             .iter()
             .filter(|device| device.is_allocated())
             .count();
-        match node.is_counted() {
+        let fleet = &facts.fleet;
+        match node.is_counted() && fleet.sees_all_work() {
             false => Value::Unknown,
             true => Value::Part(held as u64, node.devices.len() as u64),
         }
@@ -265,6 +274,7 @@ fn allocated(facts: &Facts, row: Row) -> Cell<'_> {
             .count();
         match node.devices.len() {
             0 => Value::Unknown,
+            _ if !facts.fleet.sees_devices() => Value::Unknown,
             all => Value::Bar(held as f64 / all as f64),
         }
     })
@@ -292,13 +302,37 @@ fn memory(facts: &Facts, row: Row) -> Cell<'_> {
     })
 }
 
+/// True when a finding says that a device of such a node, or the rack of one, is too hot.
+pub fn is_hot(facts: &Facts, such: impl Fn(&Node) -> bool) -> bool {
+    let fleet = &facts.fleet;
+    fleet.findings.iter().any(|finding| {
+        let name = &finding.subject.key.name;
+        match finding.code.as_str() {
+            "heat" => name
+                .rsplit_once('/')
+                .and_then(|(node, _)| fleet.node(node))
+                .is_some_and(|node| such(node)),
+            "rack-hot" => fleet
+                .nodes
+                .iter()
+                .any(|node| node.rack.as_ref() == Some(name) && such(node)),
+            _ => false,
+        }
+    })
+}
+
 fn temp(facts: &Facts, row: Row) -> Cell<'_> {
-    reading(facts, row, |node| {
+    let hot = node(facts, row).is_some_and(|own| is_hot(facts, |node| node.name() == own.name()));
+    let cell = reading(facts, row, |node| {
         let hottest = node
             .devices
             .iter()
             .filter_map(|device| device.signals.get(Signal::Temp))
             .reduce(f64::max);
         Value::known(hottest, Value::Celsius)
-    })
+    });
+    match hot {
+        true => cell.role(Role::Warn),
+        false => cell,
+    }
 }

@@ -10,7 +10,7 @@ use model::fleet::history::{FleetSignal, Track};
 use model::fleet::pool::Pool;
 use table::Facts;
 
-use super::{Lens, Picked, Place, ViewId};
+use super::{Lens, Picked, Place, ViewId, nodes};
 
 /// Idle money is marked from this share of a pool's burn on.
 const WASTE_FROM: f64 = 0.10;
@@ -33,7 +33,7 @@ pub static KIND: Kind = Kind {
         Column::number("wait", "WAIT", 3, 5, waiting),
         Column::number("burn", "$/h", 0, 6, burn),
         Column::number("idle", "IDLE $/h", 2, 9, idle),
-        Column::number("nodes", "READY/NODES", 11, 7, nodes).wide(),
+        Column::number("nodes", "READY/NODES", 11, 7, ready).wide(),
         Column::number("cordoned", "CORDONED", 12, 4, cordoned).wide(),
         Column::words("limits", "MIN..MAX", 13, (6, 12), limits).wide(),
         Column::words("owner", "OWNER", 14, (6, 20), owner)
@@ -86,7 +86,7 @@ fn reading<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Pool) -> Value<
 
 /// True when a device of it is broken, or a finding says that somebody has to act on it or on a node of it.
 fn needs_somebody(facts: &Facts, pool: &Pool) -> bool {
-    pool.devices.unhealthy > 0
+    pool.counts().unhealthy.is_some_and(|count| count > 0)
         || facts.fleet.findings.iter().any(|finding| {
             let name = &finding.subject.key.name;
             let within = match finding.subject.kind {
@@ -107,6 +107,8 @@ fn needs_somebody(facts: &Facts, pool: &Pool) -> bool {
 pub fn sign(facts: &Facts, pool: &Pool) -> (&'static str, Role) {
     if needs_somebody(facts, pool) {
         ("▲", Role::Crit)
+    } else if pool.visible_nodes().is_none() {
+        ("–", Role::Muted)
     } else if pool.nodes.ready < pool.nodes.total || pool.nodes.cordoned > 0 {
         ("◐", Role::Warn)
     } else if pool.devices.allocated * 2 < pool.devices.total {
@@ -159,14 +161,16 @@ fn billing(facts: &Facts, row: Row) -> Cell<'_> {
 
 fn free(facts: &Facts, row: Row) -> Cell<'_> {
     of(facts, row, |pool| {
-        Value::Part(u64::from(pool.devices.free), u64::from(pool.devices.total))
+        let counts = pool.counts();
+        Value::known(counts.free.zip(counts.total), |(free, total)| {
+            Value::Part(u64::from(free), u64::from(total))
+        })
     })
 }
 
 fn allocated(facts: &Facts, row: Row) -> Cell<'_> {
-    of(facts, row, |pool| match pool.devices.total {
-        0 => Value::Unknown,
-        total => Value::Bar(f64::from(pool.devices.allocated) / f64::from(total)),
+    of(facts, row, |pool| {
+        Value::known(pool.counts().allocation(), Value::Bar)
     })
 }
 
@@ -186,9 +190,14 @@ fn memory(facts: &Facts, row: Row) -> Cell<'_> {
 }
 
 fn temp(facts: &Facts, row: Row) -> Cell<'_> {
-    reading(facts, row, |pool| {
+    let cell = reading(facts, row, |pool| {
         Value::known(pool.temp_max, Value::Celsius)
-    })
+    });
+    let name = pool(facts, row).map(|pool| &pool.name);
+    match nodes::is_hot(facts, |node| Some(&node.pool) == name) {
+        true => cell.role(Role::Warn),
+        false => cell,
+    }
 }
 
 fn power(facts: &Facts, row: Row) -> Cell<'_> {
@@ -201,9 +210,10 @@ fn power(facts: &Facts, row: Row) -> Cell<'_> {
 
 fn waiting(facts: &Facts, row: Row) -> Cell<'_> {
     let cell = of(facts, row, |pool| {
-        Value::Count(i64::from(pool.waiting_devices))
+        let waiting = pool.sight.nodes.then_some(pool.waiting_devices);
+        Value::known(waiting, |count| Value::Count(i64::from(count)))
     });
-    let role = if cell.value == Value::Count(0) {
+    let role = if matches!(cell.value, Value::Count(0) | Value::Unknown) {
         Role::Muted
     } else {
         Role::Warn
@@ -212,26 +222,27 @@ fn waiting(facts: &Facts, row: Row) -> Cell<'_> {
 }
 
 /// Money of a row; unknown when none of its devices has a price, marked when some have not.
-pub fn money(row: Option<&CostRow>, rate: impl FnOnce(&CostRow) -> Rate) -> Cell<'_> {
+pub fn money(row: Option<&CostRow>, rate: impl FnOnce(&CostRow) -> Option<Rate>) -> Cell<'_> {
     match row {
         Some(row) if row.unpriced < row.devices || row.devices == 0 => {
-            Cell::new(Value::Money(rate(row))).mark(if row.unpriced > 0 { "+" } else { "" })
+            let Some(rate) = rate(row) else {
+                return Cell::new(Value::Unknown);
+            };
+            Cell::new(Value::Money(rate)).mark(if row.unpriced > 0 { "+" } else { "" })
         }
         _ => Cell::new(Value::Unknown),
     }
 }
 
 fn burn(facts: &Facts, row: Row) -> Cell<'_> {
-    money(cost(facts, row), |row| row.spend.burn).role(Role::Accent)
+    money(cost(facts, row), |row| Some(row.spend.burn)).role(Role::Accent)
 }
 
 fn idle(facts: &Facts, row: Row) -> Cell<'_> {
-    let cell = money(cost(facts, row), |row| {
-        row.spend.free + row.spend.idle_allocated
-    });
+    let cell = money(cost(facts, row), |row| row.spend.idle());
     let wasteful = cost(facts, row).is_some_and(|row| {
-        let idle = row.spend.free + row.spend.idle_allocated;
-        idle.usd() > row.spend.burn.usd() * WASTE_FROM
+        let idle = row.spend.idle();
+        idle.is_some_and(|idle| idle.usd() > row.spend.burn.usd() * WASTE_FROM)
     });
     if wasteful {
         cell.role(Role::IdleMoney).mark(" ▲")
@@ -241,15 +252,19 @@ fn idle(facts: &Facts, row: Row) -> Cell<'_> {
     }
 }
 
-fn nodes(facts: &Facts, row: Row) -> Cell<'_> {
+fn ready(facts: &Facts, row: Row) -> Cell<'_> {
     of(facts, row, |pool| {
-        Value::Part(u64::from(pool.nodes.ready), u64::from(pool.nodes.total))
+        Value::known(pool.visible_nodes(), |nodes| {
+            Value::Part(u64::from(nodes.ready), u64::from(nodes.total))
+        })
     })
 }
 
 fn cordoned(facts: &Facts, row: Row) -> Cell<'_> {
     of(facts, row, |pool| {
-        Value::Count(i64::from(pool.nodes.cordoned))
+        Value::known(pool.visible_nodes(), |nodes| {
+            Value::Count(i64::from(nodes.cordoned))
+        })
     })
 }
 
@@ -271,6 +286,8 @@ fn owner(facts: &Facts, row: Row) -> Cell<'_> {
 
 fn unhealthy(facts: &Facts, row: Row) -> Cell<'_> {
     of(facts, row, |pool| {
-        Value::Count(i64::from(pool.devices.unhealthy))
+        Value::known(pool.counts().unhealthy, |count| {
+            Value::Count(i64::from(count))
+        })
     })
 }

@@ -427,11 +427,16 @@ impl QueuesView {
                 waiting::answered(facts, brush)
             ),
         };
-        let title = format!("waiting in {name}, in order");
+        let whole = facts.fleet.sees_all_work();
+        let title = match whole {
+            true => format!("waiting in {name}, in order"),
+            false => format!("waiting in {name}, of what is visible to you"),
+        };
         let inside = panel(brush, area, &title, &note);
         if self.waiting.is_empty() {
             let words = match queue(facts, row).map(stopped) {
                 Some(why) if !why.is_empty() => why,
+                _ if !whole => String::from("no job that is visible to you waits here"),
                 _ => String::from("nothing waits here"),
             };
             brush.say(inside.x, inside.y, inside.width, &words, Role::Muted);
@@ -506,11 +511,14 @@ fn order(job: &Job) -> (u32, std::cmp::Reverse<i32>, Moment) {
 fn cells<'a>(facts: &'a Facts, job: &'a Job, at: usize) -> Vec<Cell<'a>> {
     let known = job.admission.as_ref().and_then(|known| known.position);
     let place = known.map_or(at as i64, i64::from) + 1;
+    // Who else waits may be out of sight: then only the queue itself knows the places.
+    let place = match known.is_none() && !facts.fleet.sees_all_work() {
+        true => Cell::new(Value::Unknown),
+        false => Cell::new(Value::Count(place)).mark(if known.is_none() { "~" } else { "" }),
+    };
     let class = Value::known(job.class.as_deref(), Value::text);
     vec![
-        Cell::new(Value::Count(place))
-            .role(Role::Muted)
-            .mark(if known.is_none() { "~" } else { "" }),
+        place.role(Role::Muted),
         Cell::new(Value::path(&job.id.key)).role(Role::Title),
         Cell::new(Value::Count(i64::from(job.devices_requested))),
         Cell::new(class),

@@ -13,6 +13,7 @@ use crate::widget::{Cell, Head, Value};
 use model::base::{Moment, Name};
 use model::fleet::Known;
 use model::fleet::observe::Table;
+use model::fleet::sight::HELP;
 use table::Facts;
 
 use super::{Clip, Lens, PLANS, Picked, TABLE, Turn, View, ViewId, Whole};
@@ -209,6 +210,7 @@ impl Sheet {
                 let none = self.listing.kind.none;
                 let words = match self.id {
                     ViewId::Plans | ViewId::Sources => none.to_owned(),
+                    _ if self.listing.scope().is_all() => facts.fleet.within(none),
                     _ => self.listing.scope().says(facts, none),
                 };
                 (words, Role::Muted)
@@ -249,14 +251,18 @@ fn give_pasts(cells: &mut [Vec<Cell<'_>>], column: usize) -> bool {
     true
 }
 
-/// Why there may be no row: not read yet, or lost.
+/// Why there may be no row: not visible to us, not read yet, or lost.
 fn nothing_known(facts: &Facts, id: ViewId) -> Option<(String, Role)> {
     let tables: &[Table] = match id {
         ViewId::Jobs => &[Table::Pods, Table::Jobs],
+        ViewId::Queues => &[Table::ClusterQueues, Table::VolcanoQueues, Table::KaiQueues],
         ViewId::Alerts | ViewId::Cost => &[Table::Nodes, Table::Pods],
-        ViewId::Sources => return None,
+        ViewId::Sources | ViewId::Plans => return None,
         _ => &[Table::Nodes],
     };
+    if let Some(hidden) = facts.fleet.hidden_of(tables) {
+        return Some((format!("{hidden}: {HELP}"), Role::Muted));
+    }
     for table in tables {
         match facts.fleet.known(*table) {
             Known::Lost(lost) => {
@@ -268,7 +274,7 @@ fn nothing_known(facts: &Facts, id: ViewId) -> Option<(String, Role)> {
             Known::Waiting => {
                 return Some((format!("reading {}…", table.name()), Role::Muted));
             }
-            Known::Live | Known::Absent => {}
+            Known::Live | Known::Absent | Known::NotVisible(_) => {}
         }
     }
     None

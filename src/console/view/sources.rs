@@ -20,7 +20,7 @@ pub static KIND: Kind = Kind {
         Column::words("kind", "KIND", 6, (6, 20), |facts, row| {
             of(facts, row, |source| Value::text(source.kind.as_str())).role(Role::Muted)
         }),
-        Column::words("state", "STATE", 0, (5, 5), state),
+        Column::words("state", "STATE", 0, (5, 11), state),
         Column::number("age", "AGE", 1, 4, |facts, row| {
             of(facts, row, |source| {
                 Value::known(source.last_ok, Value::Since)
@@ -42,7 +42,12 @@ pub static KIND: Kind = Kind {
             of(facts, row, |source| count(source.calls_per_minute))
         }),
         Column::words("message", "MESSAGE", 1, (24, 90), |facts, row| {
-            of(facts, row, |source| Value::text(source.message.as_str())).role(Role::Warn)
+            // A refusal is told once, above every view; what the server said is on the source's own page.
+            of(facts, row, |source| match source.state {
+                SourceState::NotVisible => Value::Empty,
+                _ => Value::text(source.message.as_str()),
+            })
+            .role(Role::Warn)
         }),
     ],
     collect: |facts, _| {
@@ -56,12 +61,17 @@ pub static KIND: Kind = Kind {
     open: |facts, row| {
         source(facts, row).map(|source| Place::Facts(Picked::Source(source.name.clone())))
     },
-    faulty: |facts, row| source(facts, row).is_some_and(|source| source.state != SourceState::Live),
+    faulty: |facts, row| source(facts, row).is_some_and(|source| !is_well(source)),
     // What is broken is what one looks for here.
-    last: |facts, row| source(facts, row).is_some_and(|source| source.state == SourceState::Live),
+    last: |facts, row| source(facts, row).is_some_and(|source| is_well(source)),
     sort: None,
     none: "no source has answered yet",
 };
+
+/// True for a source that answers, or that is not ours to read.
+fn is_well(source: &SourceHealth) -> bool {
+    matches!(source.state, SourceState::Live | SourceState::NotVisible)
+}
 
 fn source(facts: &Facts, row: Row) -> Option<&SourceHealth> {
     facts.fleet.sources.get(row.0 as usize)
@@ -85,6 +95,7 @@ fn count(count: Option<u32>) -> Value<'static> {
 /// A source's state as a sign and a word.
 pub const fn state_of(state: SourceState) -> (&'static str, Role, &'static str) {
     match state {
+        SourceState::NotVisible => ("–", Role::Muted, "not visible"),
         SourceState::Live => ("●", Role::Ok, "live"),
         SourceState::Stale => ("◐", Role::Warn, "stale"),
         SourceState::Lost => ("▲", Role::Crit, "lost"),

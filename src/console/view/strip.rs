@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 
 use crate::brush::Brush;
 use crate::summary::fleet_util;
-use crate::text::{counted, percent};
+use crate::text::{counted, per_hour, percent};
 use crate::theme::Role;
 use crate::widget::bar::bar;
 use crate::widget::heat::{Ember, Glow, pair, single};
@@ -320,7 +320,7 @@ pub fn time_strip(facts: &Facts, brush: &mut Brush<'_>, area: Rect, signal: Flee
         None => fleet_util(&facts.fleet).or_else(|| past.last()),
     };
     let util = shown.map_or_else(|| String::from("–"), percent);
-    let idle = format!("${}/h", facts.burn.total.idle_allocated);
+    let idle = per_hour(facts.burn.known().and_then(|spend| spend.idle_allocated));
     brush.pieces(
         inside.x,
         inside.bottom() - 1,

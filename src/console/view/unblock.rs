@@ -72,6 +72,10 @@ fn devices(facts: &Facts, job: &Job) -> String {
     let Some(class) = &job.class else {
         return String::from(UNKNOWN);
     };
+    // Which devices are free, only who sees every node and pod knows.
+    if !facts.fleet.sees_devices() {
+        return String::from(UNKNOWN);
+    }
     let mut best: Option<(&str, u32)> = None;
     let mut free_in_all = 0;
     for pool in facts.fleet.pools.iter() {

@@ -2,7 +2,7 @@
 
 use crate::brush::Brush;
 use crate::listing::Scope;
-use crate::text::counted;
+use crate::text::{UNKNOWN, counted};
 use engine::explain::{Change, Reason, Room, Stand, Unblock, amount};
 use engine::forecast::{Basis, Start};
 use model::base::quantities::grouped;
@@ -65,6 +65,8 @@ pub fn why(facts: &Facts, job: &Job) -> String {
     let explanation = &told.answer.explanation;
     match (explanation.state, explanation.reasons.first()) {
         (Stand::Held, _) if !job.reason.is_empty() => job.reason.to_string(),
+        // What its own queueing system or scheduler says is more than that we may not see it.
+        (_, Some(reason)) if reason.is_blind() && !job.reason.is_empty() => job.reason.to_string(),
         (_, Some(reason)) => brief(reason, job.class.as_ref()),
         (Stand::Ready, None) => String::from("nothing is in its way: its scheduler's next turn"),
         (_, None) => jobs::where_or_why(job),
@@ -148,6 +150,9 @@ pub fn mend(facts: &Facts, job: &Job) -> String {
         return unblock::unblock(facts, job);
     };
     let explanation = &told.answer.explanation;
+    if explanation.reasons.iter().any(Reason::is_blind) {
+        return String::from(UNKNOWN);
+    }
     match explanation.state {
         Stand::Held => return String::from("resume it"),
         Stand::Ready if is_stuck(facts, job, told) => {
@@ -200,6 +205,9 @@ fn hour(at: Moment) -> String {
 /// When it starts: `~14:40`; empty where nothing waits or nothing is known yet.
 pub fn eta(facts: &Facts, job: &Job) -> Option<String> {
     let told = told(facts, job)?;
+    if told.answer.explanation.reasons.iter().any(Reason::is_blind) {
+        return Some(String::from(UNKNOWN));
+    }
     let start = told.answer.start.as_ref()?;
     if is_stuck(facts, job, told) {
         return Some(String::from("unknown"));
@@ -257,6 +265,12 @@ pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
     let explanation = &told.answer.explanation;
     if explanation.state == Stand::Held {
         return Some(String::from("starts when somebody resumes it"));
+    }
+    if let Some(blind) = explanation.reasons.iter().find(|reason| reason.is_blind()) {
+        return Some(format!(
+            "{NO_FORECAST}: {}",
+            blind.sentence().trim_start_matches("unknown: ")
+        ));
     }
     if is_stuck(facts, job, told) {
         return Some(format!(

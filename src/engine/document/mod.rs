@@ -160,6 +160,7 @@ fn snapshot(root: &Cell<'_>) -> Read<Snapshot> {
         classes: root.list("priority_classes", queues::class)?,
         runs: root.list("runs", queues::runs)?,
         routes: root.list("routes", queues::route)?,
+        not_visible: root.list("not_visible", |cell| cell.filled())?,
         knobs: root.or("engine", Knobs::default(), queues::knobs)?,
     };
     snapshot.settle();

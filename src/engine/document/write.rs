@@ -66,6 +66,7 @@ pub fn value(snapshot: &Snapshot) -> Value {
         "priority_classes": classes.collect::<Value>(),
         "runs": runs.collect::<Value>(),
         "routes": routes.collect::<Value>(),
+        "not_visible": snapshot.not_visible,
         "engine": knobs(&snapshot.knobs),
     })
 }

@@ -94,8 +94,8 @@ pub struct Explanation {
     pub state: Stand,
     /// Its place in its queue, from 1; null where it does not wait.
     pub position: Option<usize>,
-    /// How many stand before it in its queue.
-    pub ahead: usize,
+    /// How many stand before it in its queue; null where not all may be seen.
+    pub ahead: Option<usize>,
     /// The first of them, at most [`Explanation::MOST_NAMED`].
     pub ahead_first: Vec<JobName>,
     /// Why it waits, the most telling first.
@@ -237,11 +237,49 @@ impl<'p> Scene<'p> {
         out
     }
 
+    /// What is said of a workload where not all may be seen that decides: where it stands, and that no more is known.
+    fn unseen(&self, work: WorkId, waits: bool, stand: Stand) -> Explanation {
+        let plant = self.state.plant();
+        let workload = plant.workload(work);
+        let reasons = match (waits, stand) {
+            (true, _) => vec![Reason::NotVisible {
+                what: plant.snapshot.not_visible.clone(),
+            }],
+            (false, Stand::Held) => vec![Reason::Held],
+            (false, _) => Vec::new(),
+        };
+        let told: Vec<String> = reasons.iter().map(Reason::sentence).collect();
+        Explanation {
+            job: job(&workload.key),
+            kind: workload.key.kind.clone(),
+            queue: workload.queue.clone(),
+            priority: workload.priority,
+            state: stand,
+            position: None,
+            ahead: None,
+            ahead_first: Vec::new(),
+            reason: told.join("; "),
+            reasons,
+            unblock: None,
+            alternatives: Vec::new(),
+            reserved_at: None,
+        }
+    }
+
     fn one(&mut self, work: WorkId) -> Explanation {
         let plant = self.state.plant();
         let workload = plant.workload(work);
         let standing = self.state.standing(work).status;
         let waits = self.state.tenure(work).is_none() && standing == Status::Waiting;
+        if !plant.snapshot.not_visible.is_empty() {
+            let stand = match standing {
+                Status::Held => Stand::Held,
+                Status::Ending => Stand::Ending,
+                _ if waits => Stand::Waiting,
+                _ => Stand::Running,
+            };
+            return self.unseen(work, waits, stand);
+        }
         let misses = self.cycle.waiting.get(&work).cloned();
         let stand = match standing {
             Status::Held => Stand::Held,
@@ -262,7 +300,7 @@ impl<'p> Scene<'p> {
             priority: self.state.priority(work),
             state: stand,
             position: place.map(|place| place + 1),
-            ahead: before.len(),
+            ahead: Some(before.len()),
             ahead_first: named.map(|&work| job(&plant.workload(work).key)).collect(),
             reasons: Vec::new(),
             reason: String::new(),

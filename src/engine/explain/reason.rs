@@ -135,6 +135,11 @@ pub enum Reason {
         /// Pods for which they have room.
         room: u64,
     },
+    /// What decides is not visible to who asks.
+    NotVisible {
+        /// Nodes, queues, or namespaces.
+        what: Vec<Name>,
+    },
     /// There is room, but in no one domain.
     Topology {
         /// The level that it asks for.
@@ -199,6 +204,7 @@ impl Reason {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Held => "held",
+            Self::NotVisible { .. } => "not-visible",
             Self::LetIn { .. } => "let-in",
             Self::NoQueue { .. } => "no-queue",
             Self::Cohort { .. } => "cohort",
@@ -225,7 +231,11 @@ impl Reason {
     /// What comes first in a chain: what stops everything, then what is nearest to giving way.
     fn rank(&self) -> u8 {
         match self {
-            Self::Held | Self::NoQueue { .. } | Self::Cohort { .. } | Self::Stopped { .. } => 0,
+            Self::Held
+            | Self::NotVisible { .. }
+            | Self::NoQueue { .. }
+            | Self::Cohort { .. }
+            | Self::Stopped { .. } => 0,
             Self::NotCovered { .. } | Self::NoFlavor { .. } => 1,
             Self::Behind { .. } | Self::Reserved { .. } => 2,
             Self::Topology { .. } => 3,
@@ -243,10 +253,19 @@ impl Reason {
         }
     }
 
+    /// True where nothing is known because it is not visible.
+    pub const fn is_blind(&self) -> bool {
+        matches!(self, Self::NotVisible { .. })
+    }
+
     /// One line.
     pub fn sentence(&self) -> String {
         match self {
             Self::Held => "it is held: suspended, deactivated or gated".to_owned(),
+            Self::NotVisible { what } => {
+                let names: Vec<&str> = what.iter().map(Name::as_str).collect();
+                format!("unknown: {} not visible to you", names.join(", "))
+            }
             Self::LetIn { queue } => {
                 format!("queue {queue} has let it in: its pods wait for nodes alone")
             }

@@ -55,7 +55,7 @@ fn a_quota_in_use_names_its_numbers_and_the_least_that_is_missing() {
         }]
     );
     assert_eq!(helps(&answer), ["2 more devices of f for queue q"]);
-    assert_eq!((answer.position, answer.ahead), (Some(1), 0));
+    assert_eq!((answer.position, answer.ahead), (Some(1), Some(0)));
 }
 
 #[test]
@@ -434,6 +434,32 @@ fn it_says_who_would_start_and_who_runs() {
         (&json!("ml/ready"), &json!("ready"))
     );
     assert_eq!(json["reserved_at"], Value::Null);
+}
+
+/// Of a fleet whose nodes may not be seen, the same nodes conclude nothing: not that there is room, nor that there is none.
+#[test]
+fn without_sight_of_nodes_nothing_is_said_of_them() {
+    for (devices, hidden) in [(8, json!(["nodes"])), (1, json!(["nodes", "queues"]))] {
+        let document = |hidden: &Value| {
+            json!({
+                "nodes": [node("a", devices, "r", "b")], "not_visible": hidden,
+                "workloads": [work("waits", 1, 4, json!({ "queue": "q" }))],
+            })
+        };
+        let seen = ask(document(&json!([])), "waits");
+        assert!(!seen.reasons.iter().any(Reason::is_blind));
+        let answer = ask(document(&hidden), "waits");
+        assert_eq!(codes(&answer), ["not-visible"]);
+        assert_eq!(answer.state, Stand::Waiting);
+        assert_eq!((answer.unblock, answer.position, answer.ahead), (None, None, None));
+        assert!(answer.alternatives.is_empty() && answer.reserved_at.is_none());
+        assert!(answer.reason.ends_with("not visible to you"), "{}", answer.reason);
+        let plant = plant(document(&hidden));
+        let state = crate::state::State::new(&plant);
+        assert!(crate::forecast::forecast(&state).is_empty());
+        let asked = crate::answers::what_if(&plant.snapshot, &["nodes a +1"]);
+        assert!(asked.expect_err("no claim").contains("not visible"));
+    }
 }
 
 #[test]

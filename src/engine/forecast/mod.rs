@@ -97,6 +97,10 @@ pub fn forecast_one(state: &State<'_>, work: WorkId) -> Option<Start> {
 }
 
 fn forecast_for(state: &State<'_>, only: Option<WorkId>) -> BTreeMap<WorkId, Start> {
+    // What a part of the fleet would do is no forecast of the fleet.
+    if !state.plant().snapshot.not_visible.is_empty() {
+        return BTreeMap::new();
+    }
     let plant = state.plant();
     let wanted: Vec<WorkId> = match only {
         Some(work) => state.waiting().filter(|waits| *waits == work).collect(),

@@ -61,6 +61,7 @@ pub fn snapshot(fleet: &Fleet, burn: &Burn) -> Snapshot {
         workloads,
         classes: classes(fleet),
         runs: runs(fleet),
+        not_visible: fleet.unseen().into_iter().map(Name::new).collect(),
         ..Snapshot::default()
     };
     snapshot.settle();

@@ -21,7 +21,7 @@ pub use workload::{
     Toleration, TopologyWish, Workload,
 };
 
-use model::base::Moment;
+use model::base::{Moment, Name};
 
 /// A device, or one of its slices, taken whole: in thousandths.
 pub const WHOLE: i32 = 1_000;
@@ -61,6 +61,9 @@ pub struct Snapshot {
     pub routes: Vec<Route>,
     /// How to decide.
     pub knobs: Knobs,
+    /// What of the fleet was not visible to who made the snapshot: `nodes`, `queues`, `other namespaces`. Nothing is
+    /// concluded then of why something waits and when it starts.
+    pub not_visible: Vec<Name>,
 }
 
 impl Snapshot {

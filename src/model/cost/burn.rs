@@ -13,25 +13,41 @@ use super::prices::Price;
 pub const UNATTRIBUTED: &str = "unattributed";
 
 /// Money an hour, three ways. `idle` and `free` never count one device twice.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Spend {
     /// All devices, held or not.
     pub burn: Rate,
-    /// Devices that nobody holds.
-    pub free: Rate,
-    /// Devices that are held and do no work.
-    pub idle_allocated: Rate,
+    /// Devices that nobody holds; `None` where not every node and pod is visible, so that it is not known which are free.
+    pub free: Option<Rate>,
+    /// Devices that are held and do no work; `None` where no held device has a reading that tells.
+    pub idle_allocated: Option<Rate>,
+}
+
+impl Default for Spend {
+    fn default() -> Self {
+        Self {
+            burn: Rate::ZERO,
+            free: Some(Rate::ZERO),
+            idle_allocated: None,
+        }
+    }
 }
 
 impl Spend {
+    /// Free and held without work, together: what is known of it; unknown where it is not known what is free.
+    pub fn idle(&self) -> Option<Rate> {
+        let idle = self.idle_allocated.unwrap_or_default();
+        self.free.map(|free| free + idle)
+    }
+
     /// What the units from `before` on, `part` of them, have of money that is spread over `all`. Cut from a running sum, so that
     /// parts add up to the micro-dollar.
     pub fn cut(&self, before: u64, part: u64, all: u64) -> Self {
         let cut = |rate: Rate| rate.share(before + part, all) - rate.share(before, all);
         Self {
             burn: cut(self.burn),
-            free: cut(self.free),
-            idle_allocated: cut(self.idle_allocated),
+            free: self.free.map(cut),
+            idle_allocated: self.idle_allocated.map(cut),
         }
     }
 }
@@ -39,8 +55,13 @@ impl Spend {
 impl std::ops::AddAssign for Spend {
     fn add_assign(&mut self, other: Self) {
         self.burn += other.burn;
-        self.free += other.free;
-        self.idle_allocated += other.idle_allocated;
+        // What is not known of a part is not known of the sum.
+        self.free = self.free.zip(other.free).map(|(a, b)| a + b);
+        self.idle_allocated = match (self.idle_allocated, other.idle_allocated) {
+            (Some(a), Some(b)) => Some(a + b),
+            // Devices without a reading are left out of the sum, as those without a price are.
+            (a, b) => a.or(b),
+        };
     }
 }
 
@@ -140,9 +161,14 @@ impl CostRow {
 }
 
 impl Burn {
-    /// The header's money; `None` when there are devices and none of them has a price.
+    /// The header's money; `None` when there are devices and none of them has a price, and when there is none in
+    /// sight and not everything may be seen.
     pub fn known(&self) -> Option<Spend> {
-        (self.devices == 0 || self.unpriced < self.devices).then_some(self.total)
+        let known = match self.devices {
+            0 => self.total.free.is_some(),
+            devices => self.unpriced < devices,
+        };
+        known.then_some(self.total)
     }
 
     /// The row of this scope and name.

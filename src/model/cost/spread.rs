@@ -9,6 +9,7 @@ use crate::base::{Name, Rate};
 use crate::fleet::Fleet;
 use crate::fleet::device::{Device, Pod};
 use crate::fleet::job::JobKey;
+use crate::fleet::judge::does_nothing;
 
 use super::burn::{Burn, CostRow, Scope, Spend, UNATTRIBUTED};
 use super::prices::{Price, PriceList, Prices};
@@ -27,6 +28,8 @@ pub fn burn(fleet: &Fleet, prices: &Prices) -> Burn {
     let mut classes = Column::default();
     let mut held = Held::default();
     let mut ordinal = 0u32;
+    let visible = fleet.sees_devices();
+    out.total.free = visible.then_some(Rate::ZERO);
     for node in fleet.nodes.iter().filter(|node| !node.devices.is_empty()) {
         let pool = pools.row(&node.pool);
         let mut of_node = None::<Rate>;
@@ -43,7 +46,7 @@ pub fn burn(fleet: &Fleet, prices: &Prices) -> Burn {
             let part = Part {
                 ordinal,
                 counted: true,
-                spend: spend_of(fleet, device, rate),
+                spend: spend_of(fleet, device, rate, visible),
                 price,
             };
             if price.is_some() {
@@ -77,13 +80,16 @@ pub fn burn(fleet: &Fleet, prices: &Prices) -> Burn {
     out
 }
 
-fn spend_of(fleet: &Fleet, device: &Device, rate: Rate) -> Spend {
+fn spend_of(fleet: &Fleet, device: &Device, rate: Rate, visible: bool) -> Spend {
     let allocated = device.is_allocated();
     let when = |yes: bool| if yes { rate } else { Rate::ZERO };
     Spend {
         burn: rate,
-        free: when(!allocated),
-        idle_allocated: when(allocated && fleet.is_idle(device)),
+        free: visible.then(|| when(!allocated)),
+        idle_allocated: match allocated {
+            false => Some(Rate::ZERO),
+            true => does_nothing(device, &fleet.policy).map(|_| when(fleet.is_idle(device))),
+        },
     }
 }
 
@@ -201,7 +207,7 @@ impl Column {
         });
         let unattributed = rows
             .next()
-            .filter(|row| row.devices > 0 || row.unpriced > 0 || row.spend != Spend::default());
+            .filter(|row| row.devices > 0 || row.unpriced > 0 || row.spend.burn != Rate::ZERO);
         let mut rows: Vec<CostRow> = rows.collect();
         rows.sort_by(|a, b| a.name.cmp(&b.name));
         rows.extend(unattributed);

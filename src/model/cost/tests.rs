@@ -204,14 +204,14 @@ fn free_and_idle_money_stand_apart() {
         burnt.total,
         Spend {
             burn: four.times(3),
-            free: four,
-            idle_allocated: four
+            free: Some(four),
+            idle_allocated: Some(four)
         }
     );
     let team = burnt.row(Scope::Team, "nlp").expect("has a row");
     assert_eq!((team.devices, team.spend.burn), (2, four.times(2)));
     let rest = burnt.row(Scope::Team, UNATTRIBUTED).expect("has a row");
-    assert_eq!((rest.devices, rest.spend.free), (1, four));
+    assert_eq!((rest.devices, rest.spend.free), (1, Some(four)));
     // Two devices at 4 USD for the hour since the pod was bound.
     let (_, (spend, so_far)) = burnt.jobs.first_key_value().expect("one job");
     assert_eq!((spend.burn, *so_far), (four.times(2), four.times(2)));
@@ -364,7 +364,7 @@ proptest! {
             }
             prop_assert_eq!(sum, burnt.total, "{:?}", scope);
             prop_assert_eq!(rows.iter().map(|row| row.devices).sum::<u32>(), burnt.devices);
-            prop_assert!(rows.iter().all(|row| row.spend.free + row.spend.idle_allocated <= row.spend.burn));
+            prop_assert!(rows.iter().all(|row| row.spend.idle() <= Some(row.spend.burn)));
         }
         prop_assert_eq!(burnt.nodes.values().copied().sum::<Rate>(), burnt.total.burn);
         let jobs: Rate = burnt.jobs.values().map(|(spend, _)| spend.burn).sum();

@@ -10,7 +10,7 @@ use super::device::{Device, Pod};
 use super::finding::Finding;
 use super::job::{Job, JobKey};
 use super::node::Node;
-use super::observe::{Lost, SourceHealth, Table};
+use super::observe::{Extent, Lost, SourceHealth, Table};
 use super::policy::Policy;
 use super::pool::{DeviceCounts, Pool};
 use super::queue::{Flavor, PriorityClass, Queue, QueueKey, Topology};
@@ -26,6 +26,8 @@ pub enum Known {
     Live,
     /// Was known; its source fails now. Its rows stay.
     Lost(Lost),
+    /// Refused to us, and never listed: not visible, which is neither empty nor lost.
+    NotVisible(Lost),
     /// Does not exist on this cluster: empty, and known to be.
     Absent,
 }
@@ -74,6 +76,8 @@ pub struct Fleet {
     pub exporters_found: bool,
     /// How much is known of each table.
     pub known: Arc<BTreeMap<Table, Known>>,
+    /// Which namespaces its pods are listed in.
+    pub extent: Extent,
     /// The rules it was made with.
     pub policy: Arc<Policy>,
 }
@@ -104,6 +108,7 @@ impl Fleet {
                     .map(|table| (*table, Known::Waiting))
                     .collect(),
             ),
+            extent: Extent::All,
             policy,
         }
     }
@@ -181,6 +186,11 @@ impl Fleet {
     pub fn is_idle(&self, device: &Device) -> bool {
         super::judge::is_idle(device, self.at, &self.policy)
     }
+}
+
+/// The name under which nodes are shown of which no label may be read.
+pub fn hidden_pool() -> Name {
+    Name::new("(not visible)")
 }
 
 /// The name under which nodes without any pool label are shown.

@@ -213,6 +213,17 @@ impl Job {
         &self.id.key.name
     }
 
+    /// True for a job that waits or is held and never had a device: nothing was spent on it.
+    pub fn never_started(&self) -> bool {
+        let waits = matches!(self.state, JobState::Waiting | JobState::Suspended);
+        let admission = self.admission.as_ref().map(|admission| &admission.seen);
+        let was_admitted = admission.is_some_and(|seen| {
+            !seen.evictions.is_empty() || seen.admitted_at.is_some() || seen.requeue.is_some()
+        });
+        let failed = self.failure.is_some();
+        waits && self.devices_allocated == 0 && self.started.is_none() && !was_admitted && !failed
+    }
+
     /// True while it still wants or holds something.
     pub fn is_live(&self) -> bool {
         !matches!(self.state, JobState::Done | JobState::Failed)

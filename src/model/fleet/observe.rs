@@ -27,6 +27,8 @@ pub enum Observation {
     Back(Table),
     /// The table does not exist on this cluster (its API group is not served): known to be empty.
     Absent(Table),
+    /// Which namespaces the lists of pods cover from now on.
+    Covers(Extent),
     /// A node as it is now.
     Node(Box<NodeSeen>),
     /// A pod as it is now.
@@ -105,11 +107,35 @@ pub struct Pending {
     pub rows: Vec<(ObjectKey, u32, u32)>,
 }
 
+/// Which namespaces are listed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Extent {
+    /// All of them.
+    #[default]
+    All,
+    /// These, as the operator chose.
+    Chosen(Arc<[Name]>),
+    /// These: the others are refused to us.
+    Only(Arc<[Name]>),
+}
+
+impl Extent {
+    /// The namespaces, where they are not all.
+    pub fn namespaces(&self) -> Option<&[Name]> {
+        match self {
+            Self::All => None,
+            Self::Chosen(names) | Self::Only(names) => Some(names),
+        }
+    }
+}
+
 /// Why a table's source is lost.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum LostKind {
-    /// The server answers, but not to us: 401 or 403.
+    /// The server knows us and refuses: 403.
     Rights,
+    /// The server does not know us: 401, or the login failed.
+    Login,
     /// Nobody answers, or with nonsense.
     Unreachable,
 }
@@ -418,6 +444,8 @@ pub struct WorkloadSeen {
 /// How fresh a source is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum SourceState {
+    /// Refuses us, and always has: a matter of rights, not a failure.
+    NotVisible,
     /// Answers in time.
     Live,
     /// Has been silent for longer than it should.
@@ -451,6 +479,18 @@ pub struct SourceHealth {
     pub calls_per_minute: Option<u32>,
     /// What is wrong and the mend; empty when all is well.
     pub message: String,
+}
+
+impl SourceState {
+    /// As in the JSON contract.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NotVisible => "not-visible",
+            Self::Live => "live",
+            Self::Stale => "stale",
+            Self::Lost => "lost",
+        }
+    }
 }
 
 impl SourceHealth {

@@ -69,6 +69,43 @@ pub struct DeviceCounts {
     pub idle_allocated: u32,
 }
 
+/// What may be said of counts of devices: nothing where not every node and pod is visible.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct VisibleCounts {
+    /// All.
+    pub total: Option<u32>,
+    /// Held by a pod, whole or in part.
+    pub allocated: Option<u32>,
+    /// Held by none.
+    pub free: Option<u32>,
+    /// Faulty, or on a node that is not ready.
+    pub unhealthy: Option<u32>,
+    /// Held, but doing no work.
+    pub idle_allocated: Option<u32>,
+}
+
+impl VisibleCounts {
+    /// Allocated devices as a share of all.
+    pub fn allocation(&self) -> Option<f64> {
+        let total = self.total.filter(|total| *total > 0)?;
+        Some(f64::from(self.allocated?) / f64::from(total))
+    }
+}
+
+impl DeviceCounts {
+    /// What may be said of these counts by who sees so much.
+    pub fn seen_with(self, PoolSight { nodes, pods }: PoolSight) -> VisibleCounts {
+        let held = nodes && pods;
+        VisibleCounts {
+            total: nodes.then_some(self.total),
+            allocated: held.then_some(self.allocated),
+            free: held.then_some(self.free),
+            unhealthy: nodes.then_some(self.unhealthy),
+            idle_allocated: held.then_some(self.idle_allocated),
+        }
+    }
+}
+
 impl std::ops::AddAssign for DeviceCounts {
     fn add_assign(&mut self, other: Self) {
         self.total += other.total;
@@ -112,4 +149,36 @@ pub struct Pool {
     pub waiting_devices: u32,
     /// Any of its readings is stale or its nodes are lost.
     pub stale: bool,
+    /// What of it may be seen.
+    pub sight: PoolSight,
+}
+
+impl Pool {
+    /// What may be said of its devices.
+    pub fn counts(&self) -> VisibleCounts {
+        self.devices.seen_with(self.sight)
+    }
+
+    /// Its nodes, where they are visible.
+    pub fn visible_nodes(&self) -> Option<NodeCounts> {
+        self.sight.nodes.then_some(self.nodes)
+    }
+}
+
+/// What of a pool may be seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PoolSight {
+    /// Its nodes; without them it is no more than what pods in sight hold.
+    pub nodes: bool,
+    /// All pods on its nodes; without them, what looks free may be held.
+    pub pods: bool,
+}
+
+impl Default for PoolSight {
+    fn default() -> Self {
+        Self {
+            nodes: true,
+            pods: true,
+        }
+    }
 }

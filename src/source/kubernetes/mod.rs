@@ -16,8 +16,8 @@ use tokio::sync::mpsc;
 
 use cluster::pod::PodObject;
 use cluster::{Projected, Visit, table, visit};
-use model::base::{Moment, Names};
-use model::fleet::observe::{Lost, Observation, Table};
+use model::base::{Moment, Name, Names};
+use model::fleet::observe::{Extent, Lost, Observation, Table};
 
 use super::carried::{Carried, resource};
 use super::server::{Api as ServerApi, Served};
@@ -122,6 +122,8 @@ struct Follower<'s> {
     errors: u64,
     skipped: u64,
     narrowed: Option<String>,
+    /// It was whole once: a refusal now is a loss, before it is a matter of rights.
+    listed: bool,
     widen_at: Option<Moment>,
     /// All namespaces have been listed: a refusal now is a passing one.
     wide_listed: bool,
@@ -154,6 +156,7 @@ impl<'s> Follower<'s> {
             errors: 0,
             skipped: 0,
             narrowed: None,
+            listed: false,
             widen_at: None,
             wide_listed: false,
             awaits_return: false,
@@ -364,6 +367,10 @@ impl<'s> Follower<'s> {
                 self.wide_listed |= self.narrowed.is_none();
                 self.lost = None;
                 self.row_at = None;
+                self.listed = true;
+                if self.table == Table::Pods {
+                    self.batch.push(Observation::Covers(self.extent()));
+                }
                 self.batch.push(Observation::End(self.table));
                 if let Some(serving) = &self.shared.serving
                     && self.table == Table::Pods
@@ -405,6 +412,16 @@ impl<'s> Follower<'s> {
                     None => self.skipped += 1,
                 }
             }
+        }
+    }
+
+    /// The namespaces that are listed.
+    fn extent(&self) -> Extent {
+        let one = |name: &String| Arc::from([Name::new(name)]);
+        match (&self.narrowed, &self.shared.namespaces) {
+            (Some(only), _) => Extent::Only(one(only)),
+            (None, Namespaces::One(chosen)) => Extent::Chosen(one(chosen)),
+            (None, Namespaces::All { .. } | Namespaces::Several(_)) => Extent::All,
         }
     }
 

@@ -1,7 +1,8 @@
 //! Several namespaces: each is listed and watched for itself, and told of as one table.
 //!
 //! The ledger knows lists of whole tables only. So what one namespace's new list no longer mentions is told as gone
-//! here, the table counts as listed when every namespace is, and as lost while any is.
+//! here, the table counts as listed when every namespace is that is not refused to us, and as lost while any is. A
+//! namespace that is refused is not visible: the others are the whole then, and the extent says so.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -12,8 +13,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::serving::Serving;
-use model::base::ObjectKey;
-use model::fleet::observe::{Lost, LostKind, Observation, SourceHealth, SourceState, Table};
+use model::base::{Name, ObjectKey};
+use model::fleet::observe::{
+    Extent, Lost, LostKind, Observation, SourceHealth, SourceState, Table,
+};
 
 use super::{Namespaces, Shared};
 
@@ -33,6 +36,14 @@ struct Part {
     row: Option<SourceHealth>,
 }
 
+impl Part {
+    /// True when it is refused to us and never was listed.
+    fn is_refused(&self) -> bool {
+        let refused = |lost: &Lost| lost.kind == LostKind::Rights;
+        !self.listed && self.lost.as_ref().is_some_and(refused)
+    }
+}
+
 /// The parts as one table.
 struct Whole {
     table: Table,
@@ -40,6 +51,8 @@ struct Whole {
     begun: bool,
     ended: bool,
     told: Option<Lost>,
+    /// Which namespaces were said to be listed.
+    extent: Option<Extent>,
     serving: Option<Serving>,
 }
 
@@ -78,6 +91,7 @@ pub(crate) async fn follow(shared: Arc<Shared>, table: Table, namespaces: Vec<St
         begun: false,
         ended: false,
         told: None,
+        extent: None,
         serving,
     };
     if let Some(serving) = &whole.serving {
@@ -158,6 +172,8 @@ impl Whole {
                 }
                 out.push(Observation::Gone(table, key));
             }
+            // Each part knows of its own namespace only.
+            Observation::Covers(_) => {}
             Observation::Source(row) => {
                 part.row = Some(row);
                 out.extend(self.row().map(Observation::Source));
@@ -172,7 +188,11 @@ impl Whole {
         if !self.parts.iter().all(settled) {
             return;
         }
-        if let Some(lost) = self.lost() {
+        let lost = self.lost();
+        if lost.is_none() {
+            self.tell_extent(out);
+        }
+        if let Some(lost) = lost {
             if self.told.as_ref() != Some(&lost) {
                 self.told = Some(lost.clone());
                 out.push(Observation::Lost(self.table, lost));
@@ -189,24 +209,41 @@ impl Whole {
         }
     }
 
-    /// The losses of all parts as one.
+    /// Says which namespaces are listed, where that is news.
+    fn tell_extent(&mut self, out: &mut Vec<Observation>) {
+        if self.table != Table::Pods {
+            return;
+        }
+        let seen = self.parts.iter().filter(|part| !part.is_refused());
+        let names: Vec<Name> = seen.map(|part| Name::new(&part.namespace)).collect();
+        let extent = match names.len() == self.parts.len() {
+            true => Extent::Chosen(names.into()),
+            false => Extent::Only(names.into()),
+        };
+        if self.extent.as_ref() != Some(&extent) {
+            self.extent = Some(extent.clone());
+            out.push(Observation::Covers(extent));
+        }
+    }
+
+    /// The losses of all parts as one. What is refused in some namespaces is no loss of the others.
     fn lost(&self) -> Option<Lost> {
+        let all_refused = self.parts.iter().all(Part::is_refused);
         let lost = || {
             self.parts
                 .iter()
+                .filter(|part| all_refused || !part.is_refused())
                 .filter_map(|part| Some((&part.namespace, part.lost.as_ref()?)))
         };
         let since = lost().map(|(_, lost)| lost.since).min()?;
-        let reach = lost().any(|(_, lost)| lost.kind == LostKind::Unreachable);
+        let is = |kind: LostKind| lost().any(|(_, lost)| lost.kind == kind);
+        let kinds = [LostKind::Unreachable, LostKind::Login];
+        let worst = kinds.into_iter().find(|kind| is(*kind));
         let words: Vec<String> = lost()
             .map(|(namespace, lost)| format!("in namespace {namespace}: {}", lost.message))
             .collect();
         Some(Lost {
-            kind: if reach {
-                LostKind::Unreachable
-            } else {
-                LostKind::Rights
-            },
+            kind: worst.unwrap_or(LostKind::Rights),
             since,
             message: words.join("; "),
         })
@@ -281,6 +318,7 @@ mod tests {
             begun: false,
             ended: false,
             told: None,
+            extent: None,
             serving: None,
         }
     }
@@ -298,6 +336,8 @@ mod tests {
                 Observation::Lost(_, lost) => format!("lost {}", lost.message),
                 Observation::Pod(pod) => format!("+{}", pod.key),
                 Observation::Gone(_, key) => format!("-{key}"),
+                Observation::Covers(Extent::Chosen(names)) => format!("all {}", names.join(" ")),
+                Observation::Covers(Extent::Only(names)) => format!("only {}", names.join(" ")),
                 other => format!("{other:?}"),
             })
             .collect()
@@ -331,7 +371,7 @@ mod tests {
         );
         assert_eq!(
             told(&mut all, 1, vec![begin(), pod("b", "z"), end()]),
-            ["+b/z", "end"]
+            ["+b/z", "all a b", "end"]
         );
         // A new list of one part takes away what is gone of that part only.
         assert_eq!(
@@ -344,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_lost_loses_the_table_and_nothing_of_the_other() {
+    fn one_that_is_refused_leaves_the_other_whole_and_one_that_is_lost_loses_the_table() {
         let (begin, end) = (
             || Observation::Begin(Table::Pods),
             || Observation::End(Table::Pods),
@@ -353,11 +393,11 @@ mod tests {
         assert!(told(&mut all, 1, vec![lost("403")]).is_empty());
         assert_eq!(
             told(&mut all, 0, vec![begin(), pod("a", "x"), end()]),
-            ["begin", "+a/x", "lost in namespace b: 403"]
+            ["begin", "+a/x", "only a", "end"]
         );
         assert_eq!(
             told(&mut all, 1, vec![begin(), pod("b", "z"), end()]),
-            ["+b/z", "end"]
+            ["+b/z", "all a b"]
         );
         assert_eq!(
             told(&mut all, 0, vec![lost("gone")]),

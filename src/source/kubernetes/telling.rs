@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use model::base::Name;
-use model::fleet::observe::{Lost, Observation, SourceHealth, SourceState};
+use model::fleet::observe::{Lost, LostKind, Observation, SourceHealth, SourceState};
 
 use super::{Deaf, Follower, Phase};
 use crate::pace::backoff;
@@ -176,14 +176,18 @@ impl Follower<'_> {
     /// The table's row under `sources`.
     pub(super) fn row(&mut self) {
         match self.lost.clone() {
-            Some(lost) => self.row_with(SourceState::Lost, lost.message),
+            Some(lost) => {
+                let refused = lost.kind == LostKind::Rights && !self.listed;
+                let state = match refused {
+                    true => SourceState::NotVisible,
+                    false => SourceState::Lost,
+                };
+                self.row_with(state, lost.message);
+            }
             None => {
                 let mut words = Vec::new();
                 if let Some(only) = &self.narrowed {
-                    words.push(format!(
-                        "only namespace {only}: listing {} in all namespaces is refused; ask for a cluster-wide role (config/kubernetes/viewer.yaml) or choose with -n",
-                        self.table.name()
-                    ));
+                    words.push(format!("only namespace {only} is visible to you"));
                 }
                 if self.skipped > 0 {
                     words.push(format!(

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 
 use exporter::{Dialects, HostRule, Rates, Read, Target, read};
 use model::base::{Moment, Name, Names, ObjectKey};
-use model::fleet::observe::Observation;
+use model::fleet::observe::{Observation, SourceState};
 use model::fleet::reading::Page;
 
 use super::cover::Cover;
@@ -464,6 +464,11 @@ impl Scraper {
         }
         let mut told = Vec::new();
         known.rates = outcome.rates;
+        // Refused through the API server and never read at its address: a matter of rights.
+        let refused = outcome.page.is_err()
+            && known.last_ok.is_none()
+            && known.pod.is_some()
+            && through_proxy.is_some();
         let (report, message) = match outcome.page {
             Ok((read, at)) => {
                 known.last_ok = Some(at);
@@ -518,13 +523,11 @@ impl Scraper {
         if known.spared {
             return told;
         }
-        told.push(Observation::Source(row(
-            known,
-            outcome.latency_ms,
-            report.as_ref(),
-            message,
-            round,
-        )));
+        let mut row = row(known, outcome.latency_ms, report.as_ref(), message, round);
+        if refused {
+            row.state = SourceState::NotVisible;
+        }
+        told.push(Observation::Source(row));
         told
     }
 }

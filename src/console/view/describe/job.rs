@@ -171,7 +171,8 @@ fn waits(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Brush<'_>) {
                 .iter()
                 .map(ToString::to_string)
                 .collect();
-            let more = explanation.ahead.saturating_sub(named.len());
+            let ahead = explanation.ahead.unwrap_or(named.len());
+            let more = ahead.saturating_sub(named.len());
             words.push_str(&format!(", behind {}", named.join(", ")));
             if more > 0 {
                 words.push_str(&format!(" and {more} more"));

@@ -10,7 +10,7 @@ mod scaling;
 use std::borrow::Cow;
 
 use crate::brush::Brush;
-use crate::text::UNKNOWN;
+use crate::text::{UNKNOWN, per_hour};
 use crate::theme::Role;
 use model::fleet::finding::{Finding, Severity};
 use model::fleet::history::Track;
@@ -255,13 +255,13 @@ pub fn describe(facts: &Facts, picked: &Picked, brush: &mut Brush<'_>) -> Option
             let row = facts.burn.row(*scope, name)?;
             sheet.note = format!("{} of cost", scope.name());
             sheet.known("devices", Some(row.devices));
-            sheet.words("burn", format!("${}/h", row.spend.burn), Role::Accent);
-            sheet.words("free", format!("${}/h", row.spend.free), Role::IdleMoney);
-            sheet.words(
-                "held idle",
-                format!("${}/h", row.spend.idle_allocated),
-                Role::IdleMoney,
-            );
+            let spend = row.known();
+            let burn = per_hour(spend.map(|spend| spend.burn));
+            sheet.words("burn", burn, Role::Accent);
+            let free = per_hour(spend.and_then(|spend| spend.free));
+            sheet.words("free", free, Role::IdleMoney);
+            let idle = per_hour(spend.and_then(|spend| spend.idle_allocated));
+            sheet.words("held idle", idle, Role::IdleMoney);
             sheet.known("no price", Some(row.unpriced));
             sheet.known("price from", row.price_source.as_ref());
             sheet.known("as of", row.price_as_of.as_ref());

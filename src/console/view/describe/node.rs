@@ -8,6 +8,7 @@ use model::fleet::checks::condition_is_wrong;
 use model::fleet::device::Device;
 use model::fleet::finding::Finding;
 use model::fleet::node::Node;
+use model::fleet::observe::Table;
 use table::Facts;
 
 use super::Sheet;
@@ -17,6 +18,7 @@ pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, node: &Node, brush: &mut B
     let (_, role, words) = nodes::state_of(facts, node);
     sheet.note = format!("pool {}", node.pool);
     sheet.words("state", words, role);
+    let hidden = facts.fleet.is_hidden(Table::Nodes);
     if node.cordon.is_some() {
         let words = nodes::who_cordoned(node, brush);
         sheet.words("cordoned", words, Role::Warn);
@@ -47,6 +49,10 @@ pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, node: &Node, brush: &mut B
     sheet.words(
         "devices",
         match node.ignored.first() {
+            _ if hidden => format!(
+                "{} held by pods in sight; the node is not visible to you",
+                node.devices.len()
+            ),
             _ if node.withheld => {
                 String::from("unknown: handed out by claim, and ResourceSlices may not be listed")
             }
@@ -92,9 +98,13 @@ pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, node: &Node, brush: &mut B
     } else {
         String::new()
     };
+    let pods = match facts.fleet.sees_all_work() {
+        true => format!(" · {} pods", node.pod_count),
+        false => String::new(),
+    };
     sheet.words(
         "in use",
-        format!("{held} held{idle_words} · {util} · {} pods", node.pod_count),
+        format!("{held} held{idle_words} · {util}{pods}"),
         if idle > 0 {
             Role::IdleMoney
         } else {
@@ -106,10 +116,12 @@ pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, node: &Node, brush: &mut B
         node.power_watts()
             .map(|watts| format!("{:.1} kW", watts / 1000.0)),
     );
-    if let Some(rate) = facts.burn.nodes.get(node.name()) {
+    if let Some(rate) = facts.burn.nodes.get(node.name()).filter(|_| !hidden) {
         sheet.words("cost", format!("${rate}/h"), Role::Accent);
     }
-    sheet.words("age", brush.age(node.seen.created), Role::Text);
+    if !hidden {
+        sheet.words("age", brush.age(node.seen.created), Role::Text);
+    }
     for taint in &node.seen.taints {
         let value = if taint.value.is_empty() {
             String::new()

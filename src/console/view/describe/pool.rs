@@ -1,7 +1,7 @@
 //! A pool: size, fill, money, what may grow it, the last hour.
 
 use crate::brush::Brush;
-use crate::text::{UNKNOWN, percent};
+use crate::text::{UNKNOWN, per_hour, percent};
 use crate::theme::Role;
 use crate::view::pools;
 use model::base::quantities::grouped;
@@ -36,27 +36,33 @@ pub(super) fn lines(
     };
     sheet.findings(facts.fleet.findings.iter().filter(about));
     scaling::pool(sheet, facts, pool, brush);
-    sheet.words(
-        "nodes",
-        format!(
-            "{} of {} ready, {} cordoned",
-            pool.nodes.ready, pool.nodes.total, pool.nodes.cordoned
+    match pool.visible_nodes() {
+        None => sheet.words("nodes", "not visible to you", Role::Muted),
+        Some(nodes) => sheet.words(
+            "nodes",
+            format!(
+                "{} of {} ready, {} cordoned",
+                nodes.ready, nodes.total, nodes.cordoned
+            ),
+            if nodes.ready < nodes.total || nodes.cordoned > 0 {
+                Role::Warn
+            } else {
+                Role::Text
+            },
         ),
-        if pool.nodes.ready < pool.nodes.total || pool.nodes.cordoned > 0 {
-            Role::Warn
-        } else {
-            Role::Text
-        },
-    );
+    }
+    let counts = pool.counts();
+    let number =
+        |count: Option<u32>| count.map_or(String::from(UNKNOWN), |count| grouped(i64::from(count)));
     sheet.words(
         "devices",
         format!(
             "{}: {} held, of them {} idle; {} free, {} unhealthy",
-            grouped(i64::from(pool.devices.total)),
-            grouped(i64::from(pool.devices.allocated)),
-            grouped(i64::from(pool.devices.idle_allocated)),
-            grouped(i64::from(pool.devices.free)),
-            grouped(i64::from(pool.devices.unhealthy))
+            number(counts.total),
+            number(counts.allocated),
+            number(counts.idle_allocated),
+            number(counts.free),
+            number(counts.unhealthy)
         ),
         Role::Text,
     );
@@ -89,12 +95,18 @@ pub(super) fn lines(
         pool.temp_max.map(|degrees| format!("{degrees:.0}°")),
     );
     if let Some(row) = facts.burn.row(model::cost::Scope::Pool, name) {
-        sheet.words("burn", format!("${}/h", row.spend.burn), Role::Accent);
+        let spend = row.known();
+        sheet.words(
+            "burn",
+            per_hour(spend.map(|spend| spend.burn)),
+            Role::Accent,
+        );
         sheet.words(
             "idle",
             format!(
-                "${}/h free, ${}/h held",
-                row.spend.free, row.spend.idle_allocated
+                "{} free, {} held",
+                per_hour(spend.and_then(|spend| spend.free)),
+                per_hour(spend.and_then(|spend| spend.idle_allocated))
             ),
             Role::IdleMoney,
         );

@@ -18,7 +18,8 @@ fn look(desk: &mut Desk<'_>, node: &Node) {
     if node.devices.is_empty() {
         return;
     }
-    if !desk.fleet.known(Table::Pods).is_known() {
+    // A pod out of sight may hold it.
+    if !desk.fleet.known(Table::Pods).is_known() || !desk.fleet.sees_all_work() {
         desk.unknown(node.name());
         return;
     }

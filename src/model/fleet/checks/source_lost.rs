@@ -1,12 +1,17 @@
-//! `source-lost`: a source fails. What it said before stays on screen, aged; it is never taken for empty.
+//! `source-lost`: a source fails. What it said before stays on screen, aged; it is never taken for empty. An outage of the
+//! API server is one finding; what may not be read is a matter of rights and none.
 
-use crate::base::Name;
+use crate::base::{Moment, Name};
 use crate::fleet::finding::Severity;
 use crate::fleet::fleet::Known;
 use crate::fleet::observe::{LostKind, SourceHealth, SourceState, Table};
+use crate::fleet::outage::{API, Outage};
 
 use super::desk::{Desk, Draft, subject};
 use super::{Check, Verdict, Walk};
+
+const REPAIR: &str =
+    "what it said before stays, with its age; the sources view (0) has its last error";
 
 pub(super) const CHECK: Check = Check {
     code: "source-lost",
@@ -15,27 +20,22 @@ pub(super) const CHECK: Check = Check {
 
 fn look(desk: &mut Desk<'_>) {
     let (fleet, now) = (desk.fleet, desk.now);
+    if let Some(outage) = fleet.outage() {
+        return whole(desk, &outage);
+    }
     let severity = desk.rule.severity;
     for source in fleet.sources.iter() {
         desk.report(&source.name, check(source), |_| {
-            let silent = match source.last_ok {
-                Some(at) => format!("lost for {}", now.since(at)),
-                None => String::from("has never answered"),
-            };
             let draft = Draft::new(
                 subject("Source", &source.name),
-                if source.message.is_empty() {
-                    silent
-                } else {
-                    format!("{silent}: {}", source.message)
-                },
-                "what it said before stays, dimmed and with its age; see the sources view",
+                words(now, source.last_ok, &source.message),
+                REPAIR,
             );
-            if source.kind.as_str() == "kubernetes" {
-                draft.severity(api_severity(fleet.known(table_of(&source.name)), severity))
-            } else {
-                draft.group(subject("Source", &source.kind), "sources fail")
+            if source.gives_readings() {
+                return draft.group(subject("Source", &source.kind), "sources fail");
             }
+            let known = table_of(&source.name).map(|table| fleet.known(table));
+            draft.severity(api_severity(known, severity))
         });
     }
     for (table, known) in fleet.known.iter() {
@@ -47,37 +47,78 @@ fn look(desk: &mut Desk<'_>) {
         desk.report_since(&name, Verdict::Firing(1.0), Some(lost.since), |_| {
             Draft::new(
                 subject("Source", &name),
-                format!("lost for {}: {}", now.since(lost.since), lost.message),
-                "what it said before stays, dimmed and with its age; see the sources view",
+                words(now, Some(lost.since), &lost.message),
+                REPAIR,
             )
-            .severity(api_severity(known, severity))
+            .severity(api_severity(Some(known), severity))
         });
     }
 }
 
+/// The server as a whole: its tables say no more than it does, and of what is asked through it nothing can be told.
+fn whole(desk: &mut Desk<'_>, outage: &Outage<'_>) {
+    let (fleet, now, severity) = (desk.fleet, desk.now, desk.rule.severity);
+    let api = Name::new(API);
+    desk.report_since(&api, Verdict::Firing(1.0), outage.since, |_| {
+        let silent = match outage.since {
+            Some(at) => format!("{} for {}", outage.title(), now.since(at)),
+            None => outage.title().to_owned(),
+        };
+        Draft::new(
+            subject("Source", &api),
+            format!("{silent}: {}", outage.message),
+            match outage.kind {
+                LostKind::Unreachable => {
+                    "check the VPN, the proxy and the server's address (`kubectl cluster-info`); what was seen before stays, with its age"
+                }
+                LostKind::Login => "log in again; what was seen before stays, with its age",
+                LostKind::Rights => "ask for the role that `stokehold rbac viewer` prints",
+            },
+        )
+        .severity(match outage.kind {
+            LostKind::Rights => severity,
+            LostKind::Unreachable | LostKind::Login => Severity::Crit,
+        })
+    });
+    for source in fleet.sources.iter().filter(|one| one.gives_readings()) {
+        desk.unknown(&source.name);
+    }
+}
+
+/// `lost for 2m: connection refused`.
+fn words(now: Moment, last: Option<Moment>, message: &str) -> String {
+    let silent = match last {
+        Some(at) => format!("lost for {}", now.since(at)),
+        None => String::from("has never answered"),
+    };
+    match message {
+        "" => silent,
+        message => format!("{silent}: {message}"),
+    }
+}
+
 /// The table that a Kubernetes source lists, by its name `api nodes`.
-fn table_of(name: &str) -> Table {
-    let name = name.strip_prefix("api ").unwrap_or(name);
+fn table_of(name: &str) -> Option<Table> {
+    let name = name.strip_prefix("api ")?;
     Table::ALL
         .iter()
         .copied()
         .find(|table| table.name() == name)
-        .unwrap_or(Table::Nodes)
 }
 
 /// Without the API the console is blind; without the right to a table it only sees less.
-fn api_severity(known: &Known, otherwise: Severity) -> Severity {
+fn api_severity(known: Option<&Known>, otherwise: Severity) -> Severity {
     match known {
-        Known::Lost(lost) if lost.kind == LostKind::Rights => otherwise,
+        Some(Known::Lost(lost)) if lost.kind == LostKind::Rights => otherwise,
         _ => Severity::Crit,
     }
 }
 
-/// Firing when the source fails; a stale one cannot tell yet.
+/// Firing when the source fails; a stale one cannot tell yet, and one that refuses us does not fail.
 fn check(source: &SourceHealth) -> Verdict {
     match source.state {
         SourceState::Lost => Verdict::Firing(1.0),
         SourceState::Stale => Verdict::Unknown,
-        SourceState::Live => Verdict::Ok,
+        SourceState::Live | SourceState::NotVisible => Verdict::Ok,
     }
 }

@@ -12,6 +12,13 @@ pub(super) const CHECK: Check = Check {
 
 fn look(desk: &mut Desk<'_>) {
     let (fleet, now) = (desk.fleet, desk.now);
+    // While the API server is lost, what comes through it is late as well: that is one finding, of another check.
+    if fleet.outage().is_some() {
+        return fleet
+            .sources
+            .iter()
+            .for_each(|source| desk.unknown(&source.name));
+    }
     for source in fleet.sources.iter() {
         desk.report(&source.name, check(source), |_| {
             let silent = match source.last_ok {
@@ -33,6 +40,6 @@ fn check(source: &SourceHealth) -> Verdict {
     match (source.state, source.last_ok) {
         (SourceState::Stale, Some(_)) => Verdict::Firing(1.0),
         (SourceState::Stale, None) => Verdict::Unknown,
-        (SourceState::Live | SourceState::Lost, _) => Verdict::Ok,
+        (SourceState::Live | SourceState::Lost | SourceState::NotVisible, _) => Verdict::Ok,
     }
 }

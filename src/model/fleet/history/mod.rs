@@ -387,7 +387,8 @@ fn fleet_frame(
     money: &dyn Fn(Option<&str>) -> (f64, f64),
 ) -> Frame<FleetRows> {
     // While a list fails, what it counted last is not what is.
-    let counted = fleet.known(Table::Nodes).is_known() && fleet.known(Table::Pods).is_known();
+    let listed = fleet.known(Table::Nodes).is_known() && fleet.known(Table::Pods).is_known();
+    let counted = listed && fleet.sees_devices();
     let row = |util: Option<f64>, held: u32, total: u32, power: Option<f64>, pool: Option<&str>| {
         let mut row = [f32::NAN; SIGNALS];
         row[FleetSignal::Util as usize] = util.map_or(f32::NAN, |util| util as f32);

@@ -224,6 +224,7 @@ impl Ledger {
     /// The pods of a job: their queue may be another now.
     fn rejoin_members(&mut self, job: &JobKey) {
         self.dirty_jobs.insert(job.clone());
+        self.look_at_given(job);
         for pod in self.job_pods.get(job).cloned().unwrap_or_default() {
             self.rejoin_pod(&pod);
         }

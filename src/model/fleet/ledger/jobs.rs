@@ -8,6 +8,7 @@ use crate::base::time::parse_span;
 use crate::base::{Moment, Name};
 use crate::fleet::admission::GroupSeen;
 use crate::fleet::device::Pod;
+use crate::fleet::fleet::hidden_pool;
 use crate::fleet::job::{Gang, Job, JobKey, JobState, Place};
 use crate::fleet::observe::{Labels, OwnerRef, Resources, Table, WorkloadSeen};
 use crate::fleet::queue::PriorityKind;
@@ -415,6 +416,7 @@ impl Held {
         let mut classes: BTreeMap<&Name, u32> = BTreeMap::new();
         let mut pools: BTreeSet<&Name> = BTreeSet::new();
         let (mut sum, mut count, mut idle) = (0.0, 0u32, 0);
+        let hidden = hidden_pool();
         for pod in bound {
             let Some(node) = pod
                 .seen
@@ -424,7 +426,9 @@ impl Held {
             else {
                 continue;
             };
-            pools.insert(&node.pool);
+            if node.pool != hidden {
+                pools.insert(&node.pool);
+            }
             for device in &node.devices {
                 if !device
                     .holders()

@@ -43,13 +43,15 @@ use super::fleet::{Fleet, Known};
 use super::job::{Job, JobKey};
 use super::node::Node;
 use super::observe::{
-    Labels, NodeSeen, Observation, PodSeen, SourceHealth, SourceState, Table, WorkloadSeen,
+    Extent, Labels, LostKind, NodeSeen, Observation, PodSeen, SourceHealth, SourceState, Table,
+    WorkloadSeen,
 };
 use super::policy::Policy;
 use super::pool::Pool;
 use super::queue::{PriorityClass, PriorityKind, QueueKey, QueueKind, QueueSystem};
 use super::reading::Page;
 use super::runtimes::Runs;
+use super::sight;
 use readings::NodeReadings;
 use sweep::wide;
 
@@ -94,6 +96,9 @@ pub struct Ledger {
     jobs: BTreeMap<JobKey, Arc<Job>>,
     runs: Runs,
     known: BTreeMap<Table, Known>,
+    /// Tables that were whole once: what is refused of them later is lost, not out of sight.
+    listed: BTreeSet<Table>,
+    extent: Extent,
     sweeps: FxHashMap<Table, FxHashSet<ObjectKey>>,
     sources: BTreeMap<Name, SourceHealth>,
     exporters_found: bool,
@@ -149,6 +154,8 @@ impl Ledger {
                 .iter()
                 .map(|table| (*table, Known::Waiting))
                 .collect(),
+            listed: BTreeSet::new(),
+            extent: Extent::All,
             sweeps: FxHashMap::default(),
             sources: BTreeMap::new(),
             exporters_found: false,
@@ -175,12 +182,21 @@ impl Ledger {
             Observation::End(table) => self.finish_list(table),
             Observation::Lost(table, lost) => {
                 self.sweeps.remove(&table);
-                if self.known.get(&table) == Some(&Known::Lost(lost.clone())) {
+                let never = !self.listed.contains(&table);
+                let known = match lost.kind {
+                    LostKind::Rights if never => Known::NotVisible(lost),
+                    LostKind::Rights | LostKind::Login | LostKind::Unreachable => Known::Lost(lost),
+                };
+                if self.known.get(&table) == Some(&known) {
                     return false;
                 }
-                self.known.insert(table, Known::Lost(lost));
-                self.changed.known = true;
-                self.look_at_unseen(table);
+                self.set_known(table, known);
+            }
+            Observation::Covers(extent) => {
+                if self.extent == extent {
+                    return false;
+                }
+                self.extent = extent;
             }
             Observation::Back(table) => self.set_known(table, Known::Live),
             Observation::Absent(table) => {
@@ -293,8 +309,9 @@ impl Ledger {
         };
         let shelves = self.shelves.publish();
         let lost_nodes = matches!(self.known.get(&Table::Nodes), Some(Known::Lost(_)));
+        let sight = sight::of_pools(&self.known, &self.extent);
         let scaling = self.scaling.publish(&nodes, self.changed.nodes);
-        let pools = pools::build(&nodes, &jobs, &scaling, &self.policy, at, lost_nodes);
+        let pools = pools::build(&nodes, &jobs, &scaling, &self.policy, at, lost_nodes, sight);
         let pools: Arc<[Pool]> = pools.into();
         self.revision += 1;
         let fleet = Fleet {
@@ -323,6 +340,7 @@ impl Ledger {
             } else {
                 parts.known
             },
+            extent: self.extent.clone(),
             policy: Arc::clone(&self.policy),
         };
         self.changed = Changed::default();

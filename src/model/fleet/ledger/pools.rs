@@ -9,7 +9,7 @@ use crate::fleet::judge;
 use crate::fleet::node::{Billing, Node};
 use crate::fleet::observe::{Labels, Resources};
 use crate::fleet::policy::Policy;
-use crate::fleet::pool::{ClassCount, DeviceCounts, NodeCounts, Pool, PoolMode};
+use crate::fleet::pool::{ClassCount, DeviceCounts, NodeCounts, Pool, PoolMode, PoolSight};
 use crate::fleet::scaling::{NODE_POOL, Scaling};
 use crate::fleet::signal::Signal;
 
@@ -35,18 +35,30 @@ pub(super) fn build(
     policy: &Policy,
     at: Moment,
     nodes_lost: bool,
+    sight: PoolSight,
 ) -> Vec<Pool> {
     let mut members: BTreeMap<&Name, Vec<&Node>> = BTreeMap::new();
     for node in nodes.iter().filter(|node| !node.devices.is_empty()) {
         members.entry(&node.pool).or_default().push(node);
     }
-    let waiting = waiting(&members, jobs);
+    // Which pool could serve a job, only its nodes say.
+    let waiting = match sight.nodes {
+        true => waiting(&members, jobs),
+        false => BTreeMap::new(),
+    };
     members
         .iter()
         .map(|(name, nodes)| {
             let mut pool = pool(name, nodes, scaling, policy, at);
             pool.waiting_devices = waiting.get(*name).copied().unwrap_or(0);
             pool.stale |= nodes_lost;
+            if !sight.nodes {
+                pool.mode = None;
+                pool.classes
+                    .iter_mut()
+                    .for_each(|class| class.per_node = None);
+            }
+            pool.sight = sight;
             pool
         })
         .collect()
@@ -109,6 +121,7 @@ fn pool(name: &Name, nodes: &[&Node], scaling: &Scaling, policy: &Policy, at: Mo
         power_limit_watts: means.power_limit,
         waiting_devices: 0,
         stale,
+        sight: PoolSight::default(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Nodes and jobs made anew where an observation touched them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -39,6 +39,10 @@ impl Ledger {
     pub(super) fn rebuild_nodes(&mut self, at: Moment) {
         let refused = self.nodes_are_refused();
         let withheld = self.slices_are_withheld();
+        let given = match refused {
+            true => self.given_products(),
+            false => BTreeMap::new(),
+        };
         let dirty = std::mem::take(&mut self.dirty_nodes);
         let read = std::mem::take(&mut self.read_nodes);
         for name in read.union(&dirty) {
@@ -61,7 +65,9 @@ impl Ledger {
             let said = match state.seen {
                 Some(_) => &state.said,
                 None => {
-                    unlisted = Said::of(&seen, &self.policy, &mut self.names);
+                    let mut said = Said::of(&seen, &self.policy, &mut self.names);
+                    said.product = given.get(name).cloned();
+                    unlisted = said;
                     &unlisted
                 }
             };

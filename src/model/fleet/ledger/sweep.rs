@@ -55,6 +55,7 @@ impl Ledger {
                 }
             }
         }
+        self.listed.insert(table);
         self.set_known(table, Known::Live);
     }
 

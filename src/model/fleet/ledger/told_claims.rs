@@ -330,7 +330,8 @@ impl Ledger {
 
     /// True when slices are withheld from us and none was ever seen.
     pub(super) fn slices_are_withheld(&self) -> bool {
-        matches!(self.known.get(&Table::ResourceSlices), Some(Known::Lost(_)))
+        let known = self.known.get(&Table::ResourceSlices);
+        matches!(known, Some(Known::Lost(_) | Known::NotVisible(_)))
             && self.claims.slices.is_empty()
     }
 

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use crate::base::Name;
 use crate::fleet::device::Pod;
-use crate::fleet::fleet::Known;
+use crate::fleet::fleet::{Known, hidden_pool};
+use crate::fleet::job::JobKey;
 use crate::fleet::node::Node;
-use crate::fleet::observe::{LostKind, NodeSeen, Table};
+use crate::fleet::observe::{NodeSeen, Table};
 use crate::fleet::reading::Reading;
 
 use super::{Ledger, NodeState};
@@ -18,11 +19,62 @@ use super::{Ledger, NodeState};
 impl Ledger {
     /// True when nodes are refused to us and never were listed.
     pub(super) fn nodes_are_refused(&self) -> bool {
-        let refused = matches!(
-            self.known.get(&Table::Nodes),
-            Some(Known::Lost(lost)) if lost.kind == LostKind::Rights
-        );
-        refused && self.nodes.values().all(|state| state.seen.is_none())
+        let known = self.known.get(&Table::Nodes);
+        known.is_some_and(Known::is_hidden)
+    }
+
+    /// What devices nodes have that may not be listed: as the flavors say that their pods were given, or the labels that the
+    /// pods ask for. Nothing where pods of one node disagree.
+    pub(super) fn given_products(&self) -> BTreeMap<Name, Name> {
+        let mut found: BTreeMap<Name, Option<Name>> = BTreeMap::new();
+        for (name, state) in &self.nodes {
+            if state.seen.is_some() {
+                continue;
+            }
+            let pods = state.pods.iter().filter_map(|key| self.joined.get(key));
+            for pod in pods.filter(|pod| pod.holds_devices()) {
+                let Some(product) = self.given_to(pod) else {
+                    continue;
+                };
+                let known = found
+                    .entry(name.clone())
+                    .or_insert_with(|| Some(product.clone()));
+                if known.as_ref().is_some_and(|known| *known != product) {
+                    *known = None;
+                }
+            }
+        }
+        let sure = found.into_iter();
+        sure.filter_map(|(name, product)| Some((name, product?)))
+            .collect()
+    }
+
+    /// The class of the devices that a pod was given, as its Workload's flavor or its own node selector names it.
+    fn given_to(&self, pod: &Pod) -> Option<Name> {
+        let admission = self.admission(&pod.job);
+        let assigned = admission
+            .iter()
+            .flat_map(|admission| admission.seen.assigned.iter());
+        let wanted = |resource: &Name| pod.seen.requests.device(resource).is_some();
+        let flavors = assigned
+            .flat_map(|given| given.flavors.iter())
+            .filter(|(resource, _)| wanted(resource))
+            .map(|(_, flavor)| flavor);
+        let labels = pod.seen.node_selector.iter().map(|(_, value)| value);
+        labels
+            .chain(flavors)
+            .find_map(|name| self.policy.catalog.find(name))
+            .map(|model| model.class.clone())
+    }
+
+    /// What a queueing system gave to jobs has changed: nodes that may not be listed show it.
+    pub(super) fn look_at_given(&mut self, job: &JobKey) {
+        if !self.nodes_are_refused() {
+            return;
+        }
+        let pods = self.job_pods.get(job).into_iter().flatten();
+        let nodes = pods.filter_map(|key| self.pods.get(key)?.node.clone());
+        self.dirty_nodes.extend(nodes);
     }
 
     /// After it has become known whether nodes may be listed.
@@ -108,6 +160,7 @@ pub(super) fn shown(listed: &Option<Arc<NodeSeen>>, mut node: Node) -> Option<Ar
         // What the node has and offers is not known: as much as is seen of it, or all would look unhealthy.
         node.device_capacity = u32::try_from(node.devices.len()).unwrap_or(u32::MAX);
         node.device_allocatable = node.device_capacity;
+        node.pool = hidden_pool();
     }
     (listed.is_some() || !node.devices.is_empty()).then(|| Arc::new(node))
 }

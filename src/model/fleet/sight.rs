@@ -1,0 +1,234 @@
+//! What of the cluster may be read. The rest is not visible: it is neither nothing nor lost, and sums, reasons,
+//! suggestions and alerts ask here before they speak of it.
+
+use std::collections::BTreeMap;
+
+use crate::base::Name;
+
+use super::fleet::{Fleet, Known};
+use super::observe::{Extent, Table};
+use super::pool::{PoolSight, VisibleCounts};
+
+/// What gives the rights that are missing.
+pub const HELP: &str = "ask for the role that `stokehold rbac viewer` prints";
+
+/// Kinds that a sentence names; the others are counted.
+const NAMED: usize = 3;
+
+/// Queues, and what their quotas are of.
+const QUEUES: &[Table] = &[
+    Table::ClusterQueues,
+    Table::Cohorts,
+    Table::ResourceFlavors,
+    Table::VolcanoQueues,
+    Table::KaiQueues,
+];
+
+impl Known {
+    /// True when it is refused to us and never was listed.
+    pub const fn is_hidden(&self) -> bool {
+        matches!(self, Self::NotVisible(_))
+    }
+}
+
+/// What may be seen of the pools.
+pub(super) fn of_pools(known: &BTreeMap<Table, Known>, extent: &Extent) -> PoolSight {
+    let hidden = |table: Table| known.get(&table).is_some_and(Known::is_hidden);
+    PoolSight {
+        nodes: !hidden(Table::Nodes),
+        pods: !hidden(Table::Pods) && *extent == Extent::All,
+    }
+}
+
+impl Fleet {
+    /// True when this table is refused to us and never was listed.
+    pub fn is_hidden(&self, table: Table) -> bool {
+        self.known(table).is_hidden()
+    }
+
+    /// The tables that are refused to us.
+    pub fn hidden(&self) -> Vec<Table> {
+        let hidden = self.known.iter().filter(|(_, known)| known.is_hidden());
+        hidden.map(|(table, _)| *table).collect()
+    }
+
+    /// True when every node and every pod may be seen: which devices there are, and which are free, is known.
+    pub fn sees_devices(&self) -> bool {
+        of_pools(&self.known, &self.extent) == PoolSight::default()
+    }
+
+    /// What may be said of the devices of all pools together.
+    pub fn visible_counts(&self) -> VisibleCounts {
+        let sight = of_pools(&self.known, &self.extent);
+        self.device_counts().seen_with(sight)
+    }
+
+    /// True when the pods and jobs of all namespaces may be seen: what nobody in sight holds is free.
+    pub fn sees_all_work(&self) -> bool {
+        !self.is_hidden(Table::Pods) && self.extent == Extent::All
+    }
+
+    /// True when queues and their quotas may be seen.
+    pub fn sees_queues(&self) -> bool {
+        !QUEUES.iter().any(|table| self.is_hidden(*table))
+    }
+
+    /// What the answer to "why does it wait" would have to know and may not see.
+    pub fn unseen(&self) -> Vec<&'static str> {
+        let mut unseen = Vec::new();
+        if self.is_hidden(Table::Nodes) {
+            unseen.push("nodes");
+        }
+        if !self.sees_queues() {
+            unseen.push("queues");
+        }
+        if !self.sees_all_work() {
+            unseen.push(match self.is_hidden(Table::Pods) {
+                true => "pods",
+                false => "other namespaces",
+            });
+        }
+        unseen
+    }
+
+    /// The names of those of these tables that are not visible: `nodes, pods and 3 other kinds`.
+    fn hidden_names(&self, tables: &[Table]) -> Option<String> {
+        let hidden: Vec<&str> = tables
+            .iter()
+            .filter(|table| self.is_hidden(**table))
+            .map(|table| table.name())
+            .collect();
+        let more = hidden.len().saturating_sub(NAMED);
+        Some(match hidden.as_slice() {
+            [] => return None,
+            [only] => (*only).to_owned(),
+            all if more > 1 => {
+                format!("{} and {more} other kinds", all[..NAMED].join(", "))
+            }
+            [first @ .., last] => format!("{} and {last}", first.join(", ")),
+        })
+    }
+
+    /// What is not visible of these tables, in one clause: `nodes, pods and 3 other kinds are not visible to you`.
+    pub fn hidden_of(&self, tables: &[Table]) -> Option<String> {
+        let names = self.hidden_names(tables)?;
+        Some(format!("{names} are not visible to you"))
+    }
+
+    /// The namespaces to which our rights are confined; none where they are not, or nothing at all may be seen there.
+    pub fn confined_to(&self) -> &[Name] {
+        match &self.extent {
+            Extent::Only(names) if !self.is_hidden(Table::Pods) => names,
+            _ => &[],
+        }
+    }
+
+    /// The same in one clause.
+    pub fn confined(&self) -> Option<String> {
+        let names = self.confined_to();
+        if names.is_empty() {
+            return None;
+        }
+        let noun = if names.len() == 1 {
+            "namespace"
+        } else {
+            "namespaces"
+        };
+        let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
+        Some(format!(
+            "only {noun} {} visible to you",
+            match names.as_slice() {
+                [one] => format!("{one} is"),
+                many => format!("{} are", many.join(", ")),
+            }
+        ))
+    }
+
+    /// A statement about everything, held to the namespaces that are listed: `nothing waits in namespace lab`.
+    pub fn within(&self, words: &str) -> String {
+        match self.extent.namespaces() {
+            Some([one]) => format!("{words} in namespace {one}"),
+            Some(many) => format!("{words} in namespaces {}", many.join(", ")),
+            None => words.to_owned(),
+        }
+    }
+
+    /// Everything that our rights keep from us, in one sentence; nothing where they suffice.
+    pub fn not_visible(&self) -> Option<String> {
+        let names = self.hidden_names(&self.hidden());
+        match (self.confined(), names) {
+            (None, None) => None,
+            (Some(confined), None) => Some(confined),
+            (None, Some(names)) => Some(format!("not visible to you: {names}")),
+            (Some(confined), Some(names)) => Some(format!("{confined}; not visible: {names}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::base::Moment;
+    use crate::fleet::observe::{Lost, LostKind};
+
+    fn fleet(hidden: &[Table], extent: Extent) -> Fleet {
+        let mut fleet = Fleet::unknown(Arc::default());
+        let refused = || {
+            Known::NotVisible(Lost {
+                kind: LostKind::Rights,
+                since: Moment::default(),
+                message: String::from("403: may not list it"),
+            })
+        };
+        let known = Table::ALL.iter().map(|table| {
+            let known = if hidden.contains(table) {
+                refused()
+            } else {
+                Known::Live
+            };
+            (*table, known)
+        });
+        fleet.known = Arc::new(known.collect());
+        fleet.extent = extent;
+        fleet
+    }
+
+    #[test]
+    fn who_may_read_everything_is_told_nothing() {
+        let fleet = fleet(&[], Extent::All);
+        assert_eq!(fleet.not_visible(), None);
+        assert!(fleet.sees_devices() && fleet.sees_queues() && fleet.unseen().is_empty());
+    }
+
+    #[test]
+    fn what_is_out_of_sight_is_one_sentence() {
+        let team = fleet(
+            &[Table::Nodes, Table::ClusterQueues],
+            Extent::Only(Arc::from([Name::new("lab")])),
+        );
+        let said = team.not_visible().expect("little is seen");
+        assert_eq!(
+            said,
+            "only namespace lab is visible to you; not visible: nodes and clusterqueues"
+        );
+        assert_eq!(team.unseen(), ["nodes", "queues", "other namespaces"]);
+        assert!(!team.sees_devices());
+        let nobody = fleet(Table::ALL, Extent::Only(Arc::from([Name::new("default")])));
+        let said = nobody.not_visible().expect("nothing is seen");
+        let rest = Table::ALL.len() - NAMED;
+        assert_eq!(
+            said,
+            format!("not visible to you: nodes, pods, namespaces and {rest} other kinds")
+        );
+    }
+
+    #[test]
+    fn a_choice_of_namespaces_hides_who_holds_the_other_devices() {
+        let chosen = fleet(&[], Extent::Chosen(Arc::from([Name::new("lab")])));
+        assert_eq!(chosen.not_visible(), None, "no right is missing");
+        assert!(!chosen.sees_devices() && !chosen.sees_all_work());
+        assert_eq!(chosen.unseen(), ["other namespaces"]);
+    }
+}

@@ -1,0 +1,122 @@
+//! What two users with few rights see: every view at two sizes, and nothing on it that is not so.
+
+use std::sync::Arc;
+
+use console::view::ViewId;
+use console::{App, AppOptions, Msg, render_text};
+use model::base::Moment;
+use settings::{Inputs, Rulebook, Texts, load};
+use sim::world::{Options, World};
+use source::kubeconfig::Choice;
+use stokehold::runtime::{answering, clock, session};
+use table::Facts;
+
+/// What must not be said by who cannot know it.
+const FALSE: &[&str] = &[
+    "$0",
+    "100%",
+    "nothing waits",
+    "there is none",
+    "in all",
+    "lost",
+    "kubelet is silent",
+    "no node has an accelerator",
+    "the cluster has no node",
+    "403",
+    "config/kubernetes",
+    "helm install",
+    "no queue: neither",
+    "source-lost",
+];
+
+/// The facts of a user once every table has answered, with what the engine says of them.
+async fn seen_by(context: &str) -> Facts {
+    let folder = tempfile::tempdir().expect("a folder");
+    let kubeconfig = folder.path().join("config");
+    let begin = Moment::parse("2026-11-21T08:00:00Z").expect("a moment");
+    let world = World::new(Options {
+        seed: 3,
+        nodes: Some(12),
+        ..Options::new(begin)
+    });
+    let options = sim::Options {
+        kubeconfig: Some(kubeconfig.clone()),
+        speed: 0.0,
+        ..sim::Options::default()
+    };
+    let server = sim::Server::start(options, Box::new(world), clock::shared());
+    let _server = server.await.expect("serves");
+    let settings = load(&Inputs::default()).expect("is right");
+    let rulebook = Rulebook::new(&settings, &Texts::default()).expect("is right");
+    let setup = session::Setup {
+        settings,
+        rulebook,
+        interactive: false,
+        every_namespace: false,
+    };
+    let choice = Choice {
+        kubeconfig: Some(kubeconfig),
+        context: Some(context.to_owned()),
+        ..Choice::default()
+    };
+    let mut session = session::open(&setup, session::Target::Cluster(choice)).expect("opens");
+    loop {
+        session.facts.changed().await.expect("goes on");
+        let facts = session.facts.borrow_and_update().clone();
+        if let Some(facts) = facts.filter(|facts| facts.fleet.is_complete()) {
+            return answering::answered((*facts).clone());
+        }
+    }
+}
+
+fn frames(facts: &Facts) -> Vec<(ViewId, String)> {
+    let mut all = Vec::new();
+    for (width, height) in [(200, 50), (80, 24)] {
+        for view in ViewId::ALL {
+            let mut app = App::new(AppOptions {
+                view: *view,
+                ..AppOptions::default()
+            });
+            app.update(Msg::Resize(width, height));
+            app.update(Msg::Answers(Arc::clone(&facts.answers)));
+            app.update(Msg::Facts(facts.clone()));
+            // What is missing comes up by itself where nothing is seen: behind it the view says so, too.
+            app.update(Msg::Key(console::KeyPress::plain(console::Key::Esc)));
+            all.push((*view, render_text(&app, width, height)));
+        }
+    }
+    all
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_team_lead_is_told_nothing_that_is_not_so() {
+    let facts = seen_by("sim-team").await;
+    assert!(facts.fleet.findings.iter().all(|one| one.code.as_str() != "source-lost"));
+    for (view, frame) in frames(&facts) {
+        for words in FALSE {
+            assert!(!frame.contains(words), "{words} on {}\n{frame}", view.name());
+        }
+        let header = frame.lines().next().expect("a header");
+        assert!(header.contains("ns ") || header.len() < 120, "{frame}");
+        assert!(frame.contains("visible to you"), "{}\n{frame}", view.name());
+    }
+    let waiting = facts.answers.jobs.values();
+    for told in waiting {
+        let explanation = &told.answer.explanation;
+        assert!(explanation.unblock.is_none() && explanation.alternatives.is_empty());
+        assert!(told.answer.start.is_none() && told.now.is_none());
+        assert_eq!(explanation.position, None);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_without_rights_is_told_that_nothing_is_visible() {
+    let facts = seen_by("sim-nobody").await;
+    assert!(facts.fleet.findings.is_empty(), "{:?}", facts.fleet.findings);
+    for (view, frame) in frames(&facts) {
+        for words in FALSE {
+            assert!(!frame.contains(words), "{words} on {}\n{frame}", view.name());
+        }
+        assert!(frame.contains("not visible to you"), "{}\n{frame}", view.name());
+    }
+}
