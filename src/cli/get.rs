@@ -10,7 +10,7 @@ use settings::Settings;
 use table::output::{self, Sheet, sheet};
 use table::table::Layout;
 use table::watch::Change;
-use table::{Facts, Format, Kind, Query, Watch, losses, silent};
+use table::{Facts, Format, Kind, Needs, Query, Watch, losses, silent};
 
 use super::out;
 use super::wire::{self, Situation};
@@ -129,7 +129,8 @@ pub(super) fn run(
         })?;
         return Ok(Exit::Done);
     }
-    let facts = wire::snapshot(at)?;
+    let needs = Needs::of(&query, get.output.into());
+    let facts = wire::snapshot(at, &needs)?;
     print(&facts, &query, get.output.into(), out, err)
 }
 

@@ -15,10 +15,11 @@ use source::kubeconfig::Choice;
 use source::rights::{Deed, may, who};
 use source::server::{Api, Served};
 use source::trouble::{Trouble, clipped};
+use table::Needs;
 use table::checkup::{Point, of_facts};
 
 use super::clock::{self, Stopwatch};
-use super::session::{self, Setup, Target};
+use super::session::{self, Coming, Setup, Target};
 
 /// A clock that is off by more than this makes ages wrong that are not corrected by it.
 const SKEW: i64 = 2_000;
@@ -29,8 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// Reviews under way at one time.
 const AT_ONCE: usize = 8;
 
-/// Everything that there is to say of a cluster.
-pub async fn examine(setup: &Setup, choice: Choice) -> Vec<Point> {
+/// Everything that there is to say of a cluster; `told` as for [`session::snapshot`].
+pub async fn examine(setup: &Setup, choice: Choice, told: &mut dyn FnMut(Coming)) -> Vec<Point> {
     let mut points = Vec::new();
     let connection = match connect(
         choice.clone(),
@@ -100,7 +101,7 @@ pub async fn examine(setup: &Setup, choice: Choice) -> Vec<Point> {
     points.push(skew(&connection));
     let served = kinds(&api, &mut points).await;
     points.extend(allowed(&connection, setup, &served).await);
-    match session::snapshot(setup, Target::Cluster(choice), &mut |_| {}).await {
+    match session::snapshot(setup, Target::Cluster(choice), &Needs::everything(), told).await {
         Ok(facts) => points.extend(of_facts(&facts)),
         Err(failure) => points.push(Point::fail(
             "fleet",

@@ -8,6 +8,7 @@ mod compile_fail;
 mod faults;
 mod keyboard;
 mod killed;
+mod looks;
 mod on_screen;
 mod program;
 mod randomly;

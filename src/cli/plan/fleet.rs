@@ -7,6 +7,7 @@ use exec::look::Unseen;
 use model::base::{Exit, Failure, Name};
 use model::plan::{Intent, JobName, Plan, Refusal};
 use plan::{self, Author, words};
+use table::{self, Kind, Needs};
 
 use super::Action;
 
@@ -24,8 +25,9 @@ impl Seen {
     /// # Errors
     /// The cluster cannot be reached, or its nodes or pods are not known: no plan is made over missing facts.
     pub(in crate::cli) fn of(at: &Situation) -> Result<Self, Failure> {
-        let facts = wire::snapshot(at)?;
-        let gaps = table::gaps(&facts)?;
+        let facts = wire::snapshot(at, &Needs::decision())?;
+        let mut gaps = table::gaps(&facts)?;
+        gaps.extend(table::silent(&facts, Kind::Fleet));
         Ok(Self {
             snapshot: live::snapshot(&facts.fleet, &facts.burn),
             gaps,
