@@ -30,17 +30,9 @@ pub enum DoctorFormat {
 }
 
 /// Runs `doctor`. Ends as its worst finding says: 2 for settings, 3 for rights, 4 when nobody answers.
-pub(super) fn run(
-    doctor: Doctor,
-    global: &Global,
-    out: &mut dyn Write,
-    err: &mut dyn Write,
-) -> Result<Exit, Failure> {
+pub(super) fn run(doctor: Doctor, global: &Global, out: &mut dyn Write) -> Result<Exit, Failure> {
     let (mut points, situation) = settled(global);
     if let Some(situation) = situation {
-        if doctor.output == DoctorFormat::Table {
-            out::say(err, "looking; this takes some seconds");
-        }
         points.extend(wire::examine(&situation)?);
     }
     let text = match doctor.output {
@@ -85,6 +77,7 @@ fn settled(global: &Global) -> (Vec<Point>, Option<Situation>) {
         settings,
         rulebook,
         target: Target::Cluster(global.choice()),
+        quiet: global.quiet,
     };
     (points, Some(situation))
 }

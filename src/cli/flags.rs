@@ -63,6 +63,9 @@ pub struct Global {
     /// Only this team
     #[arg(long, global = true, value_name = "NAME", help_heading = "Look")]
     pub team: Option<String>,
+    /// Do not say on standard error how far a look has come
+    #[arg(long, global = true, help_heading = "Look")]
+    pub quiet: bool,
     /// How often to redraw what has changed, `2s` say
     #[arg(long, global = true, value_name = "SPAN", help_heading = "Look")]
     pub refresh: Option<String>,

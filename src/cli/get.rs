@@ -13,7 +13,7 @@ use settings::Settings;
 use table::output::{self, Sheet, sheet};
 use table::table::Layout;
 use table::watch::Change;
-use table::{Facts, Format, Kind, Query, Watch, losses, silent};
+use table::{Facts, Format, Kind, Needs, Query, Watch, losses, silent};
 
 use super::out;
 use super::wire::{self, Situation};
@@ -137,7 +137,8 @@ pub(super) fn run(
         })?;
         return Ok(Exit::Done);
     }
-    let facts = part_of(&wire::snapshot(at)?, &query);
+    let needs = Needs::of(&query, get.output.into());
+    let facts = part_of(&wire::snapshot(at, &needs)?, &query);
     print(&facts, &query, get.output.into(), out, err)
 }
 

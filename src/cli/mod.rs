@@ -147,6 +147,7 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
             settings,
             rulebook,
             target,
+            quiet: cli.global.quiet,
         })
     };
     let cluster = || settle(Target::Cluster(cli.global.choice()));
@@ -178,7 +179,7 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
         }
         Some(Command::Engine(engine)) => engine::run(engine, out, err),
         Some(Command::Config(config)) => config::run(config, &cli.global, out),
-        Some(Command::Doctor(doctor)) => doctor::run(*doctor, &cli.global, out, err),
+        Some(Command::Doctor(doctor)) => doctor::run(*doctor, &cli.global, out),
         Some(Command::Rbac(rbac)) => rbac::run(*rbac, &cli.global.namespace, out),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();

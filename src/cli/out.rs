@@ -1,13 +1,12 @@
 //! Standard output, whose reader may go at any time.
 
 use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
 
-use crate::runtime::session::readings;
+use crate::runtime::clock::Stopwatch;
+use crate::runtime::session::Coming;
 use model::base::name::printable;
 use model::base::{Exit, Failure};
-use model::fleet::Fleet;
-
-use super::patience::Patience;
 
 /// Writes all of a text. A reader that has gone ends the command quietly, as it ended `head`'s.
 pub(super) fn write(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
@@ -27,40 +26,81 @@ pub(super) fn say(err: &mut dyn Write, text: &str) {
     }
 }
 
-/// Tells how much of a first look is there, on one line of a terminal that is gone when the look is over. A look that takes
-/// long says what it waits for, wherever standard error goes.
-#[derive(Default)]
+/// A first look that takes longer than this is told of, and again after each further such time.
+const TOLD_AFTER: Duration = Duration::from_secs(1);
+
+/// Tells on standard error how far a first look has come: on one line of a terminal that is gone when the look is over,
+/// elsewhere in a line a second.
 pub(super) struct Looking {
-    /// What the line says.
-    shown: Option<(usize, usize)>,
-    patience: Patience,
+    quiet: bool,
+    begun: Stopwatch,
+    told: Duration,
+    /// A line of a terminal is to be wiped.
+    shown: bool,
 }
 
 impl Looking {
-    /// The look has come so far.
-    pub(super) fn at(&mut self, fleet: &Fleet) {
-        if let Some(line) = self.patience.due(fleet) {
-            if self.shown.take().is_some() {
-                let _ = write!(io::stderr(), "\r\x1b[K");
-            }
-            say(&mut io::stderr(), &line);
+    /// A look begins. One that is `quiet` tells nothing.
+    pub(super) fn new(quiet: bool) -> Self {
+        Self {
+            quiet,
+            begun: Stopwatch::start(),
+            told: Duration::ZERO,
+            shown: false,
         }
-        let (answered, all) = readings(fleet);
-        let news = self.shown != Some((answered, all));
-        if news && answered < all && io::stderr().is_terminal() {
-            self.shown = Some((answered, all));
-            let _ = write!(
-                io::stderr(),
-                "\rreading exporters: {answered} of {all}\x1b[K"
-            );
+    }
+
+    /// The look has come so far.
+    pub(super) fn at(&mut self, coming: Coming) {
+        let now = self.begun.elapsed();
+        let terminal = io::stderr().is_terminal();
+        let due = now >= TOLD_AFTER && (terminal || now - self.told >= TOLD_AFTER);
+        if self.quiet || !due {
+            return;
+        }
+        if let Some(words) = words(coming) {
+            self.told = now;
+            self.shown |= terminal;
+            if terminal {
+                let _ = write!(io::stderr(), "\r{words}\x1b[K");
+            } else {
+                say(&mut io::stderr(), &words);
+            }
         }
     }
 }
 
+/// How far a look has come; `None` when nothing is waited for that can be counted.
+fn words(coming: Coming) -> Option<String> {
+    let Coming { tables, readings } = coming;
+    if tables.0 < tables.1 {
+        return Some(format!("listing: {} of {} kinds", tables.0, tables.1));
+    }
+    (readings.0 < readings.1)
+        .then(|| format!("readings: {} of {} exporters", readings.0, readings.1))
+}
+
 impl Drop for Looking {
     fn drop(&mut self) {
-        if self.shown.is_some() {
+        if self.shown {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_says_what_is_waited_for() {
+        let at = |tables, readings| words(Coming { tables, readings });
+        assert_eq!(
+            at((12, 41), (0, 0)).as_deref(),
+            Some("listing: 12 of 41 kinds")
+        );
+        let said = at((41, 41), (120, 487));
+        assert_eq!(said.as_deref(), Some("readings: 120 of 487 exporters"));
+        assert_eq!(at((41, 41), (487, 487)), None);
     }
 }

@@ -14,7 +14,7 @@ use console::view::ViewId;
 use console::{App, AppOptions, ColorDepth, Key, KeyPress, Msg, Theme, ansi, buffer_text, picture};
 use model::base::{Exit, Failure, Moment};
 use settings::ColorChoice;
-use table::Facts;
+use table::{Facts, Needs};
 
 use super::flags::size;
 use super::simulated::FleetFlags;
@@ -140,7 +140,7 @@ pub(super) fn run(at: &Situation, shot: &Shot, out: &mut dyn Write) -> Result<Ex
         return Err(Failure::new(Exit::Usage, message));
     }
     let base = options(at, shot.output)?;
-    let facts = answering::answered(wire::snapshot(at)?);
+    let facts = answering::answered(wire::snapshot(at, &Needs::everything())?);
     if let Some(folder) = &shot.all {
         return gallery(&base, &facts, folder, out);
     }

@@ -14,8 +14,8 @@ use model::base::{Exit, Failure, Name};
 use settings::{Rulebook, Settings};
 use sim::{self, Server};
 use source::kubeconfig::{self, Choice};
-use table::Facts;
 use table::checkup::Point;
+use table::{Facts, Needs};
 
 use super::flags::{ConsoleFlags, Global};
 use super::out;
@@ -46,6 +46,8 @@ pub struct Situation {
     pub target: Target,
     /// Every namespace that may be read is looked at, whichever was chosen.
     pub every_namespace: bool,
+    /// Nothing is said of how far a look has come.
+    pub quiet: bool,
 }
 
 impl Situation {
@@ -96,7 +98,7 @@ pub(super) fn console(
     telemetry::log_to(at.settings.log_file.as_deref())
         .map_err(|error| Failure::new(Exit::Usage, format!("{error:#}")))?;
     if !terminal {
-        let facts = answering::answered(snapshot(at)?);
+        let facts = answering::answered(snapshot(at, &Needs::everything())?);
         let (width, height) = flags.size.unwrap_or(SIZE);
         app.update(Msg::Resize(width, height));
         app.update(Msg::Hushed((*facts.hushed).clone()));
@@ -176,9 +178,9 @@ fn opener(at: Situation, global: Global) -> Arc<Open> {
     })
 }
 
-/// Waits for the first complete fleet, or until a deadline with what is known then.
-pub(super) fn snapshot(at: &Situation) -> Result<Facts, Failure> {
-    look_once(at).map(|facts| heard(at, facts))
+/// Waits for all that is needed, or until a deadline with what is known then.
+pub(super) fn snapshot(at: &Situation, needs: &Needs) -> Result<Facts, Failure> {
+    look_once(at, needs).map(|facts| heard(at, facts))
 }
 
 /// The facts with what the operator muted on this machine.
@@ -194,13 +196,13 @@ fn heard(at: &Situation, facts: Facts) -> Facts {
     }
 }
 
-fn look_once(at: &Situation) -> Result<Facts, Failure> {
+fn look_once(at: &Situation, needs: &Needs) -> Result<Facts, Failure> {
     let setup = at.setup(true);
-    let mut looking = out::Looking::default();
-    let mut told = |fleet: &_| looking.at(fleet);
+    let mut looking = out::Looking::new(at.quiet);
+    let mut told = |coming| looking.at(coming);
     block_on(async {
         tokio::select! {
-            facts = session::snapshot(&setup, at.target(), &mut told) => facts,
+            facts = session::snapshot(&setup, at.target(), needs, &mut told) => facts,
             () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
         }
     })
@@ -212,9 +214,11 @@ pub(super) fn examine(at: &Situation) -> Result<Vec<Point>, Failure> {
     let Target::Cluster(choice) = at.target.clone() else {
         return Ok(Vec::new());
     };
+    let mut looking = out::Looking::new(at.quiet);
+    let mut told = |coming| looking.at(coming);
     block_on(async {
         tokio::select! {
-            points = patiently(|line| out::say(&mut std::io::stderr(), line), doctor::examine(&setup, choice)) => points,
+            points = patiently(|line| out::say(&mut std::io::stderr(), line), doctor::examine(&setup, choice, &mut told)) => points,
             () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
         }
     })
@@ -228,8 +232,11 @@ pub(super) fn follow(at: &Situation, take: &mut Take<'_>) -> Result<(), Failure>
         let mut session = session::open(&at.setup(true), at.target())?;
         let follow = async {
             let first = {
-                let mut looking = out::Looking::default();
-                session.first(&mut |fleet| looking.at(fleet)).await?
+                let mut looking = out::Looking::new(at.quiet);
+                let needs = Needs::everything();
+                session
+                    .first(&needs, &mut |coming| looking.at(coming))
+                    .await?
             };
             take(&heard(at, (*first).clone()))?;
             loop {

@@ -1,5 +1,6 @@
 //! One request and its answer, whichever client sends it.
 
+use futures::{StreamExt, stream};
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{Method, Request};
 use http_body_util::{BodyExt, Limited};
@@ -14,6 +15,9 @@ use source::wire::retry_after;
 
 use super::answer::Answer;
 use super::machine::Seen;
+
+/// Questions under way at one time.
+const AT_ONCE: usize = 8;
 
 /// The largest answer that is read, bytes.
 const LARGEST: usize = 64 << 20;
@@ -127,11 +131,10 @@ pub async fn may(client: &Client, right: &Right) -> Option<bool> {
 
 /// Those of these rights that we lack, as far as the server says.
 pub async fn missing(client: &Client, rights: &[Right]) -> Vec<Right> {
-    let mut lacking = Vec::new();
-    for right in rights {
-        if may(client, right).await == Some(false) {
-            lacking.push(right.clone());
-        }
-    }
-    lacking
+    let answers = stream::iter(rights)
+        .map(
+            |right| async move { (may(client, right).await == Some(false)).then(|| right.clone()) },
+        )
+        .buffered(AT_ONCE);
+    answers.filter_map(std::future::ready).collect().await
 }

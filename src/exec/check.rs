@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use futures::{StreamExt, stream};
 use kube::Client;
 
 use cluster::levers::{self, Mark};
@@ -26,19 +27,23 @@ fn check(name: &str, outcome: Outcome, sentence: String) -> Check {
 /// Most looks at an object that others write all the time.
 const LOOKS: usize = 3;
 
+/// Questions to the server under way at one time. Their answers are taken in the order of the steps.
+const AT_ONCE: usize = 8;
+
 /// The checks of a plan. Without a probe, which needs a grant, no dry run is asked for.
 pub async fn checks(plan: &Plan, reading: &Client, probe: Option<&Probe>) -> Vec<Check> {
-    vec![
-        rights(plan, reading).await,
-        dry_run(plan, reading, probe).await,
-    ]
+    let (rights, dry_run) = futures::join!(rights(plan, reading), dry_run(plan, reading, probe));
+    vec![rights, dry_run]
 }
 
 async fn rights(plan: &Plan, reading: &Client) -> Check {
     let wanted: BTreeSet<_> = plan.steps.iter().flat_map(levers::rights).collect();
     let (mut lacking, mut unsaid) = (Vec::new(), false);
-    for right in &wanted {
-        match may(reading, right).await {
+    let mut asked = stream::iter(&wanted)
+        .map(|right| async move { (right, may(reading, right).await) })
+        .buffered(AT_ONCE);
+    while let Some((right, allowed)) = asked.next().await {
+        match allowed {
             Some(true) => {}
             Some(false) => lacking.push(right.to_string()),
             None => unsaid = true,
@@ -64,15 +69,21 @@ async fn dry_run(plan: &Plan, reading: &Client, probe: Option<&Probe>) -> Check 
         let sentence = "read-only: a dry run needs the right to write".to_owned();
         return check(NAME, Outcome::NotChecked, sentence);
     };
-    let mut later = 0;
-    for (at, step) in plan.steps.iter().enumerate() {
+    let checkable = |at: usize, step: &Step| {
         let waits = step.waits.iter().any(|wait| wait.when == When::Before);
-        if at >= MOST || waits || !step.needs.is_empty() {
-            later += 1;
-            continue;
-        }
-        let number = u32::try_from(at + 1).unwrap_or(u32::MAX);
-        match try_dry(number, step, reading, probe).await {
+        at < MOST && !waits && step.needs.is_empty()
+    };
+    let steps = plan.steps.iter().enumerate();
+    let (tried, rest): (Vec<_>, Vec<_>) = steps.partition(|(at, step)| checkable(*at, step));
+    let mut later = rest.len();
+    let mut answers = stream::iter(tried)
+        .map(|(at, step)| async move {
+            let number = u32::try_from(at + 1).unwrap_or(u32::MAX);
+            (number, step, try_dry(number, step, reading, probe).await)
+        })
+        .buffered(AT_ONCE);
+    while let Some((number, step, answer)) = answers.next().await {
+        match answer {
             Ok(Verdict::Accepted) => {}
             // A budget is waited for, a busy server asked again.
             Ok(Verdict::Budget(..) | Verdict::Busy(..)) => later += 1,

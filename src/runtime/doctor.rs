@@ -16,10 +16,11 @@ use source::kubeconfig::{self, Choice};
 use source::rights::{Deed, may, who};
 use source::server::{Api, Served};
 use source::trouble::{Trouble, clipped};
+use table::Needs;
 use table::checkup::{Point, of_facts};
 
 use super::clock::{self, Stopwatch};
-use super::session::{self, Setup, Target};
+use super::session::{self, Coming, Setup, Target};
 
 /// A clock that is off by more than this makes ages wrong that are not corrected by it.
 const SKEW: i64 = 2_000;
@@ -30,8 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// Reviews under way at one time.
 const AT_ONCE: usize = 8;
 
-/// Everything that there is to say of a cluster.
-pub async fn examine(setup: &Setup, choice: Choice) -> Vec<Point> {
+/// Everything that there is to say of a cluster; `told` as for [`session::snapshot`].
+pub async fn examine(setup: &Setup, choice: Choice, told: &mut dyn FnMut(Coming)) -> Vec<Point> {
     let mut points = Vec::new();
     let connection = match connect(
         choice.clone(),
@@ -104,7 +105,7 @@ pub async fn examine(setup: &Setup, choice: Choice) -> Vec<Point> {
     known.insert(0, connection.namespace.clone());
     known.dedup();
     points.extend(allowed(&connection, setup, &served, &known).await);
-    match session::snapshot(setup, Target::Cluster(choice), &mut |_| {}).await {
+    match session::snapshot(setup, Target::Cluster(choice), &Needs::everything(), told).await {
         Ok(facts) => points.extend(of_facts(&facts)),
         Err(failure) => points.push(Point::fail(
             "fleet",

@@ -9,13 +9,14 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use model::base::{Exit, Failure, Moment, Name};
-use model::fleet::observe::{LostKind, SourceState, Table};
+use model::fleet::observe::{LostKind, Table};
 use model::fleet::queue::QueueSystem;
 use model::fleet::sight::HELP;
 use model::fleet::{Fleet, Known};
 use settings::{Rulebook, ScrapeMode, Settings};
 use sim;
 use source::client::{Connection, client_for, connect};
+use source::cover::Reach;
 use source::kubeconfig::Choice;
 use source::kubernetes::Namespaces;
 use source::prometheus::PrometheusOptions;
@@ -23,8 +24,8 @@ use source::prometheus::road::{Road, Service};
 use source::scrape::{Endpoint, Mode, ScrapeOptions};
 use source::wire::Wire;
 use source::{self, Sources, StartOptions, prometheus_paths, proxied_paths};
-use table::Facts;
 use table::answers::Answers;
+use table::{Facts, Needs, Readings};
 
 use super::acting::Acting;
 use super::answering;
@@ -93,6 +94,8 @@ pub struct Session {
     pub deeds: Option<Deeds>,
     /// The server's address, for messages.
     server: String,
+    /// Whose readings are needed.
+    reach: watch::Sender<Reach>,
     _sources: Sources,
     store: JoinHandle<()>,
     engine: Option<JoinHandle<()>>,
@@ -124,10 +127,12 @@ impl ServerClock {
 /// # Errors
 /// When the kubeconfig cannot be used.
 pub fn open(setup: &Setup, target: Target) -> Result<Session, Failure> {
-    open_as(setup, target, false)
+    open_as(setup, target, None)
 }
 
-fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Failure> {
+/// Starts what one look `needs`, or everything.
+fn open_as(setup: &Setup, target: Target, needs: Option<&Needs>) -> Result<Session, Failure> {
+    let one_look = needs.is_some();
     let proxied = proxied(setup);
     let demo = !matches!(target, Target::Cluster(_));
     let settings = &setup.settings;
@@ -163,6 +168,10 @@ fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Fai
     let (out, seen) = mpsc::channel(BACKLOG);
     let (on_screen, shown) = watch::channel(BTreeSet::new());
     let (publish, facts) = watch::channel(None);
+    let reach = watch::Sender::new(match needs.map(|needs| &needs.readings) {
+        None | Some(Readings::All) => Reach::All,
+        Some(_) => Reach::Undecided,
+    });
     let context = connection.context.clone();
     let server = connection.server.clone();
     let reading = Reading::new(connection.client.clone());
@@ -195,12 +204,13 @@ fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Fai
     let sources = source::start(StartOptions {
         connection,
         namespaces,
-        tables: Table::ALL.to_vec(),
+        tables: needs.map_or(Table::ALL, |needs| needs.tables).to_vec(),
         dialects: Arc::clone(&setup.rulebook.dialects),
         scrape: Some(scrape(&setup.settings, demo)),
         prometheus: prometheus(&setup.settings).filter(|_| !demo),
         out,
         on_screen: shown,
+        reach: reach.subscribe(),
     });
     Ok(Session {
         facts,
@@ -211,6 +221,7 @@ fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Fai
         reading,
         deeds: acting.map(|acting| Deeds::new(acting, facts_of_deeds)),
         server,
+        reach,
         _sources: sources,
         store,
         engine,
@@ -305,32 +316,50 @@ fn scrape(settings: &Settings, demo: bool) -> ScrapeOptions {
         } else {
             settings.scrape.per_second.get()
         },
+        burst: settings.scrape.burst,
         in_flight: settings.scrape.in_flight.get() as usize,
         timeout: settings.scrape.timeout.duration(),
         endpoints: endpoints.collect(),
     }
 }
 
-/// How long a first look waits for exporters. What has not answered by then is unknown.
+/// How long a first look takes at most. What has not answered by then is unknown.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long after the tables are complete the exporters among their pods have been found.
-const SETTLE: Duration = Duration::from_millis(400);
+/// How long a first look waits for the last few exporters while none of them answers: one that hangs holds up no command.
+const LULL: Duration = Duration::from_millis(2500);
+
+/// The same while many are still to answer: then the server, or the way to it, is slow.
+const LONG_LULL: Duration = Duration::from_secs(10);
 
 /// How long a first look waits, once the tables are complete, for the places of work that waits. Not every Kueue tells.
 const ORDER: Duration = Duration::from_millis(1500);
 
+/// How far a first look has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Coming {
+    /// Tables that are listed, absent or lost, and all that are needed.
+    pub tables: (usize, usize),
+    /// Exporters (or Prometheus in their stead) that have answered or failed, and all that are asked.
+    pub readings: (usize, usize),
+}
+
 impl Session {
-    /// Waits until every table and every exporter has answered or failed, and gives the facts of that moment.
+    /// Waits until all that is needed has answered or failed, and gives the facts of that moment.
     ///
-    /// `told` is told of every picture on the way there, at most five a second.
+    /// `told` is told how far it has come, some five times a second.
     ///
     /// # Errors
     /// When nothing at all could be listed: refused, or not reachable.
-    pub async fn first(&mut self, told: &mut dyn FnMut(&Fleet)) -> Result<Arc<Facts>, Failure> {
+    pub async fn first(
+        &mut self,
+        needs: &Needs,
+        told: &mut dyn FnMut(Coming),
+    ) -> Result<Arc<Facts>, Failure> {
         let begun = tokio::time::Instant::now();
         let mut latest: Option<Arc<Facts>> = None;
-        let mut complete_at = None;
+        let mut listed_at = None;
+        let mut answered = (0, begun);
         while begun.elapsed() < PATIENCE {
             match tokio::time::timeout(Duration::from_millis(200), self.facts.changed()).await {
                 Ok(Ok(())) => latest = self.facts.borrow_and_update().clone(),
@@ -340,15 +369,37 @@ impl Session {
             let Some(fleet) = latest.as_ref().map(|facts| &facts.fleet) else {
                 continue;
             };
-            told(fleet);
-            if !fleet.is_complete() {
+            let coming = Coming {
+                tables: listed(fleet, needs),
+                readings: readings(fleet),
+            };
+            told(coming);
+            if coming.tables.0 < coming.tables.1 {
                 continue;
             }
-            // Exporters are found among the pods a moment after the pods are listed.
-            let complete_at = *complete_at.get_or_insert_with(tokio::time::Instant::now);
-            let settled = complete_at.elapsed() >= SETTLE && has_found_all(fleet);
-            let placed = complete_at.elapsed() >= ORDER || has_places(fleet);
-            if nothing_known(fleet) || (settled && placed && has_read_all(fleet)) {
+            let listed_at = *listed_at.get_or_insert_with(tokio::time::Instant::now);
+            if nothing_known(fleet) {
+                break;
+            }
+            if *self.reach.borrow() == Reach::Undecided {
+                let nodes = needs.nodes(fleet);
+                self.reach
+                    .send_replace(nodes.map_or(Reach::All, Reach::Nodes));
+                answered = (0, tokio::time::Instant::now());
+            }
+            let placed = !needs.places || listed_at.elapsed() >= ORDER || has_places(fleet);
+            if coming.readings.0 != answered.0 || !has_found_all(fleet) {
+                answered = (coming.readings.0, tokio::time::Instant::now());
+            }
+            let read = match &*self.reach.borrow() {
+                Reach::Nodes(nodes) if nodes.is_empty() => true,
+                _ if !has_found_all(fleet) => false,
+                _ => {
+                    let lull = answered.1.elapsed() >= lull(coming.readings);
+                    coming.readings.0 == coming.readings.1 || lull && !waits_for_prometheus(fleet)
+                }
+            };
+            if placed && read {
                 break;
             }
         }
@@ -362,16 +413,18 @@ impl Session {
     }
 }
 
-/// One look at everything, on the server's own clock; `told` as for [`Session::first`].
+/// One look at all that is needed, on the server's own clock; `told` as for [`Session::first`].
 ///
 /// # Errors
 /// When the kubeconfig cannot be used, or nothing at all could be listed.
 pub async fn snapshot(
     setup: &Setup,
     target: Target,
-    told: &mut dyn FnMut(&Fleet),
+    needs: &Needs,
+    told: &mut dyn FnMut(Coming),
 ) -> Result<Facts, Failure> {
-    let facts = open_as(setup, target, true)?.first(told).await?;
+    let mut session = open_as(setup, target, Some(needs))?;
+    let facts = session.first(needs, told).await?;
     let mut fleet = (*facts.fleet).clone();
     // One look is no rate: a single answer's latency and half a minute's count would be noise.
     let still: Vec<_> = fleet
@@ -397,22 +450,35 @@ fn has_found_all(fleet: &Fleet) -> bool {
     fleet.exporters_found || !matches!(fleet.known(Table::Pods), Known::Live)
 }
 
-/// True once no exporter is still to answer for the first time. (The API server's tables are complete by then, and
-/// one that it does not serve never answers.)
-fn has_read_all(fleet: &Fleet) -> bool {
-    let (answered, all) = readings(fleet);
-    answered == all
+/// Tables that are listed, absent or lost, of those that are needed.
+fn listed(fleet: &Fleet, needs: &Needs) -> (usize, usize) {
+    let over = needs
+        .tables
+        .iter()
+        .filter(|table| !matches!(fleet.known(**table), Known::Waiting));
+    (over.count(), needs.tables.len())
 }
 
 /// How many exporters (or Prometheus in their stead) have answered or failed, and of how many.
-pub fn readings(fleet: &Fleet) -> (usize, usize) {
-    let exporters = || {
-        let all = fleet.sources.iter();
-        all.filter(|source| source.gives_readings())
-    };
-    let over =
-        exporters().filter(|source| source.last_ok.is_some() || source.state == SourceState::Lost);
-    (over.count(), exporters().count())
+fn readings(fleet: &Fleet) -> (usize, usize) {
+    let all = || fleet.sources.iter().filter(|row| row.gives_readings());
+    (all().filter(|row| row.has_spoken()).count(), all().count())
+}
+
+/// How long none of the exporters that are still to answer may answer; of (those that have, all).
+fn lull((answered, all): (usize, usize)) -> Duration {
+    let few = (all / 20).max(2);
+    if all.saturating_sub(answered) <= few {
+        LULL
+    } else {
+        LONG_LULL
+    }
+}
+
+/// One answer of Prometheus' stands for a whole fleet's and may take its time.
+fn waits_for_prometheus(fleet: &Fleet) -> bool {
+    let mut sources = fleet.sources.iter();
+    sources.any(|row| row.kind.as_str() == "prometheus" && !row.has_spoken())
 }
 
 /// True once every workload that waits in a queue of Kueue's has its place.
@@ -458,4 +524,18 @@ fn why_nothing(fleet: &Fleet, server: &str) -> Failure {
     }
     let message = format!("{at}the API server has not answered in time");
     Failure::new(Exit::Unreachable, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_few_exporters_are_not_waited_for_as_long_as_many() {
+        assert_eq!(lull((0, 1)), LULL);
+        assert_eq!(lull((486, 487)), LULL);
+        assert_eq!(lull((463, 487)), LULL);
+        assert_eq!(lull((400, 487)), LONG_LULL);
+        assert_eq!(lull((0, 3)), LONG_LULL);
+    }
 }

@@ -218,7 +218,8 @@ pub async fn run(
         let facts = tokio::task::block_in_place(|| store.publish(clock.now()));
         (dirty, changed) = (false, false);
         last = Instant::now();
-        let calm = facts.fleet.is_complete();
+        // Somebody waits for one look: each reading is shown as it comes.
+        let calm = facts.fleet.is_complete() && !store.rules.one_look;
         let floor = if calm { refresh } else { SPACING };
         soon = pause(last - begun, calm, false).max(floor);
         later = pause(last - begun, calm, true).max(floor);

@@ -134,6 +134,8 @@ section! {
         mode: ScrapeMode,
         /// Most requests a second through the API server's proxy.
         per_second: Positive,
+        /// So many more at once for exporters that were never asked.
+        burst: u32,
         /// Most requests under way at one time.
         in_flight: std::num::NonZeroU32,
         /// How long one page may take.

@@ -1,6 +1,6 @@
 //! What clients asked the simulated API server to change, and what it forbade them, as a real one's audit log tells it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Value, json};
 
@@ -41,32 +41,95 @@ impl Entry {
     }
 }
 
+/// What a request is of, without the names in it: `GET pods/proxy`, `WATCH nodes`, `GET /version`.
+fn sort(method: &str, path: &str, watches: bool) -> String {
+    let method = if watches { "WATCH" } else { method };
+    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+    let rest = match parts.as_slice() {
+        ["api", _, rest @ ..] | ["apis", _, _, rest @ ..] => rest,
+        _ => &[],
+    };
+    let rest = match rest {
+        ["namespaces", _, own @ ..] if !own.is_empty() => own,
+        rest => rest,
+    };
+    match rest {
+        [resource, _, sub, ..] => format!("{method} {resource}/{sub}"),
+        [resource, ..] => format!("{method} {resource}"),
+        [] => format!("{method} {path}"),
+    }
+}
+
 /// The log.
 #[derive(Clone, Debug, Default)]
-pub struct Audit(VecDeque<Entry>);
+pub struct Audit {
+    entries: VecDeque<Entry>,
+    asked: BTreeMap<String, u64>,
+}
 
 impl Audit {
     /// Writes a request down.
     pub fn note(&mut self, entry: Entry) {
-        if self.0.len() == KEPT {
-            self.0.pop_front();
+        if self.entries.len() == KEPT {
+            self.entries.pop_front();
         }
-        self.0.push_back(entry);
+        self.entries.push_back(entry);
+    }
+
+    /// Counts a request of any sort.
+    pub fn count(&mut self, method: &str, path: &str, watches: bool) {
+        *self.asked.entry(sort(method, path, watches)).or_default() += 1;
+    }
+
+    /// How many requests of a sort there were: `GET pods/proxy`, `WATCH nodes`, `GET /version`.
+    pub fn asked(&self, sort: &str) -> u64 {
+        self.asked.get(sort).copied().unwrap_or(0)
     }
 
     /// What was written down, oldest first.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.0.iter()
+        self.entries.iter()
     }
 
     /// All of it as a document.
     pub fn document(&self) -> Value {
-        let entries = self.0.iter().map(|entry| {
+        let entries = self.entries.iter().map(|entry| {
             json!({
                 "at": entry.at.rfc3339(), "user": entry.user, "method": entry.method,
                 "path": entry.path, "code": entry.code,
             })
         });
-        json!({ "entries": entries.collect::<Vec<Value>>() })
+        json!({ "entries": entries.collect::<Vec<Value>>(), "asked": self.asked })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sort;
+
+    #[test]
+    fn requests_are_sorted_without_the_names_in_them() {
+        for (path, watches, sorted) in [
+            ("/version", false, "GET /version"),
+            ("/apis", false, "GET /apis"),
+            ("/api/v1/nodes", true, "WATCH nodes"),
+            ("/api/v1/nodes/n1", false, "GET nodes"),
+            ("/api/v1/namespaces/ml/pods", false, "GET pods"),
+            ("/api/v1/namespaces/ml/pods/p", false, "GET pods"),
+            (
+                "/api/v1/namespaces/ml/pods/p:9400/proxy/metrics",
+                false,
+                "GET pods/proxy",
+            ),
+            (
+                "/apis/visibility.kueue.x-k8s.io/v1beta1/clusterqueues/a/pendingworkloads",
+                false,
+                "GET clusterqueues/pendingworkloads",
+            ),
+            ("/api/v1/namespaces/ml", false, "GET namespaces"),
+            ("/apis/batch/v1/jobs", false, "GET jobs"),
+        ] {
+            assert_eq!(sort("GET", path, watches), sorted, "{path}");
+        }
     }
 }

@@ -27,6 +27,8 @@ pub struct Faults {
     pub silent: bool,
     /// Plural names of resources whose lists and watches answer 500.
     pub broken: Vec<String>,
+    /// Names of pods whose pages never come through the proxy.
+    pub hung: Vec<String>,
     /// Raised by one: every running watch ends.
     pub watch_drops: u64,
 }
@@ -88,6 +90,13 @@ impl Faults {
         self.broken.iter().any(|broken| broken == plural)
     }
 
+    /// True when the page at this path never comes.
+    pub fn hangs(&self, path: &str) -> bool {
+        let pod = path.split("/pods/").nth(1).unwrap_or_default();
+        let pod = pod.split([':', '/']).next().unwrap_or_default();
+        path.contains("/proxy") && self.hung.iter().any(|hung| hung == pod)
+    }
+
     /// Reads the query `latencyMs=50&silent=true&broken=nodes,pods` on top of what is set.
     ///
     /// # Errors
@@ -110,13 +119,8 @@ impl Faults {
                 "html" => next.html = value.parse().map_err(bad)?,
                 "tokensExpired" => next.tokens_expired = truth()?,
                 "silent" => next.silent = truth()?,
-                "broken" => {
-                    next.broken = value
-                        .split(',')
-                        .filter(|name| !name.is_empty())
-                        .map(str::to_owned)
-                        .collect();
-                }
+                "broken" => next.broken = names(value),
+                "hung" => next.hung = names(value),
                 "dropWatches" => {
                     if truth()? {
                         next.watch_drops += 1;
@@ -124,13 +128,19 @@ impl Faults {
                 }
                 _ => {
                     return Err(format!(
-                        "there is no fault {key:?}; there are latencyMs, expiredWatches, tooMany, retryAfterSeconds, serverErrors, html, tokensExpired, silent, broken, dropWatches"
+                        "there is no fault {key:?}; there are latencyMs, expiredWatches, tooMany, retryAfterSeconds, serverErrors, html, tokensExpired, silent, broken, hung, dropWatches"
                     ));
                 }
             }
         }
         Ok(next)
     }
+}
+
+/// `a,b` taken apart.
+fn names(value: &str) -> Vec<String> {
+    let names = value.split(',').filter(|name| !name.is_empty());
+    names.map(str::to_owned).collect()
 }
 
 #[cfg(test)]

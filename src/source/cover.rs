@@ -1,4 +1,6 @@
-//! Which exporters Prometheus reads for us, so that they need not be asked themselves.
+//! Which exporters need not be asked: those that Prometheus reads for us, and those whose readings serve no purpose.
+
+use std::collections::BTreeSet;
 
 use rustc_hash::FxHashSet;
 
@@ -40,6 +42,29 @@ impl Cover {
                         covered.nodes.contains(&(pod.dialect.clone(), node.clone()))
                     })
             }
+        }
+    }
+}
+
+/// Whose readings are needed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// That is not decided yet: nothing is asked.
+    Undecided,
+    /// Those of these nodes.
+    Nodes(BTreeSet<Name>),
+    /// All.
+    All,
+}
+
+impl Reach {
+    /// True when the page of an exporter on this node is needed; one that runs nowhere, or speaks of many nodes, is when
+    /// any is.
+    pub fn includes(&self, node: Option<&Name>) -> bool {
+        match self {
+            Self::Undecided => false,
+            Self::Nodes(nodes) => node.map_or(!nodes.is_empty(), |node| nodes.contains(node)),
+            Self::All => true,
         }
     }
 }

@@ -39,7 +39,7 @@ use model::base::{Name, Names};
 use model::fleet::observe::{Observation, Table};
 
 use client::Connection;
-use cover::Cover;
+use cover::{Cover, Reach};
 use kubernetes::Namespaces;
 use prometheus::{Feed, PrometheusOptions};
 use scrape::{ScrapeOptions, Scraper};
@@ -62,6 +62,8 @@ pub struct StartOptions {
     pub out: mpsc::Sender<Vec<Observation>>,
     /// The nodes on screen: their exporters are read first.
     pub on_screen: watch::Receiver<BTreeSet<Name>>,
+    /// Whose readings are needed.
+    pub reach: watch::Receiver<Reach>,
 }
 
 /// The running sources. Dropped, they all end.
@@ -109,6 +111,7 @@ pub fn start(options: StartOptions) -> Sources {
             news,
             on_screen: options.on_screen,
             cover: cover.subscribe(),
+            reach: options.reach.clone(),
         };
         tasks.spawn(scraper.run());
     }
@@ -124,6 +127,7 @@ pub fn start(options: StartOptions) -> Sources {
             out: options.out.clone(),
             news,
             cover,
+            reach: options.reach,
         };
         tasks.spawn(feed.run());
     }

@@ -144,7 +144,8 @@ pub(super) fn columns<'a>() -> Vec<Column<JobRow<'a>>> {
         }),
         Column::number("AGE", |row| age(Some(row.age_seconds))),
         Column::number("WAITS", |row| age(row.waiting_seconds)),
-        Column::number("UTIL", |row| percent(row.util_ratio)),
+        // The only reading: without it the table waits for no exporter.
+        Column::wide_number("UTIL", |row| percent(row.util_ratio)),
         Column::number("$/H", |row| usd(row.burn_usd_per_hour)),
         Column::number("COST", |row| usd(row.cost_usd)),
         Column::text("REASON", |row| {

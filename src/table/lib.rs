@@ -15,6 +15,7 @@ pub mod inventory;
 pub mod jobs;
 mod kind;
 mod losses;
+mod needs;
 pub mod nodes;
 pub mod output;
 pub mod past;
@@ -37,6 +38,7 @@ pub use document::{Figures, figures};
 pub use facts::Facts;
 pub use kind::{Format, Kind};
 pub use losses::{gaps, losses, silent};
+pub use needs::{Needs, Readings};
 pub use output::{NotFound, Query, render};
 pub use watch::Watch;
 

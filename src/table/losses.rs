@@ -54,19 +54,23 @@ pub fn losses(facts: &Facts, kind: Kind) -> Vec<(Exit, String)> {
     said
 }
 
-/// Which exporters are silent, in words, where an answer of this kind is made of what they read; nothing is said where
-/// all speak.
+/// Which exporters are silent, in words, of those that were asked for an answer of this kind; nothing is said where all
+/// speak.
 pub fn silent(facts: &Facts, kind: Kind) -> Option<String> {
-    let read = !matches!(kind, Kind::Sources | Kind::Queues);
-    let all = facts.fleet.sources.iter().filter(|_| read);
+    let all = facts.fleet.sources.iter().filter(|_| kind != Kind::Sources);
     let exporters: Vec<_> = all.filter(|source| source.gives_readings()).collect();
-    let mut lost = exporters
+    let silent: Vec<_> = exporters
         .iter()
-        .filter(|source| source.state == SourceState::Lost);
-    let first = lost.next()?;
+        .filter(|source| source.state == SourceState::Lost || !source.has_spoken())
+        .collect();
+    // One that says why before one that says nothing.
+    let first = silent
+        .iter()
+        .find(|source| source.has_spoken())
+        .or(silent.first())?;
     Some(format!(
         "readings: {} of {} exporters have not answered (such as {}: {}); what they read is unknown: see `stokehold get sources`",
-        lost.count() + 1,
+        silent.len(),
         exporters.len(),
         first.name,
         first.message
@@ -143,7 +147,17 @@ mod tests {
         let begins =
             "readings: 1 of 2 exporters have not answered (such as dcgm gpu/b: b times out)";
         assert!(said.starts_with(begins), "{said}");
-        assert_eq!(silent(&facts, Kind::Queues), None, "no reading is in them");
+        assert_eq!(silent(&facts, Kind::Sources), None, "its rows say so");
+        // One that hangs has not been lost yet, and has read nothing all the same.
+        let fleet = Arc::make_mut(&mut facts.fleet);
+        let mut rows = fleet.sources.to_vec();
+        for row in rows.iter_mut().filter(|row| row.gives_readings()) {
+            row.state = SourceState::Stale;
+            row.last_ok = None;
+        }
+        fleet.sources = rows.into();
+        let said = silent(&facts, Kind::Pools).expect("two are silent");
+        assert!(said.starts_with("readings: 2 of 2 exporters"), "{said}");
     }
 
     #[test]

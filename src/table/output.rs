@@ -36,7 +36,8 @@ impl Query {
         }
     }
 
-    fn wants(&self, namespace: Option<&str>, team: Option<&str>) -> bool {
+    /// True when an object of this namespace and team is asked for.
+    pub(super) fn wants(&self, namespace: Option<&str>, team: Option<&str>) -> bool {
         let in_namespace = self.namespaces.is_empty()
             || namespace
                 .is_some_and(|namespace| self.namespaces.iter().any(|own| own == namespace));

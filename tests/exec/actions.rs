@@ -162,6 +162,14 @@ async fn checks_say_what_would_fail_and_what_nobody_may_ask() {
     late.steps[0].object.name = Name::new("no-such-workload");
     let failed = checks(&late, &connection(&road).client, Some(&probe)).await;
     assert_eq!(failed[1].outcome, Outcome::Failed, "{failed:?}");
+    // Many are tried side by side; what is told is the first step that fails.
+    let mut many = plan.clone();
+    many.steps = vec![plan.steps[0].clone(); 12];
+    for at in [3, 4, 9] {
+        many.steps[at].object.name = Name::new("no-such-workload");
+    }
+    let failed = checks(&many, &connection(&road).client, Some(&probe)).await;
+    assert!(failed[1].sentence.starts_with("step 4,"), "{failed:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

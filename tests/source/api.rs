@@ -16,6 +16,7 @@ use model::base::Moment;
 use model::fleet::observe::{Observation, Table};
 use serde_json::{Value, json};
 use source::client::client_for;
+use source::cover::Reach;
 use source::kubernetes::Namespaces;
 use source::prometheus::PrometheusOptions;
 use source::scrape::ScrapeOptions;
@@ -290,6 +291,7 @@ pub struct Bench {
     pub told: Vec<Observation>,
     pub sources: Sources,
     pub screen: watch::Sender<std::collections::BTreeSet<model::base::Name>>,
+    pub reach: watch::Sender<Reach>,
 }
 
 pub fn run(server: &Server, tables: &[Table]) -> Bench {
@@ -324,6 +326,7 @@ pub fn run_all(
 ) -> Bench {
     let (out, seen) = mpsc::channel(64);
     let (screen, on_screen) = watch::channel(std::collections::BTreeSet::new());
+    let reach = watch::Sender::new(Reach::All);
     let sources = start(StartOptions {
         connection: client_for(server.clone(), "test", clock(), proxied_paths(&dialects)),
         namespaces,
@@ -333,12 +336,14 @@ pub fn run_all(
         prometheus,
         out,
         on_screen,
+        reach: reach.subscribe(),
     });
     Bench {
         seen,
         told: Vec::new(),
         sources,
         screen,
+        reach,
     }
 }
 

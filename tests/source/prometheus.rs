@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use sim::serve::{Options, Running, Server as Sim};
 use sim::world;
 use source::client::connect;
+use source::cover::Reach;
 use source::kubeconfig::Choice;
 use source::kubernetes::Namespaces;
 use source::prometheus::PrometheusOptions;
@@ -87,6 +88,7 @@ fn observe(
     let clock = Arc::new(move || zero.plus(start_at.elapsed()));
     let connection = connect(choice, clock, proxied_paths(&dialects), false).expect("a config");
     let (out, seen) = mpsc::channel(64);
+    let reach = watch::Sender::new(Reach::All);
     let (screen, on_screen) = watch::channel(Default::default());
     let sources = start(StartOptions {
         connection,
@@ -97,12 +99,14 @@ fn observe(
         prometheus,
         out,
         on_screen,
+        reach: reach.subscribe(),
     });
     Bench {
         seen,
         told: Vec::new(),
         sources,
         screen,
+        reach,
     }
 }
 

@@ -9,6 +9,7 @@ use model::base::Name;
 use model::fleet::observe::{Observation, SourceHealth, SourceState, Table};
 use model::fleet::signal::Signal;
 use serde_json::{Value, json};
+use source::cover::Reach;
 use source::kubernetes::Namespaces;
 use source::scrape::ask::Endpoint;
 use source::scrape::{Mode, ScrapeOptions};
@@ -285,6 +286,7 @@ async fn the_budget_holds_on_the_wire() {
         &server,
         ScrapeOptions {
             per_second: 20.0,
+            burst: 0,
             ..options(Mode::Proxy)
         },
     );
@@ -331,7 +333,13 @@ async fn throttling_is_obeyed() {
             page()
         }
     });
-    let mut bench = bench(&server, options(Mode::Proxy));
+    let mut bench = bench(
+        &server,
+        ScrapeOptions {
+            burst: 0,
+            ..options(Mode::Proxy)
+        },
+    );
     bench.during(Duration::from_millis(1800)).await;
     let proxied = server
         .asked()
@@ -345,6 +353,63 @@ async fn throttling_is_obeyed() {
 }
 
 /// A server on a port of this machine that answers every request with these bytes; gives what it was asked.
+fn pages(server: &Server) -> Vec<String> {
+    let asked = server.asked();
+    let paths = asked.iter().map(|asked| asked.path.clone());
+    paths.filter(|path| path.contains("/proxy/")).collect()
+}
+
+#[tokio::test]
+async fn a_first_look_is_a_burst_and_the_first_429_ends_it() {
+    let exporters = (0..300).map(|at| exporter(&format!("e-{at}"), &format!("n{at}")));
+    let shelf = Shelf::new(exporters.collect(), 0);
+    let left = Arc::new(Mutex::new(100));
+    let server = serving(&shelf, move |_| {
+        let mut left = left.lock().unwrap();
+        *left -= 1;
+        match *left {
+            0 => Reply::With(429, vec![("retry-after", "60".into())], Vec::new()),
+            _ => page(),
+        }
+    });
+    let mut bench = bench(
+        &server,
+        ScrapeOptions {
+            per_second: 1.0,
+            in_flight: 4,
+            ..options(Mode::Proxy)
+        },
+    );
+    let throttled = |one: &Observation| matches!(one, Observation::Source(row) if row.message.starts_with("429"));
+    bench.until("the 429", throttled).await;
+    bench.during(Duration::from_millis(500)).await;
+    let asked = pages(&server).len();
+    // Those under way when it came are answered; nobody is asked after it.
+    assert!((100..=103).contains(&asked), "{asked}");
+}
+
+#[tokio::test]
+async fn only_exporters_whose_readings_are_needed_are_asked() {
+    let shelf = Shelf::new(["a", "b", "c"].map(|node| exporter(node, node)).to_vec(), 0);
+    let server = serving(&shelf, |_| page());
+    let found = |one: &Observation| matches!(one, Observation::ExportersFound);
+    let mut bench = bench(&server, options(Mode::Proxy));
+    bench.reach.send_replace(Reach::Undecided);
+    bench.end(Table::Pods).await;
+    bench.during(Duration::from_millis(300)).await;
+    assert!(!bench.told.iter().any(found), "who is asked is not decided");
+    let none = std::collections::BTreeSet::new();
+    bench.reach.send_replace(Reach::Nodes(none));
+    bench.until("the end of the list", found).await;
+    assert_eq!(pages(&server), Vec::<String>::new());
+    bench
+        .reach
+        .send_replace(Reach::Nodes([Name::new("b")].into()));
+    let row = row(&mut bench, "dcgm gpu-operator/b").await;
+    assert_eq!(row.state, SourceState::Live);
+    assert_eq!(pages(&server).len(), 1, "{:?}", pages(&server));
+}
+
 async fn listening(answer: &'static [u8]) -> (u16, Arc<Mutex<Vec<String>>>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -12,6 +12,7 @@ use sim::change::{Change, Request, Resource, Scene, Served};
 use sim::faults::Faults;
 use sim::serve::{Options, Running, Server, embed};
 use source::client::{Connection, client_for, connect};
+use source::cover::Reach;
 use source::kubeconfig::Choice;
 use source::kubernetes::Namespaces;
 use source::scrape::{Mode, ScrapeOptions};
@@ -113,6 +114,7 @@ fn clock() -> Clock {
 
 fn watching(connection: Connection, namespaces: Namespaces, tables: &[Table]) -> Bench {
     let (out, seen) = mpsc::channel(64);
+    let reach = watch::Sender::new(Reach::All);
     let (screen, on_screen) = watch::channel(BTreeSet::new());
     let sources = start(StartOptions {
         connection,
@@ -126,12 +128,14 @@ fn watching(connection: Connection, namespaces: Namespaces, tables: &[Table]) ->
         prometheus: None,
         out,
         on_screen,
+        reach: reach.subscribe(),
     });
     Bench {
         seen,
         told: Vec::new(),
         sources,
         screen,
+        reach,
     }
 }
 

@@ -7,7 +7,7 @@ use exec::look::Unseen;
 use model::base::{Exit, Failure, Name};
 use model::plan::{Intent, JobName, Plan, Refusal};
 use plan::{self, Author, words};
-use table::{self, Facts};
+use table::{self, Facts, Kind, Needs};
 
 use super::Action;
 
@@ -26,8 +26,9 @@ impl Seen {
     /// # Errors
     /// The cluster cannot be reached, or its nodes or pods are not known: no plan is made over missing facts.
     pub(in crate::cli) fn of(at: &Situation) -> Result<Self, Failure> {
-        let facts = wire::snapshot(&whole(at))?;
-        let gaps = table::gaps(&facts)?;
+        let facts = wire::snapshot(&whole(at), &Needs::decision())?;
+        let mut gaps = table::gaps(&facts)?;
+        gaps.extend(table::silent(&facts, Kind::Fleet));
         Ok(Self::with(facts, gaps))
     }
 
@@ -36,8 +37,8 @@ impl Seen {
     /// # Errors
     /// The cluster cannot be reached, or nothing of it may be read.
     pub(in crate::cli) fn told(at: &Situation) -> Result<Self, Failure> {
-        let facts = wire::snapshot(&whole(at))?;
-        let lost = table::losses(&facts, table::Kind::Fleet);
+        let facts = wire::snapshot(&whole(at), &Needs::decision())?;
+        let lost = table::losses(&facts, Kind::Fleet);
         let gaps = lost.into_iter().map(|(_, said)| said).collect();
         Ok(Self::with(facts, gaps))
     }

@@ -498,4 +498,9 @@ impl SourceHealth {
     pub fn gives_readings(&self) -> bool {
         self.kind.as_str() != "kubernetes"
     }
+
+    /// True once it has answered, or has failed to.
+    pub fn has_spoken(&self) -> bool {
+        self.last_ok.is_some() || self.state == SourceState::Lost
+    }
 }

@@ -213,6 +213,11 @@ impl Service {
             response
         });
         let now = self.cluster.now();
+        if asked.path != FAULTS_PATH && asked.path != AUDIT_PATH {
+            let watches = asked.query.flag("watch");
+            let mut audit = self.cluster.audit();
+            audit.count(asked.method.as_str(), &asked.path, watches);
+        }
         let reads = matches!(asked.method, Method::GET | Method::HEAD | Method::OPTIONS);
         let forbidden = response.status() == http::StatusCode::FORBIDDEN;
         if (!reads || forbidden) && asked.path != FAULTS_PATH {
@@ -252,6 +257,10 @@ impl Service {
             }
         }
         asked.who = self.authenticate(&asked.headers)?;
+        let hangs = self.cluster.faults().hangs(&asked.path);
+        if hangs {
+            std::future::pending::<()>().await;
+        }
         Ok(None)
     }
 

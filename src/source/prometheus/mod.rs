@@ -21,7 +21,7 @@ use exporter::{Dialects, Matchers, Rates};
 use model::base::{Moment, Name, Names, ObjectKey};
 use model::fleet::observe::{Observation, SourceHealth, SourceState};
 
-use super::cover::Cover;
+use super::cover::{Cover, Reach};
 use super::scrape::page::{NoPage, Why};
 use super::serving::{ServingNews, ServingPod};
 use super::wire::Wire;
@@ -76,6 +76,8 @@ pub(super) struct Feed {
     pub out: mpsc::Sender<Vec<Observation>>,
     pub news: mpsc::UnboundedReceiver<ServingNews>,
     pub cover: watch::Sender<Cover>,
+    /// Whose readings are needed: where nobody's are, it is not asked.
+    pub reach: watch::Receiver<Reach>,
 }
 
 /// What is kept from round to round.
@@ -126,6 +128,15 @@ struct Target {
 impl Feed {
     /// Feeds until nobody listens or it is dropped.
     pub(super) async fn run(mut self) {
+        let needed = |reach: &Reach| match reach {
+            Reach::Undecided => false,
+            Reach::Nodes(nodes) => !nodes.is_empty(),
+            Reach::All => true,
+        };
+        if self.reach.wait_for(needed).await.is_err() {
+            // Nobody will say any more: nothing is needed.
+            return;
+        }
         let mut state = State::default();
         let road = loop {
             if let Some(road) = self.options.road.clone() {

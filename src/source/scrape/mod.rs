@@ -1,6 +1,7 @@
 //! Exporters' pages: found by the pods that serve them, asked for politely, read in their dialect.
 
 pub mod ask;
+pub mod burst;
 pub mod page;
 mod rows;
 pub mod schedule;
@@ -18,7 +19,7 @@ use model::base::{Moment, Name, Names, ObjectKey};
 use model::fleet::observe::{Observation, SourceState};
 use model::fleet::reading::Page;
 
-use super::cover::Cover;
+use super::cover::{Cover, Reach};
 use super::serving::{ServingNews, ServingPod};
 use super::wire::Wire;
 pub use ask::Endpoint;
@@ -46,7 +47,9 @@ pub struct ScrapeOptions {
     pub mode: Mode,
     /// Most requests a second through the API server's proxy.
     pub per_second: f64,
-    /// Most requests under way at one time.
+    /// So many more at once for exporters that were never asked: the burst of a first look.
+    pub burst: u32,
+    /// Most requests under way at one time; one that takes longer than a second no longer counts, up to twice as many.
     pub in_flight: usize,
     /// How long one page may take at most; a dialect may be stricter.
     pub timeout: Duration,
@@ -59,7 +62,8 @@ impl Default for ScrapeOptions {
         Self {
             mode: Mode::Auto,
             per_second: 20.0,
-            in_flight: 16,
+            burst: 400,
+            in_flight: 32,
             timeout: Duration::from_secs(10),
             endpoints: Vec::new(),
         }
@@ -90,6 +94,8 @@ pub(super) struct Scraper {
     pub on_screen: watch::Receiver<BTreeSet<Name>>,
     /// What Prometheus reads for us.
     pub cover: watch::Receiver<Cover>,
+    /// Whose readings are needed.
+    pub reach: watch::Receiver<Reach>,
 }
 
 /// Where a page is.
@@ -112,7 +118,7 @@ struct Known {
     asked: VecDeque<Moment>,
     last_ok: Option<Moment>,
     errors: u64,
-    /// Prometheus reads it: it is not asked.
+    /// Prometheus reads it, or nobody needs it: it is not asked.
     spared: bool,
 }
 
@@ -135,19 +141,28 @@ struct State {
     /// Namespaces in which the proxy is refused to us, since when and in which words.
     refused: BTreeMap<Name, (Moment, String)>,
     cover: Cover,
+    reach: Reach,
+    /// The pods have been listed once.
+    found: bool,
+    /// It has been told that each exporter that is asked has a row.
+    told_found: bool,
 }
 
 impl Scraper {
     /// Scrapes until nobody listens or it is dropped.
     pub(super) async fn run(mut self) {
         let mut state = State {
-            schedule: Schedule::new(self.options.per_second, self.options.in_flight),
+            schedule: Schedule::new(self.options.per_second, self.options.in_flight)
+                .with_burst(self.options.burst),
             targets: BTreeMap::new(),
             by_pod: BTreeMap::new(),
             listed: None,
             last_id: 0,
             refused: BTreeMap::new(),
-            cover: Cover::nothing(),
+            cover: self.cover.borrow_and_update().clone(),
+            reach: self.reach.borrow_and_update().clone(),
+            found: false,
+            told_found: false,
         };
         let direct = Arc::new(Direct::default());
         let told = self.add_endpoints(&mut state);
@@ -157,8 +172,8 @@ impl Scraper {
         let mut under_way: JoinSet<Outcome> = JoinSet::new();
         let mut pods_told = true;
         let mut screen_told = true;
-        state.cover = self.cover.borrow_and_update().clone();
         let mut cover_told = true;
+        let mut reach_told = true;
         let grace = tokio::time::sleep(GRACE);
         tokio::pin!(grace);
         loop {
@@ -178,7 +193,7 @@ impl Scraper {
                     None => std::future::pending().await,
                 }
             };
-            let gone = tokio::select! {
+            let mut told = tokio::select! {
                 news = self.news.recv(), if pods_told => match news {
                     Some(news) => self.hear(&mut state, news),
                     None => { pods_told = false; Vec::new() }
@@ -202,7 +217,14 @@ impl Scraper {
                     };
                     self.take_cover(&mut state, cover)
                 }
-                () = &mut grace, if state.cover == Cover::Pending => {
+                changed = self.reach.changed(), if reach_told => {
+                    reach_told = changed.is_ok();
+                    let reach = self.reach.borrow_and_update().clone();
+                    // Prometheus begins only now.
+                    grace.set(tokio::time::sleep(GRACE));
+                    self.take_reach(&mut state, reach)
+                }
+                () = &mut grace, if state.cover == Cover::Pending && state.reach != Reach::Undecided => {
                     self.take_cover(&mut state, Cover::nothing())
                 }
                 Some(ended) = under_way.join_next(), if !under_way.is_empty() => match ended {
@@ -215,7 +237,8 @@ impl Scraper {
                 () = nap => Vec::new(),
                 () = self.out.closed() => return,
             };
-            if !gone.is_empty() && self.out.send(gone).await.is_err() {
+            told.extend(state.all_found());
+            if !told.is_empty() && self.out.send(told).await.is_err() {
                 return;
             }
         }
@@ -223,6 +246,7 @@ impl Scraper {
 
     fn add_endpoints(&self, state: &mut State) -> Vec<Observation> {
         let mut told = Vec::new();
+        let now = self.wire.local();
         for endpoint in self.options.endpoints.clone() {
             state.last_id += 1;
             let id = state.last_id;
@@ -239,13 +263,15 @@ impl Scraper {
                 asked: VecDeque::new(),
                 last_ok: None,
                 errors: 0,
-                spared: false,
+                spared: !state.reach.includes(node.as_ref()),
             };
-            told.push(Observation::Source(waiting(&known)));
+            if !known.spared {
+                told.push(Observation::Source(waiting(&known)));
+                state
+                    .schedule
+                    .add(id, node, UNKNOWN_INTERVAL, Way::Direct, now);
+            }
             state.targets.insert(id, known);
-            state
-                .schedule
-                .add(id, node, UNKNOWN_INTERVAL, Way::Direct, self.wire.local());
         }
         told
     }
@@ -262,10 +288,8 @@ impl Scraper {
                         .filter(|key| !listed.contains(*key))
                         .cloned()
                         .collect();
-                    let mut told: Vec<Observation> =
-                        gone.iter().filter_map(|key| forget(state, key)).collect();
-                    told.push(Observation::ExportersFound);
-                    return told;
+                    state.found = true;
+                    return gone.iter().filter_map(|key| forget(state, key)).collect();
                 }
             }
             ServingNews::Gone(key) => return forget(state, &key).into_iter().collect(),
@@ -301,7 +325,7 @@ impl Scraper {
             scheme: dialect.discovery.scheme.clone(),
             path: dialect.discovery.path.clone(),
         }));
-        let spared = state.cover.spares(&pod);
+        let spared = self.spares(state, &pod);
         let known = Known {
             name: Name::from(format!("{} {}", dialect.name, pod.key)),
             spared,

@@ -1,28 +1,58 @@
-//! What is told of the targets: their rows under `sources`, and which of them Prometheus spares.
+//! What is told of the targets: their rows under `sources`, and which of them need not be asked.
 
 use std::time::Duration;
 
-use crate::cover::Cover;
-use exporter::{Rates, Report};
+use crate::cover::{Cover, Reach};
+use crate::serving::ServingPod;
+use exporter::{Dialect, HostRule, Rates, Report};
 use model::base::{Name, ObjectKey};
 use model::fleet::observe::{Observation, SourceHealth, SourceState};
 
+use super::schedule::Way;
 use super::{Known, Scraper, State};
 
 impl Scraper {
     /// Takes in what Prometheus covers now: spares those exporters, and asks the others again.
     pub(super) fn take_cover(&self, state: &mut State, cover: Cover) -> Vec<Observation> {
+        state.cover = cover;
+        self.sort_out(state)
+    }
+
+    /// Takes in whose readings are needed.
+    pub(super) fn take_reach(&self, state: &mut State, reach: Reach) -> Vec<Observation> {
+        state.reach = reach;
+        self.sort_out(state)
+    }
+
+    /// True when the exporter in this pod is not asked.
+    pub(super) fn spares(&self, state: &State, pod: &ServingPod) -> bool {
+        let speaks_of = |dialect: &Dialect| match dialect.host {
+            HostRule::Target => pod.node.clone(),
+            _ => None,
+        };
+        let node = self.dialects.get(&pod.dialect).and_then(speaks_of);
+        !state.reach.includes(node.as_ref()) || state.cover.spares(pod)
+    }
+
+    /// Asks no more whom it need not, and again whom it must.
+    fn sort_out(&self, state: &mut State) -> Vec<Observation> {
         let now = self.wire.local();
         let mut told = Vec::new();
-        let ids: Vec<u64> = state.by_pod.values().copied().collect();
+        let ids: Vec<u64> = state.targets.keys().copied().collect();
         for id in ids {
+            let Some(known) = state.targets.get(&id) else {
+                continue;
+            };
+            let (spared, way) = match &known.pod {
+                Some(pod) => (
+                    self.spares(state, pod),
+                    self.way(state, &pod.key.namespace, now),
+                ),
+                None => (!state.reach.includes(known.node.as_ref()), Way::Direct),
+            };
             let Some(known) = state.targets.get_mut(&id) else {
                 continue;
             };
-            let Some(pod) = known.pod.clone() else {
-                continue;
-            };
-            let spared = cover.spares(&pod);
             if spared == known.spared {
                 continue;
             }
@@ -34,13 +64,21 @@ impl Scraper {
                 state.schedule.remove(id);
             } else {
                 told.push(Observation::Source(waiting(known)));
-                let interval = known.interval;
-                let way = self.way(state, &pod.key.namespace, now);
-                state.schedule.add(id, pod.node, interval, way, now);
+                let (node, interval) = (known.node.clone(), known.interval);
+                state.schedule.add(id, node, interval, way, now);
             }
         }
-        state.cover = cover;
         told
+    }
+}
+
+impl State {
+    /// Says once that each exporter that is asked has a row: as soon as the pods are listed, and it is known which of
+    /// them Prometheus covers and whose readings are needed.
+    pub(super) fn all_found(&mut self) -> Option<Observation> {
+        let settled = self.found && self.cover != Cover::Pending && self.reach != Reach::Undecided;
+        (settled && !std::mem::replace(&mut self.told_found, true))
+            .then_some(Observation::ExportersFound)
     }
 }
 
@@ -52,7 +90,10 @@ pub(super) fn forget(state: &mut State, key: &ObjectKey) -> Option<Observation> 
     Some(Observation::SourceGone(known.name))
 }
 
-/// The row of a target that has not been asked yet.
+/// Said of an exporter that is still to answer for the first time, whether it was asked or not.
+const NO_ANSWER_YET: &str = "no answer yet";
+
+/// The row of a target that has not answered yet.
 pub(super) fn waiting(known: &Known) -> SourceHealth {
     SourceHealth {
         name: known.name.clone(),
@@ -68,7 +109,7 @@ pub(super) fn waiting(known: &Known) -> SourceHealth {
         series_used: None,
         series_skipped: None,
         calls_per_minute: None,
-        message: "not asked yet".to_owned(),
+        message: NO_ANSWER_YET.to_owned(),
     }
 }
 

@@ -1,15 +1,18 @@
 //! Which exporter is asked next, and when: a machine without a clock or a socket.
 //!
 //! No target is asked sooner than its exporter has new values; requests through the API server's proxy keep a
-//! distance of a fixed share of a second, whoever they are for; targets on screen go first, but never alone; a
-//! target that fails is asked less and less often; and targets that have not proven themselves can take up no
-//! more than half the places, so that hung ones hold nobody up.
+//! distance of a fixed share of a second, whoever they are for, but for the burst of a first look; targets on screen go
+//! first, but never alone; a target that fails is asked less and less often; targets that have failed can take up no
+//! more than half the places, and one that has not answered for a while gives its place to another, so that hung
+//! ones hold nobody up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher;
 use std::time::Duration;
 
 use model::base::{Moment, Name};
+
+use super::burst::Burst;
 
 /// Longest wait for a target that fails.
 const LONGEST: Duration = Duration::from_secs(600);
@@ -19,6 +22,9 @@ const PENANCE: Duration = Duration::from_secs(120);
 
 /// How far the rate is halved at most: to a sixteenth.
 const LOWEST: u32 = 4;
+
+/// A request that has taken this long gives its place to another; twice the places are never exceeded.
+const OVERDUE: Duration = Duration::from_secs(1);
 
 /// One in this many requests goes to a target off screen, when one is due.
 const FAIR: u64 = 4;
@@ -62,6 +68,8 @@ struct Rank {
     near: bool,
     way: Way,
     proven: bool,
+    /// Never asked yet.
+    fresh: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -86,11 +94,13 @@ pub struct Schedule {
     near: BTreeSet<Name>,
     spacing: Duration,
     slot: Moment,
+    /// For targets that were never asked.
+    burst: Burst,
     halved: u32,
     penance: Moment,
     held: Moment,
-    /// Requests under way, and whether the target was proven when it was asked.
-    under_way: BTreeMap<u64, bool>,
+    /// Requests under way: what the target was when it was asked, and when that was.
+    under_way: BTreeMap<u64, (Rank, Moment)>,
     places: usize,
     asked: u64,
     /// Targets that are asked through the proxy.
@@ -113,6 +123,7 @@ impl Schedule {
             // Whole milliseconds, rounded up: never faster than asked for.
             spacing: Duration::from_millis((1000.0 / per_second).ceil() as u64),
             slot: Moment::from_millis(i64::MIN),
+            burst: Burst::new(0),
             halved: 0,
             penance: Moment::from_millis(i64::MIN),
             held: Moment::from_millis(i64::MIN),
@@ -120,6 +131,14 @@ impl Schedule {
             places: places.max(1),
             asked: 0,
             proxied: 0,
+        }
+    }
+
+    /// The same with a burst of `size` requests for targets that were never asked.
+    pub fn with_burst(self, size: u32) -> Self {
+        Self {
+            burst: Burst::new(size),
+            ..self
         }
     }
 
@@ -142,6 +161,7 @@ impl Schedule {
             near,
             way,
             proven: false,
+            fresh: true,
         };
         self.targets.insert(
             id,
@@ -241,12 +261,19 @@ impl Schedule {
             self.halved -= 1;
             self.penance = now.plus(PENANCE);
         }
-        if self.under_way.len() >= self.places {
-            return Next::Rest;
+        let (busy, failed, frees) = self.places_taken(now);
+        let full = || frees.map_or(Next::Rest, Next::Wait);
+        if busy >= self.places || self.under_way.len() >= self.places.saturating_mul(2) {
+            return full();
         }
-        let unproven = self.under_way.values().filter(|proven| !**proven).count();
-        let room = unproven < self.places.div_ceil(2);
+        // Those that have failed before leave half the places to others, those never asked a quarter.
+        let half = failed < self.places.div_ceil(2);
+        let most = busy < self.places - self.places / 4;
         let open = self.slot.max(self.held);
+        let first = self
+            .burst
+            .opens(now)
+            .map_or(open, |at| at.max(self.held).min(open));
         let mut wake: Option<Moment> = None;
         let mut best: Option<(bool, Moment, u64, Rank)> = None;
         let off_screen = self.asked % FAIR == FAIR - 1;
@@ -254,10 +281,17 @@ impl Schedule {
             let Some((due, id)) = queue.first() else {
                 continue;
             };
-            if !rank.proven && !room {
+            let room = match (rank.proven, rank.fresh) {
+                (true, _) => true,
+                (false, true) => most,
+                (false, false) => half,
+            };
+            if !room {
+                wake = wake.into_iter().chain(frees).min();
                 continue;
             }
             let at = match rank.way {
+                Way::Proxy if rank.fresh => (*due).max(first),
                 Way::Proxy => (*due).max(open),
                 Way::Direct => *due,
             };
@@ -281,19 +315,42 @@ impl Schedule {
         if let Some(target) = self.targets.get_mut(&id) {
             target.running = true;
             target.asked = Some(now);
+            target.rank.fresh = false;
         }
-        if rank.way == Way::Proxy {
+        let in_burst = rank.fresh && self.burst.take(now);
+        if rank.way == Way::Proxy && !in_burst {
             self.slot = now.plus(self.distance());
         }
-        self.under_way.insert(id, rank.proven);
+        self.under_way.insert(id, (rank, now));
         self.asked += 1;
         Next::Ask(id)
     }
 
+    /// How many places are taken, how many of them by targets that have failed before, and when the next request is
+    /// overdue and gives its place up.
+    fn places_taken(&self, now: Moment) -> (usize, usize, Option<Moment>) {
+        let (mut busy, mut failed, mut frees) = (0, 0, None::<Moment>);
+        for (rank, since) in self.under_way.values() {
+            failed += usize::from(!rank.proven && !rank.fresh);
+            let over = since.plus(OVERDUE);
+            if over > now {
+                busy += 1;
+                frees = frees.into_iter().chain([over]).min();
+            }
+        }
+        (busy, failed, frees)
+    }
+
     /// Takes note that a request has ended.
     pub fn ended(&mut self, id: u64, how: Ended, now: Moment) {
-        self.under_way.remove(&id);
+        if let Some((rank, since)) = self.under_way.remove(&id)
+            && rank.way == Way::Proxy
+        {
+            let took = now.since(since).millis();
+            self.burst.answered(Duration::from_millis(took));
+        }
         if let Ended::Throttled(wait) = how {
+            self.burst.end();
             self.held = self
                 .held
                 .max(now.plus(wait.unwrap_or(Duration::from_secs(5))));

@@ -1,0 +1,174 @@
+//! The burst of a first look: a token bucket for exporters that have never been asked. No clock, no socket.
+
+use std::time::Duration;
+
+use model::base::Moment;
+
+/// What flows back into the bucket in a second, as a share of its size: with the default of 400, a fleet of 5,000
+/// exporters is asked once within 20 seconds.
+const REFILL: f64 = 5.0 / 8.0;
+
+/// An answer that takes longer is slow.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// Quick answers outweigh slow ones one for one; so many slow ones ahead end the burst.
+const TOO_SLOW: u32 = 4;
+
+/// A first look that has asked nothing for this long is over: what is found later keeps to the steady budget.
+const LULL: Duration = Duration::from_secs(10);
+
+/// A bucket of requests beyond the steady budget.
+#[derive(Clone, Debug)]
+pub struct Burst {
+    size: f64,
+    tokens: f64,
+    /// When the tokens were last counted, and a request last took one.
+    taken: Option<Moment>,
+    /// Slow answers that no quick one has outweighed.
+    slow: u32,
+    over: bool,
+}
+
+impl Burst {
+    /// A full bucket of `size` requests; none at all with 0.
+    pub fn new(size: u32) -> Self {
+        Self {
+            size: f64::from(size),
+            tokens: f64::from(size),
+            taken: None,
+            slow: 0,
+            over: size == 0,
+        }
+    }
+
+    fn per_ms(&self) -> f64 {
+        self.size * REFILL / 1000.0
+    }
+
+    fn tokens(&self, now: Moment) -> f64 {
+        let idle = self.taken.map_or(0, |at| now.since(at).millis());
+        (self.tokens + idle as f64 * self.per_ms()).min(self.size)
+    }
+
+    /// When a request beyond the steady budget may go, now or later; `None` once the burst is over.
+    pub fn opens(&self, now: Moment) -> Option<Moment> {
+        let lull = self.taken.is_some_and(|at| now.since(at) > LULL.into());
+        if self.over || lull {
+            return None;
+        }
+        let lacking = 1.0 - self.tokens(now);
+        if lacking <= 0.0 {
+            return Some(now);
+        }
+        let wait = (lacking / self.per_ms()).ceil().clamp(1.0, 60_000.0);
+        Some(now.plus(Duration::from_millis(wait as u64)))
+    }
+
+    /// Takes a token; false when there is none now.
+    pub fn take(&mut self, now: Moment) -> bool {
+        if self.opens(now) != Some(now) {
+            return false;
+        }
+        self.tokens = self.tokens(now) - 1.0;
+        self.taken = Some(now);
+        true
+    }
+
+    /// Notes how long an answer took: where most are slow, the server or the way to it has enough to do.
+    pub fn answered(&mut self, took: Duration) {
+        if took < SLOW {
+            self.slow = self.slow.saturating_sub(1);
+            return;
+        }
+        self.slow += 1;
+        self.over |= self.slow >= TOO_SLOW;
+    }
+
+    /// Ends the burst: the server has asked for less.
+    pub fn end(&mut self) {
+        self.over = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: i64) -> Moment {
+        Moment::from_millis(millis)
+    }
+
+    /// Takes tokens as soon as they are there; the moment of each.
+    fn drain(burst: &mut Burst, from: i64, to: i64) -> Vec<i64> {
+        let mut taken = Vec::new();
+        let mut now = from;
+        while now < to {
+            match burst.opens(at(now)) {
+                Some(open) if open == at(now) => {
+                    assert!(burst.take(at(now)));
+                    taken.push(now);
+                }
+                Some(open) => {
+                    assert!(!burst.take(at(now)), "nothing is taken before it opens");
+                    now = open.millis();
+                }
+                None => break,
+            }
+        }
+        taken
+    }
+
+    #[test]
+    fn it_is_full_at_first_and_fills_up_again_by_five_eighths_a_second() {
+        let mut burst = Burst::new(400);
+        let taken = drain(&mut burst, 0, 20_000);
+        assert_eq!(taken.iter().filter(|when| **when == 0).count(), 400);
+        let first = taken.iter().filter(|when| **when < 1000).count();
+        assert!((649..=650).contains(&first), "{first}");
+        assert!(taken.len() >= 5000, "{} in 20 s", taken.len());
+        // Never more than it holds and what flows back, from whenever one counts.
+        for start in (0..15_000).step_by(500) {
+            let in_two = start..start + 2000;
+            let count = taken.iter().filter(|when| in_two.contains(*when)).count();
+            assert!(count <= 400 + 501, "{count} from {start}");
+        }
+    }
+
+    #[test]
+    fn without_a_size_there_is_none() {
+        assert_eq!(Burst::new(0).opens(at(0)), None);
+        assert!(!Burst::new(0).take(at(0)));
+    }
+
+    #[test]
+    fn most_answers_slow_end_it_and_a_few_do_not() {
+        let (quick, slow) = (Duration::from_millis(40), Duration::from_secs(2));
+        let mut burst = Burst::new(10);
+        for _ in 0..100 {
+            burst.answered(slow);
+            burst.answered(quick);
+        }
+        assert_eq!(
+            burst.opens(at(0)),
+            Some(at(0)),
+            "every other exporter is slow"
+        );
+        for _ in 0..4 {
+            burst.answered(slow);
+        }
+        assert_eq!(burst.opens(at(0)), None, "the server is");
+        burst.answered(quick);
+        assert_eq!(burst.opens(at(100_000)), None, "over is over");
+    }
+
+    #[test]
+    fn it_ends_when_it_is_told_to_and_after_a_lull() {
+        let mut burst = Burst::new(10);
+        assert!(burst.take(at(0)));
+        assert!(burst.take(at(9_000)), "the list of pods may come in parts");
+        assert_eq!(burst.opens(at(19_001)), None, "the first look is over");
+        let mut burst = Burst::new(10);
+        burst.end();
+        assert_eq!(burst.opens(at(0)), None);
+    }
+}
