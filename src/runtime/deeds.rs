@@ -258,7 +258,10 @@ fn acts(acting: &Acting, lacking: BTreeMap<&'static str, String>) -> Acts {
 
 fn row(run: &Run, running: bool) -> RunRow {
     let (state, words) = match &run.end {
-        Some(End::Done) => (RunState::Done, String::new()),
+        Some(End::Done) => match run.undone() {
+            Some(words) => (RunState::Incomplete, words),
+            None => (RunState::Done, String::new()),
+        },
         Some(End::Stopped) => (RunState::Stopped, String::new()),
         Some(End::Failed { step, words }) => {
             (RunState::Failed, format!("step {step} failed: {words}"))

@@ -101,6 +101,13 @@ fn ends(run: &RunRow, state: RunState) -> (String, Role) {
             Role::Muted,
         ),
         RunState::Done => (String::from("done; U takes it back, esc closes"), Role::Ok),
+        RunState::Incomplete => (
+            format!(
+                "incomplete: {}; plan it again, or U takes it back",
+                run.words
+            ),
+            Role::Warn,
+        ),
         RunState::Stopped | RunState::BrokenOff => (
             format!(
                 "{}; H in 9 plans goes on with it, U takes back what was done",
