@@ -7,9 +7,10 @@ use clap::{Args, Subcommand};
 
 use engine::answers::{self, Answer};
 use engine::explain::{Reason, Stand, Unblock};
-use engine::forecast::Start;
+use engine::forecast::{Basis, Start};
 use model::base::name::printable;
 use model::base::{Exit, Failure};
+use model::plan::evicted_words;
 use table::output::safe_json;
 
 use super::engine::FigureFormat;
@@ -67,6 +68,9 @@ pub(super) fn run(
 /// When a job starts, in words.
 pub(super) fn start_words(start: &Start) -> String {
     match (start.p10, start.p50, start.p90) {
+        (_, Some(_), _) if start.basis == Basis::Now && !start.victims.is_empty() => {
+            format!("now, evicting {}", evicted_words(&start.victims))
+        }
         (Some(first), Some(middle), Some(last)) if first == last => {
             format!("about {}", middle.rfc3339())
         }
@@ -103,12 +107,16 @@ pub(super) fn printed(answer: &Answer, format: FigureFormat) -> String {
         "state",
         match it.state {
             Stand::Waiting => "waits",
+            Stand::Ready if !it.victims.is_empty() => "would start now, in the place of others",
             Stand::Ready => "would start now: nothing is in its way",
             Stand::Running => "runs",
             Stand::Held => "is held",
             Stand::Ending => "is ending",
         },
     );
+    if !it.victims.is_empty() {
+        line("evicts", &evicted_words(&it.victims));
+    }
     if let Some(queue) = &it.queue {
         let place = it.position.map_or_else(String::new, |place| {
             let ahead = it
@@ -128,9 +136,14 @@ pub(super) fn printed(answer: &Answer, format: FigureFormat) -> String {
     for reason in &it.reasons {
         line("because", &reason.sentence());
     }
-    let words = |unblock: &Unblock| {
-        let all: Vec<String> = unblock.changes.iter().map(|it| it.sentence()).collect();
-        all.join(", and ")
+    // A priority is Kueue's, Volcano's or KAI's to change: what is in no queue has none that a plan could change.
+    let command = |unblock: &Unblock| match &unblock.changes[..] {
+        [one] if it.queue.is_some() => one.command(&it.job),
+        _ => None,
+    };
+    let words = |unblock: &Unblock| match command(unblock) {
+        Some(command) => format!("{}: stokehold {command}", unblock.sentence),
+        None => unblock.sentence.clone(),
     };
     match &it.unblock {
         Some(unblock) => line("unblock", &words(unblock)),

@@ -31,6 +31,8 @@ pub struct Run {
     pub steps: Vec<Trace>,
     /// How it ended; `None` while it runs, or when its process was ended.
     pub end: Option<End>,
+    /// What a drain that is over has left on its nodes, in words; empty for nothing.
+    pub behind: String,
 }
 
 /// What became of one step.
@@ -87,6 +89,7 @@ pub(super) fn extend(all: &mut Vec<Run>, lines: &[Line]) {
                 steps: vec![Trace::default(); plan.steps.len()],
                 plan: (**plan).clone(),
                 end: None,
+                behind: String::new(),
             });
             continue;
         }
@@ -117,7 +120,10 @@ impl Run {
     fn learn(&mut self, record: &Record) {
         match record {
             Record::Begin { .. } => {}
-            Record::TakenUp { .. } => self.end = None,
+            Record::TakenUp { .. } => {
+                self.end = None;
+                self.behind.clear();
+            }
             Record::Intent {
                 step,
                 attempt,
@@ -158,7 +164,28 @@ impl Run {
                 }
             }
             Record::End { end } => self.end = Some(end.clone()),
+            Record::Behind { pods, unknown } => self.behind = behind_words(pods, unknown),
         }
+    }
+
+    /// What is not as it was to be although every step is over, in words: steps that were left undone, and pods that are on nodes
+    /// which were to be empty. Nothing for a run that is not over, or did all of it.
+    pub fn undone(&self) -> Option<String> {
+        if self.end != Some(End::Done) {
+            return None;
+        }
+        let left = |trace: &&Trace| trace.over == Some(Over::Left);
+        let count = self.steps.iter().filter(left).count();
+        let steps = match count {
+            0 => String::new(),
+            1 => "1 step was left undone".to_owned(),
+            more => format!("{more} steps were left undone"),
+        };
+        let all: Vec<&str> = [steps.as_str(), self.behind.as_str()]
+            .into_iter()
+            .filter(|words| !words.is_empty())
+            .collect();
+        (!all.is_empty()).then(|| all.join("; "))
     }
 
     /// Whether there is something left to carry out.
@@ -276,6 +303,20 @@ impl Run {
         };
         plan.warnings.extend(never);
         Ok(plan)
+    }
+}
+
+/// Pods that a drain has left behind, in words: empty where there are none.
+fn behind_words(pods: &[String], unknown: &str) -> String {
+    match pods {
+        _ if !unknown.is_empty() => format!("whether its nodes are empty is not known: {unknown}"),
+        [] => String::new(),
+        [one] => format!("1 pod is still there: {one}"),
+        more => format!(
+            "{} pods are still there: {}",
+            more.len(),
+            more[..more.len().min(8)].join(", ")
+        ),
     }
 }
 

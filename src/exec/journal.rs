@@ -358,7 +358,7 @@ impl Pen {
     /// # Errors
     /// It cannot be written: then nothing may be sent that it was to record.
     pub fn write(&mut self, at: Moment, record: Record) -> Result<(), JournalFault> {
-        let over = matches!(record, Record::End { .. });
+        let over = matches!(record, Record::End { .. } | Record::Behind { .. });
         let line = Line {
             at,
             run: self.run.clone(),

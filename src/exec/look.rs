@@ -18,7 +18,7 @@ use super::ask::{get, read};
 use super::machine::Seen;
 
 /// Kinds that are jobs, in the order in which a name is looked for.
-const JOBS: &[(&str, &str, &str)] = &[
+pub(super) const JOBS: &[(&str, &str, &str)] = &[
     ("jobset.x-k8s.io", "jobsets", "JobSet"),
     ("trainer.kubeflow.org", "trainjobs", "TrainJob"),
     ("kubeflow.org", "pytorchjobs", "PyTorchJob"),
@@ -44,7 +44,7 @@ const JOBS: &[(&str, &str, &str)] = &[
 ];
 
 /// Kinds that are queues: group, plural, kind, namespaced.
-const QUEUES: &[(&str, &str, &str, bool)] = &[
+pub(super) const QUEUES: &[(&str, &str, &str, bool)] = &[
     ("kueue.x-k8s.io", "clusterqueues", "ClusterQueue", false),
     ("kueue.x-k8s.io", "localqueues", "LocalQueue", true),
     ("scheduling.volcano.sh", "queues", "Queue", false),
@@ -200,6 +200,26 @@ impl Looker {
             .await
     }
 
+    /// The same while a name is looked for among all kinds: a kind that may not be read is none of them, and is noted.
+    async fn probe(
+        &self,
+        (group, plural, kind): (&str, &str, &str),
+        namespace: &str,
+        named: &Named<'_>,
+        barred: &mut Vec<String>,
+    ) -> Result<Option<Found>, Unseen> {
+        match self.find(group, plural, kind, namespace, named.name).await {
+            Err(Unseen::Failed(failure))
+                if failure.exit == Exit::Refused && named.kind.is_none() =>
+            {
+                let dot = if group.is_empty() { "" } else { "." };
+                barred.push(format!("{plural}{dot}{group}"));
+                Ok(None)
+            }
+            other => other,
+        }
+    }
+
     /// One object; `None` when there is none, or its kind is not served.
     async fn find(
         &self,
@@ -287,6 +307,7 @@ impl Looker {
     /// There is none, the name fits several, or the server does not say.
     pub async fn target(&self, typed: &str) -> Result<Target, Unseen> {
         let named = Named::parse(typed).ok_or_else(|| malformed(typed))?;
+        let mut barred = Vec::new();
         let mut queues = Vec::new();
         for (group, plural, kind, namespaced) in QUEUES {
             // Without a namespace it is a queue of the whole cluster, or one of the current namespace.
@@ -296,10 +317,8 @@ impl Looker {
                 (false, Some(_)) => continue,
             };
             if named.wants(plural, kind) {
-                queues.extend(
-                    self.find(group, plural, kind, namespace, named.name)
-                        .await?,
-                );
+                let place = (*group, *plural, *kind);
+                queues.extend(self.probe(place, namespace, &named, &mut barred).await?);
             }
         }
         if named.kind.is_none() && named.namespace.is_none() {
@@ -307,11 +326,11 @@ impl Looker {
             queues.sort_by_key(|queue| !queue.object.namespace.is_empty());
             queues.truncate(1);
         }
-        let jobs = self.jobs(&named).await?;
+        let jobs = self.jobs(&named, &mut barred).await?;
         match (queues.len(), jobs.len()) {
             (1, 0) => Ok(Target::Queue(Box::new(queues.remove(0)))),
             (0, 1) => Ok(Target::Job(Box::new(self.subject(jobs).await?))),
-            (0, 0) => Err(self.nothing(&named, "job or queue").into()),
+            (0, 0) => Err(self.nothing(&named, "job or queue", &barred).into()),
             _ => Err(ambiguous(typed, queues.iter().chain(&jobs)).into()),
         }
     }
@@ -322,23 +341,26 @@ impl Looker {
     /// There is none, the name fits several, or the server does not say.
     pub async fn job(&self, typed: &str) -> Result<Subject, Unseen> {
         let named = Named::parse(typed).ok_or_else(|| malformed(typed))?;
-        let jobs = self.jobs(&named).await?;
+        let mut barred = Vec::new();
+        let jobs = self.jobs(&named, &mut barred).await?;
         match jobs.len() {
-            0 => Err(self.nothing(&named, "job").into()),
+            0 => Err(self.nothing(&named, "job", &barred).into()),
             1 => self.subject(jobs).await,
             _ => Err(ambiguous(typed, jobs.iter()).into()),
         }
     }
 
-    async fn jobs(&self, named: &Named<'_>) -> Result<Vec<Found>, Unseen> {
+    async fn jobs(
+        &self,
+        named: &Named<'_>,
+        barred: &mut Vec<String>,
+    ) -> Result<Vec<Found>, Unseen> {
         let namespace = named.namespace.unwrap_or(&self.namespace);
         let mut all: Vec<Found> = Vec::new();
         for (group, plural, kind) in JOBS {
             if named.wants(plural, kind) {
-                all.extend(
-                    self.find(group, plural, kind, namespace, named.name)
-                        .await?,
-                );
+                let place = (*group, *plural, *kind);
+                all.extend(self.probe(place, namespace, named, barred).await?);
             }
         }
         if all.len() > 1 {
@@ -355,9 +377,16 @@ impl Looker {
         Ok(all)
     }
 
-    fn nothing(&self, named: &Named<'_>, what: &str) -> Refusal {
+    fn nothing(&self, named: &Named<'_>, what: &str, barred: &[String]) -> Refusal {
         let namespace = named.namespace.unwrap_or(&self.namespace);
-        let sentence = format!("there is no {what} {namespace}/{}", named.name);
+        let sentence = match barred {
+            [] => format!("there is no {what} {namespace}/{}", named.name),
+            barred => format!(
+                "there is no {what} {namespace}/{} of a kind that you may read; you may not read {}",
+                named.name,
+                barred.join(", ")
+            ),
+        };
         Refusal::new(RefusalCode::NotFound, sentence)
             .instead("name it as NAMESPACE/NAME; `get jobs` and `get queues` list what there is")
     }

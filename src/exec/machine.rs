@@ -498,13 +498,12 @@ impl Machine {
             .waits
             .iter()
             .find(|wait| wait.until == Until::Budget);
-        let (most, go_on) = match wait {
-            Some(wait) => (wait.at_most_seconds.map(Duration::from_secs), wait.go_on),
-            None => (Some(BUDGET), false),
-        };
         let item = &mut self.items[at];
         let since = *item.since.get_or_insert(now);
-        let limit = most.map(|most| since.plus(most));
+        let (limit, go_on) = match wait {
+            Some(wait) => (wait.limit(since), wait.go_on),
+            None => (Some(since.plus(BUDGET)), false),
+        };
         if limit.is_some_and(|limit| now >= limit) {
             let words = format!(
                 "{}: its disruption budget has refused for {}: {words}",

@@ -94,6 +94,13 @@ pub enum Record {
         /// How.
         end: End,
     },
+    /// Once it was over: pods that are still on the nodes that it was to empty, as `NAMESPACE/NAME on NODE`.
+    Behind {
+        /// The pods; none where that was looked at and the nodes are empty.
+        pods: Vec<String>,
+        /// Why it is not known; empty where it is.
+        unknown: String,
+    },
 }
 
 /// Where a run takes place.

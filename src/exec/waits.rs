@@ -21,8 +21,16 @@ pub(super) fn pause(refusals: u32, asked: Option<Duration>) -> Duration {
 }
 
 /// Whether what is waited for has come. The object is `None` when that very object is not there.
-pub(super) fn is_over(until: &Until, now: Moment, object: Option<&Value>) -> bool {
+pub(super) fn is_over(
+    until: &Until,
+    since: Option<Moment>,
+    now: Moment,
+    object: Option<&Value>,
+) -> bool {
     match until {
+        Until::Elapsed { seconds } => {
+            since.is_some_and(|since| now >= since.plus(Duration::from_secs(*seconds)))
+        }
         Until::Budget => true,
         Until::Time { at } => now >= *at,
         Until::Gone => object.is_none(),
@@ -42,6 +50,7 @@ pub(super) fn wanted(wait: &Wait) -> String {
     match &wait.until {
         Until::Budget => "until its disruption budget allows it".to_owned(),
         Until::Time { at } => format!("until {}", at.rfc3339()),
+        Until::Elapsed { seconds } => format!("for {seconds} s"),
         Until::Gone => "until it has ended".to_owned(),
         Until::Checkpoint { .. } => "until its work is saved".to_owned(),
         Until::Condition { name, status } => format!("until its condition {name} is {status}"),
@@ -72,13 +81,11 @@ pub(super) fn pending(
         object.filter(|object| uid.is_none_or(|uid| text(object, "/metadata/uid") == uid.as_str()));
     let mut next: Option<(Moment, String)> = None;
     for wait in step.waits.iter().filter(|wait| wait.when == when) {
-        if is_over(&wait.until, now, object) {
+        if is_over(&wait.until, *since, now, object) {
             continue;
         }
         let since = *since.get_or_insert(now);
-        let limit = wait
-            .at_most_seconds
-            .map(|most| since.plus(Duration::from_secs(most)));
+        let limit = wait.limit(since);
         let words = wanted(wait);
         if limit.is_some_and(|limit| now >= limit) {
             if wait.go_on {
@@ -87,7 +94,8 @@ pub(super) fn pending(
             let waited = now.since(since);
             return Pending::Late(format!("{}: waited {waited} in vain: {words}", step.object));
         }
-        if object.is_none() && !matches!(wait.until, Until::Time { .. }) {
+        let by_clock = matches!(wait.until, Until::Time { .. } | Until::Elapsed { .. });
+        if object.is_none() && !by_clock {
             return Pending::Late(format!(
                 "{} has gone while it was waited: {words}",
                 step.object
@@ -95,6 +103,7 @@ pub(super) fn pending(
         }
         let look = match wait.until {
             Until::Time { at } => at,
+            Until::Elapsed { seconds } => since.plus(Duration::from_secs(seconds)),
             _ => now.plus(POLL),
         };
         let look = limit.map_or(look, |limit| look.min(limit));

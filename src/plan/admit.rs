@@ -3,21 +3,28 @@
 
 use std::collections::BTreeSet;
 
-use engine::answers::Answer;
+use engine::answers::{self, Answer};
+use engine::cycle;
 use engine::explain::Scene;
+use engine::fit::Lens;
 use engine::forecast;
 use engine::plant::{Plant, WorkId};
-use engine::preempt::{self, Mode, Victims};
-use engine::snapshot::{Snapshot, Status, System, Workload};
+use engine::preempt::{self, Mode, Victims, evicted};
+use engine::snapshot::{Reclaim, Snapshot, Status, System, Within, Workload};
 use engine::state::State;
 use model::base::quantities::counted;
+use model::fleet::job::JobKey;
 use model::plan::{
-    Alternative, Effect, Intent, JobName, Lever, Plan, Refusal, RefusalCode, Undo, Until, Verb,
+    Alternative, Effect, Evicted, Intent, JobName, Lever, Plan, Refusal, RefusalCode, Undo, Until,
+    Verb, Wait, When, evicted_words,
 };
 
 use super::effect::{Leaver, Picture, compare, news};
 use super::hold::{after, already};
 use super::scene::{self, fact};
+
+/// For so long those who left stay away once the way is free, seconds: pods end, and the job's own are placed.
+const HEAD_START: u64 = 120;
 
 /// The plan that starts a waiting job, with others taken off their devices for it where `preempt` allows.
 ///
@@ -29,10 +36,10 @@ pub(super) fn plan(snapshot: &Snapshot, job: &JobName, preempt: bool) -> Result<
     waits(model)?;
     let before = Picture::of(snapshot);
     if before.placed.contains_key(&model.key) {
-        return Err(
-            already(format!("{job} starts by itself: nothing stands in its way"))
-                .instead("wait for the next cycle of its scheduler"),
-        );
+        return Err(by_itself(snapshot, model, &before));
+    }
+    if answers::is_let_in(model) {
+        return seat(snapshot, work, preempt, &before);
     }
     // The way must be there before anybody looks for victims.
     let first = lift(snapshot, model);
@@ -55,7 +62,7 @@ pub(super) fn plan(snapshot: &Snapshot, job: &JobName, preempt: bool) -> Result<
         plan.steps.push(stop);
         stopped.push(number(&plan));
         leavers.extend(Leaver::whole(snapshot, *victim));
-        scene::displace(&mut then, *victim, false);
+        then.displace(*victim, false);
     }
     let kueue = matches!(scene::system(snapshot, model), System::Kueue);
     if kueue {
@@ -72,6 +79,7 @@ pub(super) fn plan(snapshot: &Snapshot, job: &JobName, preempt: bool) -> Result<
             let mut again = scene::again(snapshot, &snapshot.workloads[*victim])?;
             again.needs = vec![admitted];
             again.reason = format!("it is queued again, behind {job}");
+            again.waits.extend(victims.for_nodes.then(head_start));
             plan.steps.push(again);
         }
     } else {
@@ -98,17 +106,37 @@ pub(super) fn plan(snapshot: &Snapshot, job: &JobName, preempt: bool) -> Result<
             });
         }
     }
+    finish(plan, snapshot, work, (&before, then), (victims, leavers))
+}
+
+/// What becomes of the fleet, and what could be done instead.
+fn finish(
+    mut plan: Plan,
+    snapshot: &Snapshot,
+    work: WorkId,
+    (before, mut then): (&Picture, Snapshot),
+    (victims, leavers): (Choice, Vec<Leaver>),
+) -> Result<Plan, Refusal> {
+    let model = &snapshot.workloads[work];
+    let job = scene::name(&model.key);
     then.settle();
     let picture = Picture::of(&then);
     if !picture.placed.contains_key(&model.key) {
-        let sentence = format!("{job} would not start even then: another would take its place");
+        let sentence = format!(
+            "preempting would not help {job}: other jobs that go before it would take the freed devices"
+        );
         return Err(Refusal::new(RefusalCode::Infeasible, sentence)
-            .instead(format!("look at what holds it: `explain job {job}`")));
+            .instead(format!("see what it waits for: `explain job {job}`"))
+            .evicting(victims.evicted));
     }
     plan.reasons.push(match picture.placed.get(&model.key) {
         Some(nodes) if !nodes.is_empty() => {
             let names: Vec<&str> = nodes.iter().take(8).map(|node| node.as_str()).collect();
-            format!("it starts on {}", names.join(", "))
+            let more = match nodes.len() - names.len() {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            format!("it starts on {}{more}", names.join(", "))
         }
         _ => "it starts".to_owned(),
     });
@@ -119,12 +147,12 @@ pub(super) fn plan(snapshot: &Snapshot, job: &JobName, preempt: bool) -> Result<
         Alternative {
             sentence: match before.start(&model.key) {
                 Some(at) => format!("wait: it starts by itself about {}", at.rfc3339()),
-                None => "wait: nobody knows when it starts by itself".to_owned(),
+                None => "wait: when it starts by itself is not known".to_owned(),
             },
             command: None,
         },
     );
-    let forecast = compare(snapshot, &before, &picture, leavers);
+    let forecast = compare(snapshot, before, &picture, leavers);
     plan.reasons.extend(news(&forecast, snapshot.at));
     plan.effect = Effect::Forecast(forecast);
     plan.undo = Undo {
@@ -135,6 +163,130 @@ pub(super) fn plan(snapshot: &Snapshot, job: &JobName, preempt: bool) -> Result<
         ],
     };
     Ok(plan)
+}
+
+/// It starts in the next cycle of its scheduler: with whom it evicts, where it does.
+fn by_itself(snapshot: &Snapshot, model: &Workload, before: &Picture) -> Refusal {
+    let job = scene::name(&model.key);
+    let evicts = |by: &Option<JobKey>| by.as_ref() == Some(&model.key);
+    let pushed = before.preempted.iter().filter(|(_, by)| evicts(by));
+    let victims: Vec<Evicted> = pushed
+        .filter_map(|(key, _)| {
+            let at = snapshot
+                .workloads
+                .iter()
+                .position(|work| work.key == *key)?;
+            let leaver = Leaver::whole(snapshot, at)?;
+            Some(Evicted {
+                job: scene::name(key),
+                devices: u64::from(leaver.devices),
+                reason: "preempted".to_owned(),
+                lost_device_seconds: leaver.loss.device_seconds.map_or(0, u64::cast_signed),
+            })
+        })
+        .collect();
+    let sentence = match evicted_words(&victims) {
+        words if words.is_empty() => format!("{job} starts by itself: nothing is in its way"),
+        words => format!("{job} starts by itself, evicting {words}"),
+    };
+    already(sentence)
+        .instead("wait for the next cycle of its scheduler")
+        .evicting(victims)
+}
+
+/// The plan for one that is admitted and whose pods wait for nodes: jobs of lower priority leave theirs, and are queued again once
+/// its pods are placed.
+fn seat(
+    snapshot: &Snapshot,
+    work: WorkId,
+    allowed: bool,
+    before: &Picture,
+) -> Result<Plan, Refusal> {
+    let model = &snapshot.workloads[work];
+    let job = scene::name(&model.key);
+    let plant = Plant::new(answers::past_queues(snapshot));
+    let mut state = State::new(&plant);
+    // Those that are admitted and find room take it first.
+    let options = cycle::Options {
+        spare_all: true,
+        ..cycle::Options::default()
+    };
+    let cycle = cycle::cycle(&mut state, options);
+    let fresh: BTreeSet<WorkId> = cycle.admitted.iter().map(|one| one.work).collect();
+    let found = state.victims_but(work, Mode::ByHand, &|other| fresh.contains(&other));
+    let found = found.map_err(|refusal| hopeless(&plant.snapshot, &plant, work, &refusal))?;
+    let evicted = evicted(&plant, &found.list);
+    if !allowed {
+        let sentence = format!(
+            "{job} is admitted, and its pods wait for nodes: they start only if others are evicted: {}",
+            evicted_words(&evicted)
+        );
+        return Err(Refusal::new(RefusalCode::Policy, sentence)
+            .instead(format!("evict them: `plan admit {job} --preempt`"))
+            .evicting(evicted));
+    }
+    let mut plan = Plan::new(
+        format!("admit {job}"),
+        Intent::Admit {
+            job: job.clone(),
+            preempt: true,
+        },
+        snapshot.at,
+    );
+    let mut then = snapshot.clone();
+    let mut leavers = Vec::new();
+    for victim in &found.list {
+        let mut stop = scene::stop(snapshot, &snapshot.workloads[victim.work])?;
+        stop.reason = format!("{job} is admitted and needs its nodes");
+        plan.steps.push(stop);
+        leavers.extend(Leaver::whole(snapshot, victim.work));
+        then.displace(victim.work, false);
+    }
+    let stopped: Vec<u32> = (1..=number(&plan)).collect();
+    for victim in &found.list {
+        let mut again = scene::again(snapshot, &snapshot.workloads[victim.work])?;
+        again.needs.clone_from(&stopped);
+        again.waits.push(head_start());
+        again.reason = format!("it is queued again, behind {job}");
+        plan.steps.push(again);
+    }
+    let mut choice = Choice {
+        chosen: Vec::new(),
+        evicted,
+        ..Choice::default()
+    };
+    choice.reasons.push(format!(
+        "{job} is admitted, and its pods wait for nodes; of lower priority, or as high and made later: {}",
+        words(&found)
+    ));
+    if found.proven {
+        choice
+            .reasons
+            .push("no other set of these loses less: all were looked at".to_owned());
+    }
+    finish(plan, snapshot, work, (before, then), (choice, leavers))
+}
+
+/// Those who left are queued again only when the job's own pods had time to be placed.
+fn head_start() -> Wait {
+    Wait {
+        when: When::Before,
+        until: Until::Elapsed {
+            seconds: HEAD_START,
+        },
+        at_most_seconds: None,
+        deadline: None,
+        go_on: true,
+    }
+}
+
+/// `3 jobs, 8.1 device-hours of work lost`.
+fn words(victims: &Victims) -> String {
+    format!(
+        "{}, {:.1} device-hours of work lost",
+        counted(victims.list.len() as u64, "job"),
+        victims.lost_ms as f64 / 3_600_000.0
+    )
 }
 
 fn number(plan: &Plan) -> u32 {
@@ -152,10 +304,7 @@ fn waits(model: &Workload) -> Result<(), Refusal> {
     let job = &model.key;
     match model.status {
         Status::Waiting => Ok(()),
-        Status::Running if scene::seated(model).next().is_none() => Err(already(format!(
-            "{job} has been let in by its queue already, and its pods wait for room on nodes"
-        ))
-        .instead(format!("what keeps them off: `explain job {job}`"))),
+        Status::Running if answers::is_let_in(model) => Ok(()),
         Status::Running => Err(already(format!("{job} runs already"))),
         Status::Held => {
             let sentence = format!("{job} is held");
@@ -201,6 +350,10 @@ fn lift(snapshot: &Snapshot, model: &Workload) -> Result<(model::plan::Step, i32
 #[derive(Default)]
 struct Choice {
     chosen: Vec<WorkId>,
+    /// The same, by name.
+    evicted: Vec<Evicted>,
+    /// They leave for want of nodes, not of quota.
+    for_nodes: bool,
     reasons: Vec<String>,
     alternatives: Vec<Alternative>,
 }
@@ -212,52 +365,51 @@ fn choose(snapshot: &Snapshot, work: WorkId, allowed: bool) -> Result<Choice, Re
     let highest = snapshot.workloads.iter().map(|other| other.priority).max();
     state.set_priority(work, highest.unwrap_or(0).saturating_add(1));
     let job = &snapshot.workloads[work].key;
-    if state.find(work, &engine::fit::Lens::default()).is_ok() {
+    if state.find(work, &Lens::default()).is_ok() {
         return Ok(Choice::default());
     }
     let cluster = state.victims(work, Mode::AsCluster);
     let least = state.victims(work, Mode::Least);
+    let by_hand = match (&cluster, &least) {
+        (Err(_), Err(_)) => for_nodes(&mut state, work, snapshot.workloads[work].priority),
+        _ => None,
+    };
     let stoppable = |victims: &Victims| {
         victims
             .list
             .iter()
             .all(|victim| scene::stop(snapshot, &snapshot.workloads[victim.work]).is_ok())
     };
-    let words = |victims: &Victims| {
-        format!(
-            "{}, {:.1} device-hours of work lost",
-            counted(victims.list.len() as u64, "job"),
-            victims.lost_ms as f64 / 3_600_000.0
-        )
-    };
-    let picked = match (&cluster, &least) {
-        (Ok(cluster), Ok(least)) if stoppable(least) && least.lost_ms <= cluster.lost_ms => least,
-        (Ok(cluster), _) if stoppable(cluster) => cluster,
-        (_, Ok(least)) if stoppable(least) => least,
-        (Ok(_), _) | (_, Ok(_)) => {
-            let sentence = format!("{job} needs the devices of jobs that have no lever");
-            return Err(Refusal::new(RefusalCode::Unsupported, sentence)
-                .instead(format!("what else would help: `explain job {job}`")));
+    let picked = match (&cluster, &least, &by_hand) {
+        (Ok(cluster), Ok(least), _) if stoppable(least) && least.lost_ms <= cluster.lost_ms => {
+            least
         }
-        (Err(refusal), _) => return Err(hopeless(snapshot, &plant, work, refusal)),
+        (Ok(cluster), ..) if stoppable(cluster) => cluster,
+        (_, Ok(least), _) if stoppable(least) => least,
+        (.., Some(by_hand)) if stoppable(by_hand) => by_hand,
+        (Ok(any), ..) | (_, Ok(any), _) | (.., Some(any)) => {
+            let sentence = format!("{job} needs the devices of jobs that nothing can suspend");
+            return Err(Refusal::new(RefusalCode::Unsupported, sentence)
+                .instead(format!("see what else helps: `explain job {job}`"))
+                .evicting(evicted(&plant, &any.list)));
+        }
+        (Err(refusal), ..) => return Err(hopeless(snapshot, &plant, work, refusal)),
     };
     let list: Vec<WorkId> = picked.list.iter().map(|victim| victim.work).collect();
-    let names: Vec<String> = list
-        .iter()
-        .map(|victim| snapshot.workloads[*victim].key.to_string())
-        .collect();
+    let evicted = evicted(&plant, &picked.list);
     if !allowed {
         let sentence = format!(
-            "{job} starts only if others leave: {} ({})",
-            names.join(", "),
-            words(picked)
+            "{job} starts only if others are evicted: {}",
+            evicted_words(&evicted)
         );
-        return Err(Refusal::new(RefusalCode::Policy, sentence).instead(format!(
-            "take them off their devices: `plan admit {job} --preempt`"
-        )));
+        return Err(Refusal::new(RefusalCode::Policy, sentence)
+            .instead(format!("evict them: `plan admit {job} --preempt`"))
+            .evicting(evicted));
     }
     let mut choice = Choice {
         chosen: list,
+        evicted,
+        for_nodes: by_hand.is_some(),
         ..Choice::default()
     };
     choice
@@ -285,36 +437,85 @@ fn choose(snapshot: &Snapshot, work: WorkId, allowed: bool) -> Result<Choice, Re
     Ok(choice)
 }
 
+/// Where the quota suffices and nodes alone are short: who stands behind it and may be requeued, so that it finds room.
+fn for_nodes(state: &mut State<'_>, work: WorkId, priority: i32) -> Option<Victims> {
+    let blind = Lens {
+        no_nodes: true,
+        ..Lens::default()
+    };
+    state.find(work, &blind).ok()?;
+    state.set_priority(work, priority);
+    state.victims(work, Mode::ByHand).ok()
+}
+
+/// Nobody can be evicted so that it starts: why, whose decision that is, and what else helps.
 fn hopeless(
     snapshot: &Snapshot,
     plant: &Plant,
     work: WorkId,
     refusal: &preempt::Refusal,
 ) -> Refusal {
-    let job = &snapshot.workloads[work].key;
+    let model = &snapshot.workloads[work];
+    let job = scene::name(&model.key);
+    let start = forecast::forecast_one(&State::new(plant), work);
+    let explained = Answer::new(Scene::new(plant).explain(work), start, snapshot.at).explanation;
     let (code, sentence) = match refusal {
         preempt::Refusal::Protected => (
             RefusalCode::Policy,
             format!(
-                "{job} cannot start: its queue's rules and others' priorities protect all that run"
+                "nothing may be preempted for {job}: {}",
+                protected(snapshot, model)
             ),
         ),
         preempt::Refusal::TooFew => (
             RefusalCode::Policy,
-            format!("{job} cannot start: those that may be taken do not make enough room"),
+            format!(
+                "preempting would not start {job}: the jobs that may be preempted for it would not free enough"
+            ),
         ),
         preempt::Refusal::Needless | preempt::Refusal::Hopeless(_) => (
             RefusalCode::Infeasible,
-            format!("{job} cannot start: nothing that becomes free would let it"),
+            format!("preempting cannot start {job}: {}", explained.reason),
         ),
     };
     let mut out = Refusal::new(code, sentence);
-    let start = forecast::forecast_one(&State::new(plant), work);
-    let explained = Answer::new(Scene::new(plant).explain(work), start, snapshot.at).explanation;
-    if let Some(unblock) = &explained.unblock {
-        for change in &unblock.changes {
-            out = out.instead(change.sentence());
-        }
+    for unblock in explained.unblock.iter().chain(&explained.alternatives) {
+        let command = match &unblock.changes[..] {
+            [one] => one.command(&job),
+            _ => None,
+        };
+        out = out.instead(match command {
+            Some(command) => format!("{}: `{command}`", unblock.sentence),
+            None => unblock.sentence.clone(),
+        });
     }
     out
+}
+
+/// What protects those that run from a job, and who decides it.
+fn protected(snapshot: &Snapshot, model: &Workload) -> String {
+    let own = model.queue.as_ref();
+    let queue = snapshot
+        .queues
+        .iter()
+        .find(|queue| Some(&queue.name) == own);
+    let Some(queue) = queue else {
+        return "no job of lower priority holds what it needs".to_owned();
+    };
+    let kueue = queue.system == System::Kueue;
+    let within = match (queue.preemption.within, kueue) {
+        (Within::Never, true) => "does not preempt its own jobs (withinClusterQueue: Never)",
+        (Within::Never, false) => "does not preempt its own jobs",
+        _ => "has no job of lower priority that holds what it needs",
+    };
+    let around = match (queue.preemption.reclaim, kueue) {
+        _ if queue.parent.is_none() => "is in no cohort",
+        (Reclaim::Never, true) => "reclaims nothing (reclaimWithinCohort: Never)",
+        (Reclaim::Never, false) => "reclaims nothing from others",
+        _ => "has nothing to reclaim from others for it",
+    };
+    format!(
+        "queue {} {within}, and {around}; the queue's administrator decides that",
+        queue.name
+    )
 }

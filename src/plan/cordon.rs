@@ -75,7 +75,7 @@ fn frame(title: String, intent: Intent, at: Moment) -> Plan {
 }
 
 fn finish(snapshot: &Snapshot, after: &Snapshot, plan: &mut Plan) {
-    let (before, after) = (Picture::sure(snapshot), Picture::sure(after));
+    let (before, after) = (Picture::sure(snapshot, &[]), Picture::sure(after, &[]));
     let forecast = compare(snapshot, &before, &after, Vec::new());
     plan.reasons.extend(news(&forecast, snapshot.at));
     plan.effect = Effect::Forecast(forecast);

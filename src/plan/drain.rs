@@ -6,11 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use engine::plant::WorkId;
-use engine::snapshot::{Placement, PodSet, Snapshot, Status, belongs_to_node};
+use engine::snapshot::{
+    Budget, CORDON, Placement, PodSet, Snapshot, Status, Workload, belongs_to_node,
+};
 use model::base::{Moment, Name, ObjectKey};
 use model::fleet::job::JobKey;
 use model::plan::{
-    Alternative, Effect, Intent, Lever, Plan, Refusal, Step, Undo, Until, Verb, Wait, When,
+    Alternative, Effect, Intent, JobRef, Lever, Plan, Refusal, Step, Undo, Until, Verb, Wait, When,
 };
 
 use super::effect::{Leaver, Picture, compare, news};
@@ -47,6 +49,10 @@ struct Drain<'a> {
     leavers: Vec<Leaver>,
     /// Step (from 0) by the job whose whereabouts it is to tell.
     tells: Vec<(usize, JobKey)>,
+    /// Evictions that a budget can never allow: they come last.
+    blocked: Vec<Step>,
+    /// Workloads of Kueue that are requeued, and so out of their queues for a moment.
+    away: Vec<JobKey>,
     in_the_way: BTreeMap<ObjectKey, Vec<String>>,
 }
 
@@ -80,6 +86,8 @@ pub(super) fn plan(
         after: snapshot.clone(),
         leavers: Vec::new(),
         tells: Vec::new(),
+        blocked: Vec::new(),
+        away: Vec::new(),
         in_the_way: BTreeMap::new(),
     };
     let why = match author.why.is_empty() {
@@ -98,6 +106,9 @@ pub(super) fn plan(
         .collect();
     drain.residents()?;
     drain.workloads()?;
+    for step in std::mem::take(&mut drain.blocked) {
+        drain.push(step);
+    }
     if drain.plan.steps.is_empty() {
         return Err(hold::already(format!(
             "{} is cordoned, and only daemons are left there",
@@ -149,10 +160,14 @@ impl Drain<'_> {
             }
             let object = scene::pod(&pod.namespace, &pod.name, &pod.uid);
             let mut step = scene::evict(&object, &pod.node, self.patience())?;
+            self.ends_by_deadline(&mut step);
             step.needs.clone_from(&self.closed);
             step.reason = format!("it runs on {}", pod.node);
             self.meets_budgets(&pod.namespace, &pod.name);
-            self.push(step);
+            match self.never(&pod.namespace, &pod.name) {
+                Some(why) => self.block(step, &why),
+                None => _ = self.push(step),
+            }
         }
         if daemons > 0 {
             let (pods, stay) = match daemons {
@@ -238,7 +253,9 @@ impl Drain<'_> {
         let snapshot = self.snapshot;
         let model = &snapshot.workloads[leave.work];
         let bare = matches!(leave.way, Way::Bare(_));
+        let back = self.comes_back(leave, model);
         let (mut devices, mut gone) = (0, 0);
+        let mut stays: BTreeSet<&Name> = BTreeSet::new();
         let mut moved = model.clone();
         for (set, part) in model.sets.iter().zip(&mut moved.sets) {
             part.placements.clear();
@@ -249,16 +266,25 @@ impl Drain<'_> {
                 }
                 let object = scene::pod(&model.key.key.namespace, &pod.pod, &pod.uid);
                 let mut step = scene::evict(&object, &pod.node, self.patience())?;
+                self.ends_by_deadline(&mut step);
                 step.needs.clone_from(&self.closed);
+                // One pod goes, not all of its job.
+                step.job = Some(JobRef {
+                    devices: Some(set.ask.device_count()),
+                    ..scene::reference(model)
+                });
+                step.reason = format!("{} runs on {}", model.key, pod.node);
+                self.meets_budgets(&model.key.key.namespace, &pod.pod);
+                if let Some(why) = self.never(&model.key.key.namespace, &pod.pod) {
+                    stays.insert(&pod.pod);
+                    self.block(step, &why);
+                    continue;
+                }
                 let one = std::iter::once((set, pod));
                 step.side_effects.loss = Some(scene::loss(snapshot, model, one));
                 step.side_effects.gang_broken = scene::gang(model);
-                step.job = Some(scene::reference(model));
-                step.reason = format!("{} runs on {}", model.key, pod.node);
-                self.meets_budgets(&model.key.key.namespace, &pod.pod);
                 let number = self.push(step);
-                self.tells
-                    .push((number as usize - 1, key_of_moved(&model.key)));
+                self.tell(number, key_of_moved(&model.key), back);
                 devices += set.ask.device_count();
                 count += 1;
             }
@@ -266,22 +292,27 @@ impl Drain<'_> {
             part.min = count.min(part.min);
             gone += count;
         }
-        if bare {
+        if bare && gone > 0 {
             self.plan.warnings.push(format!(
                 "{} has no controller: once evicted, nothing makes it again, and all its work is lost",
                 model.key
             ));
         }
-        let here = seated(model).filter(|(_, pod)| self.is_here(&pod.node));
-        self.leavers.push(Leaver {
-            key: model.key.clone(),
-            devices,
-            loss: scene::loss(snapshot, model, here),
-        });
+        let goes = |pod: &Placement| self.is_here(&pod.node) && !stays.contains(&pod.pod);
+        let here = seated(model).filter(|(_, pod)| goes(pod));
+        let loss = scene::loss(snapshot, model, here);
+        if devices > 0 {
+            self.leavers.push(Leaver {
+                key: model.key.clone(),
+                devices,
+                loss,
+            });
+        }
         // What stays holds what it holds; what goes looks for room on its own, as the scheduler places pods.
         let nodes = std::mem::take(&mut self.nodes);
         for set in &mut self.after.workloads[leave.work].sets {
-            set.placements.retain(|pod| !nodes.contains(&pod.node));
+            set.placements
+                .retain(|pod| !nodes.contains(&pod.node) || stays.contains(&pod.pod));
             set.count = u32::try_from(set.placements.len()).unwrap_or(set.count);
             set.min = set.min.min(set.count);
         }
@@ -332,15 +363,82 @@ impl Drain<'_> {
                 _ => stop.waits.push(wait),
             }
         }
+        let back = self.comes_back(leave, model);
         let stopped = self.push(stop);
-        self.tells.push((stopped as usize - 1, model.key.clone()));
+        self.tell(stopped, model.key.clone(), back);
+        if matches!(leave.way, Way::Kueue(_)) {
+            self.away.push(model.key.clone());
+        }
         let mut again = scene::again(snapshot, model)?;
         again.needs.push(stopped);
         again.reason = "it is queued again".to_owned();
         self.push(again);
         self.leavers.extend(Leaver::whole(snapshot, leave.work));
-        scene::displace(&mut self.after, leave.work, false);
+        self.after.displace(leave.work, false);
         Ok(())
+    }
+
+    /// Whether pods of a workload may come straight back to the nodes, because they tolerate that these are cordoned: then it is
+    /// said, with what works.
+    fn comes_back(&mut self, leave: &Leave, model: &Workload) -> bool {
+        let back = |(set, pod): (&PodSet, &Placement)| {
+            set.tolerates_cordon() && self.nodes.contains(&pod.node)
+        };
+        if matches!(leave.way, Way::Bare(_)) || !seated(model).any(back) {
+            return false;
+        }
+        let job = scene::name(&model.key);
+        self.plan.warnings.push(format!(
+            "{job}: its pods tolerate the cordon ({CORDON}) and may come straight back to the nodes: hold it while they are out of use, or keep it off by a node selector or affinity in its own manifest"
+        ));
+        self.plan.alternatives.push(Alternative {
+            sentence: format!("hold {job} while the nodes are out of use"),
+            command: Some(format!("plan hold {job}")),
+        });
+        true
+    }
+
+    /// A step tells where its job goes: what the engine says, unless it may come straight back.
+    fn tell(&mut self, number: u32, key: JobKey, back: bool) {
+        let step = number as usize - 1;
+        match back {
+            true => self.plan.steps[step]
+                .side_effects
+                .notes
+                .push("its pods tolerate the cordon and may come straight back here".to_owned()),
+            false => self.tells.push((step, key)),
+        }
+    }
+
+    /// Why the server will never allow a pod's eviction, as its budgets stand.
+    fn never(&self, namespace: &Name, pod: &Name) -> Option<String> {
+        let all: Vec<&Budget> = scene::budgets(self.snapshot, namespace, pod).collect();
+        match all.as_slice() {
+            [] => None,
+            [one] => is_firm(one).then(|| {
+                format!(
+                    "disruption budget {}/{} allows 0 evictions and can never allow one",
+                    one.namespace, one.name
+                )
+            }),
+            more => Some(format!(
+                "{} disruption budgets cover it, and the server evicts no such pod",
+                more.len()
+            )),
+        }
+    }
+
+    /// An eviction that is tried last, and comes to nothing unless its budget changes.
+    fn block(&mut self, mut step: Step, why: &str) {
+        step.side_effects.notes.push(format!("stays: {why}"));
+        self.blocked.push(step);
+    }
+
+    /// No wait of a step lasts beyond the deadline, whenever the plan is carried out.
+    fn ends_by_deadline(&self, step: &mut Step) {
+        for wait in &mut step.waits {
+            wait.deadline = self.deadline;
+        }
     }
 
     /// A wait for newer saved work, where somebody saves it and there is a deadline to wait for.
@@ -350,6 +448,7 @@ impl Drain<'_> {
             when: When::Before,
             until: Until::Checkpoint { after: last },
             at_most_seconds: Some(self.patience()),
+            deadline: self.deadline,
             go_on: true,
         })
     }
@@ -386,7 +485,7 @@ impl Drain<'_> {
                 continue;
             };
             let all = budget.pods.len();
-            if budget.allowed == 0 && budget.desired_healthy as usize >= all {
+            if is_firm(budget) {
                 self.plan.warnings.push(format!(
                     "the disruption budget {key} wants {} of its {all} pods up and can never allow an eviction: raise the replicas or loosen the budget, or {} stay",
                     budget.desired_healthy,
@@ -404,7 +503,8 @@ impl Drain<'_> {
 
     fn finish(mut self) -> Plan {
         self.after.settle();
-        let (before, after) = (Picture::sure(self.snapshot), Picture::sure(&self.after));
+        let before = Picture::sure(self.snapshot, &[]);
+        let after = Picture::sure(&self.after, &self.away);
         let mut plan = self.plan;
         for (step, key) in &self.tells {
             let told = after.where_to(key);
@@ -445,6 +545,11 @@ impl Drain<'_> {
         };
         plan
     }
+}
+
+/// Whether a budget allows no eviction and never will: it keeps up all pods that it covers.
+fn is_firm(budget: &Budget) -> bool {
+    budget.allowed == 0 && budget.desired_healthy as usize >= budget.pods.len()
 }
 
 /// The key under which the evicted pods of a workload look for room.

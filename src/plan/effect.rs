@@ -40,17 +40,24 @@ impl Picture {
         Self::once_open(snapshot, &[])
     }
 
-    /// The same, without what hangs on who comes first.
-    pub(super) fn sure(snapshot: &Snapshot) -> Self {
+    /// The same, without what hangs on who comes first. Those who are `away` leave their queues and come back a moment later, in
+    /// which their queues admit others.
+    pub(super) fn sure(snapshot: &Snapshot, away: &[JobKey]) -> Self {
         let plant = Plant::new(snapshot.clone());
         let mut picture = Self::on(&plant, &[]);
-        let late = race::start_late(&plant);
         let starts = picture.starts.iter();
         let at_once = starts.filter(|(_, start)| start.is_some_and(|start| start <= snapshot.at));
         let at_once: BTreeSet<JobKey> = at_once.map(|(key, _)| key.clone()).collect();
-        for key in at_once.symmetric_difference(&late) {
-            picture.starts.insert(key.clone(), None);
-            picture.contested.insert(key.clone());
+        let mut orders = vec![race::start_late(&plant)];
+        let away: Vec<WorkId> = away.iter().filter_map(|key| plant.work(key)).collect();
+        if !away.is_empty() {
+            orders.push(race::start_in_gap(&plant, &away));
+        }
+        for order in &orders {
+            for key in at_once.symmetric_difference(order) {
+                picture.starts.insert(key.clone(), None);
+                picture.contested.insert(key.clone());
+            }
         }
         picture
     }
@@ -100,7 +107,7 @@ impl Picture {
             .map(|(work, _)| (key(*work), Some(now)))
             .collect();
         let let_in: BTreeSet<JobKey> = let_in.into_iter().map(key).collect();
-        for (work, start) in forecast::forecast(&state) {
+        for (work, start) in forecast::forecast_after(&state) {
             starts.insert(key(work), start.p50);
         }
         let placed = started.into_iter().map(|(work, tenure)| {

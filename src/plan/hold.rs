@@ -20,6 +20,7 @@ pub(super) fn after(until: Until) -> Wait {
         when: When::After,
         until,
         at_most_seconds: Some(SETTLE),
+        deadline: None,
         go_on: false,
     }
 }

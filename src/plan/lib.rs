@@ -26,6 +26,8 @@ mod subject;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod tests_evicted;
+#[cfg(test)]
 mod tests_fleet;
 pub mod words;
 

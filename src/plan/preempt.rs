@@ -46,9 +46,14 @@ fn off(
     holds(snapshot, work)?;
     let mut plan = Plan::new(title, intent, snapshot.at);
     let mut after = snapshot.clone();
-    scene::displace(&mut after, work, false);
+    after.displace(work, false);
     after.settle();
-    let (before, then) = (Picture::sure(snapshot), Picture::sure(&after));
+    let away = match scene::way(snapshot, model)? {
+        Way::Kueue(_) => vec![model.key.clone()],
+        _ => Vec::new(),
+    };
+    let before = Picture::sure(snapshot, &[]);
+    let then = Picture::sure(&after, &away);
     let whereabouts = then.where_to(&model.key);
     match scene::way(snapshot, model)? {
         Way::Bare(_) => {

@@ -5,8 +5,35 @@ use std::collections::BTreeSet;
 
 use engine::cycle::{self, Options};
 use engine::plant::{NodeId, Plant, WorkId};
+use engine::snapshot::Status;
 use engine::state::State;
 use model::fleet::job::JobKey;
+
+/// Who starts at once where some are out of their queues while these admit others: a job of Kueue that is requeued is inactive, and
+/// has no quota, from when it stops until it is active again.
+pub(super) fn start_in_gap(plant: &Plant, away: &[WorkId]) -> BTreeSet<JobKey> {
+    let mut state = State::new(plant);
+    let options = Options {
+        quota_alone: true,
+        ..Options::default()
+    };
+    for work in away {
+        state.set_status(*work, Status::Held);
+    }
+    let (seated, _) = cycle::seat(&mut state, &[]);
+    let first = cycle::cycle(&mut state, options);
+    for work in away {
+        state.set_status(*work, Status::Waiting);
+    }
+    let (more, _) = cycle::seat(&mut state, &first.let_in);
+    let then = cycle::cycle(&mut state, options);
+    let admitted = first.admitted.iter().chain(&then.admitted);
+    let seated = seated.iter().chain(&more).map(|(work, _)| *work);
+    let started = admitted.map(|admission| admission.work).chain(seated);
+    started
+        .map(|work| plant.workload(work).key.clone())
+        .collect()
+}
 
 /// Who starts at once where queues have let in who comes next before anybody has a node: then all that are let in take nodes by
 /// priority, and gangs hold some of what they need.

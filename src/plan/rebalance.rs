@@ -87,13 +87,14 @@ pub(super) fn plan(snapshot: &Snapshot, pool: Option<&Name>) -> Result<Plan, Ref
                         status: "True".to_owned(),
                     },
                     at_most_seconds: Some(hold::SETTLE),
+                    deadline: None,
                     go_on: true,
                 });
             }
             plan.steps.push(again);
             back.push(count(&plan));
             leavers.extend(Leaver::whole(snapshot, *work));
-            scene::displace(&mut after, *work, false);
+            after.displace(*work, false);
         }
         let mut open = cordon::open(node)?;
         let object = cordon::object(node);

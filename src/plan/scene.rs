@@ -386,12 +386,14 @@ pub(super) fn evict(pod: &Object, node: &Name, most: u64) -> Result<Step, Refusa
             when: When::Before,
             until: Until::Budget,
             at_most_seconds: Some(most),
+            deadline: None,
             go_on: true,
         },
         Wait {
             when: When::After,
             until: Until::Gone,
             at_most_seconds: Some(most),
+            deadline: None,
             go_on: false,
         },
     ];
@@ -416,21 +418,4 @@ pub(super) fn resident_name(pod: &Resident) -> ObjectKey {
         namespace: pod.namespace.clone(),
         name: pod.name.clone(),
     }
-}
-
-/// Takes a workload off its devices in a snapshot; it stands in its queue again, or is held. Kueue orders equals by when they were
-/// made, whatever happened to them since; elsewhere it stands last.
-pub(super) fn displace(snapshot: &mut Snapshot, work: WorkId, held: bool) {
-    let at = snapshot.at;
-    let kueue = admission(&snapshot.workloads[work], System::Kueue).is_some();
-    let work = &mut snapshot.workloads[work];
-    for set in &mut work.sets {
-        set.placements.clear();
-        set.admitted.clear();
-    }
-    work.admitted_at = None;
-    if work.status == Status::Running && !kueue {
-        work.created = at;
-    }
-    work.status = if held { Status::Held } else { Status::Waiting };
 }

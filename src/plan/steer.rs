@@ -100,7 +100,7 @@ fn queue_object(queue: &Queue) -> Result<Object, Refusal> {
 /// Closes a plan with the step's facts and what the engine makes of the fleet afterwards.
 fn close(snapshot: &Snapshot, mut after: Snapshot, leavers: Vec<Leaver>, plan: &mut Plan) {
     after.settle();
-    let (before, then) = (Picture::sure(snapshot), Picture::sure(&after));
+    let (before, then) = (Picture::sure(snapshot, &[]), Picture::sure(&after, &[]));
     let forecast = compare(snapshot, &before, &then, leavers);
     let pushed = then
         .preempted
@@ -145,7 +145,7 @@ pub(super) fn hold(snapshot: &Snapshot, named: &str) -> Result<Plan, Refusal> {
                 _ => scene::stop(snapshot, model)?,
             };
             leavers.extend(Leaver::whole(snapshot, work));
-            scene::displace(&mut after, work, true);
+            after.displace(work, true);
             step
         }
         Target::Queue(at, queue) => {
@@ -226,6 +226,15 @@ pub(super) fn resume(snapshot: &Snapshot, named: &str) -> Result<Plan, Refusal> 
         Target::Queue(at, queue) => {
             if queue.stop == Stop::None {
                 return Err(already(format!("the queue {} is not held", queue.name)));
+            }
+            if queue.stop == Stop::Inactive {
+                let sentence = format!(
+                    "queue {} is not held: its own system says that it is inactive",
+                    queue.name
+                );
+                return Err(Refusal::new(RefusalCode::IllegalState, sentence).instead(
+                    "see its conditions: a flavor or a check that it names may be missing",
+                ));
             }
             let object = queue_object(queue)?;
             after.queues[at].stop = Stop::None;

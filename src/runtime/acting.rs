@@ -9,6 +9,7 @@ use tokio::sync::{Mutex, watch};
 use cluster::levers::Right;
 use engine::live;
 use exec::look::Unseen;
+use exec::record::Record;
 use exec::{
     self, Broken, Cluster, End, Hands, Journal, Looker, Probe, Progress, Run, Runs, Same, Writer,
     WritingClient, checks, name_of_run,
@@ -411,7 +412,7 @@ impl Acting {
                 hands.carry_out(approved, &run).await
             })
             .await?;
-        let left = self.left(approved.plan(), &end).await;
+        let left = self.left(&run, approved.plan(), &end).await;
         Ok(Outcome { run, end, left })
     }
 
@@ -431,7 +432,7 @@ impl Acting {
             })
             .await?;
         let past = exec::run::find(self.journal()?, run)?;
-        let left = self.left(&past.plan, &end).await;
+        let left = self.left(run, &past.plan, &end).await;
         Ok(Outcome {
             run: run.to_owned(),
             end,
@@ -439,9 +440,9 @@ impl Acting {
         })
     }
 
-    /// What a plan that is over has left behind.
-    async fn left(&self, plan: &Plan, end: &End) -> Result<Vec<String>, String> {
-        if *end != End::Done {
+    /// What a plan that is over has left behind, which the journal keeps.
+    async fn left(&self, run: &str, plan: &Plan, end: &End) -> Result<Vec<String>, String> {
+        if *end != End::Done || !matches!(plan.intent, Intent::Drain { .. }) {
             return Ok(Vec::new());
         }
         let look = || exec::behind::left_behind(&self.connection.client, plan);
@@ -453,6 +454,17 @@ impl Acting {
             }
             tokio::time::sleep(Duration::from_secs(1)).await;
             left = look().await;
+        }
+        let record = Record::Behind {
+            pods: left.clone().unwrap_or_default(),
+            unknown: left.clone().err().unwrap_or_default(),
+        };
+        if let Ok(journal) = self.journal()
+            && let Err(fault) = journal
+                .open(run, clock::now())
+                .and_then(|mut pen| pen.write(clock::now(), record))
+        {
+            tracing::warn!(%fault, "what the run left behind is not written down");
         }
         left
     }

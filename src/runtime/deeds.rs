@@ -264,7 +264,10 @@ async fn acts(acting: &Acting, lacking: BTreeMap<&'static str, String>) -> Acts 
 fn row(run: &Run, running: bool, undo: Option<&Run>) -> RunRow {
     let (state, words) = match (&run.end, undo) {
         (Some(_), Some(undo)) => (RunState::Undone, format!("taken back by {}", undo.name)),
-        (Some(End::Done), None) => (RunState::Done, String::new()),
+        (Some(End::Done), None) => match run.undone() {
+            Some(words) => (RunState::Incomplete, words),
+            None => (RunState::Done, String::new()),
+        },
         (Some(End::Stopped), None) => (RunState::Stopped, String::new()),
         (Some(End::Failed { step, words }), None) => {
             (RunState::Failed, format!("step {step} failed: {words}"))

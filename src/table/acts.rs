@@ -82,6 +82,8 @@ pub enum RunState {
     Stopped,
     /// A step failed; nothing was sent after it.
     Failed,
+    /// Every step is over, and something is not as it was to be: a step was left undone, or a node is not empty.
+    Incomplete,
     /// Every step is over.
     Done,
     /// Another run has taken back what it did.
@@ -96,6 +98,7 @@ impl RunState {
             Self::BrokenOff => "broken off",
             Self::Stopped => "stopped",
             Self::Failed => "failed",
+            Self::Incomplete => "incomplete",
             Self::Done => "done",
             Self::Undone => "undone",
         }
@@ -122,7 +125,7 @@ pub struct RunRow {
     pub reason: String,
     /// How it stands.
     pub state: RunState,
-    /// Why it failed; empty otherwise.
+    /// Why it failed, or what is not as it was to be; empty otherwise.
     pub words: String,
     /// Its steps.
     pub steps: Vec<StepRow>,

@@ -242,6 +242,7 @@ fn evict(name: &str) -> Step {
         when: When::After,
         until: Until::Gone,
         at_most_seconds: Some(60),
+        deadline: None,
         go_on: false,
     });
     step

@@ -192,6 +192,44 @@ async fn carry(road: &Road, change: &Change, work: &Workload, fleet: &Snapshot) 
                 must(road, Method::POST, "/api/v1/nodes", &node).await;
             }
         }
+        Change::ResumeQueue { queue } => {
+            let path = path(KUEUE, "", "clusterqueues", queue);
+            let open = json!({"spec": {"stopPolicy": "None"}});
+            must(road, Method::PATCH, &path, &open).await;
+        }
+        Change::Preempt { jobs } => {
+            for on in [true, false] {
+                for job in jobs {
+                    stop(road, fleet, &job.0, on).await;
+                }
+                // They are away until the one that waits has its pods.
+                pass(if on { 150 } else { 5 }).await;
+            }
+        }
+        Change::Uncordon { nodes } => {
+            for node in nodes {
+                let path = path("api/v1", "", "nodes", node);
+                let open = json!({"spec": {"unschedulable": false}});
+                must(road, Method::PATCH, &path, &open).await;
+            }
+        }
+    }
+}
+
+/// Stops a job, or lets it go on.
+async fn stop(road: &Road, fleet: &Snapshot, key: &model::base::ObjectKey, on: bool) {
+    let mut all = fleet.workloads.iter();
+    let work = all.find(|work| work.key.key == *key).expect("the job");
+    match &work.admission {
+        Some(handle) => {
+            let path = path(KUEUE, &key.namespace, "workloads", &handle.name);
+            let active = json!({"spec": {"active": !on}});
+            must(road, Method::PATCH, &path, &active).await;
+        }
+        None => {
+            let suspend = json!({"spec": {"suspend": on}});
+            must(road, Method::PATCH, &owner(work), &suspend).await;
+        }
     }
 }
 
@@ -207,6 +245,9 @@ fn kind(change: &Change) -> &'static str {
         Change::Priority { .. } => "priority",
         Change::Quota { .. } => "quota",
         Change::Nodes { .. } => "nodes",
+        Change::ResumeQueue { .. } => "resume-queue",
+        Change::Preempt { .. } => "preempt",
+        Change::Uncordon { .. } => "uncordon",
     }
 }
 

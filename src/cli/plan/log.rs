@@ -61,7 +61,10 @@ pub(super) fn log(
 
 fn told(run: &Run, running: bool) -> String {
     let end = match &run.end {
-        Some(End::Done) => "done".to_owned(),
+        Some(End::Done) => match run.undone() {
+            Some(words) => format!("incomplete: {}", printable(&words)),
+            None => "done".to_owned(),
+        },
         Some(End::Stopped) => "stopped".to_owned(),
         Some(End::Failed { step, .. }) => format!("failed at step {step}"),
         None if running => "runs".to_owned(),

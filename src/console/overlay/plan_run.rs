@@ -102,6 +102,13 @@ fn ends(run: &RunRow, state: RunState) -> (String, Role) {
         ),
         RunState::Done => (String::from("done; U takes it back, esc closes"), Role::Ok),
         RunState::Undone => (format!("{}; esc closes", run.words), Role::Muted),
+        RunState::Incomplete => (
+            format!(
+                "incomplete: {}; plan it again, or U takes it back",
+                run.words
+            ),
+            Role::Warn,
+        ),
         RunState::Stopped | RunState::BrokenOff => (
             format!(
                 "{}; H in 9 plans goes on with it, U takes back what was done",

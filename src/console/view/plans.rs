@@ -68,7 +68,7 @@ fn of<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a RunRow) -> Value<'a>
 pub(super) const fn sign(state: RunState) -> (&'static str, Role) {
     match state {
         RunState::Running => ("◐", Role::Info),
-        RunState::BrokenOff | RunState::Stopped => ("□", Role::Warn),
+        RunState::BrokenOff | RunState::Stopped | RunState::Incomplete => ("□", Role::Warn),
         RunState::Failed => ("×", Role::Crit),
         RunState::Done => ("✓", Role::Ok),
         RunState::Undone => ("↶", Role::Muted),

@@ -68,7 +68,10 @@ pub fn why(facts: &Facts, job: &Job) -> String {
         // What its own queueing system or scheduler says is more than that we may not see it.
         (_, Some(reason)) if reason.is_blind() && !job.reason.is_empty() => job.reason.to_string(),
         (_, Some(reason)) => brief(reason, job.class.as_ref()),
-        (Stand::Ready, None) => String::from("nothing is in its way: its scheduler's next turn"),
+        (Stand::Ready, None) => match evicts(explanation.victims.len()) {
+            None => String::from("nothing is in its way: its scheduler's next turn"),
+            Some(words) => format!("starts in its scheduler's next cycle{words}"),
+        },
         (_, None) => jobs::where_or_why(job),
     }
 }
@@ -158,7 +161,10 @@ pub fn mend(facts: &Facts, job: &Job) -> String {
         Stand::Ready if is_stuck(facts, job, told) => {
             return String::from("not known: there is room; see its events");
         }
-        Stand::Ready => return String::from("its scheduler's turn"),
+        Stand::Ready => {
+            let evicts = evicts(explanation.victims.len()).unwrap_or_default();
+            return format!("its scheduler's turn{evicts}");
+        }
         _ => {}
     }
     match (&explanation.unblock, &told.now) {
@@ -181,7 +187,21 @@ pub(super) fn change_words(change: &Unblock, now: Moment) -> String {
         })
         .collect();
     let mark = if change.proven { "" } else { "~ " };
-    format!("{mark}{}", all.join(", and "))
+    let by_hand = |change: &Change| matches!(change, Change::Preempt { .. });
+    let victims = match change.changes.iter().any(by_hand) {
+        true => None,
+        false => evicts(change.victims.len()),
+    };
+    format!(
+        "{mark}{}{}",
+        all.join(", and "),
+        victims.unwrap_or_default()
+    )
+}
+
+/// `, evicting 4 jobs`; nothing for none.
+fn evicts(jobs: usize) -> Option<String> {
+    (jobs > 0).then(|| format!(", evicting {}", counted(jobs as u64, "job")))
 }
 
 /// `4 jobs ($212)`.
@@ -291,7 +311,8 @@ pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
         (Some(eta), None) => format!("starts {eta}"),
     };
     if explanation.state == Stand::Ready {
-        return Some(when);
+        let evicts = evicts(explanation.victims.len()).unwrap_or_default();
+        return Some(format!("{when}{evicts}"));
     }
     let near = start
         .and_then(|start| start.p50)
@@ -371,6 +392,7 @@ mod tests {
             p50: at(middle),
             p90: at(late),
             basis: Basis::History,
+            victims: Vec::new(),
         };
         assert_eq!(spread(&start(60, 120, 180)).as_deref(), Some(" ±60m"));
         assert_eq!(

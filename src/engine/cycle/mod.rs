@@ -174,6 +174,7 @@ pub(super) fn watched(state: &mut State<'_>, options: Options<'_>, mut watch: Wa
     let mut run = Run {
         failed: vec![None; plant.shapes],
         spared: vec![options.spare_all; plant.shapes],
+        spared_whole: vec![options.spare_all; plant.shapes],
         fresh: BTreeSet::new(),
         holders: None,
         promises: Promises::new(durations),
@@ -209,6 +210,8 @@ struct Run {
     failed: Vec<Option<Arc<[Miss]>>>,
     /// By shape: it preempts nobody. In a line the first of a shape may take the most.
     spared: Vec<bool>,
+    /// By shape: it preempts nobody for all of its pods.
+    spared_whole: Vec<bool>,
     /// Those that started in this cycle.
     fresh: BTreeSet<WorkId>,
     /// Those that held something when somebody was first to be preempted.
@@ -260,12 +263,15 @@ impl Run {
         let lens = watch.lens.filter(|_| last);
         // Who is looked at through a lens is not to push others out for it.
         let pushes = lens.is_none();
+        if pushes && self.whole_first(state, work, line) {
+            return true;
+        }
         if self.quota_alone && pushes && self.by_quota(state, line, work) {
             return true;
         }
         if pushes
             && first.is_some_and(|queue| state.preempt_stops(queue))
-            && self.preempts(state, work, line)
+            && self.preempts(state, work, line, false)
         {
             return true;
         }
@@ -286,7 +292,7 @@ impl Run {
                 if pushes
                     && misses.iter().any(|miss| miss.why.may_pass())
                     && !(self.spare_for_room && lacks_nodes(state.plant(), first, &misses))
-                    && self.preempts(state, work, line)
+                    && self.preempts(state, work, line, false)
                 {
                     return true;
                 }
@@ -359,13 +365,37 @@ impl Run {
         });
     }
 
-    /// Starts a workload in the place of others, if it may and delays no reservation.
-    fn preempts(&mut self, state: &mut State<'_>, work: WorkId, line: usize) -> bool {
+    /// Kueue preempts for all pods of a workload before it lets in fewer of them.
+    fn whole_first(&mut self, state: &mut State<'_>, work: WorkId, line: usize) -> bool {
+        let plant = state.plant();
+        let it = &plant.works[work];
+        let elastic = it.sets.iter().any(|set| set.min < set.count);
+        let Some(queue) = it.queue.filter(|queue| elastic && is_kueue(plant, *queue)) else {
+            return false;
+        };
+        if self.spared_whole[it.shape] || !state.may_preempt(queue) {
+            return false;
+        }
+        let whole = Lens {
+            whole: true,
+            no_nodes: looks_at_quota_alone(plant, queue),
+            ..Lens::default()
+        };
+        state.find(work, &whole).is_err() && self.preempts(state, work, line, true)
+    }
+
+    /// Starts a workload in the place of others, if it may and delays no reservation; where `whole` says so, all of its pods.
+    fn preempts(&mut self, state: &mut State<'_>, work: WorkId, line: usize, whole: bool) -> bool {
         let shape = state.plant().works[work].shape;
         let Some(queue) = state.plant().works[work].queue else {
             return false;
         };
-        if self.spared[shape] || !state.may_preempt(queue) {
+        let known = if whole {
+            &self.spared_whole
+        } else {
+            &self.spared
+        };
+        if known[shape] || !state.may_preempt(queue) {
             return false;
         }
         let fresh = &self.fresh;
@@ -375,7 +405,7 @@ impl Run {
             true => Mode::ByQuota,
             false => Mode::AsCluster,
         };
-        let found = state.victims_except(work, mode, holders, &spared);
+        let found = state.victims_except(work, (mode, whole), holders, &spared);
         let kept = found.ok().and_then(|mut victims| {
             let mark = state.mark();
             let gone: Vec<WorkId> = victims.list.iter().map(|it| it.work).collect();
@@ -395,7 +425,12 @@ impl Run {
             free.then_some(victims)
         });
         let Some(victims) = kept else {
-            self.spared[shape] = true;
+            let known = if whole {
+                &mut self.spared_whole
+            } else {
+                &mut self.spared
+            };
+            known[shape] = true;
             return false;
         };
         state.preempt(work, &victims);

@@ -72,7 +72,7 @@ pub(super) fn lines(state: &State<'_>) -> Vec<Line> {
 
 /// The turns of a round.
 pub(super) enum Turns {
-    /// Those that need not borrow first, then by rank.
+    /// Those that need not borrow first, then those that borrow at a lower height of the tree, then by rank.
     Plain(std::vec::IntoIter<(usize, WorkId)>),
     /// By share.
     Fair(Fair),
@@ -83,9 +83,9 @@ impl Turns {
         if state.plant().snapshot.knobs.fair_sharing.is_some() {
             return Self::Fair(Fair::new(state, heads));
         }
-        let mut keyed: Vec<((bool, Rank), (usize, WorkId))> = heads
+        let mut keyed: Vec<((usize, Rank), (usize, WorkId))> = heads
             .into_iter()
-            .map(|head| ((would_borrow(state, head.1), rank(state, head.1)), head))
+            .map(|head| ((borrow_height(state, head.1), rank(state, head.1)), head))
             .collect();
         keyed.sort_unstable();
         let order: Vec<(usize, WorkId)> = keyed.into_iter().map(|(_, head)| head).collect();
@@ -108,19 +108,19 @@ impl Turns {
     }
 }
 
-/// Whether a workload needs more than its queue's own, by its first flavors that quota allows.
-fn would_borrow(state: &mut State<'_>, work: WorkId) -> bool {
+/// How high in the tree a workload borrows, by its first flavors that quota allows: 0 where its queue's own suffices.
+fn borrow_height(state: &mut State<'_>, work: WorkId) -> usize {
     let Some(queue) = state.plant().works[work].queue else {
-        return false;
+        return 0;
     };
     if state.tree().branches[queue].parent.is_none() {
-        return false;
+        return 0;
     }
     let usage = state.nominated(work, &Lens::default());
-    usage.iter().any(|&(pair, amount)| {
-        let own = state.tree().quota(queue, pair).subtree;
-        state.used(queue, pair).saturating_add(amount) > own
-    })
+    let heights = usage
+        .iter()
+        .map(|&(pair, amount)| state.borrow_height(queue, pair, amount));
+    heights.max().unwrap_or(0)
 }
 
 /// A tournament in every tree of queues: at each cohort the child whose share, with the workload that it puts forward, is

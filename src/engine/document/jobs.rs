@@ -1,7 +1,7 @@
 //! Workloads out of the jobs and pods of a document that does not tell workloads outright: what `get fleet` says of a
 //! cluster whose queues are not known.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::snapshot::{Ask, DeviceAsk, Grip, Node, Placement, PodSet, Status, WHOLE, Workload};
 use model::base::{Moment, Name};
@@ -56,10 +56,15 @@ fn pod(cell: &Cell<'_>) -> Read<Option<Pod>> {
     Ok(phase.then_some(pod))
 }
 
-/// Pods that are not over, in the document's order. Checked even where workloads are told outright.
-pub(super) fn pods(root: &Cell<'_>) -> Read<Pods> {
+/// Pods that are not over, in the document's order. Checked even where workloads are told outright. One whose node is gone
+/// from the fleet has none: its controller makes it again elsewhere.
+pub(super) fn pods(root: &Cell<'_>, nodes: &[Node]) -> Read<Pods> {
+    let known: BTreeSet<&Name> = nodes.iter().map(|node| &node.name).collect();
     let mut by_job = BTreeMap::<JobKey, Vec<Pod>>::new();
-    for pod in root.list("pods", pod)?.into_iter().flatten() {
+    for mut pod in root.list("pods", pod)?.into_iter().flatten() {
+        if !known.is_empty() {
+            pod.node = pod.node.filter(|node| known.contains(node));
+        }
         by_job.entry(pod.key.clone()).or_default().push(pod);
     }
     Ok(Pods(by_job))

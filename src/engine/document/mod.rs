@@ -6,6 +6,7 @@
 //! out from `jobs` and `pods`.
 
 mod jobs;
+mod names;
 mod nodes;
 mod queues;
 mod reader;
@@ -114,6 +115,7 @@ fn snapshot(root: &Cell<'_>) -> Read<Snapshot> {
         }
     }
 
+    let flavors = root.list("flavors", queues::flavor)?;
     let mut told = BTreeSet::new();
     let mut pods_in_all = 0_u64;
     let mut all = root.list("workloads", |cell| {
@@ -128,7 +130,8 @@ fn snapshot(root: &Cell<'_>) -> Read<Snapshot> {
         }
         Ok(workload)
     })?;
-    let mut pods = jobs::pods(root)?;
+    names::check(root, &fleet, &flavors)?;
+    let mut pods = jobs::pods(root, &fleet)?;
     all.extend(root.list("jobs", |cell| {
         let fresh = told.insert(workloads::key(cell)?);
         let job = jobs::job(cell, &mut pods, &grips, &fleet)?.filter(|_| fresh);
@@ -152,7 +155,7 @@ fn snapshot(root: &Cell<'_>) -> Read<Snapshot> {
         at: root.or("at", Moment::default(), |cell| cell.moment())?,
         nodes: fleet,
         topologies: root.list("topologies", nodes::topology)?,
-        flavors: root.list("flavors", queues::flavor)?,
+        flavors,
         queues: queue_list,
         workloads: all.into_iter().flatten().collect(),
         budgets: root.list("budgets", queues::budget)?,

@@ -100,6 +100,7 @@ pub(super) fn queue(cell: &Cell<'_>) -> Read<Queue> {
                 ("none", Stop::None),
                 ("hold", Stop::Hold),
                 ("drain", Stop::Drain),
+                ("inactive", Stop::Inactive),
                 ("None", Stop::None),
                 ("Hold", Stop::Hold),
                 ("HoldAndDrain", Stop::Drain),
@@ -191,24 +192,33 @@ pub(super) fn check_tree(cell: &Cell<'_>, queues: &[Queue]) -> Read<()> {
             },
         });
     }
-    let mut safe = vec![false; queues.len()];
+    let most = limits::QUEUE_DEPTH;
+    let too_deep = |queue| flaw(queue, format!("more than {most} queues stand above it"));
+    // How many queues stand above each, once that is known.
+    let mut depth: Vec<Option<usize>> = vec![None; queues.len()];
     for start in 0..queues.len() {
         let (mut way, mut now) = (Vec::new(), Some(start));
-        while let Some(queue) = now.filter(|&queue| !safe[queue]) {
+        let mut deep = 0;
+        while let Some(queue) = now {
+            if let Some(known) = depth[queue] {
+                deep = known + 1;
+                break;
+            }
             if way.contains(&queue) {
                 return Err(flaw(queue, "it is above itself".to_owned()));
             }
-            if way.len() >= limits::QUEUE_DEPTH {
-                return Err(flaw(
-                    start,
-                    format!("more than {} queues stand above it", limits::QUEUE_DEPTH),
-                ));
+            if way.len() > most {
+                return Err(too_deep(start));
             }
             way.push(queue);
             now = above[queue];
         }
-        for queue in way {
-            safe[queue] = true;
+        for queue in way.into_iter().rev() {
+            if deep > most {
+                return Err(too_deep(queue));
+            }
+            depth[queue] = Some(deep);
+            deep += 1;
         }
     }
     Ok(())

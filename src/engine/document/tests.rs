@@ -22,7 +22,7 @@ fn sample() -> Value {
             { "name": "a", "allocatable": {"devices": {"nvidia.com/gpu": 3}}, "class": "h100" }
         ],
         "prices": [{"pool": "p", "class": "h100", "usd_per_device_hour": 2.5}],
-        "flavors": [{"name": "h100", "node_labels": {"k": "v"}}],
+        "flavors": [{"name": "h100", "node_labels": {"k": "v"}}, {"name": "tpu"}],
         "queues": [
             {"name": "top", "admits": false, "quota": [{"flavor": "h100", "nominal": 4}]},
             {"name": "nlp", "parent": "top", "weight": 2, "strategy": "strict", "system": "kueue",
@@ -154,6 +154,36 @@ fn a_mistake_is_named_with_its_place() {
             "f: queues[0].quota[0].nominal: `lots` is no quantity; write 8, 500m or 64Gi",
         ),
         (
+            r#"{"version": 1, "flavors": [{"name": "f"}, {"name": "f"}]}"#,
+            "f: flavors[1]: another flavor is called `f` too",
+        ),
+        (
+            r#"{"version": 1, "flavors": [{"name": "h100"}], "queues": [{"name": "a", "quota": [{"flavor": "h10", "nominal": 1}]}]}"#,
+            "f: queues[0].quota[0].flavor: there is no flavor `h10`; did you mean `h100`?",
+        ),
+        (
+            r#"{"version": 1, "queues": [{"name": "a", "quota": [{"flavor": "f", "nominal": 1}]}]}"#,
+            "f: queues[0].quota[0].flavor: there is no flavor `f`: the document lists no flavors",
+        ),
+        (
+            r#"{"version": 1, "flavors": [{"name": "f"}], "workloads": [{"name": "a", "flavors": ["g"]}]}"#,
+            "f: workloads[0].flavors[0]: there is no flavor `g`",
+        ),
+        (
+            r#"{"version": 1, "flavors": [{"name": "f"}], "workloads": [{"name": "a", "pod_sets": [{"admitted": {"cpu": "ff"}}]}]}"#,
+            "f: workloads[0].pod_sets[0].admitted.cpu: there is no flavor `ff`; did you mean `f`?",
+        ),
+        (
+            r#"{"version": 1, "nodes": [{"name": "node-1"}], "workloads": [{"name": "a", "placements": [{"node": "node-2"}]}]}"#,
+            "f: workloads[0].placements[0].node: there is no node `node-2`; did you mean `node-1`?",
+        ),
+        (
+            r#"{"version": 1, "nodes": [{"name": "n"}], "workloads": [
+                {"name": "a", "namespace": "t", "placements": [{"node": "n", "pod": "a-0", "devices": [1, 2]}]},
+                {"name": "b", "namespace": "t", "placements": [{"node": "n", "pod": "b-0", "devices": [2]}]}]}"#,
+            "f: workloads[1].placements[0].devices[0]: device 2 of node n is held by t/a-0 already",
+        ),
+        (
             r#"{"version": 1, "workloads": [{"name": "a", "count": 2, "min": 3}]}"#,
             "f: workloads[0]: its minimum of 3 pods is above its count of 2",
         ),
@@ -168,6 +198,54 @@ fn a_mistake_is_named_with_its_place() {
     ] {
         let fault = read(text, "f").expect_err(text).to_string();
         assert!(fault.starts_with(said), "{text}\n{fault}\n{said}");
+    }
+}
+
+/// A device that is shared in parts has as many holders as its parts allow, and what is over holds nothing.
+#[test]
+fn parts_of_a_device_add_up_and_what_is_over_holds_nothing() {
+    let placed = |name: &str, milli: i64, state: &str| {
+        json!({ "name": name, "state": state, "milli": milli,
+                "placements": [{ "node": "n", "pod": name, "devices": [0] }] })
+    };
+    let fleet =
+        |works: Vec<Value>| json!({ "version": 1, "nodes": [{ "name": "n" }], "workloads": works });
+    let fits = fleet(vec![
+        placed("a", 600, "running"),
+        placed("b", 400, "running"),
+        placed("c", 1000, "done"),
+    ]);
+    assert!(from_value(&fits, "f").is_ok());
+    let more = fleet(vec![
+        placed("a", 600, "running"),
+        placed("b", 401, "running"),
+    ]);
+    assert!(from_value(&more, "f").is_err());
+}
+
+/// Whichever end of a chain of queues comes first, as many may stand above one, and one more is too many.
+#[test]
+fn the_depth_of_queues_is_limited_in_any_order() {
+    let chain = |length: usize, turned: bool| {
+        let queue = |at: usize| match at {
+            0 => json!({ "name": "q0" }),
+            at => json!({ "name": format!("q{at}"), "parent": format!("q{}", at - 1) }),
+        };
+        let mut queues: Vec<Value> = (0..length).map(queue).collect();
+        if turned {
+            queues.reverse();
+        }
+        from_value(&json!({ "version": 1, "queues": queues }), "f")
+    };
+    for turned in [false, true] {
+        assert!(chain(limits::QUEUE_DEPTH + 1, turned).is_ok(), "{turned}");
+        for length in [limits::QUEUE_DEPTH + 2, 20_000] {
+            let fault = chain(length, turned).expect_err("is too deep").to_string();
+            assert!(
+                fault.contains("more than 32 queues stand above it"),
+                "{fault}"
+            );
+        }
     }
 }
 

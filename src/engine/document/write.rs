@@ -215,6 +215,7 @@ fn queue(queue: &Queue) -> Value {
             Stop::None => "none",
             Stop::Hold => "hold",
             Stop::Drain => "drain",
+            Stop::Inactive => "inactive",
         },
         "strategy": match queue.order {
             Order::Strict => "strict",

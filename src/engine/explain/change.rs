@@ -2,10 +2,12 @@
 
 use serde::Serialize;
 
-use crate::snapshot::{Choice, Quota, Snapshot, Taint, TaintEffect, Toleration, unit_is_milli};
+use crate::snapshot::{
+    Choice, Quota, Snapshot, Stop, Taint, TaintEffect, Toleration, unit_is_milli,
+};
 use model::base::{Moment, Name};
 use model::fleet::job::JobKey;
-use model::plan::JobName;
+use model::plan::{Evicted, JobName, evicted_words};
 
 /// A taint, named.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
@@ -45,10 +47,13 @@ impl TaintName {
 /// 2. `tolerate`: a line in the workload's own manifest, nothing gets slower;
 /// 3. `relax-topology`: the same, and it may run slower;
 /// 4. `flavor`: the same, on other devices;
-/// 5. `priority`: others start later;
-/// 6. `quota`: an administrator gives its queue what others may miss;
-/// 7. `nodes`: somebody pays for machines;
-/// 8. `wait`, where the start is known and far.
+/// 5. `resume-queue`: somebody stopped it, and takes that back;
+/// 6. `priority`: others start later;
+/// 7. `quota`: an administrator gives its queue what others may miss;
+/// 8. `preempt`: others, which stand behind it, lose work;
+/// 9. `uncordon`: nodes that somebody took out of use take work again;
+/// 10. `nodes`: somebody pays for machines;
+/// 11. `wait`, where the start is known and far.
 ///
 /// Where none of these helps, the workload's own manifest: `labels`, and it may run on any devices of its kind; or `ask`, where
 /// its pod is larger than any node.
@@ -99,6 +104,21 @@ pub enum Change {
         /// To.
         to: i32,
     },
+    /// Its queue, or the one above it that is stopped, admits again.
+    ResumeQueue {
+        /// The queue.
+        queue: Name,
+    },
+    /// These jobs leave their devices and stand in their queues again, behind it.
+    Preempt {
+        /// The jobs.
+        jobs: Vec<JobName>,
+    },
+    /// Cordoned nodes take new work again.
+    Uncordon {
+        /// The nodes.
+        nodes: Vec<Name>,
+    },
     /// A queue's own quota grows, and its hard cap with it where it has one. Amounts are in thousandths, of memory in
     /// bytes.
     Quota {
@@ -137,8 +157,11 @@ impl Change {
     /// A start within so many seconds is near enough to wait for.
     pub const PATIENCE_SECONDS: i64 = 900;
 
+    /// The place of what evicts others.
+    const PREEMPT: u8 = 8;
+
     /// The place of a later one.
-    const LONG_WAIT: u8 = 8;
+    const LONG_WAIT: u8 = 11;
 
     /// Its place in the order of cost, at a moment.
     pub fn cost(&self, now: Moment) -> u8 {
@@ -147,9 +170,12 @@ impl Change {
             Self::Tolerate { .. } => 2,
             Self::RelaxTopology { .. } => 3,
             Self::Flavor { .. } | Self::Labels { .. } | Self::Ask { .. } => 4,
-            Self::Priority { .. } => 5,
-            Self::Quota { .. } => 6,
-            Self::Nodes { .. } => 7,
+            Self::ResumeQueue { .. } => 5,
+            Self::Priority { .. } => 6,
+            Self::Quota { .. } => 7,
+            Self::Preempt { .. } => Self::PREEMPT,
+            Self::Uncordon { .. } => 9,
+            Self::Nodes { .. } => 10,
             Self::Wait { .. } => Self::LONG_WAIT,
         }
     }
@@ -177,6 +203,23 @@ impl Change {
                 amount(resource, *from)
             ),
             Self::Priority { from, to } => format!("priority {to} instead of {from}"),
+            Self::ResumeQueue { queue } => format!("resume queue {queue}"),
+            Self::Preempt { jobs } => {
+                let named: Vec<String> = jobs.iter().take(5).map(ToString::to_string).collect();
+                let more = match jobs.len() - named.len() {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                format!("preempt {}{more}", named.join(", "))
+            }
+            Self::Uncordon { nodes } => {
+                let named: Vec<&str> = nodes.iter().take(5).map(Name::as_str).collect();
+                let more = match nodes.len() - named.len() {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                format!("uncordon {}{more}", named.join(", "))
+            }
             Self::Quota {
                 queue,
                 flavor,
@@ -197,6 +240,23 @@ impl Change {
                 let node = if *count == 1 { "node" } else { "nodes" };
                 format!("{count} more {node} like {like} ({what})")
             }
+        }
+    }
+
+    /// The command that plans it for a job, without the program's name; nothing where there is none, or there are several.
+    pub fn command(&self, job: &JobName) -> Option<String> {
+        match self {
+            Self::Priority { to, .. } => Some(format!("plan reprioritise {job} {to}")),
+            Self::ResumeQueue { queue } => Some(format!("plan resume queue/{queue}")),
+            Self::Preempt { jobs } => match &jobs[..] {
+                [one] => Some(format!("plan preempt {one}")),
+                _ => None,
+            },
+            Self::Uncordon { nodes } => {
+                let names: Vec<&str> = nodes.iter().map(Name::as_str).collect();
+                Some(format!("plan uncordon {}", names.join(" ")))
+            }
+            _ => None,
         }
     }
 
@@ -256,6 +316,25 @@ impl Change {
                 }
             }
             Self::Nodes { like, count, .. } => add_nodes(snapshot, like, *count),
+            Self::ResumeQueue { queue } => {
+                let mut queues = snapshot.queues.iter_mut();
+                if let Some(queue) = queues.find(|it| it.name == *queue) {
+                    queue.stop = Stop::None;
+                }
+            }
+            Self::Preempt { jobs } => {
+                let all = 0..snapshot.workloads.len();
+                let named = |at: &usize| jobs.contains(&job(&snapshot.workloads[*at].key));
+                let found: Vec<usize> = all.filter(named).collect();
+                for at in found {
+                    snapshot.displace(at, false);
+                }
+            }
+            Self::Uncordon { nodes } => {
+                for node in &mut snapshot.nodes {
+                    node.cordoned &= !nodes.contains(&node.name);
+                }
+            }
         }
         snapshot.settle();
     }
@@ -326,24 +405,44 @@ pub struct Unblock {
     /// Tried: with them a cycle starts it, and with the next smaller ones it does not. Otherwise reckoned, because trying
     /// was beyond the bound on effort.
     pub proven: bool,
+    /// Who is evicted for it then, by the scheduler or, where a change says so, by hand.
+    pub victims: Vec<Evicted>,
     /// One line.
     pub sentence: String,
 }
 
 impl Unblock {
     pub(crate) fn new(changes: Vec<Change>, proven: bool) -> Self {
+        Self::evicting(changes, proven, Vec::new())
+    }
+
+    /// The same, with those that are evicted for it.
+    pub(crate) fn evicting(changes: Vec<Change>, proven: bool, victims: Vec<Evicted>) -> Self {
         let all: Vec<String> = changes.iter().map(Change::sentence).collect();
+        let mut sentence = all.join(", and ");
+        let named = |change: &Change| matches!(change, Change::Preempt { .. });
+        if let ([Change::Preempt { .. }], [_]) = (&changes[..], &victims[..]) {
+            sentence = format!("preempt {}", evicted_words(&victims));
+        } else if !victims.is_empty() && !changes.iter().any(named) {
+            sentence = format!("{sentence}, evicting {}", evicted_words(&victims));
+        }
         Self {
-            sentence: all.join(", and "),
+            sentence,
             changes,
             proven,
+            victims,
         }
     }
 
     /// Its place in the order of cost: that of its dearest change; several come after one, and a long wait after all.
     pub(crate) fn cost(&self, now: Moment) -> (bool, bool, u8) {
         let dearest = self.changes.iter().map(|change| change.cost(now)).max();
-        let dearest = dearest.unwrap_or(0);
+        let is_wait = matches!(self.changes[..], [Change::Wait { .. }]);
+        let dearest = match dearest.unwrap_or(0) {
+            // Whoever is evicted loses work, by whatever change it comes.
+            cost if !is_wait && !self.victims.is_empty() => cost.max(Change::PREEMPT),
+            cost => cost,
+        };
         let is_long_wait = dearest == Change::LONG_WAIT;
         (is_long_wait, self.changes.len() > 1, dearest)
     }

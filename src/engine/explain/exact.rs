@@ -6,6 +6,7 @@ use crate::plant::{Plant, WorkId};
 use crate::snapshot::{Snapshot, least_amount};
 use crate::state::State;
 use model::fleet::job::JobKey;
+use model::plan::Evicted;
 
 use super::Scene;
 use super::change::{Change, Unblock};
@@ -23,15 +24,32 @@ impl Scene<'_> {
         let small = is_small(snapshot);
         let key = &snapshot.workloads[work].key;
         let held = |unblock: Unblock| {
-            let adds = |change: &Change| matches!(change, Change::Nodes { .. });
+            let adds = |change: &Change| {
+                matches!(
+                    change,
+                    Change::Nodes { .. } | Change::Uncordon { .. } | Change::Preempt { .. }
+                )
+            };
             if !unblock.proven || !unblock.changes.iter().any(adds) {
                 return Some(unblock);
             }
             if !small {
-                return Some(Unblock::new(unblock.changes, false));
+                return Some(Unblock {
+                    proven: false,
+                    ..unblock
+                });
             }
             let enough = grown(snapshot, key, unblock.changes)?;
-            Some(Unblock::new(shrunk(snapshot, key, enough), true))
+            let least = shrunk(snapshot, key, enough);
+            let victims = match &least[..] {
+                [Change::Preempt { jobs }] => {
+                    let mut victims = unblock.victims;
+                    victims.retain(|victim| jobs.contains(&victim.job));
+                    victims
+                }
+                _ => starts(snapshot, key, &least)?,
+            };
+            Some(Unblock::evicting(least, true, victims))
         };
         all.into_iter().filter_map(held).collect()
     }
@@ -40,22 +58,25 @@ impl Scene<'_> {
     pub(super) fn held_one(&self, work: WorkId, change: Change) -> Unblock {
         let snapshot = &self.state.plant().snapshot;
         let changes = vec![change];
-        let proven =
-            is_small(snapshot) && starts(snapshot, &snapshot.workloads[work].key, &changes);
+        let proven = is_small(snapshot)
+            && starts(snapshot, &snapshot.workloads[work].key, &changes).is_some();
         Unblock::new(changes, proven)
     }
 }
 
 /// Whether a fleet may be compiled anew for one change.
-fn is_small(snapshot: &Snapshot) -> bool {
+pub(super) fn is_small(snapshot: &Snapshot) -> bool {
     snapshot.nodes.len() * snapshot.workloads.len() <= MOST
 }
 
 /// The changes, or a little more of them, if they help.
 fn grown(snapshot: &Snapshot, key: &JobKey, mut changes: Vec<Change>) -> Option<Vec<Change>> {
     for more in MORE {
-        if starts(snapshot, key, &changes) {
+        if starts(snapshot, key, &changes).is_some() {
             return Some(changes);
+        }
+        if !changes.iter().any(is_amount) {
+            return None;
         }
         for change in &mut changes {
             if let Some(more) = by(change, more) {
@@ -63,7 +84,7 @@ fn grown(snapshot: &Snapshot, key: &JobKey, mut changes: Vec<Change>) -> Option<
             }
         }
     }
-    starts(snapshot, key, &changes).then_some(changes)
+    starts(snapshot, key, &changes).is_some().then_some(changes)
 }
 
 /// As little of each as still helps: in steps that grow smaller, until one less of any is too little.
@@ -82,7 +103,7 @@ fn shrunk(snapshot: &Snapshot, key: &JobKey, mut changes: Vec<Change>) -> Vec<Ch
                     continue;
                 }
             }
-            if starts(snapshot, key, &less) {
+            if starts(snapshot, key, &less).is_some() {
                 changes = less;
                 gave = true;
             } else {
@@ -120,25 +141,32 @@ fn by(change: &Change, more: i64) -> Option<Change> {
             *nominal += more * unit;
             (*add > 0).then_some(other)
         }
+        Change::Preempt { jobs } => fewer(jobs, more).then_some(other),
+        Change::Uncordon { nodes } => fewer(nodes, more).then_some(other),
         _ => None,
     }
 }
 
-/// Whether a cycle starts it on the fleet with these changes.
-fn starts(snapshot: &Snapshot, key: &JobKey, changes: &[Change]) -> bool {
+/// So many fewer of a list; there is no more of it, and never nothing.
+fn fewer<T>(list: &mut Vec<T>, by: i64) -> bool {
+    let left = usize::try_from(list.len() as i64 + by).unwrap_or(0);
+    let less = left > 0 && left < list.len();
+    list.truncate(left);
+    less
+}
+
+/// Whether a cycle starts it on the fleet with these changes: then who is evicted for it.
+fn starts(snapshot: &Snapshot, key: &JobKey, changes: &[Change]) -> Option<Vec<Evicted>> {
     let mut after = snapshot.clone();
     for change in changes {
         change.apply(&mut after, key);
     }
     let plant = Plant::new(after);
-    let Some(work) = plant.work(key) else {
-        return false;
-    };
+    let work = plant.work(key)?;
     let mut state = State::new(&plant);
     cycle::seat(&mut state, &[]);
     let cycle = cycle::cycle(&mut state, super::AS_DONE);
-    cycle
-        .admitted
-        .iter()
-        .any(|admission| admission.work == work)
+    let mut admitted = cycle.admitted.iter();
+    let starts = admitted.any(|admission| admission.work == work);
+    starts.then(|| super::victims_of(&plant, &cycle, work))
 }

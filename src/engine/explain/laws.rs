@@ -143,7 +143,12 @@ fn smaller(changes: &[Change]) -> Vec<Vec<Change>> {
             Change::Quota { add, .. } => *add -= 1_000,
             Change::Nodes { count, .. } => *count -= 1,
             Change::Ask { to, .. } => *to += 1 << 30,
+            Change::Preempt { jobs } if jobs.len() > 1 => _ = jobs.pop(),
+            Change::Uncordon { nodes } if nodes.len() > 1 => _ = nodes.pop(),
             Change::Wait { .. }
+            | Change::Preempt { .. }
+            | Change::Uncordon { .. }
+            | Change::ResumeQueue { .. }
             | Change::RelaxTopology { .. }
             | Change::Flavor { .. }
             | Change::Labels { .. } => {

@@ -8,6 +8,7 @@
 mod around;
 mod change;
 mod exact;
+mod others;
 mod reason;
 mod reckon;
 mod sums;
@@ -29,9 +30,10 @@ use model::base::{Moment, Name};
 use super::cycle::{self, Cycle, Watch};
 use super::fit::{Lens, Miss};
 use super::plant::{Plant, QueueId, WorkId};
+use super::preempt::evicted;
 use super::snapshot::Status;
 use super::state::State;
-use model::plan::JobName;
+use model::plan::{Evicted, JobName};
 
 pub use change::{Change, TaintName, Unblock, amount};
 pub(super) use change::{add_nodes, add_quota, job};
@@ -69,7 +71,7 @@ pub(super) const AS_DONE: cycle::Options<'static> = cycle::Options {
 pub enum Stand {
     /// Cannot start now.
     Waiting,
-    /// Would start now: nothing is in its way.
+    /// Would start now: nothing is in its way but those that are evicted for it ([`Explanation::victims`]).
     Ready,
     /// Runs.
     Running,
@@ -106,6 +108,8 @@ pub struct Explanation {
     pub unblock: Option<Unblock>,
     /// Others that do, by cost.
     pub alternatives: Vec<Unblock>,
+    /// Who is evicted when it starts now; none for one that fits beside all others, or does not start.
+    pub victims: Vec<Evicted>,
     /// When room that is kept for it becomes free, as RFC 3339; null where none is.
     #[serde(serialize_with = "moment")]
     pub reserved_at: Option<Moment>,
@@ -155,6 +159,10 @@ pub struct Scene<'p> {
     order_helps: bool,
     /// Somebody is let in and has no pod on a node.
     has_let_in: bool,
+    /// For so many more it is asked whom an operator may requeue.
+    by_hand: usize,
+    /// By queue that is stopped: who starts once it is resumed, and who is evicted for each.
+    resumed: BTreeMap<QueueId, Arc<BTreeMap<WorkId, Vec<Evicted>>>>,
 }
 
 impl<'p> Scene<'p> {
@@ -203,6 +211,8 @@ impl<'p> Scene<'p> {
             spared: false,
             order_helps: true,
             has_let_in,
+            by_hand: others::MOST_BY_HAND,
+            resumed: BTreeMap::new(),
         }
     }
 
@@ -306,6 +316,7 @@ impl<'p> Scene<'p> {
             reason: String::new(),
             unblock: None,
             alternatives: Vec::new(),
+            victims: victims_of(plant, &self.cycle, work),
             reserved_at: self
                 .cycle
                 .reservations
@@ -319,7 +330,9 @@ impl<'p> Scene<'p> {
                 let misses = misses.unwrap_or_else(|| Arc::new([]));
                 out.reasons = self.reasons(work, &misses);
                 let all = self.unblocks(work, &misses, out.reserved_at);
-                let mut all = self.held_to_fleet(work, all).into_iter();
+                let mut all = self.held_to_fleet(work, all);
+                all.sort_by_key(|unblock| unblock.cost(plant.snapshot.at));
+                let mut all = all.into_iter();
                 out.unblock = all.next();
                 out.alternatives = all.collect();
             }
@@ -354,6 +367,12 @@ impl<'p> Scene<'p> {
         self.read.insert(key, reasons.clone());
         reasons
     }
+}
+
+/// Who goes in a cycle so that a workload starts.
+fn victims_of(plant: &Plant, cycle: &Cycle, work: WorkId) -> Vec<Evicted> {
+    let own = cycle.preempted.iter().find(|push| push.by == work);
+    own.map_or_else(Vec::new, |push| evicted(plant, &push.victims.list))
 }
 
 /// The levels in which a workload insists on one domain, in the order of its sets.

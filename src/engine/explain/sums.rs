@@ -45,15 +45,18 @@ fn at(sums: &[i64], place: usize) -> i64 {
 }
 
 impl Scene<'_> {
-    /// Priorities of all that wait, and one more than each, rising.
+    /// Priorities of all that wait or may be evicted, and one more than each, rising.
     pub(super) fn priorities(&mut self) -> &[i32] {
         let Self {
             sums, lines, state, ..
         } = self;
         sums.priorities.get_or_insert_with(|| {
-            let all = lines.values().flatten();
-            let mut all: Vec<i32> = all
-                .map(|&work| state.priority(work))
+            let waiting = lines.values().flatten().copied();
+            let holders = state.holders();
+            let evictable = holders.filter(|work| state.workload(*work).preemptible);
+            let mut all: Vec<i32> = waiting
+                .chain(evictable)
+                .map(|work| state.priority(work))
                 .flat_map(|priority| [priority, priority.saturating_add(1)])
                 .collect();
             all.sort_unstable();

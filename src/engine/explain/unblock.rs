@@ -6,6 +6,7 @@ use crate::plant::{NodeId, PairId, QueueId, Quotas, WorkId};
 use crate::snapshot::{PodSet, least_amount};
 use crate::state::State;
 use model::base::{Moment, Name};
+use model::plan::Evicted;
 
 use super::change::{Change, Unblock};
 use super::{Scene, job_levels};
@@ -49,10 +50,16 @@ impl Scene<'_> {
         let now = self.state.now();
         self.spared = false;
         self.order_helps = true;
+        if misses
+            .iter()
+            .any(|miss| matches!(miss.why, Why::Stopped { .. }))
+        {
+            return self.resume_queue(work).into_iter().collect();
+        }
         let final_word = misses.iter().all(|miss| {
             matches!(
                 miss.why,
-                Why::NoQueue | Why::Cohort | Why::Stopped { .. } | Why::NotCovered { .. }
+                Why::NoQueue | Why::Cohort | Why::NotCovered { .. }
             )
         });
         if final_word {
@@ -89,8 +96,12 @@ impl Scene<'_> {
                 Why::Room { .. } | Why::Topology { .. } | Why::Reserved { .. }
             )
         });
+        if misses.iter().any(|miss| miss.why.may_pass()) {
+            out.extend(self.preempt(work));
+        }
         // What it takes back from others may be room for those that are let in before it.
         if room || behind || self.has_let_in {
+            out.extend(self.uncordon(work));
             out.extend(self.nodes(work, misses));
         }
         if out.is_empty() {
@@ -185,20 +196,20 @@ impl Scene<'_> {
     }
 
     /// Whether so many tries of a workload can be paid for, with another priority or its own.
-    fn affords(&mut self, work: WorkId, tries: usize, to: Option<i32>) -> bool {
+    pub(super) fn affords(&mut self, work: WorkId, tries: usize, to: Option<i32>) -> bool {
         let affords = self.turns >= self.turns_to(work, to).saturating_mul(tries);
         self.spared |= !affords;
         affords
     }
 
-    /// Whether a workload starts in a cycle on the state as something makes it, with another priority or its own.
-    fn starts_if(
+    /// Whether a workload starts in a cycle on the state as something makes it, with another priority or its own: then who is
+    /// evicted for it.
+    pub(super) fn starts_if(
         &mut self,
         work: WorkId,
         to: Option<i32>,
         suppose: impl FnOnce(&mut State<'_>),
-    ) -> bool {
-        self.turns = self.turns.saturating_sub(self.turns_to(work, to));
+    ) -> Option<Vec<Evicted>> {
         let mut lines = self.lines.clone();
         let queue = self.state.plant().works[work].queue;
         if let (Some(to), Some(line)) = (to, queue.and_then(|queue| lines.get_mut(&queue))) {
@@ -206,6 +217,22 @@ impl Scene<'_> {
             line.retain(|other| *other != work);
             line.insert(place.min(line.len()), work);
         }
+        let known = Known {
+            lines,
+            durations: self.durations.clone(),
+        };
+        self.starts_with(work, to, Some(known), suppose)
+    }
+
+    /// The same, with what is known of those who wait: nothing where supposing changes who does.
+    pub(super) fn starts_with(
+        &mut self,
+        work: WorkId,
+        to: Option<i32>,
+        known: Option<Known>,
+        suppose: impl FnOnce(&mut State<'_>),
+    ) -> Option<Vec<Evicted>> {
+        self.turns = self.turns.saturating_sub(self.turns_to(work, to));
         let mark = self.state.mark();
         if let Some(to) = to {
             self.state.set_priority(work, to);
@@ -216,16 +243,13 @@ impl Scene<'_> {
         }
         let watch = Watch {
             until: Some(work),
-            known: Some(Known {
-                lines,
-                durations: self.durations.clone(),
-            }),
+            known,
             ..Watch::default()
         };
         let cycle = cycle::watched(&mut self.state, super::AS_DONE, watch);
         let starts = self.state.tenure(work).is_some() && !cycle.let_in.contains(&work);
         self.state.undo_to(mark);
-        starts
+        starts.then(|| super::victims_of(self.state.plant(), &cycle, work))
     }
 
     /// Priorities above its own that change the order, from the least.
@@ -240,33 +264,37 @@ impl Scene<'_> {
         let from = self.state.priority(work);
         let steps = self.steps(work);
         let top = *steps.last()?;
-        // Before all others it must fit.
-        if self.state.find(work, &Lens::default()).is_err() {
+        // Before all others it must fit, or others are evicted for it.
+        let queue = self.state.plant().works[work].queue;
+        let pushes = queue.is_some_and(|queue| {
+            !self.state.tree().branches[queue].nameless && self.state.may_preempt(queue)
+        });
+        if !pushes && self.state.find(work, &Lens::default()).is_err() {
             self.order_helps = false;
             return None;
         }
         if !self.affords(work, 2, Some(top)) {
             return None;
         }
-        if !self.starts_if(work, Some(top), |_| ()) {
+        let Some(mut victims) = self.starts_if(work, Some(top), |_| ()) else {
             self.order_helps = false;
             return None;
-        }
+        };
+        let change = |to: i32, proven: bool, victims: Vec<Evicted>| {
+            Unblock::evicting(vec![Change::Priority { from, to }], proven, victims)
+        };
         let (mut low, mut high) = (0, steps.len() - 1);
         while low < high {
             let middle = (low + high) / 2;
             if !self.affords(work, 1, Some(steps[middle])) {
-                let to = steps[high];
-                return Some(Unblock::new(vec![Change::Priority { from, to }], false));
+                return Some(change(steps[high], false, victims));
             }
-            if self.starts_if(work, Some(steps[middle]), |_| ()) {
-                high = middle;
-            } else {
-                low = middle + 1;
+            match self.starts_if(work, Some(steps[middle]), |_| ()) {
+                Some(fewer) => (high, victims) = (middle, fewer),
+                None => low = middle + 1,
             }
         }
-        let to = steps[high];
-        Some(Unblock::new(vec![Change::Priority { from, to }], true))
+        Some(change(steps[high], true, victims))
     }
 
     /// The quotas that stopped it.
@@ -322,7 +350,12 @@ impl Scene<'_> {
         }
     }
 
-    fn helps(&mut self, work: WorkId, amounts: &[(Axis, i64)], to: Option<i32>) -> bool {
+    fn helps(
+        &mut self,
+        work: WorkId,
+        amounts: &[(Axis, i64)],
+        to: Option<i32>,
+    ) -> Option<Vec<Evicted>> {
         self.starts_if(work, to, |state| {
             for &(axis, amount) in amounts {
                 suppose(state, axis, amount);
@@ -351,7 +384,10 @@ impl Scene<'_> {
         }
         // Ever more until it helps, then back and forth between the last two.
         let (mut no, mut yes) = (0, 1);
-        while !self.helps(work, &[(axis, yes)], None) {
+        let mut victims = loop {
+            if let Some(victims) = self.helps(work, &[(axis, yes)], None) {
+                break victims;
+            }
             if yes >= most {
                 return None;
             }
@@ -360,19 +396,21 @@ impl Scene<'_> {
             }
             no = yes;
             yes = (yes * 2).min(most);
-        }
+        };
+        let mut proven = true;
         while yes - no > 1 {
             if !self.affords(work, 1, None) {
-                return Some(Unblock::new(vec![self.change(axis, yes)], false));
+                proven = false;
+                break;
             }
             let middle = (no + yes) / 2;
-            if self.helps(work, &[(axis, middle)], None) {
-                yes = middle;
-            } else {
-                no = middle;
+            match self.helps(work, &[(axis, middle)], None) {
+                Some(fewer) => (yes, victims) = (middle, fewer),
+                None => no = middle,
             }
         }
-        Some(Unblock::new(vec![self.change(axis, yes)], true))
+        let change = self.change(axis, yes);
+        Some(Unblock::evicting(vec![change], proven, victims))
     }
 
     /// Nodes that an empty one of would take a pod of each set that lacks room, few and unlike.
@@ -449,9 +487,7 @@ impl Scene<'_> {
             .iter()
             .map(|&axis| (axis, self.demand(work, axis)))
             .collect();
-        if !self.helps(work, &amounts, to) {
-            return None;
-        }
+        let mut victims = self.helps(work, &amounts, to)?;
         // Less of one thing may change how much of another is needed, since others start or do not: until nothing gives.
         let mut proven = false;
         while !proven && self.affords(work, 1, to) {
@@ -461,9 +497,9 @@ impl Scene<'_> {
                 for step in self.steps(work) {
                     if step < top
                         && self.affords(work, 1, Some(step))
-                        && self.helps(work, &amounts, Some(step))
+                        && let Some(fewer) = self.helps(work, &amounts, Some(step))
                     {
-                        to = Some(step);
+                        (to, victims) = (Some(step), fewer);
                         proven = false;
                         break;
                     }
@@ -474,8 +510,8 @@ impl Scene<'_> {
                 let mut middle = yes - 1;
                 while yes - no > 1 && self.affords(work, 1, to) {
                     amounts[at].1 = middle;
-                    if self.helps(work, &amounts, to) {
-                        yes = middle;
+                    if let Some(fewer) = self.helps(work, &amounts, to) {
+                        (yes, victims) = (middle, fewer);
                         proven = false;
                     } else if middle == yes - 1 {
                         break;
@@ -495,7 +531,7 @@ impl Scene<'_> {
             let from = self.state.priority(work);
             changes.insert(0, Change::Priority { from, to });
         }
-        (!changes.is_empty()).then(|| Unblock::new(changes, proven))
+        (!changes.is_empty()).then(|| Unblock::evicting(changes, proven, victims))
     }
 }
 

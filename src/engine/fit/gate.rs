@@ -4,13 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::plant::{FlavorId, Plant};
-use crate::snapshot::{Taint, TaintEffect, Toleration};
+use crate::snapshot::{CORDON, Taint, TaintEffect, Toleration};
 use crate::state::State;
 
 use super::Lens;
-
-/// The taint that says no more than that a node is cordoned, which the engine knows by itself.
-const CORDON: &str = "node.kubernetes.io/unschedulable";
 
 type Key = (usize, Vec<FlavorId>, bool, bool, Vec<Toleration>);
 
@@ -36,7 +33,7 @@ impl std::ops::Index<usize> for Gate {
     }
 }
 
-/// The first taint that keeps pods away.
+/// The first taint that keeps pods away. That a node is cordoned the engine knows by itself.
 pub(super) fn kept_out<'t>(
     taints: &'t [Taint],
     tolerations: &[&[Toleration]],

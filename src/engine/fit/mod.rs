@@ -297,17 +297,21 @@ impl State<'_> {
         };
         let mut misses: Vec<Miss> = Vec::new();
         let mut mosts: Vec<u32> = Vec::new();
-        let mut borrowing: Option<usize> = None;
+        // Of those that fit by borrowing the one that borrows at the lowest height.
+        let mut borrowing: Option<(usize, usize)> = None;
         for (at, flavors) in options.iter().enumerate() {
             let mark = self.mark();
             match self.attempt(work, set, queue, flavors, count, lens) {
-                Ok(tenure) if stops || !self.borrows(work, set, queue, flavors) => {
-                    return Ok(tenure);
-                }
-                Ok(_) => {
-                    // It fits by borrowing; one that does not borrow is better.
+                Ok(tenure) => {
+                    let height = self.borrows(work, set, queue, flavors);
+                    let Some(height) = height.filter(|_| !stops) else {
+                        return Ok(tenure);
+                    };
+                    // It fits by borrowing; one that does not borrow, or borrows lower, is better.
                     self.undo_to(mark);
-                    borrowing = borrowing.or(Some(at));
+                    if borrowing.is_none_or(|best| height < best.0) {
+                        borrowing = Some((height, at));
+                    }
                     mosts.push(0);
                 }
                 Err((why, most)) => {
@@ -321,7 +325,7 @@ impl State<'_> {
                 }
             }
         }
-        if let Some(at) = borrowing
+        if let Some((_, at)) = borrowing
             && let Ok(tenure) = self.attempt(work, set, queue, &options[at], count, lens)
         {
             return Ok(tenure);

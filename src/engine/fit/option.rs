@@ -231,17 +231,22 @@ impl State<'_> {
         all
     }
 
-    /// Whether a queue uses more than its own of what a set with these flavors asks for.
+    /// How high in its tree a queue borrows what a set with these flavors asks for, which it has taken: nothing where it uses no more
+    /// than its own.
     pub(super) fn borrows(
         &self,
         work: WorkId,
         set: usize,
         queue: QueueId,
         flavors: &[FlavorId],
-    ) -> bool {
+    ) -> Option<usize> {
         let usage = self.amounts(work, set, queue, flavors, 1);
-        usage
-            .iter()
-            .any(|(pair, _)| self.borrowed(queue, *pair) > 0)
+        let mut pairs = usage.iter().map(|(pair, _)| *pair);
+        if !pairs.clone().any(|pair| self.borrowed(queue, pair) > 0) {
+            return None;
+        }
+        let first = pairs.next().map(|pair| self.borrow_height(queue, pair, 0));
+        let more = pairs.map(|pair| self.borrow_height(queue, pair, 0));
+        first.into_iter().chain(more).max()
     }
 }

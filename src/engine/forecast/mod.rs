@@ -1,5 +1,6 @@
 //! When waiting workloads start, by running cycles at the ends of what runs. Arrivals are not modelled: what comes later and
-//! goes before makes the truth later than the forecast. Nor is anybody preempted in it: who may preempt starts sooner.
+//! goes before makes the truth later than the forecast. Who starts now by preempting others does, and they are named; later in it
+//! nobody is preempted: who may preempt then starts sooner.
 //!
 //! What a workload says of its runtime is taken as it is. Where it says nothing, its owner's past runs give the runtime a
 //! distribution, and the timeline is run several times with runtimes drawn from it, the same for the same snapshot. What
@@ -18,11 +19,12 @@ use model::base::{Moment, Name};
 
 use super::cycle::{self, Options, at_speed};
 use super::dice::Dice;
-use super::explain::job;
+use super::explain::{AS_TOLD, job};
 use super::plant::{Plant, WorkId};
+use super::preempt::evicted;
 use super::snapshot::Status;
 use super::state::State;
-use model::plan::JobName;
+use model::plan::{Evicted, JobName};
 
 pub use runtime::{remaining, runtime};
 
@@ -68,6 +70,8 @@ pub struct Start {
     pub p90: Option<Moment>,
     /// What it was reckoned from.
     pub basis: Basis,
+    /// Who is evicted when it starts now; none for one that fits beside all others, or starts later.
+    pub victims: Vec<Evicted>,
 }
 
 #[allow(clippy::ref_option, reason = "serde passes references")]
@@ -88,15 +92,38 @@ struct Timeline {
 
 /// When each waiting workload of a state starts, by workload.
 pub fn forecast(state: &State<'_>) -> BTreeMap<WorkId, Start> {
-    forecast_for(state, None)
+    forecast_for(state, None, true)
+}
+
+/// The same once a cycle has been run: nobody is preempted any more.
+pub fn forecast_after(state: &State<'_>) -> BTreeMap<WorkId, Start> {
+    forecast_for(state, None, false)
 }
 
 /// The same for one workload. The timeline ends when it has started.
 pub fn forecast_one(state: &State<'_>, work: WorkId) -> Option<Start> {
-    forecast_for(state, Some(work)).remove(&work)
+    forecast_for(state, Some(work), true).remove(&work)
 }
 
-fn forecast_for(state: &State<'_>, only: Option<WorkId>) -> BTreeMap<WorkId, Start> {
+/// Runs the cycle of now, as explanations have it: who starts, and who is evicted for each.
+fn start_now(state: &mut State<'_>) -> (BTreeMap<WorkId, Vec<Evicted>>, bool) {
+    let cycle = cycle::cycle(state, AS_TOLD);
+    let mut all: BTreeMap<WorkId, Vec<Evicted>> = BTreeMap::new();
+    for admission in &cycle.admitted {
+        all.insert(admission.work, Vec::new());
+    }
+    for push in &cycle.preempted {
+        all.insert(push.by, evicted(state.plant(), &push.victims.list));
+    }
+    let evicts = !cycle.preempted.is_empty() || !cycle.drained.is_empty();
+    (all, evicts)
+}
+
+fn forecast_for(
+    state: &State<'_>,
+    only: Option<WorkId>,
+    preempts: bool,
+) -> BTreeMap<WorkId, Start> {
     // What a part of the fleet would do is no forecast of the fleet.
     if !state.plant().snapshot.not_visible.is_empty() {
         return BTreeMap::new();
@@ -112,11 +139,17 @@ fn forecast_for(state: &State<'_>, only: Option<WorkId>) -> BTreeMap<WorkId, Sta
         .any(|work| is_drawn(plant, work));
     let times = if any_drawn { RUNS } else { 1 };
     let mut state = state.clone();
+    let now = state.now();
+    // What is left over by those who are evicted may be enough for others at once.
+    let (mut begun, again) = match preempts {
+        true => start_now(&mut state),
+        false => (BTreeMap::new(), true),
+    };
+    let starts: BTreeMap<WorkId, Moment> = begun.keys().map(|work| (*work, now)).collect();
     let mut runs: Vec<Timeline> = Vec::with_capacity(times);
     for shares in shares(plant, times) {
-        runs.push(timeline(&mut state, &shares, only));
+        runs.push(timeline(&mut state, &shares, only, (&starts, again)));
     }
-    let now = state.now();
     wanted
         .into_iter()
         .map(|work| {
@@ -144,6 +177,7 @@ fn forecast_for(state: &State<'_>, only: Option<WorkId>) -> BTreeMap<WorkId, Sta
                 p50: at(50),
                 p90: at(90),
                 basis,
+                victims: begun.remove(&work).unwrap_or_default(),
             };
             (work, start)
         })
@@ -195,8 +229,14 @@ fn spread(dice: &mut Dice, times: usize) -> Vec<usize> {
     parts
 }
 
-/// Runs cycles at every end until nothing is left to wait for, or the bound is reached.
-fn timeline(state: &mut State<'_>, shares: &[u32], only: Option<WorkId>) -> Timeline {
+/// Runs cycles at every end until nothing is left to wait for, or the bound is reached. Some have started already; the first cycle
+/// is run at once, or at the first end.
+fn timeline(
+    state: &mut State<'_>,
+    shares: &[u32],
+    only: Option<WorkId>,
+    (begun, at_once): (&BTreeMap<WorkId, Moment>, bool),
+) -> Timeline {
     let plant = state.plant();
     let begin = state.now();
     let mark = state.mark();
@@ -204,7 +244,7 @@ fn timeline(state: &mut State<'_>, shares: &[u32], only: Option<WorkId>) -> Time
         .map(|work| runtime(plant, work, shares[work]))
         .collect();
     let mut out = Timeline {
-        starts: BTreeMap::new(),
+        starts: begun.clone(),
         drawn: None,
     };
     let mut ends: BTreeSet<(Moment, WorkId)> = state
@@ -214,6 +254,7 @@ fn timeline(state: &mut State<'_>, shares: &[u32], only: Option<WorkId>) -> Time
         .filter_map(|work| Some((end_of_holder(state, work, shares[work])?, work)))
         .collect();
     let (mut cycles, mut turns) = (0, 0);
+    let mut due = at_once;
     loop {
         let waiting = state.waiting().count();
         let done = only.is_some_and(|work| out.starts.contains_key(&work));
@@ -223,13 +264,14 @@ fn timeline(state: &mut State<'_>, shares: &[u32], only: Option<WorkId>) -> Time
             break;
         }
         // What the scheduler believes of runtimes, not what this run draws, decides whom it lets pass.
-        let cycle = cycle::cycle(
-            state,
-            Options {
-                spare_all: true,
-                ..Options::default()
-            },
-        );
+        let options = Options {
+            spare_all: true,
+            ..Options::default()
+        };
+        let cycle = match std::mem::replace(&mut due, true) {
+            true => cycle::cycle(state, options),
+            false => cycle::Cycle::default(),
+        };
         let now = state.now();
         for admission in &cycle.admitted {
             out.starts.insert(admission.work, now);

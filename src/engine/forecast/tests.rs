@@ -34,7 +34,7 @@ fn known_limits_give_one_moment() {
     let it = start(
         json!({
             "nodes": [node("a", 8, "r", "b")],
-            "workloads": [runs("r", "a", 8, minutes(30)), work("first", 1, 8, json!({ "priority": 1, "runtime_estimate_seconds": 600 })),
+            "workloads": [runs("r", "a", 8, minutes(30)), work("first", 1, 8, json!({ "created": "2026-11-21T05:00:00Z", "runtime_estimate_seconds": 600 })),
                           work("waits", 1, 8, minutes(5))],
         }),
         "waits",

@@ -54,7 +54,7 @@ pub fn snapshot(fleet: &Fleet, burn: &Burn) -> Snapshot {
                 levels: topology.levels.iter().take(LEVELS).cloned().collect(),
             })
             .collect(),
-        flavors: queues::flavors(fleet),
+        flavors: queues::flavors(fleet, &workloads),
         queues: queues::queues(fleet, &titles),
         budgets: budgets(fleet),
         residents: residents(fleet, &workloads),

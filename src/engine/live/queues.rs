@@ -145,9 +145,9 @@ fn read(queue: &Queue, name: Name) -> snapshot::Queue {
         },
         stop: match queue.stop {
             queue::Stop::Drain => Stop::Drain,
-            // Whatever keeps it from working, it lets nothing in.
-            _ if queue.is_stopped() => Stop::Hold,
-            _ => Stop::None,
+            queue::Stop::Hold => Stop::Hold,
+            _ if queue.is_stopped() => Stop::Inactive,
+            queue::Stop::None => Stop::None,
         },
         fungibility: Fungibility {
             borrow_stops: !queue.next_before_borrow,
@@ -188,8 +188,9 @@ fn quotas(queue: &Queue) -> Vec<Quota> {
     .collect()
 }
 
-/// Every flavor, and the one that stands for none where a queue's quota needs it.
-pub(super) fn flavors(fleet: &Fleet) -> Vec<Flavor> {
+/// Every flavor, and the one that stands for none where a queue's quota needs it. One that is named and cannot be seen (it was
+/// deleted, or may not be read) is there without labels: its quota counts all the same.
+pub(super) fn flavors(fleet: &Fleet, workloads: &[model::Workload]) -> Vec<Flavor> {
     let mut flavors: Vec<Flavor> = fleet
         .flavors
         .iter()
@@ -204,16 +205,20 @@ pub(super) fn flavors(fleet: &Fleet) -> Vec<Flavor> {
             price: None,
         })
         .collect();
-    let flavorless = fleet
-        .queues
-        .iter()
-        .flat_map(|queue| queue.quotas.iter())
-        .any(|quota| quota.flavor.is_empty());
-    if flavorless && !flavors.iter().any(|flavor| flavor.name.as_str() == ANY) {
-        flavors.push(Flavor {
-            name: Name::new(ANY),
-            ..Flavor::default()
-        });
-    }
+    let known: BTreeSet<Name> = flavors.iter().map(|flavor| flavor.name.clone()).collect();
+    let any = Name::new(ANY);
+    let of_quotas = fleet.queues.iter().flat_map(|queue| queue.quotas.iter());
+    let of_quotas = of_quotas.map(|quota| match quota.flavor.is_empty() {
+        true => &any,
+        false => &quota.flavor,
+    });
+    let sets = workloads.iter().flat_map(|work| &work.sets);
+    let of_works = sets.flat_map(|set| set.admitted.values());
+    let named: BTreeSet<&Name> = of_quotas.chain(of_works).collect();
+    let unseen = named.into_iter().filter(|name| !known.contains(*name));
+    flavors.extend(unseen.map(|name| Flavor {
+        name: name.clone(),
+        ..Flavor::default()
+    }));
     flavors
 }

@@ -93,7 +93,10 @@ fn workload(fleet: &Fleet, job: &Job, titles: &Titles, grips: &Grips<'_>) -> Opt
         labels: labels.map(by_key).unwrap_or_default(),
         priority: job.priority.unwrap_or(0),
         // Queues of Kueue go by the Workload.
-        created: whole(kueue.map_or(job.created, |seen| seen.ordered_at.unwrap_or(seen.created))),
+        created: ordered(
+            whole(kueue.map_or(job.created, |seen| seen.ordered_at.unwrap_or(seen.created))),
+            admission.and_then(|admission| admission.position),
+        ),
         sets,
         flavors: Vec::new(),
         estimate_ms: job
@@ -137,6 +140,12 @@ fn handle(admission: &Admission) -> Option<Handle> {
         name: seen.key.name.clone(),
         uid: seen.uid.clone(),
     })
+}
+
+/// A moment of which Kubernetes tells the second alone, with the place that Kueue itself gives the workload in its queue as
+/// milliseconds: of those that were made in one second the first stays first.
+fn ordered(at: Moment, place: Option<u32>) -> Moment {
+    Moment::from_millis(at.millis() + i64::from(place.unwrap_or(0).min(999)))
 }
 
 /// Without parts of a second, which no document of Kubernetes has.

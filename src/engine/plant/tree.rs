@@ -46,6 +46,8 @@ pub struct Branch {
     pub children: Vec<QueueId>,
     /// At the top of it.
     pub root: QueueId,
+    /// Levels below it: 0 for a queue with nothing below.
+    pub height: usize,
     /// Where its quotas begin in [`Tree::quotas`] and its usage in the state's.
     pub base: usize,
     /// Its flavors by resource; empty: it has no limits.
@@ -113,6 +115,7 @@ impl Tree {
                 parent: parent.and_then(|name| tree.by_name.get(name).copied()),
                 children: Vec::new(),
                 root: 0,
+                height: 0,
                 base: 0,
                 groups: Vec::new(),
                 covers_all: queue.system == System::Kueue,
@@ -127,6 +130,10 @@ impl Tree {
             tree.branches[id].root = root;
             if let Some(parent) = tree.branches[id].parent {
                 tree.branches[parent].children.push(id);
+            }
+            let path: Vec<QueueId> = tree.path(id).collect();
+            for (steps, up) in path.into_iter().enumerate() {
+                tree.branches[up].height = tree.branches[up].height.max(steps);
             }
         }
         tree.lay_out(&snapshot.queues, &flavors);
@@ -170,6 +177,7 @@ impl Tree {
                     parent: None,
                     children: Vec::new(),
                     root: 0,
+                    height: 0,
                     base: 0,
                     groups: Vec::new(),
                     covers_all: false,

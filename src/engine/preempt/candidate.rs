@@ -209,7 +209,7 @@ enum Side {
 /// Where a queue stands; nothing where nobody of it may be taken.
 fn side(state: &State<'_>, scene: &Scene, queue: QueueId, meets: &[(bool, bool)]) -> Option<Side> {
     let branches = &state.tree().branches;
-    if queue == scene.queue || scene.nameless && branches[queue].nameless {
+    if scene.by_hand || queue == scene.queue || scene.nameless && branches[queue].nameless {
         return (scene.rules.within != Within::Never).then_some(Side::Own);
     }
     if scene.rules.reclaim == Reclaim::Never || branches[queue].root != branches[scene.queue].root {
@@ -243,7 +243,10 @@ fn candidate(
     let plain = Candidate {
         work,
         queue,
-        reason: Reason::InQueue,
+        reason: match scene.by_hand {
+            true => Reason::ByHand,
+            false => Reason::InQueue,
+        },
         own: true,
         meet: scene.queue,
         only_own: false,
@@ -260,7 +263,11 @@ fn candidate(
             let told = |queue: &Queue| queue.left_alone.preempt_ms;
             is_left_alone(state, work, first_told(state, queue, told))
         };
-        return (may && !alone()).then_some(plain);
+        let may = match scene.by_hand {
+            true => may && model.levers.suspend,
+            false => may && !alone(),
+        };
+        return may.then_some(plain);
     };
     let may = match scene.rules.reclaim {
         Reclaim::Never => false,
@@ -279,6 +286,7 @@ fn candidate(
     }
     let borrows = may_borrow(&scene.rules, standing.priority, mine);
     let reason = match (fair, claim, borrows) {
+        (true, _, _) if scene.within_nominal => Reason::Reclaim,
         (true, _, _) => Reason::FairSharing,
         (_, true, _) | (_, _, false) => Reason::Reclaim,
         _ => Reason::ReclaimWhileBorrowing,
@@ -326,8 +334,11 @@ fn is_of_use(state: &State<'_>, scene: &Scene, work: WorkId, gates: &[Arc<Gate>]
         state.tree().branches[queue].root == state.tree().branches[scene.queue].root
     });
     let quota = same_tree && scene.short.iter().any(|pair| uses(tenure, *pair) > 0);
-    if scene.by_quota || !quota && !scene.short.is_empty() {
+    if !scene.by_hand && (scene.by_quota || !quota && !scene.short.is_empty()) {
         return quota;
+    }
+    if quota && scene.by_quota {
+        return true;
     }
     // Only room is short.
     let plant = state.plant();

@@ -65,7 +65,8 @@ pub(super) fn evens_out(state: &mut State<'_>, scene: &Scene, candidate: &Candid
     let shares = shares(state, scene, candidate);
     state.undo_to(mark);
     shares.is_some_and(|[mine, before, after]| {
-        before > Share::default() && all.iter().any(|it| lets(*it, mine, before, after))
+        let lets = || all.iter().any(|it| lets(*it, mine, before, after));
+        before > Share::default() && (scene.within_nominal || lets())
     })
 }
 
@@ -139,7 +140,7 @@ impl<'a> Tournament<'a> {
             let Some(queue) = self.next_queue(state, root) else {
                 continue;
             };
-            if queue == own {
+            if queue == own || self.scene.within_nominal {
                 return self.left.get_mut(&queue)?.pop_front();
             }
             if self.round > 0 {

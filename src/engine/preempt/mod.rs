@@ -10,6 +10,7 @@
 
 mod bound;
 mod candidate;
+mod evicted;
 mod exact;
 mod fair;
 mod least;
@@ -27,6 +28,7 @@ use super::snapshot::{Status, Stop};
 use super::state::{State, Tenure};
 
 pub(super) use candidate::Holders;
+pub use evicted::evicted;
 
 /// How victims are chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +40,9 @@ pub enum Mode {
     ByQuota,
     /// So that the least device-time is lost; of equals the fewest victims.
     Least,
+    /// The same, as an operator may requeue them: whatever queues' policies say, those that stand behind the workload (of lower
+    /// priority, or as high and made later) and can be stopped.
+    ByHand,
 }
 
 impl Mode {
@@ -47,6 +52,11 @@ impl Mode {
             no_nodes: self == Self::ByQuota,
             ..Lens::default()
         }
+    }
+
+    /// Whether the set that loses least is looked for.
+    fn is_least(self) -> bool {
+        matches!(self, Self::Least | Self::ByHand)
     }
 }
 
@@ -63,6 +73,8 @@ pub enum Reason {
     FairSharing,
     /// Its queue is being drained. Kueue: `ClusterQueueStopped`.
     Drained,
+    /// An operator requeues it: it stands behind the one that starts.
+    ByHand,
 }
 
 impl Reason {
@@ -74,6 +86,7 @@ impl Reason {
             Self::ReclaimWhileBorrowing => "reclaim-while-borrowing",
             Self::FairSharing => "fair-sharing",
             Self::Drained => "drained",
+            Self::ByHand => "by-hand",
         }
     }
 }
@@ -98,7 +111,7 @@ pub struct Victims {
     pub tenure: Arc<Tenure>,
     /// Device-milliseconds of work lost in all.
     pub lost_ms: i64,
-    /// No set that may be taken loses less, or as much with fewer victims: all were looked at. Only for [`Mode::Least`].
+    /// No set that may be taken loses less, or as much with fewer victims: all were looked at. Only for [`Mode::Least`] and [`Mode::ByHand`].
     pub proven: bool,
 }
 
@@ -144,15 +157,28 @@ impl State<'_> {
     /// # Errors
     /// Why nobody is preempted.
     pub fn victims(&mut self, work: WorkId, mode: Mode) -> Result<Victims, Refusal> {
-        let holders = Holders::new(self);
-        self.victims_except(work, mode, &holders, &|_| false)
+        self.victims_but(work, mode, &|_| false)
     }
 
-    /// The same, with some that are not to be taken. Of `holders` those count that hold something still.
-    pub(super) fn victims_except(
+    /// The same, with some that are not to be taken.
+    ///
+    /// # Errors
+    /// As [`State::victims`].
+    pub fn victims_but(
         &mut self,
         work: WorkId,
         mode: Mode,
+        spared: &dyn Fn(WorkId) -> bool,
+    ) -> Result<Victims, Refusal> {
+        let holders = Holders::new(self);
+        self.victims_except(work, (mode, false), &holders, spared)
+    }
+
+    /// The same; where `whole` says so for all of its pods and no fewer. Of `holders` those count that hold something still.
+    pub(super) fn victims_except(
+        &mut self,
+        work: WorkId,
+        (mode, whole): (Mode, bool),
         holders: &Holders,
         spared: &dyn Fn(WorkId) -> bool,
     ) -> Result<Victims, Refusal> {
@@ -160,7 +186,11 @@ impl State<'_> {
         if standing.tenure.is_some() || standing.status != Status::Waiting {
             return Err(Refusal::Needless);
         }
-        let found = self.find(work, &mode.lens());
+        let lens = Lens {
+            whole,
+            ..mode.lens()
+        };
+        let found = self.find(work, &lens);
         let queue = match (&found, self.gate_of_queue(work)) {
             (_, Ok(queue)) => queue,
             (Err(misses), Err(_)) => return Err(Refusal::Hopeless(misses.clone())),
@@ -175,14 +205,21 @@ impl State<'_> {
                     held.eq(own.iter())
                 };
                 let first = flavors.iter().position(fits).unwrap_or(0);
-                if !self.preempt_stops(queue) || first == 0 {
+                if !self.preempt_stops(queue) || first == 0 || mode == Mode::ByHand {
                     return Err(Refusal::Needless);
                 }
                 (flavors[..first].to_vec(), None)
             }
             Err(misses) => (flavors, Some(misses)),
         };
-        let result = search::run(self, work, queue, &flavors, mode, (holders, spared));
+        let wanted = search::Wanted {
+            mode,
+            whole,
+            stops: misses.is_none(),
+            holders,
+            spared,
+        };
+        let result = search::run(self, work, queue, &flavors, &wanted);
         match (result, misses) {
             (Ok(victims), _) => Ok(victims),
             (Err(_), None) => Err(Refusal::Needless),

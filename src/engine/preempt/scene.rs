@@ -5,6 +5,8 @@ use crate::plant::{FlavorId, PairId, QueueId, WorkId};
 use crate::snapshot::{Borrow, Preemption, Reclaim, Within};
 use crate::state::{SetTenure, State, Tenure};
 
+use super::Mode;
+
 /// Most ways to give flavors to sets of pods that are tried.
 const MOST_ASSIGNMENTS: usize = 64;
 
@@ -22,22 +24,40 @@ pub(super) struct Scene {
     pub(super) short: Vec<PairId>,
     /// Quota is short, rather than only room.
     pub(super) by_quota: bool,
+    /// Under fair sharing: with it its queue uses no more than its own of what is short. Then it takes that back whatever the shares.
+    /// Kueue: `FairSharingPreemptWithinNominal`.
+    pub(super) within_nominal: bool,
     /// What its queue may take.
     pub(super) rules: Preemption,
     /// No queue is known: only priority counts.
     pub(super) nameless: bool,
+    /// An operator asks, whom no queue's policy binds.
+    pub(super) by_hand: bool,
     /// How nodes are looked at.
     pub(super) lens: Lens,
 }
 
 impl Scene {
-    /// The scene, if preemption could be of help at all.
+    /// The scene as the cluster's scheduler sees it, if preemption could be of help at all.
+    #[cfg(test)]
     pub(super) fn new(
         state: &State<'_>,
         work: WorkId,
         queue: QueueId,
         flavors: &[Vec<FlavorId>],
         whole: bool,
+    ) -> Option<Self> {
+        Self::of(state, work, queue, flavors, whole, Mode::AsCluster)
+    }
+
+    /// The scene for a way of choosing, if preemption could be of help at all.
+    pub(super) fn of(
+        state: &State<'_>,
+        work: WorkId,
+        queue: QueueId,
+        flavors: &[Vec<FlavorId>],
+        whole: bool,
+        mode: Mode,
     ) -> Option<Self> {
         let plant = state.plant();
         let own = &plant.works[work].sets;
@@ -64,6 +84,11 @@ impl Scene {
         let nameless = state.tree().branches[queue].nameless;
         let known = plant.snapshot.queues.get(queue);
         let rules = known.map_or_else(Preemption::default, |queue| queue.preemption);
+        let by_hand = mode == Mode::ByHand;
+        let inside = |within| Preemption {
+            within,
+            ..Preemption::default()
+        };
         let mut scene = Self {
             work,
             queue,
@@ -71,15 +96,14 @@ impl Scene {
             counts,
             short: Vec::new(),
             by_quota: false,
-            rules: if nameless {
-                Preemption {
-                    within: Within::LowerPriority,
-                    ..Preemption::default()
-                }
-            } else {
-                rules
+            within_nominal: false,
+            rules: match (by_hand, nameless) {
+                (true, _) => inside(Within::LowerOrNewerEqualPriority),
+                (_, true) => inside(Within::LowerPriority),
+                _ => rules,
             },
             nameless,
+            by_hand,
             lens: Lens::default(),
             usage,
         };
@@ -93,6 +117,12 @@ impl Scene {
             scene.short.push(pair);
         }
         scene.by_quota = !scene.short.is_empty();
+        scene.within_nominal = plant.snapshot.knobs.fair_sharing.is_some()
+            && scene.by_quota
+            && scene.usage.iter().all(|&(pair, amount)| {
+                let own = state.tree().quota(queue, pair).nominal;
+                !scene.short.contains(&pair) || state.used(queue, pair) + amount <= own
+            });
         if !scene.by_quota {
             scene.short = scene.usage.iter().map(|(pair, _)| *pair).collect();
         }
@@ -105,6 +135,9 @@ impl Scene {
         let quotas = state.tree().quota(self.queue, pair);
         if amount > quotas.potential {
             return false;
+        }
+        if self.by_hand {
+            return true;
         }
         let fair = state.plant().snapshot.knobs.fair_sharing.is_some();
         let while_borrowing = if fair {

@@ -28,21 +28,41 @@ impl Found {
     }
 }
 
+/// What is looked for.
+pub(super) struct Wanted<'a> {
+    /// How victims are chosen.
+    pub(super) mode: Mode,
+    /// Nothing less than all of its pods.
+    pub(super) whole: bool,
+    /// Only flavors by which the search through them ends: it fits in a later one without any victim.
+    pub(super) stops: bool,
+    /// Who holds something.
+    pub(super) holders: &'a Holders,
+    /// Who is not to be taken.
+    pub(super) spared: &'a dyn Fn(WorkId) -> bool,
+}
+
 /// Looks through flavors, in order, for whom to take.
 pub(super) fn run(
     state: &mut State<'_>,
     work: WorkId,
     queue: QueueId,
     flavors: &[Vec<Vec<FlavorId>>],
-    mode: Mode,
-    (holders, spared): (&Holders, &dyn Fn(WorkId) -> bool),
+    wanted: &Wanted<'_>,
 ) -> Result<Victims, Refusal> {
+    let &Wanted {
+        mode,
+        holders,
+        spared,
+        ..
+    } = wanted;
     let mut refusal = Refusal::Hopeless(Vec::new());
     let elastic = state.plant().works[work]
         .sets
         .iter()
         .any(|set| set.min < set.count);
     let wholes: &[bool] = match mode {
+        _ if wanted.whole => &[true],
         Mode::AsCluster | Mode::ByQuota if elastic => &[true, false],
         _ => &[false],
     };
@@ -52,7 +72,7 @@ pub(super) fn run(
         let mut best: Option<((i64, i64), Victims)> = None;
         let mut all_proven = true;
         for own in flavors {
-            let Some(mut scene) = Scene::new(state, work, queue, own, whole) else {
+            let Some(mut scene) = Scene::of(state, work, queue, own, whole, mode) else {
                 continue;
             };
             scene.lens = mode.lens();
@@ -71,7 +91,7 @@ pub(super) fn run(
                 Mode::AsCluster | Mode::ByQuota => {
                     as_cluster(state, &scene, &some.list, &some.tries).map(|found| (found, false))
                 }
-                Mode::Least => {
+                Mode::Least | Mode::ByHand => {
                     some.weigh(state);
                     let (found, proven) = least::least(state, &scene, &some.list, &some.tries);
                     all_proven &= proven;
@@ -85,10 +105,13 @@ pub(super) fn run(
             let borrows = scene_borrows(state, &scene, &found, &some.list);
             let victims = victims(state, &found, &some.list);
             let key = match mode {
-                Mode::Least => (victims.lost_ms, victims.list.len() as i64),
+                Mode::Least | Mode::ByHand => (victims.lost_ms, victims.list.len() as i64),
                 Mode::AsCluster | Mode::ByQuota => {
                     if stops.preempt_stops && (!borrows || stops.borrow_stops) {
                         return Ok(victims);
+                    }
+                    if wanted.stops {
+                        continue;
                     }
                     // Getting one's own back comes before preempting in one's queue, and that before borrowing.
                     let inside = victims.list.iter().any(|it| it.reason == Reason::InQueue);
@@ -100,7 +123,7 @@ pub(super) fn run(
             }
         }
         if let Some((_, mut victims)) = best {
-            victims.proven = mode == Mode::Least && all_proven;
+            victims.proven = mode.is_least() && all_proven;
             return Ok(victims);
         }
     }

@@ -17,8 +17,8 @@ pub use queue::{
 };
 pub use rules::{Backfill, Budget, Class, FairStrategy, Knobs, Route, Runs};
 pub use workload::{
-    Ask, Choice, DeviceAsk, Grip, Handle, Levers, Op, Placement, PodSet, Requirement, Status,
-    Toleration, TopologyWish, Workload,
+    Ask, CORDON, Choice, DeviceAsk, Grip, Handle, Levers, Op, Placement, PodSet, Requirement,
+    Status, Toleration, TopologyWish, Workload,
 };
 
 use model::base::{Moment, Name};
@@ -100,6 +100,24 @@ impl Snapshot {
             .dedup_by(|b, a| (a.of_workloads, &a.name) == (b.of_workloads, &b.name));
         self.runs.sort_by(|a, b| a.owner.cmp(&b.owner));
         self.runs.dedup_by(|b, a| a.owner == b.owner);
+    }
+
+    /// Takes a workload off its devices; it stands in its queue again, or is held. Kueue orders equals by when they were made,
+    /// whatever happened to them since; elsewhere it stands last.
+    pub fn displace(&mut self, work: usize, held: bool) {
+        let at = self.at;
+        let work = &mut self.workloads[work];
+        let of_kueue = |handle: &Handle| handle.system == System::Kueue;
+        let kueue = work.admission.as_ref().is_some_and(of_kueue);
+        for set in &mut work.sets {
+            set.placements.clear();
+            set.admitted.clear();
+        }
+        work.admitted_at = None;
+        if work.status == Status::Running && !kueue {
+            work.created = at;
+        }
+        work.status = if held { Status::Held } else { Status::Waiting };
     }
 
     /// Devices of all nodes.

@@ -164,6 +164,8 @@ pub enum Stop {
     Hold,
     /// Nothing new; what runs is evicted.
     Drain,
+    /// Nothing new, for its system says that it does not work (a flavor is missing, say): no stop policy that could be taken back.
+    Inactive,
 }
 
 /// When the search through flavors ends early. Kueue: `flavorFungibility`.

@@ -9,6 +9,9 @@ use super::WHOLE;
 use super::node::{Taint, TaintEffect};
 use super::queue::System;
 
+/// The taint that says no more than that a node is cordoned.
+pub const CORDON: &str = "node.kubernetes.io/unschedulable";
+
 /// Devices of one resource that a pod asks for.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DeviceAsk {
@@ -212,6 +215,19 @@ pub struct PodSet {
     pub admitted: BTreeMap<Name, Name>,
     /// Where its pods run.
     pub placements: Vec<Placement>,
+}
+
+impl PodSet {
+    /// Whether its pods may be placed on a cordoned node: they tolerate its taint.
+    pub fn tolerates_cordon(&self) -> bool {
+        let cordon = Taint {
+            key: Name::from(CORDON),
+            value: Name::default(),
+            effect: TaintEffect::NoSchedule,
+        };
+        let mut all = self.tolerations.iter();
+        all.any(|toleration| toleration.covers(&cordon))
+    }
 }
 
 impl Default for PodSet {

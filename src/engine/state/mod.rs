@@ -388,6 +388,23 @@ impl<'p> State<'p> {
             .borrowed(&self.occupancy.tree, queue, pair)
     }
 
+    /// How high in its tree a queue borrows when it takes so much more: 0 where its own suffices, else the levels below the lowest
+    /// cohort around it that has enough of its own; those of the whole tree where none has. Kueue:
+    /// `FindHeightOfLowestSubtreeThatFits`.
+    pub(super) fn borrow_height(&self, queue: QueueId, pair: PairId, more: i64) -> usize {
+        let tree = self.tree();
+        let mut left = more;
+        for node in tree.path(queue) {
+            let quotas = tree.quota(node, pair);
+            let used = self.used(node, pair);
+            if used.saturating_add(left) <= quotas.subtree {
+                return tree.branches[node].height;
+            }
+            left = (left - (quotas.guaranteed - used).max(0)).max(0);
+        }
+        tree.branches[tree.branches[queue].root].height
+    }
+
     /// Takes (or, below nothing, gives back) quota of a queue. Nothing is checked.
     pub fn use_quota(&mut self, queue: QueueId, pair: PairId, amount: i64) {
         let Occupancy { tree, usage, .. } = &mut self.occupancy;

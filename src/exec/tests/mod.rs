@@ -10,6 +10,7 @@ use model::base::Moment;
 use model::plan::{Fact, Intent, Lever, Object, Plan, Step, Test, Until, Verb, Wait, When};
 
 mod kills;
+mod roles;
 
 use super::answer::Answer;
 use super::machine::{End, Machine, Note, Order, Over, Seen, Stand};
@@ -50,6 +51,7 @@ fn evict(name: &str) -> Step {
         when: When::After,
         until: Until::Gone,
         at_most_seconds: Some(120),
+        deadline: None,
         go_on: false,
     });
     step
@@ -321,6 +323,7 @@ fn a_budget_that_never_allows_stops_the_run_or_is_left() {
             when: When::Before,
             until: Until::Budget,
             at_most_seconds: Some(60),
+            deadline: None,
             go_on,
         });
         let mut second = suspend("b");
@@ -455,6 +458,7 @@ fn it_waits_for_a_checkpoint_and_for_what_comes_after() {
                 after: Moment::from_seconds(4000),
             },
             at_most_seconds: Some(3600),
+            deadline: None,
             go_on: false,
         },
         Wait {
@@ -464,6 +468,7 @@ fn it_waits_for_a_checkpoint_and_for_what_comes_after() {
                 status: "True".into(),
             },
             at_most_seconds: Some(30),
+            deadline: None,
             go_on: false,
         },
     ];

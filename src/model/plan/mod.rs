@@ -4,6 +4,7 @@
 //! it. It knows no cluster's name and no user: the same fleet and intent give the same plan. As JSON it keeps to
 //! `config/schema/plan.json`.
 
+mod evicted;
 mod stamp;
 mod step;
 #[cfg(test)]
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::{Moment, Name, ObjectKey};
 
+pub use evicted::{Evicted, evicted_words};
 pub use step::{
     Budgets, Fact, JobRef, Lever, Loss, Object, Place, Policy, SideEffects, Step, Test, Until,
     Verb, VolcanoAction, Wait, When,
@@ -291,6 +293,9 @@ pub struct Refusal {
     pub sentence: String,
     /// What can be done instead, nearest first.
     pub instead: Vec<String>,
+    /// Who is evicted, or would have to be: one that starts by itself in the place of others, say.
+    #[serde(default)]
+    pub victims: Vec<Evicted>,
 }
 
 /// Why a plan cannot be made, as a word.
@@ -324,7 +329,15 @@ impl Refusal {
             code,
             sentence: sentence.into(),
             instead: Vec::new(),
+            victims: Vec::new(),
         }
+    }
+
+    /// The refusal, naming those who are evicted or would have to be.
+    #[must_use]
+    pub fn evicting(mut self, victims: Vec<Evicted>) -> Self {
+        self.victims = victims;
+        self
     }
 
     /// The refusal with one more thing that can be done instead.

@@ -1,6 +1,7 @@
 //! One step of a plan: what is done to which object by which lever, what it relies on, and what it costs.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -393,8 +394,27 @@ pub struct Wait {
     pub until: Until,
     /// How long at most, in seconds; null is as long as the run lives.
     pub at_most_seconds: Option<u64>,
+    /// The moment at which it is over at the latest, whenever it began: the deadline of the plan.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "stamp::optional"
+    )]
+    pub deadline: Option<Moment>,
     /// Whether to go on when that time is over; else the run stops.
     pub go_on: bool,
+}
+
+impl Wait {
+    /// When a wait that began at a moment is over; nothing for one that lasts as long as it takes.
+    pub fn limit(&self, since: Moment) -> Option<Moment> {
+        let most = self.at_most_seconds.map(Duration::from_secs);
+        let limit = most.map(|most| since.plus(most));
+        match (limit, self.deadline) {
+            (Some(limit), Some(deadline)) => Some(limit.min(deadline)),
+            (limit, deadline) => limit.or(deadline),
+        }
+    }
 }
 
 /// Where a wait stands.
@@ -440,6 +460,11 @@ pub enum Until {
         /// Which.
         #[serde(with = "stamp")]
         at: Moment,
+    },
+    /// So many seconds after its turn came.
+    Elapsed {
+        /// How many.
+        seconds: u64,
     },
 }
 

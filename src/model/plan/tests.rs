@@ -137,6 +137,7 @@ fn full() -> Plan {
             value: json!(0),
         },
         Until::Time { at },
+        Until::Elapsed { seconds: 120 },
     ];
     first.waits = untils
         .into_iter()
@@ -144,6 +145,7 @@ fn full() -> Plan {
             when: When::After,
             until,
             at_most_seconds: Some(600),
+            deadline: None,
             go_on: false,
         })
         .collect();

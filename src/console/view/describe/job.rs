@@ -9,6 +9,7 @@ use model::fleet::device::Pod;
 use model::fleet::finding::Finding;
 use model::fleet::job::{Job, JobState};
 use model::fleet::observe::{Phase, Table};
+use model::plan::evicted_words;
 use table::Facts;
 use table::answers::Told;
 
@@ -191,6 +192,10 @@ fn waits(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Brush<'_>) {
         .and_then(|start| waiting::confidence(facts, start))
     {
         sheet.words("", words, Role::Muted);
+    }
+    if !explanation.victims.is_empty() {
+        let words = evicted_words(&explanation.victims);
+        sheet.words("evicts", words, Role::Warn);
     }
     let mut label = "would start";
     for change in explanation.unblock.iter().chain(&explanation.alternatives) {

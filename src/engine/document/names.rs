@@ -1,0 +1,131 @@
+//! What a document names must be in it: flavors of quotas and workloads, nodes of placements; and a device has one holder.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::snapshot::{Flavor, Node, WHOLE};
+use model::base::Name;
+use model::base::document::nearest;
+
+use super::limits;
+use super::reader::{Cell, Read, shown};
+use super::workloads::STATES;
+
+/// Who holds how much of each device, in thousandths: by node, index and slice.
+type Held = BTreeMap<(Name, u32, Option<Name>), (i64, String)>;
+
+/// Checks all names of a document that was read. Where it lists no nodes at all, they are not known, and any may be named.
+///
+/// # Errors
+/// The first one that names nothing, with the nearest that is there.
+pub(super) fn check(root: &Cell<'_>, nodes: &[Node], flavors: &[Flavor]) -> Read<()> {
+    let mut once = BTreeSet::new();
+    root.list("flavors", |cell| {
+        match cell.need("name", |cell| cell.filled())? {
+            name if once.insert(name.clone()) => Ok(()),
+            name => cell.wrong(format!("another flavor is called `{}` too", shown(&name))),
+        }
+    })?;
+    let flavors = flavors.iter().map(|flavor| &*flavor.name).collect();
+    let nodes = nodes.iter().map(|node| &*node.name).collect();
+    root.list("queues", |cell| {
+        cell.list("quota", |cell| {
+            cell.need("flavor", |cell| known(cell, "flavor", &flavors))
+        })
+    })?;
+    root.list("routes", |cell| {
+        cell.list("flavors", |cell| choice(cell, &flavors))
+    })?;
+    let mut held = Held::new();
+    root.list("workloads", |cell| {
+        let status = cell.or("state", None, |cell| cell.word("state", &STATES).map(Some))?;
+        if status == Some(None) {
+            // It is over: what it held may be gone.
+            return Ok(());
+        }
+        cell.list("flavors", |cell| choice(cell, &flavors))?;
+        let namespace = cell.or("namespace", Name::default(), |cell| cell.name())?;
+        let mut set = |cell: &Cell<'_>| pod_set(cell, &namespace, (&nodes, &flavors), &mut held);
+        match cell.get("pod_sets") {
+            Some(sets) => sets.items(set).map(|_| ()),
+            None => set(cell),
+        }
+    })?;
+    Ok(())
+}
+
+/// The text of a cell is one of these names.
+fn known(cell: &Cell<'_>, what: &str, names: &BTreeSet<&str>) -> Read<()> {
+    let name = cell.text()?;
+    if names.contains(name) {
+        return Ok(());
+    }
+    let said = format!("there is no {what} `{}`", shown(name));
+    cell.wrong(match nearest(name, names.iter().copied()) {
+        Some(near) => format!("{said}; did you mean `{}`?", shown(near)),
+        None if names.is_empty() => format!("{said}: the document lists no {what}s"),
+        None => said,
+    })
+}
+
+/// A flavor with its speed, or its bare name.
+fn choice(cell: &Cell<'_>, flavors: &BTreeSet<&str>) -> Read<()> {
+    match cell.text() {
+        Ok(_) => known(cell, "flavor", flavors),
+        Err(_) => cell.need("flavor", |cell| known(cell, "flavor", flavors)),
+    }
+}
+
+fn pod_set(
+    cell: &Cell<'_>,
+    namespace: &Name,
+    (nodes, flavors): (&BTreeSet<&str>, &BTreeSet<&str>),
+    held: &mut Held,
+) -> Read<()> {
+    cell.or("admitted", Vec::new(), |cell| {
+        cell.entries(|_, cell| known(cell, "flavor", flavors))
+    })?;
+    let whole = cell.or("milli", i64::from(WHOLE), |cell| part(cell))?;
+    cell.list("placements", |cell| {
+        if !nodes.is_empty() {
+            cell.need("node", |cell| known(cell, "node", nodes))?;
+        }
+        let node = cell.need("node", |cell| cell.name())?;
+        let pod = cell.or("pod", Name::default(), |cell| cell.name())?;
+        let pod = format!("{namespace}/{pod}");
+        cell.list("devices", |cell| hold(cell, (&node, &pod), whole, held))
+    })?;
+    Ok(())
+}
+
+fn part(cell: &Cell<'_>) -> Read<i64> {
+    cell.whole(1, i64::from(WHOLE))
+}
+
+/// One pod holds a device, or a part of one: `whole` thousandths where nothing else is said.
+fn hold(cell: &Cell<'_>, (node, pod): (&Name, &str), whole: i64, held: &mut Held) -> Read<()> {
+    let (index, slice, milli) = if cell.is_number() {
+        (cell.count(limits::INDEX)?, None, whole)
+    } else {
+        (
+            cell.need("device", |cell| cell.count(limits::INDEX))?,
+            cell.maybe("slice", |cell| cell.filled())?,
+            cell.or("milli", whole, part)?,
+        )
+    };
+    let what = match &slice {
+        Some(slice) => format!("slice {} of device {index}", shown(slice)),
+        None => format!("device {index}"),
+    };
+    let (sum, first) = held
+        .entry((node.clone(), index, slice))
+        .or_insert_with(|| (0, pod.to_owned()));
+    *sum += milli;
+    if *sum <= i64::from(WHOLE) {
+        return Ok(());
+    }
+    cell.wrong(format!(
+        "{what} of node {} is held by {} already",
+        shown(node),
+        shown(first)
+    ))
+}

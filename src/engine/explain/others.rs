@@ -1,0 +1,207 @@
+//! Changes that are others' to make: an operator requeues jobs, opens nodes that are cordoned, or resumes a queue.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::cycle;
+use crate::fit::Lens;
+use crate::plant::{NodeId, Plant, QueueId, WorkId};
+use crate::preempt::{Holders, Mode, Victim, evicted};
+use crate::snapshot::{Snapshot, Stop};
+use crate::state::State;
+use model::plan::Evicted;
+
+use super::change::{Change, Unblock, job};
+use super::exact::is_small;
+use super::{Scene, reckon};
+
+/// For so many workloads of one fleet it is asked whom an operator may requeue: that costs far more than a turn.
+pub(super) const MOST_BY_HAND: usize = 24;
+
+/// With more workloads than this it is not asked at all.
+const MOST_WORKS: usize = 4_000;
+
+/// Most cordoned nodes that are looked at.
+const MOST_CLOSED: usize = 64;
+
+impl Scene<'_> {
+    /// The jobs behind it that, requeued by an operator, let it start with the least work lost.
+    pub(super) fn preempt(&mut self, work: WorkId) -> Option<Unblock> {
+        let plant = self.state.plant();
+        let too_many = plant.works.len() > MOST_WORKS;
+        if self.by_hand == 0 || too_many || !self.affords(work, 2, None) {
+            return None;
+        }
+        self.by_hand -= 1;
+        // Those that start before it hold something by then; whoever just started is not taken off again.
+        let holders = Holders::new(&self.state);
+        let fresh = |other: WorkId| self.state.tenure(other).is_none();
+        let found = self
+            .settled
+            .victims_except(work, (Mode::ByHand, false), &holders, &fresh);
+        let mut list = found.ok()?.list;
+        let helps = |scene: &mut Self, list: &[Victim]| {
+            let starts = scene.starts_with(work, None, None, |state| {
+                for victim in list {
+                    state.evict(victim.work);
+                }
+            });
+            // Who is evicted besides would be no choice of the operator's.
+            starts.is_some_and(|more| more.is_empty())
+        };
+        if !helps(self, &list) {
+            return None;
+        }
+        // The dearest first: whoever can stay does.
+        let mut order: Vec<WorkId> = list.iter().map(|victim| victim.work).collect();
+        order.sort_by_key(|other| std::cmp::Reverse(self.state.lost_ms(*other)));
+        let mut proven = true;
+        for spared in order {
+            if list.len() < 2 {
+                break;
+            }
+            if !self.affords(work, 1, None) {
+                proven = false;
+                break;
+            }
+            let mut fewer = list.clone();
+            fewer.retain(|victim| victim.work != spared);
+            if helps(self, &fewer) {
+                list = fewer;
+            }
+        }
+        let jobs = list.iter().map(|it| job(&plant.workload(it.work).key));
+        let change = Change::Preempt {
+            jobs: jobs.collect(),
+        };
+        let victims = evicted(plant, &list);
+        Some(Unblock::evicting(vec![change], proven, victims))
+    }
+
+    /// As few cordoned nodes as will do, those with most room first.
+    pub(super) fn uncordon(&mut self, work: WorkId) -> Option<Unblock> {
+        let closed = self.closed(work);
+        if closed.is_empty() || !self.affords(work, 2, None) {
+            return None;
+        }
+        let opened = |scene: &mut Self, nodes: &[NodeId]| {
+            scene.starts_if(work, None, |state| {
+                for node in nodes {
+                    state.set_open(*node, true);
+                }
+            })
+        };
+        let mut victims = opened(self, &closed)?;
+        let (mut no, mut yes) = (0, closed.len());
+        let mut proven = true;
+        while yes - no > 1 && proven {
+            proven = self.affords(work, 1, None);
+            let middle = usize::midpoint(no, yes);
+            match opened(self, &closed[..middle]) {
+                Some(fewer) => (yes, victims) = (middle, fewer),
+                None => no = middle,
+            }
+        }
+        let mut nodes = closed[..yes].to_vec();
+        let mut at = 0;
+        while at < nodes.len() && nodes.len() > 1 && proven {
+            proven = self.affords(work, 1, None);
+            let mut fewer = nodes.clone();
+            fewer.remove(at);
+            match opened(self, &fewer) {
+                Some(own) => (nodes, victims) = (fewer, own),
+                None => at += 1,
+            }
+        }
+        let named = nodes.iter().map(|node| {
+            let origin = &self.state.plant().snapshot.nodes[*node];
+            origin.name.clone()
+        });
+        let change = Change::Uncordon {
+            nodes: named.collect(),
+        };
+        Some(Unblock::evicting(vec![change], proven, victims))
+    }
+
+    /// Nodes that are cordoned and else in order, and that would take a pod of it; those with most room first.
+    fn closed(&mut self, work: WorkId) -> Vec<NodeId> {
+        let plant = self.state.plant();
+        let mut out: Vec<(i64, NodeId)> = Vec::new();
+        for set in &plant.works[work].sets {
+            let gate = self.state.gate(set.constraint, &[], &Lens::default());
+            for (node, site) in plant.sites.iter().enumerate() {
+                let model = &plant.snapshot.nodes[node];
+                let known = || out.iter().any(|(_, known)| *known == node);
+                if model.cordoned
+                    && model.ready
+                    && gate[plant.makes[site.make].zone]
+                    && reckon::pods_of(plant, site.make, set.want) > 0
+                    && !known()
+                {
+                    let left = self.state.left(node).iter();
+                    out.push((-left.map(|left| i64::from(*left)).sum::<i64>(), node));
+                }
+            }
+        }
+        out.sort_unstable();
+        out.truncate(MOST_CLOSED);
+        out.into_iter().map(|(_, node)| node).collect()
+    }
+
+    /// To resume what is stopped of its queue and those above; where that is too little, with what is needed besides.
+    pub(super) fn resume_queue(&mut self, work: WorkId) -> Option<Unblock> {
+        let plant = self.state.plant();
+        let queue = plant.works[work].queue?;
+        let known = &plant.snapshot.queues;
+        let path = self.state.tree().path(queue);
+        let stopped: Vec<QueueId> = path
+            .filter(|up| known.get(*up).is_some_and(|it| it.stop != Stop::None))
+            .collect();
+        if stopped.iter().any(|up| known[*up].stop == Stop::Inactive) {
+            return None;
+        }
+        let changes: Vec<Change> = stopped
+            .iter()
+            .map(|up| Change::ResumeQueue {
+                queue: known[*up].name.clone(),
+            })
+            .collect();
+        let after = || {
+            let mut after = Snapshot::clone(&plant.snapshot);
+            for up in &stopped {
+                after.queues[*up].stop = Stop::None;
+            }
+            Plant::new(after)
+        };
+        let starts = match self.resumed.get(&queue) {
+            Some(starts) => starts.clone(),
+            None => {
+                let starts = Arc::new(all_that_start(&after()));
+                self.resumed.insert(queue, starts.clone());
+                starts
+            }
+        };
+        if let Some(victims) = starts.get(&work) {
+            return Some(Unblock::evicting(changes, true, victims.clone()));
+        }
+        if self.by_hand == 0 || !is_small(&plant.snapshot) {
+            return None;
+        }
+        self.by_hand -= 1;
+        let plant = after();
+        let more = Scene::new(&plant).explain(work).unblock?;
+        let all = changes.into_iter().chain(more.changes).collect();
+        Some(Unblock::evicting(all, more.proven, more.victims))
+    }
+}
+
+/// Who starts in a cycle, and who is evicted for each.
+fn all_that_start(plant: &Plant) -> BTreeMap<WorkId, Vec<Evicted>> {
+    let mut state = State::new(plant);
+    cycle::seat(&mut state, &[]);
+    let cycle = cycle::cycle(&mut state, super::AS_DONE);
+    let admitted = cycle.admitted.iter().map(|admission| admission.work);
+    admitted
+        .map(|work| (work, super::victims_of(plant, &cycle, work)))
+        .collect()
+}

@@ -1,0 +1,34 @@
+//! Victims as answers and plans name them.
+
+use crate::plant::Plant;
+use crate::snapshot::Workload;
+use model::plan::{Evicted, JobName};
+
+use super::Victim;
+
+/// All victims of a set, in its order, by name.
+pub fn evicted(plant: &Plant, victims: &[Victim]) -> Vec<Evicted> {
+    let one = |victim: &Victim| {
+        let work = plant.workload(victim.work);
+        Evicted {
+            job: JobName(work.key.key.clone()),
+            devices: devices(work),
+            reason: victim.reason.name().to_owned(),
+            lost_device_seconds: victim.lost_ms / 1_000,
+        }
+    };
+    victims.iter().map(one).collect()
+}
+
+/// Devices that a workload holds; where none of its pods has a node, those that its quota is held for.
+fn devices(work: &Workload) -> u64 {
+    let seated = work.sets.iter().any(|set| !set.placements.is_empty());
+    let sets = work.sets.iter().map(|set| {
+        let pods = match seated {
+            true => set.placements.len() as u64,
+            false => u64::from(set.count),
+        };
+        pods * u64::from(set.ask.device_count())
+    });
+    sets.sum()
+}

@@ -1,0 +1,42 @@
+//! The printed roles, held to what is read when a job or queue is looked for.
+
+use serde_json::Value;
+
+use crate::look::{JOBS, QUEUES};
+use cluster::levers::OPERATOR;
+use cluster::rights;
+
+/// Every kind that a name is looked for among may be read with the two roles that `rbac operator` prints.
+#[test]
+fn the_printed_roles_may_read_every_kind_that_is_looked_for() {
+    let role: Value = serde_saphyr::from_str(OPERATOR).expect("is YAML");
+    let rules = role["rules"].as_array().expect("rules").clone();
+    let has = |list: &Value, wanted: &str| {
+        let mut all = list.as_array().into_iter().flatten();
+        all.any(|one| one == wanted)
+    };
+    let operator = |group: &str, plural: &str| {
+        rules.iter().any(|rule| {
+            has(&rule["apiGroups"], group)
+                && has(&rule["resources"], plural)
+                && has(&rule["verbs"], "get")
+        })
+    };
+    let viewer = |group: &str, plural: &str| {
+        let rights = rights::rights(false);
+        rights.iter().any(|right| {
+            right.group == group
+                && right.only.is_none()
+                && right.resources.contains(&plural)
+                && right.verbs.contains(&"get")
+        })
+    };
+    let jobs = JOBS.iter().map(|(group, plural, _)| (group, plural));
+    let queues = QUEUES.iter().map(|(group, plural, ..)| (group, plural));
+    for (group, plural) in jobs.chain(queues) {
+        assert!(
+            operator(group, plural) || viewer(group, plural),
+            "{plural}.{group}"
+        );
+    }
+}

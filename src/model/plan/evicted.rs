@@ -1,0 +1,43 @@
+//! Those who are evicted so that another starts, as answers, refusals and forecasts name them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::base::quantities::counted;
+
+use super::JobName;
+
+/// Of many so many are named in a sentence.
+const NAMED: usize = 5;
+
+/// A job that is evicted so that another starts.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Evicted {
+    /// Namespace and name.
+    pub job: JobName,
+    /// Devices that it gives back.
+    pub devices: u64,
+    /// Why it may be evicted: `in-queue`, `reclaim`, `reclaim-while-borrowing`, `fair-sharing`, `drained` or `by-hand`.
+    pub reason: String,
+    /// Device-seconds of work since its last checkpoint, which is lost.
+    pub lost_device_seconds: i64,
+}
+
+/// `t/new (8 devices, 8.1 device-hours of work lost)`, one after the other; empty for none.
+pub fn evicted_words(all: &[Evicted]) -> String {
+    let one = |it: &Evicted| {
+        let devices = counted(it.devices, "device");
+        let hours = it.lost_device_seconds as f64 / 3_600.0;
+        format!(
+            "{} ({devices}, {hours:.1} device-hours of work lost)",
+            it.job
+        )
+    };
+    let mut words: Vec<String> = all.iter().take(NAMED).map(one).collect();
+    if all.len() > NAMED {
+        let rest = &all[NAMED..];
+        let devices = counted(rest.iter().map(|it| it.devices).sum(), "device");
+        words.push(format!("{} more ({devices})", rest.len()));
+    }
+    words.join(", ")
+}

@@ -1,0 +1,244 @@
+//! Plans on fleets written by hand: who is evicted for a job that starts, and what a drain leaves behind.
+
+use serde_json::{Value, json};
+
+use engine::snapshot::{Snapshot, Within};
+use model::base::Moment;
+use model::plan::{Plan, RefusalCode, Until};
+
+use super::tests_fleet::{ask, fleet, forecast, full, kueue, lines, node, planned, queue, work};
+
+fn priority(snapshot: &mut Snapshot, name: &str, priority: i32) {
+    let mut all = snapshot.workloads.iter_mut();
+    let found = all.find(|work| &*work.key.key.name == name);
+    found.expect("a workload of this name").priority = priority;
+}
+
+/// One that starts by itself in the place of others names them, and no plan is needed.
+#[test]
+fn who_starts_by_itself_names_whom_it_evicts() {
+    let mut snapshot = full();
+    snapshot.queues[0].preemption.within = Within::LowerPriority;
+    let refusal = ask(&snapshot, "admit ml/big").expect_err("it starts by itself");
+    assert_eq!(refusal.code, RefusalCode::AlreadySo);
+    let named: Vec<String> = refusal
+        .victims
+        .iter()
+        .map(|it| it.job.to_string())
+        .collect();
+    assert_eq!(named, ["ml/mid", "ml/new"]);
+    assert!(
+        refusal
+            .sentence
+            .starts_with("ml/big starts by itself, evicting ml/mid (8 devices,"),
+        "{refusal}"
+    );
+    let document = serde_json::to_value(&refusal).expect("JSON");
+    assert_eq!(document["victims"][0]["devices"], 8);
+}
+
+/// A job that is admitted and whose pods wait for nodes: `low` holds one that it needs, `high` another.
+fn admitted() -> Snapshot {
+    let runs = |name: &str, on: &str, priority: i32| {
+        work(
+            name,
+            "Job",
+            8,
+            &[on],
+            json!({ "queue": "ml", "admission": kueue(name), "priority": priority }),
+        )
+    };
+    fleet(json!({
+        "nodes": [node("a", "r1"), node("b", "r1")],
+        "flavors": [{ "name": "h100", "node_labels": { "class": "h100" } }],
+        "queues": [queue(json!({ "within": "never" }))],
+        "workloads": [
+            runs("low", "a", 10), runs("high", "b", 90),
+            work("gang", "JobSet", 8, &[], json!({
+                "queue": "ml", "admission": kueue("gang"), "priority": 50, "state": "running",
+                "admitted_at": "2026-11-21T06:00:00Z",
+            })),
+        ],
+    }))
+}
+
+#[test]
+fn an_admitted_job_gets_its_nodes_from_those_of_lower_priority() {
+    let snapshot = admitted();
+    let refusal = ask(&snapshot, "admit ml/gang").expect_err("another must go");
+    assert_eq!(refusal.code, RefusalCode::Policy);
+    assert!(refusal.sentence.contains("is admitted"), "{refusal}");
+    assert_eq!(refusal.victims[0].job.to_string(), "ml/low");
+    let plan = planned(&snapshot, "admit ml/gang --preempt");
+    assert_eq!(
+        lines(&plan),
+        ["suspend Workload ml/wl-low", "resume Workload ml/wl-low"]
+    );
+    let back = &plan.steps[1];
+    assert_eq!(back.needs, [1]);
+    assert_eq!(back.waits[0].until, Until::Elapsed { seconds: 120 });
+    let told = forecast(&plan);
+    assert_eq!(told.displaced[0].job.to_string(), "ml/low");
+    assert!(
+        plan.reasons.contains(&"it starts on a".to_owned()),
+        "{:?}",
+        plan.reasons
+    );
+}
+
+#[test]
+fn an_admitted_job_that_nobody_makes_room_for_is_told_why() {
+    let mut snapshot = admitted();
+    priority(&mut snapshot, "low", 60);
+    let refusal = ask(&snapshot, "admit ml/gang --preempt").expect_err("all are above it");
+    assert_eq!(refusal.code, RefusalCode::Policy);
+    assert!(
+        refusal.instead.iter().any(|one| one.contains("more node")),
+        "{refusal}"
+    );
+}
+
+/// A queue that never preempts: that is its administrator's to change, and what an operator may do is offered.
+#[test]
+fn a_queue_that_never_preempts_says_who_decides_and_what_helps() {
+    let snapshot = full();
+    let refusal = ask(&snapshot, "admit ml/big --preempt").expect_err("its queue never preempts");
+    assert_eq!(refusal.code, RefusalCode::Policy);
+    assert!(
+        refusal.sentence.contains("withinClusterQueue: Never"),
+        "{refusal}"
+    );
+    assert!(refusal.sentence.contains("administrator"), "{refusal}");
+    assert!(
+        refusal
+            .instead
+            .iter()
+            .any(|one| one.starts_with("preempt ml/")),
+        "{refusal}"
+    );
+}
+
+/// A Deployment under a budget that keeps up all its pods, beside a job.
+fn under_budget(more: Value) -> Snapshot {
+    let mut web = work("web", "Deployment", 1, &["a", "a", "b"], json!({}));
+    if let (Value::Object(set), Value::Object(more)) = (&mut web["pod_sets"][0], more) {
+        set.extend(more);
+    }
+    fleet(json!({
+        "nodes": [node("a", "r1"), node("b", "r1")],
+        "budgets": [{ "namespace": "ml", "name": "keep", "pods": ["web-0", "web-1", "web-2"], "disruptions_allowed": 0, "desired_healthy": 3 }],
+        "workloads": [web, work("train", "Job", 2, &["a"], json!({}))],
+    }))
+}
+
+fn evicted<'a>(plan: &'a Plan, pod: &str) -> &'a model::plan::Step {
+    let mut all = plan.steps.iter();
+    all.find(|step| *step.object.name == *pod).expect("a step")
+}
+
+#[test]
+fn a_budget_that_never_allows_it_keeps_its_pods_last_in_a_drain() {
+    let snapshot = under_budget(json!({}));
+    let plan = planned(&snapshot, "drain a --deadline 10m");
+    assert_eq!(
+        lines(&plan),
+        [
+            "cordon Node a",
+            "evict Pod ml/train-0",
+            "evict Pod ml/web-0",
+            "evict Pod ml/web-1",
+        ]
+    );
+    let step = evicted(&plan, "web-0");
+    assert!(
+        step.side_effects.notes[0].starts_with("stays: disruption budget ml/keep allows 0"),
+        "{:?}",
+        step.side_effects.notes
+    );
+    assert_eq!(step.side_effects.loss, None);
+    let until = Moment::parse("2026-11-21T06:50:00Z");
+    assert!(
+        step.waits.iter().all(|wait| wait.deadline == until),
+        "{:?}",
+        step.waits
+    );
+    let began = snapshot.at.plus(std::time::Duration::from_secs(540));
+    assert_eq!(step.waits[0].limit(began), until, "however late it begins");
+    let gone: Vec<String> = forecast(&plan)
+        .displaced
+        .iter()
+        .map(|one| one.job.to_string())
+        .collect();
+    assert_eq!(gone, ["ml/train"]);
+}
+
+/// One pod of a job is evicted, and so it is told: its own devices, not its job's.
+#[test]
+fn an_eviction_names_the_devices_of_its_pod() {
+    let mut snapshot = under_budget(json!({}));
+    snapshot.budgets.clear();
+    let plan = planned(&snapshot, "drain a");
+    let step = evicted(&plan, "web-0");
+    assert_eq!(step.job.as_ref().and_then(|job| job.devices), Some(1));
+}
+
+#[test]
+fn pods_that_tolerate_the_cordon_are_said_to_come_back() {
+    let mut snapshot = under_budget(json!({ "tolerations": [{ "operator": "Exists" }] }));
+    snapshot.budgets.clear();
+    let plan = planned(&snapshot, "drain a");
+    assert!(
+        plan.warnings
+            .iter()
+            .any(|one| one.contains("ml/web: its pods tolerate the cordon")),
+        "{:?}",
+        plan.warnings
+    );
+    let holds = plan
+        .alternatives
+        .iter()
+        .any(|one| one.command.as_deref() == Some("plan hold ml/web"));
+    assert!(holds, "{:?}", plan.alternatives);
+    let notes = &evicted(&plan, "web-0").side_effects.notes;
+    assert!(
+        notes
+            .iter()
+            .any(|note| note.contains("may come straight back")),
+        "{notes:?}"
+    );
+    let plain = planned(&under_budget(json!({})), "drain a");
+    assert!(!plain.warnings.iter().any(|one| one.contains("tolerate")));
+}
+
+/// While a job of Kueue is requeued its queue admits the next: neither start is claimed.
+#[test]
+fn a_quota_that_is_lost_in_the_gap_is_contested() {
+    let runs = |name: &str, on: &str| {
+        work(
+            name,
+            "Job",
+            8,
+            &[on],
+            json!({ "queue": "ml", "admission": kueue(name), "created": "2026-11-21T04:00:00Z" }),
+        )
+    };
+    let mut queue = queue(json!({}));
+    queue["quota"][0]["nominal"] = json!(8);
+    let snapshot = fleet(json!({
+        "nodes": [node("a", "r1"), node("b", "r1")],
+        "flavors": [{ "name": "h100", "node_labels": { "class": "h100" } }],
+        "queues": [queue],
+        "workloads": [
+            runs("runs", "a"),
+            work("next", "Job", 8, &[], json!({ "queue": "ml", "admission": kueue("next") })),
+        ],
+    }));
+    let plan = planned(&snapshot, "drain a");
+    let contested: Vec<String> = forecast(&plan)
+        .contested
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(contested, ["ml/next", "ml/runs"]);
+    assert_eq!(forecast(&plan).displaced[0].back, None);
+}
