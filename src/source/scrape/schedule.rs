@@ -475,32 +475,17 @@ mod tests {
             0 => (20, Ended::Badly),
             _ => (20, Ended::Well),
         };
-        let before = drive(&mut schedule, 0, 1_000_000, life);
-        let last = before.iter().rfind(|(_, id)| *id == 0).expect("asked").0;
-        schedule.hasten();
-        let asked = drive(&mut schedule, 1_000_000, 20_000, life);
-        let again = asked
-            .iter()
-            .find(|(_, id)| *id == 0)
-            .expect("asked again")
-            .0;
-        assert!(
-            again < 1_020_000 && again - last >= 30_000,
-            "{last}, {again}"
-        );
-        // Nobody is asked sooner than its exporter has new values, however often one asks for it.
-        let mut all = before;
-        all.extend(asked);
+        let mut all = drive(&mut schedule, 0, 1_000_000, life);
+        // However often it is asked for, nobody is asked sooner than its exporter has new values.
         for step in 0..20 {
             schedule.hasten();
-            all.extend(drive(&mut schedule, 1_020_000 + step * 5_000, 5_000, life));
+            all.extend(drive(&mut schedule, 1_000_000 + step * 5_000, 5_000, life));
         }
         for id in 0..3 {
             let times: Vec<i64> = all.iter().filter(|at| at.1 == id).map(|at| at.0).collect();
-            assert!(
-                times.windows(2).all(|pair| pair[1] - pair[0] >= 30_000),
-                "{times:?}"
-            );
+            assert!(times.iter().any(|at| (1_000_000..1_030_000).contains(at)));
+            let mut gaps = times.windows(2).map(|pair| pair[1] - pair[0]);
+            assert!(gaps.all(|gap| gap >= 30_000), "{times:?}");
         }
     }
 
