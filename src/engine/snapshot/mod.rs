@@ -4,6 +4,7 @@
 //! from a live fleet, and is compiled once into a [`crate::plant::Plant`] before anything is decided.
 
 mod node;
+mod origin;
 mod queue;
 mod rules;
 mod workload;
@@ -11,6 +12,7 @@ mod workload;
 pub use node::{
     Device, Health, Node, Resident, Slice, Taint, TaintEffect, Topology, belongs_to_node,
 };
+pub use origin::{Origin, Origins, Source};
 pub use queue::{
     Borrow, Flavor, Fungibility, LeftAlone, Order, Preemption, Queue, Quota, Reclaim, Stop, System,
     Within, least_amount, unit_is_milli,
@@ -61,6 +63,8 @@ pub struct Snapshot {
     pub routes: Vec<Route>,
     /// How to decide.
     pub knobs: Knobs,
+    /// Where that came from.
+    pub origins: Origins,
 }
 
 impl Snapshot {

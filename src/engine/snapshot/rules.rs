@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::packing::Policy;
 use model::base::Name;
 
+use super::origin::Origin;
 use super::workload::Choice;
 
 /// How many pods may be disrupted: a `policy/v1` `PodDisruptionBudget`.
@@ -59,6 +60,8 @@ pub struct Route {
     pub flavors: Vec<Choice>,
     /// No flavor dearer than this many micro-USD a device-hour.
     pub most_price: Option<i64>,
+    /// Where it came from.
+    pub origin: Origin,
 }
 
 /// Who may start before a workload that waits for room.

@@ -15,6 +15,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::base::{Moment, Name, ObjectKey};
+use engine::options::Used;
 
 pub use step::{
     Budgets, Fact, JobRef, Lever, Loss, Object, Place, Policy, SideEffects, Step, Test, Until,
@@ -58,6 +59,9 @@ pub struct Plan {
     pub checks: Vec<Check>,
     /// How far it can be taken back.
     pub undo: Undo,
+    /// What it was decided by, and where each option came from; empty for a plan made from objects read for it.
+    #[serde(default)]
+    pub options: Vec<Used>,
 }
 
 /// What an operator asked for.
@@ -367,6 +371,7 @@ impl Plan {
             warnings: Vec::new(),
             checks: Vec::new(),
             undo: Undo::default(),
+            options: Vec::new(),
         }
     }
 
