@@ -1,50 +1,13 @@
 //! Which options the engine decides by, and where each of them came from: answers and plans say it.
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
-
 use model::base::Name;
+pub use model::plan::Used;
 
 use super::route;
 use super::snapshot::{
     Backfill, Borrow, FairStrategy, Order, Origin, Queue, Reclaim, Route, Snapshot, Source, System,
     Within, Workload,
 };
-
-/// An option that was used.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Used {
-    /// Its name.
-    pub option: String,
-    /// Its value.
-    pub value: String,
-    /// What says so.
-    pub source: Source,
-    /// The object, the file and line; for what is assumed, why it is not known; null where there is nothing to name.
-    pub at: Option<String>,
-}
-
-impl Used {
-    fn new(option: &str, value: impl Into<String>, origin: &Origin) -> Self {
-        Self {
-            option: option.to_owned(),
-            value: value.into(),
-            source: origin.source,
-            at: (!origin.at.is_empty()).then(|| origin.at.to_string()),
-        }
-    }
-}
-
-/// `fair sharing: off (ConfigMap kueue-system/kueue-manager-config)`.
-impl fmt::Display for Used {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let origin = Origin::new(self.source, self.at.as_deref().unwrap_or_default());
-        let name = self.option.replace('_', " ");
-        write!(f, "{name}: {} ({origin})", self.value)
-    }
-}
 
 /// The name of a strategy in documents.
 pub const fn strategy_name(strategy: FairStrategy) -> &'static str {

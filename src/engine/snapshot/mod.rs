@@ -4,15 +4,14 @@
 //! from a live fleet, and is compiled once into a [`crate::plant::Plant`] before anything is decided.
 
 mod node;
-mod origin;
 mod queue;
 mod rules;
 mod workload;
 
+pub use model::plan::{Origin, Origins, Source};
 pub use node::{
     Device, Health, Node, Resident, Slice, Taint, TaintEffect, Topology, belongs_to_node,
 };
-pub use origin::{Origin, Origins, Source};
 pub use queue::{
     Borrow, Flavor, Fungibility, LeftAlone, Order, Preemption, Queue, Quota, Reclaim, Stop, System,
     Within, least_amount, unit_is_milli,

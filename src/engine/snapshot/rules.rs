@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::packing::Policy;
 use model::base::Name;
 
-use super::origin::Origin;
 use super::workload::Choice;
+use model::plan::Origin;
 
 /// How many pods may be disrupted: a `policy/v1` `PodDisruptionBudget`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

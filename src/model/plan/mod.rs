@@ -4,6 +4,7 @@
 //! it. It knows no cluster's name and no user: the same fleet and intent give the same plan. As JSON it keeps to
 //! `config/schema/plan.json`.
 
+mod option;
 mod stamp;
 mod step;
 #[cfg(test)]
@@ -15,8 +16,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::base::{Moment, Name, ObjectKey};
-use engine::options::Used;
 
+pub use option::{Origin, Origins, Source, Used};
 pub use step::{
     Budgets, Fact, JobRef, Lever, Loss, Object, Place, Policy, SideEffects, Step, Test, Until,
     Verb, VolcanoAction, Wait, When,

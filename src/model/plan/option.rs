@@ -1,10 +1,10 @@
-//! Where the value of an option came from.
+//! Which options a plan or an answer was decided by, and where the value of each came from.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use model::base::Name;
+use crate::base::Name;
 
 /// What says the value of an option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -78,4 +78,39 @@ pub struct Origins {
     pub backfill: Origin,
     /// Of fair sharing.
     pub fair_sharing: Origin,
+}
+
+/// An option that was used.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Used {
+    /// Its name.
+    pub option: String,
+    /// Its value.
+    pub value: String,
+    /// What says so.
+    pub source: Source,
+    /// The object, the file and line; for what is assumed, why it is not known; null where there is nothing to name.
+    pub at: Option<String>,
+}
+
+impl Used {
+    /// An option with its value, and where that came from.
+    pub fn new(option: &str, value: impl Into<String>, origin: &Origin) -> Self {
+        Self {
+            option: option.to_owned(),
+            value: value.into(),
+            source: origin.source,
+            at: (!origin.at.is_empty()).then(|| origin.at.to_string()),
+        }
+    }
+}
+
+/// `fair sharing: off (ConfigMap kueue-system/kueue-manager-config)`.
+impl fmt::Display for Used {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let origin = Origin::new(self.source, self.at.as_deref().unwrap_or_default());
+        let name = self.option.replace('_', " ");
+        write!(f, "{name}: {} ({origin})", self.value)
+    }
 }
