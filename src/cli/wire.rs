@@ -100,10 +100,12 @@ pub(super) fn console(
     if !terminal {
         let facts = answering::answered(snapshot(at, &Needs::everything())?);
         let (width, height) = flags.size.unwrap_or(SIZE);
-        app.update(Msg::Resize(width, height));
-        app.update(Msg::Hushed((*facts.hushed).clone()));
-        app.update(Msg::Answers(Arc::clone(&facts.answers)));
-        app.update(Msg::Facts(facts));
+        app.picture([
+            Msg::Resize(width, height),
+            Msg::Hushed((*facts.hushed).clone()),
+            Msg::Answers(Arc::clone(&facts.answers)),
+            Msg::Facts(facts),
+        ]);
         out::write(out, &printed_text(&app, width, height))?;
         let why = match both {
             true => "TERM=dumb has no full screen",

@@ -96,7 +96,8 @@ pub struct Session {
     server: String,
     /// Whose readings are needed.
     reach: watch::Sender<Reach>,
-    _sources: Sources,
+    /// What is read.
+    pub sources: Sources,
     store: JoinHandle<()>,
     engine: Option<JoinHandle<()>>,
 }
@@ -222,7 +223,7 @@ fn open_as(setup: &Setup, target: Target, needs: Option<&Needs>) -> Result<Sessi
         deeds: acting.map(|acting| Deeds::new(acting, facts_of_deeds)),
         server,
         reach,
-        _sources: sources,
+        sources,
         store,
         engine,
     })

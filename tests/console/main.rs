@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
+mod cells;
 mod frames;
 mod frames_checks;
 mod frames_console;
@@ -9,3 +10,4 @@ mod frames_fleet;
 mod frames_words;
 mod hands;
 mod keys;
+mod same;

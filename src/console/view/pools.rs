@@ -4,11 +4,11 @@ use crate::listing::{Column, Kind, Row, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::base::Rate;
-use model::cost::{CostRow, Scope};
+use model::cost::{CostRow, Scope, Spend};
 use model::fleet::finding::Severity;
 use model::fleet::history::{FleetSignal, Track};
 use model::fleet::pool::Pool;
-use table::Facts;
+use table::{Facts, pools};
 
 use super::{Lens, Picked, Place, ViewId, nodes};
 
@@ -40,6 +40,14 @@ pub static KIND: Kind = Kind {
             .wide()
             .rare(),
         Column::number("unhealthy", "UNHEALTHY", 11, 4, unhealthy).wide(),
+        Column::number("free-usd", "FREE $/h", 15, 8, |facts, row| {
+            spent(facts, row, |spend| spend.free)
+        })
+        .wide(),
+        Column::number("idle", "IDLE $/h", 15, 8, |facts, row| {
+            spent(facts, row, |spend| spend.idle_allocated)
+        })
+        .wide(),
     ],
     collect,
     id: |facts, row| pool(facts, row).map_or(0, |pool| id_of(&pool.name)),
@@ -222,27 +230,42 @@ fn waiting(facts: &Facts, row: Row) -> Cell<'_> {
 }
 
 /// Money of a row; unknown when none of its devices has a price, marked when some have not.
-pub fn money(row: Option<&CostRow>, rate: impl FnOnce(&CostRow) -> Option<Rate>) -> Cell<'_> {
-    match row {
-        Some(row) if row.unpriced < row.devices || row.devices == 0 => {
-            let Some(rate) = rate(row) else {
-                return Cell::new(Value::Unknown);
-            };
-            Cell::new(Value::Money(rate)).mark(if row.unpriced > 0 { "+" } else { "" })
+pub fn money(row: Option<&CostRow>, rate: impl FnOnce(&Spend) -> Option<Rate>) -> Cell<'_> {
+    let spend = row.and_then(CostRow::known);
+    let unpriced = row.map_or(0, |row| row.unpriced);
+    priced(spend, unpriced, rate)
+}
+
+fn priced<'a>(
+    spend: Option<Spend>,
+    unpriced: u32,
+    rate: impl FnOnce(&Spend) -> Option<Rate>,
+) -> Cell<'a> {
+    match spend.and_then(|spend| rate(&spend)) {
+        Some(rate) => Cell::new(Value::Money(rate)).mark(if unpriced > 0 { "+" } else { "" }),
         }
-        _ => Cell::new(Value::Unknown),
+        None => Cell::new(Value::Unknown),
     }
 }
 
-fn burn(facts: &Facts, row: Row) -> Cell<'_> {
-    money(cost(facts, row), |row| Some(row.spend.burn)).role(Role::Accent)
+/// Money of a pool.
+fn spent(facts: &Facts, row: Row, rate: impl FnOnce(&Spend) -> Option<Rate>) -> Cell<'_> {
+    let unpriced = cost(facts, row).map_or(0, |row| row.unpriced);
+    let spend = pool(facts, row).and_then(|pool| pools::spend(facts, pool));
+    priced(spend, unpriced, rate)
 }
 
+fn burn(facts: &Facts, row: Row) -> Cell<'_> {
+    spent(facts, row, |spend| Some(spend.burn)).role(Role::Accent)
+}
+
+/// What is paid for devices that do no work, free or allocated.
 fn idle(facts: &Facts, row: Row) -> Cell<'_> {
-    let cell = money(cost(facts, row), |row| row.spend.idle());
-    let wasteful = cost(facts, row).is_some_and(|row| {
-        let idle = row.spend.idle();
-        idle.is_some_and(|idle| idle.usd() > row.spend.burn.usd() * WASTE_FROM)
+    let cell = spent(facts, row, Spend::idle);
+    let spend = pool(facts, row).and_then(|pool| pools::spend(facts, pool));
+    let wasteful = spend.is_some_and(|spend| {
+        let idle = spend.idle();
+        idle.is_some_and(|idle| idle.usd() > spend.burn.usd() * WASTE_FROM)
     });
     if wasteful {
         cell.role(Role::IdleMoney).mark(" ▲")

@@ -8,6 +8,7 @@ mod queue;
 mod rules;
 mod workload;
 
+pub use model::plan::{Origin, Origins, Source};
 pub use node::{
     Device, Health, Node, Resident, Slice, Taint, TaintEffect, Topology, belongs_to_node,
 };
@@ -64,6 +65,8 @@ pub struct Snapshot {
     /// What of the fleet was not visible to who made the snapshot: `nodes`, `queues`, `other namespaces`. Nothing is
     /// concluded then of why something waits and when it starts.
     pub not_visible: Vec<Name>,
+    /// Where that came from.
+    pub origins: Origins,
 }
 
 impl Snapshot {

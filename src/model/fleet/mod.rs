@@ -25,6 +25,7 @@ pub mod queue;
 pub mod reading;
 pub mod runtimes;
 pub mod scaling;
+pub mod scheduling;
 pub mod sight;
 pub mod signal;
 pub mod siting;

@@ -5,6 +5,7 @@
 //! `config/schema/plan.json`.
 
 mod evicted;
+mod option;
 mod stamp;
 mod step;
 #[cfg(test)]
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::base::{Moment, Name, ObjectKey};
 
 pub use evicted::{Evicted, evicted_words};
+pub use option::{Origin, Origins, Source, Used};
 pub use step::{
     Budgets, Fact, JobRef, Lever, Loss, Object, Place, Policy, SideEffects, Step, Test, Until,
     Verb, VolcanoAction, Wait, When,
@@ -60,6 +62,9 @@ pub struct Plan {
     pub checks: Vec<Check>,
     /// How far it can be taken back.
     pub undo: Undo,
+    /// What it was decided by, and where each option came from; empty for a plan made from objects read for it.
+    #[serde(default)]
+    pub options: Vec<Used>,
 }
 
 /// What an operator asked for.
@@ -380,6 +385,7 @@ impl Plan {
             warnings: Vec::new(),
             checks: Vec::new(),
             undo: Undo::default(),
+            options: Vec::new(),
         }
     }
 

@@ -19,6 +19,7 @@ use model::base::{Moment, Name, Names, ObjectKey};
 use model::fleet::observe::{Observation, SourceState};
 use model::fleet::reading::Page;
 
+use super::again::Again;
 use super::cover::{Cover, Reach};
 use super::serving::{ServingNews, ServingPod};
 use super::wire::Wire;
@@ -96,6 +97,7 @@ pub(super) struct Scraper {
     pub cover: watch::Receiver<Cover>,
     /// Whose readings are needed.
     pub reach: watch::Receiver<Reach>,
+    pub again: Again,
 }
 
 /// Where a page is.
@@ -235,6 +237,12 @@ impl Scraper {
                     }
                 },
                 () = nap => Vec::new(),
+                () = self.again.asked() => {
+                    // Where the proxy was refused, it may be allowed by now.
+                    state.refused.clear();
+                    state.schedule.hasten();
+                    Vec::new()
+                }
                 () = self.out.closed() => return,
             };
             told.extend(state.all_found());
