@@ -8,7 +8,7 @@ use model::base::{Name, ObjectKey, Rate};
 use model::fleet::Known;
 use model::fleet::device::Pod;
 use model::fleet::job::{Job, JobState};
-use model::fleet::observe::{Phase, Resources, Table};
+use model::fleet::observe::{Resources, Table};
 use model::fleet::policy::Policy;
 
 use super::inventory::{NodeCell, by_key, node_cell};

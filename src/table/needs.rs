@@ -73,6 +73,7 @@ impl Needs {
             }
             Kind::Pools
             | Kind::Nodes
+            | Kind::Pods
             | Kind::Devices
             | Kind::Cost
             | Kind::Alerts

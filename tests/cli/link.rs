@@ -291,9 +291,9 @@ fn a_heatmap_that_changes_everywhere_costs_little() {
         view: ViewId::Devices,
         ..AppOptions::default()
     });
-    app.update(Msg::Resize(WIDE.0, WIDE.1));
-    app.update(Msg::Tick(facts.now));
-    app.update(Msg::Facts(facts.clone()));
+    let _ = app.update(Msg::Resize(WIDE.0, WIDE.1));
+    let _ = app.update(Msg::Tick(facts.now));
+    let _ = app.update(Msg::Facts(facts.clone()));
     let area = Rect::new(0, 0, WIDE.0, WIDE.1);
     let frame = |app: &App| {
         let mut buffer = Buffer::empty(area);

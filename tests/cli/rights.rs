@@ -77,11 +77,11 @@ fn frames(facts: &Facts) -> Vec<(ViewId, String)> {
                 view: *view,
                 ..AppOptions::default()
             });
-            app.update(Msg::Resize(width, height));
-            app.update(Msg::Answers(Arc::clone(&facts.answers)));
-            app.update(Msg::Facts(facts.clone()));
+            let _ = app.update(Msg::Resize(width, height));
+            let _ = app.update(Msg::Answers(Arc::clone(&facts.answers)));
+            let _ = app.update(Msg::Facts(facts.clone()));
             // What is missing comes up by itself where nothing is seen: behind it the view says so, too.
-            app.update(Msg::Key(console::KeyPress::plain(console::Key::Esc)));
+            let _ = app.update(Msg::Key(console::KeyPress::plain(console::Key::Esc)));
             all.push((*view, render_text(&app, width, height)));
         }
     }

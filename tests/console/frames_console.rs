@@ -29,11 +29,11 @@ fn text(app: &App) -> String {
 }
 
 fn key(app: &mut App, key: Key) -> Vec<Effect> {
-    app.update(Msg::Key(KeyPress::plain(key)))
+    let _ = app.update(Msg::Key(KeyPress::plain(key)))
 }
 
 fn may_write(app: &mut App) {
-    app.update(Msg::Acts(Arc::new(Acts {
+    let _ = app.update(Msg::Acts(Arc::new(Acts {
         may: May::Yes,
         ..Acts::default()
     })));
@@ -59,8 +59,8 @@ fn grave(app: &mut App) -> String {
     plan.steps.push(step);
     assert!(plan.is_grave());
     let typed = plan.typed(&SMALL.context);
-    app.update(Msg::Made(ask.number, Made::Plan(Box::new(plan))));
-    app.update(Msg::Tick(SMALL.now.plus(Duration::from_secs(1))));
+    let _ = app.update(Msg::Made(ask.number, Made::Plan(Box::new(plan))));
+    let _ = app.update(Msg::Tick(SMALL.now.plus(Duration::from_secs(1))));
     typed
 }
 
@@ -102,7 +102,7 @@ fn a_reason_is_no_confirmation_and_the_way_to_it_is_told() {
     assert_eq!(carried(&press(&mut app, "\n")), None);
     let told = format!("{wanted} confirms the plan: type it in the other field");
     assert!(text(&app).contains(&told), "{}", text(&app));
-    app.update(Msg::Key(KeyPress::ctrl('u')));
+    let _ = app.update(Msg::Key(KeyPress::ctrl('u')));
     press(&mut app, "incident\n");
     press(&mut app, &wanted);
     let effects = press(&mut app, "\n");
@@ -140,7 +140,7 @@ fn who_holds_a_device_is_seen_before_its_ids_and_a_cut_says_so() {
     }
     // A low screen cuts the panel, and says how much.
     let low = (120, 16);
-    app.update(Msg::Resize(low.0, low.1));
+    let _ = app.update(Msg::Resize(low.0, low.1));
     let shown = render_text(&app, low.0, low.1);
     assert!(shown.contains("more lines   . shows all"), "{shown}");
 }
@@ -302,8 +302,8 @@ fn the_cursor_begins_on_the_first_row_and_stays_there_when_it_sorts() {
     fleet.jobs = fleet.jobs.iter().skip(3).cloned().collect();
     early.fleet = Arc::new(fleet);
     let mut app = app(&early, ViewId::Jobs);
-    app.update(Msg::Tick(SMALL.now.plus(Duration::from_secs(30))));
-    app.update(Msg::Facts(SMALL.clone()));
+    let _ = app.update(Msg::Tick(SMALL.now.plus(Duration::from_secs(30))));
+    let _ = app.update(Msg::Facts(SMALL.clone()));
     assert_eq!(named(&app, &SMALL), first(&app, &SMALL));
     for keys in ["s", "s", "s", "o", ":sort util\n"] {
         press(&mut app, keys);
@@ -312,8 +312,8 @@ fn the_cursor_begins_on_the_first_row_and_stays_there_when_it_sorts() {
     // Where the operator has put it, it follows its object.
     press(&mut app, "jj");
     let chosen = named(&app, &SMALL);
-    app.update(Msg::Facts(early.clone()));
-    app.update(Msg::Facts(SMALL.clone()));
+    let _ = app.update(Msg::Facts(early.clone()));
+    let _ = app.update(Msg::Facts(SMALL.clone()));
     assert_eq!(named(&app, &SMALL), chosen);
 }
 
@@ -339,7 +339,7 @@ fn hints_offer_nothing_that_cannot_be_done() {
     };
     for (state, stops) in [(RunState::Running, true), (RunState::Done, false)] {
         let mut app = self::app(&SMALL, ViewId::Plans);
-        app.update(Msg::Acts(Arc::new(Acts {
+        let _ = app.update(Msg::Acts(Arc::new(Acts {
             may: May::Yes,
             runs: vec![run(state)],
             ..Acts::default()
@@ -357,7 +357,7 @@ fn a_finished_run_is_not_confirmed_again() {
     press(&mut app, &wanted);
     let effects = press(&mut app, "\n");
     let number = carried(&effects).expect("confirmed").number;
-    app.update(Msg::Began(number, Ok(String::from("run-1"))));
+    let _ = app.update(Msg::Began(number, Ok(String::from("run-1"))));
     let run = RunRow {
         name: String::from("run-1"),
         title: String::from("drain"),
@@ -368,7 +368,7 @@ fn a_finished_run_is_not_confirmed_again() {
         words: String::new(),
         steps: Vec::new(),
     };
-    app.update(Msg::Acts(Arc::new(Acts {
+    let _ = app.update(Msg::Acts(Arc::new(Acts {
         may: May::Yes,
         runs: vec![run],
         ..Acts::default()
@@ -448,7 +448,7 @@ fn pods_are_a_view_with_a_namespace_or_without() {
     let mut app = app(&SMALL, ViewId::Fleet);
     press(&mut app, ":pods\n");
     for size in [(40, 10), (80, 24), (200, 50)] {
-        app.update(Msg::Resize(size.0, size.1));
+        let _ = app.update(Msg::Resize(size.0, size.1));
         let (buf, _): (Buffer, _) = drawn(&app, size);
         assert_eq!(buf.area.width, size.0);
     }

@@ -284,7 +284,7 @@ fn a_long_plan_is_read_to_its_end_on_a_small_screen() {
         let mut seen = String::new();
         for _ in 0..160 {
             seen.push_str(&render_text(&app, size.0, size.1));
-            app.update(Msg::Key(KeyPress::plain(Key::Down)));
+            let _ = app.update(Msg::Key(KeyPress::plain(Key::Down)));
         }
         assert!(seen.contains("what is lost is lost"), "{size:?}");
     }

@@ -283,7 +283,7 @@ fn place(facts: &Facts, row: Row) -> Cell<'_> {
 
 fn burn(facts: &Facts, row: Row) -> Cell<'_> {
     of(facts, row, |job| {
-        Value::known(jobs::money(facts, job), |(spend, _)| {
+        Value::known(jobs::money(facts, job), |spend| {
             Value::Money(spend.burn)
         })
     })
@@ -292,6 +292,6 @@ fn burn(facts: &Facts, row: Row) -> Cell<'_> {
 
 fn cost(facts: &Facts, row: Row) -> Cell<'_> {
     of(facts, row, |job| {
-        Value::known(jobs::money(facts, job), |(_, so_far)| Value::Sum(so_far))
+        Value::known(jobs::so_far(facts, job), Value::Sum)
     })
 }

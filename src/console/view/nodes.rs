@@ -11,6 +11,7 @@ use model::fleet::device::Device;
 use model::fleet::node::Node;
 use model::fleet::signal::Signal;
 use table::Facts;
+use model::fleet::observe::Table;
 use table::nodes::{self, NodeState};
 
 use super::{Lens, Picked, Place, ViewId};

@@ -243,7 +243,6 @@ fn priced<'a>(
 ) -> Cell<'a> {
     match spend.and_then(|spend| rate(&spend)) {
         Some(rate) => Cell::new(Value::Money(rate)).mark(if unpriced > 0 { "+" } else { "" }),
-        }
         None => Cell::new(Value::Unknown),
     }
 }

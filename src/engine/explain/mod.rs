@@ -270,6 +270,7 @@ impl<'p> Scene<'p> {
             ahead_first: Vec::new(),
             reason: told.join("; "),
             reasons,
+            victims: Vec::new(),
             unblock: None,
             alternatives: Vec::new(),
             reserved_at: None,

@@ -50,7 +50,9 @@ fn of_kueue(fleet: &Fleet) -> (&[scheduling::FairStrategy], Origin) {
         }
         None if !has_kueue(fleet) => (&[], Origin::default()),
         None => match fleet.known(Table::KueueConfig) {
-            Known::Lost(lost) => assumed(format!("{name}: {}", lost.message)),
+            Known::Lost(lost) | Known::NotVisible(lost) => {
+                assumed(format!("{name}: {}", lost.message))
+            }
             Known::Waiting => assumed(format!("{name} has not been read yet")),
             Known::Live | Known::Absent => assumed(format!("there is no {name} in kueue-system")),
         },

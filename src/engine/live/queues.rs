@@ -190,7 +190,7 @@ fn quotas(queue: &Queue) -> Vec<Quota> {
 
 /// Every flavor, and the one that stands for none where a queue's quota needs it. One that is named and cannot be seen (it was
 /// deleted, or may not be read) is there without labels: its quota counts all the same.
-pub(super) fn flavors(fleet: &Fleet, workloads: &[model::Workload]) -> Vec<Flavor> {
+pub(super) fn flavors(fleet: &Fleet, workloads: &[snapshot::Workload]) -> Vec<Flavor> {
     let mut flavors: Vec<Flavor> = fleet
         .flavors
         .iter()
