@@ -29,7 +29,7 @@ fn hands(looking: &mut Looking) -> Option<&mut Deeds> {
 }
 
 /// Gives the console a message, carries out every effect of it with `perform`, and gives the console what comes of that,
-/// until nothing is left to do. Effects are carried out here and nowhere else (`tests/tidy.rs`).
+/// until nothing is left to do. Effects are carried out here and nowhere else (`tests/workspace.rs`).
 ///
 /// # Errors
 /// What `perform` says: the effects behind it are not carried out.

@@ -6,6 +6,7 @@ mod compared;
 use model::base::Moment;
 use settings::{Inputs, Rulebook, Texts, load};
 use stokehold::runtime::session::{self, Demo, Setup, Target};
+use table::Needs;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn get_and_the_console_show_the_same_of_a_simulated_fleet() {
@@ -15,6 +16,7 @@ async fn get_and_the_console_show_the_same_of_a_simulated_fleet() {
         settings,
         rulebook,
         interactive: false,
+        every_namespace: false,
     };
     let begin = Moment::parse("2026-11-21T08:00:00Z").expect("a moment");
     let world = sim::world::Options {
@@ -22,7 +24,7 @@ async fn get_and_the_console_show_the_same_of_a_simulated_fleet() {
         ..sim::world::Options::new(begin)
     };
     let target = Target::Demo(Demo { world, speed: 0.0 });
-    let facts = session::snapshot(&setup, target, &mut |_| {})
+    let facts = session::snapshot(&setup, target, &Needs::everything(), &mut |_| {})
         .await
         .expect("a fleet");
     compared::compare(&[("simulated", &facts)]);

@@ -29,7 +29,7 @@ fn text(app: &App) -> String {
 }
 
 fn key(app: &mut App, key: Key) -> Vec<Effect> {
-    let _ = app.update(Msg::Key(KeyPress::plain(key)))
+    app.update(Msg::Key(KeyPress::plain(key)))
 }
 
 fn may_write(app: &mut App) {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::look::{JOBS, QUEUES};
+use cluster::kinds;
 use cluster::levers::OPERATOR;
 use cluster::rights;
 
@@ -31,9 +31,8 @@ fn the_printed_roles_may_read_every_kind_that_is_looked_for() {
                 && right.verbs.contains(&"get")
         })
     };
-    let jobs = JOBS.iter().map(|(group, plural, _)| (group, plural));
-    let queues = QUEUES.iter().map(|(group, plural, ..)| (group, plural));
-    for (group, plural) in jobs.chain(queues) {
+    for of in kinds::jobs().chain(kinds::queues()) {
+        let (group, plural) = (of.group, of.plural);
         assert!(
             operator(group, plural) || viewer(group, plural),
             "{plural}.{group}"
