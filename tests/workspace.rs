@@ -197,3 +197,32 @@ fn every_dependency_says_why_it_is_here() {
         ["b = \"1\""]
     );
 }
+
+/// Where the console is told something whose effects are not carried out by `runtime::desk::deliver`.
+fn lost_effects(file: &str, text: &str) -> Vec<String> {
+    let most = usize::from(file == "desk.rs");
+    let lines = text.lines().enumerate();
+    let told = lines.filter(|(_, line)| line.contains("app.update("));
+    told.skip(most)
+        .map(|(at, _)| format!("{file}:{}: tell it by `desk::deliver`", at + 1))
+        .collect()
+}
+
+#[test]
+fn effects_are_carried_out_in_one_place() {
+    let mut files = Vec::new();
+    for folder in ["src/runtime", "src/cli"] {
+        rust_files(&root().join(folder), &mut files);
+    }
+    assert!(files.len() > 20, "the program was not found");
+    let mut lost = Vec::new();
+    for file in files {
+        let text = fs::read_to_string(&file).expect("a text");
+        let name = file.file_name().and_then(|name| name.to_str());
+        lost.extend(lost_effects(name.unwrap_or_default(), &text));
+    }
+    assert_eq!(lost, [] as [String; 0]);
+    let code = "ui.app.update(msg);\napp.update(msg);\n";
+    assert_eq!(lost_effects("ui.rs", code).len(), 2);
+    assert_eq!(lost_effects("desk.rs", code).len(), 1);
+}

@@ -186,15 +186,15 @@ impl Drawn {
     ) -> Self {
         let theme = options.theme.clone();
         let mut app = App::new(AppOptions { view, ..options });
-        app.update(Msg::Resize(width, height));
-        // A moment in which every key lies far enough back for rows to settle.
-        app.update(Msg::Tick(Moment::default()));
-        app.update(Msg::Hushed((*facts.hushed).clone()));
-        app.update(Msg::Answers(Arc::clone(&facts.answers)));
-        app.update(Msg::Facts(facts.clone()));
-        for press in keys {
-            app.update(Msg::Key(*press));
-        }
+        app.picture([
+            Msg::Resize(width, height),
+            // A moment in which every key lies far enough back for rows to settle.
+            Msg::Tick(Moment::default()),
+            Msg::Hushed((*facts.hushed).clone()),
+            Msg::Answers(Arc::clone(&facts.answers)),
+            Msg::Facts(facts.clone()),
+        ]);
+        app.picture(keys.iter().copied().map(Msg::Key));
         let area = Rect::new(0, 0, width, height);
         let mut buf = Buffer::empty(area);
         app.draw(area, &mut buf);

@@ -92,10 +92,12 @@ pub(super) fn console(
     if !terminal {
         let facts = answering::answered(snapshot(at)?);
         let (width, height) = flags.size.unwrap_or(SIZE);
-        app.update(Msg::Resize(width, height));
-        app.update(Msg::Hushed((*facts.hushed).clone()));
-        app.update(Msg::Answers(Arc::clone(&facts.answers)));
-        app.update(Msg::Facts(facts));
+        app.picture([
+            Msg::Resize(width, height),
+            Msg::Hushed((*facts.hushed).clone()),
+            Msg::Answers(Arc::clone(&facts.answers)),
+            Msg::Facts(facts),
+        ]);
         out::write(out, &render_text(&app, width, height))?;
         out::write(
             out,

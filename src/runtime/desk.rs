@@ -1,7 +1,10 @@
 //! The console without its terminal: what the session says becomes messages, and effects are carried out on the session.
 
+use std::collections::VecDeque;
+
 use console::deeds::Made;
 use console::{App, Effect, Msg};
+use model::base::Moment;
 
 use super::deeds::{Deed, Deeds};
 use super::looking::{Looking, News};
@@ -25,42 +28,60 @@ fn hands(looking: &mut Looking) -> Option<&mut Deeds> {
     looking.session.as_mut()?.deeds.as_mut()
 }
 
-/// Carries out an effect on the session. Those that are about a terminal or a file (leaving, the clipboard, pictures, what
-/// was muted) are not for here, and nothing comes of them.
-pub fn obey(app: &mut App, looking: &mut Looking, effect: Effect) {
+/// Gives the console a message, carries out every effect of it with `perform`, and gives the console what comes of that,
+/// until nothing is left to do. Effects are carried out here and nowhere else (`tests/workspace.rs`).
+///
+/// # Errors
+/// What `perform` says: the effects behind it are not carried out.
+pub fn deliver<E>(
+    app: &mut App,
+    msg: Msg,
+    mut perform: impl FnMut(Effect) -> Result<Vec<Msg>, E>,
+) -> Result<(), E> {
+    let mut due = VecDeque::from([msg]);
+    while let Some(msg) = due.pop_front() {
+        for effect in app.update(msg) {
+            due.extend(perform(effect)?);
+        }
+    }
+    Ok(())
+}
+
+/// What the console is told after it was suspended: the terminal's size, that it must paint all of it, and the time.
+pub fn resumed(width: u16, height: u16, now: Moment) -> Vec<Msg> {
+    vec![Msg::Resize(width, height), Msg::Resume, Msg::Tick(now)]
+}
+
+/// Carries out an effect on the session, and gives what the console is to be told of it. Effects on the terminal or on a
+/// file (leaving, the clipboard, pictures, muted findings) do nothing here.
+pub fn obey(looking: &mut Looking, effect: Effect) -> Vec<Msg> {
+    let unconnected = || String::from("no cluster is connected");
     match effect {
         Effect::Switch(switch) => looking.switch(&switch),
         Effect::Refresh => {
             if let Some(deeds) = hands(looking) {
                 deeds.look();
             }
-            app.update(Msg::Notice(String::from(
+            return vec![Msg::Notice(String::from(
                 "sources are read at their own pace, never faster; ages show how old each is",
-            )));
+            ))];
         }
         Effect::Plan(ask) => match hands(looking) {
             Some(deeds) => deeds.plan(ask),
-            None => {
-                let why = String::from("no cluster is connected");
-                app.update(Msg::Made(ask.number, Made::Failed(why)));
-            }
+            None => return vec![Msg::Made(ask.number, Made::Failed(unconnected()))],
         },
         Effect::CarryOut(order) => match hands(looking) {
             Some(deeds) => deeds.carry_out(*order),
-            None => {
-                let why = String::from("no cluster is connected");
-                app.update(Msg::Began(order.number, Err(why)));
-            }
+            None => return vec![Msg::Began(order.number, Err(unconnected()))],
         },
-        Effect::GoOn(run) => {
-            if let Some(deeds) = hands(looking) {
-                deeds.go_on(run);
-            }
-        }
+        Effect::GoOn(run) => match hands(looking) {
+            Some(deeds) => deeds.go_on(run),
+            None => return vec![Msg::Notice(unconnected())],
+        },
         Effect::Stop(run) => {
             if !hands(looking).is_some_and(|deeds| deeds.stop(&run)) {
                 let words = format!("{run} is not carried out by this console");
-                app.update(Msg::Notice(words));
+                return vec![Msg::Notice(words)];
             }
         }
         Effect::Read(want) => {
@@ -69,17 +90,16 @@ pub fn obey(app: &mut App, looking: &mut Looking, effect: Effect) {
             }
         }
         Effect::OnScreen(nodes) => {
-            let Some(session) = &looking.session else {
-                return;
-            };
-            let nodes = nodes.into_iter().collect();
-            session.on_screen.send_if_modified(|shown| {
-                let differs = *shown != nodes;
-                if differs {
-                    *shown = nodes;
-                }
-                differs
-            });
+            if let Some(session) = &looking.session {
+                let nodes = nodes.into_iter().collect();
+                session.on_screen.send_if_modified(|shown| {
+                    let differs = *shown != nodes;
+                    if differs {
+                        *shown = nodes;
+                    }
+                    differs
+                });
+            }
         }
         Effect::Quit
         | Effect::Suspend
@@ -87,5 +107,108 @@ pub fn obey(app: &mut App, looking: &mut Looking, effect: Effect) {
         | Effect::Copy(_)
         | Effect::Hush(..)
         | Effect::SavePicture(_) => {}
+    }
+    Vec::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::time::Duration;
+
+    use super::*;
+    use console::msg::Session;
+    use console::view::ViewId;
+    use console::{AppOptions, Key, KeyPress};
+    use model::base::Name;
+    use model::plan::Plan;
+
+    /// A console on a fleet, and what it has asked for so far. Every plan that it asks for is made at once.
+    struct Bench {
+        app: App,
+        done: Vec<Effect>,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let mut app = App::new(AppOptions {
+                view: ViewId::Nodes,
+                ..AppOptions::default()
+            });
+            let facts = table::sample::facts();
+            app.picture([
+                Msg::Resize(120, 40),
+                Msg::Tick(facts.now),
+                Msg::Facts(facts),
+            ]);
+            let done = Vec::new();
+            Self { app, done }
+        }
+
+        fn tell(&mut self, msg: Msg) -> &mut Self {
+            let (done, now) = (&mut self.done, self.app.present());
+            let told: Result<(), Infallible> = deliver(&mut self.app, msg, |effect| {
+                done.push(effect.clone());
+                Ok(match effect {
+                    Effect::Plan(ask) => {
+                        let plan = Plan::new("drain", ask.intent, now);
+                        vec![Msg::Made(ask.number, Made::Plan(Box::new(plan)))]
+                    }
+                    _ => Vec::new(),
+                })
+            });
+            let Ok(()) = told;
+            self
+        }
+
+        fn plans(&self) -> usize {
+            let is_plan = |effect: &&Effect| matches!(effect, Effect::Plan(_));
+            self.done.iter().filter(is_plan).count()
+        }
+    }
+
+    #[test]
+    fn a_plan_that_stays_open_is_recomputed_by_whatever_comes_next() {
+        let mut bench = Bench::new();
+        bench.tell(Msg::Key(KeyPress::char('D')));
+        assert_eq!(bench.plans(), 1);
+        let mut facts = bench.app.facts().clone();
+        let later = |seconds| bench.app.present().plus(Duration::from_secs(seconds));
+        let (seven, fourteen) = (later(7), later(14));
+        facts.now = fourteen;
+        bench.tell(Msg::Tick(seven));
+        assert_eq!(bench.plans(), 2, "after seven seconds");
+        // The facts bring the later time with them; a notice would have eaten this question before.
+        bench
+            .tell(Msg::Facts(facts))
+            .tell(Msg::Notice(String::new()));
+        assert_eq!(bench.plans(), 3, "and after seven more");
+        bench.tell(Msg::Notice(String::new()));
+        assert_eq!(bench.plans(), 3, "no sooner than that");
+    }
+
+    #[test]
+    fn a_plan_for_one_cluster_is_closed_when_another_is_opened() {
+        let mut bench = Bench::new();
+        bench.tell(Msg::Key(KeyPress::char('D')));
+        bench.tell(Msg::Session(Session {
+            context: Name::new("other"),
+            ..Session::default()
+        }));
+        let later = bench.app.present().plus(Duration::from_secs(7));
+        bench.tell(Msg::Tick(later));
+        assert_eq!(bench.plans(), 1, "nothing is planned any more");
+        bench.tell(Msg::Key(KeyPress::plain(Key::Enter)));
+        let sent = |effect: &Effect| matches!(effect, Effect::CarryOut(_));
+        assert!(!bench.done.iter().any(sent), "{:?}", bench.done);
+    }
+
+    #[test]
+    fn coming_back_to_the_foreground_paints_the_screen_anew() {
+        let mut bench = Bench::new();
+        for msg in resumed(100, 30, bench.app.present()) {
+            bench.tell(msg);
+        }
+        assert!(bench.done.contains(&Effect::Redraw), "{:?}", bench.done);
     }
 }

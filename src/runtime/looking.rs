@@ -97,16 +97,21 @@ pub struct Looking {
 }
 
 impl Looking {
-    /// Begins to open what the command line names.
-    pub fn begin(open: Arc<Open>) -> Self {
-        let mut looking = Self {
+    /// No session yet, and none is being opened.
+    pub fn idle(open: Arc<Open>) -> Self {
+        Self {
             open,
             wish: Wish::default(),
             session: None,
             opening: None,
             ended: false,
             fault: None,
-        };
+        }
+    }
+
+    /// Begins to open what the command line names.
+    pub fn begin(open: Arc<Open>) -> Self {
+        let mut looking = Self::idle(open);
         looking.switch(&Switch::Again);
         looking
     }

@@ -1,6 +1,7 @@
 //! The UI loop: the one owner of the screen. Input is drawn at once, data is paced, silence draws nothing.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,9 +12,9 @@ use ratatui::layout::Rect;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
-use console::msg::Mouse;
+use console::msg::{Mouse, Switch};
 use console::{App, Effect, KeyPress, Msg};
-use model::base::{Exit, Failure};
+use model::base::{Exit, Failure, Moment};
 
 use super::clipboard::{self, Between};
 use super::looking::{Looking, Open};
@@ -50,9 +51,9 @@ pub struct Ui {
     /// End after this time.
     pub end_after: Option<Duration>,
     /// Where it is kept which findings were muted; nowhere for a simulated fleet.
-    pub hushed: Option<std::path::PathBuf>,
+    pub hushed: Option<PathBuf>,
     /// Where pictures are written.
-    pub pictures: std::path::PathBuf,
+    pub pictures: PathBuf,
 }
 
 struct Signals {
@@ -75,28 +76,57 @@ impl Signals {
     }
 }
 
+/// Why the loop ends before the next message.
+enum Leave {
+    /// As it should.
+    End(End),
+    /// The terminal failed.
+    Failed(io::Error),
+}
+
+impl From<io::Error> for Leave {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// All that an effect may touch: the session, the terminal and two files.
+struct Outside {
+    looking: Looking,
+    screen: Screen,
+    events: EventStream,
+    mouse: bool,
+    hushed: Option<PathBuf>,
+    pictures: PathBuf,
+}
+
 /// Runs the console on the terminal until it ends. The first frame is drawn before `open` is called, which may take
 /// its time; when it fails, the screen says why and offers what can be done. The terminal is given back on every way
 /// out.
 ///
 /// # Errors
 /// When standard input or output is not a terminal, or no session could be opened until the operator left.
-pub async fn run(mut ui: Ui, open: Arc<Open>) -> Result<End, Failure> {
+pub async fn run(ui: Ui, open: Arc<Open>) -> Result<End, Failure> {
     let unusable = |error: io::Error| Failure::new(Exit::Failed, format!("the terminal: {error}"));
     let mut signals = Signals::listen().map_err(unusable)?;
     leave_when_hung_up().map_err(unusable)?;
     let guard = Guard::take(ui.mouse).map_err(unusable)?;
-    let mut screen = Screen::new(size().map_err(unusable)?, io::stdout());
-    let area = screen.area();
-    ui.app.update(Msg::Resize(area.width, area.height));
-    ui.app.update(Msg::Tick(clock::now()));
-    frame(&ui, &mut screen).map_err(unusable)?;
-    let mut looking = Looking::begin(open);
-    let end = drive(&mut ui, &mut looking, &mut screen, &mut signals).await;
+    let screen = Screen::new(size().map_err(unusable)?, io::stdout());
+    let mut app = ui.app;
+    let mut outside = Outside {
+        looking: Looking::idle(open),
+        screen,
+        events: EventStream::new(),
+        mouse: ui.mouse,
+        hushed: ui.hushed,
+        pictures: ui.pictures,
+    };
+    let left = drive(&mut app, &mut outside, &mut signals, ui.end_after).await;
     drop(guard);
-    match (end.map_err(unusable)?, looking.fault) {
-        (End::Quit, Some(fault)) => Err(fault),
-        (end, _) => Ok(end),
+    match (left, outside.looking.fault) {
+        (Err(Leave::Failed(error)), _) => Err(unusable(error)),
+        (Ok(End::Quit) | Err(Leave::End(End::Quit)), Some(fault)) => Err(fault),
+        (Ok(end) | Err(Leave::End(end)), _) => Ok(end),
     }
 }
 
@@ -119,24 +149,32 @@ fn size() -> io::Result<Rect> {
 }
 
 async fn drive(
-    ui: &mut Ui,
-    looking: &mut Looking,
-    screen: &mut Screen,
+    app: &mut App,
+    outside: &mut Outside,
     signals: &mut Signals,
-) -> io::Result<End> {
-    let mut events = EventStream::new();
+    end_after: Option<Duration>,
+) -> Result<End, Leave> {
+    let area = outside.screen.area();
+    for msg in [
+        Msg::Resize(area.width, area.height),
+        Msg::Tick(clock::now()),
+    ] {
+        desk::deliver(app, msg, |effect| outside.perform(effect))?;
+    }
+    frame(app, &mut outside.screen)?;
+    outside.looking.switch(&Switch::Again);
     let started = Instant::now();
-    let deadline = ui.end_after.map(|after| started + after);
+    let deadline = end_after.map(|after| started + after);
     let mut pace = Pace::new(FRAME);
     let mut drawn_at: Option<Instant> = None;
     let (mut dirty, mut urgent) = (true, true);
     let mut wake = None;
     loop {
-        if dirty && screen.is_ready() {
+        if dirty && outside.screen.is_ready() {
             let elapsed = started.elapsed().as_millis() as u64;
             if urgent || pace.wait(elapsed).is_zero() {
                 let begun = Instant::now();
-                let Ok(next) = frame(ui, screen) else {
+                let Ok(next) = frame(app, &mut outside.screen) else {
                     return Ok(End::Gone);
                 };
                 pace.drawn(elapsed, begun.elapsed());
@@ -149,60 +187,47 @@ async fn drive(
             let wait = pace.wait(started.elapsed().as_millis() as u64);
             drawn_at.map_or_else(Instant::now, |_| Instant::now() + wait)
         });
-        let ready = screen.is_ready();
-        let effects = tokio::select! {
+        let ready = outside.screen.is_ready();
+        let messages = tokio::select! {
             biased;
-            event = events.next() => match event {
+            event = outside.events.next() => match event {
                 Some(Ok(event)) => {
                     (dirty, urgent) = (true, true);
-                    input(ui, looking, &event)
+                    input(&event, outside.looking.now())
                 }
                 Some(Err(_)) | None => return Ok(End::Gone),
             },
             _ = signals.term.recv() => return Ok(End::Interrupted),
             _ = signals.interrupt.recv() => return Ok(End::Interrupted),
             _ = signals.hang_up.recv() => return Ok(End::Gone),
-            _ = signals.stop.recv() => vec![Effect::Suspend],
+            _ = signals.stop.recv() => outside.suspend()?,
             _ = signals.resize.recv() => {
                 (dirty, urgent) = (true, true);
-                resize(ui, screen)?
+                // Whatever the terminal shows now is drawn over.
+                let area = size()?;
+                outside.screen.reset(area);
+                vec![Msg::Resize(area.width, area.height)]
             }
-            written = screen.ready() => match written {
+            written = outside.screen.ready() => match written {
                 Ok(()) => Vec::new(),
                 Err(_) => return Ok(End::Gone),
             },
-            news = looking.news() => {
+            news = outside.looking.news() => {
                 dirty = true;
                 let msg = desk::message(news);
-                let begun = match &msg {
-                    Some(Msg::Session(about)) => Some(about.context.clone()),
-                    _ => None,
-                };
-                if matches!(msg, Some(Msg::Session(_) | Msg::NoSession(_))) {
-                    // Another server may have another clock.
-                    urgent = true;
-                    ui.app.update(Msg::Tick(looking.now()));
-                }
-                let effects = msg.map_or_else(Vec::new, |msg| ui.app.update(msg));
-                if let Some(context) = begun {
-                    let hushed = hush::load(ui.hushed.as_deref(), &context);
-                    ui.app.update(Msg::Hushed(hushed));
-                }
-                effects
+                urgent |= matches!(msg, Some(Msg::Session(_) | Msg::NoSession(_)));
+                msg.map_or_else(Vec::new, |msg| outside.with_what_is_kept(msg))
             }
             () = until(due.filter(|_| ready)) => Vec::new(),
             () = until(wake) => {
                 wake = None;
-                dirty = true;
-                ui.app.update(Msg::Tick(looking.now()))
+                vec![Msg::Tick(outside.looking.now())]
             }
             () = until(deadline) => return Ok(End::Quit),
         };
-        for effect in effects {
-            if let Some(end) = perform(ui, looking, screen, &mut events, effect)? {
-                return Ok(end);
-            }
-            dirty = true;
+        dirty |= !messages.is_empty();
+        for msg in messages {
+            desk::deliver(app, msg, |effect| outside.perform(effect))?;
         }
     }
 }
@@ -215,89 +240,87 @@ async fn until(moment: Option<Instant>) {
 }
 
 /// Draws a frame; says when the picture next changes by itself.
-fn frame(ui: &Ui, screen: &mut Screen) -> io::Result<Option<Duration>> {
+fn frame(app: &App, screen: &mut Screen) -> io::Result<Option<Duration>> {
     let area = screen.area();
     let mut buffer = Buffer::empty(area);
-    let drawn = ui.app.draw(area, &mut buffer);
+    let drawn = app.draw(area, &mut buffer);
     screen.draw(buffer, drawn.cursor)?;
     Ok(drawn.wake_after)
 }
 
-fn input(ui: &mut Ui, looking: &Looking, event: &Event) -> Vec<Effect> {
+/// What a terminal's event tells the console.
+fn input(event: &Event, now: Moment) -> Vec<Msg> {
+    let msg = match event {
+        Event::Key(key) => KeyPress::from_crossterm(key).map(Msg::Key),
+        Event::Mouse(mouse) => Mouse::from_crossterm(mouse).map(Msg::Mouse),
+        Event::Paste(text) => Some(Msg::Paste(text.clone())),
+        Event::Resize(..) => {
+            // The signal tells: this event gets lost when a key comes with it.
+            terminal::look_again();
+            None
+        }
+        Event::FocusGained | Event::FocusLost => None,
+    };
     // Ages count from now, whatever else the key does.
-    let mut effects = ui.app.update(Msg::Tick(looking.now()));
-    match event {
-        Event::Key(key) => {
-            if let Some(press) = KeyPress::from_crossterm(key) {
-                effects.extend(ui.app.update(Msg::Key(press)));
+    [Some(Msg::Tick(now)), msg].into_iter().flatten().collect()
+}
+
+impl Outside {
+    /// A message of the session, with what this machine keeps beside it.
+    fn with_what_is_kept(&self, msg: Msg) -> Vec<Msg> {
+        // Another server may have another clock.
+        let tick = Msg::Tick(self.looking.now());
+        match msg {
+            Msg::Session(about) => {
+                let hushed = hush::load(self.hushed.as_deref(), &about.context);
+                vec![tick, Msg::Session(about), Msg::Hushed(hushed)]
             }
+            Msg::NoSession(why) => vec![tick, Msg::NoSession(why)],
+            other => vec![other],
         }
-        Event::Mouse(mouse) => {
-            if let Some(mouse) = Mouse::from_crossterm(mouse) {
-                effects.extend(ui.app.update(Msg::Mouse(mouse)));
-            }
-        }
-        Event::Paste(text) => effects.extend(ui.app.update(Msg::Paste(text.clone()))),
-        // The signal tells: this event gets lost when a key comes with it.
-        Event::Resize(..) => terminal::look_again(),
-        Event::FocusGained | Event::FocusLost => {}
     }
-    effects
-}
 
-/// Takes the terminal's new size; whatever it shows now is drawn over.
-fn resize(ui: &mut Ui, screen: &mut Screen) -> io::Result<Vec<Effect>> {
-    let area = size()?;
-    screen.reset(area);
-    Ok(ui.app.update(Msg::Resize(area.width, area.height)))
-}
+    /// Gives the terminal back and stops the whole process here, until it is continued.
+    fn suspend(&mut self) -> Result<Vec<Msg>, Leave> {
+        terminal::give_back();
+        let _ = signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP);
+        if terminal::take(self.mouse).is_err() {
+            return Err(Leave::End(End::Gone));
+        }
+        self.events = EventStream::new();
+        let area = size()?;
+        self.screen.reset(area);
+        Ok(desk::resumed(area.width, area.height, self.looking.now()))
+    }
 
-fn perform(
-    ui: &mut Ui,
-    looking: &mut Looking,
-    screen: &mut Screen,
-    events: &mut EventStream,
-    effect: Effect,
-) -> io::Result<Option<End>> {
-    match effect {
-        Effect::Quit => return Ok(Some(End::Quit)),
-        Effect::Suspend => {
-            terminal::give_back();
-            // Stops the whole process here; it goes on when somebody continues it.
-            let _ = signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP);
-            if terminal::take(ui.mouse).is_err() {
-                return Ok(Some(End::Gone));
+    /// Carries out an effect, and gives what the console is to be told of it.
+    fn perform(&mut self, effect: Effect) -> Result<Vec<Msg>, Leave> {
+        match effect {
+            Effect::Quit => return Err(Leave::End(End::Quit)),
+            Effect::Suspend => return self.suspend(),
+            Effect::Redraw => self.screen.reset(size()?),
+            Effect::Copy(text) => {
+                let between = Between::of(|name| std::env::var(name).ok());
+                self.screen.send_aside(&clipboard::bytes(&text, between));
             }
-            *events = EventStream::new();
-            let area = size()?;
-            screen.reset(area);
-            ui.app.update(Msg::Resize(area.width, area.height));
-            ui.app.update(Msg::Resume);
-            ui.app.update(Msg::Tick(looking.now()));
-        }
-        Effect::Redraw => screen.reset(size()?),
-        Effect::Copy(text) => {
-            let between = Between::of(|name| std::env::var(name).ok());
-            screen.send_aside(&clipboard::bytes(&text, between));
-        }
-        Effect::Hush(id, entry) => {
-            if let (Some(path), Some(session)) = (&ui.hushed, &looking.session) {
-                let now = session.clock.now();
-                if let Err(said) = hush::save(path, &session.context, &id, entry, now) {
-                    ui.app.update(Msg::Notice(said));
+            Effect::Hush(id, entry) => {
+                if let (Some(path), Some(session)) = (&self.hushed, &self.looking.session) {
+                    let now = session.clock.now();
+                    let saved = hush::save(path, &session.context, &id, entry, now);
+                    return Ok(saved.err().map(Msg::Notice).into_iter().collect());
                 }
             }
+            Effect::SavePicture(svg) => {
+                let stamp = self.looking.now().rfc3339().replace(':', "");
+                let path = self.pictures.join(format!("stokehold-{stamp}.svg"));
+                let said = match std::fs::write(&path, svg) {
+                    Ok(()) => format!("picture saved as {}", path.display()),
+                    Err(error) => format!("cannot write {}: {error}", path.display()),
+                };
+                return Ok(vec![Msg::Notice(said)]);
+            }
+            other => return Ok(desk::obey(&mut self.looking, other)),
         }
-        Effect::SavePicture(svg) => {
-            let stamp = looking.now().rfc3339().replace(':', "");
-            let path = ui.pictures.join(format!("stokehold-{stamp}.svg"));
-            let said = match std::fs::write(&path, svg) {
-                Ok(()) => format!("picture saved as {}", path.display()),
-                Err(error) => format!("cannot write {}: {error}", path.display()),
-            };
-            ui.app.update(Msg::Notice(said));
-        }
-        other => desk::obey(&mut ui.app, looking, other),
+        Ok(Vec::new())
     }
-    Ok(None)
 }

@@ -307,8 +307,8 @@ fn a_heatmap_that_changes_everywhere_costs_little() {
         look(&mut facts, 20);
         seconds += 15;
         facts.now = facts.now.plus(Duration::from_secs(15));
-        app.update(Msg::Tick(facts.now));
-        app.update(Msg::Facts(facts.clone()));
+        let _ = app.update(Msg::Tick(facts.now));
+        let _ = app.update(Msg::Facts(facts.clone()));
         let next = frame(&app);
         let changed = shown.content.iter().zip(&next.content);
         let changed = changed.filter(|(was, is)| was != is).count();

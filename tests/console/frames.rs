@@ -40,9 +40,9 @@ fn all_fleets() -> [(&'static str, &'static Facts); 6] {
 /// A console on these facts, of this size, in this view.
 pub fn console(facts: &Facts, view: ViewId, size: (u16, u16), options: AppOptions) -> App {
     let mut app = App::new(AppOptions { view, ..options });
-    app.update(Msg::Resize(size.0, size.1));
-    app.update(Msg::Tick(facts.now));
-    app.update(Msg::Facts(facts.clone()));
+    let _ = app.update(Msg::Resize(size.0, size.1));
+    let _ = app.update(Msg::Tick(facts.now));
+    let _ = app.update(Msg::Facts(facts.clone()));
     app
 }
 
@@ -152,7 +152,7 @@ fn every_view_stands_at_every_size() {
             let mut app = shown(facts, *view, (80, 24));
             for width in sizes {
                 for height in heights {
-                    app.update(Msg::Resize(width, height));
+                    let _ = app.update(Msg::Resize(width, height));
                     let (buf, _) = drawn(&app, (width, height));
                     assert_eq!(buf.area, Rect::new(0, 0, width, height), "{fleet} {view:?}");
                 }
@@ -178,7 +178,7 @@ fn overlays_stand_at_every_size() {
         let mut app = shown(&SMALL, ViewId::Jobs, (120, 40));
         press(&mut app, keys);
         for size in [(1, 1), (39, 9), (40, 10), (41, 11), (80, 24), (400, 120)] {
-            app.update(Msg::Resize(size.0, size.1));
+            let _ = app.update(Msg::Resize(size.0, size.1));
             drawn(&app, size);
         }
     }
@@ -200,7 +200,7 @@ fn the_same_state_draws_the_same_cells() {
             let first = drawn(&app, (120, 40));
             assert_eq!(first, drawn(&app, (120, 40)), "{name} {view:?}");
             // The same picture once more, and a second later, repaints nothing but ages below a minute.
-            app.update(Msg::Facts(facts.clone()));
+            let _ = app.update(Msg::Facts(facts.clone()));
             assert_eq!(first.0, drawn(&app, (120, 40)).0, "{name} {view:?}");
         }
     }
@@ -477,7 +477,7 @@ fn rows_keep_their_places_until_it_is_quiet_or_asked_for() {
         .collect();
     fleet.jobs = jobs.into();
     facts.fleet = Arc::new(fleet);
-    app.update(Msg::Facts(facts.clone()));
+    let _ = app.update(Msg::Facts(facts.clone()));
     assert_eq!(names(&app), before);
     assert!(app.view().is_unsettled());
     let (_, drawn) = drawn(&app, (120, 40));
@@ -487,9 +487,9 @@ fn rows_keep_their_places_until_it_is_quiet_or_asked_for() {
             .is_some_and(|wake| wake <= Duration::from_secs(10))
     );
     // Nine seconds later still; after ten it settles, and the cursor follows its job.
-    app.update(Msg::Tick(facts.now.plus(Duration::from_secs(9))));
+    let _ = app.update(Msg::Tick(facts.now.plus(Duration::from_secs(9))));
     assert_eq!(names(&app), before);
-    app.update(Msg::Tick(facts.now.plus(Duration::from_secs(10))));
+    let _ = app.update(Msg::Tick(facts.now.plus(Duration::from_secs(10))));
     assert!(!app.view().is_unsettled());
     assert_ne!(names(&app), before);
     assert_eq!(app.view().picked(app.facts()), picked);
@@ -512,9 +512,9 @@ fn a_row_that_comes_stands_below_and_one_that_goes_leaves_the_cursor_near() {
     fleet.nodes = fleet.nodes.iter().skip(1).cloned().collect();
     facts.fleet = Arc::new(fleet);
     let picked = app.view().picked(app.facts());
-    app.update(Msg::Facts(facts));
+    let _ = app.update(Msg::Facts(facts));
     assert_eq!(app.view().picked(app.facts()), picked);
-    app.update(Msg::Facts(SMALL.clone()));
+    let _ = app.update(Msg::Facts(SMALL.clone()));
     let text = render_text(&app, 120, 40);
     let first = SMALL.fleet.nodes[0].name().to_string();
     let last = text
@@ -551,8 +551,8 @@ fn a_held_picture_stands_still() {
     press(&mut app, "f");
     let held = drawn(&app, (120, 40));
     assert_eq!(held.1.wake_after, None);
-    app.update(Msg::Facts(LARGE.clone()));
-    app.update(Msg::Tick(LARGE.now.plus(Duration::from_secs(600))));
+    let _ = app.update(Msg::Facts(LARGE.clone()));
+    let _ = app.update(Msg::Tick(LARGE.now.plus(Duration::from_secs(600))));
     assert_eq!(held.0, drawn(&app, (120, 40)).0);
     press(&mut app, "f");
     assert!(render_text(&app, 120, 40).contains("h100-train"));
@@ -564,8 +564,8 @@ fn the_screen_asks_for_readings_of_what_it_shows() {
         view: ViewId::Devices,
         ..AppOptions::default()
     });
-    app.update(Msg::Resize(100, 20));
-    app.update(Msg::Tick(LARGE.now));
+    let _ = app.update(Msg::Resize(100, 20));
+    let _ = app.update(Msg::Tick(LARGE.now));
     let effects = app.update(Msg::Facts(LARGE.clone()));
     let Some(Effect::OnScreen(nodes)) = effects.first() else {
         panic!("no nodes asked for: {effects:?}");
@@ -586,7 +586,7 @@ fn a_stale_device_is_dimmed_and_says_its_age() {
     let mut app = shown(&facts, ViewId::Devices, (120, 40));
     assert!(render_text(&app, 120, 40).contains("ago: stale"));
     let stale = drawn(&app, (120, 40)).0;
-    app.update(Msg::Facts(SMALL.clone()));
+    let _ = app.update(Msg::Facts(SMALL.clone()));
     let fresh = shown(&SMALL, ViewId::Devices, (120, 40));
     let fresh = drawn(&fresh, (120, 40)).0;
     let changed = stale
@@ -613,7 +613,7 @@ fn history_shows_the_span_that_it_holds_and_its_gaps() {
     // Within a step nothing moves.
     let mut app = shown(&PAST, ViewId::Pools, (170, 44));
     let before = drawn(&app, (170, 44)).0;
-    app.update(Msg::Tick(PAST.now.plus(Duration::from_millis(500))));
+    let _ = app.update(Msg::Tick(PAST.now.plus(Duration::from_millis(500))));
     assert_eq!(before, drawn(&app, (170, 44)).0);
 }
 
@@ -669,17 +669,17 @@ proptest! {
         let mut now = fleets::NOW;
         for step in steps {
             match step {
-                Step::Key(press) => { app.update(Msg::Key(press)); }
-                Step::Facts(at) => { app.update(Msg::Facts(Facts { now, ..all_fleets()[at].1.clone() })); }
+                Step::Key(press) => { let _ = app.update(Msg::Key(press)); }
+                Step::Facts(at) => { let _ = app.update(Msg::Facts(Facts { now, ..all_fleets()[at].1.clone() })); }
                 Step::Tick(seconds) => {
                     now = now.plus(Duration::from_secs(u64::from(seconds)));
-                    app.update(Msg::Tick(now));
+                    let _ = app.update(Msg::Tick(now));
                 }
                 Step::Resize(width, height) => {
                     size = (width, height);
-                    app.update(Msg::Resize(width, height));
+                    let _ = app.update(Msg::Resize(width, height));
                 }
-                Step::Paste(words) => { app.update(Msg::Paste(words)); }
+                Step::Paste(words) => { let _ = app.update(Msg::Paste(words)); }
             }
             let first = drawn(&app, size);
             prop_assert_eq!(&first, &drawn(&app, size));
@@ -691,7 +691,7 @@ proptest! {
 fn a_clock_that_runs_backwards_breaks_nothing() {
     let mut app = shown(&SMALL, ViewId::Jobs, (120, 40));
     for seconds in [0, -100_000, 5, i64::MAX / 1000, i64::MIN / 1000] {
-        app.update(Msg::Tick(Moment::from_seconds(seconds)));
+        let _ = app.update(Msg::Tick(Moment::from_seconds(seconds)));
         drawn(&app, (120, 40));
         press(&mut app, "js");
     }

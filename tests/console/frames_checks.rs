@@ -42,7 +42,7 @@ fn answer(app: &mut App, effects: &[Effect], now: Moment) {
     };
     let news = news_of(want, now);
     for piece in news {
-        app.update(Msg::Read(want.clone(), piece));
+        let _ = app.update(Msg::Read(want.clone(), piece));
     }
 }
 

@@ -91,7 +91,7 @@ fn help_says_what_the_header_says_of_writing() {
     };
     press(&mut app, "?");
     assert!(render_text(&app, 120, 40).contains("· read-only"));
-    app.update(acts(May::Yes));
+    let _ = app.update(acts(May::Yes));
     let text = render_text(&app, 120, 40);
     assert!(
         text.contains("· may write") && !text.contains("· read-only"),
@@ -103,7 +103,7 @@ fn help_says_what_the_header_says_of_writing() {
     }
     let seen: String = (0..12)
         .map(|_| {
-            app.update(Msg::Key(KeyPress::ctrl('f')));
+            let _ = app.update(Msg::Key(KeyPress::ctrl('f')));
             render_text(&app, 120, 40)
         })
         .collect();
@@ -189,7 +189,7 @@ fn a_good_condition_is_no_warning_and_a_crit_finding_is_a_state() {
 /// A console with this plan in front.
 fn planned(size: (u16, u16), fill: impl FnOnce(&mut Plan)) -> App {
     let mut app = console(&SMALL, ViewId::Nodes, size, AppOptions::default());
-    app.update(Msg::Acts(Arc::new(Acts {
+    let _ = app.update(Msg::Acts(Arc::new(Acts {
         may: May::Yes,
         ..Acts::default()
     })));
@@ -201,7 +201,7 @@ fn planned(size: (u16, u16), fill: impl FnOnce(&mut Plan)) -> App {
     let asked = asked.expect("a plan is asked for");
     let mut plan = Plan::new("drain", asked.intent, SMALL.now);
     fill(&mut plan);
-    app.update(Msg::Made(asked.number, Made::Plan(Box::new(plan))));
+    let _ = app.update(Msg::Made(asked.number, Made::Plan(Box::new(plan))));
     app
 }
 
@@ -253,7 +253,7 @@ fn a_long_plan_is_read_to_its_end_on_a_small_screen() {
     press(&mut app, "because");
     let mut seen = String::new();
     for _ in 0..12 {
-        app.update(Msg::Key(KeyPress::ctrl('f')));
+        let _ = app.update(Msg::Key(KeyPress::ctrl('f')));
         seen.push_str(&render_text(&app, 80, 24));
     }
     for words in [
@@ -275,7 +275,7 @@ fn a_long_plan_is_read_to_its_end_on_a_small_screen() {
     );
     // From the end one comes back at once.
     for _ in 0..12 {
-        app.update(Msg::Key(KeyPress::ctrl('b')));
+        let _ = app.update(Msg::Key(KeyPress::ctrl('b')));
     }
     assert!(render_text(&app, 80, 24).contains("1–2 suspend, resume"));
     // The line by line way there, at every size.
@@ -309,7 +309,7 @@ fn a_refusal_names_keys_and_hints_only_what_works() {
     let effects = press(&mut app, "D");
     let waiting = render_text(&app, 120, 40);
     assert!(waiting.contains("latest picture… 0s"), "{waiting}");
-    app.update(Msg::Tick(SMALL.now.plus(Duration::from_secs(7))));
+    let _ = app.update(Msg::Tick(SMALL.now.plus(Duration::from_secs(7))));
     assert!(render_text(&app, 120, 40).contains("latest picture… 7s"));
     let number = effects
         .iter()
@@ -320,7 +320,7 @@ fn a_refusal_names_keys_and_hints_only_what_works() {
         .expect("asked");
     let refusal = Refusal::new(RefusalCode::Infeasible, String::from("it holds nothing"))
         .instead(String::from("look at what holds it: `explain job nlp/a`"));
-    app.update(Msg::Made(number, Made::Refused(refusal)));
+    let _ = app.update(Msg::Made(number, Made::Refused(refusal)));
     let text = render_text(&app, 120, 40);
     assert!(text.contains("look at what holds it: d on nlp/a"), "{text}");
     let hints = text.lines().last().unwrap_or_default();
@@ -334,7 +334,7 @@ fn a_refusal_names_keys_and_hints_only_what_works() {
 #[test]
 fn a_deed_that_does_nothing_to_the_job_is_greyed() {
     let mut app = console(&SMALL, ViewId::Jobs, WIDE, AppOptions::default());
-    app.update(Msg::Acts(Arc::new(Acts {
+    let _ = app.update(Msg::Acts(Arc::new(Acts {
         may: May::Yes,
         ..Acts::default()
     })));

@@ -26,7 +26,7 @@ fn text(app: &App) -> String {
 }
 
 fn ctrl(app: &mut App, c: char) {
-    app.update(Msg::Key(KeyPress::ctrl(c)));
+    let _ = app.update(Msg::Key(KeyPress::ctrl(c)));
 }
 
 fn alt(app: &mut App, key: Key) {
@@ -34,7 +34,7 @@ fn alt(app: &mut App, key: Key) {
         alt: true,
         ..KeyPress::plain(key)
     };
-    app.update(Msg::Key(press));
+    let _ = app.update(Msg::Key(press));
 }
 
 /// What went to the clipboard.
@@ -134,7 +134,7 @@ fn the_palette_searches_thousands_and_narrows_as_one_types() {
     // Letter by letter, and back: what was narrowed away comes again.
     press(&mut app, &format!(":{}x", last.id));
     assert!(text(&app).contains("nothing is called that"));
-    app.update(Msg::Key(KeyPress::plain(Key::Backspace)));
+    let _ = app.update(Msg::Key(KeyPress::plain(Key::Backspace)));
     assert!(text(&app).contains(last.id.as_str()));
     assert!(!text(&app).contains("nothing is called that"));
     press(&mut app, "\n");
@@ -147,7 +147,7 @@ fn marks_stay_with_their_objects() {
     let mut app = app(&SMALL, ViewId::Nodes);
     let marked = |app: &App| app.view().sheet().expect("a table").listing.marked().len();
     press(&mut app, " jjj");
-    app.update(Msg::Key(KeyPress::ctrl(' ')));
+    let _ = app.update(Msg::Key(KeyPress::ctrl(' ')));
     assert_eq!(marked(&app), 4, "from the last mark to the cursor");
     assert!(text(&app).contains("4 marked"));
     assert!(
@@ -167,7 +167,7 @@ fn marks_stay_with_their_objects() {
     assert_eq!(marked(&app), 0);
     press(&mut app, "\u{1b}");
     assert_eq!(marked(&app), 7);
-    app.update(Msg::Key(KeyPress::ctrl('\\')));
+    let _ = app.update(Msg::Key(KeyPress::ctrl('\\')));
     assert_eq!(marked(&app), 0);
     // The mark of what has gone goes with it.
     press(&mut app, "g ");
@@ -178,11 +178,11 @@ fn marks_stay_with_their_objects() {
         .iter()
         .filter(|node| node.name().as_str() != gone);
     fleet.nodes = nodes.cloned().collect::<Vec<_>>().into();
-    app.update(Msg::Facts(Facts {
+    let _ = app.update(Msg::Facts(Facts {
         fleet: Arc::new(fleet),
         ..SMALL.clone()
     }));
-    app.update(Msg::Facts(SMALL.clone()));
+    let _ = app.update(Msg::Facts(SMALL.clone()));
     assert_eq!(marked(&app), 0);
 }
 
@@ -320,13 +320,13 @@ fn filters_are_remembered_by_view() {
     let mut app = app(&SMALL, ViewId::Nodes);
     press(&mut app, "/pool:l4\n\u{1b}/ready\n\u{1b}");
     press(&mut app, "/");
-    app.update(Msg::Key(KeyPress::plain(Key::Up)));
+    let _ = app.update(Msg::Key(KeyPress::plain(Key::Up)));
     assert_eq!(app.view().filter(), "ready");
-    app.update(Msg::Key(KeyPress::plain(Key::Up)));
+    let _ = app.update(Msg::Key(KeyPress::plain(Key::Up)));
     assert_eq!(app.view().filter(), "pool:l4");
-    app.update(Msg::Key(KeyPress::plain(Key::Up)));
+    let _ = app.update(Msg::Key(KeyPress::plain(Key::Up)));
     assert_eq!(app.view().filter(), "pool:l4", "there is no older one");
-    app.update(Msg::Key(KeyPress::plain(Key::Down)));
+    let _ = app.update(Msg::Key(KeyPress::plain(Key::Down)));
     assert_eq!(app.view().filter(), "ready");
     press(&mut app, "\u{1b}");
     assert_eq!(app.view().filter(), "", "escape gives back what was");
@@ -412,12 +412,12 @@ fn another_context_is_asked_for_and_the_screen_goes_on() {
     assert!(text(&app).contains("opening context lab"));
     assert_eq!(app.view().counts().1, 11, "what was there stays until then");
     // It cannot be opened: the old one goes on, and it is said why.
-    app.update(Msg::NoSession(String::from("lab: no such host")));
+    let _ = app.update(Msg::NoSession(String::from("lab: no such host")));
     assert!(text(&app).contains("no such host"));
     assert_eq!(app.view().counts().1, 11);
     // It can: nothing of the old one is left.
     press(&mut app, "\n");
-    app.update(Msg::Session(Session {
+    let _ = app.update(Msg::Session(Session {
         context: Name::new("lab"),
         contexts: vec![Name::new("lab")],
         namespaces: vec![Name::new("nlp")],
@@ -425,7 +425,7 @@ fn another_context_is_asked_for_and_the_screen_goes_on() {
     assert_eq!((app.view().counts().1, app.trail().len()), (0, 0));
     let shown = text(&app);
     assert!(shown.contains("lab") && shown.contains("ns nlp"), "{shown}");
-    app.update(Msg::Facts(Facts {
+    let _ = app.update(Msg::Facts(Facts {
         context: Name::new("lab"),
         ..SMALL.clone()
     }));
@@ -471,7 +471,7 @@ fn the_past_is_stepped_through_and_left() {
             now: PAST.now.plus(Duration::from_secs(5)),
             ..PAST.clone()
         };
-        app.update(Msg::Facts(later));
+        let _ = app.update(Msg::Facts(later));
         assert!(app.is_past());
         press(&mut app, "]]");
         assert!(!app.is_past());
@@ -479,9 +479,9 @@ fn the_past_is_stepped_through_and_left() {
         assert!(!app.is_past(), "escape leads back to the present");
         press(&mut app, "[f");
         assert!(!app.is_past() && !app.is_frozen());
-        app.update(Msg::Tick(PAST.now.plus(Duration::from_secs(60))));
-        app.update(Msg::Facts(PAST.clone()));
-        app.update(Msg::Tick(PAST.now));
+        let _ = app.update(Msg::Tick(PAST.now.plus(Duration::from_secs(60))));
+        let _ = app.update(Msg::Facts(PAST.clone()));
+        let _ = app.update(Msg::Tick(PAST.now));
         assert_eq!(text(&app), live);
     }
     let mut app = app(&PAST, ViewId::Devices);
@@ -496,16 +496,16 @@ fn the_past_is_stepped_through_and_left() {
 fn a_frozen_picture_stays_and_its_notices_go() {
     let mut app = app(&SMALL, ViewId::Nodes);
     press(&mut app, "f");
-    app.update(Msg::Notice(String::from("said once")));
+    let _ = app.update(Msg::Notice(String::from("said once")));
     let wake = drawn(&app, SIZE).1.wake_after.expect("the notice goes");
-    app.update(Msg::Tick(SMALL.now.plus(wake)));
+    let _ = app.update(Msg::Tick(SMALL.now.plus(wake)));
     assert!(!text(&app).contains("said once"));
     assert_eq!(
         drawn(&app, SIZE).1.wake_after,
         None,
         "nothing moves any more"
     );
-    app.update(Msg::Facts(EMPTY.clone()));
+    let _ = app.update(Msg::Facts(EMPTY.clone()));
     assert_eq!(app.view().counts().1, 11);
     press(&mut app, "f");
     assert_eq!(app.view().counts().1, 0);
@@ -566,7 +566,7 @@ fn a_bad_day_says_what_is_missing_and_offers_the_demo() {
         }
         assert_eq!(press(&mut app, "d"), [Effect::Switch(Switch::Demo)]);
         // It comes up by itself once, and again on its key.
-        app.update(Msg::Facts(facts.clone()));
+        let _ = app.update(Msg::Facts(facts.clone()));
         assert!(!text(&app).contains("nothing can be seen yet"));
         press(&mut app, "!");
         assert!(text(&app).contains("nothing can be seen yet"));
@@ -588,8 +588,8 @@ fn without_a_kubeconfig_or_context_the_screen_says_so() {
     ] {
         for size in [(80, 24), (200, 50), (40, 10)] {
             let mut app = App::new(AppOptions::default());
-            app.update(Msg::Resize(size.0, size.1));
-            app.update(Msg::NoSession(fault.to_owned()));
+            let _ = app.update(Msg::Resize(size.0, size.1));
+            let _ = app.update(Msg::NoSession(fault.to_owned()));
             let shown = render_text(&app, size.0, size.1);
             assert!(shown.contains(title), "{size:?}\n{shown}");
             assert_eq!(press(&mut app, "d"), [Effect::Switch(Switch::Demo)]);
@@ -597,12 +597,12 @@ fn without_a_kubeconfig_or_context_the_screen_says_so() {
                 context: Name::new("demo"),
                 ..Session::default()
             };
-            app.update(Msg::Session(session));
+            let _ = app.update(Msg::Session(session));
             assert!(!render_text(&app, size.0, size.1).contains(title));
         }
     }
     let mut app = App::new(AppOptions::default());
-    app.update(Msg::NoSession(String::from("no cluster: none")));
+    let _ = app.update(Msg::NoSession(String::from("no cluster: none")));
     assert_eq!(press(&mut app, "q"), [Effect::Quit]);
 }
 

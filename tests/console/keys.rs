@@ -46,7 +46,7 @@ fn prepared(context: Context, command: Command) -> App {
     }
     if command == Command::Later {
         press(&mut app, "1");
-        app.update(Msg::Key(KeyPress {
+        let _ = app.update(Msg::Key(KeyPress {
             alt: true,
             ..KeyPress::plain(Key::Left)
         }));
@@ -92,7 +92,7 @@ fn prepare_plan(app: &mut App, context: Context, command: Command) {
         words: String::new(),
         steps: Vec::new(),
     }];
-    app.update(Msg::Acts(Arc::new(Acts {
+    let _ = app.update(Msg::Acts(Arc::new(Acts {
         may: May::Yes,
         runs,
         ..Acts::default()
@@ -113,14 +113,14 @@ fn prepare_plan(app: &mut App, context: Context, command: Command) {
         plan.steps.push(Step::new(Verb::Suspend, object, lever));
     }
     let made = Made::Plan(Box::new(plan));
-    app.update(Msg::Made(asked.number, made));
-    app.update(Msg::Tick(PAST.now.plus(Duration::from_secs(1))));
+    let _ = app.update(Msg::Made(asked.number, made));
+    let _ = app.update(Msg::Tick(PAST.now.plus(Duration::from_secs(1))));
     while !app.contexts().contains(&context) {
         press(app, "\t");
     }
     if command == Command::Undo {
         press(app, "\n");
-        app.update(Msg::Began(asked.number, Ok(String::from("run-1"))));
+        let _ = app.update(Msg::Began(asked.number, Ok(String::from("run-1"))));
     }
     if matches!(command, Command::Up | Command::PageUp) {
         press(app, "jjjjjjjjjj");
@@ -143,12 +143,12 @@ fn prepare_text(app: &mut App, context: Context, command: Command) {
         };
         let names = vec![Name::new("main"), Name::new("sidecar")];
         let containers = News::Containers(names, Name::new("main"));
-        app.update(Msg::Read(want.clone(), containers));
+        let _ = app.update(Msg::Read(want.clone(), containers));
         News::Lines((0..200).map(|at| line(at % 2)).collect())
     } else {
         News::Text((0..200).map(|at| format!("line{at}: {at}")).collect())
     };
-    app.update(Msg::Read(want, news));
+    let _ = app.update(Msg::Read(want, news));
     press(
         app,
         match command {
@@ -258,7 +258,7 @@ fn a_filter_works_while_it_is_typed_and_says_what_is_wrong() {
     let mut app = console(&SMALL, ViewId::Nodes, SIZE, AppOptions::default());
     press(&mut app, "/pool:l4");
     assert_eq!(app.view().counts(), (5, 11));
-    app.update(Msg::Paste(String::from(" temp>")));
+    let _ = app.update(Msg::Paste(String::from(" temp>")));
     assert_eq!(
         app.view().counts(),
         (5, 11),
@@ -287,7 +287,7 @@ fn in_a_large_view_letters_are_drawn_before_they_filter() {
     assert_eq!(app.view().counts(), (all, all));
     let drawn = drawn(&app, SIZE).1;
     assert_eq!(drawn.wake_after, Some(Duration::from_millis(1)));
-    app.update(Msg::Tick(facts.now));
+    let _ = app.update(Msg::Tick(facts.now));
     assert_eq!(app.view().counts(), (0, all));
     press(&mut app, "\u{1b}/h100-train-001\n");
     assert_eq!(app.view().counts(), (8, all), "enter does not wait");
@@ -414,7 +414,7 @@ fn each_answer_takes_at_most_four_keys() {
                 at: Some(LARGE.now),
                 words: String::from("step 7 loss 2.17"),
             };
-            app.update(Msg::Read(want.clone(), News::Lines(vec![line])));
+            let _ = app.update(Msg::Read(want.clone(), News::Lines(vec![line])));
         }
         let text = render_text(&app, 170, 44);
         for answer in *answers {
@@ -439,11 +439,11 @@ fn each_answer_takes_at_most_four_keys() {
 #[test]
 fn a_notice_goes_by_itself() {
     let mut app = console(&SMALL, ViewId::Pools, SIZE, AppOptions::default());
-    app.update(Msg::Notice(String::from("saved to stokehold.svg")));
+    let _ = app.update(Msg::Notice(String::from("saved to stokehold.svg")));
     assert!(render_text(&app, SIZE.0, SIZE.1).contains("saved to stokehold.svg"));
     let wake = drawn(&app, SIZE).1.wake_after.unwrap_or_default();
     assert!(wake > Duration::ZERO && wake <= Duration::from_secs(10));
-    app.update(Msg::Tick(SMALL.now.plus(wake)));
+    let _ = app.update(Msg::Tick(SMALL.now.plus(wake)));
     assert!(!render_text(&app, SIZE.0, SIZE.1).contains("saved"));
 }
 
@@ -471,10 +471,10 @@ fn the_mouse_points_and_scrolls() {
     use console::msg::Mouse;
     let mut app = console(&SMALL, ViewId::Nodes, SIZE, AppOptions::default());
     let first = app.view().picked(app.facts());
-    app.update(Msg::Mouse(Mouse::WheelDown));
+    let _ = app.update(Msg::Mouse(Mouse::WheelDown));
     assert_ne!(app.view().picked(app.facts()), first);
-    app.update(Msg::Mouse(Mouse::Press(10, 4)));
+    let _ = app.update(Msg::Mouse(Mouse::Press(10, 4)));
     assert_eq!(app.view().picked(app.facts()), first);
-    app.update(Msg::Mouse(Mouse::Press(26, 1)));
+    let _ = app.update(Msg::Mouse(Mouse::Press(26, 1)));
     assert_eq!(app.view().id(), ViewId::Devices);
 }

@@ -141,9 +141,9 @@ async fn an_open_plan_stays_what_it_is_while_five_hundred_pods_a_second_churn() 
         }
     };
     let mut app = App::new(AppOptions::default());
-    app.update(Msg::Resize(160, 50));
-    app.update(Msg::Facts(facts()));
-    app.update(Msg::Acts(Arc::new(Acts {
+    let _ = app.update(Msg::Resize(160, 50));
+    let _ = app.update(Msg::Facts(facts()));
+    let _ = app.update(Msg::Acts(Arc::new(Acts {
         may: May::Yes,
         ..Acts::default()
     })));
@@ -163,12 +163,12 @@ async fn an_open_plan_stays_what_it_is_while_five_hundred_pods_a_second_churn() 
                 asked += 1;
                 let plan = planned(&stage::snapshot(&service), &ask.intent).expect("a plan");
                 first.get_or_insert_with(|| plan.clone());
-                app.update(Msg::Made(ask.number, Made::Plan(Box::new(plan))));
+                let _ = app.update(Msg::Made(ask.number, Made::Plan(Box::new(plan))));
             }
         }
         asked
     };
-    app.update(Msg::Tick(service.cluster().now()));
+    let _ = app.update(Msg::Tick(service.cluster().now()));
     let opened = press(&mut app, &format!("6/{node}\nD"));
     assert_eq!(
         answer(&mut app, opened),

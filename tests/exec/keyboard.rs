@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use console::{App, AppOptions, Effect, Key, KeyPress, Msg, msg, render_text};
 use model::base::Name;
-use stokehold::runtime::desk::{message, obey};
+use stokehold::runtime::desk::{deliver, message, obey};
 use stokehold::runtime::looking::{Looking, Open, Opened};
 use stokehold::runtime::session::{self, Target};
 
@@ -51,7 +51,7 @@ impl Keyboard {
             Ok(Opened { session, about })
         });
         let mut app = App::new(AppOptions::default());
-        app.update(Msg::Resize(SIZE.0, SIZE.1));
+        app.picture([Msg::Resize(SIZE.0, SIZE.1)]);
         let mut keyboard = Self {
             app,
             looking: Looking::begin(open),
@@ -75,18 +75,19 @@ impl Keyboard {
         render_text(&self.app, SIZE.0, SIZE.1)
     }
 
-    fn take(&mut self, effects: Vec<Effect>) {
-        for effect in effects {
-            self.has_left |= effect == Effect::Quit;
-            obey(&mut self.app, &mut self.looking, effect);
-        }
+    fn tell(&mut self, msg: Msg) {
+        let (looking, has_left) = (&mut self.looking, &mut self.has_left);
+        let done: Result<(), std::convert::Infallible> = deliver(&mut self.app, msg, |effect| {
+            *has_left |= effect == Effect::Quit;
+            Ok(obey(looking, effect))
+        });
+        let Ok(()) = done;
     }
 
     /// The time passes, as it does on a terminal.
     fn tick(&mut self) {
         let now = self.looking.now().plus(self.ahead);
-        let effects = self.app.update(Msg::Tick(now));
-        self.take(effects);
+        self.tell(Msg::Tick(now));
     }
 
     /// Lets its own clock go ahead.
@@ -99,8 +100,7 @@ impl Keyboard {
         if let Ok(news) = tokio::time::timeout(moment, self.looking.news()).await
             && let Some(message) = message(news)
         {
-            let effects = self.app.update(message);
-            self.take(effects);
+            self.tell(message);
         }
         self.tick();
     }
@@ -126,8 +126,7 @@ impl Keyboard {
     /// One key.
     pub fn key(&mut self, press: KeyPress) {
         self.tick();
-        let effects = self.app.update(Msg::Key(press));
-        self.take(effects);
+        self.tell(Msg::Key(press));
     }
 
     /// Keys, one after the other; a line end is enter.

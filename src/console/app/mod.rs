@@ -124,7 +124,15 @@ impl App {
         app
     }
 
+    /// Takes messages for a picture that no session stands behind: its effects have nothing to be carried out on.
+    pub fn picture(&mut self, messages: impl IntoIterator<Item = Msg>) {
+        for msg in messages {
+            let _ = self.update(msg);
+        }
+    }
+
     /// Takes a message and says what is to be done about it.
+    #[must_use = "an effect that is not carried out is lost: a plan is never recomputed, a screen never redrawn"]
     pub fn update(&mut self, msg: Msg) -> Vec<Effect> {
         let mut effects = Vec::new();
         match msg {
@@ -256,6 +264,11 @@ impl App {
         self.notice = None;
         if matches!(self.overlay, Overlay::Missing(_)) {
             self.overlay = Overlay::None;
+        }
+        // Made of another cluster's objects, it must not be confirmed on this one.
+        if matches!(self.overlay, Overlay::Plan(_)) {
+            self.overlay = Overlay::None;
+            self.notify(format!("the plan for {} is closed", self.facts.context));
         }
         self.held = Held::Live;
         self.facts = Facts {
