@@ -167,7 +167,7 @@ commands! {
     TimeBack "time-back" "earlier" [Global] 0 "readings a step further back in the history that is held";
     TimeForward "time-forward" "later" [Global] 0 "a step forward in it, up to the present";
     Missing "missing" "missing" [Global] 0 "what is missing to see everything, and the mend";
-    Refresh "refresh" "refresh" [Global] 0 "read the sources again, as far as politeness allows";
+    Refresh "refresh" "refresh" [Global] 0 "read every source again now, within its limits";
     Back "back" "back" [Global] 9 "back to the present, drop the filter, else go back up";
     Leave "leave" "back" [Global Missing] 0 "go back up; at the top, leave the console";
     Up "up" "up" [Table Heatmap Text Popup Columns Plan] 0 "up";

@@ -291,7 +291,7 @@ pub enum Effect {
     Copy(String),
     /// Close the session and open another; the screen goes on meanwhile.
     Switch(Switch),
-    /// Read the sources again now, as far as politeness allows.
+    /// Read every source again now, within its limits.
     Refresh,
     /// Read this for the view in front, instead of what was read before; `None` ends that.
     Read(Option<Want>),

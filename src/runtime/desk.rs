@@ -59,12 +59,21 @@ pub fn obey(looking: &mut Looking, effect: Effect) -> Vec<Msg> {
     match effect {
         Effect::Switch(switch) => looking.switch(&switch),
         Effect::Refresh => {
-            if let Some(deeds) = hands(looking) {
+            let Some(session) = &mut looking.session else {
+                return vec![Msg::Notice(unconnected())];
+            };
+            if let Some(deeds) = &session.deeds {
                 deeds.look();
             }
-            return vec![Msg::Notice(String::from(
-                "sources are read at their own pace, never faster; ages show how old each is",
-            ))];
+            return vec![Msg::Notice(match session.sources.read_again() {
+                Ok(()) => String::from(
+                    "reading every source again; an exporter only when it has new values",
+                ),
+                Err(left) => format!(
+                    "every source has just been read again; possible again in {} s",
+                    left.as_millis().div_ceil(1000)
+                ),
+            })];
         }
         Effect::Plan(ask) => match hands(looking) {
             Some(deeds) => deeds.plan(ask),

@@ -89,7 +89,8 @@ pub struct Session {
     pub deeds: Option<Deeds>,
     /// The server's address, for messages.
     server: String,
-    _sources: Sources,
+    /// What is read.
+    pub sources: Sources,
     store: JoinHandle<()>,
     engine: Option<JoinHandle<()>>,
 }
@@ -204,7 +205,7 @@ fn open_as(setup: &Setup, target: Target, one_look: bool) -> Result<Session, Fai
         reading,
         deeds: acting.map(|acting| Deeds::new(acting, facts_of_deeds)),
         server,
-        _sources: sources,
+        sources,
         store,
         engine,
     })

@@ -3,6 +3,7 @@
 //! [`start`] runs one task a table, one for the exporters and one that watches over the connection; all end when
 //! what it gives is dropped. Nothing here decides anything: whatever is seen, lost or refused is told.
 
+pub mod again;
 pub mod carried;
 pub mod client;
 pub mod counted;
@@ -28,6 +29,7 @@ pub mod wire;
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -36,6 +38,7 @@ use exporter::Dialects;
 use model::base::{Name, Names};
 use model::fleet::observe::{Observation, Table};
 
+use again::Bell;
 use client::Connection;
 use cover::Cover;
 use kubernetes::Namespaces;
@@ -63,9 +66,20 @@ pub struct StartOptions {
 }
 
 /// The running sources. Dropped, they all end.
-#[derive(Debug)]
 pub struct Sources {
     _tasks: JoinSet<()>,
+    again: Bell,
+}
+
+impl Sources {
+    /// Reads every source again: tables are listed anew, what failed or was not there is asked for now. No limit is
+    /// lifted: exporters keep their intervals and the budget, a server that asked for time gets it.
+    ///
+    /// # Errors
+    /// It was done less than [`again::SPACING`] ago: how long until it may be done again.
+    pub fn read_again(&mut self) -> Result<(), Duration> {
+        self.again.ring()
+    }
 }
 
 /// The paths that the read gate must let through for these dialects, and for Prometheus behind a service.
@@ -87,6 +101,7 @@ pub fn prometheus_paths(prefix: &str) -> impl Iterator<Item = String> {
 /// Starts every source. Must be called within a tokio runtime.
 pub fn start(options: StartOptions) -> Sources {
     let Connection { client, wire, .. } = options.connection;
+    let again = Bell::new(wire.clock());
     let names = Arc::new(Mutex::new(Names::default()));
     let mut tasks = JoinSet::new();
     let mut told = Vec::new();
@@ -107,6 +122,7 @@ pub fn start(options: StartOptions) -> Sources {
             news,
             on_screen: options.on_screen,
             cover: cover.subscribe(),
+            again: again.listen(),
         };
         tasks.spawn(scraper.run());
     }
@@ -122,6 +138,7 @@ pub fn start(options: StartOptions) -> Sources {
             out: options.out.clone(),
             news,
             cover,
+            again: again.listen(),
         };
         tasks.spawn(feed.run());
     }
@@ -132,6 +149,7 @@ pub fn start(options: StartOptions) -> Sources {
         Arc::clone(&wire),
         Arc::clone(&server),
         options.out.clone(),
+        again.listen(),
     ));
     let waiting = kubernetes::order::Waiting::default();
     if options.tables.contains(&Table::ClusterQueues) {
@@ -141,6 +159,7 @@ pub fn start(options: StartOptions) -> Sources {
             waiting: waiting.clone(),
             names: Arc::clone(&names),
             out: options.out.clone(),
+            again: again.listen(),
         };
         tasks.spawn(order.run());
     }
@@ -154,6 +173,7 @@ pub fn start(options: StartOptions) -> Sources {
         out: options.out,
         serving,
         waiting,
+        again: again.listen(),
     });
     for table in options.tables {
         match &shared.namespaces {
@@ -164,5 +184,8 @@ pub fn start(options: StartOptions) -> Sources {
             _ => drop(tasks.spawn(kubernetes::follow(Arc::clone(&shared), table))),
         }
     }
-    Sources { _tasks: tasks }
+    Sources {
+        _tasks: tasks,
+        again,
+    }
 }

@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use model::base::Name;
 use model::fleet::observe::{Observation, SourceHealth, SourceState};
 
+use super::again::Again;
 use super::server::Api;
 use super::trouble::Trouble;
 use super::wire::{Class, Wire};
@@ -28,7 +29,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const MOVED: i64 = 1000;
 
 /// Runs until nobody listens or it is dropped.
-pub(super) async fn run(wire: Arc<Wire>, server: Arc<Api>, out: mpsc::Sender<Vec<Observation>>) {
+pub(super) async fn run(
+    wire: Arc<Wire>,
+    server: Arc<Api>,
+    out: mpsc::Sender<Vec<Observation>>,
+    mut again: Again,
+) {
     let mut told: Option<i64> = None;
     let mut errors = 0;
     let mut asked = None;
@@ -81,6 +87,7 @@ pub(super) async fn run(wire: Arc<Wire>, server: Arc<Api>, out: mpsc::Sender<Vec
         }
         tokio::select! {
             () = tokio::time::sleep(LOOK) => {}
+            () = again.asked() => asked = None,
             () = out.closed() => return,
         }
     }

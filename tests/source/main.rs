@@ -5,6 +5,7 @@
     reason = "what a test is made of is there, or the test fails"
 )]
 
+mod again;
 mod api;
 mod claims;
 mod config;

@@ -16,6 +16,7 @@ use crate::view::devices;
 use crate::view::paper::Sort;
 use crate::view::subject;
 use crate::view::{Lens, Picked, Place, Turn, ViewId};
+use model::object::Paper;
 
 use table::hush::Hush;
 
@@ -239,7 +240,14 @@ impl App {
             Command::TimeForward => self.step(false),
             Command::Refresh => {
                 effects.push(Effect::Refresh);
-                self.notify(String::from("asked the sources again"));
+                // Logs are followed anyway.
+                let read = self.wanted.clone();
+                if read
+                    .as_ref()
+                    .is_some_and(|want| !matches!(want.paper, Paper::Logs(_)))
+                {
+                    effects.push(Effect::Read(read));
+                }
             }
             Command::Back => self.back(),
             Command::Leave if !self.up() => effects.push(Effect::Quit),

@@ -19,6 +19,7 @@ use cluster::{Projected, Visit, table, visit};
 use model::base::{Moment, Names};
 use model::fleet::observe::{Lost, Observation, Table};
 
+use super::again::Again;
 use super::carried::{Carried, resource};
 use super::server::{Api as ServerApi, Served};
 use super::serving::Serving;
@@ -69,6 +70,8 @@ pub(super) struct Shared {
     pub serving: Option<Serving>,
     /// Cluster queues with work that waits.
     pub waiting: order::Waiting,
+    /// Asks every table to be listed anew.
+    pub again: Again,
 }
 
 /// Lists and watches `table` until it is dropped or nobody listens.
@@ -128,6 +131,9 @@ struct Follower<'s> {
     awaits_return: bool,
     streams: bool,
     row_at: Option<Moment>,
+    again: Again,
+    /// Discovery is to be asked anew, whatever it said lately.
+    afresh: bool,
 }
 
 impl<'s> Visit for Follower<'s> {
@@ -159,6 +165,8 @@ impl<'s> Follower<'s> {
             awaits_return: false,
             streams: true,
             row_at: None,
+            again: shared.again.clone(),
+            afresh: false,
         }
     }
 
@@ -168,7 +176,8 @@ impl<'s> Follower<'s> {
         loop {
             let place = table::place(self.table);
             let version = if place.version.is_empty() {
-                let served = self.shared.server.served(self.table, gone.is_some()).await;
+                let afresh = std::mem::take(&mut self.afresh) || gone.is_some();
+                let served = self.shared.server.served(self.table, afresh).await;
                 match served {
                     Ok(Served::In(version)) if gone.as_ref() != Some(&version) => version,
                     Ok(_) => {
@@ -233,6 +242,7 @@ impl<'s> Follower<'s> {
         let mut asked_at = self.shared.wire.local();
         let mut begun = false;
         let epoch = self.shared.wire.epoch();
+        let mut again = self.again.clone();
         loop {
             let listing = self.phase != Phase::Watching;
             // A stream of a list that never ends its list is from a server that ignores the request for one.
@@ -262,6 +272,15 @@ impl<'s> Follower<'s> {
                         self.flush().await?;
                         continue;
                     }
+                    return Ok(Exit::Restart(Duration::ZERO));
+                }
+                () = again.asked() => {
+                    self.again.done();
+                    if listing {
+                        continue;
+                    }
+                    // All namespaces may be allowed by now.
+                    self.narrowed = None;
                     return Ok(Exit::Restart(Duration::ZERO));
                 }
                 () = self.shared.out.closed() => return Err(Deaf),

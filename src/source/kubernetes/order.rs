@@ -13,6 +13,7 @@ use cluster::discovery::PlainGroup;
 use model::base::{Moment, Name, Names};
 use model::fleet::observe::{Observation, Pending, Table};
 
+use super::super::again::Again;
 use super::super::wire::Clock;
 
 /// The API group that Kueue serves beside its own.
@@ -87,11 +88,12 @@ pub(crate) struct Order {
     pub(crate) waiting: Waiting,
     pub(crate) names: Arc<Mutex<Names>>,
     pub(crate) out: mpsc::Sender<Vec<Observation>>,
+    pub(crate) again: Again,
 }
 
 impl Order {
     /// Asks for the order of one queue after the other until nobody listens.
-    pub(crate) async fn run(self) {
+    pub(crate) async fn run(mut self) {
         let mut told: BTreeMap<Name, Moment> = BTreeMap::new();
         let mut version: Option<String> = None;
         let mut ever = false;
@@ -110,6 +112,11 @@ impl Order {
             };
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
+                () = self.again.asked() => {
+                    for at in told.values_mut() {
+                        *at = at.minus(EACH);
+                    }
+                }
                 () = news => tokio::time::sleep(SOON).await,
                 () = self.out.closed() => return,
             }

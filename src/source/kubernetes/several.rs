@@ -60,6 +60,7 @@ pub(crate) async fn follow(shared: Arc<Shared>, table: Table, namespaces: Vec<St
             out,
             serving: shared.serving.as_ref().map(Serving::part),
             waiting: shared.waiting.clone(),
+            again: shared.again.clone(),
         };
         tasks.spawn(super::follow(Arc::new(own), table));
         told.push(Box::pin(stream::unfold(seen, move |mut seen| async move {

@@ -122,6 +122,15 @@ impl Follower<'_> {
         tokio::select! {
             () = tokio::time::sleep(wait) => return Ok(()),
             () = returned => {}
+            () = self.again.asked() => {
+                self.attempt = 0;
+                self.afresh = true;
+                // A server that asked for time gets it.
+                if let Some(left) = self.shared.wire.asked_to_wait(self.class) {
+                    tokio::time::sleep(left.min(wait)).await;
+                }
+                return Ok(());
+            }
             () = self.shared.out.closed() => return Err(Deaf),
         }
         // Not all at once, and afresh: what comes now is another trouble.

@@ -21,6 +21,7 @@ use exporter::{Dialects, Matchers, Rates};
 use model::base::{Moment, Name, Names, ObjectKey};
 use model::fleet::observe::{Observation, SourceHealth, SourceState};
 
+use super::again::Again;
 use super::cover::Cover;
 use super::scrape::page::{NoPage, Why};
 use super::serving::{ServingNews, ServingPod};
@@ -76,6 +77,7 @@ pub(super) struct Feed {
     pub out: mpsc::Sender<Vec<Observation>>,
     pub news: mpsc::UnboundedReceiver<ServingNews>,
     pub cover: watch::Sender<Cover>,
+    pub again: Again,
 }
 
 /// What is kept from round to round.
@@ -138,6 +140,7 @@ impl Feed {
             }
             tokio::select! {
                 () = tokio::time::sleep(LOOK_AGAIN) => {}
+                () = self.again.asked() => {}
                 () = self.out.closed() => return,
             }
         };
@@ -163,6 +166,8 @@ impl Feed {
         loop {
             number += 1;
             let begun = self.wire.local();
+            self.again.done();
+            let mut throttled = false;
             let round = self.round(&mut state, &asker, number).await;
             let latency =
                 u32::try_from(self.wire.local().since(begun).millis()).unwrap_or(u32::MAX);
@@ -200,6 +205,7 @@ impl Feed {
                         .min(self.options.interval)
                         .saturating_mul(1 << failures.min(8).saturating_sub(1))
                         .min(LONGEST);
+                    throttled = matches!(no.why, Why::Throttled(_));
                     let wait = match no.why {
                         Why::Throttled(Some(asked)) => own.max(asked),
                         Why::Throttled(None) => own.max(self.options.interval),
@@ -214,6 +220,7 @@ impl Feed {
             }
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
+                () = self.again.asked(), if !throttled => {}
                 () = self.out.closed() => return,
             }
             while past.try_join_next().is_some() {}

@@ -18,6 +18,7 @@ use model::base::{Moment, Name, Names, ObjectKey};
 use model::fleet::observe::Observation;
 use model::fleet::reading::Page;
 
+use super::again::Again;
 use super::cover::Cover;
 use super::serving::{ServingNews, ServingPod};
 use super::wire::Wire;
@@ -90,6 +91,7 @@ pub(super) struct Scraper {
     pub on_screen: watch::Receiver<BTreeSet<Name>>,
     /// What Prometheus reads for us.
     pub cover: watch::Receiver<Cover>,
+    pub again: Again,
 }
 
 /// Where a page is.
@@ -213,6 +215,12 @@ impl Scraper {
                     }
                 },
                 () = nap => Vec::new(),
+                () = self.again.asked() => {
+                    // Where the proxy was refused, it may be allowed by now.
+                    state.refused.clear();
+                    state.schedule.hasten();
+                    Vec::new()
+                }
                 () = self.out.closed() => return,
             };
             if !gone.is_empty() && self.out.send(gone).await.is_err() {

@@ -195,6 +195,29 @@ impl Schedule {
         self.rerank(id, |rank| rank.way = way);
     }
 
+    /// Asks every target as soon as its exporter has new values, those too that failed and would wait for longer. The
+    /// budget stays, and so does a wait that the server asked for.
+    pub fn hasten(&mut self) {
+        let mut moved = Vec::new();
+        for (id, target) in &mut self.targets {
+            let Some(asked) = target.asked.filter(|_| !target.running) else {
+                continue;
+            };
+            let due = target.due.min(asked.plus(target.interval));
+            target.failures = 0;
+            if due < target.due {
+                // They are spread again after they were asked together.
+                target.spread = false;
+                moved.push((*id, target.rank, std::mem::replace(&mut target.due, due)));
+            }
+        }
+        for (id, rank, before) in moved {
+            self.dequeue(rank, before, id);
+            let due = self.targets.get(&id).map_or(before, |target| target.due);
+            self.queues.entry(rank).or_default().insert((due, id));
+        }
+    }
+
     /// How many targets there are.
     pub fn len(&self) -> usize {
         self.targets.len()
@@ -443,6 +466,27 @@ mod tests {
         let gaps: Vec<i64> = asked.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
         assert_eq!(gaps[..5], [30_000, 60_000, 120_000, 240_000, 480_000]);
         assert!(gaps[5..].iter().all(|gap| *gap == 600_000), "{gaps:?}");
+    }
+
+    #[test]
+    fn what_fails_is_asked_again_when_everything_is_to_be_read_again() {
+        let mut schedule = full(3, 20.0, 4);
+        let life = |id: u64| match id {
+            0 => (20, Ended::Badly),
+            _ => (20, Ended::Well),
+        };
+        let mut all = drive(&mut schedule, 0, 1_000_000, life);
+        // However often it is asked for, nobody is asked sooner than its exporter has new values.
+        for step in 0..20 {
+            schedule.hasten();
+            all.extend(drive(&mut schedule, 1_000_000 + step * 5_000, 5_000, life));
+        }
+        for id in 0..3 {
+            let times: Vec<i64> = all.iter().filter(|at| at.1 == id).map(|at| at.0).collect();
+            assert!(times.iter().any(|at| (1_000_000..1_030_000).contains(at)));
+            let mut gaps = times.windows(2).map(|pair| pair[1] - pair[0]);
+            assert!(gaps.all(|gap| gap >= 30_000), "{times:?}");
+        }
     }
 
     #[test]
