@@ -5,10 +5,12 @@ use std::fs;
 use std::io::{self, Read, Write};
 
 use clap::Args;
+use serde::Serialize;
 use serde_json::json;
 
 use engine::cycle::{self, Options};
 use engine::forecast::Start;
+use engine::options::{self, Used};
 use engine::plant::{Plant, WorkId};
 use engine::snapshot::Snapshot;
 use engine::state::State;
@@ -95,7 +97,7 @@ pub(super) fn run(plan: &DocumentPlan, out: &mut dyn Write) -> Result<Exit, Fail
                 answers::find(&snapshot, &name).map_err(unknown)?;
                 all.retain(|start| start.job.to_string() == name);
             }
-            forecast(&all, plan.output)
+            forecast(&all, &options::used(&snapshot, None), plan.output)
         }
         Question::Route(name) => {
             let routing = answers::route(&snapshot, &name).map_err(unknown)?;
@@ -113,9 +115,18 @@ pub(super) fn run(plan: &DocumentPlan, out: &mut dyn Write) -> Result<Exit, Fail
     Ok(Exit::Done)
 }
 
-fn forecast(all: &[Start], format: FigureFormat) -> String {
+/// A start with what it was decided by.
+#[derive(Serialize)]
+struct Forecast<'a> {
+    #[serde(flatten)]
+    start: &'a Start,
+    options: &'a [Used],
+}
+
+fn forecast(all: &[Start], options: &[Used], format: FigureFormat) -> String {
     if format == FigureFormat::Json {
-        return safe_json(&all);
+        let all = all.iter().map(|start| Forecast { start, options });
+        return safe_json(&all.collect::<Vec<_>>());
     }
     let mut text = String::new();
     for start in all {
@@ -126,6 +137,9 @@ fn forecast(all: &[Start], format: FigureFormat) -> String {
             printable(&name),
             explain::start_words(start)
         );
+    }
+    for used in options {
+        let _ = writeln!(text, "option  {}", printable(&used.to_string()));
     }
     text
 }

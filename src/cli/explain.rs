@@ -137,5 +137,8 @@ pub(super) fn printed(answer: &Answer, format: FigureFormat) -> String {
     if let Some(start) = answer.start.as_ref().filter(|_| it.state != Stand::Ready) {
         line("starts", &start_words(start));
     }
+    for used in &answer.options {
+        line("option", &used.to_string());
+    }
     text
 }

@@ -15,6 +15,7 @@ pub mod job;
 pub mod kai;
 pub mod karpenter;
 pub mod kueue;
+pub mod kueue_config;
 pub mod leader;
 pub mod levers;
 pub mod meta;
@@ -103,6 +104,7 @@ pub fn visit<V: Visit>(table: Table, visitor: V) -> V::Out {
         Table::NodePools => visitor.visit::<karpenter::NodePoolObject>(),
         Table::NodeClaims => visitor.visit::<karpenter::NodeClaimObject>(),
         Table::NodeGroups => visitor.visit::<groups::NodeGroupsObject>(),
+        Table::KueueConfig => visitor.visit::<kueue_config::KueueConfigObject>(),
         Table::ProvisioningRequests => visitor.visit::<scaling::ProvisionObject>(),
         Table::PodAutoscalers => visitor.visit::<scaling::PodScalerObject>(),
     }

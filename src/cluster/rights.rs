@@ -77,9 +77,10 @@ pub fn rights(within: bool) -> Vec<Right> {
                 resources: vec![table.plural()],
                 only: place.only,
                 verbs: WATCHED,
-                what: match place.only {
-                    Some(_) => "how far the cluster autoscaler may grow its node groups",
-                    None => "nodes, pods and workloads",
+                what: match (table, place.only) {
+                    (Table::KueueConfig, _) => "whether Kueue shares fairly",
+                    (_, Some(_)) => "how far the cluster autoscaler may grow its node groups",
+                    (_, None) => "nodes, pods and workloads",
                 },
             }),
         }

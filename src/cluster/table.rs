@@ -22,6 +22,9 @@ pub struct Place {
 /// Source: the cluster autoscaler's FAQ and its flag `--status-config-map-name`.
 const NODE_GROUPS: (&str, &str) = ("kube-system", "cluster-autoscaler-status");
 
+/// Where Kueue's manifests put its own configuration.
+const KUEUE_CONFIG: (&str, &str) = ("kueue-system", "kueue-manager-config");
+
 impl Place {
     /// What one of its objects is called as a job. Volcano's Job shares its kind with Kubernetes' own, and the
     /// two may share a name: they must not be taken for each other.
@@ -87,7 +90,7 @@ pub const fn place(table: Table) -> Place {
         Table::NodePools => ("karpenter.sh", "", "NodePool", false),
         Table::NodeClaims => ("karpenter.sh", "", "NodeClaim", false),
         // One object of the cluster's, whatever namespaces are looked into.
-        Table::NodeGroups => ("", "v1", "ConfigMap", false),
+        Table::NodeGroups | Table::KueueConfig => ("", "v1", "ConfigMap", false),
         Table::ProvisioningRequests => ("autoscaling.x-k8s.io", "", "ProvisioningRequest", true),
         Table::PodAutoscalers => ("autoscaling", "", "HorizontalPodAutoscaler", true),
     };
@@ -98,6 +101,7 @@ pub const fn place(table: Table) -> Place {
         namespaced,
         only: match table {
             Table::NodeGroups => Some(NODE_GROUPS),
+            Table::KueueConfig => Some(KUEUE_CONFIG),
             _ => None,
         },
     }
@@ -135,6 +139,7 @@ mod tests {
                     | Table::NodePools
                     | Table::NodeClaims
                     | Table::NodeGroups
+                    | Table::KueueConfig
             );
             assert_eq!(place(*table).namespaced, !wide, "{table:?}");
         }

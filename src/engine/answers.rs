@@ -11,6 +11,7 @@ use model::fleet::job::JobKey;
 
 use super::explain::{Change, Explanation, Reason, Scene, Unblock};
 use super::forecast::{self, Basis, Start};
+use super::options::{Used, used};
 use super::plant::{Plant, WorkId};
 use super::route::{self, Routing};
 use super::snapshot::{Snapshot, Status, Workload};
@@ -25,6 +26,8 @@ pub struct Answer {
     pub explanation: Explanation,
     /// When it starts; null for one that does not wait.
     pub start: Option<Start>,
+    /// What was decided by, and where each option came from.
+    pub options: Vec<Used>,
 }
 
 impl Answer {
@@ -47,7 +50,17 @@ impl Answer {
         let mut all = all.into_iter();
         explanation.unblock = all.next();
         explanation.alternatives = all.collect();
-        Self { explanation, start }
+        Self {
+            explanation,
+            start,
+            options: Vec::new(),
+        }
+    }
+
+    /// The same, with the options that a workload of the snapshot was judged by.
+    pub fn decided_by(mut self, snapshot: &Snapshot, work: WorkId) -> Self {
+        self.options = used(snapshot, snapshot.workloads.get(work));
+        self
     }
 }
 
@@ -83,7 +96,7 @@ pub fn explain(snapshot: &Snapshot, name: &str) -> Result<Answer, String> {
     let mut explanation = Scene::new(&plant).explain(work);
     say_let_in(&mut explanation, &snapshot.workloads[work]);
     let start = forecast::forecast_one(&State::new(&plant), work);
-    Ok(Answer::new(explanation, start, snapshot.at))
+    Ok(Answer::new(explanation, start, snapshot.at).decided_by(snapshot, work))
 }
 
 /// A workload that its queue has let in, and no pod of which has a node yet.
@@ -152,7 +165,8 @@ fn answers_of(plant: &Plant) -> BTreeMap<JobKey, Answer> {
     let answer = |(work, explanation): (WorkId, Explanation)| {
         let start = starts.remove(&work);
         let key = plant.workload(work).key.clone();
-        (key, Answer::new(explanation, start, plant.snapshot.at))
+        let answer = Answer::new(explanation, start, plant.snapshot.at);
+        (key, answer.decided_by(&plant.snapshot, work))
     };
     all.map(answer).collect()
 }
@@ -166,6 +180,8 @@ fn let_in_of(
     let_in.filter_map(move |work| {
         let mut answer = answers.remove(&work.key)?;
         say_let_in(&mut answer.explanation, work);
+        // It is judged past its queue; what its queue was told is of the queue as it stands.
+        answer.options = used(snapshot, Some(work));
         Some((work.key.clone(), answer))
     })
 }

@@ -18,6 +18,7 @@ pub mod forecast;
 #[cfg(test)]
 mod laws;
 pub mod live;
+pub mod options;
 pub mod packing;
 pub mod percent;
 pub mod plant;

@@ -32,7 +32,8 @@ pub mod words;
 pub use scene::Author;
 pub use subject::{Class, Found, Subject, System, Target};
 
-use engine::snapshot::Snapshot;
+use engine::options;
+use engine::snapshot::{Snapshot, Workload};
 use model::plan::{Effect, Intent, Plan, Refusal, RefusalCode};
 
 /// Said of every plan that is made of objects alone: nobody has computed what the fleet will be like.
@@ -73,6 +74,7 @@ pub fn plan(snapshot: &Snapshot, intent: &Intent, author: &Author) -> Result<Pla
         }
     }?;
     plan.revision = Some(snapshot.revision);
+    plan.options = options::used(snapshot, work_of(snapshot, intent));
     if plan.reads.is_empty() {
         for step in &plan.steps {
             for fact in &step.guards {
@@ -85,6 +87,19 @@ pub fn plan(snapshot: &Snapshot, intent: &Intent, author: &Author) -> Result<Pla
     Ok(plan)
 }
 
+/// The workload that an intent is about, where it is about one.
+fn work_of<'s>(snapshot: &'s Snapshot, intent: &Intent) -> Option<&'s Workload> {
+    let (Intent::Preempt { job }
+    | Intent::Requeue { job }
+    | Intent::Admit { job, .. }
+    | Intent::Reprioritise { job, .. }) = intent
+    else {
+        return None;
+    };
+    let mut all = snapshot.workloads.iter();
+    all.find(|work| work.key.key == job.0)
+}
+
 /// Adds to a plan that was made of objects alone what the engine makes of its intent on the whole fleet. A plan about
 /// what the fleet does not show stays as it is.
 pub fn foretell(snapshot: &Snapshot, plan: &mut Plan) {
@@ -93,6 +108,7 @@ pub fn foretell(snapshot: &Snapshot, plan: &mut Plan) {
     {
         plan.effect = told.effect;
         plan.revision = told.revision;
+        plan.options = told.options;
         for reason in told.reasons {
             if !plan.reasons.contains(&reason) {
                 plan.reasons.push(reason);

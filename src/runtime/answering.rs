@@ -74,6 +74,7 @@ fn digest(fleet: &Fleet) -> u64 {
         }
     }
     place(&fleet.queues, &mut hasher);
+    fleet.kueue.as_ref().map(Arc::as_ptr).hash(&mut hasher);
     place(&fleet.flavors, &mut hasher);
     place(&fleet.topologies, &mut hasher);
     place(&fleet.budgets, &mut hasher);

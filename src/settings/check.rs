@@ -145,6 +145,7 @@ impl Settings {
                 blame("prices.override", message.to_owned());
             }
         }
+        faults.extend(self.wrong_routes());
         faults
     }
 

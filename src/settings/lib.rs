@@ -4,6 +4,7 @@
 //! only place where a default is written.
 
 mod check;
+mod engine;
 mod load;
 mod number;
 mod origin;
@@ -16,6 +17,9 @@ mod types;
 
 use std::sync::Arc;
 
+pub use engine::{
+    Depth, EngineSettings, FairSharing, Placement, RouteFlavor, RouteMatch, RouteSettings,
+};
 pub use load::{Inputs, Text, keys, load, variable_of_key};
 pub use number::{
     Amount, ColorChoice, Mode, OneOrMany, Paid, Positive, Ratio, ScrapeMode, Span, Usd,
@@ -50,6 +54,7 @@ impl Settings {
             idle_util_below: self.idle.util_below.get(),
             idle_power_factor: self.idle.power_factor.get(),
             idle_grace: self.idle.grace.duration(),
+            engine: self.engine_rules(),
             ..Policy::default()
         }
     }

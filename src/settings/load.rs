@@ -20,6 +20,9 @@ pub(super) const WITHOUT_DEFAULT: &[&str] = &[
     "themes_dir",
     "exporters_dir",
     "accelerators_file",
+    "engine.placement",
+    "engine.backfill",
+    "engine.fair_sharing",
     "scope.team",
     "prices.provider",
     "prometheus.url",
@@ -178,6 +181,7 @@ impl Merge {
                     layer,
                     place: place.to_owned(),
                     line: None,
+                    items: Vec::new(),
                 };
                 lay(&mut self.values, &path, value, origin);
             }
@@ -270,11 +274,22 @@ impl Walk<'_> {
             path.push(name.to_owned());
             match (value, position.get_ref()) {
                 (Value::Table(values), DeValue::Table(spans)) => self.table(values, spans, path),
-                (value, _) => {
+                (value, position) => {
+                    let items = match (value, position) {
+                        (Value::Array(all), DeValue::Array(items))
+                            if all.iter().all(Value::is_table) =>
+                        {
+                            let lines = items.iter();
+                            let lines = lines.map(|item| line_of(self.text, item.span().start));
+                            lines.collect()
+                        }
+                        _ => Vec::new(),
+                    };
                     let origin = Origin {
                         layer: self.layer,
                         place: self.place.to_owned(),
                         line: Some(line_of(self.text, key.span().start)),
+                        items,
                     };
                     lay(self.into, path, value.clone(), origin);
                 }

@@ -31,6 +31,18 @@ pub struct Origin {
     pub place: String,
     /// The line in a file, from 1.
     pub line: Option<usize>,
+    /// The lines of the entries of an array of tables.
+    pub items: Vec<usize>,
+}
+
+impl Origin {
+    /// Where an entry of an array of tables came from.
+    pub fn of_item(&self, at: usize) -> String {
+        match self.items.get(at) {
+            Some(line) => format!("{}:{line}", self.place),
+            None => self.to_string(),
+        }
+    }
 }
 
 /// `default`, `/etc/stokehold/stokehold.toml:12`, `STOKEHOLD_THEME`, `--theme`.

@@ -76,6 +76,8 @@ fn the_examples_in_the_defaults_are_true() {
     assert_eq!(settings.team[0].wanted.namespace.0, ["nlp", "nlp-*"]);
     assert_eq!(settings.scrape.target.len(), 1);
     assert_eq!(settings.prices.overrides.len(), 1);
+    assert_eq!(settings.route.len(), 1);
+    assert_eq!(settings.route[0].flavors.len(), 3);
     for key in super::load::WITHOUT_DEFAULT {
         let origin = settings
             .origins

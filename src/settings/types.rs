@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
+use super::engine::{EngineSettings, RouteSettings};
 use super::number::{
     Amount, ColorChoice, Mode, OneOrMany, Paid, Positive, Ratio, ScrapeMode, Span, Usd,
 };
@@ -83,6 +84,12 @@ section! {
         /// Teams.
         #[serde(default)]
         team: Vec<TeamSettings>,
+        /// How the engine decides.
+        #[serde(default)]
+        engine: EngineSettings,
+        /// Which flavors jobs prefer; the first route that matches counts.
+        #[serde(default)]
+        route: Vec<RouteSettings>,
         /// Where each value came from.
         #[serde(skip)]
         origins: Origins,

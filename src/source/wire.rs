@@ -44,15 +44,21 @@ impl Class {
         if rest.is_empty() {
             return Self::Server;
         }
+        let mut namespace = None;
         if rest.len() > 2 && rest[0] == "namespaces" {
-            rest.drain(..2);
+            namespace = rest.drain(..2).next_back();
         }
         if rest.get(2) == Some(&"proxy") {
             return Self::Proxy;
         }
         Table::ALL
             .iter()
-            .find(|known| rest == [known.plural()] && table::place(**known).group == group)
+            .find(|known| {
+                let place = table::place(**known);
+                // Of several tables of one kind each is of one namespace.
+                let here = place.only.is_none_or(|(of, _)| namespace == Some(of));
+                rest == [known.plural()] && place.group == group && here
+            })
             .map_or(Self::Other, |known| Self::Table(*known))
     }
 }
@@ -445,6 +451,15 @@ mod tests {
                 Class::Table(Table::JobSets),
             ),
             ("/apis/other.io/v1/jobs", Class::Other),
+            (
+                "/api/v1/namespaces/kueue-system/configmaps",
+                Class::Table(Table::KueueConfig),
+            ),
+            (
+                "/api/v1/namespaces/kube-system/configmaps",
+                Class::Table(Table::NodeGroups),
+            ),
+            ("/api/v1/namespaces/ml/configmaps", Class::Other),
             ("/apis/jobset.x-k8s.io", Class::Server),
             ("/version", Class::Server),
             (

@@ -7,6 +7,7 @@ use engine::answers::{self, Answer};
 use engine::explain::Scene;
 use engine::forecast;
 use engine::live;
+use engine::options;
 use engine::plant::Plant;
 use engine::preempt::Mode;
 use engine::snapshot::Snapshot;
@@ -60,12 +61,17 @@ impl Answers {
             .filter(|work| answers::is_let_in(work));
         let let_in: Vec<_> = let_in.cloned().collect();
         let beyond = (!let_in.is_empty()).then(|| answers::past_queues(&snapshot));
+        let let_in: Vec<_> = let_in
+            .into_iter()
+            .map(|work| (options::used(&snapshot, Some(&work)), work))
+            .collect();
         let mut jobs = told(fleet, burn, snapshot);
         if let Some(beyond) = beyond {
             let mut more = told(fleet, burn, beyond);
-            for work in &let_in {
+            for (used, work) in let_in {
                 if let Some(mut told) = more.remove(&work.key) {
-                    answers::say_let_in(&mut told.answer.explanation, work);
+                    answers::say_let_in(&mut told.answer.explanation, &work);
+                    told.answer.options = used;
                     jobs.insert(work.key.clone(), told);
                 }
             }
@@ -91,7 +97,8 @@ fn told(fleet: &Fleet, burn: &Burn, snapshot: Snapshot) -> BTreeMap<JobKey, Told
     let mut jobs: BTreeMap<JobKey, Told> = BTreeMap::new();
     for (work, explanation) in all {
         let start = starts.remove(&work);
-        let answer = Answer::new(explanation, start, plant.snapshot.at);
+        let answer =
+            Answer::new(explanation, start, plant.snapshot.at).decided_by(&plant.snapshot, work);
         let told = Told { answer, now: None };
         jobs.insert(plant.workload(work).key.clone(), told);
     }

@@ -277,6 +277,10 @@ pub struct Scheduling {
     pub residents: Value,
     /// How long past jobs ran, by what they have in common.
     pub runs: Value,
+    /// Routes of the settings.
+    pub routes: Value,
+    /// How the engine decides, and where each value came from.
+    pub engine: Value,
     /// Jobs as the engine sees them: pod sets and placements.
     pub workloads: Value,
 }
@@ -296,6 +300,8 @@ pub fn scheduling(facts: &Facts) -> Scheduling {
         budgets: take("budgets"),
         residents: take("residents"),
         runs: take("runs"),
+        routes: take("routes"),
+        engine: take("engine"),
         workloads: take("workloads"),
     };
     let titles = Titles::of(&facts.fleet);

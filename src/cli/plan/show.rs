@@ -168,5 +168,8 @@ pub(in crate::cli) fn printed(plan: &Plan, context: Option<&str>, format: PlanFo
     for note in &plan.undo.notes {
         line("undo", note);
     }
+    for used in &plan.options {
+        line("option", &used.to_string());
+    }
     text
 }

@@ -215,6 +215,11 @@ pub(super) fn about(dialog: &Dialog, plan: &Plan, app: &App) -> Vec<Line> {
         say(label, note.clone(), Role::Muted);
         label = "";
     }
+    let mut label = "options";
+    for used in &plan.options {
+        say(label, used.to_string(), Role::Muted);
+        label = "";
+    }
     lines
 }
 

@@ -22,7 +22,7 @@ use serde_json::Value;
 use model::base::Moment;
 use model::base::document::Fault;
 
-use super::snapshot::{Knobs, Node, Snapshot};
+use super::snapshot::{Knobs, Node, Origins, Snapshot};
 use jobs::Grips;
 use reader::{Cell, Read};
 
@@ -161,6 +161,7 @@ fn snapshot(root: &Cell<'_>) -> Read<Snapshot> {
         runs: root.list("runs", queues::runs)?,
         routes: root.list("routes", queues::route)?,
         knobs: root.or("engine", Knobs::default(), queues::knobs)?,
+        origins: root.or("engine", Origins::default(), queues::origins)?,
     };
     snapshot.settle();
     Ok(snapshot)

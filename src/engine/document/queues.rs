@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use crate::packing::Policy;
 use crate::snapshot::{
     Backfill, Borrow, Budget, Choice, Class, DEVICES, FairStrategy, Flavor, Fungibility, Knobs,
-    LeftAlone, Order, PLENTY, Preemption, Queue, Quota, Reclaim, Route, Runs, Stop, System, Within,
+    LeftAlone, Order, Origin, Origins, PLENTY, Preemption, Queue, Quota, Reclaim, Route, Runs,
+    Source, Stop, System, Within,
 };
 use model::base::Name;
 
@@ -285,6 +286,36 @@ pub(super) fn route(cell: &Cell<'_>) -> Read<Route> {
         labels,
         flavors: cell.need("flavors", |cell| cell.items(choice))?,
         most_price: cell.maybe("max_usd_per_device_hour", |cell| cell.dollars())?,
+        origin: cell.or("origin", Origin::document(), origin)?,
+    })
+}
+
+/// Where a value came from.
+fn origin(cell: &Cell<'_>) -> Read<Origin> {
+    cell.must_be_object()?;
+    let source = cell.need("source", |cell| cell.word("source", &Source::NAMES))?;
+    let at = cell.maybe("at", |cell| cell.name())?;
+    Ok(Origin::new(source, at.unwrap_or_default()))
+}
+
+/// Where the options came from: what the document does not say of a value that it gives is its own.
+pub(super) fn origins(cell: &Cell<'_>) -> Read<Origins> {
+    let of = |key: &str| match cell.get(key) {
+        Some(_) => Origin::document(),
+        None => Origin::default(),
+    };
+    let plain = Origins {
+        placement: of("placement"),
+        backfill: of("backfill"),
+        fair_sharing: of("fair_sharing"),
+    };
+    cell.or("origins", plain.clone(), |cell| {
+        cell.must_be_object()?;
+        Ok(Origins {
+            placement: cell.or("placement", plain.placement, origin)?,
+            backfill: cell.or("backfill", plain.backfill, origin)?,
+            fair_sharing: cell.or("fair_sharing", plain.fair_sharing, origin)?,
+        })
     })
 }
 

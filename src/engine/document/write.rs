@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+use crate::options;
 use crate::snapshot::{
     Ask, Backfill, Borrow, Choice, DEVICES, FairStrategy, Flavor, Grip, Health, Knobs, Node, Order,
-    PLENTY, PodSet, Queue, Reclaim, Snapshot, Status, Stop, Taint, Toleration, Within, Workload,
-    unit_is_milli,
+    Origin, Origins, PLENTY, PodSet, Queue, Reclaim, Snapshot, Status, Stop, Taint, Toleration,
+    Within, Workload, unit_is_milli,
 };
 use model::base::{Moment, Name};
 
@@ -32,6 +33,7 @@ pub fn value(snapshot: &Snapshot) -> Value {
             "match": { "queue": route.queue, "label": route.labels },
             "flavors": choices(&route.flavors),
             "max_usd_per_device_hour": route.most_price.map(dollars),
+            "origin": origin(&route.origin),
         })
     });
     let residents = snapshot.residents.iter().map(|pod| {
@@ -66,7 +68,7 @@ pub fn value(snapshot: &Snapshot) -> Value {
         "priority_classes": classes.collect::<Value>(),
         "runs": runs.collect::<Value>(),
         "routes": routes.collect::<Value>(),
-        "engine": knobs(&snapshot.knobs),
+        "engine": knobs(&snapshot.knobs, &snapshot.origins),
     })
 }
 
@@ -344,11 +346,13 @@ fn workload(workload: &Workload) -> Value {
     })
 }
 
-fn knobs(knobs: &Knobs) -> Value {
-    let strategy = |strategy: &FairStrategy| match strategy {
-        FairStrategy::LessThanOrEqualToFinalShare => "less-than-or-equal-to-final-share",
-        FairStrategy::LessThanInitialShare => "less-than-initial-share",
-    };
+fn origin(origin: &Origin) -> Value {
+    let at = (!origin.at.is_empty()).then_some(&origin.at);
+    json!({ "source": origin.source, "at": at })
+}
+
+fn knobs(knobs: &Knobs, origins: &Origins) -> Value {
+    let strategy = |strategy: &FairStrategy| options::strategy_name(*strategy);
     let fair = knobs.fair_sharing.as_ref();
     json!({
         "placement": knobs.placement.name(),
@@ -360,5 +364,10 @@ fn knobs(knobs: &Knobs) -> Value {
         "fair_sharing": fair.map(|list| list.iter().map(strategy).collect::<Vec<_>>()),
         "exact_victims": knobs.exact_victims,
         "most_reservations": knobs.most_reservations,
+        "origins": {
+            "placement": origin(&origins.placement),
+            "backfill": origin(&origins.backfill),
+            "fair_sharing": origin(&origins.fair_sharing),
+        },
     })
 }

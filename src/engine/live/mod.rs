@@ -3,6 +3,7 @@
 //! What the fleet does not know stays unbounded rather than nothing; what no cluster can mean (a flavor without a
 //! name, a queue above itself) is left out rather than refused.
 
+mod options;
 mod queues;
 mod workloads;
 
@@ -33,7 +34,7 @@ const LEVELS: usize = 16;
 /// What each pod holds on its node, by the pod's key.
 type Grips<'a> = BTreeMap<&'a ObjectKey, Vec<Grip>>;
 
-/// Everything that the engine needs to know of a fleet. Routes and knobs are the settings'; they stay empty here.
+/// Everything that the engine needs to know of a fleet, and how it is to decide.
 pub fn snapshot(fleet: &Fleet, burn: &Burn) -> Snapshot {
     let titles = Titles::of(fleet);
     let mut grips = Grips::new();
@@ -41,6 +42,7 @@ pub fn snapshot(fleet: &Fleet, burn: &Burn) -> Snapshot {
         hold(node, &mut grips);
     }
     let workloads = workloads::workloads(fleet, &titles, &grips);
+    let (knobs, origins) = options::options(fleet);
     let mut snapshot = Snapshot {
         revision: fleet.revision,
         at: fleet.at,
@@ -61,7 +63,9 @@ pub fn snapshot(fleet: &Fleet, burn: &Burn) -> Snapshot {
         workloads,
         classes: classes(fleet),
         runs: runs(fleet),
-        ..Snapshot::default()
+        routes: options::routes(fleet),
+        knobs,
+        origins,
     };
     snapshot.settle();
     snapshot

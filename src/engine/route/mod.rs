@@ -12,8 +12,9 @@ use super::cycle::at_speed;
 use super::explain::{Stand, job};
 use super::fit::Lens;
 use super::forecast::{self, runtime};
+use super::options::{Used, used};
 use super::plant::{FlavorId, Plant, WorkId};
-use super::snapshot::{Choice, Snapshot};
+use super::snapshot::{Choice, Route, Snapshot, Workload};
 use super::state::State;
 use model::plan::JobName;
 
@@ -65,6 +66,8 @@ pub struct Routing {
     pub most_micro_usd_per_device_hour: Option<i64>,
     /// Flavors, the best first.
     pub flavors: Vec<Candidate>,
+    /// What was decided by, and where each option came from.
+    pub options: Vec<Used>,
 }
 
 /// Refused, without a known end, the end, without a known cost, the cost, order: less comes first.
@@ -112,17 +115,23 @@ pub fn route(plant: &Plant, work: WorkId) -> Routing {
         state: stand,
         most_micro_usd_per_device_hour: most,
         flavors: ranked.into_iter().map(|(_, it)| it).collect(),
+        options: used(&plant.snapshot, Some(workload)),
     }
+}
+
+/// The first route that matches a workload.
+pub fn route_of<'s>(snapshot: &'s Snapshot, workload: &Workload) -> Option<&'s Route> {
+    let mut routes = snapshot.routes.iter();
+    routes.find(|route| {
+        let labels = |(key, value): (&Name, &Name)| workload.labels.get(key) == Some(value);
+        (route.queue.is_none() || route.queue == workload.queue) && route.labels.iter().all(labels)
+    })
 }
 
 /// The choices of a workload, or of the first route that matches it, and the route's limit of price.
 fn wishes(snapshot: &Snapshot, work: WorkId) -> (Vec<Choice>, Option<i64>) {
     let workload = &snapshot.workloads[work];
-    let mut routes = snapshot.routes.iter();
-    let route = routes.find(|route| {
-        let labels = |(key, value): (&Name, &Name)| workload.labels.get(key) == Some(value);
-        (route.queue.is_none() || route.queue == workload.queue) && route.labels.iter().all(labels)
-    });
+    let route = route_of(snapshot, workload);
     let most = route.and_then(|route| route.most_price);
     match (workload.flavors.is_empty(), route) {
         (false, _) => (workload.flavors.clone(), most),

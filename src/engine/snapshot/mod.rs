@@ -8,6 +8,7 @@ mod queue;
 mod rules;
 mod workload;
 
+pub use model::plan::{Origin, Origins, Source};
 pub use node::{
     Device, Health, Node, Resident, Slice, Taint, TaintEffect, Topology, belongs_to_node,
 };
@@ -61,6 +62,8 @@ pub struct Snapshot {
     pub routes: Vec<Route>,
     /// How to decide.
     pub knobs: Knobs,
+    /// Where that came from.
+    pub origins: Origins,
 }
 
 impl Snapshot {

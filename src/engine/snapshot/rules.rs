@@ -6,6 +6,7 @@ use crate::packing::Policy;
 use model::base::Name;
 
 use super::workload::Choice;
+use model::plan::Origin;
 
 /// How many pods may be disrupted: a `policy/v1` `PodDisruptionBudget`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -59,6 +60,8 @@ pub struct Route {
     pub flavors: Vec<Choice>,
     /// No flavor dearer than this many micro-USD a device-hour.
     pub most_price: Option<i64>,
+    /// Where it came from.
+    pub origin: Origin,
 }
 
 /// Who may start before a workload that waits for room.

@@ -16,6 +16,7 @@ use super::pool::{DeviceCounts, Pool};
 use super::queue::{Flavor, PriorityClass, Queue, QueueKey, Topology};
 use super::runtimes::Runtimes;
 use super::scaling::Scaling;
+use super::scheduling::KueueConfig;
 
 /// How much is known of a table.
 #[derive(Clone, PartialEq, Debug)]
@@ -62,6 +63,8 @@ pub struct Fleet {
     pub budgets: Arc<[Arc<Budget>]>,
     /// Priority classes by kind and name.
     pub priority_classes: Arc<[Arc<PriorityClass>]>,
+    /// Kueue's own configuration, where it could be read.
+    pub kueue: Option<Arc<KueueConfig>>,
     /// What makes nodes and pods come and go.
     pub scaling: Scaling,
     /// How long past jobs ran.
@@ -93,6 +96,7 @@ impl Fleet {
             topologies: Arc::from([]),
             budgets: Arc::from([]),
             priority_classes: Arc::from([]),
+            kueue: None,
             scaling: Scaling::default(),
             runtimes: Runtimes::default(),
             findings: Arc::from([]),

@@ -24,6 +24,7 @@ pub mod queue;
 pub mod reading;
 pub mod runtimes;
 pub mod scaling;
+pub mod scheduling;
 pub mod signal;
 pub mod siting;
 pub mod tables;

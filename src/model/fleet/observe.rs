@@ -10,6 +10,7 @@ use super::claim::{ClaimAsk, ClaimSeen, ClassSeen, SliceSeen, TemplateSeen};
 use super::queue::{Door, Flavor, PriorityClass, Queue, Topology};
 use super::reading::Page;
 use super::scaling::{GroupsSeen, NodeClaim, PodScaler, Provision, Scaler};
+use super::scheduling::KueueConfig;
 use super::siting::{PodSet, Siting};
 
 pub use super::tables::Table;
@@ -49,6 +50,8 @@ pub enum Observation {
     Budget(Box<Budget>),
     /// A priority class as it is now.
     Priority(Box<PriorityClass>),
+    /// Kueue's own configuration as it is now.
+    KueueConfig(Box<KueueConfig>),
     /// A slice of the devices that a driver publishes as it is now.
     Slice(Box<SliceSeen>),
     /// A claim on devices as it is now.

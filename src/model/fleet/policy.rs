@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::accelerator::Catalog;
 use super::node::Billing;
 use super::pool::PoolMode;
+use super::scheduling::EngineRules;
 use super::xid::XidTable;
 
 /// A pool that the settings describe.
@@ -65,6 +66,8 @@ pub struct Policy {
     pub idle_power_factor: f64,
     /// How long a device must have been held before it can count as idle.
     pub idle_grace: Duration,
+    /// What settings say of who starts where.
+    pub engine: EngineRules,
 }
 
 impl Default for Policy {
@@ -87,6 +90,7 @@ impl Default for Policy {
             idle_util_below: 0.01,
             idle_power_factor: 1.5,
             idle_grace: Duration::from_secs(15 * 60),
+            engine: EngineRules::default(),
         }
     }
 }

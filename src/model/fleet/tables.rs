@@ -51,6 +51,8 @@ pub enum Table {
     Topologies,
     /// Kueue's WorkloadPriorityClasses.
     WorkloadPriorityClasses,
+    /// The one ConfigMap that holds Kueue's own configuration.
+    KueueConfig,
     /// Volcano's PodGroups.
     VolcanoPodGroups,
     /// Volcano's Queues.
@@ -114,6 +116,7 @@ impl Table {
         Self::ResourceFlavors,
         Self::Topologies,
         Self::WorkloadPriorityClasses,
+        Self::KueueConfig,
         Self::VolcanoPodGroups,
         Self::VolcanoQueues,
         Self::KaiPodGroups,
@@ -169,7 +172,7 @@ impl Table {
             Self::DeviceClasses => "deviceclasses",
             Self::NodePools => "nodepools",
             Self::NodeClaims => "nodeclaims",
-            Self::NodeGroups => "configmaps",
+            Self::NodeGroups | Self::KueueConfig => "configmaps",
             Self::ProvisioningRequests => "provisioningrequests",
             Self::PodAutoscalers => "horizontalpodautoscalers",
         }
@@ -187,6 +190,7 @@ impl Table {
             Self::Workloads => "workloads.scheduling.k8s.io",
             Self::PodGroups => "podgroups.scheduling.k8s.io",
             Self::NodeGroups => "configmaps/cluster-autoscaler-status",
+            Self::KueueConfig => "configmaps/kueue-manager-config",
             other => other.plural(),
         }
     }
@@ -222,6 +226,7 @@ impl Table {
                 | Self::ResourceFlavors
                 | Self::Topologies
                 | Self::WorkloadPriorityClasses
+                | Self::KueueConfig
                 | Self::VolcanoQueues
                 | Self::KaiQueues
                 | Self::Budgets

@@ -4,6 +4,7 @@
 //! it. It knows no cluster's name and no user: the same fleet and intent give the same plan. As JSON it keeps to
 //! `config/schema/plan.json`.
 
+mod option;
 mod stamp;
 mod step;
 #[cfg(test)]
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::{Moment, Name, ObjectKey};
 
+pub use option::{Origin, Origins, Source, Used};
 pub use step::{
     Budgets, Fact, JobRef, Lever, Loss, Object, Place, Policy, SideEffects, Step, Test, Until,
     Verb, VolcanoAction, Wait, When,
@@ -58,6 +60,9 @@ pub struct Plan {
     pub checks: Vec<Check>,
     /// How far it can be taken back.
     pub undo: Undo,
+    /// What it was decided by, and where each option came from; empty for a plan made from objects read for it.
+    #[serde(default)]
+    pub options: Vec<Used>,
 }
 
 /// What an operator asked for.
@@ -367,6 +372,7 @@ impl Plan {
             warnings: Vec::new(),
             checks: Vec::new(),
             undo: Undo::default(),
+            options: Vec::new(),
         }
     }
 

@@ -58,6 +58,10 @@ impl World {
                 "data": {"ca.crt": ""},
             }));
         }
+        // As Kueue's manifests install it: queues do not share by weight.
+        self.plain_object(Resource::ConfigMaps, ("v1", "ConfigMap"), ("kueue-system", "kueue-manager-config"), born, json!({
+            "data": {"controller_manager_config.yaml": "apiVersion: config.kueue.x-k8s.io/v1beta1\nkind: Configuration\nmanageJobsWithoutQueueName: false\n"},
+        }));
         for (name, value, text) in CLASSES {
             self.plain_object(Resource::PriorityClasses, ("scheduling.k8s.io/v1", "PriorityClass"), ("", name), born, json!({
                 "value": value, "description": text, "globalDefault": false, "preemptionPolicy": "PreemptLowerPriority",

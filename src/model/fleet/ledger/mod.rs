@@ -219,6 +219,10 @@ impl Ledger {
                 self.shelves.see_budget(*budget);
             }
             Observation::Priority(class) => self.see_class(*class),
+            Observation::KueueConfig(config) => {
+                self.mention(Table::KueueConfig, &config.key);
+                self.shelves.see_kueue(*config);
+            }
             Observation::Pending(pending) => self.see_pending(*pending),
             Observation::Slice(slice) => self.see_slice(*slice),
             Observation::Claim(claim) => self.see_claim(*claim),
@@ -308,6 +312,7 @@ impl Ledger {
             topologies: shelves.topologies,
             budgets: shelves.budgets,
             priority_classes: shelves.classes,
+            kueue: shelves.kueue,
             scaling,
             runtimes: self.runs.publish(),
             findings: parts.findings,

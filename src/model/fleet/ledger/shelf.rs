@@ -9,6 +9,7 @@ use crate::fleet::observe::Table;
 use crate::fleet::queue::{
     Door, Flavor, PriorityClass, PriorityKind, Queue, QueueKey, QueueKind, QueueSystem, Topology,
 };
+use crate::fleet::scheduling::KueueConfig;
 
 /// Rows of one kind in key order, published as they stand.
 pub(super) struct Shelf<K, T> {
@@ -77,6 +78,7 @@ pub(super) struct Shelves {
     topologies: Shelf<Name, Topology>,
     budgets: Shelf<ObjectKey, Budget>,
     classes: Shelf<(PriorityKind, Name), PriorityClass>,
+    kueue: Option<Arc<KueueConfig>>,
 }
 
 /// The published parts.
@@ -86,6 +88,7 @@ pub(super) struct Published {
     pub(super) topologies: Arc<[Arc<Topology>]>,
     pub(super) budgets: Arc<[Arc<Budget>]>,
     pub(super) classes: Arc<[Arc<PriorityClass>]>,
+    pub(super) kueue: Option<Arc<KueueConfig>>,
 }
 
 /// What a row of a table of queues is called in the tree.
@@ -182,6 +185,12 @@ impl Shelves {
         self.budgets.see(budget.key.clone(), budget);
     }
 
+    pub(super) fn see_kueue(&mut self, config: KueueConfig) {
+        if self.kueue.as_deref() != Some(&config) {
+            self.kueue = Some(Arc::new(config));
+        }
+    }
+
     /// True when a priority changed by which jobs may be ordered.
     pub(super) fn see_class(&mut self, class: PriorityClass) -> bool {
         self.classes.see((class.kind, class.name.clone()), class)
@@ -205,6 +214,7 @@ impl Shelves {
             Table::ResourceFlavors => self.flavors.keys().map(wide).collect(),
             Table::Topologies => self.topologies.keys().map(wide).collect(),
             Table::Budgets => self.budgets.keys().cloned().collect(),
+            Table::KueueConfig => self.kueue.iter().map(|config| config.key.clone()).collect(),
             Table::PriorityClasses | Table::WorkloadPriorityClasses => self
                 .classes
                 .keys()
@@ -242,6 +252,10 @@ impl Shelves {
                 self.budgets.remove(key);
                 false
             }
+            Table::KueueConfig => {
+                self.kueue = None;
+                false
+            }
             Table::PriorityClasses | Table::WorkloadPriorityClasses => self
                 .classes
                 .remove(&(class_kind(table), key.name.clone()))
@@ -275,6 +289,7 @@ impl Shelves {
             queues: self.built.publish(),
             flavors: self.flavors.publish(),
             topologies: self.topologies.publish(),
+            kueue: self.kueue.clone(),
             budgets: self.budgets.publish(),
             classes: self.classes.publish(),
         }

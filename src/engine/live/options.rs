@@ -1,0 +1,221 @@
+//! What settings and the cluster say of how the engine decides. Settings win, then the cluster's own objects, then defaults.
+
+use crate::packing::Policy;
+use crate::snapshot::{Backfill, Choice, FairStrategy, Knobs, Origin, Origins, Route, Source};
+use model::base::Name;
+use model::fleet::observe::Table;
+use model::fleet::queue::QueueSystem;
+use model::fleet::scheduling::{self, Said};
+use model::fleet::{Fleet, Known};
+
+/// How to decide, and where each value came from.
+pub(super) fn options(fleet: &Fleet) -> (Knobs, Origins) {
+    let rules = &fleet.policy.engine;
+    let mut knobs = Knobs::default();
+    let mut origins = Origins::default();
+    if let Some(said) = &rules.placement
+        && let Ok(policy) = said.value.parse::<Policy>()
+    {
+        knobs.placement = policy;
+        origins.placement = setting(said);
+    }
+    if let Some(said) = &rules.backfill {
+        knobs.backfill = match said.value {
+            0 => Backfill::None,
+            1 => Backfill::Head,
+            depth => Backfill::Depth(depth),
+        };
+        origins.backfill = setting(said);
+    }
+    let (fair, origin) = match &rules.fair_sharing {
+        Some(said) => (said.value.as_slice(), setting(said)),
+        None => of_kueue(fleet),
+    };
+    knobs.fair_sharing = (!fair.is_empty()).then(|| fair.iter().copied().map(strategy).collect());
+    origins.fair_sharing = origin;
+    (knobs, origins)
+}
+
+/// Fair sharing as Kueue is configured. Where that is not known, nothing is turned on, and it is said why.
+fn of_kueue(fleet: &Fleet) -> (&[scheduling::FairStrategy], Origin) {
+    let assumed = |why: String| (&[][..], Origin::new(Source::Assumed, why));
+    let name = Table::KueueConfig.name();
+    match fleet.kueue.as_deref() {
+        Some(config) => {
+            let object = format!("ConfigMap {}", config.key);
+            match &config.fair_sharing {
+                Ok(strategies) => (strategies, Origin::new(Source::Object, object)),
+                Err(why) => assumed(format!("{object} cannot be read: {why}")),
+            }
+        }
+        None if !has_kueue(fleet) => (&[], Origin::default()),
+        None => match fleet.known(Table::KueueConfig) {
+            Known::Lost(lost) => assumed(format!("{name}: {}", lost.message)),
+            Known::Waiting => assumed(format!("{name} has not been read yet")),
+            Known::Live | Known::Absent => assumed(format!("there is no {name} in kueue-system")),
+        },
+    }
+}
+
+fn has_kueue(fleet: &Fleet) -> bool {
+    let mut queues = fleet.queues.iter();
+    queues.any(|queue| queue.system() == QueueSystem::Kueue)
+}
+
+const fn strategy(strategy: scheduling::FairStrategy) -> FairStrategy {
+    match strategy {
+        scheduling::FairStrategy::FinalShare => FairStrategy::LessThanOrEqualToFinalShare,
+        scheduling::FairStrategy::InitialShare => FairStrategy::LessThanInitialShare,
+    }
+}
+
+fn setting<T>(said: &Said<T>) -> Origin {
+    Origin::new(Source::Setting, said.place.clone())
+}
+
+/// The routes of the settings, in their order.
+pub(super) fn routes(fleet: &Fleet) -> Vec<Route> {
+    let routes = fleet.policy.engine.routes.iter();
+    routes
+        .map(|said| {
+            let rule = &said.value;
+            let choice = |(flavor, speed_milli): &(Name, i64)| Choice {
+                flavor: flavor.clone(),
+                speed_milli: *speed_milli,
+            };
+            Route {
+                queue: rule.queue.clone(),
+                labels: rule.labels.iter().cloned().collect(),
+                flavors: rule.flavors.iter().map(choice).collect(),
+                most_price: rule.most_micro_usd,
+                origin: setting(said),
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::live::snapshot;
+    use model::base::{Moment, ObjectKey};
+    use model::cost::Burn;
+    use model::fleet::observe::{Lost, LostKind};
+    use model::fleet::policy;
+    use model::fleet::queue::{Queue, QueueKey};
+    use model::fleet::scheduling::{EngineRules, KueueConfig, PLACEMENTS, RouteRule};
+
+    fn fleet(rules: EngineRules) -> Fleet {
+        let policy = policy::Policy {
+            engine: rules,
+            ..policy::Policy::default()
+        };
+        let mut fleet = Fleet::unknown(Arc::new(policy));
+        let queue = Queue {
+            key: QueueKey {
+                system: QueueSystem::Kueue,
+                name: Name::new("nlp"),
+                ..QueueKey::default()
+            },
+            ..Queue::default()
+        };
+        fleet.queues = Arc::from([Arc::new(queue)]);
+        fleet
+    }
+
+    fn said<T>(value: T) -> Option<Said<T>> {
+        let place = Name::new("/etc/stokehold.toml:7");
+        Some(Said { value, place })
+    }
+
+    fn kueue(fleet: &mut Fleet, fair_sharing: Result<Vec<scheduling::FairStrategy>, Name>) {
+        let key = ObjectKey::new("kueue-system", "kueue-manager-config");
+        fleet.kueue = Some(Arc::new(KueueConfig { key, fair_sharing }));
+    }
+
+    #[test]
+    fn the_names_of_settings_are_those_of_the_engine() {
+        assert_eq!(Policy::ALL.map(Policy::name), PLACEMENTS);
+        let ours = scheduling::FairStrategy::ALL.map(|it| (it.name(), strategy(it)));
+        for (name, strategy) in ours {
+            assert_eq!(name, crate::options::strategy_name(strategy));
+        }
+    }
+
+    #[test]
+    fn fair_sharing_is_as_kueue_is_configured_and_settings_win() {
+        let mut fleet = fleet(EngineRules::default());
+        let told = |fleet: &Fleet| {
+            let snapshot = snapshot(fleet, &Burn::default());
+            let fair = snapshot.knobs.fair_sharing.map(|list| list.len());
+            (fair, snapshot.origins.fair_sharing.to_string())
+        };
+        let both = scheduling::FairStrategy::ALL.to_vec();
+        kueue(&mut fleet, Ok(both));
+        let object = "ConfigMap kueue-system/kueue-manager-config";
+        assert_eq!(told(&fleet), (Some(2), object.to_owned()));
+        kueue(&mut fleet, Ok(Vec::new()));
+        assert_eq!(told(&fleet), (None, object.to_owned()));
+        let mut rules = EngineRules::default();
+        rules.fair_sharing = said(vec![scheduling::FairStrategy::InitialShare]);
+        let mut ours = self::fleet(rules);
+        kueue(&mut ours, Ok(Vec::new()));
+        assert_eq!(told(&ours), (Some(1), "/etc/stokehold.toml:7".to_owned()));
+    }
+
+    #[test]
+    fn what_could_not_be_read_is_assumed_and_said() {
+        let mut fleet = fleet(EngineRules::default());
+        let told = |fleet: &Fleet| {
+            let snapshot = snapshot(fleet, &Burn::default());
+            assert_eq!(snapshot.knobs.fair_sharing, None);
+            snapshot.origins.fair_sharing
+        };
+        assert_eq!(told(&fleet).source, Source::Assumed, "not read yet");
+        let lost = Lost {
+            kind: LostKind::Rights,
+            since: Moment::default(),
+            message: String::from("403: not allowed"),
+        };
+        Arc::make_mut(&mut fleet.known).insert(Table::KueueConfig, Known::Lost(lost));
+        let why = told(&fleet).to_string();
+        assert_eq!(
+            why,
+            "assumed, configmaps/kueue-manager-config: 403: not allowed"
+        );
+        kueue(&mut fleet, Err(Name::new("no YAML")));
+        let why = told(&fleet).to_string();
+        assert!(why.ends_with("cannot be read: no YAML"), "{why}");
+        fleet.kueue = None;
+        fleet.queues = Arc::from([]);
+        assert_eq!(told(&fleet), Origin::default(), "no Kueue, nothing to ask");
+    }
+
+    #[test]
+    fn settings_reach_the_engine_of_a_live_cluster() {
+        let route = RouteRule {
+            queue: Some(Name::new("nlp")),
+            labels: vec![(Name::new("framework"), Name::new("jax"))],
+            flavors: vec![(Name::new("tpu-v5p"), 1_300)],
+            most_micro_usd: Some(6_000_000),
+        };
+        let snapshot = snapshot(
+            &fleet(EngineRules {
+                placement: said("fgd"),
+                backfill: said(4),
+                fair_sharing: None,
+                routes: said(route).into_iter().collect(),
+            }),
+            &Burn::default(),
+        );
+        assert_eq!(snapshot.knobs.placement, Policy::Fgd);
+        assert_eq!(snapshot.knobs.backfill, Backfill::Depth(4));
+        let place = Origin::new(Source::Setting, "/etc/stokehold.toml:7");
+        assert_eq!(snapshot.origins.placement, place);
+        assert_eq!(snapshot.routes.len(), 1);
+        assert_eq!(snapshot.routes[0].origin, place);
+        assert_eq!(snapshot.routes[0].flavors[0].speed_milli, 1_300);
+    }
+}

@@ -1,0 +1,166 @@
+//! Which options the engine decides by, and where each of them came from: answers and plans say it.
+
+use model::base::Name;
+pub use model::plan::Used;
+
+use super::route;
+use super::snapshot::{
+    Backfill, Borrow, FairStrategy, Order, Origin, Queue, Reclaim, Route, Snapshot, Source, System,
+    Within, Workload,
+};
+
+/// The name of a strategy in documents.
+pub const fn strategy_name(strategy: FairStrategy) -> &'static str {
+    match strategy {
+        FairStrategy::LessThanOrEqualToFinalShare => "less-than-or-equal-to-final-share",
+        FairStrategy::LessThanInitialShare => "less-than-initial-share",
+    }
+}
+
+/// The options by which the engine decides on this snapshot; with a workload also those of its queue and its route.
+pub fn used(snapshot: &Snapshot, workload: Option<&Workload>) -> Vec<Used> {
+    let (knobs, origins) = (&snapshot.knobs, &snapshot.origins);
+    let fair = match &knobs.fair_sharing {
+        None => String::from("off"),
+        Some(list) => list
+            .iter()
+            .copied()
+            .map(strategy_name)
+            .collect::<Vec<_>>()
+            .join(", "),
+    };
+    let backfill = match knobs.backfill {
+        Backfill::None => String::from("none"),
+        Backfill::Head => String::from("head"),
+        Backfill::Depth(depth) => depth.to_string(),
+    };
+    let mut all = vec![
+        Used::new("placement", knobs.placement.name(), &origins.placement),
+        Used::new("backfill", backfill, &origins.backfill),
+        Used::new("fair_sharing", fair, &origins.fair_sharing),
+    ];
+    let Some(workload) = workload else {
+        return all;
+    };
+    let find = |name: &Name| snapshot.queues.iter().find(|queue| queue.name == *name);
+    let mut queue = workload.queue.as_ref().and_then(find);
+    if let Some(own) = queue {
+        let origin = object(own);
+        all.push(Used::new("queue_order", order(own), &origin));
+        all.push(Used::new("preemption", preemption(own), &origin));
+    }
+    // Weights count where queues share by them; each level has its own.
+    let mut levels = 0;
+    while let Some(level) = queue.filter(|level| shares(snapshot, level) && levels < 32) {
+        all.push(Used::new("weight", weight(level), &object(level)));
+        queue = level.parent.as_ref().and_then(find);
+        levels += 1;
+    }
+    match route::route_of(snapshot, workload) {
+        Some(route) => all.push(Used::new("route", route_words(route), &route.origin)),
+        None => all.push(Used::new("route", "none", &Origin::default())),
+    }
+    all
+}
+
+/// True where the weight of a queue decides anything.
+fn shares(snapshot: &Snapshot, queue: &Queue) -> bool {
+    snapshot.knobs.fair_sharing.is_some() || matches!(queue.system, System::Kai | System::Volcano)
+}
+
+/// The object that stands behind a queue.
+fn object(queue: &Queue) -> Origin {
+    let name = match queue.object.is_empty() {
+        true => &queue.name,
+        false => &queue.object,
+    };
+    let kind = match (queue.system, queue.admits) {
+        (System::None, _) => return Origin::document(),
+        (System::Kueue, true) => "ClusterQueue",
+        (System::Kueue, false) => "Cohort",
+        (System::Volcano, _) => "Volcano Queue",
+        (System::Kai, _) => "KAI Queue",
+        (System::Stokehold, _) => "queue of stokehold",
+    };
+    Origin::new(Source::Object, format!("{kind} {name}"))
+}
+
+const fn order(queue: &Queue) -> &'static str {
+    match queue.order {
+        Order::Strict => "strict",
+        Order::BestEffort => "best-effort",
+    }
+}
+
+fn preemption(queue: &Queue) -> String {
+    let it = &queue.preemption;
+    let within = match it.within {
+        Within::Never => "never",
+        Within::LowerPriority => "lower-priority",
+        Within::LowerOrNewerEqualPriority => "lower-or-newer-equal",
+    };
+    let reclaim = match it.reclaim {
+        Reclaim::Never => "never",
+        Reclaim::LowerPriority => "lower-priority",
+        Reclaim::Any => "any",
+    };
+    let borrow = match it.borrow {
+        Borrow::Never => "never",
+        Borrow::LowerPriority => "lower-priority",
+    };
+    format!("within {within}, reclaim {reclaim}, borrow {borrow}")
+}
+
+fn weight(queue: &Queue) -> String {
+    format!("{}", queue.weight_milli as f64 / 1000.0)
+}
+
+fn route_words(route: &Route) -> String {
+    let flavors: Vec<&str> = route.flavors.iter().map(|choice| &*choice.flavor).collect();
+    let limit = route.most_price.map_or_else(String::new, |most| {
+        format!(", at most ${:.2} a device-hour", most as f64 / 1e6)
+    });
+    format!("{}{limit}", flavors.join(" > "))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixture::{plant, work};
+
+    #[test]
+    fn what_was_used_is_said_with_where_it_came_from() {
+        let plant = plant(json!({
+            "queues": [
+                { "name": "root", "admits": false, "system": "kueue", "weight": 3 },
+                { "name": "nlp", "parent": "root", "system": "kueue", "weight": 2,
+                  "preemption": { "within": "lower-priority", "reclaim": "any", "borrow": "never" } },
+            ],
+            "engine": { "fair_sharing": true, "backfill": 4 },
+            "routes": [{ "match": { "queue": "nlp" }, "max_usd_per_device_hour": 6.0,
+                         "flavors": [{ "flavor": "tpu", "speed": 1.3 }, "h100"] }],
+            "workloads": [work("waits", 1, 8, json!({ "queue": "nlp" }))],
+        }));
+        let snapshot = &plant.snapshot;
+        let told: Vec<String> = used(snapshot, snapshot.workloads.first())
+            .iter()
+            .map(Used::to_string)
+            .collect();
+        assert_eq!(
+            told,
+            [
+                "placement: stokehold (default)",
+                "backfill: 4 (fleet document)",
+                "fair sharing: less-than-or-equal-to-final-share, less-than-initial-share (fleet document)",
+                "queue order: best-effort (ClusterQueue nlp)",
+                "preemption: within lower-priority, reclaim any, borrow never (ClusterQueue nlp)",
+                "weight: 2 (ClusterQueue nlp)",
+                "weight: 3 (Cohort root)",
+                "route: tpu > h100, at most $6.00 a device-hour (fleet document)",
+            ]
+        );
+        assert_eq!(used(snapshot, None).len(), 3);
+    }
+}

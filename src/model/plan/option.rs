@@ -1,0 +1,116 @@
+//! Which options a plan or an answer was decided by, and where the value of each came from.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::base::Name;
+
+/// What says the value of an option.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// Nothing else: it is the program's default.
+    #[default]
+    Default,
+    /// The default, as what could say otherwise is not known.
+    Assumed,
+    /// The settings.
+    Setting,
+    /// An object of the cluster.
+    Object,
+    /// The fleet document.
+    Document,
+}
+
+impl Source {
+    /// Every source, with its name in documents.
+    pub const NAMES: [(&'static str, Self); 5] = [
+        ("default", Self::Default),
+        ("assumed", Self::Assumed),
+        ("setting", Self::Setting),
+        ("object", Self::Object),
+        ("document", Self::Document),
+    ];
+}
+
+/// Where a value came from.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Origin {
+    /// What says it.
+    pub source: Source,
+    /// The object, the file and line; for what is assumed, why it is not known. Empty where there is nothing to name.
+    pub at: Name,
+}
+
+impl Origin {
+    /// A value that `source` says at this place.
+    pub fn new(source: Source, at: impl Into<Name>) -> Self {
+        Self {
+            source,
+            at: at.into(),
+        }
+    }
+
+    /// A value of the fleet document.
+    pub fn document() -> Self {
+        Self::new(Source::Document, Name::default())
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.source {
+            Source::Default => f.write_str("default"),
+            Source::Assumed => write!(f, "assumed, {}", self.at),
+            Source::Document => f.write_str("fleet document"),
+            Source::Setting | Source::Object => f.write_str(&self.at),
+        }
+    }
+}
+
+/// Where the options of a snapshot came from; each route knows its own place.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Origins {
+    /// Of the placement policy.
+    pub placement: Origin,
+    /// Of the depth of backfill.
+    pub backfill: Origin,
+    /// Of fair sharing.
+    pub fair_sharing: Origin,
+}
+
+/// An option that was used.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Used {
+    /// Its name.
+    pub option: String,
+    /// Its value.
+    pub value: String,
+    /// What says so.
+    pub source: Source,
+    /// The object, the file and line; for what is assumed, why it is not known; null where there is nothing to name.
+    pub at: Option<String>,
+}
+
+impl Used {
+    /// An option with its value, and where that came from.
+    pub fn new(option: &str, value: impl Into<String>, origin: &Origin) -> Self {
+        Self {
+            option: option.to_owned(),
+            value: value.into(),
+            source: origin.source,
+            at: (!origin.at.is_empty()).then(|| origin.at.to_string()),
+        }
+    }
+}
+
+/// `fair sharing: off (ConfigMap kueue-system/kueue-manager-config)`.
+impl fmt::Display for Used {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let origin = Origin::new(self.source, self.at.as_deref().unwrap_or_default());
+        let name = self.option.replace('_', " ");
+        write!(f, "{name}: {} ({origin})", self.value)
+    }
+}

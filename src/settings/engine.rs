@@ -1,0 +1,406 @@
+//! `[engine]` and `[[route]]`: how the engine decides who starts where.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, SeqAccess, Visitor};
+
+use model::base::Name;
+use model::base::document::{Fault, unknown};
+use model::fleet::scheduling::{EngineRules, FairStrategy, PLACEMENTS, RouteRule, Said};
+
+use super::number::{Positive, Usd};
+use super::origin::Origin;
+use super::types::Settings;
+
+/// Most reservations of one queue.
+const DEEPEST: u16 = 1024;
+
+/// How the engine decides; what is left out is read from the cluster, else the default holds.
+#[derive(Clone, PartialEq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EngineSettings {
+    /// Which node of those that fit.
+    pub placement: Option<Placement>,
+    /// How many of each queue hold a reservation while they wait.
+    pub backfill: Option<Depth>,
+    /// Whether queues share by weight.
+    pub fair_sharing: Option<FairSharing>,
+}
+
+/// The name of a placement policy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Placement(pub &'static str);
+
+impl<'de> Deserialize<'de> for Placement {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        let known = PLACEMENTS.into_iter().find(|name| *name == text);
+        known
+            .map(Self)
+            .ok_or_else(|| D::Error::custom(unknown("placement policy", &text, &PLACEMENTS)))
+    }
+}
+
+/// `"none"`, `"head"` or a number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Depth(pub u16);
+
+impl Depth {
+    fn read(text: &str) -> Option<Self> {
+        match text {
+            "none" => Some(Self(0)),
+            "head" => Some(Self(1)),
+            text => text
+                .parse()
+                .ok()
+                .filter(|depth| *depth <= DEEPEST)
+                .map(Self),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Depth {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct DepthVisitor;
+        impl Visitor<'_> for DepthVisitor {
+            type Value = Depth;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "\"none\", \"head\" or a number from 0 to {DEEPEST}")
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Depth, E> {
+                let wrong = || {
+                    E::custom(format_args!(
+                        "`{text}` is not \"none\", \"head\" or a number from 0 to {DEEPEST}"
+                    ))
+                };
+                Depth::read(text).ok_or_else(wrong)
+            }
+            fn visit_i64<E: Error>(self, number: i64) -> Result<Depth, E> {
+                self.visit_str(&number.to_string())
+            }
+        }
+        from.deserialize_any(DepthVisitor)
+    }
+}
+
+/// Strategies in their order; none is off. `true`, `"on"`, `false`, `"off"` or a list.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FairSharing(pub Vec<FairStrategy>);
+
+impl<'de> Deserialize<'de> for FairSharing {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct FairVisitor;
+        impl<'de> Visitor<'de> for FairVisitor {
+            type Value = FairSharing;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"on\", \"off\" or a list of preemption strategies")
+            }
+            fn visit_bool<E: Error>(self, on: bool) -> Result<FairSharing, E> {
+                Ok(FairSharing(match on {
+                    true => FairStrategy::ALL.to_vec(),
+                    false => Vec::new(),
+                }))
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<FairSharing, E> {
+                match text {
+                    "on" | "true" => self.visit_bool(true),
+                    "off" | "false" => self.visit_bool(false),
+                    _ => Err(E::custom(format_args!(
+                        "`{text}` is not \"on\", \"off\" or a list of preemption strategies"
+                    ))),
+                }
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<FairSharing, A::Error> {
+                let names = FairStrategy::ALL.map(FairStrategy::name);
+                let mut all = Vec::new();
+                while let Some(item) = items.next_element::<String>()? {
+                    let mut known = FairStrategy::ALL.into_iter();
+                    let found = known.find(|strategy| strategy.name() == item);
+                    let strategy = found.ok_or_else(|| {
+                        A::Error::custom(unknown("preemption strategy", &item, &names))
+                    })?;
+                    if !all.contains(&strategy) {
+                        all.push(strategy);
+                    }
+                }
+                if all.is_empty() {
+                    return Err(A::Error::custom(
+                        "an empty list says nothing; write \"off\" to turn fair sharing off",
+                    ));
+                }
+                Ok(FairSharing(all))
+            }
+        }
+        from.deserialize_any(FairVisitor)
+    }
+}
+
+/// Which flavors jobs prefer.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RouteSettings {
+    /// Which jobs; all where nothing is said.
+    #[serde(rename = "match", default)]
+    pub wanted: RouteMatch,
+    /// Flavors, the best first.
+    #[serde(deserialize_with = "some")]
+    pub flavors: Vec<RouteFlavor>,
+    /// No flavor dearer than this.
+    pub max_usd_per_device_hour: Option<Usd>,
+}
+
+/// Which jobs a route is for: all that is said must hold.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RouteMatch {
+    /// Queue.
+    pub queue: Option<String>,
+    /// Labels of the workload.
+    pub label: BTreeMap<String, String>,
+}
+
+/// A flavor of a route.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RouteFlavor {
+    /// Its name.
+    pub flavor: String,
+    /// How fast a job runs on it, as a multiple; 1 where it is left out.
+    pub speed: Option<Positive>,
+}
+
+impl RouteFlavor {
+    /// The speed in thousandths.
+    fn milli(&self) -> i64 {
+        let speed = self.speed.map_or(1.0, Positive::get);
+        (speed * 1000.0).round().clamp(0.0, 1e9) as i64
+    }
+}
+
+fn some<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<RouteFlavor>, D::Error> {
+    let flavors = Vec::<RouteFlavor>::deserialize(from)?;
+    if flavors.is_empty() {
+        return Err(D::Error::custom("a route needs at least one flavor"));
+    }
+    Ok(flavors)
+}
+
+impl Settings {
+    /// What is said of the engine, each with its place.
+    pub(super) fn engine_rules(&self) -> EngineRules {
+        let engine = &self.engine;
+        EngineRules {
+            placement: self.said("engine.placement", engine.placement.map(|it| it.0)),
+            backfill: self.said("engine.backfill", engine.backfill.map(|it| it.0)),
+            fair_sharing: self.said(
+                "engine.fair_sharing",
+                engine.fair_sharing.as_ref().map(|it| it.0.clone()),
+            ),
+            routes: self.routes(),
+        }
+    }
+
+    fn said<T>(&self, key: &str, value: Option<T>) -> Option<Said<T>> {
+        let place = self.origins.of(key).map(Origin::to_string);
+        Some(Said {
+            value: value?,
+            place: Name::from(place.unwrap_or_default()),
+        })
+    }
+
+    fn routes(&self) -> Vec<Said<RouteRule>> {
+        let origin = self.origins.of("route");
+        let routes = self.route.iter().enumerate().map(|(at, route)| Said {
+            value: route.rule(),
+            place: Name::from(origin.map_or_else(String::new, |origin| origin.of_item(at))),
+        });
+        routes.collect()
+    }
+
+    /// Routes that cannot be meant, each at its own line.
+    pub(super) fn wrong_routes(&self) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        let line = |at: usize| self.origins.of("route")?.items.get(at).copied();
+        for (at, route) in self.route.iter().enumerate() {
+            let mut blame = |message: String| {
+                let fault = self.fault("route", message);
+                faults.push(match line(at) {
+                    Some(line) => fault.at_line(Some(line)),
+                    None => fault,
+                });
+            };
+            for (place, flavor) in route.flavors.iter().enumerate() {
+                let before = &route.flavors[..place];
+                if before.iter().any(|known| known.flavor == flavor.flavor) {
+                    blame(format!(
+                        "flavor `{}` stands twice in this route",
+                        flavor.flavor
+                    ));
+                }
+                if !(1..=1_000_000).contains(&flavor.milli()) {
+                    let name = &flavor.flavor;
+                    blame(format!("flavor `{name}`: speed must be from 0.001 to 1000"));
+                }
+            }
+            if self.route[..at]
+                .iter()
+                .any(|before| before.wanted == route.wanted)
+            {
+                let message = "an earlier route matches the same jobs, so this one never counts";
+                blame(message.to_owned());
+            }
+        }
+        faults
+    }
+}
+
+impl RouteSettings {
+    fn rule(&self) -> RouteRule {
+        let labels = self.wanted.label.iter();
+        RouteRule {
+            queue: self.wanted.queue.as_deref().map(Name::new),
+            labels: labels
+                .map(|(key, value)| (Name::new(key), Name::new(value)))
+                .collect(),
+            flavors: self
+                .flavors
+                .iter()
+                .map(|flavor| (Name::new(&flavor.flavor), flavor.milli()))
+                .collect(),
+            most_micro_usd: self.max_usd_per_device_hour.map(|usd| usd.rate().micros()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::origin::Layer;
+    use super::super::{Inputs, Text, load};
+    use super::*;
+
+    fn read(text: &str) -> Result<Settings, String> {
+        let inputs = Inputs {
+            files: vec![Text {
+                layer: Layer::User,
+                path: "/home/me/stokehold.toml".into(),
+                text: text.into(),
+            }],
+            ..Inputs::default()
+        };
+        load(&inputs).map_err(|faults| faults.iter().map(|fault| format!("{fault}\n")).collect())
+    }
+
+    #[test]
+    fn options_and_routes_know_their_file_and_line() {
+        let settings = read(
+            "theme = \"ash\"\n[engine]\nplacement = \"fgd\"\nbackfill = 4\nfair_sharing = \"on\"\n\n\
+             [[route]]\nmatch = { queue = \"nlp\", label = { framework = \"jax\" } }\n\
+             flavors = [ { flavor = \"tpu-v5p\", speed = 1.3 }, { flavor = \"h100\" } ]\n\
+             max_usd_per_device_hour = 6.0\n\n[[route]]\nflavors = [ { flavor = \"a100\", speed = 0.45 } ]\n",
+        )
+        .expect("right");
+        let rules = settings.engine_rules();
+        let place = rules.placement.expect("said");
+        assert_eq!(
+            (place.value, &*place.place),
+            ("fgd", "/home/me/stokehold.toml:3")
+        );
+        let depth = rules.backfill.expect("said");
+        assert_eq!(
+            (depth.value, &*depth.place),
+            (4, "/home/me/stokehold.toml:4")
+        );
+        let fair = rules.fair_sharing.expect("said");
+        assert_eq!(fair.value, FairStrategy::ALL);
+        assert_eq!(&*fair.place, "/home/me/stokehold.toml:5");
+        let [first, second] = rules.routes.as_slice() else {
+            panic!("two routes");
+        };
+        assert_eq!(&*first.place, "/home/me/stokehold.toml:7");
+        assert_eq!(&*second.place, "/home/me/stokehold.toml:12");
+        assert_eq!(first.value.queue.as_deref(), Some("nlp"));
+        let flavors: Vec<(&str, i64)> = first
+            .value
+            .flavors
+            .iter()
+            .map(|(name, speed)| (&**name, *speed))
+            .collect();
+        assert_eq!(flavors, [("tpu-v5p", 1_300), ("h100", 1_000)]);
+        assert_eq!(first.value.most_micro_usd, Some(6_000_000));
+        let nothing = read("").expect("right").engine_rules();
+        assert_eq!(
+            nothing,
+            EngineRules::default(),
+            "nothing is said by default"
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line_and_what_would_be_right() {
+        for (text, words) in [
+            (
+                "[engine]\nplacement = \"best_fit\"\n",
+                "did you mean `best-fit`",
+            ),
+            (
+                "[engine]\nbackfill = \"deep\"\n",
+                "`deep` is not \"none\", \"head\" or a number",
+            ),
+            ("[engine]\nbackfill = -1\n", "from 0 to 1024"),
+            (
+                "[engine]\nfair_sharing = \"yes\"\n",
+                "`yes` is not \"on\", \"off\"",
+            ),
+            ("[engine]\nfair_sharing = []\n", "write \"off\""),
+            (
+                "[engine]\nfair_sharing = [\"less-than-initial\"]\n",
+                "less-than-initial-share",
+            ),
+            ("[engine]\nplacment = \"fgd\"\n", "placment"),
+            ("\n[[route]]\nflavors = []\n", "at least one flavor"),
+            (
+                "\n[[route]]\nmatch = { team = \"a\" }\nflavors = [{ flavor = \"a\" }]\n",
+                "team",
+            ),
+            (
+                "\n[[route]]\nflavors = [{ flavor = \"a\" }, { flavor = \"a\" }]\n",
+                ":2: route: flavor `a` stands twice",
+            ),
+            (
+                "\n[[route]]\nflavors = [{ flavor = \"a\", speed = 0 }]\n",
+                "above 0",
+            ),
+            (
+                "\n[[route]]\nflavors = [{ flavor = \"a\" }]\n\n[[route]]\nflavors = [{ flavor = \"b\" }]\n",
+                ":5: route: an earlier route",
+            ),
+        ] {
+            let said = read(text).expect_err(text);
+            assert!(said.contains(words), "{text}\n{said}");
+            assert!(said.contains("/home/me/stokehold.toml:"), "{said}");
+        }
+    }
+
+    #[test]
+    fn one_word_of_a_variable_sets_an_option() {
+        let inputs = |name: &str, word: &str| Inputs {
+            variables: vec![(name.to_owned(), word.to_owned())],
+            ..Inputs::default()
+        };
+        let set = load(&inputs("STOKEHOLD_ENGINE_BACKFILL", "8"))
+            .expect("right")
+            .engine_rules();
+        let depth = set.backfill.expect("said");
+        assert_eq!(
+            (depth.value, &*depth.place),
+            (8, "STOKEHOLD_ENGINE_BACKFILL")
+        );
+        let set = load(&inputs("STOKEHOLD_ENGINE_FAIR_SHARING", "off")).expect("right");
+        assert_eq!(
+            set.engine_rules().fair_sharing.map(|said| said.value),
+            Some(Vec::new())
+        );
+    }
+}
