@@ -27,6 +27,9 @@ pub struct AlertRow<'a> {
     pub id: &'a str,
     /// `crit`, `warn` or `info`.
     pub severity: &'static str,
+    /// The same, or what somebody has done about it: `muted`, `acknowledged`.
+    #[serde(skip)]
+    pub level: &'static str,
     /// `xid-79`, `idle-allocated`, ….
     pub code: &'a str,
     /// What it is about.
@@ -64,7 +67,7 @@ pub(super) const FIELDS: &[&str] = &[
 /// Columns as a table.
 pub(super) fn columns<'a>() -> Vec<Column<AlertRow<'a>>> {
     vec![
-        Column::text("SEVERITY", |row: &AlertRow<'_>| row.severity.to_owned()),
+        Column::text("LEVEL", |row: &AlertRow<'_>| row.level.to_owned()),
         Column::text("CODE", |row| row.code.to_owned()),
         Column::text("OBJECT", |row| {
             let namespace = row
@@ -91,10 +94,19 @@ pub fn rows(facts: &Facts) -> Vec<AlertRow<'_>> {
     let findings = facts.fleet.findings.iter();
     findings
         .map(|finding| AlertRow {
+            level: level(facts, finding),
             muted: facts.hushed.of(finding, facts.now) == Some(Hush::Muted),
             ..row(finding)
         })
         .collect()
+}
+
+/// How grave a finding is, or what somebody has done about it.
+pub fn level(facts: &Facts, finding: &Finding) -> &'static str {
+    match facts.hushed.of(finding, facts.now) {
+        Some(hush) => hush.name(),
+        None => finding.severity.name(),
+    }
 }
 
 /// The row of one finding, as if nobody had muted it.
@@ -102,6 +114,7 @@ pub fn row(finding: &Finding) -> AlertRow<'_> {
     AlertRow {
         id: &finding.id,
         severity: finding.severity.name(),
+        level: finding.severity.name(),
         code: &finding.code,
         object: ObjectCell {
             kind: finding.subject.kind,

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use model::base::quantities::bytes;
-use model::fleet::device::{Attribution, Device, Pod, Slice};
+use model::fleet::device::{Attribution, Device, Health, Pod, Slice};
 use model::fleet::node::Node;
 use model::fleet::signal::{Signal, Signals};
 
@@ -55,6 +55,12 @@ pub struct DeviceRow<'a> {
     pub attribution: &'static str,
     /// `ok`, `warn`, `fault` or `unknown`.
     pub health: &'static str,
+    /// Why it is not well, in words; else the same word as `health`.
+    #[serde(skip)]
+    pub health_words: &'a str,
+    /// Utilization: its own, or the mean of its slices.
+    #[serde(skip)]
+    pub util: Option<f64>,
     /// How long it has been held.
     pub held_seconds: Option<u64>,
     /// How old its readings are.
@@ -105,8 +111,8 @@ pub(super) fn columns<'a>() -> Vec<Column<DeviceRow<'a>>> {
         Column::wide_text("MODEL", |row| word(row.model)),
         Column::wide_text("UUID", |row| word(row.uuid)),
         Column::text("POOL", |row| row.pool.to_owned()),
-        Column::text("HEALTH", |row| row.health.to_owned()),
-        Column::number("UTIL", |row| percent(row.signals.get(Signal::Util))),
+        Column::text("HEALTH", |row| row.health_words.to_owned()),
+        Column::number("UTIL", |row| percent(row.util)),
         Column::number("MEM", |row| {
             or_unknown(row.signals.get(Signal::MemUsed).map(bytes))
         }),
@@ -130,7 +136,7 @@ pub(super) fn columns<'a>() -> Vec<Column<DeviceRow<'a>>> {
         Column::wide_text("QUEUE", |row| word(row.queue)),
         Column::text("TEAM", |row| word(row.team)),
         Column::number("HELD", |row| age(row.held_seconds)),
-        Column::number("AGE", |row| age(row.age_seconds)),
+        Column::number("READ", |row| age(row.age_seconds)),
     ]
 }
 
@@ -170,8 +176,17 @@ pub fn slice_row<'a>(
     DeviceRow {
         id: Cow::Owned(format!("{}/{}", device.id, slice.name)),
         slice: Some(&slice.name),
+        util: slice.signals.get(Signal::Util),
         signals: &slice.signals,
         ..bare(facts, node, device, holder)
+    }
+}
+
+/// A device's health in words: what is wrong with it, where anything is.
+pub fn health_words(device: &Device) -> &str {
+    match &device.health {
+        Health::Fault(why) | Health::Warn(why) => why,
+        Health::Ok | Health::Unknown => device.health.name(),
     }
 }
 
@@ -203,6 +218,8 @@ fn bare<'a>(
         team_source: pod.map(|pod| pod.team_source.name()),
         attribution: attribution.unwrap_or(Attribution::None).name(),
         health: device.health.name(),
+        health_words: health_words(device),
+        util: device.util(),
         held_seconds: pod.map(|pod| facts.now.since(pod.held_since()).seconds()),
         age_seconds: device.age(facts.now).map(|age| age.seconds()),
         signals: &device.signals,

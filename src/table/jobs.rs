@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use model::base::Rate;
+use model::base::{Age, Moment, Rate};
 use model::cost::Spend;
-use model::fleet::job::{Gang, Job};
+use model::fleet::job::{Gang, Job, JobState};
 use model::fleet::observe;
 
 use super::table::Column;
@@ -82,8 +82,10 @@ pub struct JobRow<'a> {
     pub gang: Option<GangCell>,
     /// Since it was made.
     pub age_seconds: u64,
-    /// Since when it has waited, while it waits.
+    /// How long it has waited, while it waits or is suspended.
     pub waiting_seconds: Option<u64>,
+    /// How long it has run; of one that is over, how long it ran.
+    pub running_seconds: Option<u64>,
     /// A word for why it waits.
     pub reason_code: Option<&'static str>,
     /// The same in a sentence.
@@ -115,6 +117,7 @@ pub(super) const FIELDS: &[&str] = &[
     "gang.min",
     "age_seconds",
     "waiting_seconds",
+    "running_seconds",
     "reason_code",
     "reason",
     "failure.exit_code",
@@ -144,7 +147,9 @@ pub(super) fn columns<'a>() -> Vec<Column<JobRow<'a>>> {
             or_unknown(row.gang.map(|gang| format!("{}/{}", gang.min, gang.size)))
         }),
         Column::number("AGE", |row| age(Some(row.age_seconds))),
-        Column::number("WAITS", |row| age(row.waiting_seconds)),
+        Column::number("WAIT/RUN", |row| {
+            age(row.waiting_seconds.or(row.running_seconds))
+        }),
         Column::number("UTIL", |row| percent(row.util_ratio)),
         Column::number("$/H", |row| usd(row.burn_usd_per_hour)),
         Column::number("COST", |row| usd(row.cost_usd)),
@@ -160,12 +165,53 @@ pub fn rows(facts: &Facts) -> Vec<JobRow<'_>> {
     facts.fleet.jobs.iter().map(|job| row(facts, job)).collect()
 }
 
-/// The row of one job.
-pub fn row<'a>(facts: &Facts, job: &'a Job) -> JobRow<'a> {
-    // A job that holds nothing burns nothing; one that holds devices without a price burns an unknown sum.
-    let money = match facts.burn.jobs.get(&job.id) {
+/// What a job holds, an hour and so far. A job that holds nothing costs nothing; one that holds devices without a price
+/// costs an unknown sum.
+pub fn money(facts: &Facts, job: &Job) -> Option<(Spend, Rate)> {
+    match facts.burn.jobs.get(&job.id) {
         Some(money) => Some(*money),
         None => (job.devices_allocated == 0).then_some((Spend::default(), Rate::ZERO)),
+    }
+}
+
+/// The one clock of a job: of its wait while it waits, else of its run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Clock {
+    /// It goes on since this moment.
+    Since(Moment),
+    /// It stands: the job is over.
+    Over(Age),
+}
+
+/// True while a job waits for devices or for somebody to resume it.
+pub const fn waits(job: &Job) -> bool {
+    matches!(job.state, JobState::Waiting | JobState::Suspended)
+}
+
+/// How long a job waits or runs; `None` where it is not known when that began.
+pub fn clock(job: &Job) -> Option<Clock> {
+    match job.state {
+        JobState::Done | JobState::Failed => {
+            let (started, finished) = job.started.zip(job.finished)?;
+            Some(Clock::Over(finished.since(started)))
+        }
+        _ if waits(job) => Some(Clock::Since(job.waiting_since.unwrap_or(job.created))),
+        _ => job.started.map(Clock::Since),
+    }
+}
+
+/// Mean utilization of the devices that it holds.
+pub fn util(job: &Job) -> Option<f64> {
+    job.util.filter(|_| job.devices_allocated > 0)
+}
+
+/// The row of one job.
+pub fn row<'a>(facts: &Facts, job: &'a Job) -> JobRow<'a> {
+    let money = money(facts, job);
+    let clock = clock(job);
+    let seconds = |clock: Option<Clock>| match clock? {
+        Clock::Since(at) => Some(facts.now.since(at).seconds()),
+        Clock::Over(span) => Some(span.seconds()),
     };
     JobRow {
         namespace: job.namespace(),
@@ -181,13 +227,12 @@ pub fn row<'a>(facts: &Facts, job: &'a Job) -> JobRow<'a> {
         class: job.class.as_deref(),
         gang: job.gang.map(GangCell::from),
         age_seconds: facts.now.since(job.created).seconds(),
-        waiting_seconds: job
-            .waiting_since
-            .map(|since| facts.now.since(since).seconds()),
+        waiting_seconds: seconds(clock.filter(|_| waits(job))),
+        running_seconds: seconds(clock.filter(|_| !waits(job))),
         reason_code: job.reason_code,
         reason: said(&job.reason),
         failure: job.failure.as_ref().map(FailureCell::from),
-        util_ratio: job.util,
+        util_ratio: util(job),
         burn_usd_per_hour: money.map(|(spend, _)| spend.burn.usd()),
         cost_usd: money.map(|(_, so_far)| so_far.usd()),
     }

@@ -1,10 +1,15 @@
 //! Rows of `nodes`: machines with their place, their devices and what these burn.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use model::base::Name;
+use model::fleet::Known;
+use model::fleet::finding::{Finding, Severity};
 use model::fleet::node::{Cordon, Node};
+use model::fleet::observe::Table;
 
 use super::Facts;
 use super::table::Column;
@@ -58,10 +63,16 @@ pub struct NodeRow<'a> {
     pub name: &'a str,
     /// Pool.
     pub pool: &'a str,
+    /// Its state in words, the worst first: `silent`, `not ready`, `2 faults`, an alert's code, `cordoned`, `ready`.
+    #[serde(skip)]
+    pub state: Cow<'a, str>,
     /// Ready; `None` when its kubelet is silent.
     pub ready: Option<bool>,
     /// Its cordon; `None` when it takes new pods.
     pub cordoned: Option<CordonCell<'a>>,
+    /// Who cordoned it and why, in one sentence.
+    #[serde(skip)]
+    pub cordoned_by: Option<String>,
     /// Machine type.
     pub instance_type: Option<&'a str>,
     /// Zone.
@@ -122,19 +133,7 @@ pub(super) fn columns<'a>() -> Vec<Column<NodeRow<'a>>> {
     vec![
         Column::text("NAME", |row: &NodeRow<'_>| row.name.to_owned()),
         Column::text("POOL", |row| row.pool.to_owned()),
-        Column::text("STATE", |row| {
-            let ready = match row.ready {
-                Some(true) => "ready",
-                Some(false) => "not-ready",
-                None => "unknown",
-            };
-            let cordoned = if row.cordoned.is_some() {
-                ",cordoned"
-            } else {
-                ""
-            };
-            format!("{ready}{cordoned}")
-        }),
+        Column::text("STATE", |row| row.state.to_string()),
         Column::text("INSTANCE", |row| word(row.instance_type)),
         Column::text("ZONE", |row| word(row.zone)),
         Column::text("RACK", |row| word(row.rack)),
@@ -152,13 +151,7 @@ pub(super) fn columns<'a>() -> Vec<Column<NodeRow<'a>>> {
         Column::number("PODS", |row| row.pods.to_string()),
         Column::number("POWER", |row| watts(row.power_watts)),
         Column::number("$/H", |row| usd(row.burn_usd_per_hour)),
-        Column::wide_text("CORDONED BY", |row| {
-            word(
-                row.cordoned
-                    .as_ref()
-                    .and_then(|cordon| cordon.by.or(cordon.reason)),
-            )
-        }),
+        Column::wide_text("CORDONED BY", |row| word(row.cordoned_by.as_deref())),
     ]
 }
 
@@ -176,8 +169,68 @@ pub fn rows(facts: &Facts) -> Vec<NodeRow<'_>> {
         .collect()
 }
 
+/// How a node stands: what is wrong with it, the worst first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NodeState {
+    /// Nodes cannot be listed any more.
+    Lost,
+    /// It does not work: not ready, or its kubelet is silent.
+    Down,
+    /// Some of its devices are broken.
+    Faulty,
+    /// An alert says that somebody has to act on it.
+    Alarmed,
+    /// It takes no new pods.
+    Cordoned,
+    /// All is well.
+    Ready,
+}
+
+/// A node's state, with the words for it: silent and not ready before faults before alerts before cordons.
+pub fn state<'a>(facts: &'a Facts, node: &Node) -> (NodeState, Cow<'a, str>) {
+    let faults = node
+        .devices
+        .iter()
+        .filter(|device| device.health.is_fault());
+    match (node.ready, faults.count(), &node.cordon) {
+        _ if matches!(facts.fleet.known(Table::Nodes), Known::Lost(_)) => {
+            (NodeState::Lost, Cow::Borrowed("lost"))
+        }
+        (Some(false), ..) => (NodeState::Down, Cow::Borrowed("not ready")),
+        (None, ..) => (NodeState::Down, Cow::Borrowed("silent")),
+        (_, 1, _) => (NodeState::Faulty, Cow::Borrowed("1 fault")),
+        (_, faults @ 2.., _) => (NodeState::Faulty, Cow::Owned(format!("{faults} faults"))),
+        (_, _, cordon) => match (alarm(facts, node), cordon) {
+            (Some(finding), _) => (NodeState::Alarmed, Cow::Borrowed(finding.code.as_str())),
+            (None, Some(_)) => (NodeState::Cordoned, Cow::Borrowed("cordoned")),
+            (None, None) => (NodeState::Ready, Cow::Borrowed("ready")),
+        },
+    }
+}
+
+/// The finding that says that somebody has to act on this node, unless it is muted or taken on.
+pub fn alarm<'a>(facts: &'a Facts, node: &Node) -> Option<&'a Finding> {
+    facts.fleet.findings.iter().find(|finding| {
+        finding.severity == Severity::Crit
+            && finding.subject.kind == "Node"
+            && finding.subject.key.name == *node.name()
+            && facts.hushed.of(finding, facts.now).is_none()
+    })
+}
+
+/// Who cordoned a node and why, as far as anything says; `None` where nobody did.
+pub fn cordoned_by(node: &Node) -> Option<String> {
+    let cordon = node.cordon.as_ref()?;
+    let parts = [&cordon.by, &cordon.reason];
+    let said: Vec<&str> = parts.iter().filter_map(|part| part.as_deref()).collect();
+    Some(match said.is_empty() {
+        true => String::from("nobody says"),
+        false => said.join(": "),
+    })
+}
+
 /// The row of one node.
-pub fn row<'a>(facts: &Facts, node: &'a Node) -> NodeRow<'a> {
+pub fn row<'a>(facts: &'a Facts, node: &'a Node) -> NodeRow<'a> {
     let (mut held, mut unhealthy, mut idle) = (0, 0, 0);
     for device in &node.devices {
         held += u32::from(device.is_allocated());
@@ -198,7 +251,9 @@ pub fn row<'a>(facts: &Facts, node: &'a Node) -> NodeRow<'a> {
     NodeRow {
         name: node.name(),
         pool: &node.pool,
+        state: state(facts, node).1,
         ready: node.ready,
+        cordoned_by: cordoned_by(node),
         cordoned: node.cordon.as_ref().map(CordonCell::from),
         instance_type: node.instance_type.as_deref(),
         zone: node.zone.as_deref(),

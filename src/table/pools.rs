@@ -191,6 +191,10 @@ pub(super) fn columns<'a>() -> Vec<Column<PoolRow<'a>>> {
         Column::number("$/H", |row| usd(row.burn_usd_per_hour)),
         Column::number("FREE $/H", |row| usd(row.free_usd_per_hour)),
         Column::number("IDLE $/H", |row| usd(row.idle_allocated_usd_per_hour)),
+        Column::wide_number("WASTE $/H", |row| {
+            let parts = row.free_usd_per_hour.zip(row.idle_allocated_usd_per_hour);
+            usd(parts.map(|(free, idle)| free + idle))
+        }),
     ]
 }
 
@@ -240,12 +244,17 @@ fn sum(counts: impl Iterator<Item = u32>) -> u32 {
     counts.fold(0, u32::saturating_add)
 }
 
-/// The row of one pool.
-pub fn row<'a>(facts: &'a Facts, pool: &'a Pool) -> PoolRow<'a> {
-    let spend = match facts.burn.row(Scope::Pool, &pool.name) {
+/// The money of a pool's devices, an hour; `None` where none of them has a price.
+pub fn spend(facts: &Facts, pool: &Pool) -> Option<Spend> {
+    match facts.burn.row(Scope::Pool, &pool.name) {
         Some(row) => row.known(),
         None => (pool.devices.total == 0).then(Spend::default),
-    };
+    }
+}
+
+/// The row of one pool.
+pub fn row<'a>(facts: &'a Facts, pool: &'a Pool) -> PoolRow<'a> {
+    let spend = spend(facts, pool);
     PoolRow {
         name: &pool.name,
         mode: pool.mode.map(|mode| mode.name()),

@@ -108,15 +108,20 @@ pub struct QueueRow<'a> {
     pub burn_usd_per_hour: Option<f64>,
 }
 
-#[derive(Default)]
-struct Tally {
-    running: u32,
-    waiting: u32,
-    oldest: Option<Moment>,
+/// Work of a queue, or of several.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    /// Jobs that hold devices.
+    pub running: u32,
+    /// Jobs that wait.
+    pub waiting: u32,
+    /// Since when the one that waits longest has waited.
+    pub oldest: Option<Moment>,
 }
 
 impl Tally {
-    fn add(&mut self, job: &Job) {
+    /// Counts a job in.
+    pub fn add(&mut self, job: &Job) {
         match job.state {
             JobState::Starting | JobState::Running | JobState::Finishing => self.running += 1,
             JobState::Waiting => {

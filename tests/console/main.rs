@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
+mod cells;
 mod frames;
 mod frames_checks;
 mod frames_fleet;
 mod frames_words;
 mod hands;
 mod keys;
+mod same;

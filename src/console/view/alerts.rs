@@ -5,8 +5,8 @@ use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::base::Name;
 use model::fleet::finding::{Finding, Severity, Subject};
-use table::Facts;
 use table::hush::Hush;
+use table::{Facts, alerts};
 
 use super::{Lens, Picked, Place, ViewId};
 
@@ -93,11 +93,11 @@ fn severity(facts: &Facts, row: Row) -> Cell<'_> {
     let Some(finding) = finding(facts, row) else {
         return Cell::new(Value::Unknown);
     };
-    let (_, role) = sign(finding.severity);
-    match facts.hushed.of(finding, facts.now) {
-        Some(hush) => Cell::text(hush.name()).role(Role::Muted),
-        None => Cell::text(finding.severity.name()).role(role),
-    }
+    let role = match facts.hushed.of(finding, facts.now) {
+        Some(_) => Role::Muted,
+        None => sign(finding.severity).1,
+    };
+    Cell::text(alerts::level(facts, finding)).role(role)
 }
 
 /// Where the object of a finding is shown.

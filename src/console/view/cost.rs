@@ -9,7 +9,7 @@ use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::base::{Name, Rate};
 use model::cost::{CostRow, Scope};
-use table::Facts;
+use table::{Facts, cost};
 
 use super::pools::money;
 use super::sheet::Sheet;
@@ -27,20 +27,20 @@ pub static KIND: Kind = Kind {
         }),
         Column::graphic("share", "SHARE", 4, (4, 24), share),
         Column::number("burn", "$/h", 0, 7, |facts, at| {
-            money(row(facts, at), |row| row.spend.burn).role(Role::Accent)
+            money(row(facts, at), |spend| spend.burn).role(Role::Accent)
         }),
         Column::number("free", "FREE $/h", 1, 7, |facts, at| {
-            blue(money(row(facts, at), |row| row.spend.free))
+            blue(money(row(facts, at), |spend| spend.free))
         }),
-        Column::number("idle", "HELD IDLE $/h", 1, 7, |facts, at| {
-            blue(money(row(facts, at), |row| row.spend.idle_allocated))
+        Column::number("idle", "IDLE $/h", 1, 7, |facts, at| {
+            blue(money(row(facts, at), |spend| spend.idle_allocated))
         }),
         Column::number("unpriced", "NO PRICE", 6, 4, |facts, row| {
             of(facts, row, |row| Value::Count(i64::from(row.unpriced))).role(Role::Muted)
         }),
         Column::words("price", "PRICE FROM", 5, (8, 40), |facts, row| {
             of(facts, row, |row| {
-                Value::known(row.price_source.as_deref(), Value::text)
+                Value::known(cost::row(row).price_source, Value::text)
             })
             .role(Role::Muted)
         }),

@@ -7,7 +7,7 @@ use model::fleet::device::{Device, Health};
 use model::fleet::history::Track;
 use model::fleet::node::Node;
 use model::fleet::signal::Signal;
-use table::Facts;
+use table::{Facts, devices};
 
 use super::{Lens, Picked, Place};
 
@@ -112,7 +112,7 @@ const COLUMNS: &[Column] = &[
         })
     })
     .wide(),
-    Column::number("age", "READ", 15, 4, |facts, row| {
+    Column::number("read", "READ", 15, 4, |facts, row| {
         of(facts, row, |_, device| {
             Value::known(device.read_at, Value::Since)
         })
@@ -254,10 +254,11 @@ fn cost(facts: &Facts, row: Row) -> Cell<'_> {
 
 /// A device's state as a sign and words.
 pub fn health_of(device: &Device) -> (&'static str, Role, &str) {
+    let words = devices::health_words(device);
     match &device.health {
-        Health::Fault(why) => ("×", Role::Crit, why),
-        Health::Warn(why) => ("▲", Role::Warn, why),
-        Health::Ok => ("●", Role::Ok, "ok"),
+        Health::Fault(_) => ("×", Role::Crit, words),
+        Health::Warn(_) => ("▲", Role::Warn, words),
+        Health::Ok => ("●", Role::Ok, words),
         Health::Unknown => ("–", Role::Muted, "–"),
     }
 }

@@ -5,6 +5,7 @@ use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::fleet::job::{Job, JobState};
 use table::Facts;
+use table::jobs::{self, Clock};
 
 use super::{Lens, Picked, Place, ViewId, waiting};
 
@@ -37,7 +38,7 @@ pub static KIND: Kind = Kind {
             })
             .role(Role::Muted)
         }),
-        Column::number("age", "WAIT/RUN", 1, 6, age),
+        Column::number("wait-run", "WAIT/RUN", 1, 6, clock),
         Column::number("util", "UTIL", 5, 5, util),
         Column::words("place", "REASON OR PLACE", 3, (22, 60), place),
         Column::words(
@@ -60,6 +61,10 @@ pub static KIND: Kind = Kind {
         .rare(),
         Column::number("burn", "$/h", 2, 6, burn),
         Column::number("cost", "$ SO FAR", 11, 6, cost).wide(),
+        Column::number("age", "AGE", 12, 5, |facts, row| {
+            of(facts, row, |job| Value::Since(job.created))
+        })
+        .wide(),
         Column::number("idle", "IDLE DEV", 12, 4, |facts, row| {
             of(facts, row, |job| Value::Count(i64::from(job.idle_devices)))
         })
@@ -181,28 +186,22 @@ fn devices(facts: &Facts, row: Row) -> Cell<'_> {
     })
 }
 
-fn age(facts: &Facts, row: Row) -> Cell<'_> {
+fn clock(facts: &Facts, row: Row) -> Cell<'_> {
     let Some(job) = job(facts, row) else {
         return Cell::new(Value::Unknown);
-    };
-    // The clock of what has ended stands; when it ended, its page says.
-    if matches!(job.state, JobState::Done | JobState::Failed) {
-        let ran = job.started.zip(job.finished);
-        let ran = ran.map(|(started, finished)| Value::Span(finished.since(started)));
-        return Cell::new(ran.unwrap_or(Value::Unknown));
-    }
-    let waits = matches!(job.state, JobState::Waiting | JobState::Suspended);
-    let since = if waits {
-        Some(job.waiting_since.unwrap_or(job.created))
-    } else {
-        job.started
     };
     let role = if job.state == JobState::Waiting {
         Role::Warn
     } else {
         Role::Text
     };
-    Cell::new(Value::known(since, Value::Since)).role(role)
+    // The clock of what has ended stands; when it ended, its page says.
+    Cell::new(match jobs::clock(job) {
+        Some(Clock::Since(at)) => Value::Since(at),
+        Some(Clock::Over(span)) => Value::Span(span),
+        None => Value::Unknown,
+    })
+    .role(role)
 }
 
 fn util(facts: &Facts, row: Row) -> Cell<'_> {
@@ -212,7 +211,7 @@ fn util(facts: &Facts, row: Row) -> Cell<'_> {
         if job.devices_allocated == 0 {
             return Value::Empty;
         }
-        Value::known(job.util, Value::Ratio)
+        Value::known(jobs::util(job), Value::Ratio)
     });
     if idle {
         cell.role(Role::IdleMoney).mark("▲")
@@ -283,7 +282,7 @@ fn place(facts: &Facts, row: Row) -> Cell<'_> {
 
 fn burn(facts: &Facts, row: Row) -> Cell<'_> {
     of(facts, row, |job| {
-        Value::known(facts.burn.jobs.get(&job.id), |(spend, _)| {
+        Value::known(jobs::money(facts, job), |(spend, _)| {
             Value::Money(spend.burn)
         })
     })
@@ -292,8 +291,6 @@ fn burn(facts: &Facts, row: Row) -> Cell<'_> {
 
 fn cost(facts: &Facts, row: Row) -> Cell<'_> {
     of(facts, row, |job| {
-        Value::known(facts.burn.jobs.get(&job.id), |(_, so_far)| {
-            Value::Sum(*so_far)
-        })
+        Value::known(jobs::money(facts, job), |(_, so_far)| Value::Sum(so_far))
     })
 }

@@ -7,13 +7,11 @@ use crate::listing::{Column, Kind, Row, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::base::Moment;
-use model::fleet::Known;
 use model::fleet::device::Device;
-use model::fleet::finding::{Finding, Severity};
 use model::fleet::node::Node;
-use model::fleet::observe::Table;
 use model::fleet::signal::Signal;
 use table::Facts;
+use table::nodes::{self, NodeState};
 
 use super::{Lens, Picked, Place, ViewId};
 
@@ -116,7 +114,7 @@ pub static KIND: Kind = Kind {
         node(facts, row).is_some_and(|node| {
             node.ready != Some(true)
                 || node.devices.iter().any(|device| device.health.is_fault())
-                || alarm(facts, node).is_some()
+                || nodes::alarm(facts, node).is_some()
         })
     },
     last: |_, _| false,
@@ -163,54 +161,22 @@ fn reading<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Node) -> Value<
     of(facts, row, make).stale(stale)
 }
 
-/// The finding that says that somebody has to act on this node, unless it is muted or taken on.
-fn alarm<'a>(facts: &'a Facts, node: &Node) -> Option<&'a Finding> {
-    facts.fleet.findings.iter().find(|finding| {
-        finding.severity == Severity::Crit
-            && finding.subject.kind == "Node"
-            && finding.subject.key.name == *node.name()
-            && facts.hushed.of(finding, facts.now).is_none()
-    })
-}
-
-/// A node's state as a sign and words: silent and not ready before faults before findings before cordons.
-pub fn state_of(facts: &Facts, node: &Node) -> (&'static str, Role, Cow<'static, str>) {
-    let faults = node
-        .devices
-        .iter()
-        .filter(|device| device.health.is_fault())
-        .count();
-    match (node.ready, faults, &node.cordon) {
-        _ if matches!(facts.fleet.known(Table::Nodes), Known::Lost(_)) => {
-            ("–", Role::Muted, Cow::Borrowed("lost"))
-        }
-        (Some(false), ..) => ("▲", Role::Crit, Cow::Borrowed("not ready")),
-        (None, ..) => ("▲", Role::Crit, Cow::Borrowed("silent")),
-        (_, 1.., _) => (
-            "×",
-            Role::Crit,
-            Cow::Owned(super::super::text::counted(faults as u64, "fault")),
-        ),
-        (_, _, cordon) => match (alarm(facts, node), cordon) {
-            (Some(finding), _) => ("▲", Role::Crit, Cow::Owned(finding.code.to_string())),
-            (None, Some(_)) => ("◐", Role::Warn, Cow::Borrowed("cordoned")),
-            (None, None) => ("●", Role::Ok, Cow::Borrowed("ready")),
-        },
-    }
-}
-
-/// Who cordoned it and why, as far as anything says; empty when nobody did.
-fn by_whom(node: &Node) -> String {
-    let Some(cordon) = &node.cordon else {
-        return String::new();
+/// A node's state as a sign and words.
+pub fn state_of<'a>(facts: &'a Facts, node: &Node) -> (&'static str, Role, Cow<'a, str>) {
+    let (state, words) = nodes::state(facts, node);
+    let (sign, role) = match state {
+        NodeState::Lost => ("–", Role::Muted),
+        NodeState::Down | NodeState::Alarmed => ("▲", Role::Crit),
+        NodeState::Faulty => ("×", Role::Crit),
+        NodeState::Cordoned => ("◐", Role::Warn),
+        NodeState::Ready => ("●", Role::Ok),
     };
-    let parts = [&cordon.by, &cordon.reason];
-    let said: Vec<&str> = parts.iter().filter_map(|part| part.as_deref()).collect();
-    if said.is_empty() {
-        String::from("nobody says")
-    } else {
-        said.join(": ")
-    }
+    (sign, role, words)
+}
+
+/// Who cordoned it and why; empty when nobody did.
+fn by_whom(node: &Node) -> String {
+    nodes::cordoned_by(node).unwrap_or_default()
 }
 
 /// The same in a sentence, with how long ago.

@@ -4,11 +4,11 @@ use crate::listing::{Column, Kind, Row, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::base::Rate;
-use model::cost::{CostRow, Scope};
+use model::cost::{CostRow, Scope, Spend};
 use model::fleet::finding::Severity;
 use model::fleet::history::{FleetSignal, Track};
 use model::fleet::pool::Pool;
-use table::Facts;
+use table::{Facts, pools};
 
 use super::{Lens, Picked, Place, ViewId};
 
@@ -32,7 +32,7 @@ pub static KIND: Kind = Kind {
         Column::number("power", "kW/CAP", 7, 7, power),
         Column::number("wait", "WAIT", 3, 5, waiting),
         Column::number("burn", "$/h", 0, 6, burn),
-        Column::number("idle", "IDLE $/h", 2, 9, idle),
+        Column::number("waste", "WASTE $/h", 2, 9, waste),
         Column::number("nodes", "READY/NODES", 11, 7, nodes).wide(),
         Column::number("cordoned", "CORDONED", 12, 4, cordoned).wide(),
         Column::words("limits", "MIN..MAX", 13, (6, 12), limits).wide(),
@@ -40,6 +40,14 @@ pub static KIND: Kind = Kind {
             .wide()
             .rare(),
         Column::number("unhealthy", "UNHEALTHY", 11, 4, unhealthy).wide(),
+        Column::number("free-usd", "FREE $/h", 15, 8, |facts, row| {
+            spent(facts, row, |spend| spend.free)
+        })
+        .wide(),
+        Column::number("idle", "IDLE $/h", 15, 8, |facts, row| {
+            spent(facts, row, |spend| spend.idle_allocated)
+        })
+        .wide(),
     ],
     collect,
     id: |facts, row| pool(facts, row).map_or(0, |pool| id_of(&pool.name)),
@@ -212,26 +220,39 @@ fn waiting(facts: &Facts, row: Row) -> Cell<'_> {
 }
 
 /// Money of a row; unknown when none of its devices has a price, marked when some have not.
-pub fn money(row: Option<&CostRow>, rate: impl FnOnce(&CostRow) -> Rate) -> Cell<'_> {
-    match row {
-        Some(row) if row.unpriced < row.devices || row.devices == 0 => {
-            Cell::new(Value::Money(rate(row))).mark(if row.unpriced > 0 { "+" } else { "" })
+pub fn money(row: Option<&CostRow>, rate: impl FnOnce(&Spend) -> Rate) -> Cell<'_> {
+    let spend = row.and_then(CostRow::known);
+    let unpriced = row.map_or(0, |row| row.unpriced);
+    priced(spend, unpriced, rate)
+}
+
+fn priced<'a>(spend: Option<Spend>, unpriced: u32, rate: impl FnOnce(&Spend) -> Rate) -> Cell<'a> {
+    match spend {
+        Some(spend) => {
+            Cell::new(Value::Money(rate(&spend))).mark(if unpriced > 0 { "+" } else { "" })
         }
-        _ => Cell::new(Value::Unknown),
+        None => Cell::new(Value::Unknown),
     }
 }
 
-fn burn(facts: &Facts, row: Row) -> Cell<'_> {
-    money(cost(facts, row), |row| row.spend.burn).role(Role::Accent)
+/// Money of a pool.
+fn spent(facts: &Facts, row: Row, rate: impl FnOnce(&Spend) -> Rate) -> Cell<'_> {
+    let unpriced = cost(facts, row).map_or(0, |row| row.unpriced);
+    let spend = pool(facts, row).and_then(|pool| pools::spend(facts, pool));
+    priced(spend, unpriced, rate)
 }
 
-fn idle(facts: &Facts, row: Row) -> Cell<'_> {
-    let cell = money(cost(facts, row), |row| {
-        row.spend.free + row.spend.idle_allocated
-    });
-    let wasteful = cost(facts, row).is_some_and(|row| {
-        let idle = row.spend.free + row.spend.idle_allocated;
-        idle.usd() > row.spend.burn.usd() * WASTE_FROM
+fn burn(facts: &Facts, row: Row) -> Cell<'_> {
+    spent(facts, row, |spend| spend.burn).role(Role::Accent)
+}
+
+/// What is paid for devices that do no work, whether somebody holds them or not.
+fn waste(facts: &Facts, row: Row) -> Cell<'_> {
+    let cell = spent(facts, row, |spend| spend.free + spend.idle_allocated);
+    let spend = pool(facts, row).and_then(|pool| pools::spend(facts, pool));
+    let wasteful = spend.is_some_and(|spend| {
+        let idle = spend.free + spend.idle_allocated;
+        idle.usd() > spend.burn.usd() * WASTE_FROM
     });
     if wasteful {
         cell.role(Role::IdleMoney).mark(" ▲")

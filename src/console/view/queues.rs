@@ -16,6 +16,7 @@ use model::cost::Scope;
 use model::fleet::job::{Job, JobState};
 use model::fleet::queue::{Measure, Queue, QueueKind, Quota, Stop};
 use table::Facts;
+use table::queues::Tally;
 
 use super::sheet::Sheet;
 use super::tree::Tree;
@@ -286,28 +287,14 @@ fn names(facts: &Facts, row: Row) -> Vec<Name> {
 }
 
 /// Work of a queue, or of all queues below it.
-#[derive(Clone, Copy, Default)]
-struct Tally {
-    running: u32,
-    waiting: u32,
-    oldest: Option<Moment>,
-}
-
 fn tally(facts: &Facts, row: Row) -> Tally {
     let names = names(facts, row);
+    let system = queue(facts, row).map(Queue::system);
     let mut tally = Tally::default();
     for job in facts.fleet.jobs.iter() {
-        if !job.queue.as_ref().is_some_and(|name| names.contains(name)) {
-            continue;
-        }
-        match job.state {
-            JobState::Waiting => {
-                tally.waiting += 1;
-                let since = job.waiting_since.unwrap_or(job.created);
-                tally.oldest = Some(tally.oldest.map_or(since, |known| known.min(since)));
-            }
-            JobState::Running | JobState::Starting | JobState::Finishing => tally.running += 1,
-            _ => {}
+        let of_system = system.is_none_or(|system| job.queue_system == system);
+        if of_system && job.queue.as_ref().is_some_and(|name| names.contains(name)) {
+            tally.add(job);
         }
     }
     tally

@@ -5,6 +5,7 @@ use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::fleet::observe::{SourceHealth, SourceState};
 use table::Facts;
+use table::sources::state_name;
 
 use super::{Picked, Place};
 
@@ -84,10 +85,11 @@ fn count(count: Option<u32>) -> Value<'static> {
 
 /// A source's state as a sign and a word.
 pub const fn state_of(state: SourceState) -> (&'static str, Role, &'static str) {
+    let word = state_name(state);
     match state {
-        SourceState::Live => ("●", Role::Ok, "live"),
-        SourceState::Stale => ("◐", Role::Warn, "stale"),
-        SourceState::Lost => ("▲", Role::Crit, "lost"),
+        SourceState::Live => ("●", Role::Ok, word),
+        SourceState::Stale => ("◐", Role::Warn, word),
+        SourceState::Lost => ("▲", Role::Crit, word),
     }
 }
 

@@ -1,0 +1,31 @@
+//! `get` and the console, compared on a simulated fleet that is read as any cluster is.
+
+#[path = "../console/cells.rs"]
+mod compared;
+
+use model::base::Moment;
+use settings::{Inputs, Rulebook, Texts, load};
+use stokehold::runtime::session::{self, Demo, Setup, Target};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn get_and_the_console_show_the_same_of_a_simulated_fleet() {
+    let settings = load(&Inputs::default()).expect("the defaults are right");
+    let rulebook = Rulebook::new(&settings, &Texts::default()).expect("is right");
+    let setup = Setup {
+        settings,
+        rulebook,
+        interactive: false,
+    };
+    let begin = Moment::parse("2026-11-21T08:00:00Z").expect("a moment");
+    let world = sim::world::Options {
+        nodes: Some(120),
+        ..sim::world::Options::new(begin)
+    };
+    let target = Target::Demo(Demo { world, speed: 0.0 });
+    let facts = session::snapshot(&setup, target, &mut |_| {})
+        .await
+        .expect("a fleet");
+    compared::compare(&[("simulated", &facts)]);
+    compared::every_column();
+    compared::one_title_is_one_thing(&facts);
+}

@@ -1,0 +1,478 @@
+//! `get` and the console show the same numbers: every column that both have is compared cell by cell, on every fleet.
+
+use std::collections::BTreeSet;
+
+use console::listing::{Kind, Row};
+use console::view::{Lens, alerts, cost, devices, jobs, nodes, pools, queues, sources};
+use console::widget::{Cell, Value};
+use model::cost::Scope;
+use serde_json::Value as Json;
+use table::output::{Query, render};
+use table::{self, Facts, Format};
+
+/// How a cell of the console stands to the document that `get -o json` prints.
+#[derive(Clone, Copy)]
+enum As {
+    /// The same value at this path.
+    Is(&'static str),
+    /// A part and its whole at these paths.
+    Part(&'static str, &'static str),
+    /// Namespace and name at these paths.
+    Path(&'static str, &'static str),
+    /// An age: seconds at the first path that has any.
+    Age(&'static str, &'static str),
+    /// A moment at this path.
+    At(&'static str),
+    /// The sum of these.
+    Sum(&'static str, &'static str),
+    /// The same words as the cell of this title in the wide table.
+    Title(&'static str),
+    /// The console alone has it.
+    Own,
+}
+
+/// Where rows of a kind are in the console, and how each of its columns is compared.
+struct Compared {
+    kind: &'static Kind,
+    lenses: Vec<Lens>,
+    of: table::Kind,
+    /// What tells a row of `get` from the others, of a row of the console.
+    name: fn(&Facts, Row) -> Option<String>,
+    key: fn(&Json) -> String,
+    columns: &'static [(&'static str, As)],
+}
+
+fn text(json: &Json, path: &str) -> String {
+    at(json, path).as_str().unwrap_or_default().to_owned()
+}
+
+fn at<'j>(json: &'j Json, path: &str) -> &'j Json {
+    path.split('.').fold(json, |json, key| &json[key])
+}
+
+fn words(cell: &Cell<'_>) -> Option<String> {
+    let (namespace, name) = cell.value.words()?;
+    Some(match namespace {
+        "" => name.to_owned(),
+        namespace => format!("{namespace}/{name}"),
+    })
+}
+
+fn first(kind: &'static Kind, facts: &Facts, row: Row) -> Option<String> {
+    words(&(kind.columns[0].cell)(facts, row))
+}
+
+fn all() -> Vec<Compared> {
+    let plain = |kind, of, columns, name, key| Compared {
+        kind,
+        lenses: vec![Lens::All],
+        of,
+        name,
+        key,
+        columns,
+    };
+    let named: fn(&Json) -> String = |json| text(json, "name");
+    vec![
+        plain(
+            &pools::KIND,
+            table::Kind::Pools,
+            &[
+                ("pool", As::Is("name")),
+                ("class", As::Own),
+                ("mode", As::Is("mode")),
+                ("billing", As::Is("billing")),
+                ("free", As::Part("devices.free", "devices.total")),
+                ("alloc", As::Own),
+                ("util", As::Is("util_ratio")),
+                ("mem", As::Is("mem_used_ratio")),
+                ("temp", As::Is("temp_max_celsius")),
+                ("power", As::Is("power_watts")),
+                ("wait", As::Is("waiting_devices")),
+                ("burn", As::Is("burn_usd_per_hour")),
+                (
+                    "waste",
+                    As::Sum("free_usd_per_hour", "idle_allocated_usd_per_hour"),
+                ),
+                ("nodes", As::Part("nodes.ready", "nodes.total")),
+                ("cordoned", As::Is("nodes.cordoned")),
+                ("limits", As::Own),
+                ("owner", As::Is("owner")),
+                ("unhealthy", As::Is("devices.unhealthy")),
+                ("free-usd", As::Is("free_usd_per_hour")),
+                ("idle", As::Is("idle_allocated_usd_per_hour")),
+            ],
+            |facts, row| first(&pools::KIND, facts, row),
+            named,
+        ),
+        plain(
+            &nodes::KIND,
+            table::Kind::Nodes,
+            &[
+                ("node", As::Is("name")),
+                ("state", As::Title("STATE")),
+                ("pool", As::Is("pool")),
+                ("rack", As::Is("rack")),
+                ("zone", As::Is("zone")),
+                ("class", As::Own),
+                ("devices", As::Part("devices.allocated", "devices.total")),
+                ("alloc", As::Own),
+                ("util", As::Own),
+                ("mem", As::Own),
+                ("temp", As::Own),
+                ("power", As::Is("power_watts")),
+                ("pods", As::Is("pods")),
+                ("burn", As::Is("burn_usd_per_hour")),
+                ("cordoned", As::At("cordoned.at")),
+                ("why", As::Title("CORDONED BY")),
+                ("type", As::Is("instance_type")),
+                ("driver", As::Is("driver_version")),
+                ("billing", As::Own),
+                ("age", As::Own),
+            ],
+            |facts, row| first(&nodes::KIND, facts, row),
+            named,
+        ),
+        plain(
+            &devices::KIND,
+            table::Kind::Devices,
+            &[
+                ("device", As::Is("id")),
+                ("class", As::Is("class")),
+                ("health", As::Title("HEALTH")),
+                // The console adds how many more hold it, and says that a device is free.
+                ("pod", As::Own),
+                ("job", As::Is("job")),
+                ("queue", As::Is("queue")),
+                ("team", As::Is("team")),
+                ("util", As::Title("UTIL")),
+                ("mem", As::Own),
+                ("temp", As::Is("signals.temp_celsius")),
+                ("power", As::Is("signals.power_watts")),
+                ("held", As::Age("held_seconds", "held_seconds")),
+                ("idle-for", As::Own),
+                ("cost", As::Own),
+                ("slices", As::Own),
+                ("node", As::Is("node")),
+                ("pool", As::Is("pool")),
+                ("rack", As::Own),
+                ("tensor", As::Title("TENSOR")),
+                ("read", As::Age("age_seconds", "age_seconds")),
+                ("uuid", As::Is("uuid")),
+            ],
+            |facts, row| first(&devices::KIND, facts, row),
+            |json| text(json, "id"),
+        ),
+        plain(
+            &jobs::KIND,
+            table::Kind::Jobs,
+            &[
+                ("job", As::Path("namespace", "name")),
+                ("state", As::Is("state")),
+                ("kind", As::Is("kind")),
+                ("queue", As::Is("queue")),
+                ("team", As::Is("team")),
+                // One number where both are the same.
+                (
+                    "devices",
+                    As::Part("devices_allocated", "devices_requested"),
+                ),
+                ("class", As::Is("class")),
+                ("prio", As::Is("priority")),
+                ("wait-run", As::Age("waiting_seconds", "running_seconds")),
+                ("util", As::Is("util_ratio")),
+                ("place", As::Own),
+                ("start", As::Own),
+                ("eta", As::Own),
+                ("burn", As::Is("burn_usd_per_hour")),
+                ("cost", As::Is("cost_usd")),
+                ("age", As::Age("age_seconds", "age_seconds")),
+                ("idle", As::Own),
+                ("pods", As::Own),
+                ("restarts", As::Is("failure.restarts")),
+            ],
+            |facts, row| {
+                let job = facts.fleet.jobs.get(row.1 as usize)?;
+                Some(format!("{} {}", job.id.key, job.id.kind))
+            },
+            |json| {
+                format!(
+                    "{}/{} {}",
+                    text(json, "namespace"),
+                    text(json, "name"),
+                    text(json, "kind")
+                )
+            },
+        ),
+        plain(
+            &queues::KIND,
+            table::Kind::Queues,
+            &[
+                ("queue", As::Own),
+                ("quota", As::Own),
+                ("quota2", As::Own),
+                ("quota3", As::Own),
+                ("quota4", As::Own),
+                ("share", As::Is("share")),
+                ("run", As::Is("running")),
+                ("wait", As::Is("waiting")),
+                (
+                    "oldest",
+                    As::Age("oldest_waiting_seconds", "oldest_waiting_seconds"),
+                ),
+                ("burn", As::Is("burn_usd_per_hour")),
+                ("system", As::Is("system")),
+                ("weight", As::Is("weight")),
+                ("strategy", As::Own),
+                ("stopped", As::Own),
+            ],
+            // A queue that others hang below sums them up in the console: only leaves are rows of both.
+            |facts, row| {
+                let queue = facts.fleet.queues.get(row.1 as usize)?;
+                let mut all = facts.fleet.queues.iter();
+                let parent = all.any(|other| other.parent_key().as_ref() == Some(&queue.key));
+                (!parent).then(|| format!("{} {}", queue.name(), queue.system().name()))
+            },
+            |json| format!("{} {}", text(json, "name"), text(json, "system")),
+        ),
+        Compared {
+            lenses: Scope::ALL.iter().map(|scope| Lens::Cost(*scope)).collect(),
+            ..plain(
+                &cost::KIND,
+                table::Kind::Cost,
+                &[
+                    ("name", As::Is("name")),
+                    ("devices", As::Is("devices")),
+                    ("share", As::Own),
+                    ("burn", As::Is("burn_usd_per_hour")),
+                    ("free", As::Is("free_usd_per_hour")),
+                    ("idle", As::Is("idle_allocated_usd_per_hour")),
+                    ("unpriced", As::Own),
+                    ("price", As::Is("price_source")),
+                    ("as-of", As::Is("price_as_of")),
+                ],
+                |facts, row| {
+                    let scope = Scope::ALL.get(row.0 as usize)?;
+                    Some(format!(
+                        "{} {}",
+                        scope.name(),
+                        first(&cost::KIND, facts, row)?
+                    ))
+                },
+                |json| format!("{} {}", text(json, "scope"), text(json, "name")),
+            )
+        },
+        plain(
+            &alerts::KIND,
+            table::Kind::Alerts,
+            &[
+                ("severity", As::Title("LEVEL")),
+                ("code", As::Is("code")),
+                ("kind", As::Is("object.kind")),
+                ("object", As::Path("object.namespace", "object.name")),
+                ("since", As::At("since")),
+                ("message", As::Is("message")),
+                ("repair", As::Is("repair")),
+            ],
+            |facts, row| Some(facts.fleet.findings.get(row.0 as usize)?.id.to_string()),
+            |json| text(json, "id"),
+        ),
+        plain(
+            &sources::KIND,
+            table::Kind::Sources,
+            &[
+                ("source", As::Is("name")),
+                ("kind", As::Is("kind")),
+                ("state", As::Is("state")),
+                ("age", As::Age("age_seconds", "age_seconds")),
+                ("latency", As::Is("latency_ms")),
+                ("errors", As::Is("errors")),
+                ("used", As::Is("series_used")),
+                ("skipped", As::Is("series_skipped")),
+                ("calls", As::Is("calls_per_minute")),
+                ("message", As::Is("message")),
+            ],
+            |facts, row| first(&sources::KIND, facts, row),
+            named,
+        ),
+    ]
+}
+
+/// The rows of `get`, as a document and as the cells of the wide table by title.
+fn printed(facts: &Facts, of: table::Kind) -> Vec<(Json, Vec<(String, String)>)> {
+    let query = Query::all(of);
+    let json = render(facts, &query, Format::Json).expect("all");
+    let json: Vec<Json> = serde_json::from_str(&json).expect("an array");
+    let sheet = table::output::sheet(facts, &query, Format::Wide, true).expect("all");
+    let titles: Vec<&str> = sheet.titles.iter().map(|(title, _)| *title).collect();
+    let cells = sheet.items.iter().map(|item| {
+        let titles = titles.iter().map(|title| (*title).to_owned());
+        titles.zip(item.cells.iter().cloned()).collect()
+    });
+    json.into_iter().zip(cells).collect()
+}
+
+fn near(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-6 * a.abs().max(b.abs()).max(1.0)
+}
+
+/// True when a value says what a document says. Nothing to say and not known are null there.
+fn says(facts: &Facts, value: &Value<'_>, json: &Json) -> bool {
+    match (value, json) {
+        (Value::Unknown | Value::Empty | Value::Trend(_, None), Json::Null) => true,
+        (Value::Text(words), Json::Null) => words.is_empty(),
+        (Value::Text(words), Json::String(text)) => **words == **text,
+        (value, Json::Number(number)) => {
+            let (ours, theirs) = (value.number(facts.now), number.as_f64());
+            ours.zip(theirs).is_some_and(|(a, b)| near(a, b))
+        }
+        _ => false,
+    }
+}
+
+fn same(facts: &Facts, cell: &Cell<'_>, json: &Json, cells: &[(String, String)], how: As) -> bool {
+    match how {
+        As::Own => true,
+        As::Is(path) => says(facts, &cell.value, at(json, path)),
+        As::Part(part, whole) => match (
+            &cell.value,
+            at(json, part).as_u64(),
+            at(json, whole).as_u64(),
+        ) {
+            (Value::Unknown, None, None) => true,
+            (Value::Part(a, b), Some(part), Some(whole)) => (*a, *b) == (part, whole),
+            (Value::Count(count), Some(part), Some(whole)) => {
+                *count == whole as i64 && (part == whole || part == 0)
+            }
+            _ => false,
+        },
+        As::Path(namespace, name) => {
+            let path = match at(json, namespace).as_str() {
+                Some(namespace) => format!("{namespace}/{}", text(json, name)),
+                None => text(json, name),
+            };
+            words(cell).as_deref() == Some(&path)
+        }
+        As::Age(first, second) => {
+            let seconds = at(json, first)
+                .as_f64()
+                .or_else(|| at(json, second).as_f64());
+            match (cell.value.number(facts.now), seconds) {
+                (Some(ours), Some(theirs)) => (ours - theirs).abs() <= 1.0,
+                (None, None) => true,
+                _ => false,
+            }
+        }
+        As::At(path) => match (&cell.value, at(json, path).as_str()) {
+            (Value::Since(at), Some(text)) => at.rfc3339() == text,
+            (Value::Unknown | Value::Empty, None) => true,
+            _ => false,
+        },
+        As::Sum(a, b) => {
+            let sum = at(json, a)
+                .as_f64()
+                .zip(at(json, b).as_f64())
+                .map(|(a, b)| a + b);
+            match (&cell.value, sum) {
+                (Value::Money(rate), Some(sum)) => near(rate.usd(), sum),
+                (Value::Unknown, None) => true,
+                _ => false,
+            }
+        }
+        As::Title(title) => {
+            let found = cells.iter().find(|(known, _)| known == title);
+            let shown = &found.unwrap_or_else(|| panic!("no column {title}")).1;
+            let ours = match &cell.value {
+                Value::Text(words) if words.is_empty() || &**words == "–" => "-".to_owned(),
+                Value::Text(words) => words.split_whitespace().collect::<Vec<_>>().join(" "),
+                Value::Unknown | Value::Empty | Value::Trend(_, None) => "-".to_owned(),
+                Value::Ratio(ratio) | Value::Trend(_, Some(ratio)) => {
+                    format!("{:.0}%", ratio * 100.0)
+                }
+                other => panic!("{title}: {other:?}"),
+            };
+            ours == *shown || (ours == "-" && shown == "unknown")
+        }
+    }
+}
+
+/// Compares every cell that both have, on each of these fleets; some row of each kind must be there.
+pub fn compare(fleets: &[(&str, &Facts)]) {
+    for compared in all() {
+        let (mut found, mut wrong) = (0, Vec::new());
+        for (fleet, facts) in fleets {
+            let printed = printed(facts, compared.of);
+            for row in compared
+                .lenses
+                .iter()
+                .flat_map(|lens| (compared.kind.collect)(facts, lens))
+            {
+                let Some(name) = (compared.name)(facts, row) else {
+                    continue;
+                };
+                let Some((json, cells)) = printed
+                    .iter()
+                    .find(|(json, _)| (compared.key)(json) == name)
+                else {
+                    continue;
+                };
+                found += 1;
+                for (column, (id, how)) in compared.kind.columns.iter().zip(compared.columns) {
+                    let cell = (column.cell)(facts, row);
+                    if !same(facts, &cell, json, cells, *how) {
+                        wrong.push(format!("{fleet} {name} {id}: {:?}\n{json:#}", cell.value));
+                    }
+                }
+                if wrong.len() > 5 {
+                    break;
+                }
+            }
+        }
+        assert!(found > 0, "no row of {} was compared", compared.of.name());
+        assert!(
+            wrong.is_empty(),
+            "{}: {}",
+            compared.of.name(),
+            wrong.join("\n")
+        );
+    }
+}
+
+/// Every column of the console is compared, or said to be its own.
+pub fn every_column() {
+    for compared in all() {
+        let shown: Vec<&str> = compared
+            .kind
+            .columns
+            .iter()
+            .map(|column| column.id)
+            .collect();
+        let told: Vec<&str> = compared.columns.iter().map(|(id, _)| *id).collect();
+        assert_eq!(shown, told, "{}", compared.of.name());
+    }
+    let kinds: BTreeSet<&str> = all().iter().map(|compared| compared.of.name()).collect();
+    let printed = table::Kind::ALL
+        .iter()
+        .filter(|kind| **kind != table::Kind::Fleet);
+    let printed: BTreeSet<&str> = printed.map(|kind| kind.name()).collect();
+    assert_eq!(kinds, printed, "every kind is compared");
+}
+
+/// A title means the same in both, whatever else a kind shows.
+pub fn one_title_is_one_thing(facts: &Facts) {
+    for compared in all() {
+        let sheet = table::output::sheet(facts, &Query::all(compared.of), Format::Wide, true);
+        let titles = sheet.expect("all").titles;
+        for (column, (id, how)) in compared.kind.columns.iter().zip(compared.columns) {
+            let both = titles
+                .iter()
+                .any(|(title, _)| title.eq_ignore_ascii_case(column.head.title));
+            // What a title of both heads must be compared; these are told in other words in each.
+            let worded = matches!(
+                *id,
+                "class" | "quota" | "mem" | "pod" | "stopped" | "object"
+            );
+            let own = matches!(how, As::Own) && !worded;
+            assert!(!(both && own), "{} {id}", compared.of.name());
+        }
+    }
+}

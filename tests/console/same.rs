@@ -1,0 +1,26 @@
+//! `get` and the console, compared on the fleets of the frames.
+
+use crate::cells;
+use crate::frames::{EMPTY, LARGE, PARTLY, PAST, SMALL, UNKNOWN};
+
+#[test]
+fn get_and_the_console_show_the_same_in_every_cell() {
+    cells::compare(&[
+        ("small", &SMALL),
+        ("large", &LARGE),
+        ("past", &PAST),
+        ("partly", &PARTLY),
+        ("empty", &EMPTY),
+        ("unknown", &UNKNOWN),
+    ]);
+}
+
+#[test]
+fn every_column_of_the_console_is_compared_or_is_its_own() {
+    cells::every_column();
+}
+
+#[test]
+fn one_title_is_one_thing() {
+    cells::one_title_is_one_thing(&SMALL);
+}
