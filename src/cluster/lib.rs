@@ -14,6 +14,7 @@ pub mod groups;
 pub mod job;
 pub mod kai;
 pub mod karpenter;
+pub mod kinds;
 pub mod kueue;
 pub mod kueue_config;
 pub mod leader;

@@ -8,6 +8,7 @@ use kube::Client;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
+use cluster::kinds;
 use cluster::levers::{entry, text};
 use model::base::{Exit, Failure, Name};
 use model::plan::{Object, Plan, Refusal, RefusalCode};
@@ -16,40 +17,6 @@ use plan::{Class, Found, Subject, Target};
 use super::answer::Answer;
 use super::ask::{get, read};
 use super::machine::Seen;
-
-/// Kinds that are jobs, in the order in which a name is looked for.
-const JOBS: &[(&str, &str, &str)] = &[
-    ("jobset.x-k8s.io", "jobsets", "JobSet"),
-    ("trainer.kubeflow.org", "trainjobs", "TrainJob"),
-    ("kubeflow.org", "pytorchjobs", "PyTorchJob"),
-    ("kubeflow.org", "mpijobs", "MPIJob"),
-    ("kubeflow.org", "tfjobs", "TFJob"),
-    ("kubeflow.org", "xgboostjobs", "XGBoostJob"),
-    ("kubeflow.org", "paddlejobs", "PaddleJob"),
-    ("kubeflow.org", "jaxjobs", "JAXJob"),
-    ("ray.io", "rayjobs", "RayJob"),
-    ("ray.io", "rayclusters", "RayCluster"),
-    ("ray.io", "rayservices", "RayService"),
-    ("batch.volcano.sh", "jobs", "Job"),
-    (
-        "leaderworkerset.x-k8s.io",
-        "leaderworkersets",
-        "LeaderWorkerSet",
-    ),
-    ("batch", "jobs", "Job"),
-    ("apps", "deployments", "Deployment"),
-    ("apps", "statefulsets", "StatefulSet"),
-    ("apps", "replicasets", "ReplicaSet"),
-    ("", "pods", "Pod"),
-];
-
-/// Kinds that are queues: group, plural, kind, namespaced.
-const QUEUES: &[(&str, &str, &str, bool)] = &[
-    ("kueue.x-k8s.io", "clusterqueues", "ClusterQueue", false),
-    ("kueue.x-k8s.io", "localqueues", "LocalQueue", true),
-    ("scheduling.volcano.sh", "queues", "Queue", false),
-    ("scheduling.run.ai", "queues", "Queue", false),
-];
 
 /// The longest chain of owners that is followed.
 const DEEPEST: usize = 8;
@@ -91,13 +58,9 @@ impl<'a> Named<'a> {
     fn parse(text: &'a str) -> Option<Self> {
         let is_kind = |word: &str| {
             let word = word.to_ascii_lowercase();
-            let jobs = JOBS.iter().map(|(_, plural, kind)| (*plural, *kind));
-            let queues = QUEUES.iter().map(|(_, plural, kind, _)| (*plural, *kind));
-            let all: Vec<(&str, &str)> = jobs.chain(queues).collect();
+            let mut all = kinds::jobs().chain(kinds::queues());
             matches!(&*word, "job" | "queue")
-                || all
-                    .iter()
-                    .any(|(plural, kind)| word == *plural || word == kind.to_ascii_lowercase())
+                || all.any(|of| word == of.plural || word == of.kind.to_ascii_lowercase())
         };
         let parts: Vec<&str> = text.split('/').collect();
         if parts.iter().any(|part| part.is_empty()) {
@@ -288,9 +251,10 @@ impl Looker {
     pub async fn target(&self, typed: &str) -> Result<Target, Unseen> {
         let named = Named::parse(typed).ok_or_else(|| malformed(typed))?;
         let mut queues = Vec::new();
-        for (group, plural, kind, namespaced) in QUEUES {
+        for of in kinds::queues() {
+            let (group, plural, kind) = (of.group, of.plural, of.kind);
             // Without a namespace it is a queue of the whole cluster, or one of the current namespace.
-            let namespace = match (namespaced, named.namespace) {
+            let namespace = match (of.namespaced, named.namespace) {
                 (false, None) => "",
                 (true, namespace) => namespace.unwrap_or(&self.namespace),
                 (false, Some(_)) => continue,
@@ -333,7 +297,8 @@ impl Looker {
     async fn jobs(&self, named: &Named<'_>) -> Result<Vec<Found>, Unseen> {
         let namespace = named.namespace.unwrap_or(&self.namespace);
         let mut all: Vec<Found> = Vec::new();
-        for (group, plural, kind) in JOBS {
+        for of in kinds::jobs() {
+            let (group, plural, kind) = (of.group, of.plural, of.kind);
             if named.wants(plural, kind) {
                 all.extend(
                     self.find(group, plural, kind, namespace, named.name)
@@ -373,13 +338,12 @@ impl Looker {
             let group = text(&owner, "/apiVersion")
                 .rsplit_once('/')
                 .map_or("", |(group, _)| group);
-            let known = JOBS
-                .iter()
-                .find(|(known, _, of)| *known == group && *of == kind);
+            let known = kinds::jobs().find(|of| of.group == group && of.kind == kind);
             let above = match known {
-                Some((group, plural, kind)) => {
+                Some(of) => {
                     let namespace = last.object.namespace.to_string();
-                    self.find(group, plural, kind, &namespace, name).await?
+                    self.find(of.group, of.plural, of.kind, &namespace, name)
+                        .await?
                 }
                 None => None,
             };

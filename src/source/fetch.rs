@@ -5,6 +5,7 @@ use kube::Client;
 use serde::Deserialize;
 
 use cluster::discovery::PlainGroup;
+use cluster::kinds;
 use cluster::table;
 use model::base::{Moment, ObjectKey};
 use model::fleet::observe::Table;
@@ -17,41 +18,6 @@ use super::trouble::{Trouble, clipped};
 const LONGEST: usize = 4 << 20;
 /// Events of one object that are asked for.
 const EVENTS: usize = 200;
-
-/// Kinds that own pods and stand in no table of ours: group and plural. Their version is asked for.
-const OTHERS: &[(&str, &str, &str)] = &[
-    ("CronJob", "batch", "cronjobs"),
-    ("ReplicationController", "", "replicationcontrollers"),
-    (
-        "LeaderWorkerSet",
-        "leaderworkerset.x-k8s.io",
-        "leaderworkersets",
-    ),
-    ("PyTorchJob", "kubeflow.org", "pytorchjobs"),
-    ("TFJob", "kubeflow.org", "tfjobs"),
-    ("MPIJob", "kubeflow.org", "mpijobs"),
-    ("XGBoostJob", "kubeflow.org", "xgboostjobs"),
-    ("JAXJob", "kubeflow.org", "jaxjobs"),
-    ("PaddleJob", "kubeflow.org", "paddlejobs"),
-    ("TrainJob", "trainer.kubeflow.org", "trainjobs"),
-    ("RayJob", "ray.io", "rayjobs"),
-    ("RayCluster", "ray.io", "rayclusters"),
-    ("RayService", "ray.io", "rayservices"),
-    ("AppWrapper", "workload.codeflare.dev", "appwrappers"),
-    ("Workload", "kueue.x-k8s.io", "workloads"),
-    ("ClusterQueue", "kueue.x-k8s.io", "clusterqueues"),
-    ("LocalQueue", "kueue.x-k8s.io", "localqueues"),
-    ("Cohort", "kueue.x-k8s.io", "cohorts"),
-    ("InferenceService", "serving.kserve.io", "inferenceservices"),
-    ("Notebook", "kubeflow.org", "notebooks"),
-    (
-        "SparkApplication",
-        "sparkoperator.k8s.io",
-        "sparkapplications",
-    ),
-    ("NodePool", "karpenter.sh", "nodepools"),
-    ("NodeClaim", "karpenter.sh", "nodeclaims"),
-];
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -154,9 +120,9 @@ async fn path_of(client: &Client, thing: &Thing) -> Result<String, String> {
         .find(|(place, _)| place.job_kind() == kind)
         .map(|(place, plural)| (place.group, place.version, plural))
         .or_else(|| {
-            let other = OTHERS.iter().find(|(known, ..)| *known == kind)?;
-            let version = if other.1.is_empty() { "v1" } else { "" };
-            Some((other.1, version, other.2))
+            let other = kinds::unlisted(kind)?;
+            let version = if other.group.is_empty() { "v1" } else { "" };
+            Some((other.group, version, other.plural))
         });
     if let Some((group, version, plural)) = known {
         let version = match version {

@@ -4,6 +4,8 @@ use serde::Serialize;
 
 use model::plan::{Lever, Object, Step};
 
+use crate::kinds;
+
 use super::call::{Call, Method, Subresource};
 
 /// The least role that suffices to carry out plans, besides the viewer's.
@@ -41,43 +43,14 @@ impl std::fmt::Display for Right {
     }
 }
 
-/// Everything that levers, and the run around them, ever write: group, plural, subresource, verb. The write gate lets
-/// nothing else through and `config/kubernetes/operator.yaml` lists exactly this; tests hold both to it.
-pub const WRITABLE: &[(&str, &str, &str, &str)] = &[
-    ("", "nodes", "", "patch"),
-    ("", "pods", "", "patch"),
-    ("", "pods", "eviction", "create"),
-    ("", "events", "", "create"),
-    ("apps", "deployments", "", "patch"),
-    ("apps", "statefulsets", "", "patch"),
-    ("batch", "jobs", "", "patch"),
-    ("jobset.x-k8s.io", "jobsets", "", "patch"),
-    ("leaderworkerset.x-k8s.io", "leaderworkersets", "", "patch"),
-    ("trainer.kubeflow.org", "trainjobs", "", "patch"),
-    ("kubeflow.org", "pytorchjobs", "", "patch"),
-    ("kubeflow.org", "tfjobs", "", "patch"),
-    ("kubeflow.org", "xgboostjobs", "", "patch"),
-    ("kubeflow.org", "mpijobs", "", "patch"),
-    ("kubeflow.org", "paddlejobs", "", "patch"),
-    ("kubeflow.org", "jaxjobs", "", "patch"),
-    ("ray.io", "rayjobs", "", "patch"),
-    ("ray.io", "rayclusters", "", "patch"),
-    ("kueue.x-k8s.io", "workloads", "", "patch"),
-    ("kueue.x-k8s.io", "clusterqueues", "", "patch"),
-    ("kueue.x-k8s.io", "localqueues", "", "patch"),
-    ("batch.volcano.sh", "jobs", "", "patch"),
-    ("scheduling.volcano.sh", "podgroups", "", "patch"),
-    ("scheduling.volcano.sh", "queues", "", "patch"),
-    ("bus.volcano.sh", "commands", "", "create"),
-];
-
-/// Whether [`WRITABLE`] lists a request.
+/// Whether a request is one of [`kinds::writable`]. The write gate lets nothing else through and
+/// `config/kubernetes/operator.yaml` lists exactly these; tests hold both to it.
 pub fn writes(group: &str, plural: &str, subresource: &str, verb: &str) -> bool {
-    WRITABLE.contains(&(group, plural, subresource, verb))
+    kinds::writable().any(|known| known == (group, plural, subresource, verb))
 }
 
 impl Call {
-    /// Whether [`WRITABLE`] lists this call.
+    /// Whether [`kinds::writable`] lists this call.
     pub fn is_listed(&self) -> bool {
         let place = &self.object.place;
         let subresource = match self.subresource {

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use crate::levers::{OPERATOR, WRITABLE};
+use crate::kinds;
+use crate::levers::OPERATOR;
 
 #[derive(Deserialize)]
 struct Role {
@@ -43,5 +44,5 @@ fn the_operators_role_is_exactly_what_levers_send() {
             }
         }
     }
-    assert_eq!(granted, WRITABLE.iter().copied().collect());
+    assert_eq!(granted, kinds::writable().collect());
 }
