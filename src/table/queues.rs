@@ -210,7 +210,7 @@ pub fn rows(facts: &Facts) -> Vec<QueueRow<'_>> {
     for job in facts.fleet.jobs.iter() {
         match &job.queue {
             Some(queue) => places
-                .entry((queue.as_str(), job.queue_system))
+                .entry((queue.as_str(), system_of(facts, job)))
                 .or_default()
                 .1
                 .add(job),
@@ -219,19 +219,11 @@ pub fn rows(facts: &Facts) -> Vec<QueueRow<'_>> {
     }
     let mut rows: Vec<QueueRow<'_>> = Vec::with_capacity(places.len() + 1);
     let all: Vec<_> = places.into_iter().collect();
-    for (at, ((name, system), (queue, tally))) in all.iter().enumerate() {
-        let namesakes = [at.checked_sub(1), Some(at + 1)]
-            .into_iter()
-            .flatten()
-            .filter_map(|other| all.get(other))
-            .any(|((other, _), _)| other == name);
-        let burn = match namesakes {
-            false => burn_of(facts, name),
-            true => burn_of_jobs(facts, name, *system),
-        };
+    for ((name, system), (queue, tally)) in &all {
+        let burn = burn(facts, name, *system).map(Rate::usd);
         rows.push(row(facts, name, *system, *queue, tally, burn));
     }
-    let burn = burn_of(facts, UNATTRIBUTED);
+    let burn = burn_of(facts, UNATTRIBUTED).map(Rate::usd);
     let rest = row(facts, UNATTRIBUTED, QueueSystem::None, None, &none, burn);
     if rest.running > 0 || rest.waiting > 0 || rest.burn_usd_per_hour != Some(0.0) {
         rows.push(rest);
@@ -239,26 +231,56 @@ pub fn rows(facts: &Facts) -> Vec<QueueRow<'_>> {
     rows
 }
 
-fn burn_of(facts: &Facts, name: &str) -> Option<f64> {
+/// The system of a job's queue. A job whose label names no system is in the one queue of that name, where there is one.
+pub fn system_of(facts: &Facts, job: &Job) -> QueueSystem {
+    if job.queue_system != QueueSystem::None {
+        return job.queue_system;
+    }
+    let queues = facts.fleet.queues.iter();
+    let mut named = queues.filter(|queue| {
+        queue.key.kind == QueueKind::Queue && Some(queue.name()) == job.queue.as_ref()
+    });
+    match (named.next(), named.next()) {
+        (Some(only), None) => only.system(),
+        _ => QueueSystem::None,
+    }
+}
+
+/// USD an hour of what the jobs of a queue hold; `None` where it is not known.
+pub fn burn(facts: &Facts, name: &str, system: QueueSystem) -> Option<Rate> {
+    let queues = facts.fleet.queues.iter();
+    let of_others = queues
+        .filter(|queue| queue.key.kind == QueueKind::Queue)
+        .any(|queue| queue.name().as_str() == name && queue.system() != system);
+    let elsewhere = |job: &&std::sync::Arc<Job>| {
+        job.queue.as_deref() == Some(name) && system_of(facts, job) != system
+    };
+    match of_others || facts.fleet.jobs.iter().any(|job| elsewhere(&job)) {
+        true => burn_of_jobs(facts, name, system),
+        false => burn_of(facts, name),
+    }
+}
+
+fn burn_of(facts: &Facts, name: &str) -> Option<Rate> {
     match facts.burn.row(Scope::Queue, name) {
-        Some(row) => row.known().map(|spend| spend.burn.usd()),
-        None => Some(Rate::ZERO.usd()),
+        Some(row) => row.known().map(|spend| spend.burn),
+        None => Some(Rate::ZERO),
     }
 }
 
 /// The money of one of several queues that share a name, which the cost rows do not tell apart.
-fn burn_of_jobs(facts: &Facts, name: &str, system: QueueSystem) -> Option<f64> {
+fn burn_of_jobs(facts: &Facts, name: &str, system: QueueSystem) -> Option<Rate> {
     let mut sum = Rate::ZERO;
     let mut unknown = false;
     for job in facts.fleet.jobs.iter() {
-        if job.queue.as_deref() == Some(name) && job.queue_system == system {
+        if job.queue.as_deref() == Some(name) && system_of(facts, job) == system {
             match facts.burn.jobs.get(&job.id) {
                 Some((spend, _)) => sum += spend.burn,
                 None => unknown |= job.devices_allocated > 0,
             }
         }
     }
-    (!unknown || sum > Rate::ZERO).then(|| sum.usd())
+    (!unknown || sum > Rate::ZERO).then_some(sum)
 }
 
 fn row<'a>(

@@ -12,11 +12,10 @@ use crate::widget::quota::Quota as Bar;
 use crate::widget::table::{Align, Head, Look, Width, table};
 use crate::widget::{Cell, Value};
 use model::base::{Moment, Name, Rate};
-use model::cost::Scope;
 use model::fleet::job::{Job, JobState};
-use model::fleet::queue::{Measure, Queue, QueueKind, Quota, Stop};
+use model::fleet::queue::{Measure, Queue, QueueKind, QueueSystem, Quota, Stop};
 use table::Facts;
-use table::queues::Tally;
+use table::queues::{self, Tally};
 
 use super::sheet::Sheet;
 use super::tree::Tree;
@@ -289,31 +288,29 @@ fn names(facts: &Facts, row: Row) -> Vec<Name> {
 /// Work of a queue, or of all queues below it.
 fn tally(facts: &Facts, row: Row) -> Tally {
     let names = names(facts, row);
-    let system = queue(facts, row).map(Queue::system);
+    let system = system_of_row(facts, row);
     let mut tally = Tally::default();
     for job in facts.fleet.jobs.iter() {
-        let of_system = system.is_none_or(|system| job.queue_system == system);
-        if of_system && job.queue.as_ref().is_some_and(|name| names.contains(name)) {
+        let named = job.queue.as_ref().is_some_and(|name| names.contains(name));
+        if named && queues::system_of(facts, job) == system {
             tally.add(job);
         }
     }
     tally
 }
 
+fn system_of_row(facts: &Facts, row: Row) -> QueueSystem {
+    queue(facts, row).map_or(QueueSystem::None, Queue::system)
+}
+
 fn burn(facts: &Facts, row: Row) -> Cell<'_> {
+    let system = system_of_row(facts, row);
     let names = names(facts, row);
-    let rows: Vec<_> = names
-        .iter()
-        .filter_map(|name| facts.burn.row(Scope::Queue, name))
-        .collect();
-    if rows
-        .iter()
-        .any(|row| row.devices > 0 && row.unpriced >= row.devices)
-    {
-        return Cell::new(Value::Unknown);
+    let parts = names.iter().map(|name| queues::burn(facts, name, system));
+    match parts.sum::<Option<Rate>>() {
+        Some(sum) => Cell::new(Value::Money(sum)).role(Role::Accent),
+        None => Cell::new(Value::Unknown),
     }
-    let sum: Rate = rows.iter().map(|row| row.spend.burn).sum();
-    Cell::new(Value::Money(sum)).role(Role::Accent)
 }
 
 /// Why a queue lets nothing in; empty when it does.
