@@ -13,6 +13,7 @@ mod groups;
 mod hami;
 mod jobs;
 mod join;
+mod mig;
 mod models;
 mod offer;
 mod owners;
@@ -24,6 +25,7 @@ mod scaling;
 mod serving;
 mod sets;
 mod shelf;
+mod slicing;
 mod standing;
 mod sweep;
 mod told_claims;
@@ -546,5 +548,7 @@ mod tests;
 mod tests_claims;
 #[cfg(test)]
 mod tests_groups;
+#[cfg(test)]
+mod tests_mig;
 #[cfg(test)]
 mod tests_scaling;
