@@ -61,6 +61,8 @@ pub(super) async fn run(wire: Arc<Wire>, server: Arc<Api>, out: mpsc::Sender<Vec
                 kind: Name::new("kubernetes"),
                 state,
                 last_ok: figures.last_ok,
+                node: None,
+                failing_since: None,
                 patience: EVERY * 3,
                 latency_ms: figures.latency_ms,
                 errors,

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use model::base::Rate;
+use model::base::natural;
 use model::cost::Spend;
 use model::fleet::job::{Gang, Job};
 use model::fleet::observe;
@@ -157,7 +158,11 @@ pub(super) fn columns<'a>() -> Vec<Column<JobRow<'a>>> {
 
 /// Every job by namespace, name and kind.
 pub fn rows(facts: &Facts) -> Vec<JobRow<'_>> {
-    facts.fleet.jobs.iter().map(|job| row(facts, job)).collect()
+    let mut jobs: Vec<&Job> = facts.fleet.jobs.iter().map(|job| &**job).collect();
+    jobs.sort_by(|a, b| {
+        natural(a.namespace(), b.namespace()).then_with(|| natural(a.name(), b.name()))
+    });
+    jobs.into_iter().map(|job| row(facts, job)).collect()
 }
 
 /// The row of one job.

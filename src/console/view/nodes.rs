@@ -1,5 +1,6 @@
 //! Nodes: health, place, devices, heat, power and money of each.
 
+use model::fleet::judge;
 use std::borrow::Cow;
 
 use crate::brush::Brush;
@@ -7,6 +8,7 @@ use crate::listing::{Column, Kind, Row, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::base::Moment;
+use model::base::natural;
 use model::fleet::Known;
 use model::fleet::device::Device;
 use model::fleet::finding::{Finding, Severity};
@@ -135,14 +137,25 @@ fn collect(facts: &Facts, lens: &Lens) -> Vec<Row> {
     let accelerated =
         |node: &Node| !node.devices.is_empty() || node.device_capacity > 0 || node.withheld;
     let any = facts.fleet.nodes.iter().any(|node| accelerated(node));
-    facts
+    let mut rows: Vec<Row> = facts
         .fleet
         .nodes
         .iter()
         .enumerate()
         .filter(|(_, node)| inside(node) && (!any || accelerated(node)))
         .map(|(at, _)| (at as u32, 0))
-        .collect()
+        .collect();
+    by_node(facts, &mut rows);
+    rows
+}
+
+/// Puts rows that begin with a node's place in the order of the nodes' names, `a100-2` before `a100-10`.
+pub(super) fn by_node(facts: &Facts, rows: &mut [Row]) {
+    let name = |row: &Row| facts.fleet.nodes[row.0 as usize].name();
+    rows.sort_by(|a, b| match a.0 == b.0 {
+        true => std::cmp::Ordering::Equal,
+        false => natural(name(a), name(b)),
+    });
 }
 
 fn node(facts: &Facts, row: Row) -> Option<&Node> {
@@ -163,7 +176,7 @@ fn reading<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Node) -> Value<
     of(facts, row, make).stale(stale)
 }
 
-/// The finding that says that somebody has to act on this node, unless it is muted or taken on.
+/// The finding that says that somebody has to act on this node, unless it is muted or acknowledged.
 fn alarm<'a>(facts: &'a Facts, node: &Node) -> Option<&'a Finding> {
     facts.fleet.findings.iter().find(|finding| {
         finding.severity == Severity::Crit
@@ -293,12 +306,17 @@ fn memory(facts: &Facts, row: Row) -> Cell<'_> {
 }
 
 fn temp(facts: &Facts, row: Row) -> Cell<'_> {
-    reading(facts, row, |node| {
+    let cell = reading(facts, row, |node| {
         let hottest = node
             .devices
             .iter()
             .filter_map(|device| device.signals.get(Signal::Temp))
             .reduce(f64::max);
         Value::known(hottest, Value::Celsius)
-    })
+    });
+    let hot = node(facts, row).is_some_and(|node| {
+        let mut devices = node.devices.iter();
+        devices.any(|device| judge::device_is_hot(device, &facts.fleet.policy))
+    });
+    if hot { cell.role(Role::Warn) } else { cell }
 }

@@ -4,9 +4,11 @@ use crate::listing::{Column, Kind, Row, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::base::Rate;
+use model::base::natural;
 use model::cost::{CostRow, Scope};
 use model::fleet::finding::Severity;
 use model::fleet::history::{FleetSignal, Track};
+use model::fleet::judge;
 use model::fleet::pool::Pool;
 use table::Facts;
 
@@ -58,9 +60,12 @@ pub static KIND: Kind = Kind {
 };
 
 fn collect(facts: &Facts, _: &Lens) -> Vec<Row> {
-    (0..facts.fleet.pools.len() as u32)
+    let mut rows: Vec<Row> = (0..facts.fleet.pools.len() as u32)
         .map(|at| (at, 0))
-        .collect()
+        .collect();
+    let name = |row: &Row| &facts.fleet.pools[row.0 as usize].name;
+    rows.sort_by(|a, b| natural(name(a), name(b)));
+    rows
 }
 
 fn pool(facts: &Facts, row: Row) -> Option<&Pool> {
@@ -186,9 +191,17 @@ fn memory(facts: &Facts, row: Row) -> Cell<'_> {
 }
 
 fn temp(facts: &Facts, row: Row) -> Cell<'_> {
-    reading(facts, row, |pool| {
+    let cell = reading(facts, row, |pool| {
         Value::known(pool.temp_max, Value::Celsius)
-    })
+    });
+    // A pool of several classes is hot when one of them would be.
+    let hot = pool(facts, row).is_some_and(|pool| {
+        pool.temp_max.is_some_and(|celsius| {
+            let mut classes = pool.classes.iter();
+            classes.any(|one| judge::is_hot(celsius, None, &one.class, &facts.fleet.policy))
+        })
+    });
+    if hot { cell.role(Role::Warn) } else { cell }
 }
 
 fn power(facts: &Facts, row: Row) -> Cell<'_> {

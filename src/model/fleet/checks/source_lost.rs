@@ -17,10 +17,18 @@ fn look(desk: &mut Desk<'_>) {
     let (fleet, now) = (desk.fleet, desk.now);
     let severity = desk.rule.severity;
     for source in fleet.sources.iter() {
-        desk.report(&source.name, check(source), |_| {
+        // One that never answered may have failed before this program first asked.
+        let since = source.failing_since.filter(|_| source.last_ok.is_some());
+        let since = since.or(match fleet.known(table_of(&source.name)) {
+            Known::Lost(lost) if source.kind.as_str() == "kubernetes" => Some(lost.since),
+            _ => None,
+        });
+        desk.report_since(&source.name, check(source), since, |_| {
+            let on = source.node.as_ref().map(|node| format!(" (node {node})"));
+            let on = on.unwrap_or_default();
             let silent = match source.last_ok {
-                Some(at) => format!("lost for {}", now.since(at)),
-                None => String::from("has never answered"),
+                Some(at) => format!("no good answer for {}{on}", now.since(at)),
+                None => format!("no good answer yet{on}"),
             };
             let draft = Draft::new(
                 subject("Source", &source.name),
@@ -29,12 +37,12 @@ fn look(desk: &mut Desk<'_>) {
                 } else {
                     format!("{silent}: {}", source.message)
                 },
-                "what it said before stays, dimmed and with its age; see the sources view",
+                "earlier values stay, dimmed and with their age; see the sources view",
             );
             if source.kind.as_str() == "kubernetes" {
                 draft.severity(api_severity(fleet.known(table_of(&source.name)), severity))
             } else {
-                draft.group(subject("Source", &source.kind), "sources fail")
+                draft.group(subject("Source", &source.kind), "sources unreachable")
             }
         });
     }
@@ -48,7 +56,7 @@ fn look(desk: &mut Desk<'_>) {
             Draft::new(
                 subject("Source", &name),
                 format!("lost for {}: {}", now.since(lost.since), lost.message),
-                "what it said before stays, dimmed and with its age; see the sources view",
+                "earlier values stay, dimmed and with their age; see the sources view",
             )
             .severity(api_severity(known, severity))
         });
