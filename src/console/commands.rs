@@ -183,7 +183,7 @@ commands! {
     Order "order" "order" [Table Heatmap] 0 "turn the order round; on the heatmap by place or by value";
     Wide "wide" "wide" [Table] 0 "more columns, or fewer";
     Mute "mute" "mute" [Alerts] 2 "do not want to hear of it, for a week; again takes it back";
-    Acknowledge "acknowledge" "take on" [Alerts] 2 "somebody is on it, for as long as it lasts; again takes it back";
+    Acknowledge "acknowledge" "ack" [Alerts] 2 "acknowledge for as long as it lasts; the same key takes it back";
     Columns "columns" "columns" [Table] 0 "choose which columns are shown";
     Mark "mark" "mark" [Table] 0 "mark the row, or take its mark away";
     Range "range" "range" [Table] 0 "mark every row from the last mark to the cursor";

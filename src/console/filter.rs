@@ -174,7 +174,7 @@ fn compare(value: &Value<'_>, op: Op, literal: &Literal, now: Moment) -> Option<
     let found = value.number(now)?;
     let wanted = match value {
         Value::Ratio(_) | Value::Bar(_) | Value::Trend(..) => literal.number? / 100.0,
-        Value::Since(_) | Value::Span(_) => literal.seconds?,
+        Value::Since(_) | Value::SeenSince(_) | Value::Span(_) => literal.seconds?,
         Value::Bytes(..) => literal.bytes?,
         Value::Power(..) => literal.number? * 1000.0,
         _ => literal.number?,

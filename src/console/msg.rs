@@ -244,7 +244,7 @@ pub enum Msg {
     Resume,
     /// Something to tell the operator, for a few seconds.
     Notice(String),
-    /// Which findings were muted or taken on before.
+    /// Which findings were muted or acknowledged before.
     Hushed(Hushed),
     /// What came of what a view wanted read.
     Read(Want, News),

@@ -1,4 +1,4 @@
-//! The file that keeps which findings were muted or taken on: read at the start, written at each change.
+//! The file that keeps which findings were muted or acknowledged: read at the start, written at each change.
 
 use std::fs;
 use std::io::{self, ErrorKind, Write};

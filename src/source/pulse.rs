@@ -77,6 +77,8 @@ pub(super) async fn run(
                 state,
                 // Whatever it sends shows that it is there, a refusal too.
                 last_ok: wire.heard(),
+                node: None,
+                failing_since: None,
                 patience: EVERY * 3,
                 latency_ms: figures.latency_ms,
                 errors,

@@ -34,8 +34,10 @@ pub struct AlertRow<'a> {
     pub code: &'a str,
     /// What it is about.
     pub object: ObjectCell<'a>,
-    /// Since when it has been true, RFC 3339.
-    pub since: String,
+    /// Since when it has been true, RFC 3339; `None` where neither an object nor an exporter says.
+    pub since: Option<String>,
+    /// When this program first saw it, where nothing says since when it has been true.
+    pub first_seen: Option<String>,
     /// The measured value.
     pub value: Option<f64>,
     /// The threshold that it passed.
@@ -57,6 +59,7 @@ pub(super) const FIELDS: &[&str] = &[
     "object.namespace",
     "object.name",
     "since",
+    "first_seen",
     "value",
     "threshold",
     "message",
@@ -81,7 +84,11 @@ pub(super) fn columns<'a>() -> Vec<Column<AlertRow<'a>>> {
                 row.object.name
             )
         }),
-        Column::text("SINCE", |row| row.since.clone()),
+        Column::text("SINCE", |row| match (&row.since, &row.first_seen) {
+            (Some(since), _) => since.clone(),
+            (None, Some(seen)) => format!("first seen {seen}"),
+            (None, None) => word(None),
+        }),
         Column::wide_number("VALUE", |row| or_unknown(row.value)),
         Column::wide_number("THRESHOLD", |row| or_unknown(row.threshold)),
         Column::text("MESSAGE", |row| row.message.to_owned()),
@@ -121,7 +128,8 @@ pub fn row(finding: &Finding) -> AlertRow<'_> {
             namespace: said(&finding.subject.key.namespace),
             name: &finding.subject.key.name,
         },
-        since: finding.since.rfc3339(),
+        since: (!finding.first_seen).then(|| finding.since.rfc3339()),
+        first_seen: finding.first_seen.then(|| finding.since.rfc3339()),
         value: finding.value.filter(|value| value.is_finite()),
         threshold: finding.threshold.filter(|value| value.is_finite()),
         message: &finding.message,

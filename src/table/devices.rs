@@ -143,7 +143,10 @@ pub(super) fn columns<'a>() -> Vec<Column<DeviceRow<'a>>> {
 /// Every device in node and index order, each followed by its slices.
 pub fn rows(facts: &Facts) -> Vec<DeviceRow<'_>> {
     let mut rows = Vec::new();
-    for (node, device) in facts.fleet.devices() {
+    let nodes = super::nodes::nodes(facts).into_iter();
+    for (node, device) in
+        nodes.flat_map(|node| node.devices.iter().map(move |device| (node, device)))
+    {
         rows.push(row(facts, node, device));
         rows.extend(
             device

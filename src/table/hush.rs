@@ -25,7 +25,7 @@ impl Hush {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Muted => "muted",
-            Self::Acknowledged => "taken on",
+            Self::Acknowledged => "acked",
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use model::base::natural;
 use model::base::{Age, Moment, Rate};
 use model::cost::Spend;
 use model::fleet::job::{Gang, Job, JobState};
@@ -163,7 +164,11 @@ pub(super) fn columns<'a>() -> Vec<Column<JobRow<'a>>> {
 
 /// Every job by namespace, name and kind.
 pub fn rows(facts: &Facts) -> Vec<JobRow<'_>> {
-    facts.fleet.jobs.iter().map(|job| row(facts, job)).collect()
+    let mut jobs: Vec<&Job> = facts.fleet.jobs.iter().map(|job| &**job).collect();
+    jobs.sort_by(|a, b| {
+        natural(a.namespace(), b.namespace()).then_with(|| natural(a.name(), b.name()))
+    });
+    jobs.into_iter().map(|job| row(facts, job)).collect()
 }
 
 /// What a job's devices cost an hour. A job that holds nothing costs nothing; one that holds devices without a price

@@ -8,6 +8,7 @@ use serde::ser::{SerializeMap, Serializer};
 use model::base::Name;
 use model::fleet::Known;
 use model::fleet::finding::{Finding, Severity};
+use model::base::natural;
 use model::fleet::node::{Cordon, Node};
 use model::fleet::observe::Table;
 
@@ -161,10 +162,8 @@ fn count(count: Option<u32>) -> String {
 
 /// Every node by name, those without devices included.
 pub fn rows(facts: &Facts) -> Vec<NodeRow<'_>> {
-    facts
-        .fleet
-        .nodes
-        .iter()
+    nodes(facts)
+        .into_iter()
         .map(|node| row(facts, node))
         .collect()
 }
@@ -232,6 +231,13 @@ pub fn cordoned_by(node: &Node) -> Option<String> {
         true => String::from("nobody says"),
         false => said.join(": "),
     })
+}
+
+/// The nodes in the order of their names, `a100-2` before `a100-10`.
+pub(super) fn nodes(facts: &Facts) -> Vec<&Node> {
+    let mut all: Vec<&Node> = facts.fleet.nodes.iter().map(|node| &**node).collect();
+    all.sort_by(|a, b| natural(a.name(), b.name()));
+    all
 }
 
 /// The row of one node.

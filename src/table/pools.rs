@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use model::base::Rate;
+use model::base::natural;
 use model::cost::{Scope, Spend};
 use model::fleet::job::JobState;
 use model::fleet::pool::{ClassCount, DeviceCounts, NodeCounts, Pool, PoolSight, VisibleCounts};
@@ -211,6 +212,7 @@ pub fn rows(facts: &Facts) -> Vec<PoolRow<'_>> {
         .iter()
         .map(|pool| row(facts, pool))
         .collect();
+    rows.sort_by(|a, b| natural(a.name, b.name));
     let of_pools = sum(rows.iter().filter_map(|row| row.waiting_devices));
     let unclaimed = waiting_devices(facts).saturating_sub(of_pools);
     if unclaimed > 0 {

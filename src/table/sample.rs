@@ -220,9 +220,10 @@ pub fn facts() -> Facts {
             key: ObjectKey::new("", "n1/gpu2"),
         },
         since: now(),
+        first_seen: false,
         value: Some(79.0),
         threshold: None,
-        message: "GPU fell off the bus".to_owned(),
+        message: "GPU has fallen off the bus".to_owned(),
         repair: "drain, then reboot".to_owned(),
     }]);
     made.sources = Arc::from([
@@ -271,6 +272,8 @@ fn source(name: &str, state: SourceState, message: &str) -> SourceHealth {
         kind: Name::new("kubernetes"),
         state,
         last_ok: (state == SourceState::Live).then(now),
+        node: None,
+        failing_since: None,
         patience: Duration::from_secs(30),
         latency_ms: Some(12),
         errors: 1,

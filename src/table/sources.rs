@@ -17,6 +17,10 @@ pub struct SourceRow<'a> {
     pub kind: &'a str,
     /// `live`, `stale` or `lost`.
     pub state: &'static str,
+    /// The node that it is on, where it is one node's.
+    pub node: Option<&'a str>,
+    /// Since its first failure after its last good answer; `None` while it answers or where that is not known.
+    pub failing_seconds: Option<u64>,
     /// Since it last answered well; `None` when it never has.
     pub age_seconds: Option<u64>,
     /// How long its last answer took.
@@ -43,6 +47,8 @@ pub(super) const FIELDS: &[&str] = &[
     "name",
     "kind",
     "state",
+    "node",
+    "failing_seconds",
     "age_seconds",
     "latency_ms",
     "errors",
@@ -58,7 +64,9 @@ pub(super) fn columns<'a>() -> Vec<Column<SourceRow<'a>>> {
         Column::text("NAME", |row: &SourceRow<'_>| row.name.to_owned()),
         Column::text("KIND", |row| row.kind.to_owned()),
         Column::text("STATE", |row| row.state.to_owned()),
+        Column::wide_text("NODE", |row| word(row.node)),
         Column::number("AGE", |row| age(row.age_seconds)),
+        Column::wide_number("FAILING", |row| age(row.failing_seconds)),
         Column::number("LATENCY", |row| {
             or_unknown(row.latency_ms.map(|millis| format!("{millis}ms")))
         }),
@@ -86,6 +94,8 @@ pub fn row<'a>(facts: &Facts, source: &'a SourceHealth) -> SourceRow<'a> {
         name: &source.name,
         kind: &source.kind,
         state: state_name(source.state),
+        node: source.node.as_deref(),
+        failing_seconds: source.failing_since.map(|at| facts.now.since(at).seconds()),
         age_seconds: source.last_ok.map(|at| facts.now.since(at).seconds()),
         latency_ms: source.latency_ms,
         errors: source.errors,

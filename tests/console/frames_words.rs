@@ -166,6 +166,7 @@ fn a_good_condition_is_no_warning_and_a_crit_finding_is_a_state() {
                 key: ObjectKey::new("", name.as_str()),
             },
             since: fleet.at,
+            first_seen: false,
             value: None,
             threshold: None,
             message: String::from("condition KernelDeadlock"),

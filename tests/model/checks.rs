@@ -32,9 +32,7 @@ struct Case {
 const CASES: &[Case] = &[
     Case {
         code: "device-vanished",
-        fire: |parts, _| {
-            parts.device(0, 3).read_at = Some(parts.now.minus(Duration::from_secs(200)))
-        },
+        fire: |parts, _| parts.device(0, 3).read_at = Some(start().minus(Duration::from_secs(200))),
         calm: |parts, _| {
             parts.device(0, 3).read_at = Some(parts.now.minus(Duration::from_secs(40)))
         },
@@ -626,11 +624,9 @@ fn a_single_look_does_not_wait() {
     };
     assert_eq!(look(&Thresholds::default()).0, [] as [&str; 0]);
     let (codes, found) = look(&Thresholds::default().at_once());
-    assert_eq!(codes, ["heat", "idle-allocated"]);
-    assert_eq!(
-        found[1].message,
-        "holds 4 H100 devices of its 8 without work now"
-    );
+    // What is about how long something lasts is not claimed: the console counts the same.
+    assert_eq!(codes, ["heat"]);
+    assert!(found[0].first_seen, "nothing says since when");
 }
 
 #[test]

@@ -4,5 +4,6 @@
 
 mod catalog;
 mod checks;
+mod faults;
 mod history;
 mod parts;

@@ -50,6 +50,8 @@ impl Parts {
             kind: Name::from(kind),
             state: SourceState::Live,
             last_ok: Some(now),
+            node: None,
+            failing_since: None,
             patience: Duration::from_secs(90),
             latency_ms: Some(12),
             errors: 0,

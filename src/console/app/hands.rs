@@ -199,7 +199,7 @@ impl App {
                 self.notify(String::from(match entry.map(|entry| entry.hush) {
                     Some(Hush::Muted) => "muted for a week; the same key takes it back",
                     Some(Hush::Acknowledged) => {
-                        "taken on for as long as it lasts; the same key takes it back"
+                        "acked for as long as it lasts; the same key takes it back"
                     }
                     None => "heard again",
                 }));

@@ -207,6 +207,8 @@ impl Listing {
     fn keep(&mut self, facts: &Facts, rows: Vec<Row>) {
         let kind = self.kind;
         let ids: Vec<u64> = rows.iter().map(|row| (kind.id)(facts, *row)).collect();
+        // Where each row stands in its natural order.
+        let mut places_now: Vec<usize> = (0..rows.len()).collect();
         if ids == self.ids {
             self.rows = rows;
         } else {
@@ -222,11 +224,16 @@ impl Listing {
             order.extend(fresh);
             self.rows = order.iter().map(|place| rows[*place]).collect();
             self.ids = order.iter().map(|place| ids[*place]).collect();
+            places_now = order;
         }
         self.unsettled = match self.sort {
-            None => !self
-                .rows
-                .is_sorted_by_key(|row| ((kind.last)(facts, *row), *row)),
+            None => {
+                let mut keys = self.rows.iter().zip(&places_now);
+                !keys
+                    .by_ref()
+                    .map(|(row, place)| ((kind.last)(facts, *row), *place))
+                    .is_sorted()
+            }
             Some((column, falls)) => !self.rows.is_sorted_by(|a, b| {
                 let value = |row: Row| (kind.columns[column].cell)(facts, row).value;
                 let order = (kind.last)(facts, *a)

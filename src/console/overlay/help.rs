@@ -27,7 +27,7 @@ const SIGNS: [(&str, &str); 12] = [
     ),
     ("×", "broken or failed; on the heatmap a fault"),
     ("□", "held or stopped by somebody"),
-    ("✓", "done; of a finding: taken on"),
+    ("✓", "done; of a finding: acked"),
     ("·", "a free device; in a trend nothing was read"),
     ("–", "not known, which is never nothing"),
     (

@@ -34,8 +34,11 @@ pub static KIND: Kind = Kind {
                 .role(Role::Title)
                 .middle()
         }),
-        Column::number("since", "FOR", 1, 5, |facts, row| {
-            of(facts, row, |finding| Value::Since(finding.since))
+        Column::number("since", "FOR", 1, 6, |facts, row| {
+            of(facts, row, |finding| match finding.first_seen {
+                true => Value::SeenSince(finding.since),
+                false => Value::Since(finding.since),
+            })
         }),
         Column::words("message", "MESSAGE", 2, (28, 64), |facts, row| {
             of(facts, row, |finding| Value::text(finding.message.as_str()))

@@ -1,4 +1,4 @@
-//! The view of findings: the table above, all that is known of the one under the cursor below; mute and take on.
+//! The view of findings: the table above, all that is known of the one under the cursor below; mute and acknowledge.
 
 use ratatui::layout::Rect;
 

@@ -5,6 +5,7 @@ use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::fleet::device::{Device, Health};
 use model::fleet::history::Track;
+use model::fleet::judge;
 use model::fleet::node::Node;
 use model::fleet::signal::Signal;
 use table::{Facts, devices};
@@ -59,9 +60,15 @@ const COLUMNS: &[Column] = &[
         })
     }),
     Column::number("temp", "TEMP", 4, 4, |facts, row| {
-        reading(facts, row, |device| {
+        let cell = reading(facts, row, |device| {
             Value::known(device.signals.get(Signal::Temp), Value::Celsius)
-        })
+        });
+        let node = facts.fleet.nodes.get(row.0 as usize);
+        let device = node.and_then(|node| node.devices.get(row.1 as usize));
+        match device.is_some_and(|device| judge::device_is_hot(device, &facts.fleet.policy)) {
+            true => cell.role(Role::Warn),
+            false => cell,
+        }
     }),
     Column::number("power", "POWER", 7, 5, |facts, row| {
         reading(facts, row, |device| {
@@ -199,6 +206,7 @@ fn collect(facts: &Facts, lens: &Lens) -> Vec<Row> {
             }
         }
     }
+    super::nodes::by_node(facts, &mut rows);
     rows
 }
 

@@ -3,6 +3,7 @@
 use crate::listing::{Column, Kind, Row, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
+use model::base::natural;
 use model::fleet::job::{Job, JobState};
 use table::Facts;
 use table::jobs::{self, Clock};
@@ -104,7 +105,7 @@ pub static KIND: Kind = Kind {
 };
 
 fn collect(facts: &Facts, lens: &Lens) -> Vec<Row> {
-    facts
+    let mut rows: Vec<Row> = facts
         .fleet
         .jobs
         .iter()
@@ -118,9 +119,16 @@ fn collect(facts: &Facts, lens: &Lens) -> Vec<Row> {
             _ => true,
         })
         .map(|(at, job)| (rank(job.state), at as u32))
-        .collect::<std::collections::BTreeSet<Row>>()
-        .into_iter()
-        .collect()
+        .collect();
+    let key = |row: &Row| &facts.fleet.jobs[row.1 as usize].id.key;
+    rows.sort_by(|a, b| {
+        let (one, other) = (key(a), key(b));
+        (a.0.cmp(&b.0))
+            .then_with(|| natural(&one.namespace, &other.namespace))
+            .then_with(|| natural(&one.name, &other.name))
+            .then(a.1.cmp(&b.1))
+    });
+    rows
 }
 
 /// What wants somebody comes first, what is over last.

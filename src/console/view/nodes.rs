@@ -1,5 +1,6 @@
 //! Nodes: health, place, devices, heat, power and money of each.
 
+use model::fleet::judge;
 use std::borrow::Cow;
 
 use crate::brush::Brush;
@@ -7,6 +8,7 @@ use crate::listing::{Column, Kind, Row, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::base::Moment;
+use model::base::natural;
 use model::fleet::device::Device;
 use model::fleet::node::Node;
 use model::fleet::signal::Signal;
@@ -139,14 +141,25 @@ fn collect(facts: &Facts, lens: &Lens) -> Vec<Row> {
     let accelerated =
         |node: &Node| !node.devices.is_empty() || node.device_capacity > 0 || !node.is_counted();
     let any = facts.fleet.nodes.iter().any(|node| accelerated(node));
-    facts
+    let mut rows: Vec<Row> = facts
         .fleet
         .nodes
         .iter()
         .enumerate()
         .filter(|(_, node)| inside(node) && (!any || accelerated(node)))
         .map(|(at, _)| (at as u32, 0))
-        .collect()
+        .collect();
+    by_node(facts, &mut rows);
+    rows
+}
+
+/// Puts rows that begin with a node's place in the order of the nodes' names, `a100-2` before `a100-10`.
+pub(super) fn by_node(facts: &Facts, rows: &mut [Row]) {
+    let name = |row: &Row| facts.fleet.nodes[row.0 as usize].name();
+    rows.sort_by(|a, b| match a.0 == b.0 {
+        true => std::cmp::Ordering::Equal,
+        false => natural(name(a), name(b)),
+    });
 }
 
 fn node(facts: &Facts, row: Row) -> Option<&Node> {
@@ -286,7 +299,11 @@ pub fn is_hot(facts: &Facts, such: impl Fn(&Node) -> bool) -> bool {
 }
 
 fn temp(facts: &Facts, row: Row) -> Cell<'_> {
-    let hot = node(facts, row).is_some_and(|own| is_hot(facts, |node| node.name() == own.name()));
+    let hot = node(facts, row).is_some_and(|own| {
+        let mut devices = own.devices.iter();
+        devices.any(|device| judge::device_is_hot(device, &facts.fleet.policy))
+            || is_hot(facts, |node| node.name() == own.name())
+    });
     let cell = reading(facts, row, |node| {
         let hottest = node
             .devices
@@ -295,8 +312,5 @@ fn temp(facts: &Facts, row: Row) -> Cell<'_> {
             .reduce(f64::max);
         Value::known(hottest, Value::Celsius)
     });
-    match hot {
-        true => cell.role(Role::Warn),
-        false => cell,
-    }
+    if hot { cell.role(Role::Warn) } else { cell }
 }

@@ -220,6 +220,9 @@ impl PaperView {
             State::Asked => (String::from("reading…"), Role::Muted),
             State::Failed(why) => (why.clone(), Role::Crit),
             State::Text(lines) => (counted(lines.len() as u64, "line"), Role::Muted),
+            State::Events(events, false) if events.is_empty() => {
+                (String::from("no events"), Role::Muted)
+            }
             State::Events(events, more) => {
                 let beyond = if *more { ", and more are kept" } else { "" };
                 let words = format!("{}{beyond}", counted(events.len() as u64, "event"));

@@ -4,9 +4,11 @@ use crate::listing::{Column, Kind, Row, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::base::Rate;
+use model::base::natural;
 use model::cost::{CostRow, Scope, Spend};
 use model::fleet::finding::Severity;
 use model::fleet::history::{FleetSignal, Track};
+use model::fleet::judge;
 use model::fleet::pool::Pool;
 use table::{Facts, pools};
 
@@ -66,9 +68,12 @@ pub static KIND: Kind = Kind {
 };
 
 fn collect(facts: &Facts, _: &Lens) -> Vec<Row> {
-    (0..facts.fleet.pools.len() as u32)
+    let mut rows: Vec<Row> = (0..facts.fleet.pools.len() as u32)
         .map(|at| (at, 0))
-        .collect()
+        .collect();
+    let name = |row: &Row| &facts.fleet.pools[row.0 as usize].name;
+    rows.sort_by(|a, b| natural(name(a), name(b)));
+    rows
 }
 
 fn pool(facts: &Facts, row: Row) -> Option<&Pool> {
@@ -201,11 +206,14 @@ fn temp(facts: &Facts, row: Row) -> Cell<'_> {
     let cell = reading(facts, row, |pool| {
         Value::known(pool.temp_max, Value::Celsius)
     });
-    let name = pool(facts, row).map(|pool| &pool.name);
-    match nodes::is_hot(facts, |node| Some(&node.pool) == name) {
-        true => cell.role(Role::Warn),
-        false => cell,
-    }
+    // A pool of several classes is hot when one of them would be.
+    let hot = pool(facts, row).is_some_and(|pool| {
+        pool.temp_max.is_some_and(|celsius| {
+            let mut classes = pool.classes.iter();
+            classes.any(|one| judge::is_hot(celsius, None, &one.class, &facts.fleet.policy))
+        }) || nodes::is_hot(facts, |node| node.pool == pool.name)
+    });
+    if hot { cell.role(Role::Warn) } else { cell }
 }
 
 fn power(facts: &Facts, row: Row) -> Cell<'_> {

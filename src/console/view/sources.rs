@@ -22,6 +22,19 @@ pub static KIND: Kind = Kind {
             of(facts, row, |source| Value::text(source.kind.as_str())).role(Role::Muted)
         }),
         Column::words("state", "STATE", 0, (5, 11), state),
+        Column::words("node", "NODE", 2, (8, 20), |facts, row| {
+            of(facts, row, |source| {
+                Value::known(source.node.as_ref(), |node| Value::text(node.as_str()))
+            })
+            .middle()
+        }),
+        Column::number("failing", "FAILING", 1, 5, |facts, row| {
+            of(facts, row, |source| match source.failing_since {
+                Some(at) if source.last_ok.is_none() => Value::SeenSince(at),
+                Some(at) => Value::Since(at),
+                None => Value::Empty,
+            })
+        }),
         Column::number("age", "AGE", 1, 4, |facts, row| {
             of(facts, row, |source| {
                 Value::known(source.last_ok, Value::Since)

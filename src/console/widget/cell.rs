@@ -38,6 +38,8 @@ pub enum Value<'a> {
     Sum(Rate),
     /// A moment, shown as the time since.
     Since(Moment),
+    /// A moment from which on something was seen that may be older: the time since is the least.
+    SeenSince(Moment),
     /// A span that is over.
     Span(Age),
     /// Milliseconds.
@@ -81,7 +83,7 @@ impl<'a> Value<'a> {
             Self::Ratio(ratio) | Self::Bar(ratio) => *ratio,
             Self::Trend(_, last) => (*last)?,
             Self::Money(rate) | Self::Sum(rate) => rate.usd(),
-            Self::Since(at) => now.since(*at).millis() as f64 / 1000.0,
+            Self::Since(at) | Self::SeenSince(at) => now.since(*at).millis() as f64 / 1000.0,
             Self::Span(span) => span.millis() as f64 / 1000.0,
             Self::Millis(millis) => *millis as f64,
             Self::Celsius(degrees) => *degrees,
@@ -121,45 +123,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Orders words so that `node-2` comes before `node-10`.
-pub fn natural(a: &str, b: &str) -> Ordering {
-    let (a, b) = (a.as_bytes(), b.as_bytes());
-    // Names of one pool share most of their letters: skip to where they part, back to the begin of a number.
-    let mut shared = a.iter().zip(b).take_while(|(a, b)| a == b).count();
-    while shared > 0 && a[shared - 1].is_ascii_digit() {
-        shared -= 1;
-    }
-    let (mut i, mut j) = (shared, shared);
-    while i < a.len() && j < b.len() {
-        if a[i].is_ascii_digit() && b[j].is_ascii_digit() {
-            let run = |text: &[u8], from: usize| {
-                let end = text[from..]
-                    .iter()
-                    .position(|byte| !byte.is_ascii_digit())
-                    .map_or(text.len(), |length| from + length);
-                let start = text[from..end]
-                    .iter()
-                    .position(|byte| *byte != b'0')
-                    .map_or(end, |zeros| from + zeros);
-                (start, end)
-            };
-            let ((a_from, a_to), (b_from, b_to)) = (run(a, i), run(b, j));
-            let order = (a_to - a_from)
-                .cmp(&(b_to - b_from))
-                .then_with(|| a[a_from..a_to].cmp(&b[b_from..b_to]));
-            if order != Ordering::Equal {
-                return order;
-            }
-            (i, j) = (a_to, b_to);
-        } else {
-            match a[i].cmp(&b[j]) {
-                Ordering::Equal => (i, j) = (i + 1, j + 1),
-                order => return order,
-            }
-        }
-    }
-    (a.len() - i).cmp(&(b.len() - j)).then_with(|| a.cmp(b))
-}
+pub use model::base::natural;
 
 /// A value and how it is shown.
 #[derive(Clone, PartialEq, Debug)]
@@ -253,6 +217,7 @@ impl<'a> Cell<'a> {
             Value::Trend(_, None) => return Cow::Borrowed(UNKNOWN),
             Value::Money(rate) | Value::Sum(rate) => rate.to_string(),
             Value::Since(at) => brush.age(*at),
+            Value::SeenSince(at) => format!(">{}", brush.age(*at)),
             Value::Span(span) => span.to_string(),
             Value::Millis(millis) => millis_text(*millis),
             Value::Celsius(degrees) => format!("{degrees:.0}°"),

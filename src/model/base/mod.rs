@@ -9,5 +9,5 @@ pub mod time;
 
 pub use failure::{Exit, Failure};
 pub use money::Rate;
-pub use name::{Name, Names, ObjectKey};
+pub use name::{Name, Names, ObjectKey, natural};
 pub use time::{Age, Moment};

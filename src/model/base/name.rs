@@ -1,6 +1,7 @@
 //! Interned names: one allocation for each distinct text, cheap to clone and compare.
 
 use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::Deref;
@@ -190,6 +191,46 @@ fn cleaned(text: &str, stays: impl Fn(char) -> bool) -> std::borrow::Cow<'_, str
         }
     }
     std::borrow::Cow::Owned(out)
+}
+
+/// Orders words so that `node-2` comes before `node-10`.
+pub fn natural(a: &str, b: &str) -> Ordering {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    // Names of one pool share most of their letters: skip to where they part, back to the begin of a number.
+    let mut shared = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    while shared > 0 && a[shared - 1].is_ascii_digit() {
+        shared -= 1;
+    }
+    let (mut i, mut j) = (shared, shared);
+    while i < a.len() && j < b.len() {
+        if a[i].is_ascii_digit() && b[j].is_ascii_digit() {
+            let run = |text: &[u8], from: usize| {
+                let end = text[from..]
+                    .iter()
+                    .position(|byte| !byte.is_ascii_digit())
+                    .map_or(text.len(), |length| from + length);
+                let start = text[from..end]
+                    .iter()
+                    .position(|byte| *byte != b'0')
+                    .map_or(end, |zeros| from + zeros);
+                (start, end)
+            };
+            let ((a_from, a_to), (b_from, b_to)) = (run(a, i), run(b, j));
+            let order = (a_to - a_from)
+                .cmp(&(b_to - b_from))
+                .then_with(|| a[a_from..a_to].cmp(&b[b_from..b_to]));
+            if order != Ordering::Equal {
+                return order;
+            }
+            (i, j) = (a_to, b_to);
+        } else {
+            match a[i].cmp(&b[j]) {
+                Ordering::Equal => (i, j) = (i + 1, j + 1),
+                order => return order,
+            }
+        }
+    }
+    (a.len() - i).cmp(&(b.len() - j)).then_with(|| a.cmp(b))
 }
 
 #[cfg(test)]

@@ -20,6 +20,16 @@ pub enum Vendor {
     Intel,
     /// AWS.
     Aws,
+    /// FuriosaAI.
+    Furiosa,
+    /// Huawei, Ascend.
+    Huawei,
+    /// Cambricon.
+    Cambricon,
+    /// MetaX.
+    Metax,
+    /// Rebellions.
+    Rebellions,
     /// Not known to us.
     #[default]
     Other,
@@ -34,6 +44,11 @@ impl Vendor {
             Self::Google => "google",
             Self::Intel => "intel",
             Self::Aws => "aws",
+            Self::Furiosa => "furiosa",
+            Self::Huawei => "huawei",
+            Self::Cambricon => "cambricon",
+            Self::Metax => "metax",
+            Self::Rebellions => "rebellions",
             Self::Other => "other",
         }
     }

@@ -46,6 +46,8 @@ pub struct Finding {
     pub subject: Subject,
     /// Since when it has been true.
     pub since: Moment,
+    /// True where neither an object nor an exporter says when it began: `since` is when this program first saw it.
+    pub first_seen: bool,
     /// The measured value, where there is one.
     pub value: Option<f64>,
     /// The threshold that it passed, where there is one.

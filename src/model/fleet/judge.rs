@@ -28,6 +28,26 @@ pub fn does_nothing(device: &Device, policy: &Policy) -> Option<bool> {
     })
 }
 
+/// So near to the temperature at which it slows down a device is hot, degrees Celsius: `approach` of the check `heat`.
+pub const NEAR_SLOWDOWN: f64 = 3.0;
+
+/// The temperature from which a device is hot where nothing says when it slows down: `fallback` of the check `heat`.
+pub const HOT_UNTOLD: f64 = 85.0;
+
+/// True when a device of this class is hot, by the temperature at which it or its model slows down.
+pub fn is_hot(celsius: f64, own_slowdown: Option<f64>, class: &str, policy: &Policy) -> bool {
+    let model = || policy.catalog.of_class(class)?.slowdown_celsius;
+    let limit = own_slowdown.filter(|limit| *limit > 40.0).or_else(model);
+    celsius >= limit.map_or(HOT_UNTOLD, |limit| limit - NEAR_SLOWDOWN)
+}
+
+/// True when the device has been read as hot.
+pub fn device_is_hot(device: &Device, policy: &Policy) -> bool {
+    let own = device.signals.get(Signal::TempSlowdown);
+    let celsius = device.signals.get(Signal::Temp);
+    celsius.is_some_and(|celsius| is_hot(celsius, own, &device.class, policy))
+}
+
 /// True when the device is held, has been for longer than the grace, has a fresh reading, and does
 /// nothing. A shared device counts only as a whole, a device without telemetry never.
 pub fn is_idle(device: &Device, now: Moment, policy: &Policy) -> bool {
@@ -39,4 +59,20 @@ pub fn is_idle(device: &Device, now: Moment, policy: &Policy) -> bool {
             .held_since()
             .is_some_and(|since| now.since(since) >= Age::from(policy.idle_grace))
         && does_nothing(device, policy) == Some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fleet::thresholds::Thresholds;
+
+    #[test]
+    fn hot_is_what_the_check_calls_hot() {
+        let (thresholds, policy) = (Thresholds::default(), Policy::default());
+        let rule = thresholds.rule("heat");
+        assert_eq!((rule.approach, rule.fallback), (NEAR_SLOWDOWN, HOT_UNTOLD));
+        assert!(is_hot(87.0, Some(90.0), "H100", &policy));
+        assert!(!is_hot(86.0, Some(90.0), "H100", &policy));
+        assert!(is_hot(85.0, None, "of no catalog", &policy));
+    }
 }

@@ -466,6 +466,10 @@ pub struct SourceHealth {
     pub kind: Name,
     /// State as the source sees itself; the ledger may age it to stale.
     pub state: SourceState,
+    /// The node that it is on or speaks of, where it is one node's.
+    pub node: Option<Name>,
+    /// Its first failure after its last good answer; `None` while it answers or where that is not known.
+    pub failing_since: Option<Moment>,
     /// When it last answered well.
     pub last_ok: Option<Moment>,
     /// How long it may be silent before it is stale.

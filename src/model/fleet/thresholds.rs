@@ -103,6 +103,9 @@ impl Default for Thresholds {
     }
 }
 
+/// Checks whose `for` is what they say: a device that is idle now has not been idle for half an hour.
+const LASTING: &[&str] = &["idle-allocated"];
+
 impl Thresholds {
     /// These thresholds with what `text` (TOML) says in their place, key by key. `origin` names the file
     /// in an error.
@@ -124,12 +127,17 @@ impl Thresholds {
         self.rules.get(code).unwrap_or(OFF)
     }
 
-    /// These thresholds without the wait: what is true at the first look is a finding. For a single look, which
-    /// has no past to judge by; one that keeps looking would flutter.
+    /// These thresholds without the wait in which a reading may still be noise: what is true at the first look is a finding.
+    /// For a single look, which has no past to judge by; one that keeps looking would flutter. A check that is about how long
+    /// something lasts waits all the same, or a single look would count what the console does not.
     #[must_use]
     pub fn at_once(&self) -> Self {
         let mut all = self.clone();
-        for rule in all.rules.values_mut() {
+        for (_, rule) in all
+            .rules
+            .iter_mut()
+            .filter(|(code, _)| !LASTING.contains(&code.as_str()))
+        {
             rule.hold = Duration::ZERO;
         }
         all

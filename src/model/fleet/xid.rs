@@ -136,7 +136,7 @@ const WITNESSES: [Signal; 9] = [
 pub fn health(signals: &Signals, table: &XidTable) -> Health {
     let is_set = |signal| signals.get(signal).is_some_and(|value| value >= 0.5);
     if signals.get(Signal::Health).is_some_and(|value| value < 0.5) {
-        return Health::Fault(Name::from("its exporter calls it unhealthy"));
+        return Health::Fault(Name::from("reported unhealthy by its exporter"));
     }
     let xid = signals
         .get(Signal::XidLast)
@@ -146,16 +146,16 @@ pub fn health(signals: &Signals, table: &XidTable) -> Health {
         return Health::Fault(Name::from(format!("XID {}: {}", xid.code, xid.meaning)));
     }
     if is_set(Signal::RemapFailed) {
-        return Health::Fault(Name::from("a memory row could not be remapped"));
+        return Health::Fault(Name::from("row remap failed: no spare rows left"));
     }
     if let Some(action) = signals.get(Signal::RecoveryAction).and_then(recovery) {
-        return Health::Fault(Name::from(format!("the driver asks: {action}")));
+        return Health::Fault(Name::from(format!("the driver requests: {action}")));
     }
     if let Some(xid) = xid.as_ref().filter(|xid| xid.severity == XidSeverity::Warn) {
         return Health::Warn(Name::from(format!("XID {}: {}", xid.code, xid.meaning)));
     }
     if is_set(Signal::RemapPending) {
-        return Health::Warn(Name::from("a remapped memory row waits for a reset"));
+        return Health::Warn(Name::from("row remap pending until a GPU reset"));
     }
     if signals
         .get(Signal::TempMargin)

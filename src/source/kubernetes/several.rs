@@ -269,6 +269,8 @@ impl Whole {
                 .max()
                 .unwrap_or(SourceState::Stale),
             last_ok: oldest,
+            node: None,
+            failing_since: None,
             latency_ms: rows().filter_map(|(_, row)| row.latency_ms).max(),
             errors: rows().map(|(_, row)| row.errors).sum(),
             // Calls are counted for the table as a whole.

@@ -227,6 +227,8 @@ impl Follower<'_> {
             kind: Name::new("kubernetes"),
             state,
             last_ok: figures.last_ok,
+            node: None,
+            failing_since: None,
             patience: PATIENCE,
             latency_ms: figures.latency_ms,
             errors: self.errors,

@@ -326,6 +326,8 @@ fn blank(name: Name, interval: Duration) -> SourceHealth {
         kind: Name::new("prometheus"),
         state: SourceState::Stale,
         last_ok: None,
+        node: None,
+        failing_since: None,
         patience: interval.saturating_mul(3).max(Duration::from_secs(90)),
         latency_ms: None,
         errors: 0,

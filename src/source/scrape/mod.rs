@@ -119,6 +119,8 @@ struct Known {
     rates: Rates,
     asked: VecDeque<Moment>,
     last_ok: Option<Moment>,
+    /// Its first failure after its last good page.
+    failing_since: Option<Moment>,
     errors: u64,
     /// Prometheus reads it, or nobody needs it: it is not asked.
     spared: bool,
@@ -270,6 +272,7 @@ impl Scraper {
                 rates: Rates::default(),
                 asked: VecDeque::new(),
                 last_ok: None,
+                failing_since: None,
                 errors: 0,
                 spared: !state.reach.includes(node.as_ref()),
             };
@@ -345,6 +348,7 @@ impl Scraper {
             rates: Rates::default(),
             asked: VecDeque::new(),
             last_ok: None,
+            failing_since: None,
             errors: 0,
             pod: Some(pod.clone()),
         };
@@ -504,6 +508,11 @@ impl Scraper {
         let (report, message) = match outcome.page {
             Ok((read, at)) => {
                 known.last_ok = Some(at);
+                let understood = read.report.dialect.is_some() || read.report.starting;
+                known.failing_since = match understood {
+                    true => None,
+                    false => known.failing_since.or(Some(now)),
+                };
                 if let Some(dialect) = read
                     .report
                     .dialect
@@ -541,6 +550,7 @@ impl Scraper {
             }
             Err(no) => {
                 known.errors += 1;
+                known.failing_since = known.failing_since.or(Some(now));
                 let message = match (through_proxy, outcome.way) {
                     (Some(words), Way::Direct)
                         if known.pod.is_some() && self.options.mode == Mode::Auto =>

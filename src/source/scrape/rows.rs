@@ -103,6 +103,8 @@ pub(super) fn waiting(known: &Known) -> SourceHealth {
             .unwrap_or_else(|| Name::new("exporter")),
         state: SourceState::Stale,
         last_ok: None,
+        node: known.node.clone(),
+        failing_since: known.failing_since,
         patience: known.interval.saturating_mul(3),
         latency_ms: None,
         errors: 0,
@@ -135,6 +137,8 @@ pub(super) fn row(
             SourceState::Lost
         },
         last_ok: known.last_ok,
+        node: known.node.clone(),
+        failing_since: known.failing_since,
         // Two turns may be missed; a fleet larger than the budget takes longer for each.
         patience: known
             .interval

@@ -154,12 +154,12 @@ pub fn describe(facts: &Facts, picked: &Picked, brush: &mut Brush<'_>) -> Option
                 format!("{} {}", finding.subject.kind, finding.subject.key),
                 Role::Title,
             );
-            let mut what = format!(
-                "{} {} for {}",
-                finding.severity.name(),
-                finding.code,
-                brush.age(finding.since)
-            );
+            let age = brush.age(finding.since);
+            let since = match finding.first_seen {
+                true => format!("first seen by us {age} ago"),
+                false => format!("for {age}"),
+            };
+            let mut what = format!("{} {}, {since}", finding.severity.name(), finding.code);
             // An XID is a name, not an amount.
             let is_amount = !finding.code.starts_with("xid-");
             if let Some(value) = finding.value.filter(|_| is_amount) {
@@ -201,10 +201,28 @@ pub fn describe(facts: &Facts, picked: &Picked, brush: &mut Brush<'_>) -> Option
             let (_, role, word) = sources::state_of(source.state);
             sheet.words("state", word, role);
             sheet.known("kind", Some(&source.kind));
-            let age = source.last_ok.map(|at| brush.age(at));
-            sheet.known("answered", age.map(|age| format!("{age} ago")));
+            sheet.known("node", source.node.as_ref());
+            if let Some(at) = source.failing_since {
+                let age = brush.age(at);
+                let words = match source.last_ok {
+                    Some(_) => format!("failing for {age}"),
+                    None => format!("failing, first seen by us {age} ago"),
+                };
+                sheet.words("since", words, role);
+            }
+            let answered = match source.last_ok {
+                Some(at) => format!("{} ago", brush.age(at)),
+                None => String::from("never, since this program started"),
+            };
+            sheet.words("last answer", answered, Role::Text);
             sheet.known("latency", source.latency_ms.map(|ms| format!("{ms} ms")));
-            sheet.known("errors", Some(source.errors));
+            if source.errors > 0 {
+                let words = format!(
+                    "{} requests failed since this program started",
+                    source.errors
+                );
+                sheet.words("errors", words, Role::Text);
+            }
             sheet.known("series used", source.series_used);
             sheet.known("skipped", source.series_skipped);
             sheet.known("calls/min", source.calls_per_minute);

@@ -26,7 +26,7 @@ fn look(desk: &mut Desk<'_>, node: &Node) {
         Draft::new(
             subject("Node", node.name()),
             format!(
-                "pods may ask for {} of its {} devices; {missing:.0} taken out of use",
+                "{} of {} devices allocatable; {missing:.0} unhealthy",
                 node.device_allocatable, node.device_capacity
             ),
             "read the device plugin's log: it names the unhealthy devices; reset them or reboot the node",

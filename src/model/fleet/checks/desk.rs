@@ -65,6 +65,8 @@ struct Entry {
     run: u32,
     /// Since when it has been true.
     first: Moment,
+    /// Something other than our own watching says so.
+    told: bool,
     /// It has lasted long enough to be shown.
     shown: bool,
     /// Since when nothing is known about it.
@@ -244,6 +246,7 @@ impl Desk<'_> {
             let entry = Entry {
                 run,
                 first: now,
+                told: false,
                 shown: false,
                 gap: None,
                 last: None,
@@ -266,9 +269,11 @@ impl Desk<'_> {
         }
         // A clock that went back must not leave a beginning in the future.
         entry.first = since.unwrap_or(entry.first).min(now);
+        entry.told = since.is_some();
         entry.shown = entry.shown || now.since(entry.first) >= Age::from(self.rule.hold);
         if entry.shown {
-            let found = finish(self.code, self.rule, entry.first, draft(value));
+            let mut found = finish(self.code, self.rule, entry.first, draft(value));
+            found.finding.first_seen = !entry.told;
             entry.last = Some(found.clone());
             self.found.push(found);
         }
@@ -320,6 +325,7 @@ fn finish(check: &'static str, rule: &Rule, since: Moment, draft: Draft) -> Foun
             code,
             subject: draft.subject,
             since,
+            first_seen: false,
             value: draft.value,
             threshold: draft.threshold,
             message: draft.message,

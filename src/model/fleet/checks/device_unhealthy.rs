@@ -14,8 +14,8 @@ fn look(desk: &mut Desk<'_>, input: &Input<'_>) {
     desk.report(&input.device.id, check(input), |_| {
         Draft::new(
             subject("Device", &input.device.id),
-            format!("its exporter calls it unhealthy; {}", on_it(input.device)),
-            "read its exporter's own page and the node's kernel log, then drain it",
+            format!("reported unhealthy by its exporter; {}", on_it(input.device)),
+            "drain the node, then reset the GPU; read its exporter's page and the node's kernel log for the cause",
         )
     });
 }

@@ -14,15 +14,15 @@ pub(super) const CHECK: Check = Check {
 };
 
 fn look(desk: &mut Desk<'_>, input: &Input<'_>) {
-    desk.report(&input.device.id, check(input), |seconds| {
+    desk.report_since(&input.device.id, check(input), input.device.read_at, |seconds| {
         Draft::new(
             subject("Device", &input.device.id),
             format!(
-                "gone from its exporter's page for {}, while the node's other devices are reported; {}",
+                "not reported by its exporter for {}, while the node's other devices are; {}",
                 Age::from_seconds(seconds as u64),
                 on_it(input.device)
             ),
-            "look for XID 79 in the node's kernel log; drain, then power-cycle the node",
+            "drain the node, then power-cycle it; look for XID 79 (GPU has fallen off the bus) in its kernel log",
         )
         .value(seconds)
     });

@@ -35,11 +35,11 @@ fn look(desk: &mut Desk<'_>, input: &Input<'_>) {
             subject("Device", id),
             format!(
                 "{} since {}; {}",
-                counted(errors as usize, "uncorrectable memory error"),
+                counted(errors as usize, "uncorrectable ECC error"),
                 memory.changed.clock(),
                 on_it(input.device)
             ),
-            "restart the jobs that were on it, drain and reset the GPU; replace it if they go on",
+            "drain the node, then reset the GPU; restart the jobs that were on it; replace the GPU if more errors come",
         )
         .value(errors)
         .threshold(threshold)

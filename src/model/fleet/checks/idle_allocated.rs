@@ -70,8 +70,8 @@ fn finish(desk: &mut Desk<'_>) {
             };
             Draft::new(
                 job_subject(&job),
-                format!("holds {devices}{of} without work {span}"),
-                "ask its team; end it or let it have fewer devices",
+                format!("holds {devices}{of} idle {span}"),
+                "ask the owner to stop or shrink it",
             )
             .detail(&job.kind)
             .value(count)

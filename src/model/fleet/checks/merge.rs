@@ -8,13 +8,15 @@ use crate::fleet::fleet::Fleet;
 
 use super::CHECKS;
 use super::desk::Found;
+use super::faults;
 
 /// So many findings with one code under one group become one.
 const MANY: usize = 3;
 
-/// The findings as they are shown: a rack's instead of its devices', a group's instead of its members',
+/// The findings as they are shown: one for each fault, a rack's instead of its devices', a group's instead of its members',
 /// worst first, then by check, then oldest first.
-pub(super) fn merged(mut found: Vec<Found>, fleet: &Fleet) -> Vec<Finding> {
+pub(super) fn merged(found: Vec<Found>, fleet: &Fleet) -> Vec<Finding> {
+    let mut found = faults::joined(found, fleet);
     let hot: BTreeSet<Name> = found
         .iter()
         .filter(|one| one.check == "rack-hot")
@@ -51,7 +53,10 @@ pub(super) fn merged(mut found: Vec<Found>, fleet: &Fleet) -> Vec<Finding> {
         };
         if let Some(first) = at.get(&key) {
             let whole = &mut out[*first].1;
-            whole.since = whole.since.min(one.finding.since);
+            if one.finding.since < whole.since {
+                whole.first_seen = one.finding.first_seen;
+                whole.since = one.finding.since;
+            }
             whole.severity = whole.severity.min(one.finding.severity);
             continue;
         }

@@ -7,6 +7,7 @@
 //! A message does not repeat the subject's name: a view shows it beside.
 
 mod desk;
+mod faults;
 mod merge;
 
 mod allocatable_below_capacity;

@@ -70,7 +70,7 @@ fn look(desk: &mut Desk<'_>, node: &Node) {
             Draft::new(
                 subject("Node", node.name()),
                 format!("condition {}: {why}", condition.kind),
-                "read the condition and the agent that sets it; cordon and drain before a reset",
+                "check the log of the agent that sets the condition; a reset needs the node drained",
             )
             .detail(&condition.kind)
         });

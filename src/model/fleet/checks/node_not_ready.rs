@@ -1,4 +1,4 @@
-//! `node-not-ready`: a node with devices is not ready, or its kubelet is silent.
+//! `node-not-ready`: a node with devices is not ready, or its kubelet stopped posting node status.
 
 use crate::base::Age;
 use crate::fleet::node::Node;
@@ -24,18 +24,18 @@ fn look(desk: &mut Desk<'_>, node: &Node) {
     let since = node.ready_since.map(|at| at.max(node.seen.created));
     desk.report_since(node.name(), check(node, age), since, |devices| {
         let state = if node.ready.is_none() {
-            "its kubelet is silent"
+            "kubelet stopped posting node status"
         } else {
             "not ready"
         };
         Draft::new(
             subject("Node", node.name()),
             format!(
-                "{state}: {} out, {} on it",
+                "{state}: {} unavailable, {} on it",
                 counted(devices as usize, "device"),
                 counted(node.pods.len(), "pod")
             ),
-            "look at the node (kubelet, network, power); drain it if it does not come back",
+            "check kubelet, network and power of the node; drain it if it does not come back",
         )
         .value(devices)
     });

@@ -38,18 +38,15 @@ fn look(desk: &mut Desk<'_>, node: &Node) {
     }
     desk.report(node.name(), check(node), |_| {
         let message = if node.device_capacity > 0 {
-            format!(
-                "none of its {} devices can be asked for",
-                node.device_capacity
-            )
+            format!("0 of {} devices allocatable", node.device_capacity)
         } else {
-            let promise = promise(node).unwrap_or("its labels");
-            format!("{promise} promises devices, but it offers none")
+            let promise = promise(node).unwrap_or("of the node");
+            format!("label {promise} promises devices, but the node has none allocatable")
         };
         Draft::new(
             subject("Node", node.name()),
             message,
-            "look at the device plugin's pod and the driver on the node",
+            "check the device plugin's pod and the driver on the node",
         )
         .value(0.0)
     });

@@ -14,15 +14,12 @@ fn look(desk: &mut Desk<'_>, input: &Input<'_>) {
     desk.report(&input.device.id, check(input), |_| {
         Draft::new(
             subject("Device", &input.device.id),
-            format!(
-                "slowed by the hardware power brake; {}",
-                on_it(input.device)
-            ),
-            "check power supplies and feed of the node and its rack",
+            format!("HW power brake slowdown; {}", on_it(input.device)),
+            "check the power supplies and the power feed of the node and its rack",
         )
         .group(
             subject("Node", input.node.name()),
-            "devices are slowed by the hardware power brake",
+            "devices in HW power brake slowdown",
         )
     });
 }

@@ -16,7 +16,10 @@ fn look(desk: &mut Desk<'_>, input: &Input<'_>) {
         let action_words = recovery(action).unwrap_or("act");
         Draft::new(
             subject("Device", &input.device.id),
-            format!("the driver asks: {action_words}; {}", on_it(input.device)),
+            format!(
+                "the driver requests: {action_words}; {}",
+                on_it(input.device)
+            ),
             format!("drain the node, then {action_words}"),
         )
         .value(action)

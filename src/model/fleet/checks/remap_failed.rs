@@ -15,10 +15,10 @@ fn look(desk: &mut Desk<'_>, input: &Input<'_>) {
         Draft::new(
             subject("Device", &input.device.id),
             format!(
-                "a memory row could not be remapped: the spare rows are used up; {}",
+                "row remap failed: no spare rows left; {}",
                 on_it(input.device)
             ),
-            "drain and replace the GPU",
+            "drain the node, then replace the GPU",
         )
     });
 }

@@ -15,10 +15,10 @@ fn look(desk: &mut Desk<'_>, input: &Input<'_>) {
         Draft::new(
             subject("Device", &input.device.id),
             format!(
-                "a remapped memory row waits for a reset; {}",
+                "row remap pending until a GPU reset; {}",
                 on_it(input.device)
             ),
-            "let its jobs end, then reset the GPU so that the spare row takes over",
+            "wait until its jobs have ended, then reset the GPU",
         )
     });
 }

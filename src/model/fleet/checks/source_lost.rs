@@ -25,14 +25,22 @@ fn look(desk: &mut Desk<'_>) {
     }
     let severity = desk.rule.severity;
     for source in fleet.sources.iter() {
-        desk.report(&source.name, check(source), |_| {
+        // One that never answered may have failed before this program first asked.
+        let since = source.failing_since.filter(|_| source.last_ok.is_some());
+        let table = table_of(&source.name).map(|table| fleet.known(table));
+        let since = since.or(match table {
+            Some(Known::Lost(lost)) => Some(lost.since),
+            _ => None,
+        });
+        desk.report_since(&source.name, check(source), since, |_| {
+            let on = source.node.as_ref().map(|node| format!(" (node {node})"));
             let draft = Draft::new(
                 subject("Source", &source.name),
-                words(now, source.last_ok, &source.message),
+                words(now, source.last_ok, &on.unwrap_or_default(), &source.message),
                 REPAIR,
             );
             if source.gives_readings() {
-                return draft.group(subject("Source", &source.kind), "sources fail");
+                return draft.group(subject("Source", &source.kind), "sources unreachable");
             }
             let known = table_of(&source.name).map(|table| fleet.known(table));
             draft.severity(api_severity(known, severity))
@@ -47,7 +55,7 @@ fn look(desk: &mut Desk<'_>) {
         desk.report_since(&name, Verdict::Firing(1.0), Some(lost.since), |_| {
             Draft::new(
                 subject("Source", &name),
-                words(now, Some(lost.since), &lost.message),
+                words(now, Some(lost.since), "", &lost.message),
                 REPAIR,
             )
             .severity(api_severity(Some(known), severity))
@@ -86,10 +94,10 @@ fn whole(desk: &mut Desk<'_>, outage: &Outage<'_>) {
 }
 
 /// `lost for 2m: connection refused`.
-fn words(now: Moment, last: Option<Moment>, message: &str) -> String {
+fn words(now: Moment, last: Option<Moment>, on: &str, message: &str) -> String {
     let silent = match last {
-        Some(at) => format!("lost for {}", now.since(at)),
-        None => String::from("has never answered"),
+        Some(at) => format!("no good answer for {}{on}", now.since(at)),
+        None => format!("no good answer yet{on}"),
     };
     match message {
         "" => silent,

@@ -20,17 +20,19 @@ fn look(desk: &mut Desk<'_>) {
             .for_each(|source| desk.unknown(&source.name));
     }
     for source in fleet.sources.iter() {
-        desk.report(&source.name, check(source), |_| {
+        let silent = |at: &crate::base::Moment| now.since(*at) > source.patience.into();
+        let since = source.last_ok.filter(silent);
+        desk.report_since(&source.name, check(source), since, |_| {
             let silent = match source.last_ok {
-                Some(at) => format!("silent for {}", now.since(at)),
-                None => String::from("has not answered yet"),
+                Some(at) => format!("stale: last answer {} ago", now.since(at)),
+                None => String::from("no answer yet"),
             };
             Draft::new(
                 subject("Source", &source.name),
                 silent,
-                "what it says is shown with its age; see the sources view for its last error",
+                "its values are shown with their age; see the sources view for its last error",
             )
-            .group(subject("Source", &source.kind), "sources are silent")
+            .group(subject("Source", &source.kind), "sources stale")
         });
     }
 }

@@ -21,21 +21,21 @@ fn look(desk: &mut Desk<'_>, input: &Input<'_>) {
     desk.report(&input.device.id, check(input), |bits| {
         let bits = bits as u64;
         let why = if bits & HARDWARE_HEAT != 0 {
-            "heat, by the hardware"
+            "HW thermal slowdown"
         } else if bits & SOFTWARE_HEAT != 0 {
-            "heat, by the driver"
+            "SW thermal slowdown"
         } else {
-            "the board"
+            "HW slowdown"
         };
         Draft::new(
             subject("Device", &input.device.id),
-            format!("slowed: {why}; {}", on_it(input.device)),
+            format!("{why}; {}", on_it(input.device)),
             "check cooling and power of the node; the whole gang runs at the pace of its slowest device",
         )
         .value(bits as f64)
         .group(
             subject("Node", input.node.name()),
-            "devices are slowed by heat or by the board",
+            "devices in thermal or HW slowdown",
         )
     });
 }

@@ -77,7 +77,11 @@ impl Said {
     pub(super) fn of(node: &NodeSeen, policy: &Policy, names: &mut Names) -> Self {
         let label = |key: &str| node.labels.get(key).cloned();
         Self {
-            product: node.labels.first(PRODUCT_LABELS.iter().copied()).cloned(),
+            product: node
+                .labels
+                .first(PRODUCT_LABELS.iter().copied())
+                .cloned()
+                .or_else(|| untold_product(node).map(|product| names.intern(product))),
             driver: driver(node, names),
             cordon: cordon(node),
             billing: billing(node, policy),
@@ -95,6 +99,68 @@ impl Said {
             clique: clique(node),
         }
     }
+}
+
+/// Machine types whose name tells the accelerator, by what they begin with, and the resource that it is offered as.
+///
+/// Source: AWS's tables of accelerated instance types.
+const MACHINES: &[(&str, &str, &str)] = &[
+    ("trn1", "aws.amazon.com/", "Trainium1"),
+    ("trn2", "aws.amazon.com/", "Trainium2"),
+    ("trn3", "aws.amazon.com/", "Trainium3"),
+    ("inf1", "aws.amazon.com/", "Inferentia1"),
+    ("inf2", "aws.amazon.com/", "Inferentia2"),
+    ("dl1.", "habana.ai/", "Gaudi1"),
+];
+
+/// PCI ids of Intel's data center GPUs, as Intel's feature rules label them (`gpu.intel.com/device-id.0300-56c0.present`).
+const INTEL_IDS: &[(&str, &str)] = &[
+    ("56c0", "Intel Data Center GPU Flex 170"),
+    ("56c1", "Intel Data Center GPU Flex 140"),
+    ("0bd5", "Intel Data Center GPU Max 1550"),
+    ("0bda", "Intel Data Center GPU Max 1100"),
+];
+
+/// The product of a node's devices where no label names it: from the machine type, or from the PCI id of Intel's GPUs.
+fn untold_product(node: &NodeSeen) -> Option<&'static str> {
+    let offers = |domain: &str| {
+        let mut devices = node.capacity.devices.iter();
+        devices.any(|(resource, count)| *count > 0 && resource.starts_with(domain))
+    };
+    if offers("gpu.intel.com/") {
+        let mut ids = INTEL_IDS.iter().filter(|(id, _)| {
+            let classes = ["0300", "0380", "1200"];
+            classes.iter().any(|class| {
+                let key = format!("gpu.intel.com/device-id.{class}-{id}.present");
+                node.labels
+                    .get(&key)
+                    .is_some_and(|value| value.as_str() == "true")
+            })
+        });
+        // Of two models in one node neither is every device's.
+        if let (Some((_, product)), None) = (ids.next(), ids.next()) {
+            return Some(product);
+        }
+    }
+    let machine = node
+        .labels
+        .first(
+            [
+                "node.kubernetes.io/instance-type",
+                "beta.kubernetes.io/instance-type",
+            ]
+            .into_iter(),
+        )?
+        .to_ascii_lowercase();
+    let told = MACHINES
+        .iter()
+        .find(|(start, domain, _)| machine.starts_with(start) && offers(domain));
+    if let Some((.., product)) = told {
+        return Some(product);
+    }
+    ["Gaudi3", "Gaudi2"]
+        .into_iter()
+        .find(|product| offers("habana.ai/") && machine.contains(&product.to_ascii_lowercase()))
 }
 
 /// The driver version: one label, or the three of older GPU Feature Discovery.

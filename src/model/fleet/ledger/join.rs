@@ -14,15 +14,15 @@ use crate::fleet::judge;
 use crate::fleet::node::Node;
 use crate::fleet::observe::{Claimed, NodeSeen, PodSeen};
 use crate::fleet::policy::Policy;
-use crate::fleet::signal::Signals;
 
 use super::chips::Chips;
 use super::facts::{self, Said};
 use super::hami;
 use super::limits;
 use super::models::Models;
-use super::offer::{Offer, instances_per_device, kind_of, mig_profile, offer, vendor_of};
+use super::offer::{Offer, kind_of, offer};
 use super::readings::{DeviceReadings, NodeReadings, device_id};
+use super::slicing;
 use super::wants::Wants;
 
 /// What nodes are built with.
@@ -81,10 +81,17 @@ pub(super) fn build(
     };
     let places = hami::indices(&registered, readings);
     let offer = match chips.list.first() {
-        Some(first) => Some(by_claim(&first.resource)),
+        Some(first) => Some(Offer::by_claim(&first.resource)),
         // How many there are is not known, and a label's number would all look free.
         None if withheld && readings.devices.is_empty() => None,
-        None => offer(&seen, &registered, readings, &pods, &mut ignored),
+        None => offer(&seen, &registered, readings, &pods, &mut ignored, || {
+            let read = readings.devices.values().find_map(|one| one.model.as_ref());
+            let mut of = |name| bench.models.find(&policy.catalog, name);
+            product
+                .as_ref()
+                .and_then(&mut of)
+                .or_else(|| read.and_then(of))
+        }),
     };
     let mut devices: Vec<Device> = Vec::new();
     if let Some(offer) = &offer {
@@ -179,17 +186,6 @@ pub(super) fn build(
     }
 }
 
-/// What stands for the offer of a plugin where drivers publish each device.
-fn by_claim(resource: &Name) -> Offer {
-    Offer {
-        vendor: vendor_of(resource),
-        resource: resource.clone(),
-        devices: 0,
-        replicas: 1,
-        slices: Vec::new(),
-    }
-}
-
 fn device(
     index: u32,
     offer: &Offer,
@@ -281,16 +277,9 @@ fn place(
 ) {
     let at = bench.at;
     let mut wants = Wants::of(pods, served);
-    cut(devices, offer, &wants, readings, bench.names);
-    let is_slice = |resource: &str| {
-        mig_profile(resource).is_some()
-            || resource.ends_with("/part")
-            || offer
-                .slices
-                .iter()
-                .any(|(name, _)| name.as_str() == resource)
-    };
-    let is_whole = |resource: &str| !is_slice(resource);
+    let asked_whole = wants.left(&offer.resource);
+    slicing::cut(devices, offer, asked_whole, bench.names);
+    let is_whole = |resource: &str| !offer.is_slice(resource);
     // First whom the exporters name.
     for device in devices.iter_mut() {
         let Some(read) = readings.devices.get(&device.index) else {
@@ -302,8 +291,7 @@ fn place(
             .filter(|slice| slice.holder.is_none())
         {
             let named = read.slices.get(&slice.name).and_then(|slice| slice.pod(at));
-            if let Some(pod) = named.and_then(|key| wants.take(key, |r| fits_slice(r, &slice.name)))
-            {
+            if let Some(pod) = named.and_then(|key| wants.take(key, |r| offer.fits(r, slice))) {
                 slice.holder = Some(pod);
                 slice.attribution = Attribution::Exporter;
             }
@@ -344,7 +332,7 @@ fn place(
                 Claimed::Claim(driver, _, device) if is_accelerator_driver(driver) => device,
                 Claimed::Claim(..) => continue,
             };
-            give(devices, id, pod, &mut wants, is_whole);
+            give(devices, id, pod, &mut wants, offer);
         }
     }
     // Last by counting, in index order: the number is right, the device is a guess.
@@ -362,15 +350,7 @@ fn place(
             if slice.holder.is_some() {
                 continue;
             }
-            let shared = offer.replicas > 1;
-            let next = wants.next(|r| {
-                if shared {
-                    is_whole(r)
-                } else {
-                    fits_slice(r, &slice.name) || is_single(offer, r)
-                }
-            });
-            if let Some(pod) = next {
+            if let Some(pod) = wants.next(|r| offer.fits(r, slice)) {
                 slice.holder = Some(pod);
                 slice.attribution = Attribution::Counted;
             }
@@ -378,31 +358,8 @@ fn place(
     }
 }
 
-/// Under the single MIG strategy the plain resource asks for an instance.
-fn is_single(offer: &Offer, resource: &str) -> bool {
-    offer
-        .slices
-        .iter()
-        .any(|(name, _)| name.as_str() == resource && mig_profile(name).is_none())
-}
-
-/// `nvidia.com/mig-1g.10gb` asks for the slice `1g.10gb-7`.
-fn fits_slice(resource: &str, slice: &str) -> bool {
-    mig_profile(resource).is_some_and(|profile| {
-        slice
-            .strip_prefix(profile)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-    })
-}
-
 /// Gives the device of this id (`GPU-…`, `GPU-…::2`, `nvidia3`, `gpu-3`) to the pod.
-fn give(
-    devices: &mut [Device],
-    id: &str,
-    pod: &Arc<Pod>,
-    wants: &mut Wants<'_>,
-    is_whole: impl Fn(&str) -> bool + Copy,
-) {
+fn give(devices: &mut [Device], id: &str, pod: &Arc<Pod>, wants: &mut Wants<'_>, offer: &Offer) {
     let plain = id.split("::").next().unwrap_or(id);
     let device = devices.iter_mut().find(|device| {
         device.uuid.as_deref() == Some(plain)
@@ -419,110 +376,19 @@ fn give(
     {
         return;
     }
+    let is_whole = |resource: &str| !offer.is_slice(resource);
     if device.slices.is_empty() && device.holder.is_none() {
         device.holder = wants.take(pod.key(), is_whole);
         device.attribution = Attribution::Claim;
-    } else if let Some(free) = device
-        .slices
-        .iter_mut()
-        .find(|slice| slice.holder.is_none())
-    {
-        free.holder = wants.take(pod.key(), is_whole);
-        free.attribution = Attribution::Claim;
-    }
-}
-
-/// Cuts devices into the slices that nobody reads: shares of time-sliced devices, and MIG instances that
-/// the node offers but no exporter shows.
-fn cut(
-    devices: &mut [Device],
-    offer: &Offer,
-    wants: &Wants<'_>,
-    readings: &NodeReadings,
-    names: &mut Names,
-) {
-    let empty = |name: Name, resource: Name| Slice {
-        name,
-        resource: Some(resource),
-        holder: None,
-        attribution: Attribution::None,
-        signals: Signals::default(),
-    };
-    if offer.replicas > 1 {
-        for device in devices.iter_mut().filter(|device| device.slices.is_empty()) {
-            device.slices = (0..offer.replicas)
-                .map(|share| {
-                    empty(
-                        names.intern(&format!("share-{share}")),
-                        offer.resource.clone(),
-                    )
-                })
-                .collect();
-        }
         return;
     }
-    for (resource, count) in &offer.slices {
-        let profile =
-            mig_profile(resource).map_or_else(|| single_profile(devices), ToOwned::to_owned);
-        for slice in devices
-            .iter_mut()
-            .flat_map(|device| device.slices.iter_mut())
-        {
-            if slice.name.starts_with(profile.as_str()) {
-                slice.resource = Some(resource.clone());
-            }
-        }
-        let shown = devices
-            .iter()
-            .flat_map(|device| device.slices.iter())
-            .filter(|slice| slice.resource.as_ref() == Some(resource))
-            .count();
-        let missing = count.saturating_sub(u32::try_from(shown).unwrap_or(u32::MAX));
-        // Whole devices that pods ask for stay whole; the last ones are taken to be cut.
-        let per_device = instances_per_device(&profile);
-        let whole = wants.left(&offer.resource) as usize;
-        let whole = if mig_profile(resource).is_none() {
-            0
-        } else {
-            whole
-        };
-        let mut left = missing;
-        for device in devices.iter_mut().skip(whole) {
-            if left == 0 {
-                break;
-            }
-            let unread = readings
-                .devices
-                .get(&device.index)
-                .is_none_or(|read| read.slices.is_empty());
-            let room =
-                per_device.saturating_sub(u32::try_from(device.slices.len()).unwrap_or(u32::MAX));
-            if !unread || room == 0 {
-                continue;
-            }
-            let take = room.min(left);
-            left -= take;
-            let first = device.slices.len();
-            let mut slices = std::mem::take(&mut device.slices).into_vec();
-            slices.extend((0..take as usize).map(|at| {
-                empty(
-                    names.intern(&format!("{profile}-{}", first + at)),
-                    resource.clone(),
-                )
-            }));
-            device.slices = slices.into_boxed_slice();
-        }
+    // Where instances are offered, only one that the pod asks for; no plugin offers the parts that a driver makes.
+    let free = device.slices.iter_mut().find(|slice| {
+        let wanted = || wants.asks(pod.key(), |r| offer.fits(r, slice));
+        slice.holder.is_none() && (offer.slices.is_empty() || wanted())
+    });
+    if let Some(free) = free {
+        free.holder = wants.take(pod.key(), |r| is_whole(r) || offer.fits(r, free));
+        free.attribution = Attribution::Claim;
     }
-}
-
-fn single_profile(devices: &[Device]) -> String {
-    devices
-        .iter()
-        .find_map(|device| {
-            device
-                .model
-                .rsplit_once("-MIG-")
-                .map(|(_, profile)| profile.to_owned())
-        })
-        .unwrap_or_else(|| String::from("slice"))
 }

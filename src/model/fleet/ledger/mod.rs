@@ -14,6 +14,7 @@ mod hami;
 mod jobs;
 mod join;
 mod limits;
+mod mig;
 mod models;
 mod offer;
 mod owners;
@@ -25,6 +26,7 @@ mod scaling;
 mod serving;
 mod sets;
 mod shelf;
+mod slicing;
 mod standing;
 mod sweep;
 mod told_claims;
@@ -572,5 +574,7 @@ mod tests_claims;
 mod tests_groups;
 #[cfg(test)]
 mod tests_limits;
+#[cfg(test)]
+mod tests_mig;
 #[cfg(test)]
 mod tests_scaling;

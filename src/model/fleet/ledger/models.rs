@@ -15,6 +15,8 @@ pub(super) struct Model {
     pub(super) vendor: Vendor,
     pub(super) kind: DeviceKind,
     pub(super) class: Name,
+    /// Nominal memory of a device, GiB.
+    pub(super) memory_gib: Option<f64>,
 }
 
 /// The models of a catalogue by the names that were asked for.
@@ -34,6 +36,7 @@ impl Models {
             vendor: known.vendor,
             kind: known.kind,
             class: known.class.clone(),
+            memory_gib: known.memory_gib,
         });
         self.0.insert(product.clone(), found.clone());
         found

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use crate::base::Name;
 use crate::fleet::accelerator::{DeviceKind, Vendor};
-use crate::fleet::device::Pod;
+use crate::fleet::device::{Pod, Slice};
 use crate::fleet::observe::NodeSeen;
 
 use super::hami::{self, Registered};
 use super::limits::{self, Ignored, MOST};
+use super::mig::{Grid, Profile, gpus_for};
+use super::models::Model;
 use super::readings::NodeReadings;
 
 /// What a node offers of one vendor: physical devices and how they are cut.
@@ -21,8 +23,64 @@ pub(super) struct Offer {
     pub(super) devices: u32,
     /// Shares of each device under time-slicing; 1 for none.
     pub(super) replicas: u32,
-    /// MIG resources and how many of each the node offers.
-    pub(super) slices: Vec<(Name, u32)>,
+    /// Devices that are offered whole, in the node's own count.
+    pub(super) whole: u32,
+    /// MIG instances that the node offers.
+    pub(super) slices: Vec<Offered>,
+    /// What its GPUs are divided into.
+    pub(super) grid: Option<Grid>,
+}
+
+/// MIG instances of one profile.
+pub(super) struct Offered {
+    /// The resource that asks for one.
+    pub(super) resource: Name,
+    pub(super) profile: Profile,
+    /// Instances.
+    pub(super) count: u32,
+    /// Shares of each instance under time-slicing; 1 for none.
+    pub(super) shares: u32,
+}
+
+impl Offer {
+    /// What stands for the offer of a plugin where drivers publish each device.
+    pub(super) fn by_claim(resource: &Name) -> Self {
+        Self {
+            vendor: vendor_of(resource),
+            resource: resource.clone(),
+            devices: 0,
+            replicas: 1,
+            whole: 0,
+            slices: Vec::new(),
+            grid: None,
+        }
+    }
+
+    /// True for a resource that asks for a part of a device. Under the single MIG strategy the plain resource does.
+    pub(super) fn is_slice(&self, resource: &str) -> bool {
+        mig_profile(resource).is_some()
+            || resource.ends_with("/part")
+            || self
+                .slices
+                .iter()
+                .any(|one| one.resource.as_str() == resource)
+    }
+
+    /// True for a resource that this slice of a device serves: every pass of the join asks here.
+    pub(super) fn fits(&self, resource: &str, slice: &Slice) -> bool {
+        match self.replicas > 1 {
+            true => !self.is_slice(resource),
+            false => {
+                self.is_slice(resource)
+                    && match &slice.resource {
+                        Some(serves) => serves.as_str() == resource,
+                        None => mig_profile(resource)
+                            .and_then(Profile::of)
+                            .is_some_and(|profile| Profile::of(&slice.name) == Some(profile)),
+                    }
+            }
+        }
+    }
 }
 
 pub(super) fn vendor_of(resource: &str) -> Vendor {
@@ -33,13 +91,18 @@ pub(super) fn vendor_of(resource: &str) -> Vendor {
         "google.com" | "tpu.google.com" => Vendor::Google,
         "aws.amazon.com" | "neuron.aws.com" => Vendor::Aws,
         "gpu.intel.com" | "habana.ai" | "gaudi.intel.com" => Vendor::Intel,
+        "furiosa.ai" => Vendor::Furiosa,
+        "huawei.com" => Vendor::Huawei,
+        "cambricon.com" => Vendor::Cambricon,
+        "metax-tech.com" => Vendor::Metax,
+        "rebellions.ai" => Vendor::Rebellions,
         _ => Vendor::Other,
     }
 }
 
 pub(super) fn kind_of(vendor: Vendor, resource: &str) -> DeviceKind {
     match vendor {
-        Vendor::Nvidia | Vendor::Amd => DeviceKind::Gpu,
+        Vendor::Nvidia | Vendor::Amd | Vendor::Metax => DeviceKind::Gpu,
         Vendor::Google => DeviceKind::Tpu,
         Vendor::Aws => DeviceKind::Other,
         // Drivers are named for what they hand out.
@@ -54,21 +117,6 @@ pub(super) fn mig_profile(resource: &str) -> Option<&str> {
     resource.strip_prefix("nvidia.com/mig-")
 }
 
-/// How many instances of a MIG profile fit on one device (seven compute slices; 3g takes four memory
-/// slices of eight, so two fit). Source: NVIDIA's MIG user guide, as restated in our notes.
-pub(super) fn instances_per_device(profile: &str) -> u32 {
-    match profile
-        .split('g')
-        .next()
-        .and_then(|g| g.parse::<u32>().ok())
-    {
-        Some(1) => 7,
-        Some(2) => 3,
-        Some(3) => 2,
-        _ => 1,
-    }
-}
-
 /// What a node has, from the widest view of it: labels, capacity, readings, pods. `None` without any. What it claims
 /// beyond [`MOST`] is ignored and noted.
 pub(super) fn offer(
@@ -77,6 +125,7 @@ pub(super) fn offer(
     readings: &NodeReadings,
     pods: &[Arc<Pod>],
     ignored: &mut Ignored,
+    model: impl FnOnce() -> Option<Model>,
 ) -> Option<Offer> {
     let mut label_number = |key: &str| {
         let count = node.labels.get(key)?.parse::<u64>().ok()?;
@@ -88,10 +137,22 @@ pub(super) fn offer(
         Some(count)
     };
     let mut whole: BTreeMap<&Name, u32> = BTreeMap::new();
-    let mut slices: Vec<(Name, u32)> = Vec::new();
+    let mut slices: Vec<Offered> = Vec::new();
     for (resource, count) in &node.capacity.devices {
-        if mig_profile(resource).is_some() {
-            slices.push((resource.clone(), *count));
+        if let Some(profile) = mig_profile(resource) {
+            let plain = resource.strip_suffix(".shared").unwrap_or(resource);
+            let shares = label_number(&format!("{plain}.replicas"))
+                .unwrap_or(1)
+                .max(1);
+            // The kubelet goes on naming resources that it no longer has.
+            if *count > 0 {
+                slices.push(Offered {
+                    resource: resource.clone(),
+                    profile: Profile::named(profile),
+                    count: count.div_ceil(shares),
+                    shares,
+                });
+            }
         } else if !resource.ends_with("/neuroncore") && !resource.ends_with(".monitoring") {
             whole.insert(resource, *count);
         }
@@ -122,6 +183,8 @@ pub(super) fn offer(
     let mut resource_of_shares = Name::new("nvidia.com/gpu.replicas");
     let mut physical = counted;
     let mut labelled = None;
+    let mut whole_count = 0;
+    let mut grid = None;
     if vendor == Vendor::Nvidia {
         let shared = node
             .labels
@@ -137,25 +200,40 @@ pub(super) fn offer(
         let single = node
             .labels
             .get("nvidia.com/gpu.product")
-            .and_then(|product| {
-                product
-                    .rsplit_once("-MIG-")
-                    .map(|(_, profile)| profile.to_owned())
-            });
+            .and_then(|product| product.rsplit_once("-MIG-"))
+            .and_then(|(_, profile)| Profile::of(profile));
+        let is_single = single.is_some();
         if let Some(profile) = single {
-            let instances = counted.max(labelled.unwrap_or(0));
-            slices.push((resource.clone(), instances));
-            labelled = None;
-            physical = instances.div_ceil(instances_per_device(&profile));
+            let instances = (counted / replicas).max(labelled.unwrap_or(0));
+            slices.push(Offered {
+                resource: resource.clone(),
+                profile,
+                count: instances,
+                shares: replicas,
+            });
+            (labelled, physical, replicas) = (None, 0, 1);
         }
-        let of_slices: u32 = slices
-            .iter()
-            .filter_map(|(name, count)| {
-                mig_profile(name).map(|profile| count.div_ceil(instances_per_device(profile)))
-            })
-            .sum();
-        if labelled.is_none() && of_slices > 0 {
-            physical += of_slices;
+        if !slices.is_empty() {
+            let known = model();
+            let memory_gib = label_number("nvidia.com/gpu.memory")
+                .filter(|mib| !is_single && *mib > 0)
+                .map(|mib| f64::from(mib) / 1024.0)
+                .or(known.as_ref().and_then(|known| known.memory_gib));
+            let cut = Grid::of(
+                known.as_ref().map(|known| known.class.as_str()),
+                memory_gib,
+                slices.iter().map(|one| &one.profile),
+            );
+            whole_count = physical;
+            // The label counts every GPU, those that are cut as well.
+            if labelled.is_none_or(|all| all <= physical) {
+                let all: Vec<(Profile, u32)> = slices
+                    .iter()
+                    .map(|one| (one.profile.clone(), one.count))
+                    .collect();
+                physical += gpus_for(&cut, &all);
+            }
+            grid = Some(cut);
         }
     }
     if !registered.is_empty() {
@@ -182,6 +260,8 @@ pub(super) fn offer(
         resource,
         devices,
         replicas,
+        whole: whole_count,
         slices,
+        grid,
     })
 }

@@ -48,6 +48,14 @@ impl<'a> Wants<'a> {
         Some(Arc::clone(pod))
     }
 
+    /// True while the pod of this key still wants something that `fits`.
+    pub(super) fn asks(&self, key: &ObjectKey, fits: impl Fn(&str) -> bool) -> bool {
+        self.pods.get(key).is_some_and(|(_, left)| {
+            left.iter()
+                .any(|(resource, count)| *count > 0 && fits(resource))
+        })
+    }
+
     /// The next pod, oldest binding first, that still wants something that `fits`.
     pub(super) fn next(&mut self, fits: impl Fn(&str) -> bool) -> Option<Arc<Pod>> {
         let (pod, left) = self

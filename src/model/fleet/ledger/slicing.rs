@@ -1,0 +1,167 @@
+//! Slices of devices: shares of time-sliced ones, and the MIG instances that a node offers, read or not.
+
+use crate::base::{Name, Names};
+use crate::fleet::device::{Attribution, Device, Slice};
+use crate::fleet::signal::Signals;
+
+use super::mig::{Grid, Profile, Room, lay_out};
+use super::offer::{Offer, Offered};
+
+/// More slices than this on one node are a mistake.
+const MOST: usize = 4096;
+
+/// Cuts devices into the slices that no exporter shows, and says of each slice which resource asks for it. Of the devices that are
+/// offered whole, or that pods ask for whole, the first stay whole.
+pub(super) fn cut(devices: &mut [Device], offer: &Offer, asked_whole: u32, names: &mut Names) {
+    if offer.replicas > 1 {
+        for device in devices.iter_mut().filter(|device| device.slices.is_empty()) {
+            device.slices = (0..offer.replicas)
+                .map(|share| empty(names.intern(&format!("share-{share}")), &offer.resource))
+                .collect();
+        }
+        return;
+    }
+    let Some(grid) = &offer.grid else { return };
+    let mut left = tell(devices, &offer.slices);
+    // Without exporters first, since what is read of a device is all that it has. Then in what room is left, and last
+    // beyond it: what the node offers is there, wherever it is.
+    let single = offer
+        .slices
+        .iter()
+        .any(|one| one.resource == offer.resource);
+    let whole = match single {
+        true => 0,
+        false => offer.whole.max(asked_whole) as usize,
+    };
+    let unread: Vec<usize> = (0..devices.len())
+        .filter(|at| devices[*at].slices.is_empty())
+        .skip(whole)
+        .collect();
+    lay_in(devices, &unread, grid, &offer.slices, &mut left, names);
+    let cut_up: Vec<usize> = (0..devices.len())
+        .filter(|at| !devices[*at].slices.is_empty())
+        .collect();
+    lay_in(devices, &cut_up, grid, &offer.slices, &mut left, names);
+    let last = cut_up.last().copied().or(devices.len().checked_sub(1));
+    if let Some(device) = last.and_then(|at| devices.get_mut(at)) {
+        let beyond = offer.slices.iter().zip(&left);
+        let beyond = beyond.flat_map(|(one, (_, left))| (0..*left).map(move |_| one));
+        let beyond: Vec<&Offered> = beyond.take(MOST).collect();
+        add(device, beyond.into_iter(), names);
+    }
+    share(devices, &offer.slices, names);
+}
+
+fn empty(name: Name, resource: &Name) -> Slice {
+    Slice {
+        name,
+        resource: Some(resource.clone()),
+        holder: None,
+        attribution: Attribution::None,
+        signals: Signals::default(),
+    }
+}
+
+/// Says of each slice that is read which resource asks for it, and counts what is offered besides.
+fn tell(devices: &mut [Device], offered: &[Offered]) -> Vec<(Profile, u32)> {
+    let mut left: Vec<(Profile, u32)> = offered
+        .iter()
+        .map(|one| (one.profile.clone(), one.count))
+        .collect();
+    let mut nameless = Vec::new();
+    for slice in devices
+        .iter_mut()
+        .flat_map(|device| device.slices.iter_mut())
+    {
+        let Some(profile) = Profile::of(&slice.name) else {
+            nameless.push(slice);
+            continue;
+        };
+        if let Some(at) = offered.iter().position(|one| one.profile == profile) {
+            slice.resource = Some(offered[at].resource.clone());
+            left[at].1 = left[at].1.saturating_sub(1);
+        }
+    }
+    // An exporter that gives no profiles shows the same instances.
+    for slice in nameless {
+        if let Some(at) = left.iter().position(|(_, left)| *left > 0) {
+            slice.resource = Some(offered[at].resource.clone());
+            left[at].1 -= 1;
+        }
+    }
+    left
+}
+
+/// Lays the instances that are left out on these devices, as far as they have room.
+fn lay_in(
+    devices: &mut [Device],
+    at: &[usize],
+    grid: &Grid,
+    offered: &[Offered],
+    left: &mut [(Profile, u32)],
+    names: &mut Names,
+) {
+    let room = |at: &usize| -> Room {
+        let mut room = grid.whole();
+        for slice in &devices[*at].slices {
+            if let Some(profile) = Profile::of(&slice.name) {
+                room.take(grid, &profile);
+            }
+        }
+        room
+    };
+    let mut rooms: Vec<Room> = at.iter().map(room).collect();
+    let placed = lay_out(grid, &mut rooms, left);
+    for (at, placed) in at.iter().zip(placed) {
+        add(
+            &mut devices[*at],
+            placed.into_iter().map(|at| &offered[at]),
+            names,
+        );
+    }
+}
+
+fn add<'o>(
+    device: &mut Device,
+    instances: impl ExactSizeIterator<Item = &'o Offered>,
+    names: &mut Names,
+) {
+    if instances.len() == 0 {
+        return;
+    }
+    let mut slices = std::mem::take(&mut device.slices).into_vec();
+    let taken = |slices: &[Slice], name: &str| slices.iter().any(|one| one.name.as_str() == name);
+    for one in instances {
+        let profile = one.profile.name();
+        let name = (slices.len()..)
+            .map(|at| format!("{profile}-{at}"))
+            .find(|name| !taken(&slices, name))
+            .unwrap_or(profile);
+        slices.push(empty(names.intern(&name), &one.resource));
+    }
+    device.slices = slices.into_boxed_slice();
+}
+
+/// Makes the shares of instances that are time-sliced: the first keeps the instance's name and readings.
+fn share(devices: &mut [Device], offered: &[Offered], names: &mut Names) {
+    if offered.iter().all(|one| one.shares <= 1) {
+        return;
+    }
+    for device in devices {
+        let mut out = Vec::new();
+        for slice in std::mem::take(&mut device.slices) {
+            let of = offered
+                .iter()
+                .find(|one| Some(&one.resource) == slice.resource.as_ref());
+            let more = of.map_or(1, |one| one.shares.min(256));
+            let (name, resource) = (slice.name.clone(), slice.resource.clone());
+            out.push(slice);
+            if let Some(resource) = resource {
+                let further = (1..more)
+                    .map(|share| empty(names.intern(&format!("{name}-share-{share}")), &resource));
+                out.extend(further);
+            }
+        }
+        device.slices = out.into_boxed_slice();
+    }
+}

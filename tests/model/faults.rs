@@ -1,0 +1,105 @@
+//! One fault is one finding, with the fault's own age and a repair that fits the state of its node.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::base::{Moment, Name};
+use model::fleet::checks::{self, State};
+use model::fleet::finding::{Finding, Severity};
+use model::fleet::observe::Condition;
+use model::fleet::signal::Signal;
+use model::fleet::thresholds::Thresholds;
+
+use crate::parts::{Parts, start};
+
+fn day_ago() -> Moment {
+    start().minus(Duration::from_secs(26 * 3600))
+}
+
+fn condition(parts: &mut Parts, node: usize, kind: &str, message: &str) {
+    let seen = Arc::make_mut(&mut parts.nodes[node].seen);
+    seen.conditions.push(Condition {
+        kind: Name::from(kind),
+        status: Some(true),
+        reason: Name::from("Found"),
+        message: Name::from(message),
+        since: Some(day_ago()),
+    });
+}
+
+/// A double-bit ECC error on `n2/gpu5`, as its exporter, a node agent and the device plugin each see it.
+fn broken(change: impl FnOnce(&mut Parts)) -> Vec<Finding> {
+    let mut parts = Parts::well(start());
+    parts.set(1, 5, Signal::XidLast, 48.0);
+    parts.set(1, 5, Signal::RemapPending, 1.0);
+    condition(&mut parts, 1, "GpuXidProblem", "XID 48 on GPU 5");
+    parts.nodes[1].device_allocatable = 7;
+    change(&mut parts);
+    let thresholds = Thresholds::default().at_once();
+    checks::run(&mut State::default(), &parts.fleet(), start(), &thresholds)
+}
+
+#[test]
+fn one_fault_is_one_finding_with_its_own_age() {
+    let found = broken(|_| {});
+    let [one] = found.as_slice() else {
+        panic!("{found:#?}");
+    };
+    assert_eq!((&*one.code, one.severity), ("xid-48", Severity::Crit));
+    for part in [
+        "XID 48: double-bit (uncorrectable) ECC error",
+        "row remap pending",
+        "condition GpuXidProblem: XID 48 on GPU 5",
+        "7 of 8 devices allocatable",
+    ] {
+        assert!(one.message.contains(part), "{part}: {}", one.message);
+    }
+    assert_eq!((one.since, one.first_seen), (day_ago(), false));
+}
+
+#[test]
+fn the_repair_fits_the_state_of_the_node() {
+    let repair = |change: fn(&mut Parts)| broken(change)[0].repair.clone();
+    assert!(
+        repair(|_| {})
+            .starts_with("Drain the node, then reset the GPU: `nvidia-smi --gpu-reset -i 5`; "),
+        "{}",
+        repair(|_| {})
+    );
+    let cordoned = repair(|parts| {
+        Arc::make_mut(&mut parts.nodes[1].seen).unschedulable = true;
+        parts.nodes[1].pods = Box::from([]);
+    });
+    assert!(
+        cordoned
+            .starts_with("Reset the GPU: `nvidia-smi --gpu-reset -i 5`, then uncordon the node; "),
+        "{cordoned}"
+    );
+    assert!(!cordoned.to_lowercase().contains("drain"), "{cordoned}");
+}
+
+#[test]
+fn what_another_fault_explains_is_not_swallowed() {
+    // Two devices are missing and one is broken; another XID; a link.
+    let found = broken(|parts| {
+        parts.nodes[1].device_allocatable = 6;
+        condition(parts, 1, "GpuXidSeen", "XID 79 on GPU 1");
+        condition(parts, 1, "InfinibandLinkDown", "port 1");
+        parts.nodes[0].device_allocatable = 7;
+    });
+    let mut codes: Vec<String> = found
+        .iter()
+        .map(|one| format!("{} {}", one.code, one.subject.key.name))
+        .collect();
+    codes.sort();
+    assert_eq!(
+        codes,
+        [
+            "allocatable-below-capacity n1",
+            "allocatable-below-capacity n2",
+            "node-condition n2",
+            "node-condition n2",
+            "xid-48 n2/gpu5",
+        ]
+    );
+}
