@@ -108,6 +108,8 @@ mod tests {
             kind: Name::new("kubernetes"),
             state: api,
             last_ok: Some(ago(40)),
+            node: None,
+            failing_since: None,
             patience: Duration::from_secs(90),
             latency_ms: None,
             errors: 0,
