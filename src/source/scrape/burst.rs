@@ -93,6 +93,54 @@ impl Burst {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scrape::schedule::{Ended, Next, Schedule, Way};
+
+    /// Milliseconds until each of so many exporters has answered once, each in `life`, with the settings' defaults.
+    fn first_look(exporters: u64, life: impl Fn(u64) -> i64) -> i64 {
+        let mut schedule = Schedule::new(20.0, 32).with_burst(400);
+        let interval = Duration::from_secs(3600);
+        for id in 0..exporters {
+            schedule.add(id, None, interval, Way::Proxy, at(0));
+        }
+        let mut ends = std::collections::BTreeSet::new();
+        let (mut now, mut left) = (0, exporters);
+        while left > 0 {
+            while let Some((when, id)) = ends.first().copied().filter(|(when, _)| *when <= now) {
+                ends.pop_first();
+                let how = if life(id) < 10_000 {
+                    Ended::Well
+                } else {
+                    Ended::Badly
+                };
+                schedule.ended(id, how, at(when));
+                left -= 1;
+            }
+            let end = ends.first().map_or(i64::MAX, |(when, _)| *when);
+            match schedule.next(at(now)) {
+                Next::Ask(id) => {
+                    ends.insert((now + life(id), id));
+                }
+                Next::Wait(until) => now = until.millis().min(end).max(now + 1),
+                Next::Rest => now = end.max(now + 1),
+            }
+            assert!(ends.len() <= 64, "{} under way", ends.len());
+            assert!(now < 600_000, "{left} are never asked");
+        }
+        now
+    }
+
+    #[test]
+    fn a_first_look_takes_seconds_and_hung_exporters_hold_it_up_by_their_own_timeout_at_most() {
+        let quick = first_look(500, |_| 100);
+        assert!(quick < 3_000, "500 in {quick} ms");
+        let large = first_look(5_000, |_| 100);
+        assert!(large < 20_000, "5,000 in {large} ms");
+        let steady = first_look(30, |_| 100);
+        assert!(steady < 500, "30 in {steady} ms");
+        // One in ten hangs for the whole timeout: the burst ends when these are seen, and by then the others have answered.
+        let hung = first_look(500, |id| if id % 10 == 0 { 10_000 } else { 100 });
+        assert!(hung < 25_000, "{hung} ms");
+    }
 
     fn at(millis: i64) -> Moment {
         Moment::from_millis(millis)

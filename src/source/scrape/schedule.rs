@@ -1,10 +1,9 @@
 //! Which exporter is asked next, and when: a machine without a clock or a socket.
 //!
 //! No target is asked sooner than its exporter has new values; requests through the API server's proxy keep a
-//! distance of a fixed share of a second, whoever they are for, but for the burst of a first look; targets on screen go
-//! first, but never alone; a target that fails is asked less and less often; targets that have failed can take up no
-//! more than half the places, and one that has not answered for a while gives its place to another, so that hung
-//! ones hold nobody up.
+//! distance of a fixed share of a second, but for the burst of a first look; targets on screen go first, but never alone;
+//! a target that fails is asked less and less often; targets that have failed take up no more than half the places, and
+//! one that has not answered for a while gives its place to another, so that hung ones hold nobody up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher;
@@ -285,13 +284,12 @@ impl Schedule {
             self.penance = now.plus(PENANCE);
         }
         let (busy, failed, frees) = self.places_taken(now);
-        let full = || frees.map_or(Next::Rest, Next::Wait);
         if busy >= self.places || self.under_way.len() >= self.places.saturating_mul(2) {
-            return full();
+            return frees.map_or(Next::Rest, Next::Wait);
         }
-        // Those that have failed before leave half the places to others, those never asked a quarter.
+        // Those that have failed before leave half the places to others, those never asked an eighth.
         let half = failed < self.places.div_ceil(2);
-        let most = busy < self.places - self.places / 4;
+        let most = busy < self.places - self.places / 8;
         let open = self.slot.max(self.held);
         let first = self
             .burst
