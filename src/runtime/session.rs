@@ -403,8 +403,8 @@ pub fn readings(fleet: &Fleet) -> (usize, usize) {
         let all = fleet.sources.iter();
         all.filter(|source| source.gives_readings())
     };
-    let over =
-        exporters().filter(|source| source.last_ok.is_some() || source.state == SourceState::Lost);
+    let failed = |state| matches!(state, SourceState::Lost | SourceState::NotVisible);
+    let over = exporters().filter(|source| source.last_ok.is_some() || failed(source.state));
     (over.count(), exporters().count())
 }
 

@@ -63,7 +63,18 @@ pub fn silent(facts: &Facts, kind: Kind) -> Option<String> {
     let mut lost = exporters
         .iter()
         .filter(|source| source.state == SourceState::Lost);
-    let first = lost.next()?;
+    let hidden = exporters
+        .iter()
+        .filter(|source| source.state == SourceState::NotVisible)
+        .count();
+    let Some(first) = lost.next() else {
+        return (hidden > 0).then(|| {
+            format!(
+                "readings: {hidden} of {} exporters are not visible to you; what they read is unknown: {HELP}",
+                exporters.len()
+            )
+        });
+    };
     Some(format!(
         "readings: {} of {} exporters have not answered (such as {}: {}); what they read is unknown: see `stokehold get sources`",
         lost.count() + 1,
