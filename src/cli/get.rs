@@ -147,7 +147,11 @@ pub(super) fn run(
 fn part_of(facts: &Facts, query: &Query) -> Facts {
     let scope = Scope {
         team: query.team.as_deref().map(Name::new),
-        namespaces: query.namespaces.iter().map(|name| Name::new(name)).collect(),
+        namespaces: query
+            .namespaces
+            .iter()
+            .map(|name| Name::new(name))
+            .collect(),
     };
     let burn = match query.kind == Kind::Cost && !scope.is_all() {
         true => Arc::new(burn_of(facts, &scope)),

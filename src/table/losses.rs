@@ -61,13 +61,28 @@ pub fn silent(facts: &Facts, kind: Kind) -> Option<String> {
     let exporters: Vec<_> = all.filter(|source| source.gives_readings()).collect();
     let silent: Vec<_> = exporters
         .iter()
-        .filter(|source| source.state == SourceState::Lost || !source.has_spoken())
+        .filter(|source| {
+            let hidden = source.state == SourceState::NotVisible;
+            !hidden && (source.state == SourceState::Lost || !source.has_spoken())
+        })
         .collect();
+    let hidden = exporters
+        .iter()
+        .filter(|source| source.state == SourceState::NotVisible)
+        .count();
     // One that says why before one that says nothing.
-    let first = silent
+    let Some(first) = silent
         .iter()
         .find(|source| source.has_spoken())
-        .or(silent.first())?;
+        .or(silent.first())
+    else {
+        return (hidden > 0).then(|| {
+            format!(
+                "readings: {hidden} of {} exporters are not visible to you; what they read is unknown: {HELP}",
+                exporters.len()
+            )
+        });
+    };
     Some(format!(
         "readings: {} of {} exporters have not answered (such as {}: {}); what they read is unknown: see `stokehold get sources`",
         silent.len(),

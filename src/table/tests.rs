@@ -160,7 +160,10 @@ fn the_header_is_the_sum_of_the_rows() {
     }
     let pools = rows(&facts, Kind::Pools);
     same(sum(&pools, "burn_usd_per_hour"), head.burn_usd_per_hour);
-    assert_eq!(Some(sum(&pools, "waiting_devices") as u32), head.waiting_devices);
+    assert_eq!(
+        Some(sum(&pools, "waiting_devices") as u32),
+        head.waiting_devices
+    );
     assert_eq!(
         pools.last().map(|row| &row["name"]),
         Some(&Json::from("unattributed"))
@@ -175,7 +178,10 @@ fn the_header_is_the_sum_of_the_rows() {
     );
     assert!(head.burn_usd_per_hour > Some(0.0) && head.idle_allocated_usd_per_hour > Some(0.0));
     let document = json(&facts, Kind::Fleet);
-    assert_eq!(document["figures"]["devices"], serde_json::json!(head.devices));
+    assert_eq!(
+        document["figures"]["devices"],
+        serde_json::json!(head.devices)
+    );
     assert_eq!(document["prices"].as_array().map(Vec::len), Some(3));
 }
 

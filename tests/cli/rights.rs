@@ -91,10 +91,20 @@ fn frames(facts: &Facts) -> Vec<(ViewId, String)> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_team_lead_is_told_nothing_that_is_not_so() {
     let facts = seen_by("sim-team").await;
-    assert!(facts.fleet.findings.iter().all(|one| one.code.as_str() != "source-lost"));
+    assert!(
+        facts
+            .fleet
+            .findings
+            .iter()
+            .all(|one| one.code.as_str() != "source-lost")
+    );
     for (view, frame) in frames(&facts) {
         for words in FALSE {
-            assert!(!frame.contains(words), "{words} on {}\n{frame}", view.name());
+            assert!(
+                !frame.contains(words),
+                "{words} on {}\n{frame}",
+                view.name()
+            );
         }
         let header = frame.lines().next().expect("a header");
         assert!(header.contains("ns ") || header.len() < 120, "{frame}");
@@ -112,11 +122,23 @@ async fn a_team_lead_is_told_nothing_that_is_not_so() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_without_rights_is_told_that_nothing_is_visible() {
     let facts = seen_by("sim-nobody").await;
-    assert!(facts.fleet.findings.is_empty(), "{:?}", facts.fleet.findings);
+    assert!(
+        facts.fleet.findings.is_empty(),
+        "{:?}",
+        facts.fleet.findings
+    );
     for (view, frame) in frames(&facts) {
         for words in FALSE {
-            assert!(!frame.contains(words), "{words} on {}\n{frame}", view.name());
+            assert!(
+                !frame.contains(words),
+                "{words} on {}\n{frame}",
+                view.name()
+            );
         }
-        assert!(frame.contains("not visible to you"), "{}\n{frame}", view.name());
+        assert!(
+            frame.contains("not visible to you"),
+            "{}\n{frame}",
+            view.name()
+        );
     }
 }

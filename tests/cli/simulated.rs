@@ -266,19 +266,29 @@ fn a_team_bound_to_its_namespaces_sees_its_jobs_and_their_devices() {
         assert!(devices.values().all(Value::is_null), "{row:#}");
     }
     for row in rows(&team("pools", &[])) {
-        let counts = ["nodes", "devices"].map(|key| row[key].as_object().expect("an object").clone());
+        let counts =
+            ["nodes", "devices"].map(|key| row[key].as_object().expect("an object").clone());
         let pool = row["name"] != "unattributed";
-        assert!(!pool || counts.iter().flatten().all(|(_, count)| count.is_null()), "{row:#}");
+        assert!(
+            !pool || counts.iter().flatten().all(|(_, count)| count.is_null()),
+            "{row:#}"
+        );
         assert!(!pool || row["free_usd_per_hour"].is_null(), "{row:#}");
     }
     // The flavor that its Workloads were given says the class, and with it the price.
     let jobs = rows(&team("jobs", &[]));
-    let held = jobs.iter().filter(|row| row["devices_allocated"].as_u64() > Some(0));
+    let held = jobs
+        .iter()
+        .filter(|row| row["devices_allocated"].as_u64() > Some(0));
     assert!(
-        held.clone().any(|row| row["class"].is_string() && row["burn_usd_per_hour"].as_f64() > Some(0.0)),
+        held.clone()
+            .any(|row| row["class"].is_string() && row["burn_usd_per_hour"].as_f64() > Some(0.0)),
         "{jobs:#?}"
     );
-    for row in jobs.iter().filter(|row| row["state"] == "done" || row["state"] == "failed") {
+    for row in jobs
+        .iter()
+        .filter(|row| row["state"] == "done" || row["state"] == "failed")
+    {
         assert!(row["cost_usd"].is_null(), "{row:#}");
     }
     // A console, or the frame of one, never an error page.

@@ -673,11 +673,18 @@ fn an_outage_of_the_server_is_one_finding_and_missing_rights_are_none() {
             }
         });
     }
-    let sources: Vec<_> = last.iter().filter(|one| one.code.as_str() == "source-lost").collect();
+    let sources: Vec<_> = last
+        .iter()
+        .filter(|one| one.code.as_str() == "source-lost")
+        .collect();
     assert_eq!(sources.len(), 1, "{sources:?}");
     assert_eq!(sources[0].subject.key.name.as_str(), "api");
     assert_eq!(sources[0].since, start());
-    assert!(sources[0].message.starts_with("the cluster does not answer for "));
+    assert!(
+        sources[0]
+            .message
+            .starts_with("the cluster does not answer: ")
+    );
     let mut watch = Watch::new();
     for _ in 0..4 {
         last = watch.step(|parts, _| {

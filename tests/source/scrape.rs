@@ -447,7 +447,7 @@ async fn where_the_proxy_is_refused_the_pod_is_asked_itself() {
     let mut proxied = bench(&server, options(Mode::Proxy));
     let row = row(&mut proxied, "dcgm gpu-operator/dcgm-a").await;
     assert!(
-        row.message.contains("pods/proxy") && row.state == SourceState::Lost,
+        row.message.contains("pods/proxy") && row.state == SourceState::NotVisible,
         "{}",
         row.message
     );

@@ -192,7 +192,7 @@ async fn every_refusal_is_lost_and_never_empty() {
     let cases: Vec<(Reply, LostKind, &str)> = vec![
         (
             status(401, "Unauthorized", "Unauthorized"),
-            LostKind::Rights,
+            LostKind::Login,
             "log in again",
         ),
         (
@@ -416,7 +416,7 @@ async fn without_cluster_wide_rights_one_namespace_is_shown_and_said() {
         .until("row", |one| matches!(one, Observation::Source(row) if &*row.name == "api pods" && row.message.contains("only namespace ml")))
         .await;
     assert!(
-        matches!(row, Observation::Source(row) if row.message.contains("viewer.yaml") && row.state == SourceState::Live)
+        matches!(row, Observation::Source(row) if row.message.contains("visible to you") && row.state == SourceState::Live)
     );
     assert!(
         !bench

@@ -455,9 +455,16 @@ fn without_sight_of_nodes_nothing_is_said_of_them() {
         let answer = ask(document(&hidden), "waits");
         assert_eq!(codes(&answer), ["not-visible"]);
         assert_eq!(answer.state, Stand::Waiting);
-        assert_eq!((answer.unblock, answer.position, answer.ahead), (None, None, None));
+        assert_eq!(
+            (answer.unblock, answer.position, answer.ahead),
+            (None, None, None)
+        );
         assert!(answer.alternatives.is_empty() && answer.reserved_at.is_none());
-        assert!(answer.reason.ends_with("not visible to you"), "{}", answer.reason);
+        assert!(
+            answer.reason.ends_with("not visible to you"),
+            "{}",
+            answer.reason
+        );
         let plant = plant(document(&hidden));
         let state = crate::state::State::new(&plant);
         assert!(crate::forecast::forecast(&state).is_empty());

@@ -80,7 +80,7 @@ pub fn refusal(status: StatusCode, asked: Asked, headers: &HeaderMap, body: &[u8
         ),
         (403, true) => (
             Why::Refused,
-            "reading exporters through the API server is not allowed; ask for the role that `stokehold rbac viewer` prints, or set scrape.mode = \"direct\"",
+            "reading exporters through the API server is not allowed (get on pods/proxy); ask for the role that `stokehold rbac viewer` prints, or set scrape.mode = \"direct\"",
         ),
         (401, false) => (
             Why::Refused,

@@ -65,16 +65,12 @@ fn look(desk: &mut Desk<'_>) {
 
 /// The server as a whole: its tables say no more than it does, and of what is asked through it nothing can be told.
 fn whole(desk: &mut Desk<'_>, outage: &Outage<'_>) {
-    let (fleet, now, severity) = (desk.fleet, desk.now, desk.rule.severity);
+    let (fleet, severity) = (desk.fleet, desk.rule.severity);
     let api = Name::new(API);
     desk.report_since(&api, Verdict::Firing(1.0), outage.since, |_| {
-        let silent = match outage.since {
-            Some(at) => format!("{} for {}", outage.title(), now.since(at)),
-            None => outage.title().to_owned(),
-        };
         Draft::new(
             subject("Source", &api),
-            format!("{silent}: {}", outage.message),
+            format!("{}: {}", outage.title(), outage.message),
             match outage.kind {
                 LostKind::Unreachable => {
                     "check the VPN, the proxy and the server's address (`kubectl cluster-info`); what was seen before stays, with its age"
