@@ -53,3 +53,29 @@ async fn a_drain_tells_of_the_pods_that_are_still_there() {
     };
     assert_eq!(left_behind(&reader, &other).await, Ok(Vec::new()));
 }
+
+/// A kind that may not be read is passed over while a name is looked for among all kinds, and named where nothing is found.
+#[tokio::test]
+async fn what_may_not_be_read_is_no_kind_of_the_name_that_is_looked_for() {
+    let clock = stokehold::runtime::clock::shared();
+    let service = embed(Box::new(world(1, 12, false)), clock, 0.0, 1).expect("a cluster");
+    let team = service.signed(User::Team);
+    let clock = stokehold::runtime::clock::shared();
+    let client = source::client::client_for(team, "demo", clock, []).client;
+    let looker = exec::Looker::new(client, "nlp");
+    // ClusterQueues are not a team's to read.
+    let nothing = looker.target("nothing-of-this-name").await;
+    match nothing.expect_err("there is none") {
+        exec::look::Unseen::Refused(refusal) => assert!(
+            refusal.sentence.contains("you may not read")
+                && refusal.sentence.contains("clusterqueues.kueue.x-k8s.io"),
+            "{refusal}"
+        ),
+        exec::look::Unseen::Failed(failure) => panic!("{}", failure.message),
+    }
+    let named = looker.target("clusterqueue/nlp").await;
+    assert!(
+        matches!(named, Err(exec::look::Unseen::Failed(_))),
+        "a kind that is named is refused"
+    );
+}

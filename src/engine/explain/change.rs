@@ -323,11 +323,13 @@ impl Change {
                 }
             }
             Self::Preempt { jobs } => {
+                // Pods behind all queues find nodes before what is queued again is admitted and has pods.
+                let away = found.is_some_and(|at| snapshot.workloads[at].queue.is_none());
                 let all = 0..snapshot.workloads.len();
                 let named = |at: &usize| jobs.contains(&job(&snapshot.workloads[*at].key));
                 let found: Vec<usize> = all.filter(named).collect();
                 for at in found {
-                    snapshot.displace(at, false);
+                    snapshot.displace(at, away);
                 }
             }
             Self::Uncordon { nodes } => {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::cycle;
+use crate::cycle::{self, Known};
 use crate::fit::Lens;
 use crate::plant::{NodeId, Plant, QueueId, WorkId};
 use crate::preempt::{Holders, Mode, Victim, evicted};
@@ -20,6 +20,9 @@ pub(super) const MOST_BY_HAND: usize = 24;
 
 /// With more workloads than this it is not asked at all.
 const MOST_WORKS: usize = 4_000;
+
+/// Of so many it is tried whether each has to go.
+const MOST_SPARED: usize = 16;
 
 /// Most cordoned nodes that are looked at.
 const MOST_CLOSED: usize = 64;
@@ -40,8 +43,15 @@ impl Scene<'_> {
             .settled
             .victims_except(work, (Mode::ByHand, false), &holders, &fresh);
         let mut list = found.ok()?.list;
+        // Pods behind all queues find nodes before what is queued again is admitted and has pods.
+        let queue = plant.works[work].queue;
+        let behind_queues = queue.is_some_and(|queue| self.state.tree().branches[queue].nameless);
         let helps = |scene: &mut Self, list: &[Victim]| {
-            let starts = scene.starts_with(work, None, None, |state| {
+            let known = behind_queues.then(|| Known {
+                lines: scene.lines.clone(),
+                durations: scene.durations.clone(),
+            });
+            let starts = scene.starts_with(work, None, known, |state| {
                 for victim in list {
                     state.evict(victim.work);
                 }
@@ -55,9 +65,10 @@ impl Scene<'_> {
         // The dearest first: whoever can stay does.
         let mut order: Vec<WorkId> = list.iter().map(|victim| victim.work).collect();
         order.sort_by_key(|other| std::cmp::Reverse(self.state.lost_ms(*other)));
-        let mut proven = true;
+        // Of many the search itself has given back those who are not needed.
+        let mut proven = list.len() <= MOST_SPARED;
         for spared in order {
-            if list.len() < 2 {
+            if list.len() < 2 || !proven {
                 break;
             }
             if !self.affords(work, 1, None) {

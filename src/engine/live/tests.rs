@@ -221,7 +221,7 @@ fn quotas_come_in_the_engines_units_and_unbounded_is_not_nothing() {
             ("any", 3_000)
         ]
     );
-    assert_eq!((queue.stop, queue.order), (Stop::Hold, Order::Strict));
+    assert_eq!((queue.stop, queue.order), (Stop::Inactive, Order::Strict));
     assert_eq!(seen.flavors.len(), 1, "the flavor that stands for none");
 }
 
@@ -358,4 +358,33 @@ fn what_nothing_can_meet_is_no_way_in() {
     let none = affinity(vec![impossible]);
     assert!(!none.is_empty() && !none[0][0].is_met(&BTreeMap::new()));
     assert!(affinity(vec![]).is_empty());
+}
+
+/// Of jobs that were made in one second Kueue's own order says which is first.
+#[test]
+fn jobs_of_one_second_stand_as_kueue_says() {
+    let waiting = |name: &str, position: u32| {
+        let mut group = GroupSeen::unknown(
+            Table::KueueWorkloads,
+            QueueSystem::Kueue,
+            Name::new("Workload"),
+            ObjectKey::new("ns", name),
+        );
+        group.created = Moment::from_seconds(3);
+        let mut job = job(name, "Job", JobState::Waiting);
+        job.admission = Some(Arc::new(Admission {
+            seen: Arc::new(group),
+            queue: Some(Name::new("q")),
+            position: Some(position),
+            local_position: None,
+        }));
+        job
+    };
+    let seen = see(&fleet(vec![], vec![waiting("a", 1), waiting("b", 0)]));
+    let made: Vec<i64> = seen
+        .workloads
+        .iter()
+        .map(|work| work.created.millis())
+        .collect();
+    assert_eq!(made, [3_001, 3_000], "b goes first");
 }

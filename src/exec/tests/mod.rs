@@ -10,6 +10,7 @@ use model::base::Moment;
 use model::plan::{Fact, Intent, Lever, Object, Plan, Step, Test, Until, Verb, Wait, When};
 
 mod kills;
+mod left;
 mod roles;
 
 use super::answer::Answer;

@@ -17,7 +17,8 @@ pub struct Evicted {
     pub job: JobName,
     /// Devices that it gives back.
     pub devices: u64,
-    /// Why it may be evicted: `in-queue`, `reclaim`, `reclaim-while-borrowing`, `fair-sharing`, `drained` or `by-hand`.
+    /// Why it may be evicted: `in-queue`, `reclaim`, `reclaim-while-borrowing`, `fair-sharing`, `drained`, `by-hand`; `preempted`
+    /// where no rule is told.
     pub reason: String,
     /// Device-seconds of work since its last checkpoint, which is lost.
     pub lost_device_seconds: i64,

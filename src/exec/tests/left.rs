@@ -1,0 +1,83 @@
+//! A run that is over and has left something behind is not done.
+
+use super::*;
+use crate::history::runs;
+use crate::journal::Pages;
+use crate::record::{Cluster, Line, Record, Who};
+
+fn told(records: Vec<Record>) -> Option<String> {
+    let begin = Record::Begin {
+        cluster: Cluster {
+            context: "c".into(),
+            server: String::new(),
+        },
+        who: Who {
+            user: "me".into(),
+            local: "me".into(),
+        },
+        reason: String::new(),
+        plan: Box::new(plan(vec![evict("a"), evict("b")])),
+    };
+    let lines = std::iter::once(begin).chain(records).map(|record| Line {
+        at: Moment::from_seconds(1),
+        run: "r".into(),
+        record,
+    });
+    let pages = Pages {
+        lines: lines.collect(),
+        unreadable: 0,
+    };
+    runs(&pages)[0].undone()
+}
+
+fn over(step: u32, how: Over) -> Record {
+    Record::Over {
+        step,
+        how,
+        words: String::new(),
+    }
+}
+
+#[test]
+fn steps_and_pods_that_were_left_are_told_once_it_is_over() {
+    let end = || Record::End { end: End::Done };
+    let behind = |pods: &[&str], unknown: &str| Record::Behind {
+        pods: pods.iter().map(|pod| (*pod).to_owned()).collect(),
+        unknown: unknown.to_owned(),
+    };
+    let done = || vec![over(1, Over::Done), over(2, Over::Done)];
+    let with = |more: Vec<Record>| told(done().into_iter().chain(more).collect());
+    assert_eq!(with(vec![]), None, "it is not over");
+    assert_eq!(with(vec![end()]), None);
+    assert_eq!(with(vec![end(), behind(&[], "")]), None);
+    assert_eq!(
+        with(vec![end(), behind(&["nlp/x on n1"], "")]).as_deref(),
+        Some("1 pod is still there: nlp/x on n1")
+    );
+    assert_eq!(
+        with(vec![end(), behind(&[], "no answer")]).as_deref(),
+        Some("whether its nodes are empty is not known: no answer")
+    );
+    let left = vec![over(1, Over::Done), over(2, Over::Left), end()];
+    assert_eq!(told(left).as_deref(), Some("1 step was left undone"));
+}
+
+/// A wait that is to end by the plan's deadline does, however late it began.
+#[test]
+fn a_deadline_ends_a_wait_that_began_late() {
+    let wait = Wait {
+        when: When::Before,
+        until: Until::Budget,
+        at_most_seconds: Some(600),
+        deadline: Some(Moment::from_seconds(1_000)),
+        go_on: true,
+    };
+    assert_eq!(
+        wait.limit(Moment::from_seconds(100)),
+        Some(Moment::from_seconds(700))
+    );
+    assert_eq!(
+        wait.limit(Moment::from_seconds(900)),
+        Some(Moment::from_seconds(1_000))
+    );
+}
