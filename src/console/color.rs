@@ -156,7 +156,7 @@ impl Rgb {
     /// The nearest of xterm's cube and greys that is a grey or has the hue of `like`: the cube has few dark colours, and the
     /// nearest of them to a dark amber is pink.
     pub fn to_256_like(self, like: Self) -> u8 {
-        const TURN: f64 = 12.0;
+        const TURN: f64 = 14.0;
         let [light, a, b] = self.lab();
         let fits = |index: &u8| match (Self::of_256(*index).hue(), like.hue()) {
             (None, _) => true,
@@ -242,7 +242,7 @@ mod tests {
             let faded = Rgb::of_256(full.toward(ground, 0.55).to_256_like(full));
             assert!(faded.luminance() < full.luminance(), "{full:?} {faded:?}");
             if let (Some(hue), Some(before)) = (faded.hue(), full.hue()) {
-                assert!((hue - before).abs() <= 12.0, "{full:?} {faded:?}");
+                assert!((hue - before).abs() <= 14.0, "{full:?} {faded:?}");
             }
         }
         // The amber of titles and keys, which turned pink.

@@ -54,7 +54,7 @@ pub(super) fn draw_hints(app: &App, brush: &mut Brush<'_>, line: Rect) {
     let mut hints: Vec<(u8, String, &'static str)> = Vec::new();
     let contexts: &[Context] = match &app.overlay {
         Overlay::None => app.view().contexts(),
-        overlay => overlay.contexts(app).unwrap_or_default(),
+        overlay => overlay.contexts(&app.facts.acts.may).unwrap_or_default(),
     };
     for context in contexts {
         for (spec, keys) in app.options.keys.listed(*context) {

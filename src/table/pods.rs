@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use model::base::Rate;
-use model::cost::{Spend, sizes};
+use model::cost::sizes;
 use model::fleet::device::Pod;
 use model::fleet::node::Node;
 use model::fleet::observe::Phase;
@@ -176,37 +176,53 @@ pub fn holds(facts: &Facts, pod: &Pod) -> (u32, Option<Rate>) {
     let Some(node) = node.and_then(|name| facts.fleet.node(name)) else {
         return none(false);
     };
-    let all = node.devices.len() as u64;
-    let rate = facts.burn.nodes.get(node.name()).copied();
     let mut held = 0;
-    let mut spend = Spend::default();
+    let mut sum = Some(Rate::ZERO);
     for (at, slices) in parts(node, pod) {
-        let device = &node.devices[at];
-        let whole = Spend {
-            burn: rate.unwrap_or_default(),
-            ..Spend::default()
-        }
-        .cut(at as u64, 1, all);
-        match slices {
-            None => {
-                held += 1;
-                spend += whole;
-            }
-            Some(slices) => {
-                let weights = sizes(device.slices.iter().map(|slice| &slice.name));
-                let total = weights.iter().sum();
-                for slice in slices {
-                    held += 1;
-                    let before = weights[..slice].iter().sum();
-                    spend += whole.cut(before, weights[slice], total);
-                }
-            }
+        let slices_of = &node.devices[at].slices;
+        let rate = rate_of(facts, node, at);
+        let mut add = |more: Option<Rate>| {
+            held += 1;
+            sum = sum.zip(more).map(|(sum, more)| sum + more);
+        };
+        let Some(slices) = slices else {
+            add(rate);
+            continue;
+        };
+        let weights = sizes(slices_of.iter().map(|slice| &slice.name));
+        let total = weights.iter().sum();
+        for slice in slices {
+            let before: u64 = weights[..slice].iter().sum();
+            let until = before + weights[slice];
+            add(rate.map(|rate| rate.share(until, total) - rate.share(before, total)));
         }
     }
-    match (held, rate) {
-        (0, _) => none(false),
-        (held, rate) => (held, rate.map(|_| spend.burn)),
+    match held {
+        0 => none(false),
+        held => (held, sum),
     }
+}
+
+/// What a device costs an hour: its price, or its part of what its node costs where all devices there are alike.
+fn rate_of(facts: &Facts, node: &Node, at: usize) -> Option<Rate> {
+    let device = &node.devices[at];
+    let groups = facts.burn.prices.iter().filter(|group| {
+        group.pool == node.pool
+            && group.class == device.class
+            && group.instance_type == node.instance_type
+            && group.region == node.region
+            && group.billing == node.billing
+    });
+    let mut prices = groups.map(|group| group.price.as_ref().map(|price| price.rate));
+    if let Some(first) = prices.next()
+        && prices.all(|price| price == first)
+    {
+        return first;
+    }
+    let alike = node.devices.iter().all(|one| one.class == device.class);
+    let whole = facts.burn.nodes.get(node.name()).filter(|_| alike)?;
+    let (at, all) = (at as u64, node.devices.len() as u64);
+    Some(whole.share(at + 1, all) - whole.share(at, all))
 }
 
 /// The devices of a node that a pod holds, by place: whole, or these slices.
@@ -232,28 +248,30 @@ fn parts(node: &Node, pod: &Pod) -> Vec<(usize, Option<Vec<usize>>)> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use model::base::{Name, ObjectKey};
+
     use super::*;
     use crate::sample::facts;
 
     #[test]
-    fn the_pods_of_a_job_cost_what_the_job_costs() {
+    fn a_pod_costs_what_its_devices_and_slices_do() {
         let facts = facts();
-        let mut compared = 0;
-        for (job, (spend, _)) in &facts.burn.jobs {
-            let Some(job) = facts.fleet.job(job) else {
-                continue;
-            };
-            let pods: Option<Vec<f64>> = job
-                .pods
-                .iter()
-                .map(|pod| row(&facts, pod).burn_usd_per_hour)
-                .collect();
-            let Some(pods) = pods else { continue };
-            let sum: f64 = pods.iter().sum();
-            assert!((sum - spend.burn.usd()).abs() < 1e-4, "{}", job.id);
-            compared += 1;
-        }
-        assert!(compared > 0, "some job has money");
+        let key = ObjectKey::new("nlp", "train-0");
+        let pod = facts.fleet.pod(&key).expect("it is there");
+        let on = |node: &str| {
+            let mut pod = (**pod).clone();
+            Arc::make_mut(&mut pod.seen).node = Some(Name::new(node));
+            holds(&facts, &pod)
+        };
+        let ((whole, rate), (slices, share)) = (on("n1"), on("n2"));
+        assert_eq!((whole, slices), (2, 1));
+        let (rate, share) = (rate.expect("has a price"), share.expect("has a price"));
+        let (spend, _) = facts.burn.jobs[&pod.job];
+        assert_eq!(rate + share, spend.burn, "the job's are on both nodes");
+        assert!(share < rate);
+        assert_eq!(on("gone"), (0, None), "what it holds there is not known");
     }
 
     #[test]
@@ -261,6 +279,7 @@ mod tests {
         let mut facts = facts();
         let burn = std::sync::Arc::make_mut(&mut facts.burn);
         burn.nodes.clear();
+        burn.prices.clear();
         for row in rows(&facts) {
             let wanted = row.node.is_none().then_some(0.0);
             if row.phase != "Succeeded" && row.phase != "Failed" {

@@ -228,7 +228,7 @@ impl App {
     /// Whose keys are heard.
     pub fn contexts(&self) -> &'static [Context] {
         self.overlay
-            .contexts(self)
+            .contexts(&self.facts.acts.may)
             .unwrap_or_else(|| self.view().contexts())
     }
 

@@ -26,6 +26,7 @@ use super::view::{Picked, Place};
 use filter_line::FilterLine;
 use model::base::{Moment, Name};
 use palette::Palette;
+use table::acts::May;
 
 /// What is in front of the view.
 pub enum Overlay {
@@ -120,14 +121,14 @@ impl Overlay {
     }
 
     /// Whose keys are heard while it is open.
-    pub fn contexts(&self, app: &App) -> Option<&'static [Context]> {
+    pub fn contexts(&self, may: &May) -> Option<&'static [Context]> {
         match self {
             Self::None => None,
             Self::Help(_) | Self::Facts(..) => Some(POPUP),
             Self::Palette(_) | Self::Filter(_) => Some(PROMPT),
             Self::Copy => Some(COPY),
             Self::Columns(_) => Some(COLUMNS),
-            Self::Plan(dialog) => Some(dialog.contexts(&app.facts.acts.may)),
+            Self::Plan(dialog) => Some(dialog.contexts(may)),
             Self::Missing(_) => Some(MISSING),
         }
     }
