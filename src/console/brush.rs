@@ -283,10 +283,14 @@ impl<'a> Brush<'a> {
     pub fn dim(&mut self, area: Rect) {
         let area = area.intersection(self.buf.area);
         let ground = self.ink.theme.color(Role::Background);
-        let faded = |color: Color| match color {
+        let mut known: [Option<u8>; 256] = [None; 256];
+        let mut faded = |color: Color| match color {
             Color::Rgb(r, g, b) => Rgb(r, g, b).toward(ground, 0.55).color(),
             Color::Indexed(index) => {
-                Color::Indexed(Rgb::of_256(index).toward(ground, 0.55).to_256())
+                let full = Rgb::of_256(index);
+                let slot = &mut known[usize::from(index)];
+                let fade = || full.toward(ground, 0.55).to_256_like(full);
+                Color::Indexed(*slot.get_or_insert_with(fade))
             }
             other => other,
         };

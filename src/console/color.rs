@@ -135,6 +135,48 @@ impl Rgb {
         }
     }
 
+    /// Hue in degrees; nothing for a grey.
+    fn hue(self) -> Option<f64> {
+        let [r, g, b] = [self.0, self.1, self.2].map(f64::from);
+        let (most, least) = (r.max(g).max(b), r.min(g).min(b));
+        let span = most - least;
+        if span <= 0.0 {
+            return None;
+        }
+        let sixth = if most == r {
+            (g - b) / span
+        } else if most == g {
+            2.0 + (b - r) / span
+        } else {
+            4.0 + (r - g) / span
+        };
+        Some((sixth * 60.0).rem_euclid(360.0))
+    }
+
+    /// The nearest of xterm's cube and greys that is a grey or has the hue of `like`: the cube has few dark colours, and the
+    /// nearest of them to a dark amber is pink.
+    pub fn to_256_like(self, like: Self) -> u8 {
+        const TURN: f64 = 14.0;
+        let [light, a, b] = self.lab();
+        let fits = |index: &u8| match (Self::of_256(*index).hue(), like.hue()) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(hue), Some(wanted)) => {
+                let turn = (hue - wanted).abs();
+                turn.min(360.0 - turn) <= TURN
+            }
+        };
+        let far = |index: u8| {
+            let [l, x, y] = Self::of_256(index).lab();
+            // How light it is tells what stands back; how colourful it is, less.
+            (l - light).powi(2) + 0.5 * ((x - a).powi(2) + (y - b).powi(2))
+        };
+        (16..=255u8)
+            .filter(fits)
+            .min_by(|one, other| far(*one).total_cmp(&far(*other)))
+            .unwrap_or(16)
+    }
+
     /// CIE L*a*b* under D65.
     fn lab(self) -> [f64; 3] {
         let [r, g, b] = [self.0, self.1, self.2].map(linear);
@@ -184,6 +226,30 @@ mod tests {
     fn contrast_runs_from_1_to_21() {
         assert!((Rgb(0, 0, 0).contrast(Rgb(255, 255, 255)) - 21.0).abs() < 1e-9);
         assert!((Rgb(9, 9, 9).contrast(Rgb(9, 9, 9)) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_steps_back_keeps_its_hue_in_256_colours() {
+        let ground = Rgb(18, 17, 15);
+        for full in [
+            Rgb(255, 175, 95),
+            Rgb(215, 175, 95),
+            Rgb(255, 135, 95),
+            Rgb(255, 95, 95),
+            Rgb(95, 175, 215),
+            Rgb(208, 208, 208),
+        ] {
+            let faded = Rgb::of_256(full.toward(ground, 0.55).to_256_like(full));
+            assert!(faded.luminance() < full.luminance(), "{full:?} {faded:?}");
+            if let (Some(hue), Some(before)) = (faded.hue(), full.hue()) {
+                assert!((hue - before).abs() <= 14.0, "{full:?} {faded:?}");
+            }
+        }
+        // The amber of titles and keys, which turned pink.
+        assert_eq!(
+            Rgb::of_256(Rgb(125, 88, 51).to_256_like(Rgb(255, 175, 95))),
+            Rgb(135, 95, 0)
+        );
     }
 
     #[test]
