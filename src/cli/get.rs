@@ -20,7 +20,7 @@ use super::wire::{self, Situation};
 pub struct Get {
     /// What to list
     pub kind: KindName,
-    /// Only the object of this name (jobs also as NAMESPACE/NAME, devices also by node or UUID)
+    /// Only the object of this name (jobs and pods also as NAMESPACE/NAME, devices also by node or UUID)
     pub name: Option<String>,
     /// How to print it
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
@@ -48,6 +48,9 @@ pub enum KindName {
     /// What teams submitted
     #[value(alias = "job")]
     Jobs,
+    /// Pods that ask for devices
+    #[value(aliases = ["pod", "po"])]
+    Pods,
     /// Money an hour by pool, queue, team, job and class
     #[value(alias = "costs")]
     Cost,
@@ -69,6 +72,7 @@ impl From<KindName> for Kind {
             KindName::Devices => Self::Devices,
             KindName::Queues => Self::Queues,
             KindName::Jobs => Self::Jobs,
+            KindName::Pods => Self::Pods,
             KindName::Cost => Self::Cost,
             KindName::Alerts => Self::Alerts,
             KindName::Sources => Self::Sources,

@@ -8,11 +8,12 @@ use model::base::{Name, ObjectKey};
 use model::fleet::Known;
 use model::fleet::device::Pod;
 use model::fleet::job::{Job, JobState};
-use model::fleet::observe::{Phase, Resources};
+use model::fleet::observe::Resources;
 use model::fleet::policy::Policy;
 
 use super::inventory::{NodeCell, by_key, node_cell};
 use super::jobs::GangCell;
+use super::pods::phase_name;
 use super::pools::{PoolRow, waiting_devices};
 use super::scheduling::{
     AdmissionCell, PodSetCell, PriorityClassCell, Scheduling, admission, scheduling,
@@ -370,16 +371,6 @@ pub const fn known_name(known: &Known) -> &'static str {
         Known::Live => "live",
         Known::Lost(_) => "lost",
         Known::Absent => "absent",
-    }
-}
-
-const fn phase_name(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Pending => "Pending",
-        Phase::Running => "Running",
-        Phase::Succeeded => "Succeeded",
-        Phase::Failed => "Failed",
-        Phase::Unknown => "Unknown",
     }
 }
 

@@ -13,6 +13,8 @@ pub enum Kind {
     Queues,
     /// Jobs.
     Jobs,
+    /// Pods that ask for devices.
+    Pods,
     /// Money.
     Cost,
     /// Findings.
@@ -25,12 +27,13 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, in the order of the contract.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Pools,
         Self::Nodes,
         Self::Devices,
         Self::Queues,
         Self::Jobs,
+        Self::Pods,
         Self::Cost,
         Self::Alerts,
         Self::Sources,
@@ -45,6 +48,7 @@ impl Kind {
             Self::Devices => "devices",
             Self::Queues => "queues",
             Self::Jobs => "jobs",
+            Self::Pods => "pods",
             Self::Cost => "cost",
             Self::Alerts => "alerts",
             Self::Sources => "sources",
@@ -60,6 +64,7 @@ impl Kind {
             Self::Devices => include_str!("../../config/schema/devices.json"),
             Self::Queues => include_str!("../../config/schema/queues.json"),
             Self::Jobs => include_str!("../../config/schema/jobs.json"),
+            Self::Pods => include_str!("../../config/schema/pods.json"),
             Self::Cost => include_str!("../../config/schema/cost.json"),
             Self::Alerts => include_str!("../../config/schema/alerts.json"),
             Self::Sources => include_str!("../../config/schema/sources.json"),

@@ -18,6 +18,7 @@ mod losses;
 pub mod nodes;
 pub mod output;
 pub mod past;
+pub mod pods;
 pub mod pools;
 pub mod queues;
 #[cfg(any(test, feature = "sample"))]

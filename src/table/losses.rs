@@ -18,7 +18,7 @@ pub fn losses(facts: &Facts, kind: Kind) -> Vec<(Exit, String)> {
             !table.holds_rules()
                 && !matches!(table, Table::ProvisioningRequests | Table::PodAutoscalers)
         }
-        Kind::Devices | Kind::Jobs | Kind::Cost | Kind::Alerts => {
+        Kind::Devices | Kind::Jobs | Kind::Pods | Kind::Cost | Kind::Alerts => {
             !table.holds_rules() && !table.holds_scaling()
         }
     };

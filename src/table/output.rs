@@ -11,7 +11,7 @@ use model::fleet::signal::Signal;
 
 use super::table::{Column, Layout, cell};
 use super::{Facts, Format, Kind};
-use super::{alerts, cost, devices, document, jobs, nodes, pools, queues, sources};
+use super::{alerts, cost, devices, document, jobs, nodes, pods, pools, queues, sources};
 use model::value::Value;
 
 /// What is asked for.
@@ -188,6 +188,22 @@ pub fn sheet(
                 jobs::rows(facts),
                 &shape,
                 jobs::columns(),
+                query,
+                format,
+                pretty,
+            )
+        }
+        Kind::Pods => {
+            let shape = Shape {
+                key: |row: &pods::PodRow<'_>| Cow::Owned(format!("{}/{}", row.namespace, row.name)),
+                also: |row| vec![Cow::Borrowed(row.name)],
+                place: |row| (Some(row.namespace), Some(row.team)),
+                placed: true,
+            };
+            build(
+                pods::rows(facts),
+                &shape,
+                pods::columns(),
                 query,
                 format,
                 pretty,
@@ -422,6 +438,7 @@ pub fn fields(kind: Kind) -> Vec<Cow<'static, str>> {
         Kind::Devices => devices::FIELDS,
         Kind::Queues => queues::FIELDS,
         Kind::Jobs => jobs::FIELDS,
+        Kind::Pods => pods::FIELDS,
         Kind::Cost => cost::FIELDS,
         Kind::Alerts => alerts::FIELDS,
         Kind::Sources => sources::FIELDS,

@@ -1,0 +1,290 @@
+//! Rows of `pods`: those that ask for devices, where they run, whether they are ready and what they cost.
+
+use serde::Serialize;
+
+use model::base::Rate;
+use model::cost::sizes;
+use model::fleet::device::Pod;
+use model::fleet::node::Node;
+use model::fleet::observe::Phase;
+
+use super::table::Column;
+use super::text::{age, usd, word};
+use super::{Facts, said};
+
+/// One pod.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct PodRow<'a> {
+    /// Namespace.
+    pub namespace: &'a str,
+    /// Name.
+    pub name: &'a str,
+    /// The node it is bound to.
+    pub node: Option<&'a str>,
+    /// Devices or slices that it asks for.
+    pub devices_requested: u32,
+    /// Devices or slices that it is known to hold.
+    pub devices_allocated: u32,
+    /// All its containers are ready.
+    pub ready: bool,
+    /// Restarts of its containers in all.
+    pub restarts: u32,
+    /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
+    pub phase: &'static str,
+    /// It was told to end, and is still there.
+    pub terminating: bool,
+    /// Since it was made.
+    pub age_seconds: u64,
+    /// Kind of its job.
+    pub job_kind: &'a str,
+    /// Its job.
+    pub job: &'a str,
+    /// Its job's queue.
+    pub queue: Option<&'a str>,
+    /// Team.
+    pub team: &'a str,
+    /// Why it failed, restarts or has no node.
+    pub message: Option<&'a str>,
+    /// USD an hour of what it holds.
+    pub burn_usd_per_hour: Option<f64>,
+}
+
+/// Columns as CSV.
+pub(super) const FIELDS: &[&str] = &[
+    "namespace",
+    "name",
+    "node",
+    "devices_requested",
+    "devices_allocated",
+    "ready",
+    "restarts",
+    "phase",
+    "terminating",
+    "age_seconds",
+    "job_kind",
+    "job",
+    "queue",
+    "team",
+    "message",
+    "burn_usd_per_hour",
+];
+
+/// Columns as a table.
+pub(super) fn columns<'a>() -> Vec<Column<PodRow<'a>>> {
+    vec![
+        Column::text("NAMESPACE", |row: &PodRow<'_>| row.namespace.to_owned()),
+        Column::text("NAME", |row| row.name.to_owned()),
+        Column::text("NODE", |row| word(row.node)),
+        Column::number("DEVICES", |row| {
+            format!("{}/{}", row.devices_allocated, row.devices_requested)
+        }),
+        Column::text("READY", |row| yes(row.ready).to_owned()),
+        Column::number("RESTARTS", |row| row.restarts.to_string()),
+        Column::text("PHASE", |row| stage(row.phase, row.terminating).to_owned()),
+        Column::number("AGE", |row| age(Some(row.age_seconds))),
+        Column::text("JOB", |row| row.job.to_owned()),
+        Column::wide_text("QUEUE", |row| word(row.queue)),
+        Column::wide_text("TEAM", |row| row.team.to_owned()),
+        Column::number("$/H", |row| usd(row.burn_usd_per_hour)),
+        Column::wide_text("MESSAGE", |row| word(row.message)),
+    ]
+}
+
+/// `yes` or `no`.
+pub const fn yes(is: bool) -> &'static str {
+    if is { "yes" } else { "no" }
+}
+
+/// The phase as a table shows it: `Terminating` once it was told to end, as kubectl says it.
+pub const fn stage(phase: &'static str, terminating: bool) -> &'static str {
+    if terminating { "Terminating" } else { phase }
+}
+
+/// As the API spells it.
+pub const fn phase_name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Pending => "Pending",
+        Phase::Running => "Running",
+        Phase::Succeeded => "Succeeded",
+        Phase::Failed => "Failed",
+        Phase::Unknown => "Unknown",
+    }
+}
+
+/// True for a pod that asks for devices, by a resource or by a claim.
+pub fn asks_for_devices(pod: &Pod) -> bool {
+    let seen = &pod.seen;
+    seen.requests.device_count() > 0 || !seen.claims.is_empty() || !seen.claimed.is_empty()
+}
+
+/// Every pod that asks for devices, by namespace and name.
+pub fn rows(facts: &Facts) -> Vec<PodRow<'_>> {
+    let pods = facts.fleet.jobs.iter().flat_map(|job| job.pods.iter());
+    let mut pods: Vec<&Pod> = pods
+        .map(|pod| &**pod)
+        .filter(|pod| asks_for_devices(pod))
+        .collect();
+    pods.sort_by_key(|pod| pod.key());
+    pods.dedup_by_key(|pod| pod.key());
+    pods.into_iter().map(|pod| row(facts, pod)).collect()
+}
+
+/// The row of one pod.
+pub fn row<'a>(facts: &Facts, pod: &'a Pod) -> PodRow<'a> {
+    let seen = &pod.seen;
+    let (held, burn) = holds(facts, pod);
+    let unplaced = seen.unschedulable.as_ref();
+    PodRow {
+        namespace: &seen.key.namespace,
+        name: &seen.key.name,
+        node: seen.node.as_deref(),
+        devices_requested: seen.requests.device_count(),
+        devices_allocated: held,
+        ready: seen.ready,
+        restarts: restarts(pod),
+        phase: phase_name(seen.phase),
+        terminating: seen.deleted.is_some(),
+        age_seconds: facts.now.since(seen.created).seconds(),
+        job_kind: &pod.job.kind,
+        job: &pod.job.key.name,
+        queue: pod.queue.as_deref(),
+        team: &pod.team,
+        message: message(pod).or_else(|| unplaced.and_then(|(_, message)| said(message))),
+        burn_usd_per_hour: burn.map(Rate::usd),
+    }
+}
+
+/// Restarts of a pod's containers; a pod of which none is told had none.
+pub fn restarts(pod: &Pod) -> u32 {
+    let failure = pod.seen.failure.as_ref();
+    failure.map_or(0, |failure| failure.restarts)
+}
+
+/// Why a pod failed or restarts.
+fn message(pod: &Pod) -> Option<&str> {
+    said(&pod.seen.failure.as_ref()?.message)
+}
+
+/// Devices or slices that a pod holds, and what they cost an hour: nothing where it holds none, unknown where one of them has no
+/// price, or where it must hold some and none is known to be its.
+pub fn holds(facts: &Facts, pod: &Pod) -> (u32, Option<Rate>) {
+    let none = |known: bool| (0, known.then_some(Rate::ZERO));
+    if !pod.holds_devices() {
+        return none(true);
+    }
+    let node = pod.seen.node.as_ref();
+    let Some(node) = node.and_then(|name| facts.fleet.node(name)) else {
+        return none(false);
+    };
+    let mut held = 0;
+    let mut sum = Some(Rate::ZERO);
+    for (at, slices) in parts(node, pod) {
+        let slices_of = &node.devices[at].slices;
+        let rate = rate_of(facts, node, at);
+        let mut add = |more: Option<Rate>| {
+            held += 1;
+            sum = sum.zip(more).map(|(sum, more)| sum + more);
+        };
+        let Some(slices) = slices else {
+            add(rate);
+            continue;
+        };
+        let weights = sizes(slices_of.iter().map(|slice| &slice.name));
+        let total = weights.iter().sum();
+        for slice in slices {
+            let before: u64 = weights[..slice].iter().sum();
+            let until = before + weights[slice];
+            add(rate.map(|rate| rate.share(until, total) - rate.share(before, total)));
+        }
+    }
+    match held {
+        0 => none(false),
+        held => (held, sum),
+    }
+}
+
+/// What a device costs an hour: its price, or its part of what its node costs where all devices there are alike.
+fn rate_of(facts: &Facts, node: &Node, at: usize) -> Option<Rate> {
+    let device = &node.devices[at];
+    let groups = facts.burn.prices.iter().filter(|group| {
+        group.pool == node.pool
+            && group.class == device.class
+            && group.instance_type == node.instance_type
+            && group.region == node.region
+            && group.billing == node.billing
+    });
+    let mut prices = groups.map(|group| group.price.as_ref().map(|price| price.rate));
+    if let Some(first) = prices.next()
+        && prices.all(|price| price == first)
+    {
+        return first;
+    }
+    let alike = node.devices.iter().all(|one| one.class == device.class);
+    let whole = facts.burn.nodes.get(node.name()).filter(|_| alike)?;
+    let (at, all) = (at as u64, node.devices.len() as u64);
+    Some(whole.share(at + 1, all) - whole.share(at, all))
+}
+
+/// The devices of a node that a pod holds, by place: whole, or these slices.
+fn parts(node: &Node, pod: &Pod) -> Vec<(usize, Option<Vec<usize>>)> {
+    let own = |holder: &Option<std::sync::Arc<Pod>>| {
+        holder.as_ref().is_some_and(|held| held.key() == pod.key())
+    };
+    let devices = node.devices.iter().enumerate();
+    devices
+        .filter_map(|(at, device)| {
+            if own(&device.holder) {
+                return Some((at, None));
+            }
+            let slices = device.slices.iter().enumerate();
+            let slices: Vec<usize> = slices
+                .filter(|(_, slice)| own(&slice.holder))
+                .map(|(place, _)| place)
+                .collect();
+            (!slices.is_empty()).then_some((at, Some(slices)))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use model::base::{Name, ObjectKey};
+
+    use super::*;
+    use crate::sample::facts;
+
+    #[test]
+    fn a_pod_costs_what_its_devices_and_slices_do() {
+        let facts = facts();
+        let key = ObjectKey::new("nlp", "train-0");
+        let pod = facts.fleet.pod(&key).expect("it is there");
+        let on = |node: &str| {
+            let mut pod = (**pod).clone();
+            Arc::make_mut(&mut pod.seen).node = Some(Name::new(node));
+            holds(&facts, &pod)
+        };
+        let ((whole, rate), (slices, share)) = (on("n1"), on("n2"));
+        assert_eq!((whole, slices), (2, 1));
+        let (rate, share) = (rate.expect("has a price"), share.expect("has a price"));
+        let (spend, _) = facts.burn.jobs[&pod.job];
+        assert_eq!(rate + share, spend.burn, "the job's are on both nodes");
+        assert!(share < rate);
+        assert_eq!(on("gone"), (0, None), "what it holds there is not known");
+    }
+
+    #[test]
+    fn what_a_pod_costs_is_unknown_without_a_price_and_nothing_without_a_node() {
+        let mut facts = facts();
+        let burn = std::sync::Arc::make_mut(&mut facts.burn);
+        burn.nodes.clear();
+        burn.prices.clear();
+        for row in rows(&facts) {
+            let wanted = row.node.is_none().then_some(0.0);
+            if row.phase != "Succeeded" && row.phase != "Failed" {
+                assert_eq!(row.burn_usd_per_hour, wanted, "{}", row.name);
+            }
+        }
+    }
+}
