@@ -57,15 +57,21 @@ impl Strip {
             }
         }
         pools.retain(|(_, embers)| !embers.is_empty());
-        // A strip of a few of many pools would mislead: from six lines on it shows the largest, below it shows all.
+        let mut others: Option<(Name, Vec<Ember>)> = None;
+        // A strip of a few of many pools would mislead: from six lines on it shows the largest by name, below it shows all.
         if pools.len() > usize::from(height) {
             if height < 6 {
                 return Self::default();
             }
             pools.sort_by_key(|(_, embers)| std::cmp::Reverse(embers.len()));
-            pools.truncate(usize::from(height));
+            // The smallest share the last line: none is left out.
+            let rest = pools.split_off(usize::from(height) - 1);
+            let name = Name::from(format!("{} more pools", rest.len()));
+            let embers = rest.into_iter().flat_map(|(_, embers)| embers).collect();
+            others = Some((name, embers));
             pools.sort_by(|a, b| a.0.cmp(&b.0));
         }
+        pools.extend(others);
         let line = usize::from(width) * if paired { 2 } else { 1 };
         let lines = |per: usize| -> usize {
             pools
@@ -270,10 +276,23 @@ pub fn time_strip(facts: &Facts, brush: &mut Brush<'_>, area: Rect, signal: Flee
         true => newest.since(since).to_string(),
         false => brush.age(since),
     };
-    let inside = panel(brush, area, &format!("utilisation, last {span}"), &note);
-    let Some(past) = Past::until(facts, &Track::Fleet(signal), inside.width, newest) else {
+    let past = Past::until(
+        facts,
+        &Track::Fleet(signal),
+        area.width.saturating_sub(4),
+        newest,
+    );
+    // A line of one point tells nothing: that there is no past yet does.
+    let Some(past) = past.filter(|past| past.values.iter().flatten().count() > 1) else {
+        let inside = panel(brush, area, "utilisation", &note);
+        let words = format!(
+            "no history yet: it is kept since {} UTC, and drawn from the second point on",
+            since.clock()
+        );
+        brush.say(inside.x, inside.y, inside.width, &words, Role::Muted);
         return;
     };
+    let inside = panel(brush, area, &format!("utilisation, last {span}"), &note);
     if inside.height < 3 {
         return;
     }
