@@ -43,6 +43,8 @@ pub struct Listing {
     empty: Vec<bool>,
     marks: FxHashSet<u64>,
     anchor: Option<u64>,
+    /// The operator has put the cursor where it stands: it follows its object. Before, it stays on the first row.
+    placed: bool,
 }
 
 impl Listing {
@@ -65,6 +67,7 @@ impl Listing {
             empty: Vec::new(),
             marks: FxHashSet::default(),
             anchor: None,
+            placed: false,
         }
     }
 
@@ -129,7 +132,8 @@ impl Listing {
 
     /// Takes new facts. Rows keep their places unless `settle`; the cursor follows its object.
     pub fn refresh(&mut self, facts: &Facts, settle: bool) {
-        let chosen = self.ids.get(self.cursor).copied();
+        let placed = self.placed;
+        let chosen = self.ids.get(self.cursor).filter(|_| placed).copied();
         let mut rows = self.collect(facts);
         self.total = rows.len();
         let (kind, faults, filter) = (self.kind, self.faults, self.filter.as_ref());
@@ -159,7 +163,7 @@ impl Listing {
                     .then_some(self.cursor)
                     .or_else(|| self.ids.iter().position(|known| *known == id))
             })
-            .unwrap_or(self.cursor)
+            .unwrap_or(if placed { self.cursor } else { 0 })
             .min(self.rows.len().saturating_sub(1));
     }
 
@@ -298,7 +302,8 @@ impl Listing {
         let (kind, Some(filter)) = (self.kind, self.filter.as_ref()) else {
             return;
         };
-        let chosen = self.ids.get(self.cursor).copied();
+        let placed = self.placed;
+        let chosen = self.ids.get(self.cursor).filter(|_| placed).copied();
         let rows = std::mem::take(&mut self.rows);
         let ids = std::mem::take(&mut self.ids);
         for (row, id) in rows.into_iter().zip(ids) {
@@ -315,8 +320,7 @@ impl Listing {
     /// Shows another part.
     pub fn set_lens(&mut self, lens: Lens, facts: &Facts) {
         self.lens = lens;
-        self.cursor = 0;
-        self.offset = 0;
+        self.to_top();
         self.refresh(facts, true);
     }
 
@@ -341,8 +345,22 @@ impl Listing {
                 _ => known.is_numeric(),
             };
             self.sort = Some((column, falls));
-            self.refresh(facts, true);
+            self.reorder(facts);
         }
+    }
+
+    /// Puts the rows in an order that was asked for, the cursor on the first of them; from there it follows its object.
+    fn reorder(&mut self, facts: &Facts) {
+        self.to_top();
+        self.refresh(facts, true);
+        self.placed = true;
+    }
+
+    /// Back to the first row, whatever comes to stand there.
+    fn to_top(&mut self) {
+        self.cursor = 0;
+        self.offset = 0;
+        self.placed = false;
     }
 
     /// Puts the cursor on a line of the window, if there is a row.
@@ -352,6 +370,7 @@ impl Listing {
         if hit {
             self.offset = from;
             self.cursor = from + line;
+            self.placed = true;
         }
         hit
     }
@@ -366,6 +385,7 @@ impl Listing {
     ) -> bool {
         let last = self.rows.len().saturating_sub(1);
         let page = height.saturating_sub(1).max(1);
+        self.placed = true;
         match command {
             Command::Up => self.cursor = self.cursor.saturating_sub(1),
             Command::Down => self.cursor = (self.cursor + 1).min(last),
@@ -377,14 +397,14 @@ impl Listing {
                 if !self.unsettled {
                     self.sort = self.next_sort(shown);
                 }
-                self.refresh(facts, true);
+                self.reorder(facts);
             }
             Command::Order => {
                 self.sort = Some(match self.sort {
                     Some((column, falls)) => (column, !falls),
                     None => (0, true),
                 });
-                self.refresh(facts, true);
+                self.reorder(facts);
             }
             Command::Faults => {
                 self.faults = !self.faults;
