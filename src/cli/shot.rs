@@ -139,7 +139,7 @@ pub(super) fn run(at: &Situation, shot: &Shot, out: &mut dyn Write) -> Result<Ex
         let message = "shot: --nodes, --devices, --seed, --speed and --at are of the simulated fleet; add --demo";
         return Err(Failure::new(Exit::Usage, message));
     }
-    let base = options(at, matches!(shot.output, Form::Ansi))?;
+    let base = options(at, shot.output)?;
     let facts = answering::answered(wire::snapshot(at)?);
     if let Some(folder) = &shot.all {
         return gallery(&base, &facts, folder, out);
@@ -158,17 +158,20 @@ pub(super) fn run(at: &Situation, shot: &Shot, out: &mut dyn Write) -> Result<Ex
 }
 
 /// The look out of the settings; a picture has every colour unless fewer are asked for, as `NO_COLOR` does of what goes to terminals.
-fn options(at: &Situation, to_terminal: bool) -> Result<AppOptions, Failure> {
+/// Text alone has none: what colour would tell, signs and digits do.
+fn options(at: &Situation, form: Form) -> Result<AppOptions, Failure> {
     let mut options = look::options(&at.settings, true)?;
-    let every = match at.settings.color {
-        ColorChoice::Auto => !to_terminal || options.depth != ColorDepth::None,
-        ColorChoice::Always => true,
-        _ => false,
-    };
-    if every {
-        options.depth = ColorDepth::True;
-    }
+    options.depth = depth(form, at.settings.color, options.depth);
     Ok(options)
+}
+
+/// Colours of a picture, where a terminal would have `able`.
+const fn depth(form: Form, choice: ColorChoice, able: ColorDepth) -> ColorDepth {
+    match (form, choice, able) {
+        (Form::Txt, ..) | (Form::Ansi, ColorChoice::Auto, ColorDepth::None) => ColorDepth::None,
+        (_, ColorChoice::Auto | ColorChoice::Always, _) => ColorDepth::True,
+        _ => able,
+    }
 }
 
 struct Drawn {
@@ -254,6 +257,27 @@ mod tests {
         assert_eq!(read("<"), Ok(vec![KeyPress::char('<')]));
         assert_eq!(read("<nope>").map(|keys| keys.len()), Ok(6));
         assert!(read("\u{1b}").is_err());
+    }
+
+    #[test]
+    fn text_has_no_colour_and_pictures_have_what_is_asked_for() {
+        use ColorChoice::{Always, Ansi256, Auto, Never};
+        for (form, choice, able, wanted) in [
+            (Form::Txt, Auto, ColorDepth::True, ColorDepth::None),
+            (Form::Txt, Always, ColorDepth::True, ColorDepth::None),
+            (Form::Ansi, Auto, ColorDepth::None, ColorDepth::None),
+            (Form::Ansi, Auto, ColorDepth::Ansi16, ColorDepth::True),
+            (
+                Form::Ansi,
+                Ansi256,
+                ColorDepth::Ansi256,
+                ColorDepth::Ansi256,
+            ),
+            (Form::Svg, Auto, ColorDepth::None, ColorDepth::True),
+            (Form::Svg, Never, ColorDepth::None, ColorDepth::None),
+        ] {
+            assert_eq!(depth(form, choice, able), wanted, "{form:?} {choice:?}");
+        }
     }
 
     #[test]

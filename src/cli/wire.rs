@@ -9,7 +9,7 @@ use crate::runtime::looking::{Open, Opened, Place, Wish};
 use crate::runtime::session::{self, Demo, Setup};
 use crate::runtime::ui::{End, Ui};
 use crate::runtime::{answering, clock, doctor, hush, telemetry, ui};
-use console::{App, Msg, msg, render_text};
+use console::{App, Msg, msg, printed_text};
 use model::base::{Exit, Failure, Name};
 use settings::{Rulebook, Settings};
 use sim::{self, Server};
@@ -85,7 +85,9 @@ pub(super) fn console(
     flags: &ConsoleFlags,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let terminal = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
+    let both = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
+    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    let terminal = both && !dumb;
     let mut app = App::new(look::options(&at.settings, terminal)?);
     telemetry::log_to(at.settings.log_file.as_deref())
         .map_err(|error| Failure::new(Exit::Usage, format!("{error:#}")))?;
@@ -96,11 +98,17 @@ pub(super) fn console(
         app.update(Msg::Hushed((*facts.hushed).clone()));
         app.update(Msg::Answers(Arc::clone(&facts.answers)));
         app.update(Msg::Facts(facts));
-        out::write(out, &render_text(&app, width, height))?;
+        out::write(out, &printed_text(&app, width, height))?;
+        let why = match both {
+            true => "TERM=dumb has no full screen",
+            false => "not a terminal",
+        };
         out::write(
             out,
-            "\nOne frame, for this output is no terminal. More: `stokehold get KIND -o table|wide|json|yaml|csv`;\n\
-             another size: `--size WxH`.\n",
+            &format!(
+                "\n{why}: printed one frame. More: `stokehold get KIND -o table|wide|json|yaml|csv`;\n\
+                 another size: `--size WxH`.\n"
+            ),
         )?;
         return Ok(Exit::Done);
     }

@@ -161,6 +161,7 @@ commands! {
     Events "events" "events" [Global Popup] 0 "the events about it, and about a job's pods";
     Logs "logs" "logs" [Table Text Popup] 4 "logs of its pod, or of all pods of a job";
     Waste "waste" "idle devices" [Global] 0 "devices that are held and do no work, the dearest first, with holder and dollars";
+    LongestWait "longest-wait" "longest wait" [Global] 0 "the job that waits longest: why, and what would start it; again: the next one";
     Copy "copy" "copy" [Global Popup] 0 "copy what is marked or under the cursor: asks as what";
     Faults "faults" "faults" [Global] 8 "show only what is faulty, or everything again";
     Freeze "freeze" "freeze" [Global] 0 "hold the picture still, or let it go on";
@@ -220,8 +221,8 @@ commands! {
     Retry "retry" "try again" [Missing] 3 "connect to the cluster again";
     Contexts "contexts" "another context" [Missing] 4 "choose another context";
     Accept "accept" "confirm" [Prompt Plan] 1 "take what is typed; confirm a plan";
-    Next "next" "next" [Prompt Plan] 2 "the next offer, or the next field of a plan";
-    Previous "previous" "previous" [Prompt Plan] 0 "the offer before, or the field before";
+    Next "next" "next" [Prompt] 2 "the next offer, or the next field of a plan";
+    Previous "previous" "previous" [Prompt] 0 "the offer before, or the field before";
     Suspend "suspend" "suspend" [Anywhere] 0 "stop and give the shell back, until `fg`";
     Redraw "redraw" "redraw" [Anywhere] 0 "paint the screen anew";
     SavePicture "save-picture" "picture" [Anywhere] 0 "save the frame as a picture";

@@ -93,6 +93,11 @@ pub fn fitting(picked: &Picked) -> &'static [Command] {
 /// Why a deed that fits the object would do nothing to it as it stands; `None` where it may.
 pub fn idle(command: Command, picked: &Picked, facts: &Facts) -> Option<String> {
     let job = match picked {
+        Picked::Run(name) if command == Command::Hold => {
+            let run = facts.acts.run(name)?;
+            let stands = run.state.can_go_on();
+            return (!stands).then(|| format!("it is {}: it cannot go on", run.state.name()));
+        }
         Picked::Job(id) => facts.fleet.job(id)?,
         Picked::Pod(key) => facts.fleet.job(&facts.fleet.pod(key)?.job)?,
         _ => return None,

@@ -14,10 +14,10 @@ use super::app::App;
 use super::brush::Brush;
 use super::commands::{Command, Context};
 use super::hints::draw_hints;
-use super::overlay::Overlay;
+use super::overlay::{Overlay, missing};
 use super::text::percent;
 use super::theme::Role;
-use super::view::ViewId;
+use super::view::{ViewId, Whole};
 
 /// Below this size nothing can be shown.
 const LEAST: (u16, u16) = (40, 10);
@@ -45,8 +45,12 @@ pub fn draw(app: &App, brush: &mut Brush<'_>, area: Rect) -> Option<Position> {
     let line = |y: u16| Rect::new(area.x, y, area.width, 1);
     draw_header(app, brush, line(area.y));
     draw_tabs(app, brush, line(area.y + 1));
-    app.view().draw(&app.facts, brush, body(area));
-    draw_banner(app, brush, area);
+    if app.shows_missing() {
+        missing::draw_in_place(app, brush, body(area));
+    } else {
+        app.view().draw(&app.facts, brush, body(area));
+        draw_banner(app, brush, area);
+    }
     draw_hints(app, brush, line(area.bottom() - 1));
     app.overlay.draw(app, brush, area)
 }
@@ -383,12 +387,16 @@ fn told(app: &App) -> Vec<(String, Role)> {
     if !trail.is_empty() {
         right.push((trail.join(" ▸ "), Role::Title));
     }
-    if !app.scope.is_all() && matches!(app.view().id(), ViewId::Fleet | ViewId::Pools) {
+    if let (false, Some(whole)) = (app.scope.is_all(), app.view().whole()) {
         let whose = match &app.scope.team {
-            Some(team) => format!("of team {team}"),
-            None => String::from("of these namespaces"),
+            Some(team) => format!("team {team}"),
+            None => String::from("these namespaces"),
         };
-        right.push((format!("$ {whose}"), Role::Muted));
+        let words = match whole {
+            Whole::ButMoney(what) => format!("$ of {whose}, the rest of whole {what}"),
+            Whole::All(what) => format!("numbers of whole {what}"),
+        };
+        right.push((words, Role::Muted));
     }
     if app.view().faults_only() {
         right.push((String::from("faults only"), Role::Crit));

@@ -10,6 +10,8 @@ use super::commands::{Command, Context};
 use super::msg::Key;
 use super::overlay::Overlay;
 use super::theme::Role;
+use super::view::Picked;
+use table::acts::RunState;
 
 /// Draws it.
 pub(super) fn draw_hints(app: &App, brush: &mut Brush<'_>, line: Rect) {
@@ -52,13 +54,14 @@ pub(super) fn draw_hints(app: &App, brush: &mut Brush<'_>, line: Rect) {
     let mut hints: Vec<(u8, String, &'static str)> = Vec::new();
     let contexts: &[Context] = match &app.overlay {
         Overlay::None => app.view().contexts(),
-        overlay => overlay.contexts().unwrap_or_default(),
+        overlay => overlay.contexts(&app.facts.acts.may).unwrap_or_default(),
     };
     for context in contexts {
         for (spec, keys) in app.options.keys.listed(*context) {
             if spec.hint == 0
                 || hints.iter().any(|(_, _, title)| *title == spec.title)
                 || !app.overlay.does(spec.command, app)
+                || (matches!(app.overlay, Overlay::None) && !has_object(app, spec.command))
                 || (spec.command == Command::Logs && contexts.contains(&Context::Logs))
             {
                 continue;
@@ -144,6 +147,31 @@ pub(super) fn draw_hints(app: &App, brush: &mut Brush<'_>, line: Rect) {
             &keys,
             reason.as_deref().filter(|_| reason_width > 0),
         );
+    }
+}
+
+/// True unless the command acts on what is under the cursor or on rows, and there is nothing that it could act on.
+fn has_object(app: &App, command: Command) -> bool {
+    let picked = || app.view().picked(&app.facts);
+    match command {
+        Command::StopRun => match picked() {
+            Some(Picked::Run(run)) => {
+                let run = app.facts.acts.run(&run);
+                run.is_some_and(|run| run.state == RunState::Running)
+            }
+            _ => false,
+        },
+        Command::Open
+        | Command::Facts
+        | Command::Describe
+        | Command::Yaml
+        | Command::Events
+        | Command::Logs
+        | Command::Copy
+        | Command::Mute
+        | Command::Acknowledge => picked().is_some(),
+        Command::Sort | Command::Filter | Command::Faults => app.view().counts().1 > 0,
+        _ => true,
     }
 }
 

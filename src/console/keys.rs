@@ -319,6 +319,7 @@ mod tests {
     fn every_focus_there_is_is_checked_for_clashes() {
         use crate::overlay::Overlay;
         use crate::view;
+        use table::acts::May;
         let views = [
             view::TABLE,
             view::COST,
@@ -336,7 +337,9 @@ mod tests {
             running(),
             Overlay::Missing(0),
         ];
-        let dialogs = dialogs.iter().filter_map(Overlay::contexts);
+        let dialogs = dialogs
+            .iter()
+            .filter_map(|dialog| dialog.contexts(&May::Yes));
         let all: Vec<_> = views.into_iter().chain(dialogs).collect();
         for focus in &all {
             assert!(FOCUSES.contains(focus), "{focus:?} is not checked");

@@ -27,7 +27,7 @@ pub mod theme;
 pub mod view;
 pub mod widget;
 
-pub use app::{App, AppOptions, Drawn, buffer_text, render_text};
+pub use app::{App, AppOptions, Drawn, buffer_text, printed_text, render_text};
 pub use color::ColorDepth;
 pub use keys::Keymap;
 pub use load::LoadError;

@@ -85,7 +85,10 @@ fn no_home() -> Failure {
     Failure::new(Exit::Failed, message)
 }
 
-#[expect(clippy::disallowed_methods, reason = "the one place that asks settings for a grant")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place that asks settings for a grant"
+)]
 impl Acting {
     /// Connects to a cluster of the kubeconfig. Nothing is sent yet.
     ///

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use console::deeds::Made;
 use console::view::ViewId;
-use console::{App, AppOptions, ColorDepth, Effect, KeyPress, Msg, render_text};
+use console::{App, AppOptions, ColorDepth, Effect, Key, KeyPress, Msg, render_text};
 use model::base::{Name, ObjectKey};
 use model::cost::Scope;
 use model::fleet::device::Pod;
@@ -252,7 +252,7 @@ fn a_long_plan_is_read_to_its_end_on_a_small_screen() {
     // The keys that turn a page do so while the reason is typed.
     press(&mut app, "because");
     let mut seen = String::new();
-    for _ in 0..12 {
+    for _ in 0..16 {
         app.update(Msg::Key(KeyPress::ctrl('f')));
         seen.push_str(&render_text(&app, 80, 24));
     }
@@ -274,20 +274,17 @@ fn a_long_plan_is_read_to_its_end_on_a_small_screen() {
         "what was typed stays"
     );
     // From the end one comes back at once.
-    for _ in 0..12 {
+    for _ in 0..16 {
         app.update(Msg::Key(KeyPress::ctrl('b')));
     }
     assert!(render_text(&app, 80, 24).contains("1–2 suspend, resume"));
     // The line by line way there, at every size.
     for size in [(40, 10), (80, 24), (120, 40), (200, 60)] {
         let mut app = planned(size, long);
-        while !app.contexts().contains(&console::commands::Context::Plan) {
-            press(&mut app, "\t");
-        }
         let mut seen = String::new();
-        for _ in 0..70 {
+        for _ in 0..160 {
             seen.push_str(&render_text(&app, size.0, size.1));
-            press(&mut app, "j");
+            app.update(Msg::Key(KeyPress::plain(Key::Down)));
         }
         assert!(seen.contains("what is lost is lost"), "{size:?}");
     }
@@ -375,14 +372,14 @@ fn every_queue_shows_its_own_quota_and_how_many_have_no_room() {
 
 #[test]
 fn a_tpu_is_called_a_tpu() {
-    let text = told(&LARGE, ViewId::Nodes, USUAL, "/tpu-v5p-000\n\nd");
+    let text = told(&LARGE, ViewId::Nodes, USUAL, "/tpu-v5p-000\n\njd");
     assert!(text.contains("DESCRIBE  tpu-v5p-000/tpu0"), "{text}");
     assert!(
         text.contains("describe tpu-v5p-000/tpu0"),
         "the way says so, too: {text}"
     );
     let mut app = console(&LARGE, ViewId::Nodes, USUAL, AppOptions::default());
-    let effects = press(&mut app, "/tpu-v5p-000\n\ncn");
+    let effects = press(&mut app, "/tpu-v5p-000\n\njcn");
     let copied = Effect::Copy(String::from("tpu-v5p-000/tpu0"));
     assert!(effects.contains(&copied), "{effects:?}");
 }

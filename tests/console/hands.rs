@@ -291,7 +291,7 @@ fn columns_are_chosen_and_remembered() {
 #[test]
 fn the_way_back_and_forward_again() {
     let mut app = app(&SMALL, ViewId::Fleet);
-    press(&mut app, "2\n\n");
+    press(&mut app, "2\n\n\n");
     let deep = (app.view().id(), app.trail());
     assert_eq!(deep.1.len(), 2);
     press(&mut app, "j");
@@ -556,21 +556,29 @@ fn a_bad_day_says_what_is_missing_and_offers_the_demo() {
     ] {
         let mut app = app(&facts, ViewId::Fleet);
         let shown = text(&app);
-        for words in [
-            "nothing can be seen yet",
-            title,
-            mend,
-            "d opens the demo fleet",
-        ] {
+        for words in ["nothing can be seen yet", title, mend, "! opens this"] {
             assert!(shown.contains(words), "{words}\n{shown}");
         }
-        assert_eq!(press(&mut app, "d"), [Effect::Switch(Switch::Demo)]);
-        // It comes up by itself once, and again on its key.
-        app.update(Msg::Facts(facts.clone()));
+        // It stands where the view has nothing to show, and takes no key of the view's.
+        assert_eq!(press(&mut app, "d"), []);
+        press(&mut app, "0");
         assert!(!text(&app).contains("nothing can be seen yet"));
-        press(&mut app, "!");
-        assert!(text(&app).contains("nothing can be seen yet"));
+        press(&mut app, "1!");
+        assert!(text(&app).contains("d opens the demo fleet"));
         assert_eq!(press(&mut app, "r"), [Effect::Switch(Switch::Again)]);
+        // Once there is something to show, it is shown.
+        press(&mut app, "\u{1b}");
+        app.update(Msg::Facts(SMALL.clone()));
+        assert!(!text(&app).contains("nothing can be seen yet"));
+        // What is lost later comes over nothing: what was seen stays.
+        let mut lost = SMALL.clone();
+        let mut fleet = (*lost.fleet).clone();
+        fleet.known = Arc::clone(&facts.fleet.known);
+        lost.fleet = Arc::new(fleet);
+        app.update(Msg::Facts(lost));
+        let shown = text(&app);
+        assert!(!shown.contains("nothing can be seen yet"), "{shown}");
+        assert!(shown.contains(title), "{shown}");
     }
 }
 

@@ -77,7 +77,7 @@ fn prepared(context: Context, command: Command) -> App {
     app
 }
 
-/// A plan of many steps, its fields left; for what follows a run, the run is over.
+/// A plan of many steps without fields; for what follows a run, the run is over.
 fn prepare_plan(app: &mut App, context: Context, command: Command) {
     let runs = vec![RunRow {
         name: String::from("run-1"),
@@ -92,8 +92,16 @@ fn prepare_plan(app: &mut App, context: Context, command: Command) {
         words: String::new(),
         steps: Vec::new(),
     }];
+    // Letters are keys in a plan that may not be confirmed: it has no field.
+    let may = match (context, command) {
+        (Context::Plan, Command::Undo) | (Context::Plans, _) => May::Yes,
+        _ => May::No {
+            short: String::from("read-only"),
+            sentence: String::from("this session is read-only"),
+        },
+    };
     app.update(Msg::Acts(Arc::new(Acts {
-        may: May::Yes,
+        may,
         runs,
         ..Acts::default()
     })));
@@ -115,9 +123,6 @@ fn prepare_plan(app: &mut App, context: Context, command: Command) {
     let made = Made::Plan(Box::new(plan));
     app.update(Msg::Made(asked.number, made));
     app.update(Msg::Tick(PAST.now.plus(Duration::from_secs(1))));
-    while !app.contexts().contains(&context) {
-        press(app, "\t");
-    }
     if command == Command::Undo {
         press(app, "\n");
         app.update(Msg::Began(asked.number, Ok(String::from("run-1"))));
@@ -326,7 +331,8 @@ fn drilling_in_and_back_again() {
     assert_eq!(app.view().id(), ViewId::Fleet);
     press(&mut app, "2\n");
     assert_eq!((app.view().id(), app.view().counts().1), (ViewId::Pools, 6));
-    press(&mut app, "\n");
+    // From the pool to the first of its nodes, and into that.
+    press(&mut app, "\n\n");
     assert_eq!(app.view().counts().1, 8, "a node's devices");
     press(&mut app, "\u{1b}\u{1b}");
     assert_eq!(app.view().id(), ViewId::Pools);
@@ -357,8 +363,8 @@ const ANSWERS: &[(&str, &str, &[&str])] = &[
     ),
     (
         "what would start it",
-        "4",
-        &["WHAT WOULD START IT", "research/llm-70b-sft-next", "h100"],
+        "b",
+        &["would start", "research/llm-70b-sft-next", "503 more H100"],
     ),
     (
         "which devices are idle, who holds them, what they cost",

@@ -4,6 +4,7 @@
 
 mod frames;
 mod frames_checks;
+mod frames_console;
 mod frames_fleet;
 mod frames_words;
 mod hands;

@@ -106,6 +106,18 @@ impl App {
                 }
             }
             Go::Object(picked) => self.go(place_of(picked)),
+            Go::Place(place, words) => {
+                match place {
+                    Place::Part(id, Lens::All) => self.show(id),
+                    other => self.go(other),
+                }
+                if !words.is_empty() {
+                    match self.filter(&words) {
+                        Some(wrong) => self.notify(wrong),
+                        None => self.remember_filter(&words),
+                    }
+                }
+            }
             Go::Team(team) => {
                 self.scope.team = team;
                 self.keep_to_part();
@@ -233,6 +245,7 @@ impl App {
                 false => self.overlay = Overlay::Copy,
                 true => self.notify(String::from("nothing is under the cursor")),
             },
+            Command::LongestWait => self.longest_wait(),
             Command::Waste => self.go(Place::Part(ViewId::Devices, Lens::Idle)),
             Command::Freeze => self.freeze(),
             Command::TimeBack => self.step(true),
@@ -301,17 +314,13 @@ impl App {
 
     /// The objects that are meant: the marked ones, or the one under the cursor.
     pub fn meant(&self) -> Vec<Picked> {
-        let marked = self.view().sheet().map(|sheet| sheet.meant(&self.facts));
-        match marked {
-            Some(meant) if !meant.is_empty() => meant,
-            _ => self.view().picked(&self.facts).into_iter().collect(),
-        }
+        self.view().meant(&self.facts)
     }
 
     fn copy(&mut self, what: As, effects: &mut Vec<Effect>) {
         let meant = self.meant();
-        let table = || match self.view().sheet() {
-            Some(sheet) => sheet.clip(&self.facts, &self.ink),
+        let table = || match self.view().clip(&self.facts, &self.ink) {
+            Some(clip) => clip,
             None => (
                 vec!["NAME"],
                 meant

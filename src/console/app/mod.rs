@@ -26,13 +26,14 @@ use super::missing::{Missing, missing};
 use super::msg::{Effect, Msg, Session};
 use super::overlay::Overlay;
 use super::summary::Summary;
+use super::view::ViewId;
 use memory::Memory;
 use model::object::Want;
 use places::Places;
 use shown::Held;
 
 pub use options::AppOptions;
-pub use plain::{buffer_text, render_text};
+pub use plain::{buffer_text, printed_text, render_text};
 
 /// After so long without a key, rows may change places.
 const QUIET: Duration = Duration::from_secs(10);
@@ -64,8 +65,6 @@ pub struct App {
     pub(crate) memory: Memory,
     /// Why no session could be opened, as long as none is.
     pub(crate) fault: Option<String>,
-    /// The screen that says that nothing can be seen has come up by itself already.
-    warned: bool,
     held: Held,
     /// The present, whatever is shown.
     clock: Moment,
@@ -107,7 +106,6 @@ impl App {
             scope,
             memory: Memory::default(),
             fault: None,
-            warned: false,
             held: Held::Live,
             clock: Moment::default(),
             size: (120, 40),
@@ -222,7 +220,7 @@ impl App {
     /// Whose keys are heard.
     pub fn contexts(&self) -> &'static [Context] {
         self.overlay
-            .contexts()
+            .contexts(&self.facts.acts.may)
             .unwrap_or_else(|| self.view().contexts())
     }
 
@@ -252,7 +250,6 @@ impl App {
         self.fault = None;
         // Whatever was wanted is read of the new session.
         self.wanted = None;
-        self.warned = false;
         self.notice = None;
         if matches!(self.overlay, Overlay::Missing(_)) {
             self.overlay = Overlay::None;
@@ -267,27 +264,25 @@ impl App {
         self.start_over();
     }
 
-    /// No session could be opened. What is shown of another one stays.
+    /// No session could be opened. What is shown of another one stays; where nothing is shown, the reason is, with the keys that lead on.
     fn no_session(&mut self, why: String) {
         let nothing_shown = self.facts.fleet.revision == 0;
         if nothing_shown {
             self.fault = Some(why);
-            self.overlay = Overlay::Missing(0);
+            if matches!(self.overlay, Overlay::None) {
+                self.overlay = Overlay::Missing(0);
+            }
         } else {
             self.notify(why);
         }
     }
 
-    /// The first time that nothing at all can be seen, the screen says so by itself.
-    fn look_for_trouble(&mut self) {
-        if self.warned || !matches!(self.overlay, Overlay::None) {
-            return;
-        }
-        let grave = self.missing().first().is_some_and(|first| first.grave);
-        if grave {
-            self.warned = true;
-            self.overlay = Overlay::Missing(0);
-        }
+    /// True where the view has nothing to show and what is missing is why: that stands in its place, and no key goes there.
+    pub(crate) fn shows_missing(&self) -> bool {
+        let fleet = &self.facts.fleet;
+        let nothing = fleet.nodes.is_empty() && fleet.jobs.is_empty();
+        let own = matches!(self.view().id(), ViewId::Plans | ViewId::Sources);
+        nothing && !own && self.missing().first().is_some_and(|first| first.grave)
     }
 }
 

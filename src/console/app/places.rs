@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use crate::commands::Command;
 use crate::overlay::Overlay;
 use crate::view::{self, Lens, Place, View, ViewId};
+use model::fleet::job::JobKey;
 
 use super::App;
 
@@ -171,6 +172,37 @@ impl App {
             self.places.stack.push((to, view));
             self.enter();
         }
+    }
+
+    /// Goes to the job that waits longest; from there to the one that waits longest after it.
+    pub(super) fn longest_wait(&mut self) {
+        let jobs = &self.facts.fleet.jobs;
+        let waiting = view::longest_waiting(&self.facts, &self.scope);
+        let all: Vec<JobKey> = waiting
+            .iter()
+            .filter_map(|at| Some(jobs.get(*at as usize)?.id.clone()))
+            .collect();
+        let here = match self.places.stack.last() {
+            Some((Place::Part(ViewId::Jobs, Lens::Job(id)), _)) => {
+                all.iter().position(|known| known == id)
+            }
+            _ => None,
+        };
+        let Some(next) = all.get(here.map_or(0, |at| (at + 1) % all.len().max(1))) else {
+            let known = self.facts.fleet.is_complete();
+            let words = if known {
+                "no job waits"
+            } else {
+                "not known yet"
+            };
+            self.notify(String::from(words));
+            return;
+        };
+        let to = Place::Part(ViewId::Jobs, Lens::Job(next.clone()));
+        if here.is_some() {
+            self.up();
+        }
+        self.go(to);
     }
 
     /// Goes up from a view that was drilled into; false at the top.

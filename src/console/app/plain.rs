@@ -15,6 +15,14 @@ pub fn render_text(app: &App, width: u16, height: u16) -> String {
     buffer_text(&buf)
 }
 
+/// One frame for an output that takes no keys: without the line that names them.
+pub fn printed_text(app: &App, width: u16, height: u16) -> String {
+    let frame = render_text(app, width, height);
+    let lines: Vec<&str> = frame.lines().collect();
+    let kept = lines.len().saturating_sub(1);
+    format!("{}\n", lines[..kept].join("\n").trim_end())
+}
+
 /// The signs of a buffer as text, line by line.
 pub fn buffer_text(buf: &Buffer) -> String {
     let mut out = String::with_capacity(buf.content.len() + usize::from(buf.area.height));

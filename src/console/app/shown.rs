@@ -63,7 +63,6 @@ impl App {
             Held::Still(newest) | Held::Past(newest) => **newest = facts,
             Held::Live => self.put(facts),
         }
-        self.look_for_trouble();
     }
 
     /// Takes what the engine says of the work that waits.

@@ -7,15 +7,64 @@ use crate::brush::Brush;
 use crate::commands::{Command, Context};
 use crate::text::{counted, wrap};
 use crate::theme::Role;
-use crate::widget::panel::{centred, popup};
+use crate::widget::panel::{centred, panel, popup};
 use model::fleet::observe::{SourceHealth, SourceState};
 
 /// One line and its indent.
 struct Line(u16, String, Role);
 
+/// Draws it over the view.
 pub(super) fn draw(app: &App, brush: &mut Brush<'_>, area: Rect, skip: usize) {
     let width = 92.min(area.width);
-    let room = usize::from(width.saturating_sub(8)).max(10);
+    let lines = lines(app, usize::from(width.saturating_sub(8)).max(10));
+    let hints = u16::from(area.height > 8) * 2;
+    let height = u16::try_from(lines.len()).unwrap_or(u16::MAX);
+    let frame = centred(area, width, height.saturating_add(2 + hints));
+    let inside = popup(brush, frame, title(app), &app.facts.context);
+    let fits = usize::from(inside.height.saturating_sub(hints));
+    let skip = skip.min(lines.len().saturating_sub(fits));
+    say(brush, inside, &lines, skip, fits);
+    if hints > 0 && inside.height > hints {
+        draw_hints(app, brush, inside);
+    }
+}
+
+/// Draws it in the place of a view that has nothing to show; the key that opens it leads on.
+pub(crate) fn draw_in_place(app: &App, brush: &mut Brush<'_>, area: Rect) {
+    let width = 92.min(area.width);
+    let mut lines = lines(app, usize::from(width.saturating_sub(8)).max(10));
+    let keys = app.options.keys.keys(Context::Global, Command::Missing);
+    if let Some(key) = keys.first() {
+        lines.push(Line(0, String::new(), Role::Text));
+        let words = format!(
+            "{key} opens this, with keys to try again, for another context and for the demo"
+        );
+        lines.push(Line(0, words, Role::Muted));
+    }
+    let height = u16::try_from(lines.len()).unwrap_or(u16::MAX);
+    let frame = centred(area, width, height.saturating_add(2));
+    brush.clear(area, Role::Background);
+    let inside = panel(brush, frame, title(app), &app.facts.context);
+    say(brush, inside, &lines, 0, usize::from(inside.height));
+}
+
+fn title(app: &App) -> &'static str {
+    match app.missing().first() {
+        Some(first) if first.grave => "nothing can be seen yet",
+        _ => "what is missing",
+    }
+}
+
+fn say(brush: &mut Brush<'_>, inside: Rect, lines: &[Line], skip: usize, fits: usize) {
+    for (at, Line(indent, words, role)) in lines.iter().skip(skip).take(fits).enumerate() {
+        let x = inside.x + indent;
+        let room = inside.width.saturating_sub(*indent);
+        brush.say(x, inside.y + at as u16, room, words, *role);
+    }
+}
+
+/// What is missing, why, and how each is fixed, in lines of this width.
+fn lines(app: &App, room: usize) -> Vec<Line> {
     let all = app.missing();
     let mut lines: Vec<Line> = Vec::new();
     for missing in &all {
@@ -65,26 +114,7 @@ pub(super) fn draw(app: &App, brush: &mut Brush<'_>, area: Rect, skip: usize) {
                 .map(|words| Line(0, words, role)),
         );
     }
-    let hints = u16::from(area.height > 8) * 2;
-    let height = u16::try_from(lines.len()).unwrap_or(u16::MAX);
-    let frame = centred(area, width, height.saturating_add(2 + hints));
-    let grave = all.first().is_some_and(|first| first.grave);
-    let title = if grave {
-        "nothing can be seen yet"
-    } else {
-        "what is missing"
-    };
-    let inside = popup(brush, frame, title, &app.facts.context);
-    let fits = usize::from(inside.height.saturating_sub(hints));
-    let skip = skip.min(lines.len().saturating_sub(fits));
-    for (at, Line(indent, words, role)) in lines.iter().skip(skip).take(fits).enumerate() {
-        let x = inside.x + indent;
-        let room = inside.width.saturating_sub(*indent);
-        brush.say(x, inside.y + at as u16, room, words, *role);
-    }
-    if hints > 0 && inside.height > hints {
-        draw_hints(app, brush, inside);
-    }
+    lines
 }
 
 /// The keys that lead on, the demo first: it always works.

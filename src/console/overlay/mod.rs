@@ -6,7 +6,7 @@ mod copy;
 mod facts;
 mod filter_line;
 mod help;
-mod missing;
+pub(super) mod missing;
 mod offers;
 mod palette;
 mod plan;
@@ -22,10 +22,11 @@ use super::clip::As;
 use super::commands::{Command, Context};
 use super::deeds::{Order, Wish};
 use super::msg::{KeyPress, Switch};
-use super::view::Picked;
+use super::view::{Picked, Place};
 use filter_line::FilterLine;
 use model::base::{Moment, Name};
 use palette::Palette;
+use table::acts::May;
 
 /// What is in front of the view.
 pub enum Overlay {
@@ -84,6 +85,8 @@ pub enum Go {
     Theme(String),
     /// See this object.
     Object(Picked),
+    /// Go there, with this filter where one is given.
+    Place(Place, String),
     /// Keep to this team, or to none.
     Team(Option<Name>),
     /// Sort the view by this column.
@@ -118,14 +121,14 @@ impl Overlay {
     }
 
     /// Whose keys are heard while it is open.
-    pub const fn contexts(&self) -> Option<&'static [Context]> {
+    pub fn contexts(&self, may: &May) -> Option<&'static [Context]> {
         match self {
             Self::None => None,
             Self::Help(_) | Self::Facts(..) => Some(POPUP),
             Self::Palette(_) | Self::Filter(_) => Some(PROMPT),
             Self::Copy => Some(COPY),
             Self::Columns(_) => Some(COLUMNS),
-            Self::Plan(dialog) => Some(dialog.contexts()),
+            Self::Plan(dialog) => Some(dialog.contexts(may)),
             Self::Missing(_) => Some(MISSING),
         }
     }
@@ -160,7 +163,7 @@ impl Overlay {
             }
             Self::Filter(line) => line.paste(words),
             Self::Plan(dialog) => {
-                dialog.paste(words);
+                dialog.paste(words, &app.facts.acts.may);
                 Verdict::Stay
             }
             _ => Verdict::Stay,

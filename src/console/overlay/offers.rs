@@ -6,7 +6,7 @@ use crate::app::App;
 use crate::commands::{COMMANDS, Command};
 use crate::fuzzy::{Query, mask};
 use crate::msg::Switch;
-use crate::view::{Picked, ViewId};
+use crate::view::{Lens, Picked, Place, ViewId};
 use model::base::Name;
 use model::fleet::Fleet;
 
@@ -43,6 +43,53 @@ const KINDS: [(&str, &[&str]); 8] = [
     ("alert", &["alert", "alerts"]),
     ("source", &["source", "sources"]),
 ];
+
+/// Short names of views, as kubectl and k9s have them; the first word is the one that is shown.
+const VIEWS: [(&[&str], ViewId); 7] = [
+    (&["pods", "pod", "po"], ViewId::Jobs),
+    (&["jobs", "job", "jo"], ViewId::Jobs),
+    (&["nodes", "node", "no"], ViewId::Nodes),
+    (&["queues", "queue", "q", "cq", "lq"], ViewId::Queues),
+    (&["devices", "device", "dev", "gpu"], ViewId::Devices),
+    (&["pools", "pool"], ViewId::Pools),
+    (&["alerts", "alert"], ViewId::Alerts),
+];
+
+/// A view by its name or a short name of it, of what is typed behind it: a namespace, or a filter that begins with `-` or `/`.
+fn view_of(app: &App, word: &str, rest: &str) -> Option<Offer> {
+    let (words, id) = VIEWS.iter().find(|(words, _)| words.contains(&word))?;
+    let (name, id) = (words[0], *id);
+    let is_pods = name == "pods";
+    let offer = |label: String, doc: String, lens: Lens, filter: &str| Offer {
+        label,
+        doc,
+        go: Go::Place(Place::Part(id, lens), filter.to_owned()),
+    };
+    let whole = if is_pods { Lens::Pods(None) } else { Lens::All };
+    if rest.is_empty() {
+        let doc = match is_pods {
+            true => "view · pods that ask for devices: node, readiness, restarts, job, money",
+            false => "view",
+        };
+        return Some(offer(name.to_owned(), doc.to_owned(), whole, ""));
+    }
+    if rest.starts_with(['-', '/', '!']) {
+        let filter = rest.trim_start_matches('/').trim();
+        let doc = String::from("view, filtered");
+        return Some(offer(format!("{name} {rest}"), doc, whole, filter));
+    }
+    // `pods NAMESPACE`, as in k9s; another word is looked for among the names of that kind.
+    let mut jobs = app.facts.fleet.jobs.iter();
+    let known = jobs.any(|job| job.namespace().as_str() == rest);
+    let namespace = Name::new(rest);
+    let lens = match id {
+        ViewId::Jobs if known && is_pods => Lens::Pods(Some(namespace)),
+        ViewId::Jobs if known => Lens::Namespace(namespace),
+        _ => return None,
+    };
+    let doc = format!("view · {name} of namespace {rest}");
+    Some(offer(format!("{name} {rest}"), doc, lens, ""))
+}
 
 /// The names of all objects, each with the letters it has.
 pub(super) struct Index {
@@ -162,6 +209,19 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
         let rest = typed.trim_start()[typed.trim_start().len() - rest.len()..].trim();
         return chosen(app, verb, rest);
     }
+    let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((&text, ""));
+    let behind = typed.trim_start();
+    let behind = behind
+        .get(behind.len() - rest.len()..)
+        .unwrap_or(rest)
+        .trim();
+    let view = view_of(app, word, behind);
+    if let Some(view) = view
+        .as_ref()
+        .filter(|_| behind.starts_with(['-', '/', '!']))
+    {
+        return (vec![view.clone()], 1);
+    }
     if let Some((kind, rest)) = text.split_once(char::is_whitespace)
         && let Some((kind, _)) = KINDS.iter().find(|(_, words)| words.contains(&kind))
         && let Some(index) = index.as_deref_mut()
@@ -169,7 +229,9 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
         let (mut found, count) = index.offers(kind, rest.trim());
         if count > 0 {
             found.sort_by_key(|(cost, order, _)| (*cost, *order));
-            return (found.into_iter().map(|(.., offer)| offer).collect(), count);
+            let found = found.into_iter().map(|(.., offer)| offer);
+            let count = count + usize::from(view.is_some());
+            return (view.into_iter().chain(found).collect(), count);
         }
     }
     let text = text.trim_end();
@@ -204,7 +266,15 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
         scored.sort_by_key(|(cost, order, _)| (*cost, *order));
     }
     scored.truncate(MOST);
-    (scored.into_iter().map(|(.., offer)| offer).collect(), count)
+    let mut all: Vec<Offer> = scored.into_iter().map(|(.., offer)| offer).collect();
+    // A name that is typed whole stands first, and once.
+    if let Some(view) = view {
+        let before = all.len();
+        all.retain(|offer| offer.label != view.label);
+        count += 1 + all.len() - before;
+        all.insert(0, view);
+    }
+    (all, count)
 }
 
 fn views() -> impl Iterator<Item = Offer> {

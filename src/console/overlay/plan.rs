@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::brush::Brush;
 use crate::commands::{Command, Context};
 use crate::deeds::{Ask, Made, Order, Wish};
-use crate::msg::KeyPress;
+use crate::msg::{Key, KeyPress};
 use crate::widget::field::Field;
 use model::base::Moment;
 use model::plan::{Intent, JobName, Plan, Refusal};
@@ -53,9 +53,10 @@ pub(super) enum Phase {
     Runs(String),
 }
 
-/// Where keys go.
+/// Where letters go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Focus {
+    /// No field is shown: letters are hot keys.
     Steps,
     Reason,
     Typed,
@@ -69,7 +70,8 @@ pub struct Dialog {
     pub(super) value: Field,
     pub(super) reason: Field,
     pub(super) typed: Field,
-    pub(super) focus: Focus,
+    /// The field that was chosen last; [`Dialog::focus`] tells which of them is shown.
+    chosen: Focus,
     pub(super) skip: usize,
     /// What an operator who looked away has to see: how the plan differs from the one shown before.
     pub(super) changed: Vec<String>,
@@ -95,7 +97,7 @@ impl Dialog {
             value: Field::default(),
             reason: Field::default(),
             typed: Field::default(),
-            focus: Focus::Reason,
+            chosen: Focus::Reason,
             skip: 0,
             changed: Vec::new(),
             error: None,
@@ -105,11 +107,20 @@ impl Dialog {
         }
     }
 
-    /// Whose keys are heard: letters are hot keys only while no field has the focus.
-    pub const fn contexts(&self) -> &'static [Context] {
-        match (&self.phase, self.focus) {
-            (Phase::Value(_), _) | (Phase::Shown(_), Focus::Reason | Focus::Typed) => PROMPT,
+    /// Whose keys are heard: letters are hot keys only while no field is shown.
+    pub fn contexts(&self, may: &May) -> &'static [Context] {
+        match (&self.phase, self.focus(may)) {
+            (Phase::Value(_), _) | (_, Focus::Reason | Focus::Typed) => PROMPT,
             _ => PLAN,
+        }
+    }
+
+    /// The field that letters go to: always one that is drawn.
+    pub(super) fn focus(&self, may: &May) -> Focus {
+        match (&self.phase, may) {
+            (Phase::Shown(plan), May::Yes) if plan.is_grave() => self.chosen,
+            (Phase::Shown(_), May::Yes) => Focus::Reason,
+            _ => Focus::Steps,
         }
     }
 
@@ -184,8 +195,8 @@ impl Dialog {
             .then(|| name.clone())
     }
 
-    pub(super) fn paste(&mut self, words: &str) {
-        match (&self.phase, self.focus) {
+    pub(super) fn paste(&mut self, words: &str, may: &May) {
+        match (&self.phase, self.focus(may)) {
             (Phase::Value(_), _) => self.value.insert(words),
             (Phase::Shown(_), Focus::Reason) => self.reason.insert(words),
             (Phase::Shown(_), Focus::Typed) => self.typed.insert(words),
@@ -194,22 +205,26 @@ impl Dialog {
     }
 
     pub(super) fn key(&mut self, press: KeyPress, command: Option<Command>, app: &App) -> Verdict {
+        let may = &app.facts.acts.may;
+        // The plan scrolls while one types, too, by every key of it that is not a letter.
+        if matches!(self.phase, Phase::Shown(_))
+            && (press.ctrl || press.alt || !matches!(press.key, Key::Char(_)))
+            && let Some(
+                scrolls @ (Command::Up | Command::Down | Command::PageUp | Command::PageDown),
+            ) = app.options.keys.command(press, PLAN)
+        {
+            self.scroll(scrolls, app);
+            return Verdict::Stay;
+        }
         match command {
             Some(Command::Close) => return Verdict::Close,
             Some(Command::Accept) => return self.accept(app),
-            Some(Command::Next) => self.turn(app, 1),
-            Some(Command::Previous) => self.turn(app, 2),
+            Some(Command::Next | Command::Previous) => self.turn(may),
             Some(Command::Undo) => return self.undo(app),
             Some(command) => self.scroll(command, app),
             None => {
-                // A page is turned while one types, too: by the keys that turn it while nobody does.
-                let beside = app.options.keys.command(press, PLAN);
-                if let Some(command @ (Command::PageUp | Command::PageDown)) = beside {
-                    self.scroll(command, app);
-                    return Verdict::Stay;
-                }
                 self.error = None;
-                match (&self.phase, self.focus) {
+                match (&self.phase, self.focus(may)) {
                     (Phase::Value(_), _) => self.value.key(press),
                     (Phase::Shown(_), Focus::Reason) => self.reason.key(press),
                     (Phase::Shown(_), Focus::Typed) => self.typed.key(press),
@@ -221,24 +236,27 @@ impl Dialog {
     }
 
     fn scroll(&mut self, command: Command, app: &App) {
-        const PAGE: usize = 8;
+        let page = plan_draw::page(self, app);
         let most = plan_draw::farthest(self, app);
         self.skip = match command {
             Command::Up => self.skip.min(most).saturating_sub(1),
             Command::Down => (self.skip + 1).min(most),
-            Command::PageUp => self.skip.min(most).saturating_sub(PAGE),
-            Command::PageDown => (self.skip + PAGE).min(most),
+            Command::PageUp => self.skip.min(most).saturating_sub(page),
+            Command::PageDown => (self.skip + page).min(most),
             _ => self.skip,
         };
     }
 
     /// True when the command does something as it stands: only such are hinted at.
     pub(super) fn does(&self, command: Command, app: &App) -> bool {
+        let may = &app.facts.acts.may;
         match (&self.phase, command) {
             (Phase::Shown(_), Command::Undo) => false,
+            (Phase::Shown(_), Command::Next | Command::Previous) => self.has_two_fields(may),
+            (Phase::Shown(_), Command::Accept) => matches!(may, May::Yes),
             (Phase::Shown(_), _) | (_, Command::Close) => true,
             (Phase::Value(_) | Phase::Stands(_), Command::Accept) => true,
-            (Phase::Runs(_), Command::Accept | Command::Undo) => self.running(app).is_none(),
+            (Phase::Runs(_), Command::Undo) => self.running(app).is_none(),
             _ => false,
         }
     }
@@ -248,18 +266,19 @@ impl Dialog {
         self.asked_at
     }
 
-    fn turn(&mut self, app: &App, by: usize) {
-        if !matches!(self.phase, Phase::Shown(_)) {
-            return;
+    /// From one field to the other, where there are two.
+    fn turn(&mut self, may: &May) {
+        if self.has_two_fields(may) {
+            self.error = None;
+            self.chosen = match self.chosen {
+                Focus::Typed => Focus::Reason,
+                _ => Focus::Typed,
+            };
         }
-        let all: &[Focus] = match self.is_grave() && self.may(app) {
-            true => &[Focus::Reason, Focus::Typed, Focus::Steps],
-            false => &[Focus::Reason, Focus::Steps],
-        };
-        let at = all.iter().position(|focus| *focus == self.focus);
-        // Two steps on in a ring of three are one step back; in a ring of two both ways are one.
-        let by = if all.len() == 2 { 1 } else { by };
-        self.focus = all[(at.unwrap_or(0) + by) % all.len()];
+    }
+
+    fn has_two_fields(&self, may: &May) -> bool {
+        self.is_grave() && matches!(may, May::Yes)
     }
 
     pub(super) fn is_grave(&self) -> bool {
@@ -345,11 +364,17 @@ impl Dialog {
             return Verdict::Stay;
         }
         let wanted = plan.typed(&app.facts.context);
-        if plan.is_grave() && self.typed.text().trim() != wanted {
-            if self.focus == Focus::Typed && !self.typed.text().is_empty() {
-                self.error = Some(format!("type {wanted} to confirm"));
-            }
-            self.focus = Focus::Typed;
+        // What confirms is no reason: it stands in the log otherwise, and the plan waits for it still.
+        if plan.is_grave() && self.reason.text().trim() == wanted {
+            self.chosen = Focus::Reason;
+            self.error = Some(format!(
+                "{wanted} confirms the plan: type it in the other field, the reason here"
+            ));
+            return Verdict::Stay;
+        }
+        if plan.is_grave() && (self.chosen != Focus::Typed || self.typed.text().trim() != wanted) {
+            self.error = Some(format!("type {wanted}, then enter, to confirm"));
+            self.chosen = Focus::Typed;
             return Verdict::Stay;
         }
         let consent = Consent {

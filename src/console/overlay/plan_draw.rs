@@ -10,9 +10,10 @@ use crate::keys::Keymap;
 use crate::text::{self, UNKNOWN, counted};
 use crate::theme::Role;
 use crate::view::describe::{Line, draw_lines};
-use crate::widget::Cell;
-use crate::widget::panel::{centred, field, popup};
-use crate::widget::table::{Align, Head, Look, Width, table};
+use crate::widget::field::Field;
+use crate::widget::panel::{self, centred, popup};
+use crate::widget::table::{Align, Head, Look, Width, table, wrapped};
+use crate::widget::{Cell, Value};
 use model::fleet::queue::{PriorityKind, QueueSystem};
 use model::plan::{JobName, Plan, Refusal};
 use table::acts::May;
@@ -38,7 +39,7 @@ const STEPS: &[Head] = &[
     head("DEVICES", Align::Right, Width::Fit(7), 2),
     head("WORK LOST", Align::Right, Width::Fit(9), 1),
     head("COST", Align::Right, Width::Fit(4), 3),
-    head("HOW", Align::Left, Width::Cut(12, 120), 4),
+    head("HOW", Align::Left, Width::Cut(16, 120), 4),
 ];
 
 /// Draws it; returns where the cursor stands in what is typed.
@@ -178,15 +179,19 @@ fn priorities(name: &JobName, app: &App) -> String {
 }
 
 /// Lines of a plan: its steps as rows, what is known of it, and what may be typed.
-struct Extent {
+struct Extent<'a> {
     frame: Rect,
-    rows: usize,
+    /// The columns in which some step has something to say.
+    heads: Vec<Head>,
+    /// The lines of the steps, and what their columns need.
+    rows: Vec<Vec<Cell<'a>>>,
+    widest: Vec<u16>,
     below: usize,
     fields: u16,
 }
 
-impl Extent {
-    fn of(dialog: &Dialog, plan: &Plan, app: &App, lines: &[Line], area: Rect) -> Self {
+impl<'a> Extent<'a> {
+    fn of(dialog: &Dialog, plan: &'a Plan, app: &'a App, lines: &[Line], area: Rect) -> Self {
         let width = area
             .width
             .saturating_sub(if area.width > 100 { 8 } else { 0 })
@@ -195,14 +200,29 @@ impl Extent {
         let mut brush = Brush::new(&mut nothing, &app.ink, app.facts.now);
         let none = Rect::new(0, 0, width.saturating_sub(4), 0);
         let below = draw_lines(&mut brush, none, lines, 0);
-        let rows = rows(plan).len();
+        let rows = rows(plan);
+        let mut rows: Vec<_> = rows.iter().map(|row| cells(row, &app.facts)).collect();
+        let says = |at: usize| rows.iter().any(|row| row[at].value != Value::Empty);
+        let kept: Vec<bool> = (0..STEPS.len()).map(says).collect();
+        for row in &mut rows {
+            let mut kept = kept.iter();
+            row.retain(|_| kept.next().is_some_and(|kept| *kept));
+        }
+        let heads = STEPS.iter().zip(&kept).filter(|(_, kept)| **kept);
+        let heads: Vec<Head> = heads.map(|(head, _)| *head).collect();
+        // The way of a step is the last column; the table keeps two cells for its edge, which the border's air is.
+        let how = [heads.len().saturating_sub(1)];
+        let steps = wrapped(&mut brush, width.saturating_sub(2), &heads, rows, &how);
+        let rows: Vec<_> = steps.rows.into_iter().flatten().collect();
         let fields = if dialog.may(app) { 3 } else { 0 };
         // Head and steps, air, what is known, air, fields, foot, border.
-        let wanted = rows + 1 + 1 + below + 1 + usize::from(fields) + 1 + 2;
+        let wanted = rows.len() + 1 + 1 + below + 1 + usize::from(fields) + 1 + 2;
         let wanted = u16::try_from(wanted).unwrap_or(u16::MAX);
         Self {
             frame: centred(area, width, wanted),
+            heads,
             rows,
+            widest: steps.widest,
             below,
             fields,
         }
@@ -217,11 +237,24 @@ impl Extent {
     fn farthest(&self) -> usize {
         let room = self.room();
         let whole = if self.below + 2 <= room {
-            self.rows + 2 + self.below
+            self.rows.len() + 2 + self.below
         } else {
-            self.rows + 1 + self.below
+            self.rows.len() + 1 + self.below
         };
         whole.saturating_sub(room)
+    }
+}
+
+/// How far a page scrolls: two lines of what is seen stay in sight.
+pub(super) fn page(dialog: &Dialog, app: &App) -> usize {
+    const OF_A_RUN: usize = 8;
+    match &dialog.phase {
+        Phase::Shown(plan) | Phase::Sent(plan) => {
+            let lines = about(dialog, plan, app);
+            let extent = Extent::of(dialog, plan, app, &lines, above_hints(app.area()));
+            extent.room().saturating_sub(3).max(1)
+        }
+        _ => OF_A_RUN,
     }
 }
 
@@ -264,23 +297,25 @@ fn draw_plan(
         ..inside
     };
     // Steps first, what is known of the plan below them: one text, scrolled as one.
-    if skip < extent.rows {
-        let shown = (extent.rows - skip).min(room.saturating_sub(1));
-        let all = rows(plan);
-        let cells: Vec<Vec<Cell<'_>>> = all
-            .iter()
-            .skip(skip)
-            .take(shown)
-            .map(|row| cells(row, &app.facts))
-            .collect();
+    if skip < extent.rows.len() {
+        let shown = (extent.rows.len() - skip).min(room.saturating_sub(1));
+        let cells = &extent.rows[skip..skip + shown];
         let high = u16::try_from(shown + 1).unwrap_or(body.height);
         let wide = Rect::new(body.x - 2, body.y, body.width + 2, high);
-        table(brush, wide, STEPS, &[], &cells, &Look::default());
+        table(
+            brush,
+            wide,
+            &extent.heads,
+            &extent.widest,
+            cells,
+            &Look::default(),
+        );
         let y = body.y + high + 1;
         let left = Rect::new(body.x, y, body.width, body.bottom().saturating_sub(y));
         draw_lines(brush, left, &lines, 0);
     } else {
-        draw_lines(brush, body, &lines, (skip - extent.rows).saturating_sub(1));
+        let past = skip - extent.rows.len();
+        draw_lines(brush, body, &lines, past.saturating_sub(1));
     }
     if most > 0 {
         draw_place(app, brush, frame, skip, most);
@@ -356,42 +391,73 @@ fn draw_fields(
     brush: &mut Brush<'_>,
     area: Rect,
 ) -> Option<Position> {
-    let grave = plan.is_grave();
+    let focus = dialog.focus(&app.facts.acts.may);
     let wanted = plan.typed(&app.facts.context);
-    let title = format!("type {wanted} to confirm");
-    // What has to be typed is read whole, before the reason has its room.
-    let least = brush.width(&title) + 8;
-    let half = match grave {
-        true => (area.width / 2)
-            .min(area.width.saturating_sub(least))
-            .max(area.width / 4),
-        false => area.width,
-    };
-    let mut cursor = None;
-    let first = Rect::new(area.x, area.y, half.saturating_sub(u16::from(grave)), 3);
-    let inside = field(
+    let typing = format!("type {wanted} to confirm");
+    let reason = "reason, for the log";
+    // What has to be typed is read whole, before the reason has its room; where both have none, the one that letters go to is drawn.
+    let least = brush.width(&typing) + 8;
+    if !plan.is_grave() {
+        return draw_field(
+            brush,
+            area,
+            reason,
+            &dialog.reason,
+            focus == Focus::Reason,
+            "",
+        );
+    }
+    let rest = wanted.strip_prefix(dialog.typed.text()).unwrap_or("");
+    if least + LEAST_REASON > area.width {
+        return match focus {
+            Focus::Typed => draw_field(brush, area, &typing, &dialog.typed, true, rest),
+            _ => {
+                let title = format!("{reason}; tab: confirm");
+                draw_field(
+                    brush,
+                    area,
+                    &title,
+                    &dialog.reason,
+                    focus == Focus::Reason,
+                    "",
+                )
+            }
+        };
+    }
+    let half = (area.width / 2).min(area.width - least);
+    let first = Rect::new(area.x, area.y, half - 1, 3);
+    let second = Rect::new(area.x + half, area.y, area.width - half, 3);
+    let at = draw_field(
         brush,
         first,
-        "reason, for the log",
-        dialog.focus == Focus::Reason,
+        reason,
+        &dialog.reason,
+        focus == Focus::Reason,
+        "",
     );
-    let at = dialog.reason.draw(brush, inside.x, inside.y, inside.width);
-    if dialog.focus == Focus::Reason {
-        cursor = Some(at);
+    let typed = focus == Focus::Typed;
+    let beside = draw_field(brush, second, &typing, &dialog.typed, typed, rest);
+    at.or(beside)
+}
+
+/// Cells that the reason has at least beside the confirmation.
+const LEAST_REASON: u16 = 24;
+
+/// A field in its frame, with what is still to be typed behind what is; gives the cursor's place while letters go there.
+fn draw_field(
+    brush: &mut Brush<'_>,
+    area: Rect,
+    title: &str,
+    field: &Field,
+    focused: bool,
+    rest: &str,
+) -> Option<Position> {
+    let inside = panel::focusable(brush, area, title, "", focused);
+    let at = field.draw(brush, inside.x, inside.y, inside.width);
+    let used = brush.width(field.text());
+    if !rest.is_empty() && used < inside.width {
+        let left = inside.width - used;
+        brush.say(inside.x + used, inside.y, left, rest, Role::Muted);
     }
-    if grave {
-        let second = Rect::new(area.x + half, area.y, area.width - half, 3);
-        let inside = field(brush, second, &title, dialog.focus == Focus::Typed);
-        let at = dialog.typed.draw(brush, inside.x, inside.y, inside.width);
-        let typed = dialog.typed.text();
-        if let Some(rest) = wanted.strip_prefix(typed).filter(|rest| !rest.is_empty()) {
-            let used = brush.width(typed);
-            let left = inside.width.saturating_sub(used);
-            brush.say(inside.x + used, inside.y, left, rest, Role::Muted);
-        }
-        if dialog.focus == Focus::Typed {
-            cursor = Some(at);
-        }
-    }
-    cursor
+    focused.then_some(at)
 }

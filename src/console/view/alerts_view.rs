@@ -4,14 +4,13 @@ use ratatui::layout::Rect;
 
 use crate::brush::Brush;
 use crate::commands::{Command, Context};
-use crate::widget::panel::panel;
 use model::base::Name;
 use model::fleet::finding::Finding;
 use table::Facts;
 use table::hush::{Entry, Hush};
 
 use super::alerts::KIND;
-use super::describe::{describe, draw_columns};
+use super::describe::{self, describe, draw_columns, draw_panel};
 use super::sheet::Sheet;
 use super::{ALERTS, Lens, Picked, Turn, View, ViewId};
 
@@ -129,13 +128,15 @@ impl View for AlertsView {
         };
         let picked = Picked::Finding(finding.id.clone());
         if let Some(sheet) = describe(facts, &picked, brush) {
-            let title = finding.subject.key.to_string();
-            let note = format!("{} {}", finding.severity.name(), finding.code);
+            let sheet = describe::Sheet {
+                title: finding.subject.key.to_string(),
+                note: format!("{} {}", finding.severity.name(), finding.code),
+                ..sheet
+            };
             let none = Rect::new(0, 0, below.width - 4, 0);
             let lines = draw_columns(brush, none, &sheet.lines);
             let height = below.height.min(lines.saturating_add(2));
-            let inside = panel(brush, Rect { height, ..below }, &title, &note);
-            draw_columns(brush, inside, &sheet.lines);
+            draw_panel(brush, Rect { height, ..below }, &sheet, false);
         }
     }
 }

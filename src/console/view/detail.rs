@@ -1,4 +1,5 @@
-//! One pool, node or job: what is known of it above, its nodes or devices below.
+//! One pool, node or job: what is known of it above, its nodes or devices below. Keys act on the object itself until the cursor
+//! goes down to a row.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -6,16 +7,15 @@ use ratatui::layout::Rect;
 use crate::brush::{Brush, Ink};
 use crate::color::ColorDepth;
 use crate::commands::{Command, Context};
-use crate::text::counted;
 use crate::theme::{Role, Theme};
-use crate::widget::panel::panel;
+use crate::widget::panel::foot;
 use model::base::Name;
 use model::fleet::job::JobKey;
 use table::Facts;
 
-use super::describe::{describe, draw_columns};
+use super::describe::{describe, draw_columns, draw_panel};
 use super::sheet::Sheet;
-use super::{Lens, Picked, TABLE, Turn, View, ViewId, devices, nodes};
+use super::{Clip, Lens, Picked, TABLE, Turn, View, ViewId, devices, nodes};
 
 /// An object's facts over a table of its parts.
 pub struct Detail {
@@ -24,6 +24,8 @@ pub struct Detail {
     width: u16,
     /// Lines that what is known takes at this width.
     lines: u16,
+    /// The cursor is on a row of the table; else it is on the object itself.
+    on_row: bool,
 }
 
 impl Detail {
@@ -34,6 +36,7 @@ impl Detail {
             sheet: Sheet::new(ViewId::Pools, &nodes::KIND, Lens::Pool(name)),
             width: 120,
             lines: 10,
+            on_row: false,
         }
     }
 
@@ -44,6 +47,7 @@ impl Detail {
             sheet: Sheet::new(ViewId::Nodes, &devices::KIND, Lens::Node(name)),
             width: 120,
             lines: 10,
+            on_row: false,
         }
     }
 
@@ -54,6 +58,7 @@ impl Detail {
             sheet: Sheet::new(ViewId::Jobs, &devices::KIND, Lens::Job(id)),
             width: 120,
             lines: 10,
+            on_row: false,
         }
     }
 
@@ -116,11 +121,38 @@ impl View for Detail {
     }
     fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> Turn {
         let (_, below) = self.split(area);
+        let listing = &self.sheet.listing;
+        let (first, none) = (listing.cursor() == 0, listing.rows().is_empty());
+        match command {
+            // Above the first row is the object itself.
+            Command::Top => self.on_row = false,
+            Command::Up | Command::PageUp if self.on_row && first => {
+                self.on_row = false;
+                return Turn::Done;
+            }
+            Command::Up | Command::PageUp if !self.on_row => return Turn::Done,
+            Command::Down | Command::Open if !self.on_row => {
+                self.on_row = !none;
+                return Turn::Done;
+            }
+            Command::Bottom
+            | Command::PageDown
+            | Command::Mark
+            | Command::Range
+            | Command::Invert => self.on_row = !none,
+            _ => {}
+        }
         self.sheet.obey(command, facts, below)
     }
     fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool {
-        let (_, below) = self.split(area);
-        self.sheet.point(facts, x, y, below)
+        let (above, below) = self.split(area);
+        if y < above.bottom() {
+            self.on_row = false;
+            return true;
+        }
+        let hit = self.sheet.point(facts, x, y, below);
+        self.on_row |= hit;
+        hit
     }
     fn set_filter(&mut self, words: &str, facts: &Facts) -> Result<(), String> {
         self.sheet.set_filter(words, facts)
@@ -129,9 +161,18 @@ impl View for Detail {
         self.sheet.filter()
     }
     fn picked(&self, facts: &Facts) -> Option<Picked> {
-        self.sheet
-            .picked(facts)
-            .or_else(|| Some(self.subject.clone()))
+        let row = self.sheet.picked(facts).filter(|_| self.on_row);
+        row.or_else(|| Some(self.subject.clone()))
+    }
+    fn meant(&self, facts: &Facts) -> Vec<Picked> {
+        if self.sheet.listing.marked().is_empty() {
+            return self.picked(facts).into_iter().collect();
+        }
+        self.sheet.meant(facts)
+    }
+    fn clip(&self, facts: &Facts, ink: &Ink) -> Option<Clip> {
+        let rows = self.on_row || !self.sheet.listing.marked().is_empty();
+        rows.then(|| self.sheet.clip(facts, ink))
     }
     fn counts(&self) -> (usize, usize) {
         self.sheet.counts()
@@ -165,20 +206,12 @@ impl View for Detail {
         let (above, below) = self.split(area);
         match describe(facts, &self.subject, brush) {
             Some(sheet) => {
-                let inside = panel(brush, above, &sheet.title, &sheet.note);
-                let lines = draw_columns(brush, inside, &sheet.lines);
-                let hidden = lines.saturating_sub(inside.height);
-                if hidden > 0 && above.height > 2 {
-                    let more = counted(u64::from(hidden), "more line");
-                    let words = format!(" {more}   . shows all ");
-                    let y = above.bottom() - 1;
-                    brush.say(
-                        above.x + 3,
-                        y,
-                        above.width.saturating_sub(6),
-                        &words,
-                        Role::Warn,
-                    );
+                let hidden = draw_panel(brush, above, &sheet, !self.on_row);
+                // What keys act on is said where that is not what the title names.
+                let row = self.sheet.picked(facts).filter(|_| self.on_row);
+                if let (Some(row), 0) = (row, hidden) {
+                    let words = format!("keys act on {}, the row below", row.title(facts));
+                    foot(brush, above, &words, Role::Mark);
                 }
             }
             None => {
@@ -186,6 +219,6 @@ impl View for Detail {
                 brush.say(above.x + 2, above.y, above.width, &words, Role::Warn);
             }
         }
-        self.sheet.paint(facts, brush, below, true);
+        self.sheet.paint(facts, brush, below, self.on_row);
     }
 }

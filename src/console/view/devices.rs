@@ -205,7 +205,7 @@ fn collect(facts: &Facts, lens: &Lens) -> Vec<Row> {
 /// True when a device belongs to the part that is looked at.
 pub fn holds(lens: &Lens, node: &Node, device: &Device) -> bool {
     match lens {
-        Lens::All | Lens::Cost(_) | Lens::Idle => true,
+        Lens::All | Lens::Cost(_) | Lens::Idle | Lens::Pods(None) => true,
         Lens::Pool(pool) => node.pool == *pool,
         Lens::Node(name) => node.name() == name,
         Lens::Class(class) => device.class == *class,
@@ -214,6 +214,9 @@ pub fn holds(lens: &Lens, node: &Node, device: &Device) -> bool {
         Lens::Queue(queue) => device
             .holders()
             .any(|(pod, _)| pod.queue.as_ref() == Some(queue)),
+        Lens::Namespace(namespace) | Lens::Pods(Some(namespace)) => device
+            .holders()
+            .any(|(pod, _)| pod.key().namespace == *namespace),
     }
 }
 

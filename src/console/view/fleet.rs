@@ -8,14 +8,13 @@ use crate::listing::Scope;
 use model::base::Name;
 use model::cost::Scope as By;
 use model::fleet::finding::{Finding, Severity};
-use model::fleet::job::JobState;
 use table::Facts;
 
 use super::fleet_sources::{draw_sources, speaks};
 use super::glow::{Glows, Metric, Scale};
 use super::sheet::Sheet;
 use super::strip::Strip;
-use super::{Lens, Picked, Place, TABLE, Turn, View, ViewId, pools};
+use super::{Lens, Picked, Place, TABLE, Turn, View, ViewId, Whole, pools, waiting};
 
 /// The fleet at a glance.
 pub struct FleetView {
@@ -170,17 +169,7 @@ impl View for FleetView {
 
     fn refresh(&mut self, facts: &Facts, settle: bool) {
         self.sheet.refresh(facts, settle);
-        let all = &facts.fleet.jobs;
-        self.waiting = (0..all.len() as u32)
-            .filter(|at| {
-                let job = &all[*at as usize];
-                job.state == JobState::Waiting && self.scope.has_job(job)
-            })
-            .collect();
-        self.waiting.sort_by_key(|at| {
-            let job = &all[*at as usize];
-            job.waiting_since.unwrap_or(job.created)
-        });
+        self.waiting = waiting::longest_first(facts, &self.scope);
         let rows = facts.burn.rows.get(&By::Team).map_or(0, Vec::len);
         self.teams = (0..rows as u32).collect();
         if let Some(rows) = facts.burn.rows.get(&By::Team) {
@@ -239,6 +228,9 @@ impl View for FleetView {
     }
     fn sheet_mut(&mut self) -> Option<&mut Sheet> {
         Some(&mut self.sheet)
+    }
+    fn whole(&self) -> Option<Whole> {
+        Some(Whole::ButMoney("pools"))
     }
     fn set_scope(&mut self, scope: &Scope, facts: &Facts) {
         self.scope.clone_from(scope);

@@ -137,6 +137,8 @@ pub struct Glows {
     embers: Vec<Ember>,
     /// The metric of each device on the ramp's scale; not a number where it is not known.
     values: Vec<f32>,
+    /// For outliers, how far each of them lies from the median of its gang; not a number where it is of none.
+    apart: Vec<f32>,
     starts: Vec<u32>,
     nodes: Option<Arc<[Arc<Node>]>>,
     made_for: (Metric, Scale),
@@ -175,6 +177,7 @@ impl Glows {
         self.whole_at = old.whole_at;
         self.embers.reserve(old.embers.len());
         self.values.reserve(old.values.len());
+        self.apart.reserve(old.apart.len());
         self.starts.reserve(nodes.len() + 1);
         let before = before.as_deref().unwrap_or_default();
         let mut at = 0;
@@ -199,6 +202,11 @@ impl Glows {
                     .push(ember(facts, node, device, (metric, value), &span));
                 self.values
                     .push(value.map_or(f32::NAN, |value| value as f32));
+                if scale == Scale::Outlier {
+                    let apart = value.and_then(|value| span.apart(device, value));
+                    self.apart
+                        .push(apart.map_or(f32::NAN, |apart| apart as f32));
+                }
             }
         }
         self.starts.push(self.embers.len() as u32);
@@ -207,10 +215,26 @@ impl Glows {
 
     /// The metric of a device, or the mean over a node where `device` is beyond its last: sum and how many are known.
     pub fn sum(&self, node: u32, device: u32) -> (f64, u32) {
+        self.total(&self.values, node, device)
+    }
+
+    /// What an order by value goes by: the metric, or for outliers how far it lies from the median of its gang.
+    pub fn rank(&self, node: u32, device: u32) -> Option<f64> {
+        let values = match self.made_for.1 {
+            Scale::Outlier => &self.apart,
+            Scale::Absolute | Scale::Relative => &self.values,
+        };
+        match self.total(values, node, device) {
+            (_, 0) => None,
+            (sum, count) => Some(sum / f64::from(count)),
+        }
+    }
+
+    fn total(&self, values: &[f32], node: u32, device: u32) -> (f64, u32) {
         let Some(range) = self.node_range(node) else {
             return (0.0, 0);
         };
-        let values = &self.values[range];
+        let values = &values[range];
         let picked = match values.get(device as usize) {
             Some(value) => std::slice::from_ref(value),
             None => values,
@@ -326,11 +350,18 @@ impl Span {
             Self::Absolute => value,
             Self::Relative(least, most) if most > least => (value - least) / (most - least),
             Self::Relative(..) => 0.5,
-            Self::Outlier(medians) => device
-                .first_holder()
-                .and_then(|(pod, _)| medians.get(&id_of(&pod.job)))
-                .map_or(0.0, |median| (value - median).abs() * 2.0),
+            Self::Outlier(_) => self.apart(device, value).map_or(0.0, |apart| apart * 2.0),
         }
+    }
+
+    /// How far a value lies from the median of the device's gang.
+    fn apart(&self, device: &Device, value: f64) -> Option<f64> {
+        let Self::Outlier(medians) = self else {
+            return None;
+        };
+        let (pod, _) = device.first_holder()?;
+        let median = medians.get(&id_of(&pod.job))?;
+        Some((value - median).abs())
     }
 }
 

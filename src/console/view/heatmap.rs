@@ -43,7 +43,8 @@ pub struct Heatmap {
     pub(super) glows: Glows,
     /// Mean of the metric of each group, where known.
     pub(super) means: Vec<Option<f64>>,
-    /// The rack (where racks are known, else the group) with the highest mean, and that mean.
+    /// The rack (where racks are known, else the group) with the highest mean, and that mean; for outliers the device that is
+    /// furthest from its gang, and how far.
     pub(super) most: Option<(String, f64)>,
     /// What the map was made of, while it shows everything by place.
     made_of: Option<u64>,
@@ -114,6 +115,9 @@ impl Heatmap {
     }
 
     fn highest(&self, facts: &Facts) -> Option<(String, f64)> {
+        if self.scale == Scale::Outlier {
+            return self.furthest(facts);
+        }
         let mut racks: BTreeMap<(&Name, &Name), (f64, u32)> = BTreeMap::new();
         for spot in &self.map.spots {
             let node = facts.fleet.nodes.get(spot.row.0 as usize)?;
@@ -133,6 +137,26 @@ impl Heatmap {
                 .filter_map(|(group, mean)| Some((group.name.to_string(), (*mean)?)))
                 .max_by(|a, b| a.1.total_cmp(&b.1))
         })
+    }
+
+    /// The device that is furthest from the median of its gang.
+    fn furthest(&self, facts: &Facts) -> Option<(String, f64)> {
+        let devices = self.map.spots.iter().flat_map(|spot| {
+            let (node, device) = spot.row;
+            let count = facts.fleet.nodes.get(node as usize);
+            let count = count.map_or(0, |node| node.devices.len() as u32);
+            let all = if device == NODE {
+                0..count
+            } else {
+                device..device + 1
+            };
+            all.map(move |device| (node, device))
+        });
+        let ranked = devices
+            .filter_map(|(node, device)| Some(((node, device), self.glows.rank(node, device)?)));
+        let (row, apart) = ranked.max_by(|a, b| a.1.total_cmp(&b.1))?;
+        let (_, device) = devices::device(facts, row)?;
+        Some((device.id.to_string(), apart))
     }
 
     /// What the map of all devices by place depends on, as a number: while it stays, so does the map.
@@ -205,10 +229,7 @@ impl Heatmap {
         let (lens, scope) = (&self.lens, &self.scope);
         let (filter, faults) = (self.filter.as_ref(), self.faults);
         let glows = &self.glows;
-        let value = |row: Row| match glows.sum(row.0, row.1) {
-            (_, 0) => -1.0,
-            (sum, count) => sum / f64::from(count),
-        };
+        let value = |row: Row| glows.rank(row.0, row.1).unwrap_or(-1.0);
         self.map = Map::make(
             facts,
             plan,

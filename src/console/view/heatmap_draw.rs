@@ -6,11 +6,10 @@ use crate::brush::Brush;
 use crate::text::{counted, percent};
 use crate::theme::{HEAT_LEVELS, Role};
 use crate::widget::heat::{Ember, Glow, pair, single};
-use crate::widget::panel::panel;
 use model::fleet::history::FleetSignal;
 use table::Facts;
 
-use super::describe::{describe, draw_lines};
+use super::describe::{describe, draw_lines, draw_panel};
 use super::glow::{Metric, Scale, together};
 use super::heatmap::{Heatmap, Zoom};
 use super::layout::{Line, NODE};
@@ -98,7 +97,10 @@ impl Heatmap {
             Zoom::Devices => "device",
             Zoom::OneNode => "one node",
         };
-        let order = if self.by_value { "value" } else { "place" };
+        let order = match self.scale {
+            Scale::Outlier => "outliers first",
+            Scale::Absolute | Scale::Relative => "highest first",
+        };
         let wide = area.width >= 130;
         let gap = if wide { "    " } else { "  " };
         let mut pieces = vec![
@@ -125,33 +127,31 @@ impl Heatmap {
         }
         let below = Rect::new(area.x, area.y + 1, area.width, 1);
         let most = self.most_words();
-        let room = if beside {
-            area.width.saturating_sub(3)
-        } else {
-            // The legend comes first: what is left of its line is the highest's.
+        if !beside {
             self.draw_legend(brush, below, area.x + 2, 0);
-            let taken = (area.left()..area.right())
-                .rev()
-                .skip_while(|x| brush.buf[(*x, below.y)].symbol() == " ")
-                .count();
-            area.width.saturating_sub(taken as u16 + 4)
-        };
+        }
+        // The legend comes first: what it leaves at its left is the highest's.
+        let free = (area.left() + 2..area.right())
+            .take_while(|x| brush.buf[(*x, below.y)].symbol() == " ")
+            .count();
         let width = brush.width(&most);
-        if width > 0 && width <= room {
-            let style = brush.ink.fg(Role::Muted);
-            if beside {
-                brush.text(area.x + 2, below.y, width, &most, style);
-            } else {
-                brush.right(area.right() - 1, below.y, width, &most, style);
-            }
+        if width > 0 && usize::from(width) + 1 < free {
+            brush.say(area.x + 2, below.y, width, &most, Role::Muted);
         }
     }
 
-    /// Where the metric is highest, on average over a rack.
+    /// Where the metric is highest, on average over a rack; for outliers which device is furthest from its gang.
     fn most_words(&self) -> String {
         let Some((place, mean)) = &self.most else {
             return String::new();
         };
+        if self.scale == Scale::Outlier {
+            let apart = match self.metric {
+                Metric::Temp => format!("{:.0}°", mean * 60.0),
+                _ => format!("{:.0} points", mean * 100.0),
+            };
+            return format!("furthest from its gang: {place}, {apart} off the median");
+        }
         let (word, value) = match self.metric {
             Metric::Temp => ("hottest", format!("{:.0}°", mean * 60.0 + 30.0)),
             Metric::Util | Metric::Tensor | Metric::Dram => ("busiest", percent(*mean)),
@@ -400,8 +400,7 @@ impl Heatmap {
             let none = Rect::new(0, 0, area.width - 4, 0);
             let lines = draw_lines(brush, none, &sheet.lines, 0) as u16;
             let height = area.height.min(lines.saturating_add(2));
-            let inside = panel(brush, Rect { height, ..area }, &sheet.title, &sheet.note);
-            draw_lines(brush, inside, &sheet.lines, 0);
+            draw_panel(brush, Rect { height, ..area }, &sheet, false);
         }
     }
 

@@ -108,6 +108,7 @@ fn collect(facts: &Facts, lens: &Lens) -> Vec<Row> {
             Lens::Team(team) => job.team == *team,
             Lens::Queue(queue) => job.queue.as_ref() == Some(queue),
             Lens::Class(class) => job.class.as_ref() == Some(class),
+            Lens::Namespace(namespace) => job.namespace() == namespace,
             Lens::Pool(pool) => job.pools.contains(pool),
             _ => true,
         })

@@ -8,7 +8,7 @@ use model::fleet::job::JobKey;
 use table::Facts;
 use table::hush::Entry;
 
-use super::brush::Brush;
+use super::brush::{Brush, Ink};
 use super::commands::{Command, Context};
 use super::listing;
 use model::object::{News, Want};
@@ -32,6 +32,7 @@ pub mod logs;
 pub mod nodes;
 pub mod paper;
 pub mod plans;
+pub mod pods;
 pub mod pools;
 pub mod queues;
 mod scroll;
@@ -42,6 +43,8 @@ pub mod subject;
 mod tree;
 mod unblock;
 mod waiting;
+
+pub use waiting::longest_first as longest_waiting;
 
 macro_rules! views {
     ($($variant:ident $name:literal $digit:literal;)*) => {
@@ -101,6 +104,10 @@ pub enum Lens {
     Cost(Scope),
     /// Devices that are held and do no work.
     Idle,
+    /// What is in a namespace.
+    Namespace(Name),
+    /// Pods, of a namespace or of all.
+    Pods(Option<Name>),
 }
 
 impl Lens {
@@ -115,6 +122,9 @@ impl Lens {
             Self::Team(name) => format!("team {name}"),
             Self::Queue(name) => format!("queue {name}"),
             Self::Class(name) => format!("class {name}"),
+            Self::Namespace(name) => format!("namespace {name}"),
+            Self::Pods(None) => String::from("pods"),
+            Self::Pods(Some(name)) => format!("pods of {name}"),
         }
     }
 }
@@ -217,6 +227,18 @@ impl From<Option<Place>> for Turn {
     }
 }
 
+/// Numbers of a view that no scope narrows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Whole {
+    /// All but money are of these, whole.
+    ButMoney(&'static str),
+    /// All of them are.
+    All(&'static str),
+}
+
+/// Titles of columns, and a line of cells a row.
+pub type Clip = (Vec<&'static str>, Vec<Vec<String>>);
+
 /// A view: its own cursor, order and filter, and how it is drawn.
 pub trait View {
     /// Whose tab is lit.
@@ -255,12 +277,27 @@ pub trait View {
     fn sheet_mut(&mut self) -> Option<&mut sheet::Sheet> {
         None
     }
+    /// The objects that a key acts on: the marked ones, or the one under the cursor.
+    fn meant(&self, facts: &Facts) -> Vec<Picked> {
+        match self.sheet().map(|sheet| sheet.meant(facts)) {
+            Some(meant) if !meant.is_empty() => meant,
+            _ => self.picked(facts).into_iter().collect(),
+        }
+    }
+    /// Titles and cells of the rows that are meant; nothing where no row is.
+    fn clip(&self, facts: &Facts, ink: &Ink) -> Option<Clip> {
+        self.sheet().map(|sheet| sheet.clip(facts, ink))
+    }
     /// What it wants read of the cluster.
     fn want(&self) -> Option<&Want> {
         None
     }
     /// Takes what came of its want.
     fn told(&mut self, _news: &News, _facts: &Facts) {}
+    /// What its numbers are of, whatever the scope, where that is more than the scope holds.
+    fn whole(&self) -> Option<Whole> {
+        None
+    }
     /// Keeps to a scope, whatever part it shows.
     fn set_scope(&mut self, scope: &listing::Scope, facts: &Facts) {
         if let Some(sheet) = self.sheet_mut() {
@@ -333,6 +370,7 @@ pub fn open(id: ViewId, lens: Lens) -> Box<dyn View> {
         (ViewId::Pools, Lens::Pool(pool)) => Box::new(detail::Detail::pool(pool)),
         (ViewId::Pools, lens) => Box::new(sheet::Sheet::new(id, &pools::KIND, lens)),
         (ViewId::Queues, lens) => Box::new(queues::QueuesView::new(lens)),
+        (ViewId::Jobs, lens @ Lens::Pods(_)) => Box::new(sheet::Sheet::new(id, &pods::KIND, lens)),
         (ViewId::Jobs, lens) => Box::new(sheet::Sheet::new(id, &jobs::KIND, lens)),
         (ViewId::Nodes, lens) => Box::new(sheet::Sheet::new(id, &nodes::KIND, lens)),
         (ViewId::Alerts, lens) => Box::new(alerts_view::AlertsView::new(lens)),

@@ -9,7 +9,7 @@ use crate::text::counted;
 use crate::theme::Role;
 use crate::widget::panel::panel;
 use crate::widget::quota::Quota as Bar;
-use crate::widget::table::{Align, Head, Look, Width, table};
+use crate::widget::table::{Align, Head, Look, Width, first_lines, table, wrapped};
 use crate::widget::{Cell, Value};
 use model::base::{Moment, Name, Rate};
 use model::cost::Scope;
@@ -19,7 +19,7 @@ use table::Facts;
 
 use super::sheet::Sheet;
 use super::tree::Tree;
-use super::{Lens, Picked, Place, TABLE, Turn, View, ViewId, waiting};
+use super::{Lens, Picked, Place, TABLE, Turn, View, ViewId, Whole, waiting};
 
 /// The table of queues. A row is its place in the tree and its place among all queues.
 pub static KIND: Kind = Kind {
@@ -347,6 +347,10 @@ pub struct QueuesView {
     waiting: Vec<u32>,
 }
 
+/// The columns of the waiting jobs whose words go on below themselves.
+const REASON: usize = 6;
+const START: usize = 7;
+
 /// Columns of the waiting jobs.
 const HEADS: &[Head] = &[
     head("#", Align::Right, Width::Fit(2), 4),
@@ -434,16 +438,10 @@ impl QueuesView {
             return;
         }
         let room = usize::from(inside.height.saturating_sub(1));
-        let more = self.waiting.len().saturating_sub(room);
-        let shown = if more > 0 {
-            room.saturating_sub(1)
-        } else {
-            room
-        };
-        let rows: Vec<Vec<Cell<'_>>> = self
+        let all: Vec<Vec<Cell<'_>>> = self
             .waiting
             .iter()
-            .take(shown)
+            .take(room)
             .enumerate()
             .filter_map(|(at, index)| {
                 let job = facts.fleet.jobs.get(*index as usize)?;
@@ -452,16 +450,47 @@ impl QueuesView {
             .collect();
         // The table keeps two cells for its edge; the panel has air of its own.
         let wide = Rect::new(inside.x - 2, inside.y, inside.width + 2, inside.height);
-        table(brush, wide, HEADS, &[], &rows, &Look::default());
+        let told = wrapped(brush, wide.width, HEADS, all, &[REASON, START]);
+        let heights: Vec<usize> = told.rows.iter().map(Vec::len).collect();
+        let shown = fitting(&heights, self.waiting.len(), room);
+        let rows: Vec<Vec<Cell<'_>>> = told
+            .rows
+            .into_iter()
+            .zip(&shown)
+            .flat_map(|(lines, high)| first_lines(lines, *high))
+            .collect();
+        table(brush, wide, HEADS, &told.widest, &rows, &Look::default());
+        let more = self.waiting.len() - shown.len();
         if more > 0 && inside.height > 1 {
-            let words = format!(
-                "+{} more   enter opens them all",
-                self.waiting.len() - shown
-            );
+            let words = format!("+{more} more   enter opens them all");
             let y = inside.bottom() - 1;
             brush.say(inside.x, y, inside.width, &words, Role::Muted);
         }
     }
+}
+
+/// How many lines each of the first jobs has, of those that its words take: the first is told whole, the others as far as
+/// that takes no other's line. A last line stays free for how many more there are.
+fn fitting(heights: &[usize], all: usize, room: usize) -> Vec<usize> {
+    let Some(first) = heights.first() else {
+        return Vec::new();
+    };
+    let first = (*first).min(room.saturating_sub(usize::from(all > 1)).max(1));
+    let left = room.saturating_sub(first);
+    let others = match all - 1 <= left {
+        true => all - 1,
+        false => left.saturating_sub(1),
+    };
+    let mut spare = match others == all - 1 {
+        true => left - others,
+        false => 0,
+    };
+    let rest = heights.iter().skip(1).take(others).map(|high| {
+        let more = (high - 1).min(spare);
+        spare -= more;
+        1 + more
+    });
+    std::iter::once(first).chain(rest).collect()
 }
 
 /// The order of a queue: as its system says; else by priority, then by time.
@@ -544,6 +573,9 @@ impl View for QueuesView {
     }
     fn on_screen(&self, _: &Facts, _: Rect) -> Vec<Name> {
         Vec::new()
+    }
+    fn whole(&self) -> Option<Whole> {
+        Some(Whole::ButMoney("queues"))
     }
     fn sheet(&self) -> Option<&Sheet> {
         Some(&self.sheet)

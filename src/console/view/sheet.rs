@@ -15,7 +15,7 @@ use model::fleet::Known;
 use model::fleet::observe::Table;
 use table::Facts;
 
-use super::{Lens, PLANS, Picked, TABLE, Turn, View, ViewId};
+use super::{Clip, Lens, PLANS, Picked, TABLE, Turn, View, ViewId, Whole};
 
 /// Columns of a trend at most: a point a cell.
 const POINTS: usize = 24;
@@ -105,7 +105,7 @@ impl Sheet {
     }
 
     /// What is meant, as words: titles of the wanted columns, and a line of cells a row.
-    pub fn clip(&self, facts: &Facts, ink: &Ink) -> (Vec<&'static str>, Vec<Vec<String>>) {
+    pub fn clip(&self, facts: &Facts, ink: &Ink) -> Clip {
         let mut nothing = Buffer::empty(Rect::new(0, 0, 1, 1));
         let mut brush = Brush::new(&mut nothing, ink, facts.now);
         let wanted = self.columns();
@@ -342,6 +342,13 @@ impl View for Sheet {
             .filter_map(|row| facts.fleet.nodes.get(row.0 as usize))
             .map(|node| node.name().clone())
             .collect()
+    }
+    fn whole(&self) -> Option<Whole> {
+        match self.id {
+            ViewId::Pools => Some(Whole::ButMoney("pools")),
+            ViewId::Nodes => Some(Whole::All("nodes")),
+            _ => None,
+        }
     }
     fn sheet(&self) -> Option<&Sheet> {
         Some(self)

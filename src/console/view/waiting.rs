@@ -1,6 +1,7 @@
 //! Why a job waits, what would start it and when, in the few words that a cell or a panel has room for.
 
 use crate::brush::Brush;
+use crate::listing::Scope;
 use crate::text::counted;
 use engine::explain::{Change, Reason, Room, Stand, Unblock, amount};
 use engine::forecast::{Basis, Start};
@@ -11,6 +12,22 @@ use table::Facts;
 use table::answers::{Now, Told};
 
 use super::{jobs, unblock};
+
+/// The jobs of a scope that wait, as places among all jobs: who has waited longest first.
+pub fn longest_first(facts: &Facts, scope: &Scope) -> Vec<u32> {
+    let all = &facts.fleet.jobs;
+    let mut waiting: Vec<u32> = (0..all.len() as u32)
+        .filter(|at| {
+            let job = &all[*at as usize];
+            job.state == JobState::Waiting && scope.has_job(job)
+        })
+        .collect();
+    waiting.sort_by_key(|at| {
+        let job = &all[*at as usize];
+        job.waiting_since.unwrap_or(job.created)
+    });
+    waiting
+}
 
 /// Beyond so many milliseconds a start is told as a span, not as a time of day.
 const DAY: i64 = 20 * 3_600_000;

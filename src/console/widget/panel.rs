@@ -10,10 +10,31 @@ pub fn panel(brush: &mut Brush<'_>, area: Rect, title: &str, note: &str) -> Rect
     framed(brush, area, title, note, Role::Border)
 }
 
-/// A panel round a field: in the accent while keys go there.
-pub fn field(brush: &mut Brush<'_>, area: Rect, title: &str, focused: bool) -> Rect {
+/// A panel that may have the focus: in the accent while keys go there.
+pub fn focusable(
+    brush: &mut Brush<'_>,
+    area: Rect,
+    title: &str,
+    note: &str,
+    focused: bool,
+) -> Rect {
     let border = if focused { Role::Accent } else { Role::Border };
-    framed(brush, area, title, "", border)
+    framed(brush, area, title, note, border)
+}
+
+/// Words in the lower border of a panel; returns the cells used.
+pub fn foot(brush: &mut Brush<'_>, area: Rect, words: &str, role: Role) -> u16 {
+    if area.height < 3 || words.is_empty() {
+        return 0;
+    }
+    let room = area.width.saturating_sub(6);
+    brush.say(
+        area.x + 3,
+        area.bottom() - 1,
+        room,
+        &format!(" {words} "),
+        role,
+    )
 }
 
 /// Empties the area, paints a border in the accent, and returns the area inside.

@@ -77,41 +77,9 @@ pub fn table(
     if area.width <= EDGE + 1 || area.height == 0 {
         return;
     }
-    let texts: Vec<Vec<String>> = rows
-        .iter()
-        .map(|row| row.iter().map(|cell| shown(brush, cell)).collect())
-        .collect();
-    let rests = |brush: &Brush<'_>, column: usize| {
-        let quotas = quotas(rows, column);
-        let widths = quotas.map(|quota| brush.width(&quota.rest()));
-        widths
-            .max()
-            .filter(|width| *width > 0)
-            .map_or(0, |width| width + 1)
-    };
-    let needs: Vec<u16> = (0..heads.len())
-        .map(|at| {
-            // How many quotas have no room stands at the end, kept free in each row.
-            let rest = rests(brush, at);
-            let need = |row: usize, words: &String| {
-                let own = match rows[row].get(at).map(|cell| &cell.value) {
-                    Some(Value::Quota(quota)) if !quota.rest().is_empty() => {
-                        brush.width(&quota.rest()) + 1
-                    }
-                    Some(Value::Quota(_)) => 0,
-                    _ => rest,
-                };
-                brush.width(words) + rest - own
-            };
-            let visible = texts.iter().enumerate();
-            let visible = visible.filter_map(|(row, words)| Some(need(row, words.get(at)?)));
-            let beyond = widest.get(at).copied().unwrap_or(0);
-            visible.max().unwrap_or(0).max(beyond)
-        })
-        .collect();
-    let gap = if area.width < 100 { 1 } else { 2 };
-    // A cell of air stays free at the right.
-    let layout = lay_out(brush, heads, &needs, area.width - EDGE - 1, gap);
+    let texts = texts(brush, rows);
+    let needs = needs(brush, heads, widest, rows, &texts);
+    let layout = slots(brush, heads, &needs, area.width);
     for slot in &layout {
         header(brush, area, &heads[slot.column], slot, look);
     }
@@ -121,7 +89,7 @@ pub fn table(
         .rev()
         .map(|slot| slot.column)
         .find(|column| quotas(rows, *column).next().is_some());
-    let tail = last.map_or(0, |column| rests(brush, column));
+    let tail = last.map_or(0, |column| rest(brush, rows, column));
     for (line, (row, words)) in rows.iter().zip(&texts).enumerate() {
         let y = area.y + 1 + line as u16;
         if y >= area.bottom() {
@@ -152,6 +120,128 @@ pub fn table(
             brush.uncolour(Rect::new(area.x, y, area.width, 1));
         }
     }
+}
+
+/// What each row says, cell by cell.
+fn texts(brush: &mut Brush<'_>, rows: &[Vec<Cell<'_>>]) -> Vec<Vec<String>> {
+    rows.iter()
+        .map(|row| row.iter().map(|cell| shown(brush, cell)).collect())
+        .collect()
+}
+
+/// Cells that each column would take with nothing cut.
+fn needs(
+    brush: &Brush<'_>,
+    heads: &[Head],
+    widest: &[u16],
+    rows: &[Vec<Cell<'_>>],
+    texts: &[Vec<String>],
+) -> Vec<u16> {
+    (0..heads.len())
+        .map(|at| {
+            // How many quotas have no room stands at the end, kept free in each row.
+            let rest = rest(brush, rows, at);
+            let need = |row: usize, words: &String| {
+                let own = match rows[row].get(at).map(|cell| &cell.value) {
+                    Some(Value::Quota(quota)) if !quota.rest().is_empty() => {
+                        brush.width(&quota.rest()) + 1
+                    }
+                    Some(Value::Quota(_)) => 0,
+                    _ => rest,
+                };
+                brush.width(words) + rest - own
+            };
+            let visible = texts.iter().enumerate();
+            let visible = visible.filter_map(|(row, words)| Some(need(row, words.get(at)?)));
+            let beyond = widest.get(at).copied().unwrap_or(0);
+            visible.max().unwrap_or(0).max(beyond)
+        })
+        .collect()
+}
+
+/// Cells that how many quotas of a column have no room takes at most.
+fn rest(brush: &Brush<'_>, rows: &[Vec<Cell<'_>>], column: usize) -> u16 {
+    let widths = quotas(rows, column).map(|quota| brush.width(&quota.rest()));
+    let most = widths.max().filter(|width| *width > 0);
+    most.map_or(0, |width| width + 1)
+}
+
+/// The columns that a table of this width shows.
+fn slots(brush: &Brush<'_>, heads: &[Head], needs: &[u16], width: u16) -> Vec<Slot> {
+    let gap = if width < 100 { 1 } else { 2 };
+    // A cell of air stays free at the right.
+    let room = width.saturating_sub(EDGE + 1);
+    lay_out(brush, heads, needs, room, gap)
+}
+
+/// Rows whose long words go on below themselves.
+pub struct Wrapped<'a> {
+    /// The lines of each row, the first with every cell.
+    pub rows: Vec<Vec<Vec<Cell<'a>>>>,
+    /// What each column needs with nothing cut: handed to [`table`], it keeps the columns as they were measured.
+    pub widest: Vec<u16>,
+}
+
+/// Breaks the words of these columns where a table of this width would cut them.
+pub fn wrapped<'a>(
+    brush: &mut Brush<'_>,
+    width: u16,
+    heads: &[Head],
+    rows: Vec<Vec<Cell<'a>>>,
+    columns: &[usize],
+) -> Wrapped<'a> {
+    let texts = texts(brush, &rows);
+    let widest = needs(brush, heads, &[], &rows, &texts);
+    let slots = slots(brush, heads, &widest, width);
+    let breaks = |words: &[String]| -> Vec<(usize, Vec<String>)> {
+        let slots = slots.iter().filter(|slot| columns.contains(&slot.column));
+        slots
+            .filter_map(|slot| {
+                let words = words.get(slot.column)?;
+                let parts = text::wrap(words, usize::from(slot.width.max(1)));
+                (parts.len() > 1).then_some((slot.column, parts))
+            })
+            .collect()
+    };
+    let rows = rows.into_iter().zip(&texts).map(|(mut row, words)| {
+        let broken = breaks(words);
+        let roles: Vec<Role> = row.iter().map(|cell| cell.role).collect();
+        let part = |column: usize, words: &str| Cell::text(words.to_owned()).role(roles[column]);
+        for (column, parts) in &broken {
+            row[*column] = part(*column, &parts[0]);
+        }
+        let high = broken.iter().map(|(_, parts)| parts.len()).max();
+        let below = (1..high.unwrap_or(1)).map(|line| {
+            let mut cells: Vec<Cell<'a>> = roles.iter().map(|_| Cell::new(Value::Empty)).collect();
+            for (column, parts) in &broken {
+                if let Some(words) = parts.get(line) {
+                    cells[*column] = part(*column, words);
+                }
+            }
+            cells
+        });
+        let below: Vec<_> = below.collect();
+        std::iter::once(row).chain(below).collect()
+    });
+    let rows = rows.collect();
+    Wrapped { rows, widest }
+}
+
+/// The first lines of a row; the last of them goes on with all the rest, so that the cut is seen.
+pub fn first_lines<'a>(mut lines: Vec<Vec<Cell<'a>>>, high: usize) -> Vec<Vec<Cell<'a>>> {
+    let rest = lines.split_off(high.clamp(1, lines.len().max(1)).min(lines.len()));
+    let Some(last) = lines.last_mut() else {
+        return lines;
+    };
+    for line in rest {
+        for (cell, more) in last.iter_mut().zip(line) {
+            if let Some((_, more)) = more.value.words() {
+                let words = cell.value.words().map_or("", |(_, words)| words);
+                *cell = Cell::text(format!("{words} {more}")).role(cell.role);
+            }
+        }
+    }
+    lines
 }
 
 /// The quotas of a column.

@@ -39,13 +39,21 @@ pub(super) fn lines(
         &device.model
     };
     sheet.known("model", Some(model));
-    let (_, role, health) = devices::health_of(device);
-    sheet.words("health", health, role);
     let about = |finding: &&Finding| {
         finding.subject.kind == "Device" && finding.subject.key.name == device.id
     };
-    sheet.findings(facts.fleet.findings.iter().filter(about));
-    // Who is about to write a ticket needs these first; who is not, last.
+    let found: Vec<&Finding> = facts.fleet.findings.iter().filter(about).collect();
+    let (_, role, why) = devices::health_of(device);
+    // What a finding tells in a sentence is told once.
+    let told = found.iter().any(|finding| finding.message.contains(why));
+    let health = if told { device.health.name() } else { why };
+    sheet.words("health", health, role);
+    sheet.findings(found.into_iter());
+    // Who holds it, and for how much, comes before its readings: it is what is asked first, and has room on every screen.
+    sheet.gap();
+    holders(sheet, facts, device, brush);
+    cost(sheet, facts, node, device);
+    // Who is about to write a ticket needs these next; who is not, last.
     let broken = device.health.why().is_some();
     if broken {
         ticket(sheet, node, device);
@@ -59,25 +67,28 @@ pub(super) fn lines(
         (_, None) => sheet.words("read", "never: no exporter speaks of it", Role::Muted),
     }
     pasts(sheet, facts, device);
-    sheet.gap();
-    holders(sheet, facts, device, brush);
-    if let Some(rate) = facts.burn.nodes.get(node.name()) {
-        let share = rate.share(1, node.devices.len() as u64);
-        let so_far = device
-            .first_holder()
-            .and_then(|(pod, _)| facts.burn.jobs.get(&pod.job))
-            .map_or(String::new(), |(_, so_far)| {
-                format!(" · this job ${so_far} so far")
-            });
-        let whole = match device.holders().count() {
-            0 | 1 => "",
-            _ => " for the whole device",
-        };
-        sheet.words("cost", format!("${share}/h{whole}{so_far}"), Role::Accent);
-    }
     if !broken {
         ticket(sheet, node, device);
     }
+}
+
+/// What it costs an hour, and the job that holds it so far.
+fn cost(sheet: &mut Sheet, facts: &Facts, node: &Node, device: &Device) {
+    let Some(rate) = facts.burn.nodes.get(node.name()) else {
+        return;
+    };
+    let share = rate.share(1, node.devices.len() as u64);
+    let so_far = device
+        .first_holder()
+        .and_then(|(pod, _)| facts.burn.jobs.get(&pod.job))
+        .map_or(String::new(), |(_, so_far)| {
+            format!(" · this job ${so_far} so far")
+        });
+    let whole = match device.holders().count() {
+        0 | 1 => "",
+        _ => " for the whole device",
+    };
+    sheet.words("cost", format!("${share}/h{whole}{so_far}"), Role::Accent);
 }
 
 /// What a vendor or a cloud asks for before it looks at a device.

@@ -8,8 +8,9 @@ use model::base::ObjectKey;
 use model::fleet::device::Pod;
 use model::fleet::finding::Finding;
 use model::fleet::job::{Job, JobState};
-use model::fleet::observe::Phase;
+use model::fleet::observe::{Phase, Table};
 use table::Facts;
+use table::answers::Told;
 
 use super::{Sheet, scaling};
 
@@ -144,6 +145,11 @@ fn shares(sheet: &mut Sheet, facts: &Facts, job: &Job) {
 fn waits(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Brush<'_>) {
     let Some(told) = waiting::told(facts, job) else {
         if job.state == JobState::Waiting && facts.answers.at.is_none() {
+            let words = waiting::mend(facts, job);
+            // What the facts alone tell is told where they are known.
+            if words != UNKNOWN && facts.fleet.known(Table::Nodes).is_known() {
+                sheet.words("would start", words, Role::Info);
+            }
             sheet.words("engine", "is working it out", Role::Muted);
         }
         return;
@@ -175,7 +181,7 @@ fn waits(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Brush<'_>) {
     }
     if let Some(words) = waiting::outlook(facts, job) {
         let words = words.strip_prefix("starts ").unwrap_or(&words);
-        sheet.words("starts", words, Role::Text);
+        sheet.words("starts", without_change(facts, told, words), Role::Text);
     }
     if let Some(words) = told
         .answer
@@ -203,6 +209,18 @@ fn waits(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Brush<'_>) {
         let words = format!("worked out {} ago", brush.age(at));
         sheet.words("", words, Role::Muted);
     }
+}
+
+/// An outlook without what would start the job: that stands on lines of its own below.
+fn without_change<'a>(facts: &Facts, told: &Told, words: &'a str) -> &'a str {
+    let change = told.answer.explanation.unblock.as_ref();
+    let change = change.map(|change| waiting::change_words(change, facts.now));
+    let victims = told.now.as_ref().map(waiting::victims);
+    let mut ends = change.iter().chain(&victims);
+    let Some(head) = ends.find_map(|end| words.strip_suffix(end.as_str())) else {
+        return words;
+    };
+    head.rfind([';', ',']).map_or(words, |at| &head[..at])
 }
 
 /// How many of the pods that belong together are there.

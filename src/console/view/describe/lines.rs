@@ -6,9 +6,10 @@ use crate::brush::Brush;
 use crate::text;
 use crate::theme::Role;
 use crate::widget::bar::bar;
+use crate::widget::panel::{focusable, foot};
 use crate::widget::spark::spark;
 
-use super::Line;
+use super::{Line, Sheet};
 
 /// Cells of the labels.
 const LABEL: u16 = 12;
@@ -143,4 +144,17 @@ pub fn draw_columns(brush: &mut Brush<'_>, area: Rect, lines: &[Line]) -> u16 {
     draw_lines(brush, left, &lines[..at], 0);
     draw_lines(brush, right, &lines[at..], 0);
     high
+}
+
+/// Draws a panel with what is known of an object. What has no room is counted in the lower border, with the key that shows it;
+/// returns how many lines that are.
+pub fn draw_panel(brush: &mut Brush<'_>, area: Rect, sheet: &Sheet, focused: bool) -> u16 {
+    let inside = focusable(brush, area, &sheet.title, &sheet.note, focused);
+    let lines = draw_columns(brush, inside, &sheet.lines);
+    let hidden = lines.saturating_sub(inside.height);
+    if hidden > 0 {
+        let more = text::counted(u64::from(hidden), "more line");
+        foot(brush, area, &format!("{more}   . shows all"), Role::Warn);
+    }
+    hidden
 }

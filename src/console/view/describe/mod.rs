@@ -18,7 +18,7 @@ use table::Facts;
 
 use super::{Picked, alerts, plans, queues, sheet, sources, subject};
 
-pub use lines::{draw_columns, draw_lines};
+pub use lines::{draw_columns, draw_lines, draw_panel};
 
 /// One line.
 pub enum Line {
@@ -180,9 +180,16 @@ pub fn describe(facts: &Facts, picked: &Picked, brush: &mut Brush<'_>) -> Option
                 // The finding itself is told above.
                 sheet.gap();
                 let again = [finding.message.as_str(), finding.repair.as_str()];
-                sheet.lines.extend(rest.lines.into_iter().filter(
-                    |line| !matches!(line, Line::Words(_, words, _) if again.contains(&words.as_str())),
-                ));
+                let known = |words: &str| {
+                    let mut again = again.iter();
+                    again
+                        .any(|told| *told == words || (words.contains(' ') && told.contains(words)))
+                };
+                sheet.lines.extend(
+                    rest.lines
+                        .into_iter()
+                        .filter(|line| !matches!(line, Line::Words(_, words, _) if known(words))),
+                );
             }
         }
         Picked::Source(name) => {

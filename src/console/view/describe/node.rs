@@ -21,15 +21,20 @@ pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, node: &Node, brush: &mut B
         let words = nodes::who_cordoned(node, brush);
         sheet.words("cordoned", words, Role::Warn);
     }
-    for condition in &node.seen.conditions {
-        if condition_is_wrong(condition) == Some(true) {
-            sheet.words("condition", condition_words(condition, brush), Role::Warn);
-        }
-    }
     let about = |finding: &&Finding| {
         finding.subject.kind == "Node" && finding.subject.key.name == *node.name()
     };
-    sheet.findings(facts.fleet.findings.iter().filter(about));
+    let found: Vec<&Finding> = facts.fleet.findings.iter().filter(about).collect();
+    for condition in &node.seen.conditions {
+        // What a finding tells of a condition is told once.
+        let told = found
+            .iter()
+            .any(|finding| finding.message.contains(condition.kind.as_str()));
+        if !told && condition_is_wrong(condition) == Some(true) {
+            sheet.words("condition", condition_words(condition, brush), Role::Warn);
+        }
+    }
+    sheet.findings(found.into_iter());
     sheet.known("type", node.instance_type.as_ref());
     let place: Vec<&str> = [&node.zone, &node.rack, &node.clique]
         .into_iter()

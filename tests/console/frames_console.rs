@@ -1,0 +1,513 @@
+//! The console at hand: what keys act on, where letters go, what is cut and says so, where the cursor stands, pods, and a screen that
+//! nothing comes over by itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use console::deeds::{Made, Order};
+use console::view::{Picked, ViewId};
+use console::{App, AppOptions, ColorDepth, Effect, Key, KeyPress, Msg, printed_text, render_text};
+use model::base::Name;
+use model::fleet::history::History;
+use model::fleet::job::JobState;
+use model::object::Paper;
+use model::plan::{Lever, Object, Plan, Step, Verb};
+use ratatui::buffer::Buffer;
+use table::Facts;
+use table::acts::{Acts, May, RunRow, RunState};
+
+use crate::frames::{EMPTY, LARGE, SMALL, console, drawn, press};
+
+const SIZE: (u16, u16) = (120, 40);
+
+fn app(facts: &Facts, view: ViewId) -> App {
+    console(facts, view, SIZE, AppOptions::default())
+}
+
+fn text(app: &App) -> String {
+    render_text(app, SIZE.0, SIZE.1)
+}
+
+fn key(app: &mut App, key: Key) -> Vec<Effect> {
+    app.update(Msg::Key(KeyPress::plain(key)))
+}
+
+fn may_write(app: &mut App) {
+    app.update(Msg::Acts(Arc::new(Acts {
+        may: May::Yes,
+        ..Acts::default()
+    })));
+}
+
+/// A drain of one node that takes a whole queue's work, so that it has to be typed to be confirmed.
+fn grave(app: &mut App) -> String {
+    may_write(app);
+    let effects = press(app, "D");
+    let ask = effects.iter().find_map(|effect| match effect {
+        Effect::Plan(ask) => Some(ask.clone()),
+        _ => None,
+    });
+    let ask = ask.expect("a plan is asked for");
+    let mut plan = Plan::new("drain", ask.intent, SMALL.now);
+    let object = Object::new("batch", "v1", "jobs", "Job", "train").within("nlp");
+    let mut step = Step::new(Verb::Suspend, object, Lever::Suspend { value: true });
+    step.side_effects.interrupts = true;
+    step.side_effects.notes = vec![
+        String::from("the first of many words that tell how it is done and what it touches"),
+        String::from("the last words of the way it goes"),
+    ];
+    plan.steps.push(step);
+    assert!(plan.is_grave());
+    let typed = plan.typed(&SMALL.context);
+    app.update(Msg::Made(ask.number, Made::Plan(Box::new(plan))));
+    app.update(Msg::Tick(SMALL.now.plus(Duration::from_secs(1))));
+    typed
+}
+
+fn carried(effects: &[Effect]) -> Option<&Order> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::CarryOut(order) => Some(&**order),
+        _ => None,
+    })
+}
+
+#[test]
+fn letters_always_go_to_a_field_of_the_plan_that_is_seen() {
+    for size in [(40, 10), (80, 24), (120, 40), (200, 50)] {
+        let mut app = console(&SMALL, ViewId::Nodes, size, AppOptions::default());
+        grave(&mut app);
+        for stop in 0..5 {
+            let word = format!("word{stop}");
+            press(&mut app, &word);
+            let shown = render_text(&app, size.0, size.1);
+            assert!(shown.contains(&word), "{size:?} after {stop} tabs\n{shown}");
+            let (_, drawn) = drawn(&app, size);
+            assert!(drawn.cursor.is_some(), "{size:?}: the cursor is seen");
+            press(&mut app, "\t");
+        }
+    }
+}
+
+#[test]
+fn a_reason_is_no_confirmation_and_the_way_to_it_is_told() {
+    let mut app = app(&SMALL, ViewId::Nodes);
+    let wanted = grave(&mut app);
+    let mend = format!("type {wanted}, then enter, to confirm");
+    assert!(!text(&app).contains(&mend));
+    assert_eq!(carried(&press(&mut app, "\n")), None);
+    assert!(text(&app).contains(&mend), "{}", text(&app));
+    // Back in the reason, the confirmation is typed there by mistake.
+    press(&mut app, "\t");
+    press(&mut app, &wanted);
+    assert_eq!(carried(&press(&mut app, "\n")), None);
+    let told = format!("{wanted} confirms the plan: type it in the other field");
+    assert!(text(&app).contains(&told), "{}", text(&app));
+    app.update(Msg::Key(KeyPress::ctrl('u')));
+    press(&mut app, "incident\n");
+    press(&mut app, &wanted);
+    let effects = press(&mut app, "\n");
+    let order = carried(&effects).expect("confirmed");
+    assert_eq!(order.consent.reason, "incident");
+}
+
+#[test]
+fn the_way_of_a_step_is_told_whole() {
+    for size in [(100, 30), (120, 40)] {
+        let mut app = console(&SMALL, ViewId::Nodes, size, AppOptions::default());
+        grave(&mut app);
+        let shown = render_text(&app, size.0, size.1);
+        assert!(!shown.contains('…'), "nothing is cut\n{shown}");
+        for words in ["the first of", "of the way it goes"] {
+            let found = words.split(' ').all(|word| shown.contains(word));
+            assert!(found, "{words}\n{shown}");
+        }
+    }
+}
+
+#[test]
+fn who_holds_a_device_is_seen_before_its_ids_and_a_cut_says_so() {
+    let size = (120, 35);
+    let mut app = console(&LARGE, ViewId::Devices, size, AppOptions::default());
+    press(&mut app, ":a100-shared-017/gpu3\n\u{1b}");
+    press(&mut app, "/health:xid\n");
+    let shown = render_text(&app, size.0, size.1);
+    for words in ["│ pod ", "│ job ", "│ team ", "│ cost "] {
+        assert!(shown.contains(words), "{words}\n{shown}");
+    }
+    let place = |words: &str| shown.find(words);
+    if let Some(uuid) = place("│ uuid ") {
+        assert!(place("│ cost ").is_some_and(|cost| cost < uuid), "{shown}");
+    }
+    // A low screen cuts the panel, and says how much.
+    let low = (120, 16);
+    app.update(Msg::Resize(low.0, low.1));
+    let shown = render_text(&app, low.0, low.1);
+    assert!(shown.contains("more lines   . shows all"), "{shown}");
+}
+
+#[test]
+fn no_sentence_stands_twice_in_a_finding() {
+    let mut app = console(&LARGE, ViewId::Alerts, (200, 60), AppOptions::default());
+    press(&mut app, "/code:xid-79\nd");
+    let shown = render_text(&app, 200, 60);
+    for sentence in ["drain, then reboot", "the GPU fell off the bus"] {
+        assert_eq!(shown.matches(sentence).count(), 1, "{sentence}\n{shown}");
+    }
+}
+
+#[test]
+fn outliers_are_ordered_by_how_far_they_are() {
+    let mut app = console(&LARGE, ViewId::Devices, (160, 45), AppOptions::default());
+    press(&mut app, "xxo");
+    let shown = render_text(&app, 160, 45);
+    assert!(shown.contains("order outliers first"), "{shown}");
+    assert!(shown.contains("furthest from its gang: "), "{shown}");
+    assert!(!shown.contains("busiest"), "{shown}");
+}
+
+#[test]
+fn numbers_that_are_not_the_teams_say_whose_they_are() {
+    let team = LARGE.fleet.jobs[0].team.to_string();
+    for (view, words) in [
+        (ViewId::Fleet, "the rest of whole pools"),
+        (ViewId::Pools, "the rest of whole pools"),
+        (ViewId::Queues, "the rest of whole queues"),
+        (ViewId::Nodes, "numbers of whole nodes"),
+    ] {
+        let mut app = app(&LARGE, view);
+        assert!(!text(&app).contains(words), "{view:?}");
+        press(&mut app, &format!(":team {team}\n"));
+        assert!(text(&app).contains(words), "{view:?}\n{}", text(&app));
+    }
+}
+
+#[test]
+fn keys_act_on_the_object_of_a_detail_until_the_cursor_is_on_a_row() {
+    let kind = |effects: &[Effect]| match effects.last() {
+        Some(Effect::Read(Some(want))) => match &want.paper {
+            Paper::Yaml(thing) => thing.kind.to_string(),
+            other => panic!("YAML, not {other:?}"),
+        },
+        other => panic!("something is read, not {other:?}"),
+    };
+    let mut app = app(&SMALL, ViewId::Jobs);
+    press(&mut app, "/state:running\n\n");
+    assert!(matches!(app.meant().as_slice(), [Picked::Job(_)]));
+    assert!(!text(&app).contains("keys act on"));
+    let job = kind(&press(&mut app, "y"));
+    assert_ne!(job, "Node");
+    press(&mut app, "qj");
+    assert!(matches!(app.meant().as_slice(), [Picked::Device(..)]));
+    let shown = text(&app);
+    assert!(
+        shown.contains("keys act on") || shown.contains("more line"),
+        "{shown}"
+    );
+    assert_eq!(kind(&press(&mut app, "y")), "Node");
+    // Above the first row is the object again.
+    press(&mut app, "qk");
+    assert!(matches!(app.meant().as_slice(), [Picked::Job(_)]));
+    press(&mut app, "Gg");
+    assert!(matches!(app.meant().as_slice(), [Picked::Job(_)]));
+}
+
+#[test]
+fn no_pool_is_missing_from_the_strip() {
+    for ascii in [true, false] {
+        for height in 28..50 {
+            let options = AppOptions {
+                ascii,
+                ..AppOptions::default()
+            };
+            let app = console(&LARGE, ViewId::Fleet, (100, height), options);
+            let shown = render_text(&app, 100, height);
+            let Some((_, strip)) = shown.split_once("  DEVICES  ") else {
+                continue;
+            };
+            let named = |name: &str| strip.contains(&format!("\n  {name} "));
+            let missing = LARGE.fleet.pools.iter().filter(|pool| !named(&pool.name));
+            let missing = missing.count();
+            let told = strip.contains(&format!("{missing} more pools"));
+            assert!(missing == 0 || told, "{height} {ascii}\n{shown}");
+        }
+    }
+}
+
+#[test]
+fn the_longest_waiter_is_one_key_away_and_the_next_one_more() {
+    let mut waiting: Vec<_> = LARGE
+        .fleet
+        .jobs
+        .iter()
+        .filter(|job| job.state == JobState::Waiting)
+        .collect();
+    waiting.sort_by_key(|job| job.waiting_since.unwrap_or(job.created));
+    assert!(waiting.len() > 1, "some wait");
+    for view in ViewId::ALL {
+        let mut app = app(&LARGE, *view);
+        press(&mut app, "b");
+        assert_eq!(app.trail().last(), Some(&waiting[0].id.to_string()));
+        press(&mut app, "b");
+        assert_eq!(app.trail().last(), Some(&waiting[1].id.to_string()));
+        press(&mut app, "q");
+        assert_eq!(app.view().id(), *view, "one step back");
+    }
+    let mut app = app(&EMPTY, ViewId::Fleet);
+    press(&mut app, "b");
+    assert!(text(&app).contains("no job waits"));
+}
+
+#[test]
+fn a_waiting_job_is_told_whole_in_its_queue() {
+    let mut facts = LARGE.clone();
+    let mut fleet = (*facts.fleet).clone();
+    let words = "first words of a long reason which needs much more room than a column has, so that its last words come last";
+    let mut jobs = fleet.jobs.to_vec();
+    let queue = jobs.iter().find_map(|job| {
+        (job.state == JobState::Waiting)
+            .then(|| job.queue.clone())
+            .flatten()
+    });
+    for job in &mut jobs {
+        if job.state == JobState::Waiting && job.queue == queue {
+            let mut one = (**job).clone();
+            one.reason = Name::new(words);
+            *job = Arc::new(one);
+        }
+    }
+    fleet.jobs = jobs.into();
+    facts.fleet = Arc::new(fleet);
+    facts.answers = Arc::default();
+    let mut app = console(&facts, ViewId::Queues, (120, 40), AppOptions::default());
+    press(&mut app, &format!("/name:{}\n", queue.expect("in a queue")));
+    let shown = text(&app);
+    assert!(shown.contains("first words"), "{shown}");
+    assert!(
+        shown.contains("come last") || shown.contains(" last"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn the_cursor_begins_on_the_first_row_and_stays_there_when_it_sorts() {
+    let named = |app: &App, facts: &Facts| app.view().picked(facts).map(|picked| picked.name());
+    let first = |app: &App, facts: &Facts| {
+        let sheet = app.view().sheet().expect("a table");
+        let row = sheet.listing.rows()[0];
+        (sheet.listing.kind.picked)(facts, row).map(|picked| picked.name())
+    };
+    // Rows that come later come above: the cursor is still on the first.
+    let mut early = SMALL.clone();
+    let mut fleet = (*early.fleet).clone();
+    fleet.jobs = fleet.jobs.iter().skip(3).cloned().collect();
+    early.fleet = Arc::new(fleet);
+    let mut app = app(&early, ViewId::Jobs);
+    app.update(Msg::Tick(SMALL.now.plus(Duration::from_secs(30))));
+    app.update(Msg::Facts(SMALL.clone()));
+    assert_eq!(named(&app, &SMALL), first(&app, &SMALL));
+    for keys in ["s", "s", "s", "o", ":sort util\n"] {
+        press(&mut app, keys);
+        assert_eq!(named(&app, &SMALL), first(&app, &SMALL), "after {keys}");
+    }
+    // Where the operator has put it, it follows its object.
+    press(&mut app, "jj");
+    let chosen = named(&app, &SMALL);
+    app.update(Msg::Facts(early.clone()));
+    app.update(Msg::Facts(SMALL.clone()));
+    assert_eq!(named(&app, &SMALL), chosen);
+}
+
+fn hints(app: &App) -> String {
+    text(app).lines().last().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn hints_offer_nothing_that_cannot_be_done() {
+    let app = app(&EMPTY, ViewId::Plans);
+    for words in ["enter open", "x stop", "s sort", "d describe"] {
+        assert!(!hints(&app).contains(words), "{words}: {}", hints(&app));
+    }
+    let run = |state| RunRow {
+        name: String::from("run-1"),
+        title: String::from("drain"),
+        begun: SMALL.now,
+        by: String::from("kim"),
+        reason: String::new(),
+        state,
+        words: String::new(),
+        steps: Vec::new(),
+    };
+    for (state, stops) in [(RunState::Running, true), (RunState::Done, false)] {
+        let mut app = self::app(&SMALL, ViewId::Plans);
+        app.update(Msg::Acts(Arc::new(Acts {
+            may: May::Yes,
+            runs: vec![run(state)],
+            ..Acts::default()
+        })));
+        assert_eq!(hints(&app).contains("x stop"), stops, "{}", hints(&app));
+        assert!(hints(&app).contains("enter open"));
+    }
+}
+
+#[test]
+fn a_finished_run_is_not_confirmed_again() {
+    let mut app = app(&SMALL, ViewId::Nodes);
+    let wanted = grave(&mut app);
+    press(&mut app, "\n");
+    press(&mut app, &wanted);
+    let effects = press(&mut app, "\n");
+    let number = carried(&effects).expect("confirmed").number;
+    app.update(Msg::Began(number, Ok(String::from("run-1"))));
+    let run = RunRow {
+        name: String::from("run-1"),
+        title: String::from("drain"),
+        begun: SMALL.now,
+        by: String::from("kim"),
+        reason: String::new(),
+        state: RunState::Done,
+        words: String::new(),
+        steps: Vec::new(),
+    };
+    app.update(Msg::Acts(Arc::new(Acts {
+        may: May::Yes,
+        runs: vec![run],
+        ..Acts::default()
+    })));
+    assert!(!hints(&app).contains("confirm"), "{}", hints(&app));
+    assert!(hints(&app).contains("esc close"), "{}", hints(&app));
+}
+
+#[test]
+fn a_printed_frame_names_no_keys_and_draws_nothing_in_colour_alone() {
+    let options = AppOptions {
+        depth: ColorDepth::None,
+        ..AppOptions::default()
+    };
+    for view in ViewId::ALL {
+        let app = console(&LARGE, *view, SIZE, options.clone());
+        let whole = text(&app);
+        let printed = printed_text(&app, SIZE.0, SIZE.1);
+        let bar = whole.lines().last().expect("a last line");
+        assert!(bar.contains("? help"), "{bar}");
+        assert!(
+            !printed.contains(bar) && !printed.contains("? help"),
+            "{view:?}"
+        );
+        assert!(!printed.contains('▆') && !printed.contains('▀'), "{view:?}");
+        assert!(printed.ends_with('\n') && !printed.ends_with("\n\n"));
+    }
+}
+
+#[test]
+fn without_a_past_the_chart_says_so() {
+    let mut facts = SMALL.clone();
+    let mut history = History::default();
+    let mut fleet = (*facts.fleet).clone();
+    fleet.at = facts.now;
+    history.record(&fleet, &|_| (1.0, 0.0));
+    facts.history = Arc::new(history);
+    let app = app(&facts, ViewId::Devices);
+    let shown = text(&app);
+    assert!(shown.contains("no history yet"), "{shown}");
+    assert!(!shown.contains("last 0s"), "{shown}");
+}
+
+#[test]
+fn pods_are_a_view_with_a_namespace_or_without() {
+    let pods = SMALL.fleet.jobs.iter().flat_map(|job| job.pods.iter());
+    let all = pods.clone().count();
+    let namespace = SMALL.fleet.jobs[0].namespace().clone();
+    let some = pods.filter(|pod| pod.key().namespace == namespace).count();
+    assert!(some > 0 && some < all, "several namespaces have pods");
+    for (typed, count) in [
+        (":pods\n", all),
+        (":po\n", all),
+        (&*format!(":pods {namespace}\n"), some),
+        (&*format!(":po {namespace}\n"), some),
+    ] {
+        let mut app = app(&SMALL, ViewId::Fleet);
+        press(&mut app, typed);
+        assert_eq!(app.view().counts(), (count, count), "{typed}");
+        assert!(
+            matches!(app.meant().as_slice(), [Picked::Pod(_)]),
+            "{typed}"
+        );
+        for title in [
+            "NAMESPACE",
+            "NODE",
+            "HELD/DEV",
+            "READY",
+            "RESTARTS",
+            "PHASE",
+            "JOB",
+        ] {
+            assert!(text(&app).contains(title), "{title}\n{}", text(&app));
+        }
+    }
+    // At the smallest sizes it stands as well.
+    let mut app = app(&SMALL, ViewId::Fleet);
+    press(&mut app, ":pods\n");
+    for size in [(40, 10), (80, 24), (200, 50)] {
+        app.update(Msg::Resize(size.0, size.1));
+        let (buf, _): (Buffer, _) = drawn(&app, size);
+        assert_eq!(buf.area.width, size.0);
+    }
+}
+
+#[test]
+fn the_palette_takes_short_names_and_filters() {
+    for (typed, view) in [
+        (":no\n", ViewId::Nodes),
+        (":dev\n", ViewId::Devices),
+        (":cq\n", ViewId::Queues),
+        (":jobs\n", ViewId::Jobs),
+    ] {
+        let mut app = app(&SMALL, ViewId::Fleet);
+        press(&mut app, typed);
+        assert_eq!(app.view().id(), view, "{typed}");
+    }
+    let mut app = app(&SMALL, ViewId::Fleet);
+    press(&mut app, ":jobs -l tier=gold\n");
+    assert_eq!(app.view().id(), ViewId::Jobs);
+    assert_eq!(app.view().filter(), "-l tier=gold");
+    let mut app = self::app(&SMALL, ViewId::Fleet);
+    press(&mut app, ":nodes /pool:l4\n");
+    assert_eq!(app.view().filter(), "pool:l4");
+    let mut app = self::app(&SMALL, ViewId::Fleet);
+    assert_eq!(press(&mut app, ":q\n"), [Effect::Quit]);
+    // Another word is looked for among the names.
+    let job = &SMALL.fleet.jobs[0];
+    let mut app = self::app(&SMALL, ViewId::Fleet);
+    press(&mut app, &format!(":job {}\n", job.id));
+    assert_eq!(app.trail().last(), Some(&job.id.to_string()));
+    let mut app = self::app(&SMALL, ViewId::Fleet);
+    press(&mut app, &format!(":jobs {}\n", job.namespace()));
+    let of = SMALL.fleet.jobs.iter();
+    let of = of
+        .filter(|known| known.namespace() == job.namespace())
+        .count();
+    assert_eq!(app.view().counts().1, of);
+}
+
+#[test]
+fn every_table_has_a_name_to_filter_by() {
+    for view in ViewId::ALL {
+        let mut app = app(&LARGE, *view);
+        press(&mut app, "/name:zzzz\n");
+        assert_eq!(app.view().filter(), "name:zzzz", "{view:?}");
+        assert_eq!(app.view().counts().0, 0, "{view:?}");
+    }
+}
+
+#[test]
+fn the_arrows_scroll_a_plan_while_its_reason_is_typed() {
+    let size = (80, 12);
+    let mut app = console(&SMALL, ViewId::Nodes, size, AppOptions::default());
+    grave(&mut app);
+    let before = render_text(&app, size.0, size.1);
+    key(&mut app, Key::Down);
+    let after = render_text(&app, size.0, size.1);
+    assert_ne!(before, after);
+    press(&mut app, "still typed");
+    assert!(render_text(&app, size.0, size.1).contains("still typed"));
+}
