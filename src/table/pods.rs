@@ -190,7 +190,7 @@ pub fn holds(facts: &Facts, pod: &Pod) -> (u32, Option<Rate>) {
             continue;
         };
         let weights = sizes(slices_of.iter().map(|slice| &slice.name));
-        let total = weights.iter().sum();
+        let total: u64 = weights.iter().sum();
         for slice in slices {
             let before: u64 = weights[..slice].iter().sum();
             let until = before + weights[slice];

@@ -10,6 +10,7 @@ fn told(records: Vec<Record>) -> Option<String> {
         cluster: Cluster {
             context: "c".into(),
             server: String::new(),
+            uid: String::new(),
         },
         who: Who {
             user: "me".into(),
