@@ -217,7 +217,7 @@ fn a_variable_that_is_no_setting_is_refused_with_the_nearest() {
         ("STOKEHOLD_THEM", "did you mean STOKEHOLD_THEME?"),
         ("STOKEHOLD_READ_ONLY", "did you mean STOKEHOLD_READONLY?"),
         ("STOKEHOLD_WRIET", "did you mean STOKEHOLD_WRITE?"),
-        ("STOKEHOLD_X", "unset it"),
+        ("STOKEHOLD_FURNACE_DOOR_OPENER", "unset it"),
     ] {
         let inputs = Inputs {
             variables: vec![(name.into(), "1".into())],

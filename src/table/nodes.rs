@@ -6,9 +6,9 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use model::base::Name;
+use model::base::natural;
 use model::fleet::Known;
 use model::fleet::finding::{Finding, Severity};
-use model::base::natural;
 use model::fleet::node::{Cordon, Node};
 use model::fleet::observe::Table;
 

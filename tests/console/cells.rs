@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use console::listing::{Kind, Row};
-use console::view::{Lens, alerts, cost, devices, jobs, nodes, pools, queues, sources};
+use console::view::{Lens, alerts, cost, devices, jobs, nodes, pods, pools, queues, sources};
 use console::widget::{Cell, Value};
 use model::cost::Scope;
 use serde_json::Value as Json;
@@ -204,6 +204,36 @@ fn all() -> Vec<Compared> {
             },
         ),
         plain(
+            &pods::KIND,
+            table::Kind::Pods,
+            &[
+                ("namespace", As::Is("namespace")),
+                ("name", As::Is("name")),
+                ("node", As::Is("node")),
+                // One number where both are the same.
+                (
+                    "devices",
+                    As::Part("devices_allocated", "devices_requested"),
+                ),
+                ("ready", As::Title("READY")),
+                ("restarts", As::Is("restarts")),
+                ("phase", As::Title("PHASE")),
+                ("age", As::Age("age_seconds", "age_seconds")),
+                ("job", As::Is("job")),
+                ("burn", As::Is("burn_usd_per_hour")),
+                ("queue", As::Is("queue")),
+                ("team", As::Is("team")),
+            ],
+            |facts, row| {
+                let cells = pods::KIND.columns.iter().take(2);
+                let words: Option<Vec<String>> = cells
+                    .map(|column| words(&(column.cell)(facts, row)))
+                    .collect();
+                words.map(|words| words.join("/"))
+            },
+            |json| format!("{}/{}", text(json, "namespace"), text(json, "name")),
+        ),
+        plain(
             &queues::KIND,
             table::Kind::Queues,
             &[
@@ -283,6 +313,8 @@ fn all() -> Vec<Compared> {
                 ("source", As::Is("name")),
                 ("kind", As::Is("kind")),
                 ("state", As::Is("state")),
+                ("node", As::Is("node")),
+                ("failing", As::Age("failing_seconds", "failing_seconds")),
                 ("age", As::Age("age_seconds", "age_seconds")),
                 ("latency", As::Is("latency_ms")),
                 ("errors", As::Is("errors")),
@@ -320,6 +352,10 @@ fn says(facts: &Facts, value: &Value<'_>, json: &Json) -> bool {
     match (value, json) {
         (Value::Unknown | Value::Empty | Value::Trend(_, None), Json::Null) => true,
         (Value::Text(words), Json::Null) => words.is_empty(),
+        // Whole devices are counted; who holds a part of one holds less than one.
+        (Value::Text(words), Json::Number(number)) if **words == *"<1" => {
+            number.as_f64() == Some(0.0)
+        }
         (Value::Text(words), Json::String(text)) => **words == **text,
         (value, Json::Number(number)) => {
             let (ours, theirs) = (value.number(facts.now), number.as_f64());
@@ -364,7 +400,8 @@ fn same(facts: &Facts, cell: &Cell<'_>, json: &Json, cells: &[(String, String)],
         }
         As::At(path) => match (&cell.value, at(json, path).as_str()) {
             (Value::Since(at), Some(text)) => at.rfc3339() == text,
-            (Value::Unknown | Value::Empty, None) => true,
+            // First seen then; since when it is so is not known.
+            (Value::Unknown | Value::Empty | Value::SeenSince(_), None) => true,
             _ => false,
         },
         As::Sum(a, b) => {

@@ -291,9 +291,7 @@ fn place(facts: &Facts, row: Row) -> Cell<'_> {
 
 fn burn(facts: &Facts, row: Row) -> Cell<'_> {
     of(facts, row, |job| {
-        Value::known(jobs::money(facts, job), |spend| {
-            Value::Money(spend.burn)
-        })
+        Value::known(jobs::money(facts, job), |spend| Value::Money(spend.burn))
     })
     .role(Role::Accent)
 }

@@ -11,9 +11,9 @@ use model::base::Moment;
 use model::base::natural;
 use model::fleet::device::Device;
 use model::fleet::node::Node;
+use model::fleet::observe::Table;
 use model::fleet::signal::Signal;
 use table::Facts;
-use model::fleet::observe::Table;
 use table::nodes::{self, NodeState};
 
 use super::{Lens, Picked, Place, ViewId};

@@ -34,7 +34,7 @@ pub static KIND: Kind = Kind {
         Column::number("power", "kW/CAP", 7, 7, power),
         Column::number("wait", "WAIT", 3, 5, waiting),
         Column::number("burn", "$/h", 0, 6, burn),
-        Column::number("idle", "IDLE $/h", 2, 9, idle),
+        Column::number("waste", "WASTE $/h", 2, 9, waste),
         Column::number("nodes", "READY/NODES", 11, 7, ready).wide(),
         Column::number("cordoned", "CORDONED", 12, 4, cordoned).wide(),
         Column::words("limits", "MIN..MAX", 13, (6, 12), limits).wide(),
@@ -267,7 +267,7 @@ fn burn(facts: &Facts, row: Row) -> Cell<'_> {
 }
 
 /// What is paid for devices that do no work, free or allocated.
-fn idle(facts: &Facts, row: Row) -> Cell<'_> {
+fn waste(facts: &Facts, row: Row) -> Cell<'_> {
     let cell = spent(facts, row, Spend::idle);
     let spend = pool(facts, row).and_then(|pool| pools::spend(facts, pool));
     let wasteful = spend.is_some_and(|spend| {

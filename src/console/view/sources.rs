@@ -23,8 +23,11 @@ pub static KIND: Kind = Kind {
         }),
         Column::words("state", "STATE", 0, (5, 11), state),
         Column::words("node", "NODE", 2, (8, 20), |facts, row| {
-            of(facts, row, |source| {
-                Value::known(source.node.as_ref(), |node| Value::text(node.as_str()))
+            of(facts, row, |source| match &source.node {
+                Some(node) => Value::text(node.as_str()),
+                // The API server's tables are on no node.
+                None if !source.gives_readings() => Value::Empty,
+                None => Value::Unknown,
             })
             .middle()
         }),

@@ -115,6 +115,9 @@ mod tests {
                 schedule.ended(id, how, at(when));
                 left -= 1;
             }
+            if left == 0 {
+                break;
+            }
             let end = ends.first().map_or(i64::MAX, |(when, _)| *when);
             match schedule.next(at(now)) {
                 Next::Ask(id) => {

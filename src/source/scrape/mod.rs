@@ -2,6 +2,7 @@
 
 pub mod ask;
 pub mod burst;
+mod options;
 pub mod page;
 mod rows;
 pub mod schedule;
@@ -25,51 +26,10 @@ use super::serving::{ServingNews, ServingPod};
 use super::wire::Wire;
 pub use ask::Endpoint;
 use ask::{Direct, PodPage};
+pub use options::{Mode, ScrapeOptions};
 use page::{NoPage, Why};
 use rows::{forget, row, waiting};
 use schedule::{Ended, Next, Schedule, Way};
-
-/// How exporters in pods are read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Mode {
-    /// Through the API server.
-    Proxy,
-    /// At their pods' addresses.
-    Direct,
-    /// Through the API server, or at their addresses where that is refused.
-    #[default]
-    Auto,
-}
-
-/// How exporters are read.
-#[derive(Clone, PartialEq, Debug)]
-pub struct ScrapeOptions {
-    /// Which way.
-    pub mode: Mode,
-    /// Most requests a second through the API server's proxy.
-    pub per_second: f64,
-    /// So many more at once for exporters that were never asked: the burst of a first look.
-    pub burst: u32,
-    /// Most requests under way at one time; one that takes longer than a second no longer counts, up to twice as many.
-    pub in_flight: usize,
-    /// How long one page may take at most; a dialect may be stricter.
-    pub timeout: Duration,
-    /// Exporters that no pod of the cluster serves.
-    pub endpoints: Vec<Endpoint>,
-}
-
-impl Default for ScrapeOptions {
-    fn default() -> Self {
-        Self {
-            mode: Mode::Auto,
-            per_second: 20.0,
-            burst: 400,
-            in_flight: 32,
-            timeout: Duration::from_secs(10),
-            endpoints: Vec::new(),
-        }
-    }
-}
 
 /// A page that nobody's dialect is known for yet is asked for this often.
 const UNKNOWN_INTERVAL: Duration = Duration::from_secs(30);

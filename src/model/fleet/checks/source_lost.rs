@@ -36,7 +36,12 @@ fn look(desk: &mut Desk<'_>) {
             let on = source.node.as_ref().map(|node| format!(" (node {node})"));
             let draft = Draft::new(
                 subject("Source", &source.name),
-                words(now, source.last_ok, &on.unwrap_or_default(), &source.message),
+                words(
+                    now,
+                    source.last_ok,
+                    &on.unwrap_or_default(),
+                    &source.message,
+                ),
                 REPAIR,
             );
             if source.gives_readings() {
