@@ -225,13 +225,22 @@ fn all() -> Vec<Compared> {
                 ("team", As::Is("team")),
             ],
             |facts, row| {
-                let cells = pods::KIND.columns.iter().take(2);
-                let words: Option<Vec<String>> = cells
-                    .map(|column| words(&(column.cell)(facts, row)))
-                    .collect();
-                words.map(|words| words.join("/"))
+                // By their node too: fleets by hand have pods of one name.
+                let cells = pods::KIND.columns.iter().take(3);
+                let words = cells.map(|column| words(&(column.cell)(facts, row)));
+                Some(
+                    words
+                        .map(Option::unwrap_or_default)
+                        .collect::<Vec<_>>()
+                        .join("/"),
+                )
             },
-            |json| format!("{}/{}", text(json, "namespace"), text(json, "name")),
+            |json| {
+                let parts = ["namespace", "name", "node"];
+                let parts =
+                    parts.map(|part| at(json, part).as_str().unwrap_or_default().to_owned());
+                parts.join("/")
+            },
         ),
         plain(
             &queues::KIND,
