@@ -327,7 +327,7 @@ impl Listing {
     /// Shows another part.
     pub fn set_lens(&mut self, lens: Lens, facts: &Facts) {
         self.lens = lens;
-        self.to_top();
+        self.go_to_top();
         self.refresh(facts, true);
     }
 
@@ -358,13 +358,13 @@ impl Listing {
 
     /// Puts the rows in an order that was asked for, the cursor on the first of them; from there it follows its object.
     fn reorder(&mut self, facts: &Facts) {
-        self.to_top();
+        self.go_to_top();
         self.refresh(facts, true);
         self.placed = true;
     }
 
     /// Back to the first row, whatever comes to stand there.
-    fn to_top(&mut self) {
+    fn go_to_top(&mut self) {
         self.cursor = 0;
         self.offset = 0;
         self.placed = false;

@@ -80,7 +80,7 @@ pub static KIND: Kind = Kind {
     },
     faulty: |facts, row| source(facts, row).is_some_and(|source| !is_well(source)),
     // What is broken is what one looks for here.
-    last: |facts, row| source(facts, row).is_some_and(|source| is_well(source)),
+    last: |facts, row| source(facts, row).is_some_and(is_well),
     sort: None,
     none: "no source has answered yet",
 };

@@ -84,7 +84,7 @@ fn pod_set(
     cell.or("admitted", Vec::new(), |cell| {
         cell.entries(|_, cell| known(cell, "flavor", flavors))
     })?;
-    let whole = cell.or("milli", i64::from(WHOLE), |cell| part(cell))?;
+    let whole = cell.or("milli", i64::from(WHOLE), part)?;
     cell.list("placements", |cell| {
         if !nodes.is_empty() {
             cell.need("node", |cell| known(cell, "node", nodes))?;

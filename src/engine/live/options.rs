@@ -160,8 +160,10 @@ mod tests {
         assert_eq!(told(&fleet), (Some(2), object.to_owned()));
         kueue(&mut fleet, Ok(Vec::new()));
         assert_eq!(told(&fleet), (None, object.to_owned()));
-        let mut rules = EngineRules::default();
-        rules.fair_sharing = said(vec![scheduling::FairStrategy::InitialShare]);
+        let rules = EngineRules {
+            fair_sharing: said(vec![scheduling::FairStrategy::InitialShare]),
+            ..EngineRules::default()
+        };
         let mut ours = self::fleet(rules);
         kueue(&mut ours, Ok(Vec::new()));
         assert_eq!(told(&ours), (Some(1), "/etc/stokehold.toml:7".to_owned()));

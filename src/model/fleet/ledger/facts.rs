@@ -144,13 +144,10 @@ fn untold_product(node: &NodeSeen) -> Option<&'static str> {
     }
     let machine = node
         .labels
-        .first(
-            [
-                "node.kubernetes.io/instance-type",
-                "beta.kubernetes.io/instance-type",
-            ]
-            .into_iter(),
-        )?
+        .first([
+            "node.kubernetes.io/instance-type",
+            "beta.kubernetes.io/instance-type",
+        ])?
         .to_ascii_lowercase();
     let told = MACHINES
         .iter()
