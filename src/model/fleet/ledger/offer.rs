@@ -215,7 +215,10 @@ pub(super) fn offer(
         }
         if !slices.is_empty() {
             let known = model();
-            let memory_gib = label_number("nvidia.com/gpu.memory")
+            // In MiB, so no count: it may be as large as it likes.
+            let memory = node.labels.get("nvidia.com/gpu.memory");
+            let memory_gib = memory
+                .and_then(|mib| mib.parse::<u32>().ok())
                 .filter(|mib| !is_single && *mib > 0)
                 .map(|mib| f64::from(mib) / 1024.0)
                 .or(known.as_ref().and_then(|known| known.memory_gib));

@@ -39,6 +39,16 @@ fn mig(profile: &str) -> String {
     format!("nvidia.com/mig-{profile}")
 }
 
+#[test]
+fn the_memory_that_a_label_names_is_no_claim_of_devices() {
+    let labels = [("nvidia.com/gpu.memory", "81920")];
+    let mut ledger = fold([node("a", &[("nvidia.com/mig-3g.40gb", 2)], &labels)]);
+    let fleet = ledger.publish(NOW);
+    let node = fleet.node("a").expect("there");
+    assert!(node.ignored.is_empty(), "{:?}", node.ignored);
+    assert_eq!(node.devices.len(), 1);
+}
+
 /// NVIDIA's default `all-balanced` on eight GPUs of each board that it knows.
 #[test]
 fn all_balanced_is_shown_whole_on_every_gpu() {
