@@ -79,7 +79,7 @@ pub(super) fn start_words(start: &Start) -> String {
                 at.map_or_else(|| "unknown".to_owned(), model::base::Moment::rfc3339)
             };
             format!(
-                "about {} (eight in ten: {} to {})",
+                "~{} (80 %: {} to {})",
                 middle.rfc3339(),
                 side(first),
                 side(last)

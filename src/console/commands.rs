@@ -149,7 +149,7 @@ commands! {
     ViewPlans "view-plans" "plans" [Global] 0 "plans that run and that were carried out: progress, stop, go on, undo";
     ViewSources "view-sources" "sources" [Global] 0 "where the numbers come from and how old they are";
     LastView "last-view" "last view" [Global] 0 "to the view before this one, and back again";
-    Earlier "earlier" "way back" [Global] 0 "one step back on the way that was taken";
+    Earlier "earlier" "way back" [Global] 0 "back";
     Later "later" "way forward" [Global] 0 "one step forward on it again";
     Open "open" "open" [Global] 1 "open what is under the cursor";
     Filter "filter" "filter" [Global] 5 "show only what matches: text, !text, -l label=x, util<20 held>2h, or, not, ( )";
@@ -160,14 +160,14 @@ commands! {
     Yaml "yaml" "yaml" [Global Popup] 0 "the object as the API server has it";
     Events "events" "events" [Global Popup] 0 "the events about it, and about a job's pods";
     Logs "logs" "logs" [Table Text Popup] 4 "logs of its pod, or of all pods of a job";
-    Waste "waste" "idle devices" [Global] 0 "devices that are held and do no work, the dearest first, with holder and dollars";
+    Waste "waste" "idle devices" [Global] 0 "idle allocated devices, most expensive first, with holder and dollars";
     LongestWait "longest-wait" "longest wait" [Global] 0 "the job that waits longest: why, and what would start it; again: the next one";
     Copy "copy" "copy" [Global Popup] 0 "copy what is marked or under the cursor: asks as what";
     Faults "faults" "faults" [Global] 8 "show only what is faulty, or everything again";
-    Freeze "freeze" "freeze" [Global] 0 "hold the picture still, or let it go on";
+    Freeze "freeze" "freeze" [Global] 0 "freeze the screen, or resume";
     TimeBack "time-back" "earlier" [Global] 0 "readings a step further back in the history that is held";
     TimeForward "time-forward" "later" [Global] 0 "a step forward in it, up to the present";
-    Missing "missing" "missing" [Global] 0 "what is missing to see everything, and the mend";
+    Missing "missing" "missing" [Global] 0 "what is missing to see everything, and the fix";
     Refresh "refresh" "refresh" [Global] 0 "read every source again now, within its limits";
     Back "back" "back" [Global] 9 "back to the present, drop the filter, else go back up";
     Leave "leave" "back" [Global Missing] 0 "go back up; at the top, leave the console";
@@ -180,9 +180,9 @@ commands! {
     PageUp "page-up" "page up" [Table Heatmap Text Popup Plan] 0 "a page up";
     PageDown "page-down" "page down" [Table Heatmap Text Popup Plan] 0 "a page down";
     Sort "sort" "sort" [Table] 3 "sort by the next column, or settle the order again";
-    Order "order" "order" [Table Heatmap] 0 "turn the order round; on the heatmap by place or by value";
+    Order "order" "order" [Table Heatmap] 0 "reverse sort; on the heatmap by place or by value";
     Wide "wide" "wide" [Table] 0 "more columns, or fewer";
-    Mute "mute" "mute" [Alerts] 2 "do not want to hear of it, for a week; again takes it back";
+    Mute "mute" "mute" [Alerts] 2 "mute for a week; again to unmute";
     Acknowledge "acknowledge" "ack" [Alerts] 2 "acknowledge for as long as it lasts; the same key takes it back";
     Columns "columns" "columns" [Table] 0 "choose which columns are shown";
     Mark "mark" "mark" [Table] 0 "mark the row, or take its mark away";

@@ -234,7 +234,7 @@ fn job<'a>(meant: &[Picked], facts: &'a Facts) -> Result<&'a Job, String> {
             let node = facts.fleet.node(node).ok_or("this node has gone")?;
             let device = node.device(*index);
             let holder = device.and_then(|device| device.holder.as_ref());
-            holder.ok_or("nobody holds this device")?.job.clone()
+            holder.ok_or("this device is free")?.job.clone()
         }
         [_, _, ..] => return Err(format!("one job at a time; {} are marked", meant.len())),
         _ => return Err(String::from("put the cursor on a job")),

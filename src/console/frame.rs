@@ -465,7 +465,7 @@ fn draw_banner(app: &App, brush: &mut Brush<'_>, area: Rect) {
     let accent = brush.ink.bold(Role::Accent);
     let hint = keys
         .first()
-        .map(|key| (key.to_string(), " says how to mend it"));
+        .map(|key| (key.to_string(), " says how to fix it"));
     let (key, words) = hint.unwrap_or_default();
     let needed = brush.width(&key) + brush.width(words) + 3;
     let y = area.y + 2;

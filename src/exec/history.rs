@@ -294,8 +294,7 @@ impl Run {
         plan.reasons
             .push(format!("takes back what {} did", self.name));
         plan.effect = Effect::Unknown {
-            why: "what is written back is known; what the scheduler makes of it is not computed"
-                .to_owned(),
+            why: "effect not computed: the scheduler decides what lands here".to_owned(),
         };
         plan.undo = Undo {
             possible: true,

@@ -111,7 +111,7 @@ pub(super) fn plan(
     }
     if drain.plan.steps.is_empty() {
         return Err(hold::already(format!(
-            "{} is cordoned, and only daemons are left there",
+            "{} is cordoned, and only DaemonSet pods remain there",
             cordon::words(names)
         )));
     }
@@ -336,7 +336,7 @@ impl Drain<'_> {
         let mut stop = scene::stop(snapshot, model)?;
         stop.needs.clone_from(&self.closed);
         stop.reason = match scene::gang(model) {
-            Some(size) => format!("its gang of {size} has pods here; half of it is of no use"),
+            Some(size) => format!("its gang of {size} has pods here and needs all of them"),
             None => "it runs here".to_owned(),
         };
         if let Some(wait) = self.checkpoint(model.checkpoint) {
@@ -487,7 +487,7 @@ impl Drain<'_> {
             let all = budget.pods.len();
             if is_firm(budget) {
                 self.plan.warnings.push(format!(
-                    "the disruption budget {key} wants {} of its {all} pods up and can never allow an eviction: raise the replicas or loosen the budget, or {} stay",
+                    "disruption budget {key} needs {} of its {all} pods up and can never allow an eviction: raise the replicas or loosen the budget, or {} stay",
                     budget.desired_healthy,
                     pods.join(", ")
                 ));

@@ -145,7 +145,8 @@ impl Picture {
                 format!("starts again at once on {}", names.join(", "))
             }
             _ if self.contested.contains(key) => {
-                "starts again at once, or waits: others are let in for what becomes free".to_owned()
+                "starts again at once, or waits: other admitted jobs may take what becomes free"
+                    .to_owned()
             }
             _ if self.let_in.contains(key) => {
                 "has its quota again at once, and waits for room on nodes".to_owned()
@@ -305,10 +306,10 @@ pub(super) fn news(forecast: &Forecast, now: Moment) -> Vec<String> {
     match &forecast.contested[..] {
         [] => {}
         [one] => all.push(format!(
-            "{one} starts at once or waits: others are let in for what becomes free"
+            "{one} starts at once or waits: other admitted jobs may take what becomes free"
         )),
         more => all.push(format!(
-            "{} jobs start at once or wait, as the scheduler comes to them: more are let in than what becomes free has room for",
+            "{} jobs start at once or wait: more jobs are admitted than fit on what becomes free",
             more.len()
         )),
     }
@@ -321,8 +322,10 @@ pub(super) fn news(forecast: &Forecast, now: Moment) -> Vec<String> {
     }
     if later > 0 {
         all.push(match later {
-            1 => "1 job starts later than it would, or nobody knows when".to_owned(),
-            more => format!("{more} jobs start later than they would, or nobody knows when"),
+            1 => "1 job starts later than it would, or its start becomes unknown".to_owned(),
+            more => {
+                format!("{more} jobs start later than they would, or their start becomes unknown")
+            }
         });
     }
     all

@@ -152,7 +152,7 @@ fn job(subject: &Subject, now: Moment) -> Result<Step, Refusal> {
 }
 
 /// What is said of one that is held by having no replicas.
-pub(super) const SCALED: &str = "an autoscaler of it may scale it up again";
+pub(super) const SCALED: &str = "its autoscaler may scale it up again";
 
 /// How what a step holds goes on later.
 pub(super) fn back(step: &Step, named: &str) -> Alternative {

@@ -105,7 +105,7 @@ fn off(
             .to_owned();
             plan.steps.push(again);
             plan.alternatives.push(Alternative {
-                sentence: "keep it off its devices until somebody resumes it".to_owned(),
+                sentence: "keep it off its devices until it is resumed".to_owned(),
                 command: Some(format!("plan hold {job}")),
             });
             plan.undo = Undo {

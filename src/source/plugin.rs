@@ -102,7 +102,7 @@ pub async fn run(exec: &ExecConfig, interactive: bool) -> Result<Credential, Log
         .await
         .map_err(|_| {
             fail(format!(
-                "did not finish within {} s; run it in a shell: it may wait for somebody to log in",
+                "did not finish within {} s; run it in a shell: it may wait for a login",
                 limit.as_secs()
             ))
         })?

@@ -228,7 +228,7 @@ pub fn cordoned_by(node: &Node) -> Option<String> {
     let parts = [&cordon.by, &cordon.reason];
     let said: Vec<&str> = parts.iter().filter_map(|part| part.as_deref()).collect();
     Some(match said.is_empty() {
-        true => String::from("nobody says"),
+        true => String::from("not recorded"),
         false => said.join(": "),
     })
 }

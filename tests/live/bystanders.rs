@@ -24,6 +24,7 @@ fn at(path: &Path, arguments: &[&str]) -> Command {
     command
         .arg("--kubeconfig")
         .arg(path)
+        .arg("--quiet")
         .args(arguments)
         .stdin(Stdio::null());
     command

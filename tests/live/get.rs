@@ -336,7 +336,7 @@ fn who_may_see_nothing_is_told_what_is_missing() {
     for kind in ["nodes", "jobs", "devices", "pools"] {
         let answer = Answer::of(&mut stokehold("live-nobody", &["get", kind, "-o", "json"]));
         assert_eq!(answer.code, Some(3), "get {kind}: {answer:?}");
-        for said in ["list", "nodes", "pods"] {
+        for said in ["not visible to you", "nodes", "pods", "rbac viewer"] {
             assert!(
                 answer.err.contains(said),
                 "get {kind} does not say {said:?}: {answer:?}"
@@ -360,7 +360,7 @@ fn a_team_sees_its_own_and_is_told_what_is_missing() {
         Some(3),
         "nodes are not the team's to see: {answer:?}"
     );
-    for said in ["nodes: 403", "namespaces: 403"] {
+    for said in ["nodes, namespaces", "not visible to you"] {
         assert!(answer.err.contains(said), "{answer:?}");
     }
     let shown = answer

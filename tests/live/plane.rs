@@ -117,13 +117,13 @@ pub fn items(what: &str) -> Vec<Value> {
     }
 }
 
-/// Our program with these arguments, as this context.
+/// Our program with these arguments, as this context, without its progress on standard error.
 pub fn stokehold(context: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_stokehold"));
     command
         .arg("--kubeconfig")
         .arg(kubeconfig())
-        .args(["--context", context])
+        .args(["--context", context, "--quiet"])
         .args(arguments)
         .stdin(Stdio::null());
     command

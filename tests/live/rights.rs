@@ -85,8 +85,16 @@ fn a_team_lead_sees_the_team() {
         })
         .collect();
     assert_eq!(shown, expected, "{jobs:?}");
-    // What is missing is named, and the API server's own refusals are no news.
-    assert!(jobs.err.contains("nodes: 403"), "{jobs:?}");
+    // What is missing is named in one line, with the role that helps.
+    let said = jobs.err.trim();
+    assert!(
+        said.starts_with("stokehold: nodes") && said.lines().count() == 1,
+        "{jobs:?}"
+    );
+    assert!(
+        said.contains("not visible to you") && said.contains("rbac viewer"),
+        "{jobs:?}"
+    );
     for kind in ["pools", "nodes", "devices", "queues", "cost", "alerts"] {
         let answer = Answer::of(&mut stokehold(
             "live-lead",

@@ -285,7 +285,7 @@ async fn make(
 fn ask(plan: &Plan, acting: &Acting, err: &mut dyn Write) -> Result<Confirmed, Failure> {
     let input = std::io::stdin();
     if !input.is_terminal() {
-        let message = "nobody can be asked here: give --yes to confirm";
+        let message = "no terminal to ask on: give --yes to confirm";
         return Err(Failure::new(Exit::Usage, message));
     }
     let wanted = if plan.is_grave() {

@@ -74,7 +74,7 @@ fn told(forecast: &Forecast, plan: &Plan) -> Vec<String> {
         ));
     }
     if lines.is_empty() {
-        lines.push("nobody starts or leaves by it now".to_owned());
+        lines.push("no job starts or is evicted now".to_owned());
     }
     lines
 }
@@ -150,7 +150,7 @@ pub(in crate::cli) fn printed(plan: &Plan, context: Option<&str>, format: PlanFo
         let outcome = match check.outcome {
             Checked::Ok => "ok",
             Checked::Failed => "FAILED",
-            Checked::NotCheckableYet => "not checkable yet",
+            Checked::NotCheckableYet => "not checked: depends on earlier steps",
             Checked::NotChecked => "not checked",
         };
         let words = if check.sentence.is_empty() {

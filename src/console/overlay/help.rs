@@ -26,7 +26,7 @@ const SIGNS: [(&str, &str); 12] = [
         "act on it; behind a share or money: held without working, or much idle money",
     ),
     ("×", "broken or failed; on the heatmap a fault"),
-    ("□", "held or stopped by somebody"),
+    ("□", "on hold or stopped"),
     ("✓", "done; of a finding: acked"),
     ("·", "a free device; in a trend nothing was read"),
     ("–", "not known, which is never nothing"),

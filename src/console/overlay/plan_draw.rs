@@ -55,7 +55,7 @@ pub(super) fn draw(
             let frame = centred(area, 60.min(area.width), 3);
             let inside = popup(brush, frame, "PLAN", "");
             let since = brush.age(dialog.asked_at());
-            let words = format!("working it out on the latest picture… {since}");
+            let words = format!("computing plan… {since}");
             brush.say(inside.x, inside.y, inside.width, &words, Role::Muted);
             None
         }
@@ -103,7 +103,7 @@ fn draw_refused(refusal: &Refusal, keys: &Keymap, brush: &mut Brush<'_>, area: R
     lines.push(Line::Gap);
     let closing = String::from("nothing was changed; esc closes");
     lines.push(Line::Words("".into(), closing, Role::Muted));
-    draw_box(brush, area, "PLAN  there is none", &lines);
+    draw_box(brush, area, "PLAN  no plan possible", &lines);
 }
 
 fn draw_value(
@@ -120,7 +120,7 @@ fn draw_value(
                 [one] => one.to_string(),
                 many => counted(many.len() as u64, "node"),
             };
-            let hint = String::from("why? it is written on the node for whoever comes next");
+            let hint = String::from("why? it is written on the node");
             (format!("PLAN  cordon {what}"), hint)
         }
     };

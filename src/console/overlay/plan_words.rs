@@ -130,7 +130,7 @@ fn how(step: &Step) -> String {
         words.push(format!("gang of {gang} stops"));
     }
     if effects.timer_reset {
-        words.push(String::from("its timer starts anew"));
+        words.push(String::from("activeDeadlineSeconds restarts"));
     }
     if let Some(who) = &effects.overwritten_by {
         words.push(format!("{who} may write it back"));
@@ -185,7 +185,7 @@ pub(super) fn about(dialog: &Dialog, plan: &Plan, app: &App) -> Vec<Line> {
         let (sign, words, role) = match check.outcome {
             Outcome::Ok => continue,
             Outcome::Failed => ("×", "fails", Role::Crit),
-            Outcome::NotCheckableYet => ("○", "not checkable yet", Role::Muted),
+            Outcome::NotCheckableYet => ("○", "not checked: depends on earlier steps", Role::Muted),
             Outcome::NotChecked => ("○", "not checked", Role::Muted),
         };
         let more = match check.sentence.is_empty() {
@@ -256,7 +256,7 @@ fn effects(forecast: &Forecast, now: Moment) -> Vec<String> {
     lines.extend(first_four(
         forecast.displaced.iter().map(|displaced| {
             format!(
-                "{} gives back {}, back {}",
+                "{} frees {}, back {}",
                 displaced.job,
                 counted(u64::from(displaced.devices), "device"),
                 when(displaced.back)

@@ -217,7 +217,7 @@ impl View for CostView {
     fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
         let chosen = scope_of(&self.sheet.listing.lens);
         let (muted, title) = (brush.ink.fg(Role::Muted), brush.ink.fg(Role::Title));
-        let mut pieces = vec![("burn an hour by  ", muted)];
+        let mut pieces = vec![("cost per hour by  ", muted)];
         for scope in Scope::ALL {
             let style = if scope == chosen {
                 brush.ink.bold(Role::Accent)
@@ -250,7 +250,7 @@ impl View for CostView {
                 (&*total, accent),
                 ("   free ", muted),
                 (&*free, blue),
-                ("   held idle ", muted),
+                ("   idle allocated ", muted),
                 (&*idle, blue),
                 ("   ", muted),
                 (&*devices, title),

@@ -164,7 +164,7 @@ impl FleetView {
             let mut pieces = vec![
                 ("free ", muted),
                 (&*free, blue),
-                ("  held idle ", muted),
+                ("  idle allocated ", muted),
                 (&*idle, blue),
                 ("  an hour", muted),
             ];

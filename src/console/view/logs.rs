@@ -253,7 +253,7 @@ impl LogView {
         let (state, role) = match (&self.wrong, self.follow) {
             (Some(why), _) => (why.clone(), Role::Crit),
             _ if self.pods.is_empty() => (
-                String::from("no pod of it is on a node: there is no log"),
+                String::from("none of its pods is on a node: there is no log"),
                 Role::Muted,
             ),
             _ if !self.heard => (String::from("reading…"), Role::Muted),

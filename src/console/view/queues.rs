@@ -320,7 +320,7 @@ fn stopped(queue: &Queue) -> String {
             format!("{} {}", queue.activity.reason, queue.activity.message)
         }
         (Stop::None, _) => String::new(),
-        (stop, _) => format!("{}: nothing new is let in", stop.name()),
+        (stop, _) => format!("{}: admits nothing new", stop.name()),
     }
 }
 

@@ -117,7 +117,7 @@ impl Strip {
         }
         let used = brush.say(area.x + 2, area.y, area.width, "DEVICES", Role::Muted);
         let half = if self.paired {
-            "half a cell is "
+            "1 half-cell = "
         } else {
             "a cell is "
         };

@@ -21,7 +21,7 @@ pub fn unblock(facts: &Facts, job: &Job) -> String {
     }
     if let Some(admission) = &job.admission {
         if !admission.seen.active {
-            return String::from("somebody puts it back into the queue (spec.active)");
+            return String::from("activate its Workload (spec.active)");
         }
         if let Some(check) = admission.seen.checks.first() {
             return format!("check {} passes: now {}", check.name, check.state);
@@ -87,9 +87,9 @@ fn devices(facts: &Facts, job: &Job) -> String {
         }
     }
     match best {
-        None => format!("a pool of {class}: there is none"),
+        None => format!("a pool of {class}: none in this cluster"),
         Some((pool, free)) if free >= wanted => {
-            format!("{free} {class} are free in {pool}, but not as it needs them")
+            format!("{free} {class} free in {pool}, none fit its constraints")
         }
         Some((pool, free)) if free_in_all >= wanted => format!(
             "{} more {class} in one pool: {free} in {pool}, {free_in_all} in all",

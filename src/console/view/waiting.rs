@@ -81,7 +81,7 @@ fn brief(reason: &Reason, class: Option<&Name>) -> String {
     let class = class.map_or("devices", Name::as_str);
     let number = |milli: i64| grouped((milli + 999) / 1_000);
     match reason {
-        Reason::LetIn { .. } => String::from("let in, awaits nodes"),
+        Reason::LetIn { .. } => String::from("admitted, waiting for nodes"),
         Reason::Held => String::from("held: suspended, taken out of its queue, or gated"),
         Reason::Quota {
             queue,
@@ -100,10 +100,10 @@ fn brief(reason: &Reason, class: Option<&Name>) -> String {
                 _ => flavor.as_str(),
             };
             if *free <= 0 {
-                format!("quota of {queue} is full: {used} of {nominal} {flavor}")
+                format!("{queue} is over quota: {used}/{nominal} {flavor}")
             } else {
                 let (free, asked) = (amount(resource, *free), amount(resource, *asked));
-                format!("quota of {queue}: {free} {flavor} left of {nominal}, wants {asked}")
+                format!("quota of {queue}: {free} of {nominal} {flavor} left, needs {asked}")
             }
         }
         Reason::Fragmented(Room {
@@ -134,7 +134,7 @@ fn brief(reason: &Reason, class: Option<&Name>) -> String {
             devices_milli: all,
             ..
         }) => format!(
-            "wants {}, and nodes that it may use have {} in all",
+            "needs {}; eligible nodes have {} in all",
             number(*asked),
             number(*all)
         ),
@@ -277,14 +277,14 @@ fn spread(start: &Start) -> Option<String> {
     )
 }
 
-const NO_FORECAST: &str = "no forecast";
+const NO_FORECAST: &str = "no ETA";
 
 /// When it starts by itself, or what would start it now, in one line: `starts ~14:40 ±25m, or now by preempting 4 jobs ($212)`.
 pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
     let told = told(facts, job)?;
     let explanation = &told.answer.explanation;
     if explanation.state == Stand::Held {
-        return Some(String::from("starts when somebody resumes it"));
+        return Some(String::from("starts when it is resumed"));
     }
     if let Some(blind) = explanation.reasons.iter().find(|reason| reason.is_blind()) {
         return Some(format!(
@@ -328,7 +328,7 @@ pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
         {
             let words = change_words(change, facts.now);
             match when.strip_prefix(NO_FORECAST) {
-                Some(_) => format!("{NO_FORECAST}; would help: {words}"),
+                Some(_) => format!("{NO_FORECAST}; to unblock: {words}"),
                 None => format!("{when}, or now: {words}"),
             }
         }
@@ -360,7 +360,7 @@ pub(super) fn confidence(facts: &Facts, start: &Start) -> Option<String> {
         Basis::None => "nothing",
     };
     Some(format!(
-        "1 in 10 by {}, 9 in 10 by {}; from {basis}; nobody preempted, none arriving",
+        "1 in 10 by {}, 9 in 10 by {}; from {basis}; without preemption, without new arrivals",
         when(start.p10),
         when(start.p90)
     ))

@@ -195,7 +195,7 @@ impl Change {
             Self::Flavor { flavor } => format!("ask for flavor {flavor}"),
             Self::Labels { keys } => {
                 let keys: Vec<&str> = keys.iter().map(Name::as_str).collect();
-                format!("no longer ask for nodes with {}", keys.join(" and "))
+                format!("remove node selector {}", keys.join(" and "))
             }
             Self::Ask { resource, from, to } => format!(
                 "ask for {} a pod instead of {}",

@@ -295,7 +295,7 @@ impl Reason {
                 asked,
                 most,
             } => format!(
-                "it asks for {} {resource} of {flavor}, and queue {queue} can never use more than {}",
+                "needs {} {resource} of {flavor}; queue {queue} is capped at {}",
                 amount(resource, *asked),
                 amount(resource, *most)
             ),

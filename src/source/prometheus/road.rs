@@ -287,7 +287,7 @@ impl Asker {
             ),
             (401, false) => (
                 Why::Refused,
-                "Prometheus wants credentials; give a bearer_file or headers under [prometheus]",
+                "Prometheus asks for credentials; give a bearer_file or headers under [prometheus]",
             ),
             (403, false) => (
                 Why::Refused,

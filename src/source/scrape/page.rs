@@ -84,7 +84,7 @@ pub fn refusal(status: StatusCode, asked: Asked, headers: &HeaderMap, body: &[u8
         ),
         (401, false) => (
             Why::Refused,
-            "the exporter wants credentials; give a bearer_file or headers for it under [[scrape.target]]",
+            "the exporter asks for credentials; give a bearer_file or headers for it under [[scrape.target]]",
         ),
         (403, false) => (
             Why::Refused,

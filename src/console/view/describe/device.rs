@@ -64,7 +64,7 @@ pub(super) fn lines(
     match (device.is_stale(facts.now), age) {
         (true, Some(age)) => sheet.words("read", format!("{age} ago: stale"), Role::Warn),
         (false, Some(_)) => {}
-        (_, None) => sheet.words("read", "never: no exporter speaks of it", Role::Muted),
+        (_, None) => sheet.words("read", "never: no exporter reports it", Role::Muted),
     }
     pasts(sheet, facts, device);
     if !broken {
@@ -209,7 +209,7 @@ fn readings(sheet: &mut Sheet, facts: &Facts, device: &Device) {
 
 fn holders(sheet: &mut Sheet, facts: &Facts, device: &Device, brush: &mut Brush<'_>) {
     let Some((pod, attribution)) = device.first_holder() else {
-        sheet.words("pod", "free: nobody holds it", Role::Muted);
+        sheet.words("pod", "free", Role::Muted);
         return;
     };
     sheet.words(

@@ -137,7 +137,7 @@ fn shares(sheet: &mut Sheet, facts: &Facts, job: &Job) {
     };
     sheet.words(
         "share",
-        format!("{held}: money and times here are the job's own; rows of devices are of the whole device, whoever holds it"),
+        format!("{held}: money and times here are the job's; device rows are of the whole device"),
         Role::Text,
     );
 }
@@ -151,7 +151,7 @@ fn waits(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Brush<'_>) {
             if words != UNKNOWN && facts.fleet.known(Table::Nodes).is_known() {
                 sheet.words("would start", words, Role::Info);
             }
-            sheet.words("engine", "is working it out", Role::Muted);
+            sheet.words("engine", "computing…", Role::Muted);
         }
         return;
     };

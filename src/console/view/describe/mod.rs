@@ -279,7 +279,7 @@ pub fn describe(facts: &Facts, picked: &Picked, brush: &mut Brush<'_>) -> Option
             let free = per_hour(spend.and_then(|spend| spend.free));
             sheet.words("free", free, Role::IdleMoney);
             let idle = per_hour(spend.and_then(|spend| spend.idle_allocated));
-            sheet.words("held idle", idle, Role::IdleMoney);
+            sheet.words("idle allocated", idle, Role::IdleMoney);
             sheet.known("no price", Some(row.unpriced));
             sheet.known("price from", row.price_source.as_ref());
             sheet.known("as of", row.price_as_of.as_ref());

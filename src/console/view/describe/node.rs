@@ -94,7 +94,7 @@ pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, node: &Node, brush: &mut B
         format!("mean {mean}")
     });
     let idle_words = if idle > 0 {
-        format!(", {idle} held idle")
+        format!(", {idle} idle allocated")
     } else {
         String::new()
     };

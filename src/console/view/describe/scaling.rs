@@ -254,7 +254,7 @@ fn pod_scaler_words(scaler: &PodScaler, brush: &mut Brush<'_>) -> String {
         number(scaler.max)
     );
     if scaler.desired.is_some() && scaler.desired != scaler.current {
-        words.push_str(&format!(", wants {}", number(scaler.desired)));
+        words.push_str(&format!(", desired {}", number(scaler.desired)));
     }
     for metric in &scaler.metrics {
         let current = metric.current.as_deref().unwrap_or(UNKNOWN);

@@ -26,7 +26,7 @@ fn look(desk: &mut Desk<'_>, node: &Node) {
         Draft::new(
             subject("Node", node.name()),
             format!("claims {count:.0} devices ({what}), ignored"),
-            "find out what writes this number: the device plugin, GPU Feature Discovery, a DRA driver, an exporter, or somebody with the right to patch nodes",
+            "Find what writes this number: the device plugin, GPU Feature Discovery, a DRA driver, an exporter, or a user with the right to patch nodes",
         )
         .value(count)
     });

@@ -23,7 +23,7 @@ fn look(desk: &mut Desk<'_>, input: &Input<'_>) {
                 "runs into a power limit of {:.0} % of its model's",
                 share * 100.0
             ),
-            "raise the limit, unless somebody set it on purpose",
+            "raise the limit, unless it was set on purpose",
         )
         .value(share)
         .threshold(threshold)
