@@ -92,10 +92,15 @@ pub fn find(snapshot: &Snapshot, name: &str) -> Result<WorkId, String> {
 pub fn explain(snapshot: &Snapshot, name: &str) -> Result<Answer, String> {
     let work = find(snapshot, name)?;
     let beyond = is_let_in(&snapshot.workloads[work]).then(|| past_queues(snapshot));
-    let plant = Plant::new(beyond.unwrap_or_else(|| snapshot.clone()));
-    let mut explanation = Scene::new(&plant).explain(work);
+    let queued = Plant::new(snapshot.clone());
+    let beyond = beyond.map(Plant::new);
+    let (plant, mut scene) = match &beyond {
+        Some(plant) => (plant, Scene::past_queues(plant, &queued)),
+        None => (&queued, Scene::new(&queued)),
+    };
+    let mut explanation = scene.explain(work);
     say_let_in(&mut explanation, &snapshot.workloads[work]);
-    let start = forecast::forecast_one(&State::new(&plant), work);
+    let start = forecast::forecast_one(&State::new(plant), work);
     Ok(Answer::new(explanation, start, snapshot.at).decided_by(snapshot, work))
 }
 
@@ -151,17 +156,18 @@ pub fn say_let_in(explanation: &mut Explanation, work: &Workload) {
 /// The same for all that wait, by key.
 pub fn explain_all(snapshot: &Snapshot) -> BTreeMap<JobKey, Answer> {
     let plant = Plant::new(snapshot.clone());
-    let mut all = answers_of(&plant);
+    let mut all = answers_of(&plant, Scene::new(&plant));
     if snapshot.workloads.iter().any(is_let_in) {
-        let more = answers_of(&Plant::new(past_queues(snapshot)));
+        let beyond = Plant::new(past_queues(snapshot));
+        let more = answers_of(&beyond, Scene::past_queues(&beyond, &plant));
         all.extend(let_in_of(snapshot, more));
     }
     all
 }
 
-fn answers_of(plant: &Plant) -> BTreeMap<JobKey, Answer> {
+fn answers_of(plant: &Plant, mut scene: Scene<'_>) -> BTreeMap<JobKey, Answer> {
     let mut starts = forecast::forecast(&State::new(plant));
-    let all = Scene::new(plant).explain_all().into_iter();
+    let all = scene.explain_all().into_iter();
     let answer = |(work, explanation): (WorkId, Explanation)| {
         let start = starts.remove(&work);
         let key = plant.workload(work).key.clone();

@@ -133,6 +133,7 @@ mod tests {
     #[test]
     fn what_was_used_is_said_with_where_it_came_from() {
         let plant = plant(json!({
+            "flavors": [{ "name": "tpu" }, { "name": "h100" }],
             "queues": [
                 { "name": "root", "admits": false, "system": "kueue", "weight": 3 },
                 { "name": "nlp", "parent": "root", "system": "kueue", "weight": 2,

@@ -119,9 +119,12 @@ pub(super) fn seated(
 ) -> Option<Tenure> {
     let flavors: Vec<_> = tenure.sets.iter().map(|set| set.flavors.clone()).collect();
     let counts: Vec<u32> = tenure.sets.iter().map(|set| set.count).collect();
+    let plant = state.plant();
     let mark = state.mark();
     let mut before = unseated(state, let_in);
-    before.retain(|other| state.priority(*other) >= state.priority(work));
+    // Another priority in its queue is none of its pods: no more of those who wait for nodes stand behind it then.
+    let own = state.priority(work).min(plant.workload(work).priority);
+    before.retain(|other| state.priority(*other) >= own);
     seat_these(state, before);
     let seated = state.start_with(work, queue, &flavors, &counts, &Lens::default());
     state.undo_to(mark);

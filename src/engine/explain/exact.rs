@@ -40,7 +40,12 @@ impl Scene<'_> {
                 });
             }
             let enough = grown(snapshot, key, unblock.changes)?;
-            let least = shrunk(snapshot, key, enough);
+            let mut least = shrunk(snapshot, key, enough.clone());
+            if let [Change::Preempt { jobs }] = &least[..]
+                && !self.outlasts(key, jobs)
+            {
+                least = enough;
+            }
             let victims = match &least[..] {
                 [Change::Preempt { jobs }] => {
                     let mut victims = unblock.victims;

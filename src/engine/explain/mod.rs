@@ -131,6 +131,8 @@ impl Explanation {
 /// A fleet at one moment, with the cycle that would be run on it, ready to be asked.
 #[derive(Debug)]
 pub struct Scene<'p> {
+    /// Where it is the fleet as it is to pods behind the queues: the fleet with its queues.
+    queued: Option<&'p Plant>,
     /// As the snapshot shows it.
     state: State<'p>,
     cycle: Cycle,
@@ -171,6 +173,14 @@ impl<'p> Scene<'p> {
         Self::of(State::new(plant))
     }
 
+    /// The same for the fleet as it is to pods behind the queues ([`super::answers::past_queues`]), beside the fleet with its queues.
+    pub fn past_queues(plant: &'p Plant, queued: &'p Plant) -> Self {
+        Self {
+            queued: Some(queued),
+            ..Self::new(plant)
+        }
+    }
+
     /// Runs the cycle on a state, which is supposed.
     pub fn of(mut state: State<'p>) -> Self {
         let plant = state.plant();
@@ -195,6 +205,7 @@ impl<'p> Scene<'p> {
         state.undo_to(mark);
         let has_let_in = !cycle::unseated(&state, &[]).is_empty();
         Self {
+            queued: None,
             state,
             cycle,
             settled,

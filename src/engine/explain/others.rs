@@ -1,15 +1,16 @@
 //! Changes that are others' to make: an operator requeues jobs, opens nodes that are cordoned, or resumes a queue.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::cycle::{self, Known};
 use crate::fit::Lens;
 use crate::plant::{NodeId, Plant, QueueId, WorkId};
 use crate::preempt::{Holders, Mode, Victim, evicted};
-use crate::snapshot::{Snapshot, Stop};
+use crate::snapshot::{Snapshot, Status, Stop};
 use crate::state::State;
-use model::plan::Evicted;
+use model::fleet::job::JobKey;
+use model::plan::{Evicted, JobName};
 
 use super::change::{Change, Unblock, job};
 use super::exact::is_small;
@@ -82,11 +83,68 @@ impl Scene<'_> {
             }
         }
         let jobs = list.iter().map(|it| job(&plant.workload(it.work).key));
-        let change = Change::Preempt {
-            jobs: jobs.collect(),
-        };
+        let jobs: Vec<JobName> = jobs.collect();
+        if !self.outlasts(&plant.workload(work).key, &jobs) {
+            return None;
+        }
+        let change = Change::Preempt { jobs };
         let victims = evicted(plant, &list);
         Some(Unblock::evicting(vec![change], proven, victims))
+    }
+
+    /// Whether no one else can take what these jobs leave before one behind the queues does. Jobs do not end at one moment: while
+    /// the nodes of a gang become free one by one, pods of others are bound to them.
+    pub(super) fn outlasts(&self, key: &JobKey, jobs: &[JobName]) -> bool {
+        let Some(plant) = self.queued else {
+            return true;
+        };
+        let Some(work) = plant.work(key) else {
+            return false;
+        };
+        // One pod is bound at the moment at which one other job is gone.
+        let sets = &plant.works[work].sets;
+        if jobs.len() < 2 && sets.iter().map(|set| set.count).sum::<u32>() < 2 {
+            return true;
+        }
+        let mut state = State::new(plant);
+        let mut freed: BTreeSet<NodeId> = BTreeSet::new();
+        let holders: Vec<WorkId> = state.holders().collect();
+        for other in holders {
+            if jobs.contains(&job(&plant.workload(other).key)) {
+                freed.extend(state.evict(other).iter().flat_map(|tenure| tenure.nodes()));
+                state.set_status(other, Status::Held);
+            }
+        }
+        for node in 0..state.nodes() {
+            if !freed.contains(&node) {
+                state.set_open(node, false);
+            }
+        }
+        // Whom queues admit by the quota that is left, and who waits for nodes like this one.
+        let cycle = cycle::cycle(&mut state, super::AS_DONE);
+        if cycle
+            .admitted
+            .iter()
+            .any(|one| !one.tenure.nodes().is_empty())
+        {
+            return false;
+        }
+        let lens = Lens {
+            no_quota: true,
+            ..Lens::default()
+        };
+        let mut others = cycle::unseated(&state, &cycle.let_in);
+        others.retain(|other| *other != work);
+        // One of its pods is enough.
+        let mut takes = |other: WorkId| {
+            let tenure = state.evict(other)?;
+            let queue = tenure.queue?;
+            let mut sets = tenure.sets.iter().enumerate();
+            sets.find_map(|(set, held)| {
+                state.start_fewer(other, set, queue, &held.flavors, (1, 1), &lens)
+            })
+        };
+        others.into_iter().all(|other| takes(other).is_none())
     }
 
     /// As few cordoned nodes as will do, those with most room first.

@@ -329,14 +329,15 @@ fn what_no_change_mends_is_said_plainly() {
         let answer = ask(fleet(queue, more), "waits");
         assert_eq!(codes(&answer), [code]);
         assert_eq!(answer.unblock, None);
+        assert!(answer.alternatives.is_empty());
         assert!(!answer.reason.is_empty());
     };
     let q = json!({ "queue": "q" });
-    one(
-        json!({ "name": "q", "quota": own(), "stopped": "hold" }),
-        q.clone(),
-        "stopped",
-    );
+    // A queue that somebody stopped is resumed, and nothing else helps.
+    let stopped = json!({ "name": "q", "quota": own(), "stopped": "hold" });
+    let answer = ask(fleet(stopped, q.clone()), "waits");
+    assert_eq!(codes(&answer), ["stopped"]);
+    assert_eq!(helps(&answer), ["resume queue q"]);
     one(
         json!({ "name": "q", "quota": own(), "admits": false }),
         q.clone(),

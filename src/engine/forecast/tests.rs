@@ -119,9 +119,11 @@ fn the_older_one_is_the_longer_it_still_runs() {
     );
 }
 
-/// When everybody starts, minute by minute.
+/// When everybody starts, minute by minute. Whoever may preempt does so now, and what is left over then is taken at once; later
+/// nobody is preempted.
 fn stepped(plant: &Plant) -> BTreeMap<WorkId, Moment> {
     let mut state = State::new(plant);
+    let asked: Vec<WorkId> = state.waiting().collect();
     let mut starts = BTreeMap::new();
     for minute in 0..2_000_i64 {
         state.set_now(Moment::from_millis(
@@ -135,18 +137,21 @@ fn stepped(plant: &Plant) -> BTreeMap<WorkId, Moment> {
                 state.finish(holder);
             }
         }
-        for admission in cycle::cycle(
-            &mut state,
-            Options {
-                spare_all: true,
-                ..Options::default()
-            },
-        )
-        .admitted
-        {
+        if minute == 0 {
+            for admission in cycle::cycle(&mut state, AS_TOLD).admitted {
+                starts.insert(admission.work, state.now());
+            }
+        }
+        let spared = Options {
+            spare_all: true,
+            ..Options::default()
+        };
+        for admission in cycle::cycle(&mut state, spared).admitted {
             starts.insert(admission.work, state.now());
         }
     }
+    // Who was evicted starts again, and is not asked for.
+    starts.retain(|work, _| asked.contains(work));
     starts
 }
 
