@@ -328,7 +328,7 @@ fn scrape(settings: &Settings, demo: bool) -> ScrapeOptions {
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long a first look waits for the last few exporters while none of them answers: one that hangs holds up no command.
-const LULL: Duration = Duration::from_millis(2500);
+const LULL: Duration = Duration::from_secs(5);
 
 /// The same while many are still to answer: then the server, or the way to it, is slow.
 const LONG_LULL: Duration = Duration::from_secs(10);

@@ -107,7 +107,7 @@ fn help_says_what_the_header_says_of_writing() {
             render_text(&app, 120, 40)
         })
         .collect();
-    for words in ["held or stopped by somebody", "a free device", "inferred"] {
+    for words in ["on hold or stopped", "a free device", "inferred"] {
         assert!(seen.contains(words), "{words}");
     }
 }
@@ -306,9 +306,9 @@ fn a_refusal_names_keys_and_hints_only_what_works() {
     let mut app = console(&SMALL, ViewId::Nodes, USUAL, AppOptions::default());
     let effects = press(&mut app, "D");
     let waiting = render_text(&app, 120, 40);
-    assert!(waiting.contains("latest picture… 0s"), "{waiting}");
+    assert!(waiting.contains("computing plan… 0s"), "{waiting}");
     let _ = app.update(Msg::Tick(SMALL.now.plus(Duration::from_secs(7))));
-    assert!(render_text(&app, 120, 40).contains("latest picture… 7s"));
+    assert!(render_text(&app, 120, 40).contains("computing plan… 7s"));
     let number = effects
         .iter()
         .find_map(|effect| match effect {

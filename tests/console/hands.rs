@@ -629,7 +629,7 @@ fn partly_blind_is_a_banner_not_a_wall() {
     let app = app(&facts, ViewId::Nodes);
     let shown = text(&app);
     assert!(shown.contains("▲ no exporter found"), "{shown}");
-    assert!(shown.contains("! says how to mend it"));
+    assert!(shown.contains("! says how to fix it"));
     assert_eq!(app.view().counts().1, 11);
     // All of them fail: it names one and why.
     let mut facts = SMALL.clone();

@@ -381,7 +381,7 @@ const ANSWERS: &[(&str, &str, &[&str])] = &[
     (
         "what a team burns",
         "7",
-        &["burn an hour by  pool   queue   team", "research", "2 367"],
+        &["cost per hour by  pool   queue   team", "research", "2 367"],
     ),
     (
         "which rack is hottest",

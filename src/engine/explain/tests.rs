@@ -124,7 +124,7 @@ fn taints_labels_and_cordons_say_how_much_room_they_keep() {
     let selector = json!({ "node_selector": { "class": "h200" } });
     let labels = ask(fleet(node("b", 8, "r", "b"), selector), "waits");
     assert_eq!(codes(&labels), ["absent", "labels"]);
-    assert_eq!(helps(&labels), ["no longer ask for nodes with class"]);
+    assert_eq!(helps(&labels), ["remove node selector class"]);
 }
 
 #[test]
