@@ -62,7 +62,7 @@ async fn type_all(
             // A person waits for the plan.
             for _ in 0..2_000 {
                 keyboard.listen(Duration::from_millis(5)).await;
-                if !keyboard.text().contains("working it out") {
+                if !keyboard.text().contains("computing plan") {
                     break;
                 }
             }
