@@ -121,7 +121,9 @@ pub fn wrap(text: &str, max: usize) -> Vec<String> {
     let mut line = String::new();
     let max = max.max(1);
     for word in text.split_whitespace() {
-        let mut word = word;
+        // The cluster's texts may hold anything.
+        let clean = printable(word);
+        let mut word: &str = &clean;
         loop {
             let gap = usize::from(!line.is_empty());
             if width(&line) + gap + width(word) <= max {
@@ -202,6 +204,12 @@ pub fn percent(ratio: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hostile_word_is_wrapped_and_not_passed_on() {
+        let lines = wrap("quota \u{1b}[2J\u{9b}31m of nlp", 8).join(" ");
+        assert!(!lines.chars().any(char::is_control), "{lines:?}");
+    }
 
     #[test]
     fn text_is_cut_between_graphemes() {
