@@ -163,7 +163,7 @@ pub fn mend(facts: &Facts, job: &Job) -> String {
         }
         Stand::Ready => {
             let evicts = evicts(explanation.victims.len()).unwrap_or_default();
-            return format!("its scheduler's turn{evicts}");
+            return format!("the next scheduling cycle{evicts}");
         }
         _ => {}
     }
