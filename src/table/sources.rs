@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use model::fleet::observe::{SourceHealth, SourceState};
+use model::fleet::observe::SourceHealth;
 
 use super::table::Column;
 use super::text::{age, or_unknown, word};
@@ -35,11 +35,6 @@ pub struct SourceRow<'a> {
     pub calls_per_minute: Option<u32>,
     /// What is wrong and the mend; `None` when all is well.
     pub message: Option<&'a str>,
-}
-
-/// The word for a source's state.
-pub const fn state_name(state: SourceState) -> &'static str {
-    state.name()
 }
 
 /// Columns as CSV.
@@ -93,7 +88,7 @@ pub fn row<'a>(facts: &Facts, source: &'a SourceHealth) -> SourceRow<'a> {
     SourceRow {
         name: &source.name,
         kind: &source.kind,
-        state: state_name(source.state),
+        state: source.state.name(),
         node: source.node.as_deref(),
         failing_seconds: source.failing_since.map(|at| facts.now.since(at).seconds()),
         age_seconds: source.last_ok.map(|at| facts.now.since(at).seconds()),

@@ -5,7 +5,6 @@ use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::fleet::observe::{SourceHealth, SourceState};
 use table::Facts;
-use table::sources::state_name;
 
 use super::{Picked, Place};
 
@@ -111,7 +110,7 @@ fn count(count: Option<u32>) -> Value<'static> {
 
 /// A source's state as a sign and a word.
 pub const fn state_of(state: SourceState) -> (&'static str, Role, &'static str) {
-    let word = state_name(state);
+    let word = state.name();
     match state {
         SourceState::NotVisible => ("–", Role::Muted, word),
         SourceState::Live => ("●", Role::Ok, word),

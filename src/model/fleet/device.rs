@@ -163,6 +163,19 @@ pub struct Slice {
     pub signals: Signals,
 }
 
+impl Slice {
+    /// A slice of this resource that no pod holds, without readings.
+    pub fn free(name: Name, resource: &Name) -> Self {
+        Self {
+            name,
+            resource: Some(resource.clone()),
+            holder: None,
+            attribution: Attribution::None,
+            signals: Signals::default(),
+        }
+    }
+}
+
 /// A physical device.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Device {

@@ -280,7 +280,7 @@ impl Chip {
             };
             let read = (0..slices.len()).find(|at| !taken.contains(at) && fits(&slices[*at]));
             let place = read.unwrap_or_else(|| {
-                slices.push(empty(part.handle.2.clone(), &self.part_resource));
+                slices.push(Slice::free(part.handle.2.clone(), &self.part_resource));
                 slices.len() - 1
             });
             slices[place].resource = Some(self.part_resource.clone());
@@ -289,16 +289,6 @@ impl Chip {
         }
         device.slices = slices.into_boxed_slice();
         places
-    }
-}
-
-fn empty(name: Name, resource: &Name) -> Slice {
-    Slice {
-        name,
-        resource: Some(resource.clone()),
-        holder: None,
-        attribution: Attribution::None,
-        signals: Signals::default(),
     }
 }
 
@@ -463,7 +453,7 @@ impl Chips {
                         .map(|(share, pod)| Slice {
                             holder: Some(Arc::clone(pod)),
                             attribution: Attribution::Claim,
-                            ..empty(Name::from(format!("share-{share}")), &chip.resource)
+                            ..Slice::free(Name::from(format!("share-{share}")), &chip.resource)
                         })
                         .collect();
                 }

@@ -1,8 +1,7 @@
 //! Slices of devices: shares of time-sliced ones, and the MIG instances that a node offers, read or not.
 
-use crate::base::{Name, Names};
-use crate::fleet::device::{Attribution, Device, Slice};
-use crate::fleet::signal::Signals;
+use crate::base::Names;
+use crate::fleet::device::{Device, Slice};
 
 use super::mig::{Grid, Profile, Room, lay_out};
 use super::offer::{Offer, Offered};
@@ -16,7 +15,7 @@ pub(super) fn cut(devices: &mut [Device], offer: &Offer, asked_whole: u32, names
     if offer.replicas > 1 {
         for device in devices.iter_mut().filter(|device| device.slices.is_empty()) {
             device.slices = (0..offer.replicas)
-                .map(|share| empty(names.intern(&format!("share-{share}")), &offer.resource))
+                .map(|share| Slice::free(names.intern(&format!("share-{share}")), &offer.resource))
                 .collect();
         }
         return;
@@ -50,16 +49,6 @@ pub(super) fn cut(devices: &mut [Device], offer: &Offer, asked_whole: u32, names
         add(device, beyond.into_iter(), names);
     }
     share(devices, &offer.slices, names);
-}
-
-fn empty(name: Name, resource: &Name) -> Slice {
-    Slice {
-        name,
-        resource: Some(resource.clone()),
-        holder: None,
-        attribution: Attribution::None,
-        signals: Signals::default(),
-    }
 }
 
 /// Says of each slice that is read which resource asks for it, and counts what is offered besides.
@@ -137,7 +126,7 @@ fn add<'o>(
             .map(|at| format!("{profile}-{at}"))
             .find(|name| !taken(&slices, name))
             .unwrap_or(profile);
-        slices.push(empty(names.intern(&name), &one.resource));
+        slices.push(Slice::free(names.intern(&name), &one.resource));
     }
     device.slices = slices.into_boxed_slice();
 }
@@ -157,8 +146,9 @@ fn share(devices: &mut [Device], offered: &[Offered], names: &mut Names) {
             let (name, resource) = (slice.name.clone(), slice.resource.clone());
             out.push(slice);
             if let Some(resource) = resource {
-                let further = (1..more)
-                    .map(|share| empty(names.intern(&format!("{name}-share-{share}")), &resource));
+                let further = (1..more).map(|share| {
+                    Slice::free(names.intern(&format!("{name}-share-{share}")), &resource)
+                });
                 out.extend(further);
             }
         }
