@@ -225,9 +225,9 @@ fn every_dependency_says_why_it_is_here() {
     );
 }
 
-/// Where the console is told something whose effects are not carried out by `runtime::desk::deliver`.
+/// Where the console is told something whose effects are not carried out by `runtime::effects::deliver`.
 fn lost_effects(file: &str, text: &str) -> Vec<String> {
-    let most = usize::from(file == "desk.rs");
+    let most = usize::from(file == "effects.rs");
     let lines = text.lines().enumerate();
     let told = lines.filter(|(_, line)| line.contains("app.update("));
     told.skip(most)
@@ -251,5 +251,5 @@ fn effects_are_carried_out_in_one_place() {
     assert_eq!(lost, [] as [String; 0]);
     let code = "ui.app.update(msg);\napp.update(msg);\n";
     assert_eq!(lost_effects("ui.rs", code).len(), 2);
-    assert_eq!(lost_effects("desk.rs", code).len(), 1);
+    assert_eq!(lost_effects("effects.rs", code).len(), 1);
 }

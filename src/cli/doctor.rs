@@ -9,7 +9,7 @@ use settings;
 use table::checkup::{self, Point};
 
 use super::flags::Global;
-use super::wire::{self, Situation, Target};
+use super::setup::{self, FactsSource, Situation};
 use super::{load, look, out};
 
 /// How to print what is found.
@@ -33,7 +33,7 @@ pub enum DoctorFormat {
 pub(super) fn run(doctor: Doctor, global: &Global, out: &mut dyn Write) -> Result<Exit, Failure> {
     let (mut points, situation) = settled(global);
     if let Some(situation) = situation {
-        points.extend(wire::examine(&situation)?);
+        points.extend(setup::examine(&situation)?);
     }
     let text = match doctor.output {
         DoctorFormat::Table => checkup::text(&points),
@@ -76,7 +76,7 @@ fn settled(global: &Global) -> (Vec<Point>, Option<Situation>) {
         every_namespace: false,
         settings,
         rulebook,
-        target: Target::Cluster(global.choice()),
+        target: FactsSource::Cluster(global.choice()),
         quiet: global.quiet,
     };
     (points, Some(situation))

@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use crate::runtime::clock::Stopwatch;
 use engine::packing::{self, Outcome, Policy, Setup};
-use engine::percent::Share;
 use engine::queueing::{self, Discipline, Figures, Hindsight, Job, Queue};
+use engine::ratio::Ratio;
 use model::base::document::Fault;
 use model::base::{Exit, Failure, Moment};
 use source::local;
@@ -74,10 +74,10 @@ pub struct Replay {
     pub policy: String,
     /// GPU that arrives in all, as a share of the cluster's (1.3, 130%); 0 leaves the list as it is [default: 1.3]
     #[arg(long, value_name = "R", requires = "pods", conflicts_with = "jobs")]
-    pub inflate: Option<Share>,
+    pub inflate: Option<Ratio>,
     /// The most frequent specs that make up this share of the pods are typical (0.95, 95%) [default: 0.95]
     #[arg(long, value_name = "R", requires = "pods", conflicts_with = "jobs")]
-    pub typical: Option<Share>,
+    pub typical: Option<Ratio>,
     /// Orders pods and nodes, and draws what tops the list up; queueing has no randomness
     #[arg(long, value_name = "N", default_value_t = 42)]
     pub seed: u64,
@@ -249,7 +249,7 @@ fn pack(
         typical: replay.typical.unwrap_or(usual.typical),
         seed: replay.seed,
     };
-    if setup.typical.is_zero() || setup.typical > Share::WHOLE {
+    if setup.typical.is_zero() || setup.typical > Ratio::WHOLE {
         let message = "--typical: must be above 0 and at most 1, as 0.95";
         return Err(Failure::new(Exit::Usage, message));
     }

@@ -8,17 +8,17 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 
+use engine::compiled::{CompiledFleet, WorkloadId};
 use engine::cycle::{self, Options};
 use engine::forecast::Start;
 use engine::options::{self, Used};
-use engine::plant::{Plant, WorkId};
 use engine::snapshot::Snapshot;
 use engine::state::State;
-use engine::{answers, document};
+use engine::{document, explanations};
 use model::base::name::printable;
 use model::base::{Exit, Failure};
 use model::plan::JobName;
-use plan::words::{self, GRAMMAR, Misread, Question};
+use plan::words::{self, GRAMMAR, ParseError, Question};
 use plan::{self, Author};
 use source::local;
 use table::output::safe_json;
@@ -64,8 +64,8 @@ pub(super) fn run(plan: &DocumentPlan, out: &mut dyn Write) -> Result<Exit, Fail
     };
     let question = match words::parse(&snapshot, &plan.intent) {
         Ok(question) => question,
-        Err(Misread::Refused(refusal)) => return refused(&refusal, format, out),
-        Err(Misread::Usage(message)) => return Err(Failure::new(Exit::Usage, message)),
+        Err(ParseError::Refused(refusal)) => return refused(&refusal, format, out),
+        Err(ParseError::Usage(message)) => return Err(Failure::new(Exit::Usage, message)),
     };
     let unknown = |message: String| Failure::new(Exit::Refused, message);
     let text = match question {
@@ -80,11 +80,11 @@ pub(super) fn run(plan: &DocumentPlan, out: &mut dyn Write) -> Result<Exit, Fail
             }
         }
         Question::Explain(Some(name)) => {
-            let answer = answers::explain(&snapshot, &name).map_err(unknown)?;
+            let answer = explanations::explain(&snapshot, &name).map_err(unknown)?;
             explain::printed(&answer, plan.output)
         }
         Question::Explain(None) => {
-            let all: Vec<_> = answers::explain_all(&snapshot).into_values().collect();
+            let all: Vec<_> = explanations::explain_all(&snapshot).into_values().collect();
             match plan.output {
                 FigureFormat::Json => safe_json(&all),
                 FigureFormat::Table => all
@@ -94,20 +94,20 @@ pub(super) fn run(plan: &DocumentPlan, out: &mut dyn Write) -> Result<Exit, Fail
             }
         }
         Question::Forecast(name) => {
-            let mut all: Vec<Start> = answers::forecast(&snapshot).into_values().collect();
+            let mut all: Vec<Start> = explanations::forecast(&snapshot).into_values().collect();
             if let Some(name) = name {
-                answers::find(&snapshot, &name).map_err(unknown)?;
+                explanations::find(&snapshot, &name).map_err(unknown)?;
                 all.retain(|start| start.job.to_string() == name);
             }
             forecast(&all, &options::used(&snapshot, None), plan.output)
         }
         Question::Route(name) => {
-            let routing = answers::route(&snapshot, &name).map_err(unknown)?;
+            let routing = explanations::route(&snapshot, &name).map_err(unknown)?;
             safe_json(&routing)
         }
         Question::WhatIf(changes) => {
             let changes: Vec<&str> = changes.iter().map(String::as_str).collect();
-            let outcome = answers::what_if(&snapshot, &changes)
+            let outcome = explanations::what_if(&snapshot, &changes)
                 .map_err(|message| Failure::new(Exit::Usage, message))?;
             what_if::printed(&outcome, snapshot.at, plan.output)
         }
@@ -148,14 +148,18 @@ fn forecast(all: &[Start], options: &[Used], format: FigureFormat) -> String {
 
 /// Who starts in one cycle, where, and who goes for it.
 fn decided(snapshot: Snapshot, format: FigureFormat) -> String {
-    let plant = Plant::new(snapshot);
-    let mut state = State::new(&plant);
+    let compiled = CompiledFleet::new(snapshot);
+    let mut state = State::new(&compiled);
     let cycle = cycle::cycle(&mut state, Options::default());
-    let name = |work: WorkId| JobName(plant.workload(work).key.key.clone());
+    let name = |work: WorkloadId| JobName(compiled.workload(work).key.key.clone());
     let admitted = cycle.admitted.iter().map(|admission| {
-        let seats = admission.tenure.sets.iter().flat_map(|set| &set.seats);
-        let nodes: Vec<&str> = seats
-            .map(|seat| &*plant.snapshot.nodes[state.room(seat.node).origin].name)
+        let placements = admission
+            .allocation
+            .sets
+            .iter()
+            .flat_map(|set| &set.placements);
+        let nodes: Vec<&str> = placements
+            .map(|placement| &*compiled.snapshot.nodes[state.room(placement.node).origin].name)
             .collect();
         json!({ "job": name(admission.work), "nodes": nodes, "passed": admission.passed })
     });

@@ -5,8 +5,8 @@ use std::io::Write;
 
 use clap::{Args, Subcommand};
 
-use engine::answers::{self, Answer};
-use engine::explain::{Reason, Stand, Unblock};
+use engine::explain::{Reason, StartState, Unblock};
+use engine::explanations::{self, Answer};
 use engine::forecast::{Basis, Start};
 use model::base::name::printable;
 use model::base::{Exit, Failure};
@@ -16,7 +16,7 @@ use table::output::safe_json;
 use super::engine::FigureFormat;
 use super::out;
 use super::plan::Seen;
-use super::wire::Situation;
+use super::setup::Situation;
 
 /// What to explain.
 #[derive(Subcommand, Clone, PartialEq, Eq, Debug)]
@@ -51,7 +51,7 @@ pub(super) fn run(
         (false, [namespace]) => format!("{namespace}/{}", job.name),
         _ => job.name.clone(),
     };
-    let answer = answers::explain(&seen.snapshot, &name)
+    let answer = explanations::explain(&seen.snapshot, &name)
         .map_err(|message| Failure::new(Exit::Failed, message))?;
     for gap in &seen.gaps {
         out::say(err, gap);
@@ -106,12 +106,14 @@ pub(super) fn printed(answer: &Answer, format: FigureFormat) -> String {
     line(
         "state",
         match it.state {
-            Stand::Waiting => "waits",
-            Stand::Ready if !it.victims.is_empty() => "would start now, in the place of others",
-            Stand::Ready => "would start now: nothing is in its way",
-            Stand::Running => "runs",
-            Stand::Held => "is held",
-            Stand::Ending => "is ending",
+            StartState::Waiting => "waits",
+            StartState::Ready if !it.victims.is_empty() => {
+                "would start now, in the place of others"
+            }
+            StartState::Ready => "would start now: nothing is in its way",
+            StartState::Running => "runs",
+            StartState::Held => "is held",
+            StartState::Ending => "is ending",
         },
     );
     if !it.victims.is_empty() {
@@ -148,15 +150,19 @@ pub(super) fn printed(answer: &Answer, format: FigureFormat) -> String {
     match &it.unblock {
         Some(unblock) => line("unblock", &words(unblock)),
         None if it.reasons.iter().any(Reason::is_blind) => {}
-        None if matches!(it.state, Stand::Waiting) => {
-            line("unblock", "no single change of those that are known");
+        None if matches!(it.state, StartState::Waiting) => {
+            line("unblock", "no single known change");
         }
         None => {}
     }
     for other in &it.alternatives {
         line("or", &words(other));
     }
-    if let Some(start) = answer.start.as_ref().filter(|_| it.state != Stand::Ready) {
+    if let Some(start) = answer
+        .start
+        .as_ref()
+        .filter(|_| it.state != StartState::Ready)
+    {
         line("starts", &start_words(start));
     }
     for used in &answer.options {

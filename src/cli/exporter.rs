@@ -159,9 +159,9 @@ fn read(
             .map_err(|message| Failure::new(Exit::Usage, message))?;
     }
     let bytes = fetch(&page.from)?;
-    let target = exporter::Target {
+    let target = exporter::PageSource {
         dialect: page.dialect.as_deref(),
-        ..exporter::Target::default()
+        ..exporter::PageSource::default()
     };
     let mut names = Names::default();
     let read = exporter::read(dialects, &bytes, &target, &mut names);
@@ -323,7 +323,7 @@ fn bounded(from: impl Read) -> io::Result<Vec<u8>> {
 
 fn too_large() -> String {
     format!(
-        "is larger than {} MiB; that is no exporter's page",
+        "is larger than {} MiB, too large for an exporter's page",
         LARGEST >> 20
     )
 }

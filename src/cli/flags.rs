@@ -75,7 +75,7 @@ pub struct Global {
     /// Draw with ASCII only
     #[arg(long, global = true, help_heading = "Look")]
     pub ascii: bool,
-    /// Which colours to use
+    /// Which colors to use
     #[arg(long, global = true, value_name = "WHEN", help_heading = "Look")]
     pub color: Option<ColorChoice>,
     /// Where to log; nothing is logged without it

@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 
-use console::listing::Scope;
-use console::part::burn_of;
+use console::scoped_cost::burn_of;
+use console::table_model::Scope;
 use model::base::{Exit, Failure, Name};
 use model::value::Value;
 use settings::Settings;
-use table::output::{self, Sheet, sheet};
+use table::output::{self, OutputTable, output_table};
 use table::table::Layout;
 use table::watch::Change;
 use table::{Facts, Format, Kind, Needs, Query, Watch, losses, silent};
 
 use super::out;
-use super::wire::{self, Situation};
+use super::setup::{self, Situation};
 
 /// What to get.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
@@ -122,7 +122,7 @@ pub(super) fn run(
     if get.watch {
         let mut follower = Follower::new(query, get.output.into());
         let mut told = Vec::new();
-        wire::follow(at, &mut |facts| {
+        setup::follow(at, &mut |facts| {
             let facts = &part_of(facts, &follower.query);
             let text = follower.take(facts)?;
             let lost: Vec<String> = losses(facts, follower.query.kind)
@@ -138,7 +138,7 @@ pub(super) fn run(
         return Ok(Exit::Done);
     }
     let needs = Needs::of(&query, get.output.into());
-    let facts = part_of(&wire::snapshot(at, &needs)?, &query);
+    let facts = part_of(&setup::snapshot(at, &needs)?, &query);
     print(&facts, &query, get.output.into(), out, err)
 }
 
@@ -236,10 +236,10 @@ impl Follower {
 
     /// What there is to print now.
     pub(super) fn take(&mut self, facts: &Facts) -> Result<String, Failure> {
-        let sheet = match sheet(facts, &self.query, self.format, false) {
+        let sheet = match output_table(facts, &self.query, self.format, false) {
             Ok(sheet) => sheet,
             // Once seen, an object may go, and come back.
-            Err(_) if self.started => Sheet::default(),
+            Err(_) if self.started => OutputTable::default(),
             Err(missing) => return Err(Failure::new(Exit::Failed, missing.to_string())),
         };
         let first = !self.started;

@@ -1,4 +1,4 @@
-//! The console's look out of the settings and this terminal: theme, keys, colours.
+//! The console's look out of the settings and this terminal: theme, keys, colors.
 
 use std::fs;
 use std::path::Path;
@@ -102,7 +102,7 @@ fn wrong(error: &LoadError) -> Failure {
     Failure::new(Exit::Usage, error.to_string())
 }
 
-/// How many colours to use. `auto` believes `COLORTERM` and `TERM`, and `NO_COLOR` above both.
+/// How many colors to use. `auto` believes `COLORTERM` and `TERM`, and `NO_COLOR` above both.
 fn depth(
     choice: ColorChoice,
     terminal: bool,
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_follow_the_terminal_and_the_operator_above_it() {
+    fn colors_follow_the_terminal_and_the_operator_above_it() {
         use ColorChoice::{Always, Ansi16, Auto, Never, True};
         let seen = |choice, terminal, variables: &[(&str, &str)]| {
             depth(choice, terminal, &|name| {

@@ -15,12 +15,12 @@ mod patience;
 mod plan;
 mod rbac;
 mod rehearse;
+pub mod setup;
 mod shot;
 pub mod simulated;
 #[cfg(test)]
 mod tests;
 mod what_if;
-pub mod wire;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -31,8 +31,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use model::base::{Exit, Failure};
 
 use flags::{ConsoleFlags, Global};
+use setup::{FactsSource, Situation};
 use simulated::{FleetFlags, ServeFlags};
-use wire::{Situation, Target};
 
 /// The engine-room console for GPU and TPU fleets on Kubernetes.
 ///
@@ -72,7 +72,7 @@ enum Command {
     },
     /// Print objects, once or as they change; needs no terminal
     Get(get::Get),
-    /// Draw any view as SVG, coloured text or plain text; needs no terminal
+    /// Draw any view as SVG, colored text or plain text; needs no terminal
     Shot(shot::Shot),
     /// Compute a plan, print it, and with --apply carry it out
     Plan(plan::PlanFlags),
@@ -139,7 +139,7 @@ fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
 }
 
 fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Failure> {
-    let settle = |target: Target| -> Result<Situation, Failure> {
+    let settle = |target: FactsSource| -> Result<Situation, Failure> {
         let settings = load::settings(&cli.global)?;
         let rulebook = load::rulebook(&settings)?;
         Ok(Situation {
@@ -150,23 +150,23 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
             quiet: cli.global.quiet,
         })
     };
-    let cluster = || settle(Target::Cluster(cli.global.choice()));
+    let cluster = || settle(FactsSource::Cluster(cli.global.choice()));
     if cli.command.is_some() && cli.console != ConsoleFlags::default() {
         let message = "--size and --for belong to a console: stokehold, or stokehold demo";
         return Err(Failure::new(Exit::Usage, message));
     }
     match &cli.command {
-        None => wire::console(&cluster()?, &cli.global, &cli.console, out),
+        None => setup::console(&cluster()?, &cli.global, &cli.console, out),
         Some(Command::Demo { fleet, console }) => {
-            let demo = settle(Target::Demo(*fleet))?;
-            wire::console(&demo, &cli.global, console, out)
+            let demo = settle(FactsSource::Demo(*fleet))?;
+            setup::console(&demo, &cli.global, console, out)
         }
         Some(Command::Sim { fleet, serve }) => {
-            wire::sim(fleet, serve, cli.global.kubeconfig.as_deref(), out)
+            setup::sim(fleet, serve, cli.global.kubeconfig.as_deref(), out)
         }
         Some(Command::Get(get)) => get::run(&cluster()?, get, out, err),
         Some(Command::Shot(shot)) => match shot.fleet() {
-            Some(fleet) => shot::run(&settle(Target::Demo(fleet))?, shot, out),
+            Some(fleet) => shot::run(&settle(FactsSource::Demo(fleet))?, shot, out),
             None => shot::run(&cluster()?, shot, out),
         },
         Some(Command::Plan(plan)) => plan::run(&cluster()?, cli.global.choice(), plan, out, err),

@@ -31,7 +31,7 @@ const TOLD_AFTER: Duration = Duration::from_secs(1);
 
 /// Tells on standard error how far a first look has come: on one line of a terminal that is gone when the look is over,
 /// elsewhere in a line a second.
-pub(super) struct Looking {
+pub(super) struct LookProgress {
     quiet: bool,
     begun: Stopwatch,
     told: Duration,
@@ -39,7 +39,7 @@ pub(super) struct Looking {
     shown: bool,
 }
 
-impl Looking {
+impl LookProgress {
     /// A look begins. One that is `quiet` tells nothing.
     pub(super) fn new(quiet: bool) -> Self {
         Self {
@@ -80,7 +80,7 @@ fn words(coming: Coming) -> Option<String> {
         .then(|| format!("readings: {} of {} exporters", readings.0, readings.1))
 }
 
-impl Drop for Looking {
+impl Drop for LookProgress {
     fn drop(&mut self) {
         if self.shown {
             let _ = write!(io::stderr(), "\r\x1b[K");

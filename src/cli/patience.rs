@@ -29,7 +29,7 @@ pub(super) async fn patiently<T>(
         }
         if waited >= LONGEST {
             let message = format!(
-                "the API server did not give all answers within {} s",
+                "the API server did not answer everything within {} s",
                 LONGEST.as_secs()
             );
             return Err(Failure::new(Exit::Unreachable, message));

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::{Args, ValueEnum};
 
-use cluster::levers::OPERATOR;
+use cluster::mutations::OPERATOR;
 use cluster::rights;
 use model::base::{Exit, Failure};
 

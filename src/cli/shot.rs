@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use crate::runtime::answering;
+use crate::runtime::explanation_task;
 use console::view::ViewId;
 use console::{App, AppOptions, ColorDepth, Key, KeyPress, Msg, Theme, ansi, buffer_text, picture};
 use model::base::{Exit, Failure, Moment};
@@ -17,8 +17,8 @@ use settings::ColorChoice;
 use table::{Facts, Needs};
 
 use super::flags::size;
+use super::setup::{self, Situation};
 use super::simulated::FleetFlags;
-use super::wire::{self, Situation};
 use super::{look, out};
 
 /// Size of a picture when none is given.
@@ -49,7 +49,7 @@ const GALLERY: &[Picture] = &[
 pub enum Form {
     /// A drawing for browsers and documents
     Svg,
-    /// Text with colours for terminals
+    /// Text with colors for terminals
     Ansi,
     /// Text alone
     #[default]
@@ -140,7 +140,7 @@ pub(super) fn run(at: &Situation, shot: &Shot, out: &mut dyn Write) -> Result<Ex
         return Err(Failure::new(Exit::Usage, message));
     }
     let base = options(at, shot.output)?;
-    let facts = answering::answered(wire::snapshot(at, &Needs::everything())?);
+    let facts = explanation_task::answered(setup::snapshot(at, &Needs::everything())?);
     if let Some(folder) = &shot.all {
         return gallery(&base, &facts, folder, out);
     }
@@ -157,15 +157,15 @@ pub(super) fn run(at: &Situation, shot: &Shot, out: &mut dyn Write) -> Result<Ex
     Ok(Exit::Done)
 }
 
-/// The look out of the settings; a picture has every colour unless fewer are asked for, as `NO_COLOR` does of what goes to terminals.
-/// Text alone has none: what colour would tell, signs and digits do.
+/// The look out of the settings; a picture has every color unless fewer are asked for, as `NO_COLOR` does of what goes to terminals.
+/// Text alone has none: what color would tell, signs and digits do.
 fn options(at: &Situation, form: Form) -> Result<AppOptions, Failure> {
     let mut options = look::options(&at.settings, true)?;
     options.depth = depth(form, at.settings.color, options.depth);
     Ok(options)
 }
 
-/// Colours of a picture, where a terminal would have `able`.
+/// Colors of a picture, where a terminal would have `able`.
 const fn depth(form: Form, choice: ColorChoice, able: ColorDepth) -> ColorDepth {
     match (form, choice, able) {
         (Form::Txt, ..) | (Form::Ansi, ColorChoice::Auto, ColorDepth::None) => ColorDepth::None,
@@ -193,8 +193,8 @@ impl Drawn {
             Msg::Resize(width, height),
             // A moment in which every key lies far enough back for rows to settle.
             Msg::Tick(Moment::default()),
-            Msg::Hushed((*facts.hushed).clone()),
-            Msg::Answers(Arc::clone(&facts.answers)),
+            Msg::Silences((*facts.silences).clone()),
+            Msg::JobExplanations(Arc::clone(&facts.answers)),
             Msg::Facts(facts.clone()),
         ]);
         app.picture(keys.iter().copied().map(Msg::Key));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn text_has_no_colour_and_pictures_have_what_is_asked_for() {
+    fn text_has_no_color_and_pictures_have_what_is_asked_for() {
         use ColorChoice::{Always, Ansi256, Auto, Never};
         for (form, choice, able, wanted) in [
             (Form::Txt, Auto, ColorDepth::True, ColorDepth::None),

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use clap::Args;
 
-use engine::answers;
+use engine::explanations;
 use engine::what_if::{Figures, Outcome};
 use model::base::name::printable;
 use model::base::{Exit, Failure, Moment};
@@ -15,7 +15,7 @@ use table::text::or_unknown;
 use super::engine::FigureFormat;
 use super::out;
 use super::plan::Seen;
-use super::wire::Situation;
+use super::setup::Situation;
 
 /// What is supposed.
 ///
@@ -50,7 +50,7 @@ pub(super) fn run(
         engine::what_if::parse(change).map_err(|said| Failure::new(Exit::Usage, said))?;
     }
     let seen = Seen::of(at)?;
-    let outcome = answers::what_if(&seen.snapshot, &changes)
+    let outcome = explanations::what_if(&seen.snapshot, &changes)
         .map_err(|message| Failure::new(Exit::Usage, message))?;
     for gap in &seen.gaps {
         out::say(err, gap);

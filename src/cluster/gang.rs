@@ -10,7 +10,7 @@ use model::base::{Name, Names};
 use model::fleet::admission::{Eviction, GroupSeen};
 use model::fleet::observe::{Observation, OwnerRef, Table};
 use model::fleet::queue::QueueSystem;
-use model::fleet::siting::TopologyWish;
+use model::fleet::siting::TopologyConstraint;
 
 use super::meta::{Meta, RawCondition, find};
 use super::partial::{List, Maybe, Text, Whole, partial};
@@ -121,7 +121,7 @@ impl GroupPart {
 }
 
 /// The first level that the constraints name, as a wish that must be met.
-fn constrained(constraints: &Constraints, names: &mut Names) -> Option<Box<TopologyWish>> {
+fn constrained(constraints: &Constraints, names: &mut Names) -> Option<Box<TopologyConstraint>> {
     let level = constraints
         .topology
         .iter()

@@ -184,7 +184,7 @@ impl Projected for NodePoolObject {
             ),
             (Some(fault), _) => (ScalerState::Broken, fault.why(names)),
             (None, Some(limit)) if replicas.is_none() => {
-                let sentence = format!("all that its limit on {} allows", limit.resource);
+                let sentence = format!("at its limit on {}", limit.resource);
                 (
                     ScalerState::Full,
                     (names.intern("LimitReached"), Name::from(sentence)),

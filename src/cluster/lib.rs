@@ -1,4 +1,4 @@
-//! Kubernetes objects in, observations out; plan steps in, API calls out ([`levers`]). Pure: takes JSON that a source
+//! Kubernetes objects in, observations out; plan steps in, API calls out ([`mutations`]). Pure: takes JSON that a source
 //! has read and keeps no object.
 //!
 //! Each table has a partial struct that reads only the fields that the fleet uses. Every field is read
@@ -18,8 +18,8 @@ pub mod kinds;
 pub mod kueue;
 pub mod kueue_config;
 pub mod leader;
-pub mod levers;
 pub mod meta;
+pub mod mutations;
 pub mod node;
 pub mod partial;
 pub mod pod;

@@ -6,7 +6,8 @@ use model::base::{Name, Names};
 use model::fleet::budget::Selector;
 use model::fleet::observe::Taint;
 use model::fleet::siting::{
-    Expression, Membership, NodeTerm, Operator, Siting, Toleration, TopologyWish, WishMode,
+    ConstraintMode, Expression, Membership, NodeTerm, Operator, Siting, Toleration,
+    TopologyConstraint,
 };
 
 use super::meta::{Meta, labels};
@@ -260,7 +261,10 @@ pub fn selector(raw: &Maybe<RawSelector>, names: &mut Names) -> Option<Selector>
 /// A wish that Kueue's annotations of a pod template tell.
 ///
 /// Source: Kueue's documentation of topology-aware scheduling.
-pub fn topology_wish(annotations: &Map<Text>, names: &mut Names) -> Option<Box<TopologyWish>> {
+pub fn topology_wish(
+    annotations: &Map<Text>,
+    names: &mut Names,
+) -> Option<Box<TopologyConstraint>> {
     let said = |key: &str| {
         annotations
             .get(&format!("kueue.x-k8s.io/podset-{key}"))
@@ -285,14 +289,14 @@ pub fn wish(
     unconstrained: bool,
     slice: Option<(&str, u32)>,
     names: &mut Names,
-) -> Option<Box<TopologyWish>> {
+) -> Option<Box<TopologyConstraint>> {
     let (mode, level) = match (required, preferred) {
-        (Some(level), _) => (WishMode::Required, level),
-        (None, Some(level)) => (WishMode::Preferred, level),
-        (None, None) if unconstrained || slice.is_some() => (WishMode::Unconstrained, ""),
+        (Some(level), _) => (ConstraintMode::Required, level),
+        (None, Some(level)) => (ConstraintMode::Preferred, level),
+        (None, None) if unconstrained || slice.is_some() => (ConstraintMode::Unconstrained, ""),
         (None, None) => return None,
     };
-    Some(Box::new(TopologyWish {
+    Some(Box::new(TopologyConstraint {
         mode,
         level: names.intern(level),
         slice: slice.map(|(level, size)| (Name::new(level), size)),

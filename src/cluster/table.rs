@@ -4,7 +4,7 @@ use model::fleet::observe::Table;
 
 /// The API coordinates of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct TableResource {
     /// API group; empty for the core group.
     pub group: &'static str,
     /// Version; empty where the cluster decides and discovery must be asked.
@@ -25,7 +25,7 @@ const NODE_GROUPS: (&str, &str) = ("kube-system", "cluster-autoscaler-status");
 /// Where Kueue's manifests put its own configuration.
 const KUEUE_CONFIG: (&str, &str) = ("kueue-system", "kueue-manager-config");
 
-impl Place {
+impl TableResource {
     /// What one of its objects is called as a job. Volcano's Job shares its kind with Kubernetes' own, and the
     /// two may share a name: they must not be taken for each other.
     pub const fn job_kind(&self) -> &'static str {
@@ -48,7 +48,7 @@ pub fn of_job_kind(kind: &str) -> Option<Table> {
 }
 
 /// The API coordinates of `table`.
-pub const fn place(table: Table) -> Place {
+pub const fn place(table: Table) -> TableResource {
     // Versions that have changed before and will again are left to discovery.
     let (group, version, kind, namespaced) = match table {
         Table::Nodes => ("", "v1", "Node", false),
@@ -94,7 +94,7 @@ pub const fn place(table: Table) -> Place {
         Table::ProvisioningRequests => ("autoscaling.x-k8s.io", "", "ProvisioningRequest", true),
         Table::PodAutoscalers => ("autoscaling", "", "HorizontalPodAutoscaler", true),
     };
-    Place {
+    TableResource {
         group,
         version,
         kind,

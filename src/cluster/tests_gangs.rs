@@ -8,7 +8,7 @@ use super::tests_queues::{group, queue, word};
 use super::volcano::{VolcanoPodGroupObject, VolcanoQueueObject};
 use super::*;
 use model::fleet::queue::{Reclaim, Stop, Strategy};
-use model::fleet::siting::WishMode;
+use model::fleet::siting::ConstraintMode;
 
 #[test]
 fn volcano_groups_and_queues_are_read() {
@@ -35,7 +35,7 @@ fn volcano_groups_and_queues_are_read() {
     assert_eq!(word(&waiting), Some("Pending"));
     assert_eq!(
         waiting.topology.as_ref().map(|wish| wish.mode),
-        Some(WishMode::Preferred)
+        Some(ConstraintMode::Preferred)
     );
     let refused = pod_group(json!({"phase": "Inqueue", "conditions": [
         {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": "4/4 tasks unschedulable",

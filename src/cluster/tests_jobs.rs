@@ -8,7 +8,7 @@ use super::tests::{read, workload};
 use super::training::{ReplicaJobObject, TrainJobObject};
 use super::volcano::VolcanoJobObject;
 use super::*;
-use model::fleet::siting::{PodSet, WishMode};
+use model::fleet::siting::{ConstraintMode, PodSet};
 
 /// A pod template whose container asks for so many GPUs.
 pub(super) fn template(gpus: u32) -> Value {
@@ -194,7 +194,10 @@ fn a_volcano_job_is_not_taken_for_a_job() {
         Some("research")
     );
     let wish = seen.pod_sets[1].topology.as_ref().expect("a wish");
-    assert_eq!((wish.mode, &*wish.level), (WishMode::Required, "tier-2"));
+    assert_eq!(
+        (wish.mode, &*wish.level),
+        (ConstraintMode::Required, "tier-2")
+    );
     // Its pods' owner reference says `Job`, of another group.
     let meta: Meta = serde_json::from_value(json!({"name": "p", "ownerReferences": [
         {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "v", "uid": "v1", "controller": true}]}))

@@ -15,7 +15,7 @@ use model::fleet::admission::GroupSeen;
 use model::fleet::queue::{
     Borrow, Measure, PriorityKind, Queue, QueueKind, QueueSystem, Reclaim, Stop, Strategy, Within,
 };
-use model::fleet::siting::WishMode;
+use model::fleet::siting::ConstraintMode;
 
 pub(super) fn group<T: Projected>(table: Table, value: &Value) -> GroupSeen {
     match read::<T>(value).project(table, &mut Names::default()) {
@@ -287,7 +287,10 @@ fn an_admitted_workload_of_either_version_says_where_its_pods_go() {
     );
     assert_eq!(sets(&seen.pod_sets), [("main", 8, 4, 8)]);
     let wish = seen.pod_sets[0].topology.as_ref().expect("a wish");
-    assert_eq!((wish.mode, &*wish.level), (WishMode::Required, "block"));
+    assert_eq!(
+        (wish.mode, &*wish.level),
+        (ConstraintMode::Required, "block")
+    );
     assert_eq!(
         wish.slice.as_ref().map(|(level, size)| (&**level, *size)),
         Some(("rack", 2))

@@ -96,7 +96,7 @@ partial! {
 }
 
 impl NetworkTopology {
-    fn wish(&self, names: &mut Names) -> Option<Box<model::fleet::siting::TopologyWish>> {
+    fn wish(&self, names: &mut Names) -> Option<Box<model::fleet::siting::TopologyConstraint>> {
         let tier = match (self.tier_name.get(), self.tier.0) {
             (Some(name), _) => name.to_owned(),
             (None, Some(tier)) => format!("tier-{tier}"),

@@ -1,4 +1,4 @@
-//! A frame as text with colours, as a terminal would be sent it: for `cat`, pagers and chats.
+//! A frame as text with colors, as a terminal would be sent it: for `cat`, pagers and chats.
 
 use std::fmt::Write;
 
@@ -66,7 +66,7 @@ fn sequence(cell: &Cell) -> String {
     out
 }
 
-/// Appends a colour; `base` is 30 for signs and 40 for grounds.
+/// Appends a color; `base` is 30 for signs and 40 for grounds.
 fn color(out: &mut String, color: Color, base: u8) {
     let number = match color {
         Color::Reset => return,

@@ -1,8 +1,8 @@
-//! Colours: parsing, contrast, and the reduction from true colour to what a terminal has.
+//! Colors: parsing, contrast, and the reduction from true color to what a terminal has.
 
 use ratatui::style::Color;
 
-/// How many colours the terminal shows.
+/// How many colors the terminal shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ColorDepth {
     /// 24 bits.
@@ -17,7 +17,7 @@ pub enum ColorDepth {
 }
 
 impl ColorDepth {
-    /// True when the heat ramp can be told by colour alone; below, digits stand in.
+    /// True when the heat ramp can be told by color alone; below, digits stand in.
     pub const fn shows_heat(self) -> bool {
         matches!(self, Self::True | Self::Ansi256)
     }
@@ -33,10 +33,10 @@ pub fn linear(channel: u8) -> f64 {
     }
 }
 
-/// Levels of xterm's cube of colours.
+/// Levels of xterm's cube of colors.
 const STEPS: [u8; 6] = [0, 95, 135, 175, 215, 255];
 
-/// A colour of eight bits a channel.
+/// A color of eight bits a channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rgb(pub u8, pub u8, pub u8);
 
@@ -77,7 +77,7 @@ impl Rgb {
         (a.max(b) + 0.05) / (a.min(b) + 0.05)
     }
 
-    /// This colour moved towards another by `share`, 0 to 1.
+    /// This color moved towards another by `share`, 0 to 1.
     #[must_use]
     pub fn toward(self, other: Self, share: f64) -> Self {
         let mix = |from: u8, to: u8| {
@@ -91,7 +91,7 @@ impl Rgb {
         )
     }
 
-    /// As ratatui's true colour.
+    /// As ratatui's true color.
     pub const fn color(self) -> Color {
         Color::Rgb(self.0, self.1, self.2)
     }
@@ -153,7 +153,7 @@ impl Rgb {
         Some((sixth * 60.0).rem_euclid(360.0))
     }
 
-    /// The nearest of xterm's cube and greys that is a grey or has the hue of `like`: the cube has few dark colours, and the
+    /// The nearest of xterm's cube and greys that is a grey or has the hue of `like`: the cube has few dark colors, and the
     /// nearest of them to a dark amber is pink.
     pub fn to_256_like(self, like: Self) -> u8 {
         const TURN: f64 = 14.0;
@@ -168,7 +168,7 @@ impl Rgb {
         };
         let far = |index: u8| {
             let [l, x, y] = Self::of_256(index).lab();
-            // How light it is tells what stands back; how colourful it is, less.
+            // How light it is tells what stands back; how colorful it is, less.
             (l - light).powi(2) + 0.5 * ((x - a).powi(2) + (y - b).powi(2))
         };
         (16..=255u8)
@@ -193,7 +193,7 @@ impl Rgb {
         [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
     }
 
-    /// How far two colours are apart to the eye: CIE76 difference; 2 is just seen, 10 at a glance.
+    /// How far two colors are apart to the eye: CIE76 difference; 2 is just seen, 10 at a glance.
     pub fn apart(self, other: Self) -> f64 {
         let square: f64 = self
             .lab()
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_parse_or_are_refused() {
+    fn colors_parse_or_are_refused() {
         assert_eq!(Rgb::parse("#12110f"), Some(Rgb(18, 17, 15)));
         for bad in ["12110f", "#12110", "#12110g", "#+1+1+1", ""] {
             assert_eq!(Rgb::parse(bad), None, "{bad}");
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_steps_back_keeps_its_hue_in_256_colours() {
+    fn what_steps_back_keeps_its_hue_in_256_colors() {
         let ground = Rgb(18, 17, 15);
         for full in [
             Rgb(255, 175, 95),

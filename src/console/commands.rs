@@ -119,7 +119,7 @@ pub struct Spec {
 
 macro_rules! commands {
     ($($variant:ident $name:literal $title:literal [$($context:ident)*] $hint:literal $doc:literal;)*) => {
-        /// Everything that a key can do. None of it changes a cluster at once: deeds open a plan.
+        /// Everything that a key can do. None of it changes a cluster at once: action keys open a plan.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum Command { $(#[doc = $doc] $variant,)* }
 
@@ -139,36 +139,36 @@ macro_rules! commands {
 
 commands! {
     ViewFleet "view-fleet" "fleet" [Global] 0 "the fleet in five seconds: pools, devices, waiting jobs, burn, findings";
-    ViewPools "view-pools" "pools" [Global] 0 "pools with size, fill, heat, power and money";
+    ViewPools "view-pools" "pools" [Global] 0 "pools with size, allocation, utilization, power and cost";
     ViewDevices "view-devices" "devices" [Global] 0 "the heatmap of every device";
-    ViewQueues "view-queues" "queues" [Global] 0 "queues with quotas, shares and money, and who waits in each";
-    ViewJobs "view-jobs" "jobs" [Global] 0 "jobs with state, place, utilisation and money";
-    ViewNodes "view-nodes" "nodes" [Global] 0 "nodes with health, devices, power and money";
+    ViewQueues "view-queues" "queues" [Global] 0 "queues with quotas, shares, cost and waiting jobs";
+    ViewJobs "view-jobs" "jobs" [Global] 0 "jobs with state, place, utilization and money";
+    ViewNodes "view-nodes" "nodes" [Global] 0 "nodes with health, devices, power and cost";
     ViewCost "view-cost" "cost" [Global] 0 "burn by pool, queue, team, job and class";
     ViewAlerts "view-alerts" "alerts" [Global] 0 "findings, worst first, with the repair";
-    ViewPlans "view-plans" "plans" [Global] 0 "plans that run and that were carried out: progress, stop, go on, undo";
+    ViewPlans "view-plans" "plans" [Global] 0 "running and past plans: progress, stop, continue, undo";
     ViewSources "view-sources" "sources" [Global] 0 "where the numbers come from and how old they are";
-    LastView "last-view" "last view" [Global] 0 "to the view before this one, and back again";
+    LastView "last-view" "last view" [Global] 0 "switch to the previous view and back";
     Earlier "earlier" "way back" [Global] 0 "back";
-    Later "later" "way forward" [Global] 0 "one step forward on it again";
-    Open "open" "open" [Global] 1 "open what is under the cursor";
+    Later "later" "way forward" [Global] 0 "forward, after back";
+    Open "open" "open" [Global] 1 "open the selection";
     Filter "filter" "filter" [Global] 5 "show only what matches: text, !text, -l label=x, util<20 held>2h, or, not, ( )";
     Palette "palette" "command" [Global] 6 "go anywhere: views, nodes, jobs, pods, devices; ctx, ns, team, theme, sort; commands";
     Help "help" "help" [Global] 7 "this list of keys";
-    Facts "facts" "facts" [Global] 0 "everything known of what is under the cursor, over the view";
-    Describe "describe" "describe" [Global] 4 "everything known of it, with its labels and its events";
+    Facts "facts" "facts" [Global] 0 "all facts about the selection, in a popup";
+    Describe "describe" "describe" [Global] 4 "all facts, labels and events";
     Yaml "yaml" "yaml" [Global Popup] 0 "the object as the API server has it";
     Events "events" "events" [Global Popup] 0 "the events about it, and about a job's pods";
     Logs "logs" "logs" [Table Text Popup] 4 "logs of its pod, or of all pods of a job";
-    Waste "waste" "idle devices" [Global] 0 "idle allocated devices, most expensive first, with holder and dollars";
-    LongestWait "longest-wait" "longest wait" [Global] 0 "the job that waits longest: why, and what would start it; again: the next one";
-    Copy "copy" "copy" [Global Popup] 0 "copy what is marked or under the cursor: asks as what";
-    Faults "faults" "faults" [Global] 8 "show only what is faulty, or everything again";
+    Waste "waste" "idle devices" [Global] 0 "idle allocated devices, most expensive first, with job and cost";
+    LongestWait "longest-wait" "longest wait" [Global] 0 "the longest waiting job: why it waits and what would start it; again: the next one";
+    Copy "copy" "copy" [Global Popup] 0 "copy the marked rows or the selection: choose a format";
+    Faults "faults" "faults" [Global] 8 "show faulty rows only, or all rows";
     Freeze "freeze" "freeze" [Global] 0 "freeze the screen, or resume";
-    TimeBack "time-back" "earlier" [Global] 0 "readings a step further back in the history that is held";
-    TimeForward "time-forward" "later" [Global] 0 "a step forward in it, up to the present";
-    Missing "missing" "missing" [Global] 0 "what is missing to see everything, and the fix";
-    Refresh "refresh" "refresh" [Global] 0 "read every source again now, within its limits";
+    TimeBack "time-back" "earlier" [Global] 0 "step back in the history of readings";
+    TimeForward "time-forward" "later" [Global] 0 "step forward in the history, up to the present";
+    Missing "missing" "missing" [Global] 0 "what is missing and how to fix it";
+    Refresh "refresh" "refresh" [Global] 0 "read every source now, within its limits";
     Back "back" "back" [Global] 9 "back to the present, drop the filter, else go back up";
     Leave "leave" "back" [Global Missing] 0 "go back up; at the top, leave the console";
     Up "up" "up" [Table Heatmap Text Popup Columns Plan] 0 "up";
@@ -179,16 +179,16 @@ commands! {
     Bottom "bottom" "bottom" [Table Heatmap Text Popup] 0 "to the last";
     PageUp "page-up" "page up" [Table Heatmap Text Popup Plan] 0 "a page up";
     PageDown "page-down" "page down" [Table Heatmap Text Popup Plan] 0 "a page down";
-    Sort "sort" "sort" [Table] 3 "sort by the next column, or settle the order again";
+    Sort "sort" "sort" [Table] 3 "sort by the next column, or refresh the order";
     Order "order" "order" [Table Heatmap] 0 "reverse sort; on the heatmap by place or by value";
     Wide "wide" "wide" [Table] 0 "more columns, or fewer";
     Mute "mute" "mute" [Alerts] 2 "mute for a week; again to unmute";
-    Acknowledge "acknowledge" "ack" [Alerts] 2 "acknowledge for as long as it lasts; the same key takes it back";
+    Acknowledge "acknowledge" "ack" [Alerts] 2 "acknowledge until it ends; again to undo";
     Columns "columns" "columns" [Table] 0 "choose which columns are shown";
-    Mark "mark" "mark" [Table] 0 "mark the row, or take its mark away";
+    Mark "mark" "mark" [Table] 0 "mark the row, or unmark it";
     Range "range" "range" [Table] 0 "mark every row from the last mark to the cursor";
-    Unmark "unmark" "unmark" [Table] 0 "take all marks away";
-    Invert "invert" "invert" [Table] 0 "mark what is not marked, and the other way round";
+    Unmark "unmark" "unmark" [Table] 0 "remove all marks";
+    Invert "invert" "invert" [Table] 0 "invert the marks";
     Group "group" "group" [Cost Heatmap] 3 "group by something else";
     Metric "metric" "metric" [Heatmap] 2 "show another metric";
     Scale "scale" "scale" [Heatmap] 3 "absolute, relative, or distance from the median of the own gang";
@@ -198,33 +198,33 @@ commands! {
     NextPod "next-pod" "next pod" [Logs] 2 "only the next pod of the job";
     AllPods "all-pods" "all pods" [Logs] 0 "all pods of the job again";
     Container "container" "container" [Logs] 3 "the next container of the pod";
-    LastRun "last-run" "run before" [Logs] 3 "what the container said before it was started again";
-    Wrap "wrap" "wrap" [Logs] 3 "long lines go on below themselves, or are cut";
-    Times "times" "times" [Logs] 3 "with the time of each line (UTC), or without";
-    Priority "priority" "priority" [Global] 0 "plan: give the job another priority";
-    Preempt "preempt" "preempt" [Global] 0 "plan: take the job off its devices";
+    LastRun "last-run" "run before" [Logs] 3 "logs of the container's previous run";
+    Wrap "wrap" "wrap" [Logs] 3 "wrap long lines, or cut them";
+    Times "times" "times" [Logs] 3 "show or hide the time of each line (UTC)";
+    Priority "priority" "priority" [Global] 0 "plan: change the priority of the job";
+    Preempt "preempt" "preempt" [Global] 0 "plan: preempt the job";
     Start "start" "start" [Global] 0 "plan: start the waiting job, preempting others if need be";
-    Drain "drain" "drain" [Global] 0 "plan: take all work off the node, the marked nodes or the pool";
-    Hold "hold" "hold" [Global] 0 "plan: keep the job or queue from running, or let it go on; go on with a run that stands";
-    Cordon "cordon" "cordon" [Global] 0 "plan: no new work on the node, with who and why; or again";
-    Requeue "requeue" "requeue" [Global] 0 "plan: take the job off its devices and queue it again";
-    Rebalance "rebalance" "rebalance" [Global] 0 "plan: move work so that free devices lie together";
-    Undo "undo" "undo" [Global Plan] 0 "plan: take back what the run, or the last one, did";
+    Drain "drain" "drain" [Global] 0 "plan: drain the node, the marked nodes or the pool";
+    Hold "hold" "hold" [Global] 0 "plan: hold or resume the job or queue; continue a stopped run";
+    Cordon "cordon" "cordon" [Global] 0 "plan: cordon the node, with who and why; or uncordon it";
+    Requeue "requeue" "requeue" [Global] 0 "plan: evict the job and requeue it";
+    Rebalance "rebalance" "rebalance" [Global] 0 "plan: move jobs so that free devices are on the same nodes";
+    Undo "undo" "undo" [Global Plan] 0 "plan: undo the selected run, or the last one";
     StopRun "stop-run" "stop" [Plans] 2 "stop the run after its current step";
     Close "close" "close" [Popup Prompt Copy Columns Plan Missing] 1 "close it";
     CopyName "copy-name" "name" [Copy] 2 "copy the names, one a line";
-    CopyRow "copy-row" "row" [Copy] 3 "copy the rows as they are shown, cells parted by tabs";
+    CopyRow "copy-row" "row" [Copy] 3 "copy the rows as shown, cells separated by tabs";
     CopyKubectl "copy-kubectl" "kubectl" [Copy] 4 "copy the kubectl command that shows them";
     CopyMarkdown "copy-markdown" "markdown" [Copy] 5 "copy the rows as a Markdown table";
     Toggle "toggle" "show or hide" [Columns] 2 "show the column, or hide it";
     Demo "demo" "demo" [Missing] 2 "open the simulated fleet: no cluster is needed";
     Retry "retry" "try again" [Missing] 3 "connect to the cluster again";
     Contexts "contexts" "another context" [Missing] 4 "choose another context";
-    Accept "accept" "confirm" [Prompt Plan] 1 "take what is typed; confirm a plan";
-    Next "next" "next" [Prompt] 2 "the next offer, or the next field of a plan";
-    Previous "previous" "previous" [Prompt] 0 "the offer before, or the field before";
-    Suspend "suspend" "suspend" [Anywhere] 0 "stop and give the shell back, until `fg`";
-    Redraw "redraw" "redraw" [Anywhere] 0 "paint the screen anew";
+    Accept "accept" "confirm" [Prompt Plan] 1 "accept the input; confirm a plan";
+    Next "next" "next" [Prompt] 2 "next suggestion, or next field of a plan";
+    Previous "previous" "previous" [Prompt] 0 "previous suggestion, or previous field";
+    Suspend "suspend" "suspend" [Anywhere] 0 "suspend to the shell, until `fg`";
+    Redraw "redraw" "redraw" [Anywhere] 0 "redraw the screen";
     SavePicture "save-picture" "picture" [Anywhere] 0 "save the frame as a picture";
     Quit "quit" "quit" [Anywhere] 0 "leave the console";
 }

@@ -6,13 +6,13 @@ use ratatui::style::Style;
 use model::base::quantities::grouped;
 use model::fleet::Known;
 use model::fleet::observe::{SourceState, Table};
-use table::acts::May;
+use table::actions::May;
 
 use super::app::App;
-use super::brush::Brush;
 use super::commands::{Command, Context};
 use super::hints::draw_hints;
 use super::overlay::{Overlay, missing};
+use super::painter::Painter;
 use super::text::{per_hour, percent};
 use super::theme::Role;
 use super::view::{ViewId, Whole};
@@ -34,26 +34,26 @@ pub fn body(area: Rect) -> Rect {
 }
 
 /// Draws everything; returns where the cursor stands in what is typed.
-pub fn draw(app: &App, brush: &mut Brush<'_>, area: Rect) -> Option<Position> {
-    brush.clear(area, Role::Background);
+pub fn draw(app: &App, painter: &mut Painter<'_>, area: Rect) -> Option<Position> {
+    painter.clear(area, Role::Background);
     if area.width < LEAST.0 || area.height < LEAST.1 {
-        draw_too_small(brush, area);
+        draw_too_small(painter, area);
         return None;
     }
     let line = |y: u16| Rect::new(area.x, y, area.width, 1);
-    draw_header(app, brush, line(area.y));
-    draw_tabs(app, brush, line(area.y + 1));
+    draw_header(app, painter, line(area.y));
+    draw_tabs(app, painter, line(area.y + 1));
     if app.shows_missing() {
-        missing::draw_in_place(app, brush, body(area));
+        missing::draw_in_place(app, painter, body(area));
     } else {
-        app.view().draw(&app.facts, brush, body(area));
-        draw_banner(app, brush, area);
+        app.view().draw(&app.facts, painter, body(area));
+        draw_banner(app, painter, area);
     }
-    draw_hints(app, brush, line(area.bottom() - 1));
-    app.overlay.draw(app, brush, area)
+    draw_hints(app, painter, line(area.bottom() - 1));
+    app.overlay.draw(app, painter, area)
 }
 
-fn draw_too_small(brush: &mut Brush<'_>, area: Rect) {
+fn draw_too_small(painter: &mut Painter<'_>, area: Rect) {
     let words = format!(
         "{}x{} is too small: {}x{} is needed",
         area.width, area.height, LEAST.0, LEAST.1
@@ -62,7 +62,7 @@ fn draw_too_small(brush: &mut Brush<'_>, area: Rect) {
         .iter()
         .enumerate()
     {
-        brush.say(area.x, area.y + line as u16, area.width, words, Role::Warn);
+        painter.say(area.x, area.y + line as u16, area.width, words, Role::Warn);
     }
 }
 
@@ -72,20 +72,23 @@ struct Piece {
     drop: u8,
 }
 
-fn width(brush: &Brush<'_>, piece: &Piece) -> u16 {
+fn width(painter: &Painter<'_>, piece: &Piece) -> u16 {
     piece
         .words
         .iter()
-        .map(|(words, _)| brush.width(words))
+        .map(|(words, _)| painter.width(words))
         .sum()
 }
 
-fn draw_header(app: &App, brush: &mut Brush<'_>, line: Rect) {
-    brush.ground(line, Role::Panel);
+fn draw_header(app: &App, painter: &mut Painter<'_>, line: Rect) {
+    painter.ground(line, Role::Panel);
     let wide = line.width >= 160;
-    let (muted, title) = (brush.ink.fg(Role::Muted), brush.ink.fg(Role::Title));
-    let accent = brush.ink.bold(Role::Accent);
-    let blue = brush.ink.bold(Role::IdleMoney);
+    let (muted, title) = (
+        painter.render_style.fg(Role::Muted),
+        painter.render_style.fg(Role::Title),
+    );
+    let accent = painter.render_style.bold(Role::Accent);
+    let blue = painter.render_style.bold(Role::IdleMoney);
     let word = |long: &str, short: &str| {
         let words = if wide { long } else { short };
         (format!("{words} "), muted)
@@ -100,20 +103,20 @@ fn draw_header(app: &App, brush: &mut Brush<'_>, line: Rect) {
             String::from("–")
         }
     };
-    let context = super::text::cut(&app.facts.context, 28, app.ink.ascii).into_owned();
+    let context = super::text::cut(&app.facts.context, 28, app.render_style.ascii).into_owned();
     let mut left = vec![
         Piece {
             words: vec![(String::from("▲ stokehold ▸"), accent)],
             drop: 7,
         },
         Piece {
-            words: vec![(context, brush.ink.fg(Role::Text))],
+            words: vec![(context, painter.render_style.fg(Role::Text))],
             drop: 0,
         },
     ];
     if wide || app.scope.team.is_some() {
         let team = app.scope.team.as_ref().map_or("all", |team| team);
-        let team = super::text::cut(team, 20, app.ink.ascii).into_owned();
+        let team = super::text::cut(team, 20, app.render_style.ascii).into_owned();
         left.push(Piece {
             words: vec![(String::from("team "), muted), (team, title)],
             drop: 6,
@@ -126,7 +129,7 @@ fn draw_header(app: &App, brush: &mut Brush<'_>, line: Rect) {
     };
     if !names.is_empty() {
         let names = names.join(",");
-        let names = super::text::cut(&names, 24, app.ink.ascii).into_owned();
+        let names = super::text::cut(&names, 24, app.render_style.ascii).into_owned();
         left.push(Piece {
             words: vec![(String::from("ns "), muted), (names, title)],
             drop: 5,
@@ -187,14 +190,14 @@ fn draw_header(app: &App, brush: &mut Brush<'_>, line: Rect) {
         words: vec![(String::from("idle "), muted), (idle, blue)],
         drop: 2,
     });
-    let mut right = right_side(app, brush, wide);
+    let mut right = right_side(app, painter, wide);
     let gap = if wide { 3 } else { 2 };
-    keep_what_fits(brush, line.width, gap, &mut left, &mut right);
+    keep_what_fits(painter, line.width, gap, &mut left, &mut right);
     let mut x = line.x + 1;
     for piece in &left {
         if piece.drop == 7 {
             // The name of the ship and where she is belong together.
-            x += brush.pieces(
+            x += painter.pieces(
                 x,
                 line.y,
                 line.width,
@@ -203,7 +206,7 @@ fn draw_header(app: &App, brush: &mut Brush<'_>, line: Rect) {
             continue;
         }
         for (words, style) in &piece.words {
-            x += brush.text(x, line.y, line.right().saturating_sub(x), words, *style);
+            x += painter.text(x, line.y, line.right().saturating_sub(x), words, *style);
         }
         x += gap;
     }
@@ -212,14 +215,14 @@ fn draw_header(app: &App, brush: &mut Brush<'_>, line: Rect) {
         .saturating_sub(
             right
                 .iter()
-                .map(|piece| width(brush, piece) + 2)
+                .map(|piece| width(painter, piece) + 2)
                 .sum::<u16>(),
         )
         .max(line.x);
     for piece in &right {
         x += 1;
         for (words, style) in &piece.words {
-            x += brush.text(x, line.y, line.right().saturating_sub(x), words, *style);
+            x += painter.text(x, line.y, line.right().saturating_sub(x), words, *style);
         }
         x += 1;
     }
@@ -227,7 +230,7 @@ fn draw_header(app: &App, brush: &mut Brush<'_>, line: Rect) {
 
 /// Leaves out what has no room, the least important first.
 fn keep_what_fits(
-    brush: &Brush<'_>,
+    painter: &Painter<'_>,
     room: u16,
     gap: u16,
     left: &mut Vec<Piece>,
@@ -235,10 +238,10 @@ fn keep_what_fits(
 ) {
     let mut order: Vec<(u8, bool, usize, u16)> = Vec::new();
     for (at, piece) in left.iter().enumerate() {
-        order.push((piece.drop, false, at, width(brush, piece) + gap));
+        order.push((piece.drop, false, at, width(painter, piece) + gap));
     }
     for (at, piece) in right.iter().enumerate() {
-        order.push((piece.drop, true, at, width(brush, piece) + 2));
+        order.push((piece.drop, true, at, width(painter, piece) + 2));
     }
     order.sort_unstable();
     let mut used = 0;
@@ -259,17 +262,20 @@ fn keep_what_fits(
 }
 
 /// Findings, read-only, and how fresh it all is.
-fn right_side(app: &App, brush: &Brush<'_>, wide: bool) -> Vec<Piece> {
+fn right_side(app: &App, painter: &Painter<'_>, wide: bool) -> Vec<Piece> {
     let mut pieces = Vec::new();
     if app.summary.crit > 0 || app.summary.warn > 0 {
         let mut words = Vec::new();
         if app.summary.crit > 0 {
-            words.push((format!("▲{}", app.summary.crit), brush.ink.bold(Role::Crit)));
+            words.push((
+                format!("▲{}", app.summary.crit),
+                painter.render_style.bold(Role::Crit),
+            ));
         }
         if app.summary.warn > 0 {
             let gap = if words.is_empty() { "" } else { " " };
             let text = format!("{gap}●{}", app.summary.warn);
-            words.push((text, brush.ink.bold(Role::Warn)));
+            words.push((text, painter.render_style.bold(Role::Warn)));
         }
         pieces.push(Piece { words, drop: 0 });
     }
@@ -280,12 +286,12 @@ fn right_side(app: &App, brush: &Brush<'_>, wide: bool) -> Vec<Piece> {
         (_, false) => ("RO", Role::Muted),
     };
     pieces.push(Piece {
-        words: vec![(words.to_owned(), brush.ink.fg(role))],
+        words: vec![(words.to_owned(), painter.render_style.fg(role))],
         drop: 1,
     });
     let (words, role) = freshness(app);
     pieces.push(Piece {
-        words: vec![(words, brush.ink.fg(role))],
+        words: vec![(words, painter.render_style.fg(role))],
         drop: 0,
     });
     pieces
@@ -407,7 +413,7 @@ fn told(app: &App) -> Vec<(String, Role)> {
     right
 }
 
-fn draw_tabs(app: &App, brush: &mut Brush<'_>, line: Rect) {
+fn draw_tabs(app: &App, painter: &mut Painter<'_>, line: Rect) {
     let right = told(app);
     let mut end = line.x;
     for (id, x, width) in tab_places(app, &right, line) {
@@ -416,11 +422,11 @@ fn draw_tabs(app: &App, brush: &mut Brush<'_>, line: Rect) {
         let digit = id.digit().to_string();
         if open {
             let words = format!(" {digit} {name} ");
-            brush.text(x, line.y, width, &words, brush.ink.tab());
+            painter.text(x, line.y, width, &words, painter.render_style.tab());
         } else {
-            let digit_style = brush.ink.fg(Role::Muted);
-            let name_style = brush.ink.fg(Role::Muted);
-            brush.pieces(
+            let digit_style = painter.render_style.fg(Role::Muted);
+            let name_style = painter.render_style.fg(Role::Muted);
+            painter.pieces(
                 x + 1,
                 line.y,
                 width - 1,
@@ -437,16 +443,16 @@ fn draw_tabs(app: &App, brush: &mut Brush<'_>, line: Rect) {
         }
         // Where the way has no room, its end has.
         let words = match words.rsplit_once(" ▸ ") {
-            Some((_, end)) if brush.width(words) > room => end,
+            Some((_, end)) if painter.width(words) > room => end,
             _ => words.as_str(),
         };
-        let used = brush.right(edge, line.y, room, words, brush.ink.fg(*role));
+        let used = painter.right(edge, line.y, room, words, painter.render_style.fg(*role));
         edge = edge.saturating_sub(used + 3);
     }
 }
 
 /// Where there is air under the tabs, it says what is missing.
-fn draw_banner(app: &App, brush: &mut Brush<'_>, area: Rect) {
+fn draw_banner(app: &App, painter: &mut Painter<'_>, area: Rect) {
     let mut all = app.missing();
     all.retain(|missing| !missing.quiet);
     let Some(first) = all.first() else {
@@ -461,17 +467,20 @@ fn draw_banner(app: &App, brush: &mut Brush<'_>, area: Rect) {
         count => format!(", and {} more", count - 1),
     };
     let why = first.why.lines().next().unwrap_or_default();
-    let (warn, muted) = (brush.ink.fg(Role::Warn), brush.ink.fg(Role::Muted));
-    let accent = brush.ink.bold(Role::Accent);
+    let (warn, muted) = (
+        painter.render_style.fg(Role::Warn),
+        painter.render_style.fg(Role::Muted),
+    );
+    let accent = painter.render_style.bold(Role::Accent);
     let hint = keys
         .first()
         .map(|key| (key.to_string(), " says how to fix it"));
     let (key, words) = hint.unwrap_or_default();
-    let needed = brush.width(&key) + brush.width(words) + 3;
+    let needed = painter.width(&key) + painter.width(words) + 3;
     let y = area.y + 2;
     let room = area.width.saturating_sub(needed + 4);
     let title = format!("▲ {}{more}", first.title);
-    let used = brush.pieces(
+    let used = painter.pieces(
         area.x + 2,
         y,
         room,
@@ -479,5 +488,5 @@ fn draw_banner(app: &App, brush: &mut Brush<'_>, area: Rect) {
     );
     let x = area.x + 2 + used + 3;
     let left = area.right().saturating_sub(x);
-    brush.pieces(x, y, left, &[(&key, accent), (words, muted)]);
+    painter.pieces(x, y, left, &[(&key, accent), (words, muted)]);
 }

@@ -5,17 +5,17 @@ use ratatui::layout::Rect;
 use model::base::quantities::grouped;
 
 use super::app::App;
-use super::brush::Brush;
 use super::commands::{Command, Context};
 use super::msg::Key;
 use super::overlay::Overlay;
+use super::painter::Painter;
 use super::theme::Role;
-use super::view::Picked;
-use table::acts::RunState;
+use super::view::Selection;
+use table::actions::RunState;
 
 /// Draws it.
-pub(super) fn draw_hints(app: &App, brush: &mut Brush<'_>, line: Rect) {
-    brush.ground(line, Role::Panel);
+pub(super) fn draw_hints(app: &App, painter: &mut Painter<'_>, line: Rect) {
+    painter.ground(line, Role::Panel);
     let right = match app.notice() {
         Some(notice) => (notice.to_owned(), Role::Info),
         None => {
@@ -27,8 +27,8 @@ pub(super) fn draw_hints(app: &App, brush: &mut Brush<'_>, line: Rect) {
             };
             let marked = app
                 .view()
-                .sheet()
-                .map_or(0, |sheet| sheet.listing.marked().len());
+                .table()
+                .map_or(0, |table| table.table_model.marked().len());
             let role = if marked > 0 { Role::Mark } else { Role::Muted };
             if marked > 0 {
                 let gap = if words.is_empty() { "" } else { "   " };
@@ -37,13 +37,13 @@ pub(super) fn draw_hints(app: &App, brush: &mut Brush<'_>, line: Rect) {
             (words, role)
         }
     };
-    let style = brush.ink.fg(right.1);
+    let style = painter.render_style.fg(right.1);
     // A notice is read now; hints can be read any time.
     let room = match app.notice() {
         Some(_) => line.width.saturating_sub(2),
         None => line.width / 2,
     };
-    let used = brush.right(
+    let used = painter.right(
         line.right().saturating_sub(1),
         line.y,
         room,
@@ -84,11 +84,11 @@ pub(super) fn draw_hints(app: &App, brush: &mut Brush<'_>, line: Rect) {
         .position(|(_, _, title)| *title == Command::Help.spec().title)
         .map(|at| hints.remove(at));
     let mut x = line.x + 1;
-    let deeds = deeds(app);
-    let (deeds_width, why) = match &deeds {
+    let action_hints = action_hints(app);
+    let (hints_width, why) = match &action_hints {
         Some((keys, why)) => (
             keys.iter()
-                .map(|(key, title, _)| brush.width(key) + brush.width(title) + 3)
+                .map(|(key, title, _)| painter.width(key) + painter.width(title) + 3)
                 .sum::<u16>()
                 + 3,
             why.clone(),
@@ -98,20 +98,20 @@ pub(super) fn draw_hints(app: &App, brush: &mut Brush<'_>, line: Rect) {
     // Deeds have the room that the foremost hints leave; where they are greyed, with the reason.
     let gap = if line.width >= 120 { 3 } else { 2 };
     let room_of =
-        |(_, key, title): &(u8, String, &str)| brush.width(key) + 1 + brush.width(title) + gap;
+        |(_, key, title): &(u8, String, &str)| painter.width(key) + 1 + painter.width(title) + gap;
     let help_width = help.as_ref().map_or(0, room_of);
     let least = hints.iter().take(3).map(room_of).sum::<u16>() + help_width;
     let reason = why
         .filter(|_| app.notice().is_none() && right.0.is_empty())
         .map(|(of, told)| {
             let whole = format!("{of}{told}");
-            let all = x + least + deeds_width + brush.width(&whole) + 3;
+            let all = x + least + hints_width + painter.width(&whole) + 3;
             if all <= line.right() { whole } else { told }
         });
-    let reason_width = reason.as_ref().map_or(0, |why| brush.width(why) + 3);
-    let shows = deeds.is_some() && x + least + deeds_width <= end;
-    let end = if shows { end - deeds_width } else { end };
-    let last = if shows && x + least + deeds_width + reason_width <= line.right() {
+    let reason_width = reason.as_ref().map_or(0, |why| painter.width(why) + 3);
+    let shows = action_hints.is_some() && x + least + hints_width <= end;
+    let end = if shows { end - hints_width } else { end };
+    let last = if shows && x + least + hints_width + reason_width <= line.right() {
         end.saturating_sub(reason_width)
     } else {
         end
@@ -127,21 +127,24 @@ pub(super) fn draw_hints(app: &App, brush: &mut Brush<'_>, line: Rect) {
         .map(|(hint, _)| hint);
     let shown: Vec<_> = fitting.chain(&help).collect();
     for (_, key, title) in shown {
-        let width = brush.width(key) + 1 + brush.width(title);
+        let width = painter.width(key) + 1 + painter.width(title);
         if x + width > end {
             break;
         }
-        let (bold, muted) = (brush.ink.bold(Role::Accent), brush.ink.fg(Role::Muted));
-        x += brush.pieces(
+        let (bold, muted) = (
+            painter.render_style.bold(Role::Accent),
+            painter.render_style.fg(Role::Muted),
+        );
+        x += painter.pieces(
             x,
             line.y,
             width,
             &[(key, bold), (" ", muted), (title, muted)],
         ) + gap;
     }
-    if let Some((keys, _)) = deeds.filter(|_| shows) {
+    if let Some((keys, _)) = action_hints.filter(|_| shows) {
         draw_deeds(
-            brush,
+            painter,
             line,
             x,
             &keys,
@@ -152,10 +155,10 @@ pub(super) fn draw_hints(app: &App, brush: &mut Brush<'_>, line: Rect) {
 
 /// True unless the command acts on what is under the cursor or on rows, and there is nothing that it could act on.
 fn has_object(app: &App, command: Command) -> bool {
-    let picked = || app.view().picked(&app.facts);
+    let selection = || app.view().selection(&app.facts);
     match command {
-        Command::StopRun => match picked() {
-            Some(Picked::Run(run)) => {
+        Command::StopRun => match selection() {
+            Some(Selection::Run(run)) => {
                 let run = app.facts.acts.run(&run);
                 run.is_some_and(|run| run.state == RunState::Running)
             }
@@ -169,26 +172,26 @@ fn has_object(app: &App, command: Command) -> bool {
         | Command::Logs
         | Command::Copy
         | Command::Mute
-        | Command::Acknowledge => picked().is_some(),
+        | Command::Acknowledge => selection().is_some(),
         Command::Sort | Command::Filter | Command::Faults => app.view().counts().1 > 0,
         _ => true,
     }
 }
 
 /// A capital key, what it plans, and whether that is allowed.
-type Deed = (String, &'static str, bool);
+type ActionHint = (String, &'static str, bool);
 
 /// Which keys are greyed, where not all are, and why.
 type Greyed = (String, String);
 
 /// The capital keys that fit what is under the cursor, and why they are greyed where they are.
-fn deeds(app: &App) -> Option<(Vec<Deed>, Option<Greyed>)> {
+fn action_hints(app: &App) -> Option<(Vec<ActionHint>, Option<Greyed>)> {
     if !matches!(app.overlay, Overlay::None) {
         return None;
     }
-    let picked = super::view::subject::meant(&app.facts, app.view().picked(&app.facts)?);
+    let selection = super::view::subject::meant(&app.facts, app.view().selection(&app.facts)?);
     let mut why: Option<(String, Vec<String>)> = None;
-    let keys: Vec<Deed> = super::deeds::fitting(&picked)
+    let keys: Vec<ActionHint> = super::action_keys::fitting(&selection)
         .iter()
         .filter_map(|command| {
             let key = app.options.keys.keys(Context::Global, *command);
@@ -196,7 +199,7 @@ fn deeds(app: &App) -> Option<(Vec<Deed>, Option<Greyed>)> {
                 .facts
                 .acts
                 .barred(command.spec().name)
-                .or_else(|| super::deeds::idle(*command, &picked, &app.facts));
+                .or_else(|| super::action_keys::idle(*command, &selection, &app.facts));
             let key = key.first()?.to_string();
             let free = barred.is_none();
             // One reason is told: the first, with the keys that it is of.
@@ -215,15 +218,24 @@ fn deeds(app: &App) -> Option<(Vec<Deed>, Option<Greyed>)> {
     (!keys.is_empty()).then_some((keys, why))
 }
 
-fn draw_deeds(brush: &mut Brush<'_>, line: Rect, from: u16, keys: &[Deed], why: Option<&str>) {
-    let (bold, muted) = (brush.ink.bold(Role::Accent), brush.ink.fg(Role::Muted));
-    let grey = brush.ink.fg(Role::Muted);
-    brush.sign(from, line.y, "│", brush.ink.fg(Role::Border));
+fn draw_deeds(
+    painter: &mut Painter<'_>,
+    line: Rect,
+    from: u16,
+    keys: &[ActionHint],
+    why: Option<&str>,
+) {
+    let (bold, muted) = (
+        painter.render_style.bold(Role::Accent),
+        painter.render_style.fg(Role::Muted),
+    );
+    let grey = painter.render_style.fg(Role::Muted);
+    painter.sign(from, line.y, "│", painter.render_style.fg(Role::Border));
     let mut x = from + 2;
     for (key, title, free) in keys {
         let style = if *free { bold } else { grey };
         let left = line.right().saturating_sub(x + 1);
-        x += brush.pieces(
+        x += painter.pieces(
             x,
             line.y,
             left,
@@ -232,6 +244,6 @@ fn draw_deeds(brush: &mut Brush<'_>, line: Rect, from: u16, keys: &[Deed], why: 
     }
     if let Some(why) = why {
         let left = line.right().saturating_sub(x + 1);
-        brush.right(line.right().saturating_sub(1), line.y, left, why, muted);
+        painter.right(line.right().saturating_sub(1), line.y, left, why, muted);
     }
 }

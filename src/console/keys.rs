@@ -85,7 +85,7 @@ impl Keymap {
                 let press = press_of(context, key.get_ref()).map_err(wrong)?;
                 if said.insert((context, press), name.span()).is_some() {
                     return Err(wrong(format!(
-                        "key `{press}` stands twice in [{}]",
+                        "key `{press}` appears twice in [{}]",
                         context.name()
                     )));
                 }
@@ -311,7 +311,7 @@ mod tests {
 
     /// A plan of which nothing is typed.
     fn running() -> crate::overlay::Overlay {
-        let wish = crate::deeds::Wish::GoOn(String::from("run-1"));
+        let wish = crate::action_keys::ActionRequest::GoOn(String::from("run-1"));
         crate::overlay::Overlay::plan(1, wish, model::base::Moment::default())
     }
 
@@ -319,7 +319,7 @@ mod tests {
     fn every_focus_there_is_is_checked_for_clashes() {
         use crate::overlay::Overlay;
         use crate::view;
-        use table::acts::May;
+        use table::actions::May;
         let views = [
             view::TABLE,
             view::COST,

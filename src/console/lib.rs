@@ -1,27 +1,27 @@
 //! The console: the screen's state machine and its views. Facts and keys in, effects and frames out; no clock, no
 //! I/O, no way to change a cluster.
 
+pub mod action_keys;
 pub mod ansi;
 pub mod app;
-pub mod brush;
-pub mod clip;
+pub mod clipboard;
 pub mod color;
 pub mod commands;
-pub mod deeds;
 pub mod filter;
 mod filter_parse;
 pub mod frame;
 pub mod fuzzy;
 mod hints;
 pub mod keys;
-pub mod listing;
 pub mod load;
 pub mod missing;
 pub mod msg;
 pub mod overlay;
-pub mod part;
+pub mod painter;
 pub mod picture;
+pub mod scoped_cost;
 pub mod summary;
+pub mod table_model;
 pub mod text;
 pub mod theme;
 pub mod view;

@@ -67,7 +67,7 @@ fn no_session(fault: &str) -> Missing {
     } else {
         (
             "no session",
-            vec!["kubectl cluster-info   says whether kubectl fares better"],
+            vec!["kubectl cluster-info   checks whether kubectl can connect"],
         )
     };
     Missing {
@@ -110,12 +110,12 @@ fn outage(fleet: &Fleet) -> Option<Missing> {
     let outage = fleet.outage()?;
     let mends = match outage.kind {
         LostKind::Unreachable => vec![
-            "kubectl cluster-info   says whether kubectl fares better",
+            "kubectl cluster-info   checks whether kubectl can connect",
             "check the VPN, the proxy and the address in the kubeconfig",
         ],
         LostKind::Login => vec![
             "log in as your provider asks: `aws sso login`, `gcloud auth login`, `az login`, `kubelogin`",
-            "kubectl get nodes   says whether the login works",
+            "kubectl get nodes   checks whether the login works",
         ],
         LostKind::Rights => vec![HELP],
     };
@@ -258,7 +258,7 @@ fn some_lost(fleet: &Fleet) -> Option<Missing> {
             counted(fleet.sources.len() as u64, "source")
         ),
         why: format!(
-            "what only they tell is old or unknown; {}: {said}{more}",
+            "values that only they report are stale or unknown; {}: {said}{more}",
             first.name
         ),
         mends: vec![String::from(

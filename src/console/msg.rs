@@ -7,12 +7,12 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseEvent
 
 use model::base::{Moment, Name};
 use table::Facts;
-use table::acts::Acts;
-use table::answers::Answers;
-use table::hush::{Entry, Hushed};
+use table::actions::ActionState;
+use table::explanations::JobExplanations;
+use table::silence::{Entry, Silences};
 
-use super::deeds::{Ask, Made, Order};
-use model::object::{News, Want};
+use super::action_keys::{ConfirmedPlan, PlanOutcome, PlanRequest};
+use model::object::{ObjectNews, ObjectRequest};
 
 /// A key without its modifiers. Shift is in the letter.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -130,7 +130,7 @@ impl KeyPress {
             _ => return None,
         };
         let ctrl = event.modifiers.contains(KeyModifiers::CONTROL);
-        // A terminal sends ctrl-\ and its neighbours as ctrl-4 to ctrl-7; ctrl with a letter has no case.
+        // A terminal sends ctrl-\ and its neighbors as ctrl-4 to ctrl-7; ctrl with a letter has no case.
         let key = match key {
             Key::Char(c @ '4'..='7') if ctrl => Key::Char(['\\', ']', '^', '_'][c as usize - 0x34]),
             Key::Char(c) if ctrl => Key::Char(c.to_ascii_lowercase()),
@@ -229,11 +229,11 @@ pub enum Msg {
     /// A new picture of the fleet. Only the latest matters.
     Facts(Facts),
     /// What the engine says of the work that waits.
-    Answers(Arc<Answers>),
+    JobExplanations(Arc<JobExplanations>),
     /// What may be done to the cluster, and what was done.
-    Acts(Arc<Acts>),
+    ActionState(Arc<ActionState>),
     /// What came of the question of this number.
-    Made(u64, Made),
+    PlanOutcome(u64, PlanOutcome),
     /// How the carrying out of the plan of this number began: the run's name, or why not.
     Began(u64, Result<String, String>),
     /// The time is now this, on the server's clock.
@@ -245,9 +245,9 @@ pub enum Msg {
     /// Something to tell the operator, for a few seconds.
     Notice(String),
     /// Which findings were muted or acknowledged before.
-    Hushed(Hushed),
+    Silences(Silences),
     /// What came of what a view wanted read.
-    Read(Want, News),
+    Read(ObjectRequest, ObjectNews),
     /// A session has been opened: what was asked for with [`Effect::Switch`], or the first one.
     Session(Session),
     /// No session could be opened, for this reason; what was shown before stays.
@@ -294,15 +294,15 @@ pub enum Effect {
     /// Read every source again now, within its limits.
     Refresh,
     /// Read this for the view in front, instead of what was read before; `None` ends that.
-    Read(Option<Want>),
+    Read(Option<ObjectRequest>),
     /// Keep what was done with this finding; `None` forgets it.
     Hush(Name, Option<Entry>),
     /// Nodes whose devices are on screen, in order; their readings come first.
     OnScreen(Vec<Name>),
     /// Make a plan; nothing is changed.
-    Plan(Ask),
+    Plan(PlanRequest),
     /// Carry out a confirmed plan.
-    CarryOut(Box<Order>),
+    CarryOut(Box<ConfirmedPlan>),
     /// Stop this run after its current step.
     Stop(String),
     /// Go on with this run.

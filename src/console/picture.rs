@@ -35,7 +35,7 @@ pub fn svg(buf: &Buffer, theme: &Theme) -> String {
     out
 }
 
-/// One line's grounds, as runs of one colour.
+/// One line's grounds, as runs of one color.
 fn grounds(out: &mut String, buf: &Buffer, y: u16, theme: &Theme) {
     let ground = theme.color(Role::Background);
     let mut run: Option<(u16, Rgb, u16)> = None;

@@ -7,7 +7,7 @@ use model::fleet::finding::Severity;
 use model::fleet::job::JobState;
 use table::Facts;
 
-use super::listing::{Reach, Scope};
+use super::table_model::{Reach, Scope};
 
 /// What the header says, worked out once a picture.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -26,7 +26,7 @@ pub struct Summary {
     pub crit: u64,
     /// Findings to look at.
     pub warn: u64,
-    /// Mean utilisation over devices that know theirs.
+    /// Mean utilization over devices that know theirs.
     pub util: Option<f64>,
     /// Money an hour; `None` when no device has a price.
     pub money: Option<Spend>,
@@ -34,7 +34,7 @@ pub struct Summary {
     pub idle: Option<Rate>,
 }
 
-/// Mean utilisation of the fleet, 0 to 1, over pools that know theirs.
+/// Mean utilization of the fleet, 0 to 1, over pools that know theirs.
 pub fn fleet_util(fleet: &Fleet) -> Option<f64> {
     let (mut sum, mut devices) = (0.0, 0.0);
     for pool in fleet.pools.iter() {
@@ -62,7 +62,7 @@ impl Summary {
             if (reach.as_ref()).is_some_and(|reach| !reach.concerns(&finding.subject)) {
                 continue;
             }
-            if facts.hushed.of(finding, facts.now).is_some() {
+            if facts.silences.of(finding, facts.now).is_some() {
                 continue;
             }
             summary.crit += u64::from(finding.severity == Severity::Crit);

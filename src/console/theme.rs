@@ -10,7 +10,7 @@ use super::load::{LoadError, nearest};
 
 macro_rules! roles {
     ($($(#[$doc:meta])* $variant:ident = $name:literal;)*) => {
-        /// What a colour means. Nothing is painted but by a role.
+        /// What a color means. Nothing is painted but by a role.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[repr(u8)]
         pub enum Role { $($(#[$doc])* $variant,)* }
@@ -65,7 +65,7 @@ roles! {
 /// Levels of the heat ramp.
 pub const HEAT_LEVELS: usize = 16;
 
-/// A theme: a colour for each role and the heat ramp.
+/// A theme: a color for each role and the heat ramp.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Theme {
     /// Its name, as `--theme` takes it.
@@ -144,12 +144,12 @@ impl Theme {
         draft.finish(file)
     }
 
-    /// The colour of a role.
+    /// The color of a role.
     pub const fn color(&self, role: Role) -> Rgb {
         self.colors[role as usize]
     }
 
-    /// The colour of a heat level; levels beyond the last are the last.
+    /// The color of a heat level; levels beyond the last are the last.
     pub fn heat(&self, level: usize) -> Rgb {
         self.heat[level.min(HEAT_LEVELS - 1)]
     }
@@ -207,7 +207,7 @@ impl Draft {
                     text,
                     Some(color.span()),
                     format!(
-                        "palette colour `{name}` is `{}`, not of the form `#rrggbb`",
+                        "palette color `{name}` is `{}`, not of the form `#rrggbb`",
                         color.get_ref()
                     ),
                 )
@@ -226,7 +226,7 @@ impl Draft {
             let steps = value
                 .as_array()
                 .filter(|steps| steps.len() == HEAT_LEVELS)
-                .ok_or_else(|| format!("`heat` must be a list of {HEAT_LEVELS} colours"))?;
+                .ok_or_else(|| format!("`heat` must be a list of {HEAT_LEVELS} colors"))?;
             let mut ramp = [Rgb::default(); HEAT_LEVELS];
             for (slot, step) in ramp.iter_mut().zip(steps) {
                 *slot = self.resolve("heat", step)?;
@@ -254,7 +254,7 @@ impl Draft {
             .or_else(|| self.palette.get(text).copied())
             .ok_or_else(|| {
                 format!(
-                    "role `{role}` names the colour `{text}`, which the palette does not have{}",
+                    "role `{role}` names the color `{text}`, which the palette does not have{}",
                     nearest(text, self.palette.keys().map(String::as_str))
                 )
             })
@@ -264,7 +264,7 @@ impl Draft {
         let missing = |what: &str| LoadError {
             file: file.to_owned(),
             line: None,
-            message: format!("role `{what}` has no colour; set it, or add `inherits = \"ember\"`"),
+            message: format!("role `{what}` has no color; set it, or add `inherits = \"ember\"`"),
         };
         let mut colors = [Rgb::default(); Role::ALL.len()];
         for (slot, role) in colors.iter_mut().zip(Role::ALL) {
@@ -323,7 +323,7 @@ mod tests {
                     let ratio = reduced(role).contrast(reduced(ground));
                     assert!(
                         ratio >= 3.6,
-                        "{name}, 256 colours: {role:?} on {ground:?} {ratio}"
+                        "{name}, 256 colors: {role:?} on {ground:?} {ratio}"
                     );
                 }
                 assert!(on(Role::Muted) >= 3.0, "{name}: muted on {ground:?}");
@@ -337,7 +337,7 @@ mod tests {
                 let apart = idle.apart(theme.heat(level));
                 assert!(apart >= 11.0, "{name}: idle and heat {level} {apart}");
             }
-            // The open tab and a notice are written in the background colour on these.
+            // The open tab and a notice are written in the background color on these.
             for ground in [Role::Accent, Role::Crit] {
                 let ratio = theme.color(Role::Background).contrast(theme.color(ground));
                 assert!(ratio >= 4.5, "{name}: background on {ground:?} {ratio}");
@@ -345,7 +345,7 @@ mod tests {
         }
     }
 
-    /// Linear RGB as the three kinds of colour blindness see it (Machado, Oliveira and Fernandes 2009, severity 1).
+    /// Linear RGB as the three kinds of color blindness see it (Machado, Oliveira and Fernandes 2009, severity 1).
     const BLIND: [[[f64; 3]; 3]; 3] = [
         [
             [0.152286, 1.052583, -0.204868],
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn harbour_and_lagoon_are_safe_for_colour_blind_eyes() {
+    fn harbour_and_lagoon_are_safe_for_color_blind_eyes() {
         for name in ["harbour", "lagoon"] {
             let theme = Theme::builtin(name).expect(name);
             for matrix in &BLIND {
@@ -435,7 +435,7 @@ mod tests {
         assert!(
             error("name = \"x\"\n[roles]\ntext = \"#fff\"\n").contains("my.toml:3: role `text`")
         );
-        assert!(error("name = \"x\"\n").contains("has no colour"));
+        assert!(error("name = \"x\"\n").contains("has no color"));
         assert!(error("name = \"x\"\ninherits = \"embr\"\n").contains("did you mean `ember`"));
         assert!(error("name = \"x\"\ninherits = \"x\"\n").contains("circle"));
         assert!(error("name = \"x\"\nroless = 1\n").contains("my.toml:2"));

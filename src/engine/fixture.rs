@@ -2,18 +2,18 @@
 
 use serde_json::{Value, json};
 
+use super::compiled::{CompiledFleet, WorkloadId};
 use super::document;
-use super::fit::{Lens, Miss, Why};
-use super::plant::{Plant, WorkId};
+use super::fit::{Miss, Relaxation, Why};
 use super::state::State;
 
 /// A compiled document, version and moment filled in.
-pub(crate) fn plant(mut document: Value) -> Plant {
+pub(crate) fn compiled(mut document: Value) -> CompiledFleet {
     document["version"] = json!(1);
     if document.get("at").is_none() {
         document["at"] = json!("2026-11-21T06:40:00Z");
     }
-    Plant::new(document::from_value(&document, "test").expect("a document"))
+    CompiledFleet::new(document::from_value(&document, "test").expect("a document"))
 }
 
 /// A node of so many GPUs, 12 cores and 96 GiB each, in a rack and block.
@@ -46,55 +46,59 @@ pub(crate) fn work(name: &str, pods: u32, gpus: u32, more: Value) -> Value {
 }
 
 /// The workload of this name.
-pub(crate) fn id(plant: &Plant, name: &str) -> WorkId {
-    let mut all = plant.snapshot.workloads.iter();
+pub(crate) fn id(compiled: &CompiledFleet, name: &str) -> WorkloadId {
+    let mut all = compiled.snapshot.workloads.iter();
     all.position(|work| &*work.key.key.name == name)
         .expect("a workload of this name")
 }
 
 /// The name of a workload.
-pub(crate) fn name(plant: &Plant, work: WorkId) -> &str {
-    &plant.workload(work).key.key.name
+pub(crate) fn name(compiled: &CompiledFleet, work: WorkloadId) -> &str {
+    &compiled.workload(work).key.key.name
 }
 
 /// The names of the nodes that a workload would start on, one for each pod; or why not.
-pub(crate) fn spots(state: &mut State<'_>, name: &str, lens: &Lens) -> Result<Vec<String>, Why> {
-    let plant = state.plant();
-    let found = state.find(id(plant, name), lens);
+pub(crate) fn spots(
+    state: &mut State<'_>,
+    name: &str,
+    relaxation: &Relaxation,
+) -> Result<Vec<String>, Why> {
+    let compiled = state.compiled();
+    let found = state.find(id(compiled, name), relaxation);
     found
-        .map(|tenure| {
-            let seats = tenure.sets.iter().flat_map(|set| &set.seats);
+        .map(|allocation| {
+            let placements = allocation.sets.iter().flat_map(|set| &set.placements);
             let node = |node: usize| {
-                plant.snapshot.nodes[state.room(node).origin]
+                compiled.snapshot.nodes[state.room(node).origin]
                     .name
                     .to_string()
             };
-            seats.map(|seat| node(seat.node)).collect()
+            placements.map(|placement| node(placement.node)).collect()
         })
         .map_err(|misses: Vec<Miss>| misses[0].why.clone())
 }
 
 /// Nothing is held by more than one pod, nobody sits on what is broken, and what is left is what the seats leave.
 pub(crate) fn check(state: &State<'_>) {
-    let plant = state.plant();
+    let compiled = state.compiled();
     let mut left: Vec<Vec<i32>> = (0..state.nodes())
-        .map(|node| vec![1_000; plant.makes[state.room(node).make].units.len()])
+        .map(|node| vec![1_000; compiled.makes[state.room(node).make].units.len()])
         .collect();
     let mut cpu: Vec<i64> = (0..state.nodes())
-        .map(|node| plant.makes[state.room(node).make].cpu)
+        .map(|node| compiled.makes[state.room(node).make].cpu)
         .collect();
-    for pod in &plant.snapshot.residents {
-        if let Some(node) = plant.node(&pod.node) {
+    for pod in &compiled.snapshot.residents {
+        if let Some(node) = compiled.node(&pod.node) {
             cpu[node] -= pod.cpu_milli;
         }
     }
     for work in state.holders() {
-        let tenure = state.tenure(work).expect("a holder holds");
-        for (set, held) in plant.works[work].sets.iter().zip(&tenure.sets) {
-            for seat in &held.seats {
-                cpu[seat.node] -= plant.wants[set.want].ask.cpu_milli;
-                for &(unit, milli) in seat.grips.iter() {
-                    left[seat.node][unit as usize] -= milli;
+        let allocation = state.allocation(work).expect("a holder holds");
+        for (set, held) in compiled.works[work].sets.iter().zip(&allocation.sets) {
+            for placement in &held.placements {
+                cpu[placement.node] -= compiled.wants[set.want].ask.cpu_milli;
+                for &(unit, milli) in placement.grips.iter() {
+                    left[placement.node][unit as usize] -= milli;
                 }
             }
         }

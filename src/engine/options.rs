@@ -5,8 +5,8 @@ pub use model::plan::Used;
 
 use super::route;
 use super::snapshot::{
-    Backfill, Borrow, FairStrategy, Order, Origin, Queue, Reclaim, Route, Snapshot, Source, System,
-    Within, Workload,
+    Backfill, Borrow, FairStrategy, Origin, Queue, QueueingStrategy, Reclaim, Route, Snapshot,
+    Source, System, Within, Workload,
 };
 
 /// The name of a strategy in documents.
@@ -19,8 +19,8 @@ pub const fn strategy_name(strategy: FairStrategy) -> &'static str {
 
 /// The options by which the engine decides on this snapshot; with a workload also those of its queue and its route.
 pub fn used(snapshot: &Snapshot, workload: Option<&Workload>) -> Vec<Used> {
-    let (knobs, origins) = (&snapshot.knobs, &snapshot.origins);
-    let fair = match &knobs.fair_sharing {
+    let (options, origins) = (&snapshot.options, &snapshot.origins);
+    let fair = match &options.fair_sharing {
         None => String::from("off"),
         Some(list) => list
             .iter()
@@ -29,13 +29,13 @@ pub fn used(snapshot: &Snapshot, workload: Option<&Workload>) -> Vec<Used> {
             .collect::<Vec<_>>()
             .join(", "),
     };
-    let backfill = match knobs.backfill {
+    let backfill = match options.backfill {
         Backfill::None => String::from("none"),
         Backfill::Head => String::from("head"),
         Backfill::Depth(depth) => depth.to_string(),
     };
     let mut all = vec![
-        Used::new("placement", knobs.placement.name(), &origins.placement),
+        Used::new("placement", options.placement.name(), &origins.placement),
         Used::new("backfill", backfill, &origins.backfill),
         Used::new("fair_sharing", fair, &origins.fair_sharing),
     ];
@@ -65,7 +65,7 @@ pub fn used(snapshot: &Snapshot, workload: Option<&Workload>) -> Vec<Used> {
 
 /// True where the weight of a queue decides anything.
 fn shares(snapshot: &Snapshot, queue: &Queue) -> bool {
-    snapshot.knobs.fair_sharing.is_some() || matches!(queue.system, System::Kai | System::Volcano)
+    snapshot.options.fair_sharing.is_some() || matches!(queue.system, System::Kai | System::Volcano)
 }
 
 /// The object that stands behind a queue.
@@ -87,8 +87,8 @@ fn object(queue: &Queue) -> Origin {
 
 const fn order(queue: &Queue) -> &'static str {
     match queue.order {
-        Order::Strict => "strict",
-        Order::BestEffort => "best-effort",
+        QueueingStrategy::Strict => "strict",
+        QueueingStrategy::BestEffort => "best-effort",
     }
 }
 
@@ -128,11 +128,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixture::{plant, work};
+    use crate::fixture::{compiled, work};
 
     #[test]
     fn what_was_used_is_said_with_where_it_came_from() {
-        let plant = plant(json!({
+        let compiled = compiled(json!({
             "flavors": [{ "name": "tpu" }, { "name": "h100" }],
             "queues": [
                 { "name": "root", "admits": false, "system": "kueue", "weight": 3 },
@@ -144,7 +144,7 @@ mod tests {
                          "flavors": [{ "flavor": "tpu", "speed": 1.3 }, "h100"] }],
             "workloads": [work("waits", 1, 8, json!({ "queue": "nlp" }))],
         }));
-        let snapshot = &plant.snapshot;
+        let snapshot = &compiled.snapshot;
         let told: Vec<String> = used(snapshot, snapshot.workloads.first())
             .iter()
             .map(Used::to_string)

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use model::base::{Moment, Name, ObjectKey};
 use model::fleet::job::JobKey;
 
-use super::dice::Dice;
+use super::rng::Rng;
 use super::snapshot::{
-    Ask, Backfill, Borrow, DEVICES, Device, DeviceAsk, FairStrategy, Flavor, Grip, Health, Knobs,
-    Node, Placement, PodSet, Preemption, Queue, Quota, Reclaim, Runs, Snapshot, Status, Taint,
-    TaintEffect, Toleration, TopologyWish, WHOLE, Within, Workload,
+    Ask, Backfill, Borrow, DEVICES, Device, DeviceAsk, EngineOptions, FairStrategy, Flavor, Health,
+    HeldDevices, Node, Placement, PodSet, Preemption, Queue, Quota, Reclaim, Runs, Snapshot,
+    Status, Taint, TaintEffect, Toleration, TopologyRequest, WHOLE, Within, Workload,
 };
 
 /// Devices of a node.
@@ -95,20 +95,20 @@ impl Recipe {
 
     /// The snapshot, settled.
     pub fn snapshot(&self) -> Snapshot {
-        let mut dice = Dice::new(self.seed);
+        let mut rng = Rng::new(self.seed);
         let nodes: Vec<Node> = (0..self.nodes).map(|at| node(at, self.nodes)).collect();
-        let mut workloads = self.running(&nodes, &mut dice);
+        let mut workloads = self.running(&nodes, &mut rng);
         for _ in 0..self.waiting {
-            let (pods, gpus) = self.shape(&mut dice);
-            let mut work = self.workload(workloads.len(), pods, gpus, &mut dice);
-            if pods > 1 && dice.below(4) == 0 {
+            let (pods, gpus) = self.shape(&mut rng);
+            let mut work = self.workload(workloads.len(), pods, gpus, &mut rng);
+            if pods > 1 && rng.below(4) == 0 {
                 let level = if pods <= 8 { "rack" } else { "block" };
-                work.sets[0].topology = Some(TopologyWish {
+                work.sets[0].topology = Some(TopologyRequest {
                     level: Name::from(level),
-                    required: dice.below(2) == 0,
+                    required: rng.below(2) == 0,
                 });
             }
-            if pods > 2 && dice.below(8) == 0 {
+            if pods > 2 && rng.below(8) == 0 {
                 work.sets[0].min = pods / 2;
             }
             workloads.push(work);
@@ -116,9 +116,9 @@ impl Recipe {
         let mut snapshot = Snapshot {
             at: Moment::from_millis(NOW),
             flavors: flavors(),
-            queues: self.tree(&nodes, &mut dice),
+            queues: self.tree(&nodes, &mut rng),
             runs: runs(),
-            knobs: Knobs {
+            options: EngineOptions {
                 backfill: Backfill::Head,
                 fair_sharing: self.fair.then(|| {
                     vec![
@@ -126,7 +126,7 @@ impl Recipe {
                         FairStrategy::LessThanInitialShare,
                     ]
                 }),
-                ..Knobs::default()
+                ..EngineOptions::default()
             },
             nodes,
             workloads,
@@ -136,9 +136,9 @@ impl Recipe {
         snapshot
     }
 
-    fn shape(&self, dice: &mut Dice) -> (u32, u32) {
+    fn shape(&self, rng: &mut Rng) -> (u32, u32) {
         loop {
-            let mut at = dice.below(100);
+            let mut at = rng.below(100);
             for (pods, gpus, share) in SHAPES {
                 if at < share {
                     if pods * gpus <= self.widest {
@@ -152,7 +152,7 @@ impl Recipe {
     }
 
     /// Workloads that fill a fleet from the first node on, leaving a device here and a node there.
-    fn running(&self, nodes: &[Node], dice: &mut Dice) -> Vec<Workload> {
+    fn running(&self, nodes: &[Node], rng: &mut Rng) -> Vec<Workload> {
         let mut works: Vec<Workload> = Vec::new();
         let (mut at, mut held) = (0, 0);
         while at < nodes.len() {
@@ -164,9 +164,9 @@ impl Recipe {
             }
             let pool = &nodes[at].pool;
             let same = nodes[at..].iter().take_while(|node| node.pool == *pool);
-            let wide = [1, 1, 1, 2, 4, 8, 32][dice.below(7)].min(same.count());
+            let wide = [1, 1, 1, 2, 4, 8, 32][rng.below(7)].min(same.count());
             if wide > 1 {
-                let mut gang = self.held(works.len(), wide as u32, GPUS, pool, dice);
+                let mut gang = self.held(works.len(), wide as u32, GPUS, pool, rng);
                 let names = nodes[at..at + wide].iter();
                 gang.sets[0].placements =
                     names.map(|node| placement(&node.name, 0, GPUS)).collect();
@@ -176,9 +176,9 @@ impl Recipe {
                 continue;
             }
             let mut next = 0;
-            while next < GPUS && dice.below(12) > 0 {
-                let gpus = [1, 1, 2, 4, 8][dice.below(5)].min(GPUS - next);
-                let mut single = self.held(works.len(), 1, gpus, pool, dice);
+            while next < GPUS && rng.below(12) > 0 {
+                let gpus = [1, 1, 2, 4, 8][rng.below(5)].min(GPUS - next);
+                let mut single = self.held(works.len(), 1, gpus, pool, rng);
                 single.sets[0].placements = vec![placement(&nodes[at].name, next, gpus)];
                 works.push(single);
                 next += gpus;
@@ -189,23 +189,23 @@ impl Recipe {
         works
     }
 
-    fn held(&self, at: usize, pods: u32, gpus: u32, pool: &Name, dice: &mut Dice) -> Workload {
-        let mut work = self.workload(at, pods, gpus, dice);
+    fn held(&self, at: usize, pods: u32, gpus: u32, pool: &Name, rng: &mut Rng) -> Workload {
+        let mut work = self.workload(at, pods, gpus, rng);
         work.status = Status::Running;
         work.admitted_at = Some(Moment::from_millis(
-            NOW - 60_000 * (1 + dice.below(600) as i64),
+            NOW - 60_000 * (1 + rng.below(600) as i64),
         ));
-        work.preemptible = dice.below(10) > 0;
+        work.preemptible = rng.below(10) > 0;
         work.sets[0].admitted = BTreeMap::from([(Name::from(DEVICES), pool.clone())]);
-        if dice.below(2) == 0 {
+        if rng.below(2) == 0 {
             work.checkpoint = Some(Moment::from_millis(
-                NOW - 60_000 * (1 + dice.below(60) as i64),
+                NOW - 60_000 * (1 + rng.below(60) as i64),
             ));
         }
         work
     }
 
-    fn workload(&self, at: usize, pods: u32, gpus: u32, dice: &mut Dice) -> Workload {
+    fn workload(&self, at: usize, pods: u32, gpus: u32, rng: &mut Rng) -> Workload {
         let mut work = Workload {
             key: JobKey {
                 kind: Name::from("Job"),
@@ -214,15 +214,15 @@ impl Recipe {
                     name: Name::from(format!("w{at:06}")),
                 },
             },
-            queue: Some(queue(dice.below(self.queues))),
-            priority: [0, 0, 0, 0, 10, 10, 50, 100][dice.below(8)],
-            created: Moment::from_millis(NOW - 60_000 * (700 + dice.below(20_000) as i64)),
+            queue: Some(queue(rng.below(self.queues))),
+            priority: [0, 0, 0, 0, 10, 10, 50, 100][rng.below(8)],
+            created: Moment::from_millis(NOW - 60_000 * (700 + rng.below(20_000) as i64)),
             sets: vec![PodSet {
                 count: pods,
                 min: pods,
                 ask: Ask {
-                    cpu_milli: i64::from(gpus) * 1_000 * [4, 8, 10][dice.below(3)],
-                    memory_bytes: i64::from(gpus) * ([16, 32, 56][dice.below(3)] << 30),
+                    cpu_milli: i64::from(gpus) * 1_000 * [4, 8, 10][rng.below(3)],
+                    memory_bytes: i64::from(gpus) * ([16, 32, 56][rng.below(3)] << 30),
                     devices: vec![DeviceAsk {
                         resource: Name::from(GPU),
                         count: gpus,
@@ -231,14 +231,14 @@ impl Recipe {
                 },
                 ..PodSet::default()
             }],
-            owner: Name::from(format!("owner{:02}", dice.below(OWNERS))),
+            owner: Name::from(format!("owner{:02}", rng.below(OWNERS))),
             preemptible: true,
             ..Workload::default()
         };
-        if dice.below(3) > 0 {
-            work.estimate_ms = Some(600_000 * (1 + dice.below(144) as i64));
+        if rng.below(3) > 0 {
+            work.estimate_ms = Some(600_000 * (1 + rng.below(144) as i64));
         }
-        if dice.below(5) == 0 {
+        if rng.below(5) == 0 {
             work.sets[0].tolerations = vec![Toleration {
                 key: Some(Name::from("spot")),
                 value: None,
@@ -249,7 +249,7 @@ impl Recipe {
     }
 
     /// A cohort of all, four below it, and queues in those; together they have what there is.
-    fn tree(&self, nodes: &[Node], dice: &mut Dice) -> Vec<Queue> {
+    fn tree(&self, nodes: &[Node], rng: &mut Rng) -> Vec<Queue> {
         let mut out = vec![Queue {
             name: Name::from("all"),
             admits: false,
@@ -270,8 +270,8 @@ impl Recipe {
                     flavor: Name::from(*flavor),
                     resource: Name::from(DEVICES),
                     nominal: share,
-                    borrow: (dice.below(4) == 0).then_some(share),
-                    lend: (dice.below(4) == 0).then_some(share / 2 / 1_000 * 1_000),
+                    borrow: (rng.below(4) == 0).then_some(share),
+                    lend: (rng.below(4) == 0).then_some(share / 2 / 1_000 * 1_000),
                     cap: None,
                 }
             });
@@ -279,13 +279,13 @@ impl Recipe {
             out.push(Queue {
                 name: queue(at),
                 parent: Some(cohort(at % 4)),
-                weight_milli: [1_000, 1_000, 2_000][dice.below(3)],
+                weight_milli: [1_000, 1_000, 2_000][rng.below(3)],
                 quotas,
                 preemption: if self.preempts {
                     Preemption {
                         within: Within::LowerPriority,
-                        reclaim: [Reclaim::Any, Reclaim::LowerPriority][dice.below(2)],
-                        borrow: [Borrow::Never, Borrow::LowerPriority][dice.below(2)],
+                        reclaim: [Reclaim::Any, Reclaim::LowerPriority][rng.below(2)],
+                        borrow: [Borrow::Never, Borrow::LowerPriority][rng.below(2)],
                         borrow_threshold: None,
                     }
                 } else {
@@ -342,7 +342,7 @@ fn flavors() -> Vec<Flavor> {
 }
 
 fn placement(node: &Name, first: u32, gpus: u32) -> Placement {
-    let grip = |device| Grip {
+    let grip = |device| HeldDevices {
         device,
         slice: None,
         milli: WHOLE,
@@ -401,8 +401,8 @@ fn node(at: usize, of: usize) -> Node {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compiled::CompiledFleet;
     use crate::fixture::check;
-    use crate::plant::Plant;
     use crate::state::State;
 
     #[test]
@@ -410,8 +410,8 @@ mod tests {
         let recipe = Recipe::crowded(300, 200);
         let snapshot = recipe.snapshot();
         assert_eq!(snapshot, recipe.snapshot());
-        let plant = Plant::new(snapshot);
-        let state = State::new(&plant);
+        let compiled = CompiledFleet::new(snapshot);
+        let state = State::new(&compiled);
         check(&state);
         assert_eq!((state.nodes(), state.waiting().count()), (300, 200));
         let free = state.free_units(0);

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
+use super::compiled::{CompiledFleet, WorkloadId};
 use super::cycle::{Options, cycle};
-use super::fixture::{check, id, name, plant};
-use super::plant::{Plant, WorkId};
+use super::fixture::{check, compiled, id, name};
 use super::preempt::{Mode, Victim};
 use super::state::State;
 
@@ -48,24 +48,26 @@ fn document(mut fleet: Value) -> Value {
     fleet
 }
 
-fn names(plant: &Plant, works: impl IntoIterator<Item = WorkId>) -> Vec<&str> {
-    works.into_iter().map(|work| name(plant, work)).collect()
+fn names(compiled: &CompiledFleet, works: impl IntoIterator<Item = WorkloadId>) -> Vec<&str> {
+    works.into_iter().map(|work| name(compiled, work)).collect()
 }
 
-fn victims<'p>(plant: &'p Plant, list: &[Victim]) -> Vec<&'p str> {
-    names(plant, list.iter().map(|it| it.work))
+fn victims<'p>(compiled: &'p CompiledFleet, list: &[Victim]) -> Vec<&'p str> {
+    names(compiled, list.iter().map(|it| it.work))
 }
 
 /// What came of a scenario, of what it asks for.
-fn outcome(scenario: &Value, plant: &Plant) -> Value {
+fn outcome(scenario: &Value, compiled: &CompiledFleet) -> Value {
     let wanted = &scenario["expect"];
-    let mut state = State::new(plant);
+    let mut state = State::new(compiled);
     let mut out = Map::new();
     let of = |key: &str| wanted[key].as_object().cloned().unwrap_or_default();
     let mut least = Map::new();
     for work in of("least").keys() {
-        let found = state.victims(id(plant, work), Mode::Least);
-        let list = found.as_ref().map_or(vec![], |it| victims(plant, &it.list));
+        let found = state.victims(id(compiled, work), Mode::Least);
+        let list = found
+            .as_ref()
+            .map_or(vec![], |it| victims(compiled, &it.list));
         assert!(found.is_ok_and(|it| it.proven), "{work}: not proven");
         least.insert(work.clone(), json!(list));
     }
@@ -74,33 +76,38 @@ fn outcome(scenario: &Value, plant: &Plant) -> Value {
     let mut preempted = Map::new();
     let mut reasons = Map::new();
     for one in &cycle.preempted {
-        let by = name(plant, one.by).to_owned();
+        let by = name(compiled, one.by).to_owned();
         for victim in &one.victims.list {
             let reason = json!(victim.reason.name());
-            reasons.insert(name(plant, victim.work).to_owned(), reason);
+            reasons.insert(name(compiled, victim.work).to_owned(), reason);
         }
-        preempted.insert(by, json!(victims(plant, &one.victims.list)));
+        preempted.insert(by, json!(victims(compiled, &one.victims.list)));
     }
     let (mut on, mut flavors) = (Map::new(), Map::new());
     for admission in &cycle.admitted {
-        let work = name(plant, admission.work).to_owned();
-        let sets = admission.tenure.sets.iter();
-        let nodes = sets.clone().flat_map(|set| &set.seats);
+        let work = name(compiled, admission.work).to_owned();
+        let sets = admission.allocation.sets.iter();
+        let nodes = sets.clone().flat_map(|set| &set.placements);
         let nodes: Vec<&str> = nodes
-            .map(|seat| &*plant.snapshot.nodes[seat.node].name)
+            .map(|placement| &*compiled.snapshot.nodes[placement.node].name)
             .collect();
         on.insert(work.clone(), json!(nodes));
         let used = sets.flat_map(|set| &set.flavors);
-        let used: Vec<&str> = used.map(|it| &*plant.snapshot.flavors[*it].name).collect();
+        let used: Vec<&str> = used
+            .map(|it| &*compiled.snapshot.flavors[*it].name)
+            .collect();
         flavors.insert(work, json!(used.first()));
     }
-    let admitted = names(plant, cycle.admitted.iter().map(|it| it.work));
+    let admitted = names(compiled, cycle.admitted.iter().map(|it| it.work));
     out.insert("admitted".to_owned(), json!(admitted));
-    let mut waiting = names(plant, cycle.waiting.keys().copied());
+    let mut waiting = names(compiled, cycle.waiting.keys().copied());
     waiting.sort_unstable();
     out.insert("waiting".to_owned(), json!(waiting));
     out.insert("preempted".to_owned(), Value::Object(preempted));
-    out.insert("drained".to_owned(), json!(victims(plant, &cycle.drained)));
+    out.insert(
+        "drained".to_owned(),
+        json!(victims(compiled, &cycle.drained)),
+    );
     for (key, mut found) in [("on", on), ("flavors", flavors), ("reasons", reasons)] {
         // Only of those that are asked about.
         let asked = of(key);
@@ -128,8 +135,8 @@ fn every_scenario_comes_out_as_its_rule_says() {
         let text = std::fs::read_to_string(&file).expect("a scenario");
         let scenario: Value = toml::from_str(&text).expect("TOML");
         assert!(text.starts_with("# "), "{file:?} names its rule first");
-        let plant = plant(document(scenario["fleet"].clone()));
-        let out = outcome(&scenario, &plant);
+        let compiled = compiled(document(scenario["fleet"].clone()));
+        let out = outcome(&scenario, &compiled);
         let mut want = scenario["expect"].clone();
         for (key, empty) in [
             ("admitted", json!([])),

@@ -3,12 +3,12 @@
 use kube::Client;
 use serde_json::Value;
 
-use cluster::levers::{is_mirror, text};
+use cluster::mutations::{is_mirror, text};
 use engine::snapshot::belongs_to_node;
 use model::base::name::printable;
 use model::plan::{Intent, Plan};
 
-use super::ask::get;
+use super::request::get;
 
 /// Pods that are still on the nodes that a plan was to empty, as `NAMESPACE/NAME on NODE`: not those of DaemonSets or of the
 /// node itself, which stay, nor those that have ended or are about to. Empty for any other plan.

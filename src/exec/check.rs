@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use futures::{StreamExt, stream};
 use kube::Client;
 
-use cluster::levers::{self, Mark};
+use cluster::mutations::{self, Mark};
 use model::plan::{Check, Outcome, Plan, Step, When};
 
-use super::answer::Verdict;
-use super::ask::{may, read};
 use super::machine::Seen;
+use super::request::{may, read};
+use super::response::Verdict;
 use super::writer::Probe;
 
 /// At most so many steps are tried dry; a plan of thousands is not.
@@ -37,7 +37,7 @@ pub async fn checks(plan: &Plan, reading: &Client, probe: Option<&Probe>) -> Vec
 }
 
 async fn rights(plan: &Plan, reading: &Client) -> Check {
-    let wanted: BTreeSet<_> = plan.steps.iter().flat_map(levers::rights).collect();
+    let wanted: BTreeSet<_> = plan.steps.iter().flat_map(mutations::rights).collect();
     let (mut lacking, mut unsaid) = (Vec::new(), false);
     let mut asked = stream::iter(&wanted)
         .map(|right| async move { (right, may(reading, right).await) })
@@ -135,7 +135,7 @@ async fn try_dry(
             run: "dry-run",
             step: number,
         };
-        let call = levers::call(step, &object, mark).map_err(|refusal| refusal.to_string())?;
+        let call = mutations::call(step, &object, mark).map_err(|refusal| refusal.to_string())?;
         let verdict = probe.ask(&call).await.verdict(&call);
         let version = object["metadata"]["resourceVersion"].as_str();
         let raced = matches!(verdict, Verdict::Conflict(_) | Verdict::Invalid(_));

@@ -7,7 +7,7 @@ use http::header::UPGRADE;
 use http::{Method, Request};
 use tower::{BoxError, Layer, Service};
 
-use cluster::levers::writes;
+use cluster::mutations::writes;
 use source::gate::{Refused, is_read};
 
 /// Who am I: changes nothing.

@@ -2,12 +2,12 @@
 
 use serde_json::{Map, Value};
 
-use cluster::levers::{Inverse, fields, inverse};
+use cluster::mutations::{Inverse, fields, inverse};
 use model::base::Moment;
 use model::plan::{Effect, Intent, Plan, Refusal, RefusalCode, Step, Undo};
 
 use super::journal::Pages;
-use super::machine::{End, Item, Over, Stand};
+use super::machine::{End, Item, StepResult, StepStatus};
 use super::record::{Cluster, Line, Record, Who};
 
 /// One run.
@@ -45,7 +45,7 @@ pub struct Trace {
     /// The fields that it wrote as they were before the first call, by path.
     pub before: Option<Map<String, Value>>,
     /// How it is over.
-    pub over: Option<Over>,
+    pub over: Option<StepResult>,
     /// What was said last.
     pub words: String,
 }
@@ -157,7 +157,7 @@ impl Run {
                     trace.words.clone_from(words);
                 }
             }
-            Record::Over { step, how, words } => {
+            Record::Finished { step, how, words } => {
                 if let Some(trace) = self.trace(*step) {
                     trace.over = Some(*how);
                     trace.words.clone_from(words);
@@ -174,7 +174,7 @@ impl Run {
         if self.end != Some(End::Done) {
             return None;
         }
-        let left = |trace: &&Trace| trace.over == Some(Over::Left);
+        let left = |trace: &&Trace| trace.over == Some(StepResult::Left);
         let count = self.steps.iter().filter(left).count();
         let steps = match count {
             0 => String::new(),
@@ -200,7 +200,7 @@ impl Run {
                 self.name
             )),
             Some(End::Failed { step, words }) => Err(format!(
-                "{} failed at step {step} ({words}); make the plan anew, or take back what was done with `plan undo {}`",
+                "{} failed at step {step} ({words}); make a new plan, or undo it with `plan undo {}`",
                 self.name, self.name
             )),
         }
@@ -215,9 +215,9 @@ impl Run {
                 item.attempts = trace.attempts;
                 item.unresolved = trace.is_unresolved();
                 item.stand = match (trace.over, trace.accepted) {
-                    (Some(how), _) => Stand::Over(how),
-                    (None, Some(true)) => Stand::Settling(self.last),
-                    _ => Stand::Todo,
+                    (Some(how), _) => StepStatus::Finished(how),
+                    (None, Some(true)) => StepStatus::Settling(self.last),
+                    _ => StepStatus::Todo,
                 };
                 item
             })
@@ -267,7 +267,7 @@ impl Run {
             }
             match inverse(step, &before) {
                 Inverse::Step(mut back) => {
-                    back.reason = format!("takes back step {} of {}", number + 1, self.name);
+                    back.reason = format!("undoes step {} of {}", number + 1, self.name);
                     // The order of undoing is the order of doing backwards.
                     back.needs = match u32::try_from(plan.steps.len()) {
                         Ok(count) if count > 0 => vec![count],
@@ -282,17 +282,13 @@ impl Run {
         }
         if plan.steps.is_empty() {
             let sentence = if never.is_empty() {
-                format!(
-                    "{} has changed nothing that stands: there is nothing to take back",
-                    self.name
-                )
+                format!("{} left no change: nothing to undo", self.name)
             } else {
-                format!("{} cannot be taken back: {}", self.name, never.join("; "))
+                format!("{} cannot be undone: {}", self.name, never.join("; "))
             };
             return Err(Refusal::new(RefusalCode::AlreadySo, sentence));
         }
-        plan.reasons
-            .push(format!("takes back what {} did", self.name));
+        plan.reasons.push(format!("undoes {}", self.name));
         plan.effect = Effect::Unknown {
             why: "effect not computed: the scheduler decides what lands here".to_owned(),
         };

@@ -158,10 +158,10 @@ impl Journal {
     ///
     /// # Errors
     /// Its folder or file cannot be written, or another process carries out the run.
-    pub fn open(&self, run: &str, now: Moment) -> Result<Pen, JournalFault> {
+    pub fn open(&self, run: &str, now: Moment) -> Result<JournalWriter, JournalFault> {
         let runs = self.folder.join("runs");
         if !is_name_of_run(run) {
-            let error = io::Error::new(io::ErrorKind::InvalidInput, "that is no name of a run");
+            let error = io::Error::new(io::ErrorKind::InvalidInput, "not the name of a run");
             return Err(fault(&runs, "used")(error));
         }
         make_folder(&runs).map_err(fault(&self.folder, "made"))?;
@@ -172,7 +172,7 @@ impl Journal {
         lock.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => fault(
                 &lock_path,
-                "taken: another process carries out this run",
+                "locked: another process carries out this run",
             )(io::ErrorKind::WouldBlock.into()),
             TryLockError::Error(error) => fault(&lock_path, "locked")(error),
         })?;
@@ -183,7 +183,7 @@ impl Journal {
         options.create(true).read(true).append(true);
         let mut file = guarded(&options, &path).map_err(fault(&path, "opened"))?;
         mend(&mut file).map_err(fault(&path, "written"))?;
-        Ok(Pen {
+        Ok(JournalWriter {
             run: run.to_owned(),
             path,
             file,
@@ -338,7 +338,7 @@ fn mend(file: &mut File) -> io::Result<()> {
 
 /// Adds the lines of one run.
 #[derive(Debug)]
-pub struct Pen {
+pub struct JournalWriter {
     run: String,
     path: PathBuf,
     file: File,
@@ -347,7 +347,7 @@ pub struct Pen {
     _lock: File,
 }
 
-impl Pen {
+impl JournalWriter {
     /// The run.
     pub fn run(&self) -> &str {
         &self.run
@@ -383,16 +383,16 @@ impl Pen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::{End, Over};
+    use crate::machine::{End, StepResult};
 
     fn at(seconds: i64) -> Moment {
         Moment::from_millis(seconds * 1000 + 7)
     }
 
     fn over(step: u32) -> Record {
-        Record::Over {
+        Record::Finished {
             step,
-            how: Over::Done,
+            how: StepResult::Done,
             words: "well".into(),
         }
     }

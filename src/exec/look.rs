@@ -9,14 +9,14 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 
 use cluster::kinds;
-use cluster::levers::{entry, text};
+use cluster::mutations::{entry, text};
 use model::base::{Exit, Failure, Name};
 use model::plan::{Object, Plan, Refusal, RefusalCode};
-use plan::{Class, Found, Subject, Target};
+use plan::{ActionTarget, Class, Found, Subject};
 
-use super::answer::Answer;
-use super::ask::{get, read};
 use super::machine::Seen;
+use super::request::{get, read};
+use super::response::ServerResponse;
 
 /// The longest chain of owners that is followed.
 const DEEPEST: usize = 8;
@@ -110,7 +110,7 @@ fn objects(plan: &mut Plan) -> impl Iterator<Item = &mut Object> {
     steps.chain(facts)
 }
 
-fn failed(what: &str, answer: &Answer) -> Unseen {
+fn failed(what: &str, answer: &ServerResponse) -> Unseen {
     let exit = match answer.code {
         Some(401 | 403) => Exit::Refused,
         Some(_) => Exit::Failed,
@@ -250,7 +250,7 @@ impl Looker {
             return Ok(Vec::new());
         };
         let object = Object::new(group, version, plural, plural, "").within(namespace);
-        let Some(path) = cluster::levers::path(&object, true) else {
+        let Some(path) = cluster::mutations::path(&object, true) else {
             return Ok(Vec::new());
         };
         let mut answer = get(&self.client, &path).await;
@@ -268,7 +268,7 @@ impl Looker {
     ///
     /// # Errors
     /// There is none, the name fits several, or the server does not say.
-    pub async fn target(&self, typed: &str) -> Result<Target, Unseen> {
+    pub async fn target(&self, typed: &str) -> Result<ActionTarget, Unseen> {
         let named = Named::parse(typed).ok_or_else(|| malformed(typed))?;
         let mut barred = Vec::new();
         let mut queues = Vec::new();
@@ -292,8 +292,8 @@ impl Looker {
         }
         let jobs = self.jobs(&named, &mut barred).await?;
         match (queues.len(), jobs.len()) {
-            (1, 0) => Ok(Target::Queue(Box::new(queues.remove(0)))),
-            (0, 1) => Ok(Target::Job(Box::new(self.subject(jobs).await?))),
+            (1, 0) => Ok(ActionTarget::Queue(Box::new(queues.remove(0)))),
+            (0, 1) => Ok(ActionTarget::Job(Box::new(self.subject(jobs).await?))),
             (0, 0) => Err(self.nothing(&named, "job or queue", &barred).into()),
             _ => Err(ambiguous(typed, queues.iter().chain(&jobs)).into()),
         }
@@ -380,7 +380,7 @@ impl Looker {
                 above.filter(|above| text(&above.now, "/metadata/uid") == text(&owner, "/uid"))
             else {
                 let sentence = format!(
-                    "{} belongs to {kind} {name}, which has no lever that is known",
+                    "{} belongs to {kind} {name}, which has no known way to act on it",
                     last.object
                 );
                 return Err(Refusal::new(RefusalCode::OwnedByAnother, sentence)

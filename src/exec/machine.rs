@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use cluster::levers::{self, Call, Mark, text};
+use cluster::mutations::{self, Call, Mark, text};
 use model::base::{Moment, Name};
-use model::plan::{Fact, Lever, Object, Plan, Step, Test, Until, When};
+use model::plan::{Fact, Mutation, Object, Plan, Step, Test, Until, When};
 
-use super::answer::{Answer, Verdict};
-pub use super::order::{End, Note, Order, Over, Seen, Stand};
+pub use super::command::{Command, End, Note, Seen, StepResult, StepStatus};
+use super::response::{ServerResponse, Verdict};
 use super::waits::{Pending, pause, pending};
 
 /// How long a budget is waited for where the plan does not say.
@@ -26,7 +26,7 @@ const TRIES: u32 = 10;
 
 #[derive(Clone, Debug)]
 pub(super) struct Item {
-    pub(super) stand: Stand,
+    pub(super) stand: StepStatus,
     /// How often it was sent.
     pub(super) attempts: u32,
     /// Sent, and nobody knows whether it was carried out.
@@ -44,7 +44,7 @@ pub(super) struct Item {
 impl Default for Item {
     fn default() -> Self {
         Self {
-            stand: Stand::Todo,
+            stand: StepStatus::Todo,
             attempts: 0,
             unresolved: false,
             since: None,
@@ -116,9 +116,9 @@ impl Machine {
         self.held = items.iter().position(|item| item.unresolved);
         self.items = items;
         for at in 0..self.steps.len() {
-            if matches!(self.items[at].stand, Stand::Settling(_)) && !self.settles(at) {
+            if matches!(self.items[at].stand, StepStatus::Settling(_)) && !self.settles(at) {
                 // It was accepted, and its process ended before that could be written down.
-                self.over(at, Over::Done, String::new());
+                self.over(at, StepResult::Done, String::new());
             }
         }
         self
@@ -130,7 +130,7 @@ impl Machine {
     }
 
     /// Where each step stands, and what it waits for or why it failed.
-    pub fn stands(&self) -> impl Iterator<Item = (&Step, Stand, &str)> {
+    pub fn stands(&self) -> impl Iterator<Item = (&Step, StepStatus, &str)> {
         self.steps
             .iter()
             .zip(&self.items)
@@ -143,18 +143,18 @@ impl Machine {
     }
 
     /// What is to be done at `now`.
-    pub fn next(&mut self, now: Moment) -> Order {
+    pub fn next(&mut self, now: Moment) -> Command {
         if let Some(end) = &self.end {
-            return Order::End(end.clone());
+            return Command::End(end.clone());
         }
         match &self.doing {
             Doing::Reading(_, queue) => {
                 if let Some(object) = queue.first() {
-                    return Order::Read(object.clone());
+                    return Command::Read(object.clone());
                 }
             }
             Doing::Writing(at, call, before, _) => {
-                return Order::Write {
+                return Command::Write {
                     step: number(*at),
                     attempt: self.items[*at].attempts,
                     call: call.clone(),
@@ -165,17 +165,17 @@ impl Machine {
         }
         if self.stop {
             self.end = Some(End::Stopped);
-            return Order::End(End::Stopped);
+            return Command::End(End::Stopped);
         }
         let mut earliest: Option<Moment> = None;
         let all = 0..self.steps.len();
         for at in self.held.map_or(all, |held| held..held + 1) {
             let until = match self.items[at].stand {
-                Stand::Over(_) => continue,
-                Stand::Settling(until) => until,
+                StepStatus::Finished(_) => continue,
+                StepStatus::Settling(until) => until,
                 _ if !self.is_free(at) => continue,
-                Stand::Todo => now,
-                Stand::Waiting(until) => until,
+                StepStatus::Todo => now,
+                StepStatus::Waiting(until) => until,
             };
             if until <= now {
                 return self.begin(at);
@@ -183,10 +183,10 @@ impl Machine {
             earliest = Some(earliest.map_or(until, |first| first.min(until)));
         }
         match earliest {
-            Some(until) => Order::Sleep(until),
+            Some(until) => Command::Sleep(until),
             None => {
                 self.end = Some(End::Done);
-                Order::End(End::Done)
+                Command::End(End::Done)
             }
         }
     }
@@ -197,14 +197,14 @@ impl Machine {
             let needed = (*need as usize).checked_sub(1);
             needed
                 .and_then(|needed| self.items.get(needed))
-                .is_some_and(|item| matches!(item.stand, Stand::Over(_)))
+                .is_some_and(|item| matches!(item.stand, StepStatus::Finished(_)))
         })
     }
 
-    fn begin(&mut self, at: usize) -> Order {
+    fn begin(&mut self, at: usize) -> Command {
         let step = &self.steps[at];
         let mut queue: Vec<Object> = Vec::new();
-        if !matches!(self.items[at].stand, Stand::Settling(_)) {
+        if !matches!(self.items[at].stand, StepStatus::Settling(_)) {
             for fact in &step.guards {
                 if !fact.object.is(&step.object) && !queue.iter().any(|q| q.is(&fact.object)) {
                     queue.push(fact.object.clone());
@@ -214,10 +214,10 @@ impl Machine {
         queue.push(step.object.clone());
         let first = queue[0].clone();
         self.doing = Doing::Reading(at, queue);
-        Order::Read(first)
+        Command::Read(first)
     }
 
-    /// Tells what was read for the last [`Order::Read`].
+    /// Tells what was read for the last [`Command::Read`].
     pub fn read(&mut self, now: Moment, seen: Seen) {
         let (at, mut queue) = match std::mem::replace(&mut self.doing, Doing::Nothing) {
             Doing::Reading(at, queue) => (at, queue),
@@ -240,21 +240,21 @@ impl Machine {
         let object = object.as_deref();
         if queue.is_empty() {
             return match self.items[at].stand {
-                Stand::Settling(_) => self.settle(now, at, object),
+                StepStatus::Settling(_) => self.settle(now, at, object),
                 _ => self.decide(now, at, object),
             };
         }
         let facts = self.steps[at].guards.iter();
         let broken = facts
             .filter(|fact| fact.object.is(&read))
-            .find_map(|fact| levers::holds(fact, object).err());
+            .find_map(|fact| mutations::holds(fact, object).err());
         match broken {
             Some(words) => self.fail(at, changed(&words)),
             None => self.doing = Doing::Reading(at, queue),
         }
     }
 
-    fn unread(&mut self, now: Moment, at: usize, answer: &Answer) {
+    fn unread(&mut self, now: Moment, at: usize, answer: &ServerResponse) {
         let words = answer.words();
         match answer.code {
             Some(429 | 500..=599) | None => self.lose(now, at, words, answer.retry_after),
@@ -280,8 +280,8 @@ impl Machine {
         let until = now.plus(pause(item.refusals, asked));
         item.refusals += 1;
         item.stand = match item.stand {
-            Stand::Settling(_) => Stand::Settling(until),
-            _ => Stand::Waiting(until),
+            StepStatus::Settling(_) => StepStatus::Settling(until),
+            _ => StepStatus::Waiting(until),
         };
         self.waits(at, words);
     }
@@ -296,11 +296,11 @@ impl Machine {
         }
     }
 
-    fn over(&mut self, at: usize, how: Over, words: String) {
+    fn over(&mut self, at: usize, how: StepResult, words: String) {
         let item = &mut self.items[at];
-        item.stand = Stand::Over(how);
+        item.stand = StepStatus::Finished(how);
         item.words.clone_from(&words);
-        self.notes.push(Note::Over {
+        self.notes.push(Note::Finished {
             step: number(at),
             how,
             words,
@@ -308,7 +308,7 @@ impl Machine {
     }
 
     fn fail(&mut self, at: usize, words: String) {
-        self.over(at, Over::Failed, words.clone());
+        self.over(at, StepResult::Failed, words.clone());
         self.end = Some(End::Failed {
             step: number(at),
             words,
@@ -328,17 +328,17 @@ impl Machine {
         item.refusals = 0;
         if settles {
             item.since = Some(now);
-            item.stand = Stand::Settling(now);
+            item.stand = StepStatus::Settling(now);
             item.words.clear();
         } else {
-            self.over(at, Over::Done, String::new());
+            self.over(at, StepResult::Done, String::new());
         }
     }
 
     /// Looks at a step's object before the call.
     fn decide(&mut self, now: Moment, at: usize, object: Option<&Value>) {
         let step = self.steps[at].clone();
-        let done = levers::is_done(&step, object);
+        let done = mutations::is_done(&step, object);
         if self.items[at].unresolved {
             self.notes.push(Note::Resolved {
                 step: number(at),
@@ -349,7 +349,7 @@ impl Machine {
                 return self.sent(now, at);
             }
         }
-        let evicts = matches!(step.lever, Lever::Evict { .. });
+        let evicts = matches!(step.lever, Mutation::Evict { .. });
         let own = Fact {
             object: step.object.clone(),
             test: Test::Exists,
@@ -360,7 +360,7 @@ impl Machine {
             .filter(|fact| fact.object.is(&step.object));
         let broken = std::iter::once(&own)
             .chain(facts)
-            .find_map(|fact| levers::holds(fact, object).err());
+            .find_map(|fact| mutations::holds(fact, object).err());
         let there = object.filter(|_| broken.is_none());
         let Some(object) = there else {
             if evicts && done {
@@ -381,7 +381,7 @@ impl Machine {
         match self.pending(now, at, When::Before, Some(object)) {
             Pending::No => {}
             Pending::Until(until, words) => {
-                self.items[at].stand = Stand::Waiting(until);
+                self.items[at].stand = StepStatus::Waiting(until);
                 return self.waits(at, words);
             }
             Pending::Late(words) => return self.fail(at, words),
@@ -390,9 +390,9 @@ impl Machine {
             run: &self.run,
             step: number(at),
         };
-        match levers::call(&step, object, mark) {
+        match mutations::call(&step, object, mark) {
             Ok(call) => {
-                let before = levers::fields(&step).into_iter().map(|path| {
+                let before = mutations::fields(&step).into_iter().map(|path| {
                     let value = object.pointer(&path).cloned().unwrap_or(Value::Null);
                     (path, value)
                 });
@@ -408,15 +408,15 @@ impl Machine {
         if self.settles(at) {
             return self.sent(now, at);
         }
-        self.over(at, Over::Already, "it was so already".to_owned());
+        self.over(at, StepResult::Already, "it was so already".to_owned());
     }
 
     /// Looks at a step's object after the call.
     fn settle(&mut self, now: Moment, at: usize, object: Option<&Value>) {
         match self.pending(now, at, When::After, object) {
-            Pending::No => self.over(at, Over::Done, String::new()),
+            Pending::No => self.over(at, StepResult::Done, String::new()),
             Pending::Until(until, words) => {
-                self.items[at].stand = Stand::Settling(until);
+                self.items[at].stand = StepStatus::Settling(until);
                 self.waits(at, words);
             }
             Pending::Late(words) => self.fail(at, words),
@@ -434,8 +434,8 @@ impl Machine {
         )
     }
 
-    /// Tells what was answered to the last [`Order::Write`].
-    pub fn answered(&mut self, now: Moment, answer: &Answer) {
+    /// Tells what was answered to the last [`Command::Write`].
+    pub fn answered(&mut self, now: Moment, answer: &ServerResponse) {
         let (at, call, version) = match std::mem::replace(&mut self.doing, Doing::Nothing) {
             Doing::Writing(at, call, _, version) => (at, call, version),
             other => {
@@ -469,17 +469,17 @@ impl Machine {
             Verdict::Conflict(words) => {
                 self.held = Some(at);
                 let item = &mut self.items[at];
-                item.stand = Stand::Waiting(now.plus(Duration::from_millis(100)));
+                item.stand = StepStatus::Waiting(now.plus(Duration::from_millis(100)));
                 self.waits(at, words);
             }
             Verdict::Invalid(words) => {
                 let item = &mut self.items[at];
                 item.invalid = Some((words, version));
-                item.stand = Stand::Todo;
+                item.stand = StepStatus::Todo;
             }
             // A pod that was to go has gone.
-            Verdict::Gone(_) if matches!(self.steps[at].lever, Lever::Evict { .. }) => {
-                self.over(at, Over::Already, "it had gone already".to_owned());
+            Verdict::Gone(_) if matches!(self.steps[at].lever, Mutation::Evict { .. }) => {
+                self.over(at, StepResult::Already, "it had gone already".to_owned());
             }
             Verdict::Gone(words) | Verdict::Refused(words) => {
                 self.fail(at, format!("{}: {words}", self.steps[at].object));
@@ -511,13 +511,13 @@ impl Machine {
                 now.since(since)
             );
             if go_on {
-                return self.over(at, Over::Left, words);
+                return self.over(at, StepResult::Left, words);
             }
             return self.fail(at, words);
         }
         let until = now.plus(pause(item.refusals, asked));
         item.refusals += 1;
-        item.stand = Stand::Waiting(limit.map_or(until, |limit| until.min(limit)));
+        item.stand = StepStatus::Waiting(limit.map_or(until, |limit| until.min(limit)));
         self.waits(at, words);
     }
 }

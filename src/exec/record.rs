@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use cluster::levers::Call;
+use cluster::mutations::Call;
 use model::base::Moment;
 use model::plan::Plan;
 
-use super::machine::{End, Over};
+use super::machine::{End, StepResult};
 
 /// One line.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -81,11 +81,12 @@ pub enum Record {
         words: String,
     },
     /// A step is over.
-    Over {
+    #[serde(rename = "over")]
+    Finished {
         /// Number of the step.
         step: u32,
         /// How.
-        how: Over,
+        how: StepResult,
         /// Why.
         words: String,
     },

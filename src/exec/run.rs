@@ -10,13 +10,13 @@ use tokio::sync::watch;
 use model::base::name::printable;
 use model::base::{Exit, Failure, Moment};
 use model::plan::{Plan, Step};
-use plan::grant::{Approved, Confirmed, Consent, Grant};
+use plan::grant::{Approved, Confirmation, Confirmed, Grant};
 
-use super::answer::Verdict;
 use super::history::{Run, runs, undone_by};
-use super::journal::{Journal, JournalFault, Pen};
-use super::machine::{End, Machine, Note, Order, Over, Stand};
+use super::journal::{Journal, JournalFault, JournalWriter};
+use super::machine::{Command, End, Machine, Note, StepResult, StepStatus};
 use super::record::{Record, Same, Who};
+use super::response::Verdict;
 use super::writer::Writer;
 
 /// Where a run stands, for whoever looks on.
@@ -25,21 +25,21 @@ pub struct Progress {
     /// The run.
     pub run: String,
     /// Each step: where it stands, and what it waits for or why it failed.
-    pub steps: Vec<(Stand, String)>,
+    pub steps: Vec<(StepStatus, String)>,
     /// How it ended; `None` while it runs.
     pub end: Option<End>,
 }
 
 /// Why a run could not be carried out at all, or was broken off.
 #[derive(Debug)]
-pub enum Broken {
+pub enum RunError {
     /// The journal cannot be written: nothing more is sent.
     Journal(JournalFault),
     /// It may not be taken up.
     Refused(String),
 }
 
-impl std::fmt::Display for Broken {
+impl std::fmt::Display for RunError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Journal(fault) => fault.fmt(f),
@@ -48,19 +48,19 @@ impl std::fmt::Display for Broken {
     }
 }
 
-impl std::error::Error for Broken {}
+impl std::error::Error for RunError {}
 
-impl From<Broken> for Failure {
-    fn from(broken: Broken) -> Self {
+impl From<RunError> for Failure {
+    fn from(broken: RunError) -> Self {
         let exit = match &broken {
-            Broken::Journal(_) => Exit::Failed,
-            Broken::Refused(_) => Exit::Refused,
+            RunError::Journal(_) => Exit::Failed,
+            RunError::Refused(_) => Exit::Refused,
         };
         Self::new(exit, broken.to_string())
     }
 }
 
-impl From<JournalFault> for Broken {
+impl From<JournalFault> for RunError {
     fn from(fault: JournalFault) -> Self {
         Self::Journal(fault)
     }
@@ -80,7 +80,7 @@ pub fn is_name_of_run(name: &str) -> bool {
 }
 
 /// What a run is carried out with.
-pub struct Hands<'a> {
+pub struct RunContext<'a> {
     /// What writes to the cluster.
     pub writer: &'a Writer,
     /// What is written down.
@@ -95,7 +95,7 @@ pub struct Hands<'a> {
     pub stop: watch::Receiver<bool>,
 }
 
-impl Hands<'_> {
+impl RunContext<'_> {
     async fn who(&self) -> Who {
         Who {
             user: self.writer.user().await,
@@ -123,10 +123,10 @@ impl Hands<'_> {
     ///
     /// # Errors
     /// The journal cannot be written, or the plan is for another cluster.
-    pub async fn carry_out(mut self, approved: &Approved, run: &str) -> Result<End, Broken> {
+    pub async fn carry_out(mut self, approved: &Approved, run: &str) -> Result<End, RunError> {
         let cluster = self.writer.named();
         if *cluster.context != **approved.context() {
-            return Err(Broken::Refused(format!(
+            return Err(RunError::Refused(format!(
                 "the plan was approved for {}, and this is {}",
                 approved.context(),
                 cluster.context
@@ -154,33 +154,33 @@ impl Hands<'_> {
     ///
     /// # Errors
     /// There is no such run on this cluster, it is over, another process carries it out, or the journal fails.
-    pub async fn take_up(mut self, grant: &Grant, run: &str) -> Result<End, Broken> {
+    pub async fn take_up(mut self, grant: &Grant, run: &str) -> Result<End, RunError> {
         // A run that there is not makes no lock.
         find(self.journal, run)?;
         let mut pen = self.journal.open(run, (self.clock)())?;
         let past = find(self.journal, run)?;
         let cluster = self.writer.cluster().await;
         if past.cluster.compare(&cluster) == Same::No {
-            return Err(Broken::Refused(format!(
+            return Err(RunError::Refused(format!(
                 "{run} is a run on {}, and this is {cluster}",
                 past.cluster
             )));
         }
-        past.can_go_on().map_err(Broken::Refused)?;
+        past.can_go_on().map_err(RunError::Refused)?;
         if let Some(undo) = undone_by(&runs(&self.journal.read()?), run) {
-            return Err(Broken::Refused(format!(
-                "{run} was taken back by {}; make the plan anew",
+            return Err(RunError::Refused(format!(
+                "{run} was undone by {}; make a new plan",
                 undo.name
             )));
         }
-        let consent = Consent {
+        let consent = Confirmation {
             // It was accepted when the run began, perhaps by an earlier version.
             reason: printable(&past.reason).into_owned(),
             confirmed: Confirmed::Outright,
         };
         let approved = grant
             .approve(past.plan.clone(), consent)
-            .map_err(|error| Broken::Refused(error.to_string()))?;
+            .map_err(|error| RunError::Refused(error.to_string()))?;
         let who = self.who().await;
         pen.write((self.clock)(), Record::TakenUp { who: who.clone() })?;
         let plan = approved.plan();
@@ -193,11 +193,11 @@ impl Hands<'_> {
     async fn drive(
         &mut self,
         mut machine: Machine,
-        mut pen: Pen,
+        mut pen: JournalWriter,
         plan: &Plan,
         who: &Who,
         reason: &str,
-    ) -> Result<End, Broken> {
+    ) -> Result<End, RunError> {
         loop {
             if *self.stop.borrow() {
                 machine.stop();
@@ -207,11 +207,11 @@ impl Hands<'_> {
                 .await?;
             self.tell_progress(&machine, &pen, None);
             match order {
-                Order::Read(object) => {
+                Command::Read(object) => {
                     let seen = self.writer.read(&object).await;
                     machine.read(self.writer.now(), seen);
                 }
-                Order::Write {
+                Command::Write {
                     step,
                     attempt,
                     call,
@@ -244,7 +244,7 @@ impl Hands<'_> {
                     pen.write((self.clock)(), record)?;
                     machine.answered(self.writer.now(), &answer);
                 }
-                Order::Sleep(until) => {
+                Command::Sleep(until) => {
                     let wait = Duration::from_millis(until.since(self.writer.now()).millis());
                     let wait = wait.max(Duration::from_millis(10));
                     tokio::select! {
@@ -255,7 +255,7 @@ impl Hands<'_> {
                         }
                     }
                 }
-                Order::End(end) => {
+                Command::End(end) => {
                     pen.write((self.clock)(), Record::End { end: end.clone() })?;
                     self.tell_progress(&machine, &pen, Some(end.clone()));
                     return Ok(end);
@@ -268,11 +268,11 @@ impl Hands<'_> {
     async fn write_notes(
         &self,
         machine: &mut Machine,
-        pen: &mut Pen,
+        pen: &mut JournalWriter,
         plan: &Plan,
         who: &Who,
         reason: &str,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), RunError> {
         for note in machine.notes() {
             let record = match &note {
                 Note::Resolved { step, done } => Record::Resolved {
@@ -283,15 +283,15 @@ impl Hands<'_> {
                     step: *step,
                     words: words.clone(),
                 },
-                Note::Over { step, how, words } => Record::Over {
+                Note::Finished { step, how, words } => Record::Finished {
                     step: *step,
                     how: *how,
                     words: words.clone(),
                 },
             };
             pen.write((self.clock)(), record)?;
-            if let Note::Over { step, how, words } = &note
-                && *how != Over::Already
+            if let Note::Finished { step, how, words } = &note
+                && *how != StepResult::Already
                 && let Some(told) = plan.steps.get((*step as usize).wrapping_sub(1))
             {
                 self.tell_cluster(pen.run(), *step, told, *how, words, who, reason)
@@ -301,7 +301,7 @@ impl Hands<'_> {
         Ok(())
     }
 
-    fn tell_progress(&self, machine: &Machine, pen: &Pen, end: Option<End>) {
+    fn tell_progress(&self, machine: &Machine, pen: &JournalWriter, end: Option<End>) {
         let progress = Progress {
             run: pen.run().to_owned(),
             steps: machine
@@ -322,7 +322,7 @@ impl Hands<'_> {
         run: &str,
         number: u32,
         step: &Step,
-        how: Over,
+        how: StepResult,
         words: &str,
         who: &Who,
         reason: &str,
@@ -348,9 +348,9 @@ impl Hands<'_> {
 ///
 /// # Errors
 /// The journal cannot be read, or has no such run.
-pub fn find(journal: &Journal, run: &str) -> Result<Run, Broken> {
+pub fn find(journal: &Journal, run: &str) -> Result<Run, RunError> {
     if !is_name_of_run(run) {
-        return Err(Broken::Refused(format!(
+        return Err(RunError::Refused(format!(
             "`{}` is no name of a run; `plan --log` lists them",
             printable(run)
         )));
@@ -361,7 +361,7 @@ pub fn find(journal: &Journal, run: &str) -> Result<Run, Broken> {
         .rev()
         .find(|known| known.name == run)
         .ok_or_else(|| {
-            Broken::Refused(format!(
+            RunError::Refused(format!(
                 "the journal {} has no run {run}; `plan --log` lists them",
                 journal.path().display()
             ))
@@ -377,7 +377,7 @@ fn event(
     run: &str,
     number: u32,
     step: &Step,
-    how: Over,
+    how: StepResult,
     words: &str,
     who: &Who,
     reason: &str,
@@ -390,9 +390,9 @@ fn event(
         it.namespace.as_str()
     };
     let said = match how {
-        Over::Failed => format!("could not {}: {words}", step.verb.word()),
-        Over::Left => format!("left undone: {}: {words}", step.verb.word()),
-        Over::Done | Over::Already => step.verb.word().to_owned(),
+        StepResult::Failed => format!("could not {}: {words}", step.verb.word()),
+        StepResult::Left => format!("left undone: {}: {words}", step.verb.word()),
+        StepResult::Done | StepResult::Already => step.verb.word().to_owned(),
     };
     let why = if reason.is_empty() {
         String::new()
@@ -422,9 +422,9 @@ fn event(
             "kind": it.kind, "namespace": it.namespace, "name": it.name, "uid": it.uid,
             "apiVersion": version,
         },
-        "reason": match how { Over::Failed | Over::Left => "StokeholdFailed", _ => "Stokehold" },
+        "reason": match how { StepResult::Failed | StepResult::Left => "StokeholdFailed", _ => "Stokehold" },
         "message": message,
-        "type": match how { Over::Failed | Over::Left => "Warning", _ => "Normal" },
+        "type": match how { StepResult::Failed | StepResult::Left => "Warning", _ => "Normal" },
         "count": 1,
         "firstTimestamp": stamp,
         "lastTimestamp": stamp,

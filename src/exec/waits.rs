@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use cluster::levers::{CHECKPOINT, entry, has_condition, is_value, text};
+use cluster::mutations::{CHECKPOINT, entry, has_condition, is_value, text};
 use model::base::Moment;
 use model::plan::{Step, Until, Wait, When};
 

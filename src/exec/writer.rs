@@ -11,38 +11,38 @@ use serde_json::{Value, json};
 use tower::{BoxError, Layer, Service};
 
 use cluster::discovery::PlainGroup;
-use cluster::levers::{Call, text};
+use cluster::mutations::{Call, text};
 use model::base::Moment;
 use model::plan::Object;
 use plan::grant::Grant;
+use source::api_stats::ApiStats;
 use source::counted::Counted;
 use source::kubeconfig::{Choice, ConfigFault, resolve};
 use source::login::Login;
-use source::wire::Wire;
 
-use super::answer::Answer;
-use super::ask::{ask, get, identity, read, unwritable};
 use super::gate::{WHO, WriteGate};
 use super::machine::Seen;
 use super::record::Cluster;
+use super::request::{ask, get, identity, read, unwritable};
+use super::response::ServerResponse;
 
 /// The client that may write: a gate of its own, our own count, and no retry below us, since a call that got no
 /// answer is looked into before it is sent again.
 #[derive(Clone)]
 pub struct WritingClient {
     client: Client,
-    wire: Arc<Wire>,
+    stats: Arc<ApiStats>,
     cluster: Cluster,
 }
 
-/// Connects to the cluster of `choice` for writing; what is sent is counted in `wire`.
+/// Connects to the cluster of `choice` for writing; what is sent is counted in `stats`.
 ///
 /// # Errors
 /// What is wrong with the kubeconfig, or that the grant is for another context.
 pub fn connect(
     grant: &Grant,
     choice: Choice,
-    wire: Arc<Wire>,
+    stats: Arc<ApiStats>,
     interactive: bool,
 ) -> Result<WritingClient, ConfigFault> {
     let resolved = resolve(&choice)?;
@@ -59,12 +59,12 @@ pub fn connect(
         uid: String::new(),
     };
     let namespace = resolved.namespace.clone();
-    let login = Login::new(choice, resolved, interactive, Arc::clone(&wire));
-    Ok(writing(login, &namespace, wire, cluster))
+    let login = Login::new(choice, resolved, interactive, Arc::clone(&stats));
+    Ok(writing(login, &namespace, stats, cluster))
 }
 
 /// A writing client on a service in this process.
-pub fn client_for<S, B>(grant: &Grant, service: S, wire: Arc<Wire>) -> WritingClient
+pub fn client_for<S, B>(grant: &Grant, service: S, stats: Arc<ApiStats>) -> WritingClient
 where
     S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
     S::Error: Into<BoxError>,
@@ -77,10 +77,15 @@ where
         server: String::new(),
         uid: String::new(),
     };
-    writing(service, "default", wire, cluster)
+    writing(service, "default", stats, cluster)
 }
 
-fn writing<S, B>(service: S, namespace: &str, wire: Arc<Wire>, cluster: Cluster) -> WritingClient
+fn writing<S, B>(
+    service: S,
+    namespace: &str,
+    stats: Arc<ApiStats>,
+    cluster: Cluster,
+) -> WritingClient
 where
     S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
     S::Error: Into<BoxError>,
@@ -88,17 +93,17 @@ where
     B: hyper::body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    let counted = Counted::new(Arc::clone(&wire)).layer(service);
+    let counted = Counted::new(Arc::clone(&stats)).layer(service);
     let client = Client::new(WriteGate.layer(counted), namespace);
     WritingClient {
         client,
-        wire,
+        stats,
         cluster,
     }
 }
 
 impl WritingClient {
-    async fn ask(&self, method: Method, path: &str, content: &str, body: &Value) -> Answer {
+    async fn ask(&self, method: Method, path: &str, content: &str, body: &Value) -> ServerResponse {
         ask(&self.client, method, path, content, body).await
     }
 }
@@ -135,7 +140,7 @@ impl Writer {
 
     /// The server's clock.
     pub fn now(&self) -> Moment {
-        self.client.wire.now()
+        self.client.stats.now()
     }
 
     /// Reads one object.
@@ -144,12 +149,12 @@ impl Writer {
     }
 
     /// Sends one call.
-    pub(super) async fn send(&self, call: &Call) -> Answer {
+    pub(super) async fn send(&self, call: &Call) -> ServerResponse {
         send(&self.client, call, false).await
     }
 
     /// Writes a Kubernetes Event. It is news, not part of the plan: whether it came through decides nothing.
-    pub(super) async fn tell(&self, namespace: &str, event: &Value) -> Answer {
+    pub(super) async fn tell(&self, namespace: &str, event: &Value) -> ServerResponse {
         let path = format!("/api/v1/namespaces/{namespace}/events?fieldManager=stokehold");
         self.client
             .ask(Method::POST, &path, "application/json", event)
@@ -174,7 +179,7 @@ impl Writer {
     }
 }
 
-async fn send(client: &WritingClient, call: &Call, dry_run: bool) -> Answer {
+async fn send(client: &WritingClient, call: &Call, dry_run: bool) -> ServerResponse {
     let Some(path) = call.path(dry_run) else {
         return unwritable(&call.object);
     };
@@ -200,7 +205,7 @@ impl Probe {
     }
 
     /// The answer that this call would get now.
-    pub async fn ask(&self, call: &Call) -> Answer {
+    pub async fn ask(&self, call: &Call) -> ServerResponse {
         send(&self.client, call, true).await
     }
 }

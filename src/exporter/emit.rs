@@ -7,11 +7,11 @@ use rustc_hash::FxHashMap;
 use model::base::Name;
 use model::fleet::reading::{Reading, Scope};
 
+use super::device_rows::{Device, RowSubject, Rows};
 use super::dialect::Dialect;
 use super::fold::Values;
-use super::map::{Read, Report};
+use super::mapper::{Read, Report};
 use super::rate::Total;
-use super::rows::{Device, Place, Rows};
 
 /// What folding a page gave.
 pub(super) struct Folded<'f, 'd, 'n> {
@@ -47,13 +47,13 @@ pub(super) fn emit(dialect: &Dialect, folded: &Folded<'_, '_, '_>, report: Repor
     let mut served = Vec::new();
     for (at, place) in rows.places.iter().enumerate() {
         match place {
-            Place::Node(host) if !values[at].is_empty() => {
+            RowSubject::Node(host) if !values[at].is_empty() => {
                 let mut reading = Reading::new(dialect.name.clone(), Scope::Node);
                 reading.host = rows.completed(of_host(host)).host;
                 push(&mut read, reading, &values[at]);
             }
-            Place::Device(device) => device_places[*device as usize] = at,
-            Place::Serving(pod, model) => served.push((pod, model, at)),
+            RowSubject::Device(device) => device_places[*device as usize] = at,
+            RowSubject::Serving(pod, model) => served.push((pod, model, at)),
             _ => {}
         }
     }
@@ -72,7 +72,7 @@ pub(super) fn emit(dialect: &Dialect, folded: &Folded<'_, '_, '_>, report: Repor
         parts.sort_by_key(|part| slice_order(&rows.places[*part]));
         for place in std::iter::once(device_places[at]).chain(parts) {
             let slice = match &rows.places[place] {
-                Place::Slice { id, .. } => Some(id.clone()),
+                RowSubject::Slice { id, .. } => Some(id.clone()),
                 _ => None,
             };
             let number = place as u32;
@@ -127,9 +127,9 @@ fn of_host(host: &Option<Name>) -> Device {
 }
 
 /// Slices by their number, then by their name.
-fn slice_order(place: &Place) -> (u32, Option<Name>) {
+fn slice_order(place: &RowSubject) -> (u32, Option<Name>) {
     match place {
-        Place::Slice { id, .. } => {
+        RowSubject::Slice { id, .. } => {
             let number = id.rsplit('-').next().and_then(|text| text.parse().ok());
             (number.unwrap_or(u32::MAX), Some(id.clone()))
         }

@@ -10,10 +10,10 @@ use rustc_hash::FxHashMap;
 use model::base::Name;
 use model::fleet::signal::Signal;
 
+use super::device_rows::{RowSubject, Rows};
 use super::dialect::{Derive, Dialect, How, Map, Part, Scale, Sizes};
 use super::emit::{Folded, emit};
-use super::map::{Read, Report};
-use super::rows::{Place, Rows};
+use super::mapper::{Read, Report};
 use super::spec::{Reduce, Rollup, ScopeSpec};
 
 /// No such place, pod, device or core.
@@ -156,7 +156,7 @@ fn spread_cores(
     }
     let mut unsaid = false;
     for one in all.iter_mut().filter(|one| one.core != NONE) {
-        let Place::Cores(host) = &rows.places[one.place as usize] else {
+        let RowSubject::Cores(host) = &rows.places[one.place as usize] else {
             continue;
         };
         let host = host.clone();
@@ -335,7 +335,7 @@ fn settle_sizes(sizes: &Sizes, values: &mut [Values], copies: &mut BTreeMap<(u32
 fn spread_each(rows: &Rows<'_, '_>, values: &mut [Values]) {
     let mut by_host: FxHashMap<&Option<Name>, Values> = FxHashMap::default();
     for (place, values) in rows.places.iter().zip(values.iter_mut()) {
-        if let Place::Each(host) = place {
+        if let RowSubject::Each(host) = place {
             by_host.insert(host, std::mem::take(values));
         }
     }
@@ -343,7 +343,7 @@ fn spread_each(rows: &Rows<'_, '_>, values: &mut [Values]) {
         return;
     }
     for (place, values) in rows.places.iter().zip(values) {
-        let Place::Device(device) = place else {
+        let RowSubject::Device(device) = place else {
             continue;
         };
         let Some(all) = by_host.get(&rows.devices[*device as usize].host) else {
@@ -359,7 +359,7 @@ fn spread_each(rows: &Rows<'_, '_>, values: &mut [Values]) {
 fn slices_of(rows: &Rows<'_, '_>) -> Vec<Vec<usize>> {
     let mut slices = vec![Vec::new(); rows.devices.len()];
     for (at, place) in rows.places.iter().enumerate() {
-        if let Place::Slice { device, .. } = place {
+        if let RowSubject::Slice { device, .. } = place {
             slices[*device as usize].push(at);
         }
     }
@@ -373,7 +373,7 @@ fn roll_up(dialect: &Dialect, rows: &Rows<'_, '_>, slices: &[Vec<usize>], values
             continue;
         };
         for (at, place) in rows.places.iter().enumerate() {
-            let Place::Device(device) = place else {
+            let RowSubject::Device(device) = place else {
                 continue;
             };
             let parts = &slices[*device as usize];
@@ -400,8 +400,8 @@ fn roll_up(dialect: &Dialect, rows: &Rows<'_, '_>, slices: &[Vec<usize>], values
 }
 
 /// The part of its device that a slice is, 0 to 1.
-fn share(dialect: &Dialect, place: &Place, model: Option<&str>) -> Option<f64> {
-    let Place::Slice {
+fn share(dialect: &Dialect, place: &RowSubject, model: Option<&str>) -> Option<f64> {
+    let RowSubject::Slice {
         profile: Some(profile),
         ..
     } = place
@@ -433,7 +433,7 @@ fn memory_of_profiles(dialect: &Dialect, rows: &Rows<'_, '_>, values: &mut [Valu
         return;
     };
     for (place, values) in rows.places.iter().zip(values) {
-        let Place::Slice {
+        let RowSubject::Slice {
             profile: Some(profile),
             ..
         } = place

@@ -5,6 +5,7 @@
 //! What an exporter means is said in `config/exporters/*.toml` and nowhere in code; `spec.rs` documents every key.
 
 mod compile;
+mod device_rows;
 pub mod dialect;
 mod emit;
 pub mod exposition;
@@ -12,20 +13,19 @@ mod faults;
 mod fold;
 mod labels;
 mod line;
-pub mod map;
+pub mod mapper;
+pub mod prometheus_restore;
 pub mod promql;
 pub mod rate;
-mod rows;
 pub mod samples;
 mod spec;
-pub mod through;
 #[cfg(test)]
 mod through_tests;
 
 pub use dialect::{Dialect, Dialects, HostRule};
 pub use exposition::{Limits, Series, scan};
-pub use map::{Read, Report, Target, read};
+pub use mapper::{PageSource, Read, Report, read};
+pub use prometheus_restore::{Scrape, Ups};
 pub use promql::Matchers;
 pub use rate::Rates;
 pub use samples::Samples;
-pub use through::{Scrape, Ups};

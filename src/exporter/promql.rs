@@ -35,14 +35,14 @@ impl Matchers {
             let (label, after) = rest.split_at(end);
             if label.is_empty() || label.starts_with(|c: char| c.is_ascii_digit()) {
                 return Err(format!(
-                    "a label's name should stand at `{rest}`, as in cluster=\"prod\""
+                    "expected a label name at `{rest}`, as in cluster=\"prod\""
                 ));
             }
             let after = after.trim_start();
             let operator = ["=~", "!~", "!=", "="]
                 .into_iter()
                 .find(|operator| after.starts_with(operator))
-                .ok_or_else(|| format!("one of = != =~ !~ should stand after `{label}`"))?;
+                .ok_or_else(|| format!("expected one of = != =~ !~ after `{label}`"))?;
             let value = after[operator.len()..].trim_start();
             let length = quoted(value)
                 .ok_or_else(|| format!("the value of `{label}` is not a text in quotes"))?;
@@ -54,7 +54,7 @@ impl Matchers {
             match rest.strip_prefix(',') {
                 Some(next) => rest = next.trim_start(),
                 None if rest.is_empty() => {}
-                None => return Err(format!("a comma should stand before `{rest}`")),
+                None => return Err(format!("expected a comma before `{rest}`")),
             }
         }
         Ok(Self(out))

@@ -7,7 +7,7 @@ use model::base::{Moment, Name};
 use model::fleet::reading::{Reading, Scope};
 use model::fleet::signal::{Signal, Signals};
 
-use super::map::Read;
+use super::mapper::Read;
 
 /// A running total whose signal is a rate or a mean.
 #[derive(Clone, Copy, PartialEq, Debug)]

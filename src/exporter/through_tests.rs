@@ -57,7 +57,7 @@ fn ups(targets: &[&Labels]) -> Ups {
 }
 
 fn directly(dialects: &Dialects, page: &str, own: &ObjectKey, dialect: &str) -> Vec<Reading> {
-    let target = Target {
+    let target = PageSource {
         pod: Some(own.clone()),
         node: Some("n1".into()),
         dialect: Some(dialect),

@@ -4,14 +4,14 @@ use crate::base::{Moment, Name, ObjectKey};
 
 /// An object of the cluster.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Thing {
+pub struct ObjectRef {
     /// Its kind, `JobSet` say.
     pub kind: Name,
     /// Namespace (empty for what is of the whole cluster) and name.
     pub key: ObjectKey,
 }
 
-impl Thing {
+impl ObjectRef {
     /// An object of this kind.
     pub fn new(kind: &str, key: ObjectKey) -> Self {
         Self {
@@ -41,20 +41,20 @@ pub struct LogWant {
 
 /// What is to be read.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Paper {
+pub enum ObjectPart {
     /// The object as YAML.
-    Yaml(Thing),
+    Yaml(ObjectRef),
     /// Events about these objects.
-    Events(Vec<Thing>),
+    Events(Vec<ObjectRef>),
     /// Logs, followed as they come.
     Logs(LogWant),
 }
 
 /// What the view in front wants read. A new one takes the place of the one before.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Want {
+pub struct ObjectRequest {
     /// What.
-    pub paper: Paper,
+    pub part: ObjectPart,
     /// Grows when the same is wanted anew.
     pub turn: u32,
 }
@@ -93,7 +93,7 @@ pub struct LogLine {
 
 /// What came of a want.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum News {
+pub enum ObjectNews {
     /// The text, whole.
     Text(Vec<String>),
     /// The events, whole, the latest first; and whether there are more than these.

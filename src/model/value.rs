@@ -32,7 +32,7 @@ pub enum Value {
 impl Value {
     /// The value that a row's JSON stands for.
     pub fn of(json: &str) -> Self {
-        serde_json::from_str(json).expect("rows are serialised by us")
+        serde_json::from_str(json).expect("rows are serialized by us")
     }
 
     /// The value without characters that could rewrite a screen; line breaks and tabs stay.

@@ -3,25 +3,25 @@
 
 use std::collections::BTreeSet;
 
-use engine::answers::{self, Answer};
+use engine::compiled::{CompiledFleet, WorkloadId};
 use engine::cycle;
-use engine::explain::Scene;
-use engine::fit::Lens;
+use engine::explain::Explainer;
+use engine::explanations::{self, Answer};
+use engine::fit::Relaxation;
 use engine::forecast;
-use engine::plant::{Plant, WorkId};
 use engine::preempt::{self, Mode, Victims, evicted};
 use engine::snapshot::{Reclaim, Snapshot, Status, System, Within, Workload};
 use engine::state::State;
 use model::base::quantities::counted;
 use model::fleet::job::JobKey;
 use model::plan::{
-    Alternative, Effect, Evicted, Intent, JobName, Lever, Plan, Refusal, RefusalCode, Undo, Until,
-    Verb, Wait, When, evicted_words,
+    Alternative, Effect, Evicted, Intent, JobName, Mutation, Plan, Refusal, RefusalCode, Undo,
+    Until, Verb, Wait, When, evicted_words,
 };
 
 use super::effect::{Leaver, Picture, compare, news};
 use super::hold::{after, already};
-use super::scene::{self, fact};
+use super::planner_context::{self, fact};
 
 /// For so long those who left stay away once the way is free, seconds: pods end, and the job's own are placed.
 const HEAD_START: u64 = 120;
@@ -31,14 +31,14 @@ const HEAD_START: u64 = 120;
 /// # Errors
 /// It does not wait, nothing makes it start, or its backend has no way.
 pub(super) fn plan(snapshot: &Snapshot, job: &JobName, preempt: bool) -> Result<Plan, Refusal> {
-    let work = scene::find(snapshot, job)?;
+    let work = planner_context::find(snapshot, job)?;
     let model = &snapshot.workloads[work];
     waits(model)?;
     let before = Picture::of(snapshot);
     if before.placed.contains_key(&model.key) {
         return Err(by_itself(snapshot, model, &before));
     }
-    if answers::is_let_in(model) {
+    if explanations::is_let_in(model) {
         return seat(snapshot, work, preempt, &before);
     }
     // The way must be there before anybody looks for victims.
@@ -57,14 +57,14 @@ pub(super) fn plan(snapshot: &Snapshot, job: &JobName, preempt: bool) -> Result<
     let mut stopped = Vec::new();
     for victim in &victims.chosen {
         let other = &snapshot.workloads[*victim];
-        let mut stop = scene::stop(snapshot, other)?;
+        let mut stop = planner_context::stop(snapshot, other)?;
         stop.reason = format!("its devices are what {job} lacks");
         plan.steps.push(stop);
         stopped.push(number(&plan));
         leavers.extend(Leaver::whole(snapshot, *victim));
         then.displace(*victim, false);
     }
-    let kueue = matches!(scene::system(snapshot, model), System::Kueue);
+    let kueue = matches!(planner_context::system(snapshot, model), System::Kueue);
     if kueue {
         let (mut step, value) = first?;
         step.needs.clone_from(&stopped);
@@ -76,7 +76,7 @@ pub(super) fn plan(snapshot: &Snapshot, job: &JobName, preempt: bool) -> Result<
             model.priority
         ));
         for victim in &victims.chosen {
-            let mut again = scene::again(snapshot, &snapshot.workloads[*victim])?;
+            let mut again = planner_context::again(snapshot, &snapshot.workloads[*victim])?;
             again.needs = vec![admitted];
             again.reason = format!("it is queued again, behind {job}");
             again.waits.extend(victims.for_nodes.then(head_start));
@@ -89,7 +89,7 @@ pub(super) fn plan(snapshot: &Snapshot, job: &JobName, preempt: bool) -> Result<
                 system_words(snapshot, model)
             );
             return Err(Refusal::new(RefusalCode::Unsupported, sentence)
-                .instead("hold what is ahead of it: `plan hold NS/NAME`"));
+                .instead("hold the jobs ahead in the queue: `plan hold NS/NAME`"));
         }
         for victim in &victims.chosen {
             then.workloads[*victim].status = Status::Held;
@@ -99,7 +99,7 @@ pub(super) fn plan(snapshot: &Snapshot, job: &JobName, preempt: bool) -> Result<
                 .to_owned(),
         );
         for victim in &victims.chosen {
-            let other = scene::name(&snapshot.workloads[*victim].key);
+            let other = planner_context::name(&snapshot.workloads[*victim].key);
             plan.alternatives.push(Alternative {
                 sentence: format!("once it runs, let {other} go on"),
                 command: Some(format!("plan resume {other}")),
@@ -113,12 +113,12 @@ pub(super) fn plan(snapshot: &Snapshot, job: &JobName, preempt: bool) -> Result<
 fn finish(
     mut plan: Plan,
     snapshot: &Snapshot,
-    work: WorkId,
+    work: WorkloadId,
     (before, mut then): (&Picture, Snapshot),
     (victims, leavers): (Choice, Vec<Leaver>),
 ) -> Result<Plan, Refusal> {
     let model = &snapshot.workloads[work];
-    let job = scene::name(&model.key);
+    let job = planner_context::name(&model.key);
     then.settle();
     let picture = Picture::of(&then);
     if !picture.placed.contains_key(&model.key) {
@@ -158,7 +158,7 @@ fn finish(
     plan.undo = Undo {
         possible: true,
         notes: vec![
-            "what it has started goes on; those that left come back when there is room, without the work that is lost"
+            "jobs that it started keep running; evicted jobs restart when there is room, without the lost work"
                 .to_owned(),
         ],
     };
@@ -167,7 +167,7 @@ fn finish(
 
 /// It starts in the next cycle of its scheduler: with whom it evicts, where it does.
 fn by_itself(snapshot: &Snapshot, model: &Workload, before: &Picture) -> Refusal {
-    let job = scene::name(&model.key);
+    let job = planner_context::name(&model.key);
     let evicts = |by: &Option<JobKey>| by.as_ref() == Some(&model.key);
     let pushed = before.preempted.iter().filter(|(_, by)| evicts(by));
     let victims: Vec<Evicted> = pushed
@@ -178,7 +178,7 @@ fn by_itself(snapshot: &Snapshot, model: &Workload, before: &Picture) -> Refusal
                 .position(|work| work.key == *key)?;
             let leaver = Leaver::whole(snapshot, at)?;
             Some(Evicted {
-                job: scene::name(key),
+                job: planner_context::name(key),
                 devices: u64::from(leaver.devices),
                 reason: "preempted".to_owned(),
                 lost_device_seconds: leaver.loss.device_seconds.map_or(0, u64::cast_signed),
@@ -198,24 +198,24 @@ fn by_itself(snapshot: &Snapshot, model: &Workload, before: &Picture) -> Refusal
 /// its pods are placed.
 fn seat(
     snapshot: &Snapshot,
-    work: WorkId,
+    work: WorkloadId,
     allowed: bool,
     before: &Picture,
 ) -> Result<Plan, Refusal> {
     let model = &snapshot.workloads[work];
-    let job = scene::name(&model.key);
-    let plant = Plant::new(answers::past_queues(snapshot));
-    let mut state = State::new(&plant);
+    let job = planner_context::name(&model.key);
+    let compiled = CompiledFleet::new(explanations::past_queues(snapshot));
+    let mut state = State::new(&compiled);
     // Those that are admitted and find room take it first.
     let options = cycle::Options {
         spare_all: true,
         ..cycle::Options::default()
     };
     let cycle = cycle::cycle(&mut state, options);
-    let fresh: BTreeSet<WorkId> = cycle.admitted.iter().map(|one| one.work).collect();
+    let fresh: BTreeSet<WorkloadId> = cycle.admitted.iter().map(|one| one.work).collect();
     let found = state.victims_but(work, Mode::ByHand, &|other| fresh.contains(&other));
-    let found = found.map_err(|refusal| hopeless(&plant.snapshot, &plant, work, &refusal))?;
-    let evicted = evicted(&plant, &found.list);
+    let found = found.map_err(|refusal| hopeless(&compiled.snapshot, &compiled, work, &refusal))?;
+    let evicted = evicted(&compiled, &found.list);
     if !allowed {
         let sentence = format!(
             "{job} is admitted, and its pods wait for nodes: they start only if others are evicted: {}",
@@ -236,7 +236,7 @@ fn seat(
     let mut then = snapshot.clone();
     let mut leavers = Vec::new();
     for victim in &found.list {
-        let mut stop = scene::stop(snapshot, &snapshot.workloads[victim.work])?;
+        let mut stop = planner_context::stop(snapshot, &snapshot.workloads[victim.work])?;
         stop.reason = format!("{job} is admitted and needs its nodes");
         plan.steps.push(stop);
         leavers.extend(Leaver::whole(snapshot, victim.work));
@@ -244,7 +244,7 @@ fn seat(
     }
     let stopped: Vec<u32> = (1..=number(&plan)).collect();
     for victim in &found.list {
-        let mut again = scene::again(snapshot, &snapshot.workloads[victim.work])?;
+        let mut again = planner_context::again(snapshot, &snapshot.workloads[victim.work])?;
         again.needs.clone_from(&stopped);
         again.waits.push(head_start());
         again.reason = format!("it is queued again, behind {job}");
@@ -294,7 +294,7 @@ fn number(plan: &Plan) -> u32 {
 }
 
 fn system_words(snapshot: &Snapshot, model: &Workload) -> String {
-    match scene::system(snapshot, model) {
+    match planner_context::system(snapshot, model) {
         System::None => "a cluster without a queueing system".to_owned(),
         system => system.name().to_owned(),
     }
@@ -304,7 +304,7 @@ fn waits(model: &Workload) -> Result<(), Refusal> {
     let job = &model.key;
     match model.status {
         Status::Waiting => Ok(()),
-        Status::Running if answers::is_let_in(model) => Ok(()),
+        Status::Running if explanations::is_let_in(model) => Ok(()),
         Status::Running => Err(already(format!("{job} runs already"))),
         Status::Held => {
             let sentence = format!("{job} is held");
@@ -321,7 +321,7 @@ fn waits(model: &Workload) -> Result<(), Refusal> {
 /// The step that puts a job first in Kueue's order, and its new priority: above all that wait in its cohort's reach and
 /// all that may leave for it. The run waits until it has its quota.
 fn lift(snapshot: &Snapshot, model: &Workload) -> Result<(model::plan::Step, i32), Refusal> {
-    let object = scene::admission(model, System::Kueue).ok_or_else(|| {
+    let object = planner_context::admission(model, System::Kueue).ok_or_else(|| {
         let sentence = format!("{} has no Workload of Kueue", model.key);
         Refusal::new(RefusalCode::Unknown, sentence)
     })?;
@@ -333,15 +333,15 @@ fn lift(snapshot: &Snapshot, model: &Workload) -> Result<(model::plan::Step, i32
         .max()
         .unwrap_or(0);
     let value = highest.max(model.priority).saturating_add(1);
-    let lever = Lever::WorkloadPriority { value };
-    let mut step = scene::step(Verb::Admit, &object, lever)?;
+    let lever = Mutation::WorkloadPriority { value };
+    let mut step = planner_context::step(Verb::Admit, &object, lever)?;
     step.guards
         .push(fact(&object, "/spec/priority", model.priority));
     step.waits.push(after(Until::Condition {
         name: "QuotaReserved".to_owned(),
         status: "True".to_owned(),
     }));
-    step.job = Some(scene::reference(model));
+    step.job = Some(planner_context::reference(model));
     step.reason = "it goes first".to_owned();
     Ok((step, value))
 }
@@ -349,7 +349,7 @@ fn lift(snapshot: &Snapshot, model: &Workload) -> Result<(model::plan::Step, i32
 /// Who leaves, and what is said of the choice.
 #[derive(Default)]
 struct Choice {
-    chosen: Vec<WorkId>,
+    chosen: Vec<WorkloadId>,
     /// The same, by name.
     evicted: Vec<Evicted>,
     /// They leave for want of nodes, not of quota.
@@ -358,14 +358,14 @@ struct Choice {
     alternatives: Vec<Alternative>,
 }
 
-fn choose(snapshot: &Snapshot, work: WorkId, allowed: bool) -> Result<Choice, Refusal> {
-    let plant = Plant::new(snapshot.clone());
-    let mut state = State::new(&plant);
+fn choose(snapshot: &Snapshot, work: WorkloadId, allowed: bool) -> Result<Choice, Refusal> {
+    let compiled = CompiledFleet::new(snapshot.clone());
+    let mut state = State::new(&compiled);
     // First in its queue, it may be that it fits, or that its own scheduler makes room for it.
     let highest = snapshot.workloads.iter().map(|other| other.priority).max();
     state.set_priority(work, highest.unwrap_or(0).saturating_add(1));
     let job = &snapshot.workloads[work].key;
-    if state.find(work, &Lens::default()).is_ok() {
+    if state.find(work, &Relaxation::default()).is_ok() {
         return Ok(Choice::default());
     }
     let cluster = state.victims(work, Mode::AsCluster);
@@ -378,7 +378,7 @@ fn choose(snapshot: &Snapshot, work: WorkId, allowed: bool) -> Result<Choice, Re
         victims
             .list
             .iter()
-            .all(|victim| scene::stop(snapshot, &snapshot.workloads[victim.work]).is_ok())
+            .all(|victim| planner_context::stop(snapshot, &snapshot.workloads[victim.work]).is_ok())
     };
     let picked = match (&cluster, &least, &by_hand) {
         (Ok(cluster), Ok(least), _) if stoppable(least) && least.lost_ms <= cluster.lost_ms => {
@@ -391,12 +391,12 @@ fn choose(snapshot: &Snapshot, work: WorkId, allowed: bool) -> Result<Choice, Re
             let sentence = format!("{job} needs the devices of jobs that nothing can suspend");
             return Err(Refusal::new(RefusalCode::Unsupported, sentence)
                 .instead(format!("see what else helps: `explain job {job}`"))
-                .evicting(evicted(&plant, &any.list)));
+                .evicting(evicted(&compiled, &any.list)));
         }
-        (Err(refusal), ..) => return Err(hopeless(snapshot, &plant, work, refusal)),
+        (Err(refusal), ..) => return Err(hopeless(snapshot, &compiled, work, refusal)),
     };
-    let list: Vec<WorkId> = picked.list.iter().map(|victim| victim.work).collect();
-    let evicted = evicted(&plant, &picked.list);
+    let list: Vec<WorkloadId> = picked.list.iter().map(|victim| victim.work).collect();
+    let evicted = evicted(&compiled, &picked.list);
     if !allowed {
         let sentence = format!(
             "{job} starts only if others are evicted: {}",
@@ -421,7 +421,7 @@ fn choose(snapshot: &Snapshot, work: WorkId, allowed: bool) -> Result<Choice, Re
             .push("no other set that may be taken loses less: all were looked at".to_owned());
     }
     if let (Ok(cluster), Ok(least)) = (&cluster, &least) {
-        let set = |victims: &Victims| -> BTreeSet<WorkId> {
+        let set = |victims: &Victims| -> BTreeSet<WorkloadId> {
             victims.list.iter().map(|victim| victim.work).collect()
         };
         if set(cluster) != set(least) {
@@ -438,10 +438,10 @@ fn choose(snapshot: &Snapshot, work: WorkId, allowed: bool) -> Result<Choice, Re
 }
 
 /// Where the quota suffices and nodes alone are short: who stands behind it and may be requeued, so that it finds room.
-fn for_nodes(state: &mut State<'_>, work: WorkId, priority: i32) -> Option<Victims> {
-    let blind = Lens {
+fn for_nodes(state: &mut State<'_>, work: WorkloadId, priority: i32) -> Option<Victims> {
+    let blind = Relaxation {
         no_nodes: true,
-        ..Lens::default()
+        ..Relaxation::default()
     };
     state.find(work, &blind).ok()?;
     state.set_priority(work, priority);
@@ -451,14 +451,15 @@ fn for_nodes(state: &mut State<'_>, work: WorkId, priority: i32) -> Option<Victi
 /// Nobody can be evicted so that it starts: why, whose decision that is, and what else helps.
 fn hopeless(
     snapshot: &Snapshot,
-    plant: &Plant,
-    work: WorkId,
+    compiled: &CompiledFleet,
+    work: WorkloadId,
     refusal: &preempt::Refusal,
 ) -> Refusal {
     let model = &snapshot.workloads[work];
-    let job = scene::name(&model.key);
-    let start = forecast::forecast_one(&State::new(plant), work);
-    let explained = Answer::new(Scene::new(plant).explain(work), start, snapshot.at).explanation;
+    let job = planner_context::name(&model.key);
+    let start = forecast::forecast_one(&State::new(compiled), work);
+    let explained =
+        Answer::new(Explainer::new(compiled).explain(work), start, snapshot.at).explanation;
     let (code, sentence) = match refusal {
         preempt::Refusal::Protected => (
             RefusalCode::Policy,

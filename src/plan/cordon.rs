@@ -3,12 +3,12 @@
 use engine::snapshot::{Node, Snapshot};
 use model::base::{Moment, Name};
 use model::plan::{
-    Alternative, Effect, Intent, Lever, Object, Plan, Refusal, RefusalCode, Step, Undo, Verb,
+    Alternative, Effect, Intent, Mutation, Object, Plan, Refusal, RefusalCode, Step, Undo, Verb,
 };
 
 use super::effect::{Picture, compare, news};
 use super::hold::already;
-use super::scene::{fact, step};
+use super::planner_context::{fact, step};
 
 /// A node as an object.
 pub(super) fn object(node: &Node) -> Object {
@@ -49,7 +49,7 @@ pub(super) fn words(names: &[Name]) -> String {
 /// The step that cordons a node.
 pub(super) fn close(node: &Node, by: &str, why: &str) -> Result<Step, Refusal> {
     let object = object(node);
-    let lever = Lever::Cordon {
+    let lever = Mutation::Cordon {
         by: by.to_owned(),
         why: why.to_owned(),
     };
@@ -62,7 +62,7 @@ pub(super) fn close(node: &Node, by: &str, why: &str) -> Result<Step, Refusal> {
 
 /// The step that opens a node again.
 pub(super) fn open(node: &Node) -> Result<Step, Refusal> {
-    step(Verb::Uncordon, &object(node), Lever::Uncordon)
+    step(Verb::Uncordon, &object(node), Mutation::Uncordon)
 }
 
 fn frame(title: String, intent: Intent, at: Moment) -> Plan {
@@ -112,7 +112,7 @@ pub(super) fn cordon(
         return Err(already(format!("{} is cordoned already", words(names))));
     }
     plan.reasons
-        .push("what runs there goes on; nothing new is placed there".to_owned());
+        .push("running pods stay; no new pod is scheduled there".to_owned());
     finish(snapshot, &after, &mut plan);
     if let [one] = names {
         plan.alternatives.push(Alternative {

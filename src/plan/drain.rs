@@ -5,18 +5,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use engine::plant::WorkId;
+use engine::compiled::WorkloadId;
 use engine::snapshot::{
     Budget, CORDON, Placement, PodSet, Snapshot, Status, Workload, belongs_to_node,
 };
 use model::base::{Moment, Name, ObjectKey};
 use model::fleet::job::JobKey;
 use model::plan::{
-    Alternative, Effect, Intent, JobRef, Lever, Plan, Refusal, Step, Undo, Until, Verb, Wait, When,
+    Alternative, Effect, Intent, JobRef, Mutation, Plan, Refusal, Step, Undo, Until, Verb, Wait,
+    When,
 };
 
 use super::effect::{Leaver, Picture, compare, news};
-use super::scene::{self, Author, Way, seated};
+use super::planner_context::{self, Author, Way, seated};
 use super::{cordon, hold};
 
 /// How long a budget and a pod's end are waited for without a deadline, seconds.
@@ -30,7 +31,7 @@ const MOVED: &str = "evicted pods of ";
 
 /// What is done to one workload.
 struct Leave {
-    work: WorkId,
+    work: WorkloadId,
     way: Way,
     /// Only its pods on the nodes.
     evicts: bool,
@@ -143,13 +144,13 @@ impl Drain<'_> {
             if !self.is_here(&pod.node) {
                 continue;
             }
-            let name = scene::resident_name(pod);
+            let name = planner_context::resident_name(pod);
             if belongs_to_node(&pod.owner) {
                 daemons += 1;
                 continue;
             }
             if pod.deleted.is_some() {
-                let told = scene::stuck(&name.to_string(), pod.deleted, self.snapshot.at);
+                let told = planner_context::stuck(&name.to_string(), pod.deleted, self.snapshot.at);
                 self.plan.warnings.extend(told);
                 continue;
             }
@@ -158,8 +159,8 @@ impl Drain<'_> {
                     "{name} has no controller: once evicted, nothing makes it again"
                 ));
             }
-            let object = scene::pod(&pod.namespace, &pod.name, &pod.uid);
-            let mut step = scene::evict(&object, &pod.node, self.patience())?;
+            let object = planner_context::pod(&pod.namespace, &pod.name, &pod.uid);
+            let mut step = planner_context::evict(&object, &pod.node, self.patience())?;
             self.ends_by_deadline(&mut step);
             step.needs.clone_from(&self.closed);
             step.reason = format!("it runs on {}", pod.node);
@@ -205,7 +206,7 @@ impl Drain<'_> {
             }
             for (_, pod) in &here {
                 let name = format!("{}/{}", model.key.key.namespace, pod.pod);
-                let told = scene::stuck(&name, pod.deleted, snapshot.at);
+                let told = planner_context::stuck(&name, pod.deleted, snapshot.at);
                 self.plan.warnings.extend(told);
             }
             if model.status == Status::Ending || here.iter().all(|(_, pod)| pod.deleted.is_some()) {
@@ -214,22 +215,22 @@ impl Drain<'_> {
                     .push(format!("{} is ending by itself", model.key));
                 continue;
             }
-            let way = match scene::way(snapshot, model) {
+            let way = match planner_context::way(snapshot, model) {
                 Ok(way) => way,
                 // Pods can be evicted whatever owns them.
-                Err(_) => Way::Pods(scene::pod(
+                Err(_) => Way::Pods(planner_context::pod(
                     &model.key.key.namespace,
                     &model.key.key.name,
                     &model.uid,
                 )),
             };
-            let gang = scene::gang(model).is_some();
+            let gang = planner_context::gang(model).is_some();
             let evicts = match way {
                 Way::Kueue(_) => false,
                 Way::Suspend(_) | Way::Volcano(_) => !gang,
                 Way::Pods(_) | Way::Bare(_) => true,
             };
-            let lost = scene::loss(snapshot, model, here.iter().copied()).device_seconds;
+            let lost = planner_context::loss(snapshot, model, here.iter().copied()).device_seconds;
             all.push(Leave {
                 work,
                 way,
@@ -264,14 +265,14 @@ impl Drain<'_> {
                 if !self.is_here(&pod.node) || pod.deleted.is_some() {
                     continue;
                 }
-                let object = scene::pod(&model.key.key.namespace, &pod.pod, &pod.uid);
-                let mut step = scene::evict(&object, &pod.node, self.patience())?;
+                let object = planner_context::pod(&model.key.key.namespace, &pod.pod, &pod.uid);
+                let mut step = planner_context::evict(&object, &pod.node, self.patience())?;
                 self.ends_by_deadline(&mut step);
                 step.needs.clone_from(&self.closed);
                 // One pod goes, not all of its job.
                 step.job = Some(JobRef {
                     devices: Some(set.ask.device_count()),
-                    ..scene::reference(model)
+                    ..planner_context::reference(model)
                 });
                 step.reason = format!("{} runs on {}", model.key, pod.node);
                 self.meets_budgets(&model.key.key.namespace, &pod.pod);
@@ -281,8 +282,8 @@ impl Drain<'_> {
                     continue;
                 }
                 let one = std::iter::once((set, pod));
-                step.side_effects.loss = Some(scene::loss(snapshot, model, one));
-                step.side_effects.gang_broken = scene::gang(model);
+                step.side_effects.loss = Some(planner_context::loss(snapshot, model, one));
+                step.side_effects.gang_broken = planner_context::gang(model);
                 let number = self.push(step);
                 self.tell(number, key_of_moved(&model.key), back);
                 devices += set.ask.device_count();
@@ -300,7 +301,7 @@ impl Drain<'_> {
         }
         let goes = |pod: &Placement| self.is_here(&pod.node) && !stays.contains(&pod.pod);
         let here = seated(model).filter(|(_, pod)| goes(pod));
-        let loss = scene::loss(snapshot, model, here);
+        let loss = planner_context::loss(snapshot, model, here);
         if devices > 0 {
             self.leavers.push(Leaver {
                 key: model.key.clone(),
@@ -333,9 +334,9 @@ impl Drain<'_> {
     fn requeue(&mut self, leave: &Leave) -> Result<(), Refusal> {
         let snapshot = self.snapshot;
         let model = &snapshot.workloads[leave.work];
-        let mut stop = scene::stop(snapshot, model)?;
+        let mut stop = planner_context::stop(snapshot, model)?;
         stop.needs.clone_from(&self.closed);
-        stop.reason = match scene::gang(model) {
+        stop.reason = match planner_context::gang(model) {
             Some(size) => format!("its gang of {size} has pods here and needs all of them"),
             None => "it runs here".to_owned(),
         };
@@ -343,18 +344,18 @@ impl Drain<'_> {
             match &leave.way {
                 // The mark stands on the job, not on what Kueue keeps of it.
                 Way::Kueue(_) => {
-                    let top = scene::top(model)?;
-                    let lever = Lever::Annotate {
+                    let top = planner_context::top(model)?;
+                    let lever = Mutation::Annotate {
                         key: WANTED.to_owned(),
                         value: Some(snapshot.at.rfc3339()),
                     };
-                    let mut ask = scene::step(Verb::Mark, &top, lever)?;
-                    ask.guards.push(scene::exists(&top));
+                    let mut ask = planner_context::step(Verb::Mark, &top, lever)?;
+                    ask.guards.push(planner_context::exists(&top));
                     ask.waits.push(Wait {
                         when: When::After,
                         ..wait
                     });
-                    ask.job = Some(scene::reference(model));
+                    ask.job = Some(planner_context::reference(model));
                     ask.needs.clone_from(&self.closed);
                     ask.reason = "it is asked to save its work".to_owned();
                     let number = self.push(ask);
@@ -369,7 +370,7 @@ impl Drain<'_> {
         if matches!(leave.way, Way::Kueue(_)) {
             self.away.push(model.key.clone());
         }
-        let mut again = scene::again(snapshot, model)?;
+        let mut again = planner_context::again(snapshot, model)?;
         again.needs.push(stopped);
         again.reason = "it is queued again".to_owned();
         self.push(again);
@@ -387,7 +388,7 @@ impl Drain<'_> {
         if matches!(leave.way, Way::Bare(_)) || !seated(model).any(back) {
             return false;
         }
-        let job = scene::name(&model.key);
+        let job = planner_context::name(&model.key);
         self.plan.warnings.push(format!(
             "{job}: its pods tolerate the cordon ({CORDON}) and may come straight back to the nodes: hold it while they are out of use, or keep it off by a node selector or affinity in its own manifest"
         ));
@@ -412,7 +413,7 @@ impl Drain<'_> {
 
     /// Why the server will never allow a pod's eviction, as its budgets stand.
     fn never(&self, namespace: &Name, pod: &Name) -> Option<String> {
-        let all: Vec<&Budget> = scene::budgets(self.snapshot, namespace, pod).collect();
+        let all: Vec<&Budget> = planner_context::budgets(self.snapshot, namespace, pod).collect();
         match all.as_slice() {
             [] => None,
             [one] => is_firm(one).then(|| {
@@ -454,7 +455,7 @@ impl Drain<'_> {
     }
 
     fn meets_budgets(&mut self, namespace: &Name, pod: &Name) {
-        let all: Vec<ObjectKey> = scene::budgets(self.snapshot, namespace, pod)
+        let all: Vec<ObjectKey> = planner_context::budgets(self.snapshot, namespace, pod)
             .map(|budget| ObjectKey {
                 namespace: budget.namespace.clone(),
                 name: budget.name.clone(),

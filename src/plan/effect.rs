@@ -5,18 +5,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use engine::compiled::{CompiledFleet, NodeId, WorkloadId};
 use engine::cycle::{self, Options};
 use engine::forecast;
-use engine::plant::{NodeId, Plant, WorkId};
 use engine::snapshot::Snapshot;
-use engine::state::{State, Tenure};
+use engine::state::{Allocation, State};
 use model::base::quantities::counted;
 use model::base::{Moment, Name};
 use model::fleet::job::JobKey;
 use model::plan::{Displaced, Forecast, JobName, Loss, PoolChange, StartChange};
 
-use super::race;
-use super::scene::{loss, name, seated};
+use super::contention;
+use super::planner_context::{loss, name, seated};
 
 /// A fleet after a cycle.
 pub(super) struct Picture {
@@ -43,15 +43,15 @@ impl Picture {
     /// The same, without what hangs on who comes first. Those who are `away` leave their queues and come back a moment later, in
     /// which their queues admit others.
     pub(super) fn sure(snapshot: &Snapshot, away: &[JobKey]) -> Self {
-        let plant = Plant::new(snapshot.clone());
-        let mut picture = Self::on(&plant, &[]);
+        let compiled = CompiledFleet::new(snapshot.clone());
+        let mut picture = Self::on(&compiled, &[]);
         let starts = picture.starts.iter();
         let at_once = starts.filter(|(_, start)| start.is_some_and(|start| start <= snapshot.at));
         let at_once: BTreeSet<JobKey> = at_once.map(|(key, _)| key.clone()).collect();
-        let mut orders = vec![race::start_late(&plant)];
-        let away: Vec<WorkId> = away.iter().filter_map(|key| plant.work(key)).collect();
+        let mut orders = vec![contention::start_late(&compiled)];
+        let away: Vec<WorkloadId> = away.iter().filter_map(|key| compiled.work(key)).collect();
         if !away.is_empty() {
-            orders.push(race::start_in_gap(&plant, &away));
+            orders.push(contention::start_in_gap(&compiled, &away));
         }
         for order in &orders {
             for key in at_once.symmetric_difference(order) {
@@ -64,14 +64,14 @@ impl Picture {
 
     /// Looks at a fleet of which these nodes are opened once its first cycle is over.
     pub(super) fn once_open(snapshot: &Snapshot, closed: &[NodeId]) -> Self {
-        Self::on(&Plant::new(snapshot.clone()), closed)
+        Self::on(&CompiledFleet::new(snapshot.clone()), closed)
     }
 
-    fn on(plant: &Plant, closed: &[NodeId]) -> Self {
-        let mut state = State::new(plant);
-        let key = |work: WorkId| plant.workload(work).key.clone();
-        let mut started: Vec<(WorkId, Arc<Tenure>)> = Vec::new();
-        let mut let_in: Vec<WorkId> = Vec::new();
+    fn on(compiled: &CompiledFleet, closed: &[NodeId]) -> Self {
+        let mut state = State::new(compiled);
+        let key = |work: WorkloadId| compiled.workload(work).key.clone();
+        let mut started: Vec<(WorkloadId, Arc<Allocation>)> = Vec::new();
+        let mut let_in: Vec<WorkloadId> = Vec::new();
         let mut preempted = BTreeMap::new();
         for cycles in 0..2 {
             if cycles == 1 {
@@ -82,7 +82,7 @@ impl Picture {
                     state.set_open(*node, true);
                 }
             }
-            let (seated, unseated) = cycle::seat(&mut state, &let_in);
+            let (seated, unseated) = cycle::place(&mut state, &let_in);
             started.extend(seated);
             let options = Options {
                 quota_alone: true,
@@ -91,7 +91,7 @@ impl Picture {
             let cycle = cycle::cycle(&mut state, options);
             let_in = unseated.into_iter().chain(cycle.let_in).collect();
             let fresh = cycle.admitted.into_iter();
-            started.extend(fresh.map(|admission| (admission.work, admission.tenure)));
+            started.extend(fresh.map(|admission| (admission.work, admission.allocation)));
             for victim in &cycle.drained {
                 preempted.insert(key(victim.work), None);
             }
@@ -110,10 +110,14 @@ impl Picture {
         for (work, start) in forecast::forecast_after(&state) {
             starts.insert(key(work), start.p50);
         }
-        let placed = started.into_iter().map(|(work, tenure)| {
-            let nodes = tenure.nodes().into_iter();
+        let placed = started.into_iter().map(|(work, allocation)| {
+            let nodes = allocation.nodes().into_iter();
             let names: BTreeSet<Name> = nodes
-                .map(|node| plant.snapshot.nodes[state.room(node).origin].name.clone())
+                .map(|node| {
+                    compiled.snapshot.nodes[state.room(node).origin]
+                        .name
+                        .clone()
+                })
                 .collect();
             (key(work), names.into_iter().collect())
         });
@@ -159,10 +163,10 @@ impl Picture {
 
 /// Thousandths of devices that are held, by pool.
 fn held(state: &State<'_>) -> BTreeMap<Name, i64> {
-    let plant = state.plant();
+    let compiled = state.compiled();
     let mut pools: BTreeMap<Name, i64> = BTreeMap::new();
     for ((node, _), milli) in state.device_use() {
-        let node = &plant.snapshot.nodes[state.room(node).origin];
+        let node = &compiled.snapshot.nodes[state.room(node).origin];
         *pools.entry(node.pool.clone()).or_default() += i64::from(milli);
     }
     pools
@@ -181,7 +185,7 @@ pub(super) struct Leaver {
 
 impl Leaver {
     /// All of a workload.
-    pub(super) fn whole(snapshot: &Snapshot, work: WorkId) -> Option<Self> {
+    pub(super) fn whole(snapshot: &Snapshot, work: WorkloadId) -> Option<Self> {
         let model = &snapshot.workloads[work];
         let devices: u32 = seated(model).map(|(set, _)| set.ask.device_count()).sum();
         seated(model).next()?;

@@ -95,7 +95,7 @@ impl Grant {
     ///
     /// # Errors
     /// What must be typed was not, the plan is malformed, or one of its checks has failed.
-    pub fn approve(&self, plan: Plan, consent: Consent) -> Result<Approved, Unconfirmed> {
+    pub fn approve(&self, plan: Plan, consent: Confirmation) -> Result<Approved, Unconfirmed> {
         plan.validate().map_err(Unconfirmed)?;
         if plan.steps.is_empty() {
             return Err(Unconfirmed("the plan has no step".to_owned()));
@@ -131,7 +131,7 @@ impl Grant {
 
 /// How an operator agreed to a plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Consent {
+pub struct Confirmation {
     /// The reason for the log; may be empty.
     pub reason: String,
     /// How.
@@ -188,7 +188,7 @@ impl Approved {
 mod tests {
     use super::*;
     use model::base::Moment;
-    use model::plan::{Check, Intent, JobRef, Lever, Object, Outcome, Step, Verb};
+    use model::plan::{Check, Intent, JobRef, Mutation, Object, Outcome, Step, Verb};
     use settings::{Inputs, Text, load};
 
     fn settings(machine: &str, user: &str, flags: &[(&str, &str)]) -> Settings {
@@ -266,13 +266,13 @@ mod tests {
             Intent::Preempt { job: job.clone() },
             Moment::from_seconds(0),
         );
-        let consent = |typed: &str| Consent {
+        let consent = |typed: &str| Confirmation {
             reason: "why".into(),
             confirmed: Confirmed::Typed(typed.into()),
         };
         assert!(grant.approve(plan.clone(), consent("")).is_err(), "no step");
         let object = Object::new("batch", "v1", "jobs", "Job", "train").within("nlp");
-        let mut step = Step::new(Verb::Suspend, object, Lever::Suspend { value: true });
+        let mut step = Step::new(Verb::Suspend, object, Mutation::Suspend { value: true });
         step.side_effects.interrupts = true;
         step.job = Some(JobRef {
             name: job,
@@ -287,7 +287,7 @@ mod tests {
             .approve(plan.clone(), consent(" prod/train "))
             .expect("typed");
         assert_eq!((&**approved.context(), approved.reason()), ("prod", "why"));
-        let outright = Consent {
+        let outright = Confirmation {
             reason: String::new(),
             confirmed: Confirmed::Outright,
         };
@@ -299,7 +299,7 @@ mod tests {
             "a\u{202e}b",
             "a\u{e0041}b",
         ] {
-            let hostile = Consent {
+            let hostile = Confirmation {
                 reason: reason.into(),
                 ..outright.clone()
             };

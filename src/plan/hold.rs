@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use cluster::levers::{self, has_condition, text};
+use cluster::mutations::{self, has_condition, text};
 use model::base::Moment;
 use model::plan::{
-    Alternative, Intent, Lever, Object, Plan, Policy, Refusal, RefusalCode, Step, Test, Undo,
+    Alternative, Intent, Mutation, Object, Plan, Policy, Refusal, RefusalCode, Step, Test, Undo,
     Until, Verb, VolcanoAction, Wait, When,
 };
 
-use super::{Found, Subject, System, Target, not_computed};
+use super::{ActionTarget, Found, Subject, System, not_computed};
 
 /// How long controllers may take to do their part, seconds.
 pub(super) const SETTLE: u64 = 300;
@@ -33,7 +33,7 @@ pub(super) fn already(sentence: String) -> Refusal {
 ///
 /// # Errors
 /// It is held already, has ended, or its kind has no such lever.
-pub fn plan(target: &Target, named: &str, now: Moment) -> Result<Plan, Refusal> {
+pub fn plan(target: &ActionTarget, named: &str, now: Moment) -> Result<Plan, Refusal> {
     let mut plan = Plan::new(
         format!("hold {named}"),
         Intent::Hold {
@@ -43,11 +43,11 @@ pub fn plan(target: &Target, named: &str, now: Moment) -> Result<Plan, Refusal> 
     );
     plan.effect = not_computed();
     let step = match target {
-        Target::Job(subject) => {
+        ActionTarget::Job(subject) => {
             plan.reasons.extend(subject.detour());
             job(subject, now)?
         }
-        Target::Queue(found) => queue(found, &mut plan)?,
+        ActionTarget::Queue(found) => queue(found, &mut plan)?,
     };
     plan.undo = Undo {
         possible: true,
@@ -89,7 +89,7 @@ fn job(subject: &Subject, now: Moment) -> Result<Step, Refusal> {
             let mut step = Step::new(
                 Verb::Suspend,
                 workload.object.clone(),
-                Lever::WorkloadActive { value: false },
+                Mutation::WorkloadActive { value: false },
             );
             step.guards.push(workload.same("/spec/active"));
             if has_condition(&workload.now, "QuotaReserved", "True") {
@@ -108,7 +108,7 @@ fn job(subject: &Subject, now: Moment) -> Result<Step, Refusal> {
             let mut step = Step::new(
                 Verb::Suspend,
                 top.object.clone(),
-                Lever::VolcanoCommand {
+                Mutation::VolcanoCommand {
                     action: VolcanoAction::AbortJob,
                 },
             );
@@ -120,30 +120,30 @@ fn job(subject: &Subject, now: Moment) -> Result<Step, Refusal> {
         }
         _ => {
             let (verb, lever) = match is_scaled(&top.object) {
-                true => (Verb::Scale, Lever::Scale { replicas: 0 }),
-                false => (Verb::Suspend, Lever::Suspend { value: true }),
+                true => (Verb::Scale, Mutation::Scale { replicas: 0 }),
+                false => (Verb::Suspend, Mutation::Suspend { value: true }),
             };
             let mut step = Step::new(verb, top.object.clone(), lever);
-            levers::support(&step.object, &step.lever)?;
-            if levers::is_done(&step, Some(&top.now)) {
+            mutations::support(&step.object, &step.lever)?;
+            if mutations::is_done(&step, Some(&top.now)) {
                 return Err(already(format!("{} is held already", top.object)));
             }
             step.guards
-                .extend(levers::fields(&step).iter().map(|path| top.same(path)));
-            if matches!(step.lever, Lever::Suspend { .. }) {
+                .extend(mutations::fields(&step).iter().map(|path| top.same(path)));
+            if matches!(step.lever, Mutation::Suspend { .. }) {
                 step.waits.extend(suspended(&top.object));
             }
             step
         }
     };
-    levers::support(&step.object, &step.lever)?;
+    mutations::support(&step.object, &step.lever)?;
     let on = match &subject.workload {
         Some(workload) if step.object.is(&workload.object) => &workload.now,
         _ => &top.now,
     };
-    levers::illegal(&step, on)?;
+    mutations::illegal(&step, on)?;
     step.side_effects = subject.stopping(now);
-    if matches!(step.lever, Lever::Scale { .. }) {
+    if matches!(step.lever, Mutation::Scale { .. }) {
         step.side_effects.notes.push(SCALED.to_owned());
     }
     step.job = Some(subject.reference());
@@ -158,7 +158,7 @@ pub(super) const SCALED: &str = "its autoscaler may scale it up again";
 pub(super) fn back(step: &Step, named: &str) -> Alternative {
     let command = match &step.lever {
         // How many replicas it had stands in the journal alone.
-        Lever::Scale { .. } => "plan undo RUN".to_owned(),
+        Mutation::Scale { .. } => "plan undo RUN".to_owned(),
         _ => format!("plan resume {named}"),
     };
     Alternative {
@@ -169,8 +169,8 @@ pub(super) fn back(step: &Step, named: &str) -> Alternative {
 
 /// Whether a kind is held by having no replicas, since nothing suspends it.
 pub(super) fn is_scaled(object: &Object) -> bool {
-    let has = |lever: Lever| levers::support(object, &lever).is_ok();
-    !has(Lever::Suspend { value: true }) && has(Lever::Scale { replicas: 0 })
+    let has = |lever: Mutation| mutations::support(object, &lever).is_ok();
+    !has(Mutation::Suspend { value: true }) && has(Mutation::Scale { replicas: 0 })
 }
 
 /// How the controller of a kind says that it has suspended an object.
@@ -195,30 +195,30 @@ fn queue(found: &Found, plan: &mut Plan) -> Result<Step, Refusal> {
         "scheduling.volcano.sh" => Step::new(
             Verb::Hold,
             found.object.clone(),
-            Lever::VolcanoCommand {
+            Mutation::VolcanoCommand {
                 action: VolcanoAction::CloseQueue,
             },
         ),
         _ => Step::new(
             Verb::Hold,
             found.object.clone(),
-            Lever::StopPolicy {
+            Mutation::StopPolicy {
                 value: Policy::Hold,
             },
         ),
     };
-    levers::support(&step.object, &step.lever)?;
+    mutations::support(&step.object, &step.lever)?;
     let policy = text(&found.now, "/spec/stopPolicy");
-    if levers::is_done(&step, Some(&found.now)) || policy == Policy::HoldAndDrain.word() {
+    if mutations::is_done(&step, Some(&found.now)) || policy == Policy::HoldAndDrain.word() {
         return Err(already(format!("{} is held already", found.object)));
     }
-    if matches!(step.lever, Lever::StopPolicy { .. }) {
+    if matches!(step.lever, Mutation::StopPolicy { .. }) {
         step.guards.push(found.same("/spec/stopPolicy"));
     } else {
         step.guards.push(found.fact(Test::Exists));
     }
     step.reason = "it was asked for".to_owned();
     plan.reasons
-        .push("what runs goes on; nothing more is admitted".to_owned());
+        .push("running jobs continue; no new job is admitted".to_owned());
     Ok(step)
 }

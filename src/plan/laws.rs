@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use engine::dice::Dice;
 use engine::document;
+use engine::rng::Rng;
 use engine::snapshot::Snapshot;
-use model::plan::{Budgets, Lever, Plan, Step, Test};
+use model::plan::{Budgets, Mutation, Plan, Step, Test};
 
-use super::words::{self, Misread, Question};
+use super::words::{self, ParseError, Question};
 use super::{Author, plan};
 
 const KINDS: [&str; 6] = [
@@ -25,7 +25,7 @@ const KINDS: [&str; 6] = [
 
 /// A few nodes of eight devices, workloads of several kinds on them, some under Kueue, and budgets over some of their pods.
 fn fleet(seed: u64, turned: bool) -> Snapshot {
-    let mut dice = Dice::new(seed);
+    let mut dice = Rng::new(seed);
     let count = dice.below(4) + 2;
     let node = |at: usize| {
         let devices: Vec<Value> = (0..8)
@@ -105,14 +105,14 @@ fn ask(snapshot: &Snapshot, text: &str) -> Option<Plan> {
     };
     match words::parse(snapshot, text) {
         Ok(Question::Plan(intent)) => plan(snapshot, &intent, &author).ok(),
-        Err(Misread::Refused(_)) => None,
+        Err(ParseError::Refused(_)) => None,
         other => panic!("{text}: {other:?}"),
     }
 }
 
 /// The pods that a step stops: its own, or all of its job's.
 fn stopped(snapshot: &Snapshot, step: &Step) -> Vec<String> {
-    if matches!(step.lever, Lever::Evict { .. }) {
+    if matches!(step.lever, Mutation::Evict { .. }) {
         return vec![step.object.name.to_string()];
     }
     if !step.side_effects.interrupts {
@@ -135,7 +135,7 @@ fn covered(snapshot: &Snapshot, pod: &str) -> bool {
 /// The field that a lever writes, with the value before, where it has one that can be written back.
 fn written(step: &Step) -> Option<(&'static str, Value)> {
     match &step.lever {
-        Lever::WorkloadActive { value } => Some(("/spec/active", json!(!value))),
+        Mutation::WorkloadActive { value } => Some(("/spec/active", json!(!value))),
         _ => None,
     }
 }
@@ -147,7 +147,7 @@ fn lawful(snapshot: &Snapshot, text: &str, plan: &Plan) -> Result<(), TestCaseEr
         let pods = stopped(snapshot, step);
         // Law 5: the one lever that asks budgets asks them; any other that stops pods says that it does not.
         let said = match (&step.lever, pods.is_empty()) {
-            (Lever::Evict { .. }, _) => Budgets::Respected,
+            (Mutation::Evict { .. }, _) => Budgets::Respected,
             (_, false) => Budgets::Ignored,
             (_, true) => Budgets::NotTouched,
         };

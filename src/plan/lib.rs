@@ -7,6 +7,7 @@
 //! done instead.
 
 mod admit;
+mod contention;
 mod cordon;
 mod drain;
 mod effect;
@@ -15,13 +16,12 @@ pub mod hold;
 #[cfg(test)]
 mod laws;
 mod places;
+mod planner_context;
 mod preempt;
-mod race;
+mod queue_actions;
 mod rebalance;
 pub mod reprioritise;
 pub mod resume;
-mod scene;
-mod steer;
 mod subject;
 #[cfg(test)]
 mod tests;
@@ -31,8 +31,8 @@ mod tests_evicted;
 mod tests_fleet;
 pub mod words;
 
-pub use scene::Author;
-pub use subject::{Class, Found, Subject, System, Target};
+pub use planner_context::Author;
+pub use subject::{ActionTarget, Class, Found, Subject, System};
 
 use engine::options;
 use engine::snapshot::{Snapshot, Workload};
@@ -65,9 +65,11 @@ pub fn plan(snapshot: &Snapshot, intent: &Intent, author: &Author) -> Result<Pla
         Intent::Preempt { job } => preempt::preempt(snapshot, job),
         Intent::Requeue { job } => preempt::requeue(snapshot, job),
         Intent::Admit { job, preempt } => admit::plan(snapshot, job, *preempt),
-        Intent::Reprioritise { job, priority } => steer::reprioritise(snapshot, job, priority),
-        Intent::Hold { target } => steer::hold(snapshot, target),
-        Intent::Resume { target } => steer::resume(snapshot, target),
+        Intent::Reprioritise { job, priority } => {
+            queue_actions::reprioritise(snapshot, job, priority)
+        }
+        Intent::Hold { target } => queue_actions::hold(snapshot, target),
+        Intent::Resume { target } => queue_actions::resume(snapshot, target),
         Intent::Rebalance { pool } => rebalance::plan(snapshot, pool.as_ref()),
         Intent::Undo { run } => {
             let sentence = format!("what {run} did stands in the journal, not in the fleet");

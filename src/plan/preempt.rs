@@ -1,11 +1,11 @@
 //! Preempt: a job leaves its devices, and stands in its queue again. Requeue: the same, asked for its own sake.
 
-use engine::plant::WorkId;
+use engine::compiled::WorkloadId;
 use engine::snapshot::{Placement, PodSet, Snapshot, Status};
 use model::plan::{Alternative, Effect, Intent, JobName, Plan, Refusal, RefusalCode, Undo};
 
 use super::effect::{Leaver, Picture, compare, news};
-use super::scene::{self, Way, seated};
+use super::planner_context::{self, Way, seated};
 
 /// The plan that takes a job off its devices, with what starts instead.
 ///
@@ -41,21 +41,21 @@ fn off(
     title: String,
     intent: Intent,
 ) -> Result<(Plan, bool), Refusal> {
-    let work = scene::find(snapshot, job)?;
+    let work = planner_context::find(snapshot, job)?;
     let model = &snapshot.workloads[work];
     holds(snapshot, work)?;
     let mut plan = Plan::new(title, intent, snapshot.at);
     let mut after = snapshot.clone();
     after.displace(work, false);
     after.settle();
-    let away = match scene::way(snapshot, model)? {
+    let away = match planner_context::way(snapshot, model)? {
         Way::Kueue(_) => vec![model.key.clone()],
         _ => Vec::new(),
     };
     let before = Picture::sure(snapshot, &[]);
     let then = Picture::sure(&after, &away);
     let whereabouts = then.where_to(&model.key);
-    match scene::way(snapshot, model)? {
+    match planner_context::way(snapshot, model)? {
         Way::Bare(_) => {
             let sentence = format!("{job} is a pod without a controller: nothing makes it again");
             return Err(Refusal::new(RefusalCode::Unsupported, sentence)
@@ -70,16 +70,16 @@ fn off(
                 .filter(|(_, pod)| pod.deleted.is_none())
                 .collect();
             for (set, pod) in all {
-                let object = scene::pod(&model.key.key.namespace, &pod.pod, &pod.uid);
-                let mut step = scene::evict(&object, &pod.node, super::hold::SETTLE)?;
+                let object = planner_context::pod(&model.key.key.namespace, &pod.pod, &pod.uid);
+                let mut step = planner_context::evict(&object, &pod.node, super::hold::SETTLE)?;
                 let one = std::iter::once((set, pod));
-                step.side_effects.loss = Some(scene::loss(snapshot, model, one));
-                step.side_effects.gang_broken = scene::gang(model);
+                step.side_effects.loss = Some(planner_context::loss(snapshot, model, one));
+                step.side_effects.gang_broken = planner_context::gang(model);
                 step.side_effects.notes.push(format!(
                     "the {} makes it again at once, wherever there is room",
                     model.key.kind
                 ));
-                step.job = Some(scene::reference(model));
+                step.job = Some(planner_context::reference(model));
                 step.reason = "it was asked for".to_owned();
                 plan.steps.push(step);
             }
@@ -92,13 +92,13 @@ fn off(
                 .push("evictions are not taken back; its owner makes its pods again".to_owned());
         }
         Way::Kueue(_) | Way::Suspend(_) | Way::Volcano(_) => {
-            let mut stop = scene::stop(snapshot, model)?;
+            let mut stop = planner_context::stop(snapshot, model)?;
             stop.reason = "it was asked for".to_owned();
             stop.side_effects.notes.push(whereabouts);
             plan.steps.push(stop);
-            let mut again = scene::again(snapshot, model)?;
+            let mut again = planner_context::again(snapshot, model)?;
             again.needs.push(1);
-            again.reason = match scene::way(snapshot, model)? {
+            again.reason = match planner_context::way(snapshot, model)? {
                 Way::Kueue(_) => "it is queued again, at its old place among its equals",
                 _ => "it may start again",
             }
@@ -132,7 +132,7 @@ fn node_of(model: &engine::snapshot::Workload) -> String {
 ///
 /// # Errors
 /// It does not.
-pub(super) fn holds(snapshot: &Snapshot, work: WorkId) -> Result<(), Refusal> {
+pub(super) fn holds(snapshot: &Snapshot, work: WorkloadId) -> Result<(), Refusal> {
     let model = &snapshot.workloads[work];
     let job = &model.key;
     let refuse = |sentence: String, instead: &str| {

@@ -3,8 +3,8 @@
 //! Only jobs on one node whose owner can be stopped and queued again are moved, and only where the devices that lie
 //! together then are worth more, for an hour, than the work that is lost.
 
-use engine::fit::Lens;
-use engine::plant::{NodeId, Plant, WorkId};
+use engine::compiled::{CompiledFleet, NodeId, WorkloadId};
+use engine::fit::Relaxation;
 use engine::snapshot::{Snapshot, Status};
 use engine::state::State;
 use model::base::Name;
@@ -13,7 +13,7 @@ use model::plan::{
 };
 
 use super::effect::{Leaver, Picture, compare, news};
-use super::scene::{self, Way, fact, seated};
+use super::planner_context::{self, Way, fact, seated};
 use super::{cordon, hold};
 
 /// For so many seconds the devices that lie together count as gained.
@@ -25,7 +25,7 @@ const MOST: usize = 8;
 /// A node that is emptied.
 struct Move {
     node: NodeId,
-    works: Vec<WorkId>,
+    works: Vec<WorkloadId>,
 }
 
 /// The plan that empties nodes of a pool, or of any.
@@ -70,16 +70,16 @@ pub(super) fn plan(snapshot: &Snapshot, pool: Option<&Name>) -> Result<Plan, Ref
         let mut back = Vec::new();
         for work in &one.works {
             let model = &snapshot.workloads[*work];
-            let mut stop = scene::stop(snapshot, model)?;
+            let mut stop = planner_context::stop(snapshot, model)?;
             stop.needs.push(closed);
             stop.reason = format!("it moves away from {}", node.name);
             plan.steps.push(stop);
             let stopped = count(&plan);
             tells.push((plan.steps.len() - 1, model.key.clone()));
-            let mut again = scene::again(snapshot, model)?;
+            let mut again = planner_context::again(snapshot, model)?;
             again.needs.push(stopped);
             again.reason = "it starts elsewhere".to_owned();
-            if matches!(scene::way(snapshot, model)?, Way::Kueue(_)) {
+            if matches!(planner_context::way(snapshot, model)?, Way::Kueue(_)) {
                 again.waits.push(Wait {
                     when: When::After,
                     until: Until::Condition {
@@ -140,9 +140,9 @@ pub(super) fn plan(snapshot: &Snapshot, pool: Option<&Name>) -> Result<Plan, Ref
 
 /// The nodes that are worth emptying, the cheapest first.
 fn moves(snapshot: &Snapshot, pool: Option<&Name>) -> Vec<Move> {
-    let plant = Plant::new(snapshot.clone());
-    let mut state = State::new(&plant);
-    let mut by_node: Vec<Vec<WorkId>> = vec![Vec::new(); snapshot.nodes.len()];
+    let compiled = CompiledFleet::new(snapshot.clone());
+    let mut state = State::new(&compiled);
+    let mut by_node: Vec<Vec<WorkloadId>> = vec![Vec::new(); snapshot.nodes.len()];
     let mut stays = vec![false; snapshot.nodes.len()];
     for (work, model) in snapshot.workloads.iter().enumerate() {
         let mut nodes: Vec<usize> = seated(model)
@@ -159,7 +159,7 @@ fn moves(snapshot: &Snapshot, pool: Option<&Name>) -> Vec<Move> {
             && model.status == Status::Running
             && model.preemptible
             && matches!(
-                scene::way(snapshot, model),
+                planner_context::way(snapshot, model),
                 Ok(Way::Kueue(_) | Way::Suspend(_))
             );
         for node in nodes {
@@ -167,7 +167,7 @@ fn moves(snapshot: &Snapshot, pool: Option<&Name>) -> Vec<Move> {
             stays[node] |= !movable;
         }
     }
-    let lost = |state: &State<'_>, works: &[WorkId]| -> i64 {
+    let lost = |state: &State<'_>, works: &[WorkloadId]| -> i64 {
         works.iter().map(|work| state.lost_ms(*work) / 1_000).sum()
     };
     let mut candidates: Vec<(i64, usize)> = snapshot
@@ -201,15 +201,15 @@ fn moves(snapshot: &Snapshot, pool: Option<&Name>) -> Vec<Move> {
         // They must find room where work is already: on a free node nothing would be gained.
         let mut targets = Vec::new();
         let found = works.iter().all(|work| {
-            let Ok(tenure) = state.find(*work, &Lens::default()) else {
+            let Ok(allocation) = state.find(*work, &Relaxation::default()) else {
                 return false;
             };
-            let nodes = tenure.nodes();
+            let nodes = allocation.nodes();
             let fills = nodes
                 .iter()
                 .all(|at| free(&state, *at) < snapshot.nodes[*at].devices.len());
             targets.extend(nodes);
-            state.admit(*work, tenure);
+            state.admit(*work, allocation);
             fills
         });
         if found {

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use cluster::levers::{self, KUEUE_CLASS};
+use cluster::mutations::{self, KUEUE_CLASS};
 use model::base::Moment;
-use model::plan::{Intent, Lever, Plan, Refusal, RefusalCode, Step, Undo, Verb};
+use model::plan::{Intent, Mutation, Plan, Refusal, RefusalCode, Step, Undo, Verb};
 
 use super::hold::already;
 use super::{Class, Found, Subject, System, not_computed};
@@ -20,16 +20,16 @@ pub fn plan(subject: &Subject, priority: &str, now: Moment) -> Result<Plan, Refu
         System::Kueue => kueue(subject, priority, number)?,
         System::VolcanoJob => {
             let name = class(&subject.classes, priority, number, "PriorityClass")?;
-            (top, Lever::VolcanoPriorityClass { name })
+            (top, Mutation::VolcanoPriorityClass { name })
         }
         System::VolcanoGroup => {
             let group = subject.pod_group.as_ref().unwrap_or(top);
             let name = class(&subject.classes, priority, number, "PriorityClass")?;
-            (group, Lever::VolcanoPriorityClass { name })
+            (group, Mutation::VolcanoPriorityClass { name })
         }
         System::Kai => {
             let name = class(&subject.classes, priority, number, "PriorityClass")?;
-            (top, Lever::KaiPriorityClass { name })
+            (top, Mutation::KaiPriorityClass { name })
         }
         System::Ours => {
             let Some(number) = number else {
@@ -37,7 +37,7 @@ pub fn plan(subject: &Subject, priority: &str, now: Moment) -> Result<Plan, Refu
                     format!("`{priority}` is not a number, and stokehold.dev/priority is one");
                 return Err(Refusal::new(RefusalCode::Unsupported, sentence));
             };
-            let lever = Lever::Annotate {
+            let lever = Mutation::Annotate {
                 key: "stokehold.dev/priority".to_owned(),
                 value: Some(number.to_string()),
             };
@@ -49,18 +49,18 @@ pub fn plan(subject: &Subject, priority: &str, now: Moment) -> Result<Plan, Refu
                 top.object
             );
             return Err(Refusal::new(RefusalCode::Unsupported, sentence)
-                .instead("hold the jobs that are ahead of it: `plan hold NS/NAME`")
-                .instead("make it anew with another priorityClassName")
-                .instead("put it under a queue of Kueue, whose order can be changed"));
+                .instead("hold the jobs ahead in the queue: `plan hold NS/NAME`")
+                .instead("recreate it with another priorityClassName")
+                .instead("submit it to a Kueue queue, whose order can be changed"));
         }
     };
     let mut step = Step::new(Verb::Reprioritise, found.object.clone(), lever);
-    levers::support(&step.object, &step.lever)?;
-    if levers::is_done(&step, Some(&found.now)) {
+    mutations::support(&step.object, &step.lever)?;
+    if mutations::is_done(&step, Some(&found.now)) {
         return Err(already(format!("{} has that priority already", top.object)));
     }
-    levers::illegal(&step, &found.now)?;
-    let fields = levers::fields(&step);
+    mutations::illegal(&step, &found.now)?;
+    let fields = mutations::fields(&step);
     step.guards
         .extend(fields.iter().map(|path| found.same(path)));
     step.job = Some(subject.reference());
@@ -75,7 +75,7 @@ pub fn plan(subject: &Subject, priority: &str, now: Moment) -> Result<Plan, Refu
     );
     plan.effect = not_computed();
     plan.reasons.extend(subject.detour());
-    if matches!(step.lever, Lever::WorkloadPriority { .. }) {
+    if matches!(step.lever, Mutation::WorkloadPriority { .. }) {
         step.side_effects.notes.push(
             "the pods keep the priority they were made with: only Kueue's order changes".to_owned(),
         );
@@ -96,7 +96,7 @@ fn kueue<'a>(
     subject: &'a Subject,
     priority: &str,
     number: Option<i32>,
-) -> Result<(&'a Found, Lever), Refusal> {
+) -> Result<(&'a Found, Mutation), Refusal> {
     let top = subject.top();
     if let Some(value) = number {
         let workload = subject.workload.as_ref().ok_or_else(|| {
@@ -106,7 +106,7 @@ fn kueue<'a>(
             );
             Refusal::new(RefusalCode::Unknown, sentence)
         })?;
-        return Ok((workload, Lever::WorkloadPriority { value }));
+        return Ok((workload, Mutation::WorkloadPriority { value }));
     }
     let name = class(
         &subject.workload_classes,
@@ -120,7 +120,7 @@ fn kueue<'a>(
             subject.job()
         ))
     })?;
-    let had = levers::entry(&top.now, "labels", KUEUE_CLASS);
+    let had = mutations::entry(&top.now, "labels", KUEUE_CLASS);
     let suspended = top.now.pointer("/spec/suspend").and_then(Value::as_bool);
     if had.is_none() && suspended != Some(true) {
         let wanted = subject
@@ -139,7 +139,7 @@ fn kueue<'a>(
             )),
         );
     }
-    Ok((top, Lever::KueuePriorityClass { name }))
+    Ok((top, Mutation::KueuePriorityClass { name }))
 }
 
 /// The class of this name or value.

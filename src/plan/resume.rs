@@ -2,21 +2,21 @@
 
 use serde_json::Value;
 
-use cluster::levers::{self, text};
+use cluster::mutations::{self, text};
 use model::base::Moment;
 use model::plan::{
-    Alternative, Intent, Lever, Plan, Policy, Refusal, RefusalCode, Step, Test, Undo, Verb,
+    Alternative, Intent, Mutation, Plan, Policy, Refusal, RefusalCode, Step, Test, Undo, Verb,
     VolcanoAction,
 };
 
 use super::hold::{already, is_scaled};
-use super::{Found, Subject, System, Target, not_computed};
+use super::{ActionTarget, Found, Subject, System, not_computed};
 
 /// The plan that lets a held job or queue go on; `named` is how it was named.
 ///
 /// # Errors
 /// It is not held, has ended, or its kind has no such lever.
-pub fn plan(target: &Target, named: &str, now: Moment) -> Result<Plan, Refusal> {
+pub fn plan(target: &ActionTarget, named: &str, now: Moment) -> Result<Plan, Refusal> {
     let mut plan = Plan::new(
         format!("resume {named}"),
         Intent::Resume {
@@ -26,11 +26,11 @@ pub fn plan(target: &Target, named: &str, now: Moment) -> Result<Plan, Refusal> 
     );
     plan.effect = not_computed();
     let step = match target {
-        Target::Job(subject) => {
+        ActionTarget::Job(subject) => {
             plan.reasons.extend(subject.detour());
             job(subject)?
         }
-        Target::Queue(found) => queue(found)?,
+        ActionTarget::Queue(found) => queue(found)?,
     };
     plan.undo.possible = true;
     plan.reads.extend(step.guards.iter().cloned());
@@ -38,7 +38,7 @@ pub fn plan(target: &Target, named: &str, now: Moment) -> Result<Plan, Refusal> 
         sentence: "take it back later".to_owned(),
         command: Some(format!("plan hold {named}")),
     });
-    if matches!(target, Target::Job(_)) {
+    if matches!(target, ActionTarget::Job(_)) {
         plan.undo = Undo {
             possible: true,
             notes: vec!["what it does until then is lost, unless it saves it".to_owned()],
@@ -67,7 +67,7 @@ fn job(subject: &Subject) -> Result<Step, Refusal> {
             if active != Some(false) {
                 return Err(not_held().instead("look at why it waits: `explain job`"));
             }
-            let lever = Lever::WorkloadActive { value: true };
+            let lever = Mutation::WorkloadActive { value: true };
             let mut step = Step::new(Verb::Resume, workload.object.clone(), lever);
             step.guards.push(workload.same("/spec/active"));
             (step, &workload.now)
@@ -79,14 +79,14 @@ fn job(subject: &Subject) -> Result<Step, Refusal> {
             ) {
                 return Err(not_held());
             }
-            let lever = Lever::VolcanoCommand {
+            let lever = Mutation::VolcanoCommand {
                 action: VolcanoAction::ResumeJob,
             };
             (Step::new(Verb::Resume, top.object.clone(), lever), &top.now)
         }
         _ if is_scaled(&top.object) => {
             let sentence = format!(
-                "{} is held by having no replicas, and how many it had stands in the journal alone",
+                "{} is held by having no replicas, and only the journal knows how many it had",
                 top.object
             );
             return Err(Refusal::new(RefusalCode::Unsupported, sentence)
@@ -94,19 +94,19 @@ fn job(subject: &Subject) -> Result<Step, Refusal> {
                 .instead("scale it to the number that you want"));
         }
         _ => {
-            let lever = Lever::Suspend { value: false };
+            let lever = Mutation::Suspend { value: false };
             let mut step = Step::new(Verb::Resume, top.object.clone(), lever);
-            levers::support(&step.object, &step.lever)?;
-            if levers::is_done(&step, Some(&top.now)) {
+            mutations::support(&step.object, &step.lever)?;
+            if mutations::is_done(&step, Some(&top.now)) {
                 return Err(not_held());
             }
-            let fields = levers::fields(&step);
+            let fields = mutations::fields(&step);
             step.guards.extend(fields.iter().map(|path| top.same(path)));
             (step, &top.now)
         }
     };
-    levers::support(&step.object, &step.lever)?;
-    levers::illegal(&step, on)?;
+    mutations::support(&step.object, &step.lever)?;
+    mutations::illegal(&step, on)?;
     step.job = Some(subject.reference());
     step.reason = "it was asked for".to_owned();
     Ok(step)
@@ -114,20 +114,20 @@ fn job(subject: &Subject) -> Result<Step, Refusal> {
 
 fn queue(found: &Found) -> Result<Step, Refusal> {
     let lever = match &*found.object.place.group {
-        "scheduling.volcano.sh" => Lever::VolcanoCommand {
+        "scheduling.volcano.sh" => Mutation::VolcanoCommand {
             action: VolcanoAction::OpenQueue,
         },
-        _ => Lever::StopPolicy {
+        _ => Mutation::StopPolicy {
             value: Policy::None,
         },
     };
     let mut step = Step::new(Verb::Release, found.object.clone(), lever);
-    levers::support(&step.object, &step.lever)?;
-    if levers::is_done(&step, Some(&found.now)) {
+    mutations::support(&step.object, &step.lever)?;
+    if mutations::is_done(&step, Some(&found.now)) {
         return Err(already(format!("{} is not held", found.object)));
     }
     step.guards.push(match step.lever {
-        Lever::StopPolicy { .. } => found.same("/spec/stopPolicy"),
+        Mutation::StopPolicy { .. } => found.same("/spec/stopPolicy"),
         _ => found.fact(Test::Exists),
     });
     step.reason = "it was asked for".to_owned();

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use cluster::Projected;
 use cluster::job::{JobObject, JobSetObject};
-use cluster::levers::{CHECKPOINT, KUEUE_QUEUE, entry, has_condition, text};
+use cluster::mutations::{CHECKPOINT, KUEUE_QUEUE, entry, has_condition, text};
 use model::base::{Moment, Names, ObjectKey};
 use model::fleet::observe::{Observation, Table, WorkloadSeen};
 use model::plan::{Budgets, Fact, JobName, JobRef, Loss, Object, SideEffects, Test};
@@ -44,7 +44,7 @@ pub struct Subject {
 
 /// What an action is about.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Target {
+pub enum ActionTarget {
     /// A job.
     Job(Box<Subject>),
     /// A queue.

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use cluster::levers::{self, Mark};
+use cluster::mutations::{self, Mark};
 use model::base::Moment;
-use model::plan::{Lever, Object, Policy, RefusalCode, VolcanoAction};
+use model::plan::{Mutation, Object, Policy, RefusalCode, VolcanoAction};
 
 use super::*;
 
@@ -47,8 +47,8 @@ fn job(spec: Value) -> Found {
     found("batch", "jobs", "Job", true, json!({"spec": spec}))
 }
 
-fn target(subject: &Subject) -> Target {
-    Target::Job(Box::new(subject.clone()))
+fn target(subject: &Subject) -> ActionTarget {
+    ActionTarget::Job(Box::new(subject.clone()))
 }
 
 fn under_kueue(active: bool, reserved: &str) -> Subject {
@@ -75,9 +75,9 @@ fn sound(plan: &model::plan::Plan, on: &Value) {
     assert!(!plan.reads.is_empty(), "it relied on something");
     assert!(matches!(plan.effect, model::plan::Effect::Unknown { .. }));
     let mark = Mark { run: "r", step: 1 };
-    levers::call(&plan.steps[0], on, mark).expect("can be sent");
+    mutations::call(&plan.steps[0], on, mark).expect("can be sent");
     for guard in &plan.steps[0].guards {
-        assert_eq!(levers::holds(guard, Some(on)), Ok(()));
+        assert_eq!(mutations::holds(guard, Some(on)), Ok(()));
     }
 }
 
@@ -94,7 +94,7 @@ fn a_plain_job_is_held_by_its_own_field_and_says_what_that_costs() {
     let plan = hold::plan(&target(&subject), "nlp/train", now()).expect("can be held");
     sound(&plan, &subject.top().now);
     let step = &plan.steps[0];
-    assert_eq!(step.lever, Lever::Suspend { value: true });
+    assert_eq!(step.lever, Mutation::Suspend { value: true });
     let effects = &step.side_effects;
     assert!(effects.interrupts && effects.timer_reset);
     assert_eq!(effects.gang_broken, Some(4));
@@ -128,7 +128,7 @@ fn what_has_replicas_is_held_by_having_none() {
         };
         let made = hold::plan(&target(&of(3)), "nlp/train", now()).expect("a plan");
         sound(&made, &of(3).top().now);
-        assert_eq!(made.steps[0].lever, Lever::Scale { replicas: 0 });
+        assert_eq!(made.steps[0].lever, Mutation::Scale { replicas: 0 });
         assert!(made.steps[0].waits.is_empty(), "{kind}");
         let command = made.alternatives[0].command.as_deref();
         assert_eq!(command, Some("plan undo RUN"), "{kind}");
@@ -145,7 +145,7 @@ fn a_job_under_kueue_is_held_by_its_workload() {
     let plan = hold::plan(&target(&running), "nlp/train", now()).expect("can be held");
     sound(&plan, &running.workload.as_ref().expect("has one").now);
     let step = &plan.steps[0];
-    assert_eq!(step.lever, Lever::WorkloadActive { value: false });
+    assert_eq!(step.lever, Mutation::WorkloadActive { value: false });
     assert_eq!(step.waits.len(), 1, "until its quota is free");
     assert_eq!(step.job.as_ref().and_then(|job| job.gang), Some(4));
     let waiting = under_kueue(true, "False");
@@ -155,7 +155,10 @@ fn a_job_under_kueue_is_held_by_its_workload() {
     let again = hold::plan(&target(&held), "nlp/train", now()).expect_err("is held");
     assert_eq!(again.code, RefusalCode::AlreadySo);
     let plan = resume::plan(&target(&held), "nlp/train", now()).expect("can go on");
-    assert_eq!(plan.steps[0].lever, Lever::WorkloadActive { value: true });
+    assert_eq!(
+        plan.steps[0].lever,
+        Mutation::WorkloadActive { value: true }
+    );
     let mut unmade = under_kueue(true, "True");
     unmade.workload = None;
     let refused = hold::plan(&target(&unmade), "nlp/train", now()).expect_err("no Workload");
@@ -185,7 +188,7 @@ fn an_owned_job_is_acted_on_at_its_top() {
 #[test]
 fn queues_are_held_by_what_their_system_has() {
     let queue = |group: &str, plural: &str, namespaced: bool, now: Value| {
-        Target::Queue(Box::new(found(group, plural, "Queue", namespaced, now)))
+        ActionTarget::Queue(Box::new(found(group, plural, "Queue", namespaced, now)))
     };
     let open = queue(
         "kueue.x-k8s.io",
@@ -196,7 +199,7 @@ fn queues_are_held_by_what_their_system_has() {
     let plan = hold::plan(&open, "nlp", now()).expect("can be held");
     assert_eq!(
         plan.steps[0].lever,
-        Lever::StopPolicy {
+        Mutation::StopPolicy {
             value: Policy::Hold
         }
     );
@@ -210,7 +213,7 @@ fn queues_are_held_by_what_their_system_has() {
     let plan = resume::plan(&held, "nlp", now()).expect("can go on");
     assert_eq!(
         plan.steps[0].lever,
-        Lever::StopPolicy {
+        Mutation::StopPolicy {
             value: Policy::None
         }
     );
@@ -223,7 +226,7 @@ fn queues_are_held_by_what_their_system_has() {
     let plan = hold::plan(&volcano, "nlp", now()).expect("can be held");
     assert_eq!(
         plan.steps[0].lever,
-        Lever::VolcanoCommand {
+        Mutation::VolcanoCommand {
             action: VolcanoAction::CloseQueue
         }
     );
@@ -237,7 +240,10 @@ fn priorities_go_where_each_system_reads_them() {
     let kueue = under_kueue(true, "True");
     let plan = reprioritise::plan(&kueue, "99", now()).expect("by number");
     sound(&plan, &kueue.workload.as_ref().expect("has one").now);
-    assert_eq!(plan.steps[0].lever, Lever::WorkloadPriority { value: 99 });
+    assert_eq!(
+        plan.steps[0].lever,
+        Mutation::WorkloadPriority { value: 99 }
+    );
     assert!(!plan.is_grave());
     let same = reprioritise::plan(&kueue, "10", now()).expect_err("has it");
     assert_eq!(same.code, RefusalCode::AlreadySo);
@@ -263,7 +269,7 @@ fn priorities_go_where_each_system_reads_them() {
     let plan = reprioritise::plan(&volcano, "1000", now()).expect("by the class of that value");
     assert_eq!(
         plan.steps[0].lever,
-        Lever::VolcanoPriorityClass {
+        Mutation::VolcanoPriorityClass {
             name: "high".into()
         }
     );
@@ -277,7 +283,7 @@ fn priorities_go_where_each_system_reads_them() {
     let plan = reprioritise::plan(&kai, "high", now()).expect("by label");
     assert_eq!(
         plan.steps[0].lever,
-        Lever::KaiPriorityClass {
+        Mutation::KaiPriorityClass {
             name: "high".into()
         }
     );

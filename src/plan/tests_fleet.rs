@@ -6,10 +6,10 @@ use engine::document;
 use engine::snapshot::Snapshot;
 use model::base::{Name, ObjectKey};
 use model::plan::{
-    Budgets, Effect, Forecast, Intent, JobName, Lever, Plan, RefusalCode, SCHEMA, Until, Verb,
+    Budgets, Effect, Forecast, Intent, JobName, Mutation, Plan, RefusalCode, SCHEMA, Until, Verb,
 };
 
-use super::words::{self, Misread, Question};
+use super::words::{self, ParseError, Question};
 use super::{Author, plan};
 
 pub(super) fn node(name: &str, rack: &str) -> Value {
@@ -100,7 +100,7 @@ pub(super) fn ask(snapshot: &Snapshot, text: &str) -> Result<Plan, model::plan::
     };
     match words::parse(snapshot, text) {
         Ok(Question::Plan(intent)) => plan(snapshot, &intent, &author),
-        Err(Misread::Refused(refusal)) => Err(refusal),
+        Err(ParseError::Refused(refusal)) => Err(refusal),
         other => panic!("{text}: {other:?}"),
     }
 }
@@ -281,7 +281,10 @@ fn racks_and_pools_are_nodes_and_wrong_names_are_told() {
         "",
     ] {
         let read = words::parse(&snapshot, text);
-        assert!(matches!(read, Err(Misread::Usage(_))), "{text}: {read:?}");
+        assert!(
+            matches!(read, Err(ParseError::Usage(_))),
+            "{text}: {read:?}"
+        );
     }
 }
 
@@ -289,7 +292,7 @@ fn racks_and_pools_are_nodes_and_wrong_names_are_told() {
 fn cordon_writes_who_and_why_and_uncordon_takes_it_back() {
     let mut snapshot = mixed();
     let plan = planned(&snapshot, "cordon a");
-    let lever = Lever::Cordon {
+    let lever = Mutation::Cordon {
         by: "me".into(),
         why: "a test".into(),
     };
@@ -370,7 +373,10 @@ fn what_nobody_makes_again_is_not_requeued() {
 fn a_priority_moves_a_job_in_its_queue_or_says_why_it_cannot() {
     let snapshot = full();
     let plan = planned(&snapshot, "reprioritise ml/small 60");
-    assert_eq!(plan.steps[0].lever, Lever::WorkloadPriority { value: 60 });
+    assert_eq!(
+        plan.steps[0].lever,
+        Mutation::WorkloadPriority { value: 60 }
+    );
     assert!(
         plan.reasons
             .iter()
@@ -403,7 +409,7 @@ fn hold_and_resume_know_jobs_queues_and_what_can_only_be_scaled() {
     assert_eq!(lines(&plan), ["suspend Workload ml/wl-gang"]);
     assert_eq!(forecast(&plan).displaced[0].back, None);
     let plan = planned(&snapshot, "hold ml/web");
-    assert_eq!(plan.steps[0].lever, Lever::Scale { replicas: 0 });
+    assert_eq!(plan.steps[0].lever, Mutation::Scale { replicas: 0 });
     assert_eq!(
         ask(&snapshot, "resume ml/gang").expect_err("runs").code,
         RefusalCode::AlreadySo
@@ -459,7 +465,10 @@ fn an_admitted_job_goes_first_and_those_that_left_come_back_after_it() {
         (&*plan.steps[1].needs, &*plan.steps[2].needs),
         (&[1][..], &[2][..])
     );
-    assert_eq!(plan.steps[1].lever, Lever::WorkloadPriority { value: 51 });
+    assert_eq!(
+        plan.steps[1].lever,
+        Mutation::WorkloadPriority { value: 51 }
+    );
     let told = forecast(&plan);
     let start = told
         .starts

@@ -64,14 +64,14 @@ pub enum Question {
 
 /// Why a text is no question.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Misread {
+pub enum ParseError {
     /// It is not written as it must be.
     Usage(String),
     /// It names what is not there.
     Refused(Refusal),
 }
 
-impl From<Refusal> for Misread {
+impl From<Refusal> for ParseError {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)
     }
@@ -130,7 +130,7 @@ pub fn deadline(text: &str, now: Moment) -> Result<Moment, String> {
 ///
 /// # Errors
 /// It is not understood, or names what is not there.
-pub fn parse(snapshot: &Snapshot, text: &str) -> Result<Question, Misread> {
+pub fn parse(snapshot: &Snapshot, text: &str) -> Result<Question, ParseError> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let words = match words.as_slice() {
         ["plan", rest @ ..] => rest,
@@ -138,7 +138,7 @@ pub fn parse(snapshot: &Snapshot, text: &str) -> Result<Question, Misread> {
     };
     let Some((verb, rest)) = words.split_first() else {
         let message = format!("an empty intent; write `{}`", GRAMMAR[0]);
-        return Err(Misread::Usage(message));
+        return Err(ParseError::Usage(message));
     };
     let form = || {
         let own: Vec<String> = GRAMMAR
@@ -146,13 +146,13 @@ pub fn parse(snapshot: &Snapshot, text: &str) -> Result<Question, Misread> {
             .filter(|form| form.split(' ').next() == Some(verb))
             .map(|form| format!("`{form}`"))
             .collect();
-        Misread::Usage(format!(
+        ParseError::Usage(format!(
             "`{text}` is not understood; write {}",
             own.join(" or ")
         ))
     };
-    let job = |text: &str| job(text).map_err(Misread::Usage);
-    let places = |places: &[&str]| -> Result<Vec<Name>, Misread> {
+    let job = |text: &str| job(text).map_err(ParseError::Usage);
+    let places = |places: &[&str]| -> Result<Vec<Name>, ParseError> {
         let mut all = Vec::new();
         for place in places {
             all.extend(nodes(snapshot, place)?);
@@ -169,11 +169,11 @@ pub fn parse(snapshot: &Snapshot, text: &str) -> Result<Question, Misread> {
                 match *word {
                     "--deadline" => {
                         let text = words.next().ok_or_else(form)?;
-                        until = Some(deadline(text, snapshot.at).map_err(Misread::Usage)?);
+                        until = Some(deadline(text, snapshot.at).map_err(ParseError::Usage)?);
                     }
                     word => match word.strip_prefix("--deadline=") {
                         Some(text) => {
-                            until = Some(deadline(text, snapshot.at).map_err(Misread::Usage)?);
+                            until = Some(deadline(text, snapshot.at).map_err(ParseError::Usage)?);
                         }
                         None if word.starts_with('-') => return Err(form()),
                         None => named.push(word),
@@ -232,7 +232,7 @@ pub fn parse(snapshot: &Snapshot, text: &str) -> Result<Question, Misread> {
         }
         ("cycle", []) => return Ok(Question::Cycle),
         (verb, _) if VERBS.contains(&verb) => return Err(form()),
-        (verb, _) => return Err(Misread::Usage(unknown("intent", verb, &VERBS))),
+        (verb, _) => return Err(ParseError::Usage(unknown("intent", verb, &VERBS))),
     };
     Ok(Question::Plan(intent))
 }

@@ -11,16 +11,16 @@ use cluster::table::place;
 use model::base::Exit;
 use model::fleet::observe::Table;
 use model::fleet::sight::HELP;
+use source::api_error::{ApiError, clipped};
 use source::client::{Connection, connect};
 use source::kubeconfig::{self, Choice};
-use source::rights::{Deed, may, who};
+use source::rights::{Permission, may, who};
 use source::server::{Api, Served};
-use source::trouble::{Trouble, clipped};
 use table::Needs;
 use table::checkup::{Point, of_facts};
 
 use super::clock::{self, Stopwatch};
-use super::session::{self, Coming, Setup, Target};
+use super::session::{self, ClusterTarget, Coming, Setup};
 
 /// A clock that is off by more than this makes ages wrong that are not corrected by it.
 const SKEW: i64 = 2_000;
@@ -77,7 +77,7 @@ pub async fn examine(setup: &Setup, choice: Choice, told: &mut dyn FnMut(Coming)
                         clipped(&status.message)
                     ),
                 ),
-                other => (Exit::Unreachable, Trouble::of_transport(other).message),
+                other => (Exit::Unreachable, ApiError::of_transport(other).message),
             };
             let mend = match exit {
                 Exit::Refused => "log in again (the user of the current context)",
@@ -105,7 +105,14 @@ pub async fn examine(setup: &Setup, choice: Choice, told: &mut dyn FnMut(Coming)
     known.insert(0, connection.namespace.clone());
     known.dedup();
     points.extend(allowed(&connection, setup, &served, &known).await);
-    match session::snapshot(setup, Target::Cluster(choice), &Needs::everything(), told).await {
+    match session::snapshot(
+        setup,
+        ClusterTarget::Cluster(choice),
+        &Needs::everything(),
+        told,
+    )
+    .await
+    {
         Ok(facts) => points.extend(of_facts(&facts)),
         Err(failure) => points.push(Point::fail(
             "fleet",
@@ -144,7 +151,7 @@ async fn identity(connection: &Connection) -> Point {
 }
 
 fn skew(connection: &Connection) -> Point {
-    match connection.wire.skew_ms() {
+    match connection.stats.skew_ms() {
         None => Point::warn(
             "clock",
             "the server's answers bear no date: ages are taken against this machine's clock",
@@ -270,7 +277,7 @@ async fn allowed(
         .map(|question| {
             let client = Arc::clone(&client);
             async move {
-                let deed = Deed {
+                let deed = Permission {
                     verb: question.verb,
                     group: question.group,
                     resource: &question.resource,
@@ -327,10 +334,10 @@ async fn judge(
             }
         }
     }
-    for (place, deeds) in without {
+    for (place, actions) in without {
         points.push(Point::warn(
             "rights",
-            format!("may not, {place}: {}", deeds.join(", ")),
+            format!("may not, {place}: {}", actions.join(", ")),
             HELP,
         ));
     }
@@ -338,7 +345,7 @@ async fn judge(
     let mut readable: Vec<&str> = Vec::new();
     if refused.values().any(|all| all.contains("pods")) {
         for namespace in known {
-            let pods = Deed {
+            let pods = Permission {
                 verb: "list",
                 group: "",
                 resource: "pods",

@@ -8,7 +8,7 @@ use ratatui::layout::Position;
 use ratatui::style::{Color, Modifier};
 
 /// What is on the way to the terminal, and what it will be set to by then.
-struct Pen {
+struct TerminalCursor {
     out: Vec<u8>,
     /// Where the cursor is, where that is known.
     at: Option<(u16, u16)>,
@@ -37,7 +37,7 @@ const MODIFIERS: [(Modifier, &str); 9] = [
 
 /// The bytes that turn `shown` into `next`; every cell where `shown` is not known. Leaves the terminal without style.
 pub fn encode(shown: Option<&Buffer>, next: &Buffer, out: Vec<u8>) -> Vec<u8> {
-    let mut pen = Pen {
+    let mut pen = TerminalCursor {
         out,
         at: None,
         sure: true,
@@ -86,7 +86,7 @@ fn say(out: &mut Vec<u8>, words: std::fmt::Arguments<'_>) {
         .expect("a vector takes whatever is written");
 }
 
-impl Pen {
+impl TerminalCursor {
     fn put(&mut self, x: u16, y: u16, cell: &Cell, width: u16) {
         self.go(x, y);
         let (symbol, fg, bg) = self.halves(cell);
@@ -111,7 +111,7 @@ impl Pen {
         }
     }
 
-    /// A half block in two colours can stand on either half: the one whose colours are set already.
+    /// A half block in two colors can stand on either half: the one whose colors are set already.
     fn halves<'a>(&self, cell: &'a Cell) -> (&'a str, Color, Color) {
         let (symbol, fg, bg) = (cell.symbol(), cell.fg, cell.bg);
         let plain = cell.modifier.is_empty() && fg != Color::Reset && bg != Color::Reset;
@@ -225,12 +225,12 @@ mod tests {
         vt100::Parser::new(size(AREA.height), size(AREA.width), 0)
     }
 
-    /// A cell as an eye sees it: colours of its upper and lower half for half blocks.
+    /// A cell as an eye sees it: colors of its upper and lower half for half blocks.
     fn seen(symbol: &str, fg: Color, bg: Color) -> (String, Color, Color) {
         match symbol {
             LOWER => (UPPER.to_owned(), bg, fg),
             "" => (" ".to_owned(), Color::Reset, bg),
-            // The colour of what has no ink is not seen.
+            // The color of what has no ink is not seen.
             " " => (" ".to_owned(), Color::Reset, bg),
             other => (other.to_owned(), fg, bg),
         }
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_one_half_says_one_colour() {
+    fn a_change_of_one_half_says_one_color() {
         let (hot, cold, warm) = (
             Color::Rgb(200, 30, 10),
             Color::Rgb(20, 20, 20),
@@ -352,7 +352,7 @@ mod tests {
             frame.set_string(x, 0, UPPER, Style::new().fg(hot).bg(cold));
         }
         let mut next = frame.clone();
-        // The lower half of one, and its neighbour's upper half.
+        // The lower half of one, and its neighbor's upper half.
         next.set_string(3, 0, UPPER, Style::new().fg(hot).bg(warm));
         next.set_string(5, 0, UPPER, Style::new().fg(warm).bg(hot));
         let bytes = encode(Some(&frame), &next, Vec::new());

@@ -1,19 +1,19 @@
 //! The shell around the pure rooms: the composition root, the two loops, the terminal and the clock.
 
-pub mod acting;
-pub mod answering;
+pub mod action_service;
+pub mod action_task;
 pub mod clipboard;
 pub mod clock;
-pub mod deeds;
-pub mod desk;
+pub mod connection;
 pub mod doctor;
+pub mod effects;
 pub mod encode;
-pub mod hush;
-pub mod looking;
+pub mod explanation_task;
 pub mod pace;
 pub mod reading;
 pub mod rehearsal;
 pub mod session;
+pub mod silence;
 pub mod store;
 pub mod telemetry;
 pub mod terminal;

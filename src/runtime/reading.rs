@@ -4,7 +4,7 @@ use kube::Client;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use model::object::{News, Paper, Want};
+use model::object::{ObjectNews, ObjectPart, ObjectRequest};
 use source::{fetch, logs};
 
 /// Pieces of news that may wait for the screen; a log that fills them waits at the server.
@@ -13,7 +13,7 @@ const BACKLOG: usize = 16;
 /// The one reading that is under way.
 pub struct Reading {
     client: Client,
-    now: Option<(Want, mpsc::Receiver<News>, JoinHandle<()>)>,
+    now: Option<(ObjectRequest, mpsc::Receiver<ObjectNews>, JoinHandle<()>)>,
 }
 
 impl Drop for Reading {
@@ -35,16 +35,16 @@ impl Reading {
     }
 
     /// Reads this instead of what was read before. Must be called within a tokio runtime.
-    pub fn want(&mut self, want: Option<Want>) {
+    pub fn want(&mut self, want: Option<ObjectRequest>) {
         self.end();
         let Some(want) = want else { return };
         let (out, news) = mpsc::channel(BACKLOG);
-        let task = tokio::spawn(read(self.client.clone(), want.paper.clone(), out));
+        let task = tokio::spawn(read(self.client.clone(), want.part.clone(), out));
         self.now = Some((want, news, task));
     }
 
     /// The next piece of news; never comes while nothing is read.
-    pub async fn next(&mut self) -> (Want, News) {
+    pub async fn next(&mut self) -> (ObjectRequest, ObjectNews) {
         loop {
             match &mut self.now {
                 None => std::future::pending::<()>().await,
@@ -57,16 +57,16 @@ impl Reading {
     }
 }
 
-async fn read(client: Client, paper: Paper, out: mpsc::Sender<News>) {
-    let news = match paper {
-        Paper::Logs(want) => {
+async fn read(client: Client, part: ObjectPart, out: mpsc::Sender<ObjectNews>) {
+    let news = match part {
+        ObjectPart::Logs(want) => {
             logs::follow(client, want, out).await;
             return;
         }
-        Paper::Yaml(thing) => fetch::yaml(&client, &thing).await.map(News::Text),
-        Paper::Events(things) => fetch::events(&client, &things)
+        ObjectPart::Yaml(thing) => fetch::yaml(&client, &thing).await.map(ObjectNews::Text),
+        ObjectPart::Events(things) => fetch::events(&client, &things)
             .await
-            .map(|(events, more)| News::Events(events, more)),
+            .map(|(events, more)| ObjectNews::Events(events, more)),
     };
-    let _ = out.send(news.unwrap_or_else(News::Failed)).await;
+    let _ = out.send(news.unwrap_or_else(ObjectNews::Failed)).await;
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use cluster::seen;
-use engine::answers;
+use engine::explanations;
 use engine::forecast::{Basis, Start};
 use engine::live;
 use model::base::{Moment, Names};
@@ -121,7 +121,7 @@ pub fn rehearse(setup: &Setup, mut tell: impl FnMut(usize, usize)) -> Outcome {
             .filter(|key| !waited.contains_key(*key))
             .collect();
         if at > counts_from && !fresh.is_empty() {
-            let mut starts = answers::forecast(&live::snapshot(&fleet, &Burn::default()));
+            let mut starts = explanations::forecast(&live::snapshot(&fleet, &Burn::default()));
             for key in fresh {
                 if let Some(start) = starts.remove(key) {
                     asked += 1;

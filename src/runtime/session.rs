@@ -15,22 +15,22 @@ use model::fleet::sight::HELP;
 use model::fleet::{Fleet, Known};
 use settings::{Rulebook, ScrapeMode, Settings};
 use sim;
+use source::api_stats::ApiStats;
 use source::client::{Connection, client_for, connect};
-use source::cover::Reach;
 use source::kubeconfig::Choice;
 use source::kubernetes::Namespaces;
 use source::prometheus::PrometheusOptions;
-use source::prometheus::road::{Road, Service};
+use source::prometheus::prometheus_client::{PrometheusEndpoint, Service};
 use source::scrape::{Endpoint, Mode, ScrapeOptions};
-use source::wire::Wire;
+use source::scrape_coverage::Reach;
 use source::{self, Sources, StartOptions, prometheus_paths, proxied_paths};
-use table::answers::Answers;
+use table::explanations::JobExplanations;
 use table::{Facts, Needs, Readings};
 
-use super::acting::Acting;
-use super::answering;
+use super::action_service::ActionService;
+use super::action_task::ActionTask;
 use super::clock;
-use super::deeds::Deeds;
+use super::explanation_task;
 use super::reading::Reading;
 use super::store::{self, Rules};
 
@@ -54,7 +54,7 @@ pub struct Demo {
 
 /// What to look at.
 #[derive(Clone, Debug)]
-pub enum Target {
+pub enum ClusterTarget {
     /// A cluster of the kubeconfig.
     Cluster(Choice),
     /// The embedded simulated one.
@@ -81,7 +81,7 @@ pub struct Session {
     /// The latest facts; `None` until the first.
     pub facts: watch::Receiver<Option<Arc<Facts>>>,
     /// What the engine says of them.
-    pub answers: watch::Receiver<Arc<Answers>>,
+    pub answers: watch::Receiver<Arc<JobExplanations>>,
     /// The server's clock.
     pub clock: ServerClock,
     /// Which nodes are on screen: their exporters are read first.
@@ -91,7 +91,7 @@ pub struct Session {
     /// Reads single objects and logs for the view in front.
     pub reading: Reading,
     /// Makes plans and carries them out; `None` for one look.
-    pub deeds: Option<Deeds>,
+    pub actions: Option<ActionTask>,
     /// The server's address, for messages.
     server: String,
     /// Whose readings are needed.
@@ -114,7 +114,7 @@ impl Drop for Session {
 /// The server's clock: this machine's, corrected by what the server's answers show. Ages are taken against
 /// it, so that a laptop with a wrong clock shows right ages.
 #[derive(Clone)]
-pub struct ServerClock(Arc<Wire>);
+pub struct ServerClock(Arc<ApiStats>);
 
 impl ServerClock {
     /// The server's moment.
@@ -127,31 +127,35 @@ impl ServerClock {
 ///
 /// # Errors
 /// When the kubeconfig cannot be used.
-pub fn open(setup: &Setup, target: Target) -> Result<Session, Failure> {
+pub fn open(setup: &Setup, target: ClusterTarget) -> Result<Session, Failure> {
     open_as(setup, target, None)
 }
 
 /// Starts what one look `needs`, or everything.
-fn open_as(setup: &Setup, target: Target, needs: Option<&Needs>) -> Result<Session, Failure> {
+fn open_as(
+    setup: &Setup,
+    target: ClusterTarget,
+    needs: Option<&Needs>,
+) -> Result<Session, Failure> {
     let one_look = needs.is_some();
     let proxied = proxied(setup);
-    let demo = !matches!(target, Target::Cluster(_));
+    let demo = !matches!(target, ClusterTarget::Cluster(_));
     let settings = &setup.settings;
-    let (connection, acting) = match target {
-        Target::Cluster(choice) => {
+    let (connection, action_service) = match target {
+        ClusterTarget::Cluster(choice) => {
             let connection = connect(choice.clone(), clock::shared(), proxied, setup.interactive)
                 .map_err(|fault| Failure::new(Exit::Usage, fault.to_string()))?;
-            let acting = match one_look {
+            let action_service = match one_look {
                 true => None,
-                false => Some(Acting::open(settings, choice, setup.interactive)?),
+                false => Some(ActionService::open(settings, choice, setup.interactive)?),
             };
-            (connection, acting)
+            (connection, action_service)
         }
-        Target::Demo(demo) => simulated(settings, embedded(demo)?, proxied, one_look),
-        Target::Running(service) => simulated(settings, service, proxied, one_look),
+        ClusterTarget::Demo(demo) => simulated(settings, embedded(demo)?, proxied, one_look),
+        ClusterTarget::Running(service) => simulated(settings, service, proxied, one_look),
     };
     if one_look {
-        connection.wire.pin();
+        connection.stats.pin();
     }
     let namespaces = match setup.settings.scope.namespaces.as_slice() {
         [first, ..] if setup.every_namespace => Namespaces::All {
@@ -176,7 +180,7 @@ fn open_as(setup: &Setup, target: Target, needs: Option<&Needs>) -> Result<Sessi
     let context = connection.context.clone();
     let server = connection.server.clone();
     let reading = Reading::new(connection.client.clone());
-    let clock = ServerClock(Arc::clone(&connection.wire));
+    let clock = ServerClock(Arc::clone(&connection.stats));
     let mut policy = (*setup.rulebook.policy).clone();
     policy.xids = Arc::new(setup.rulebook.thresholds.xid.clone());
     let rules = Rules {
@@ -201,7 +205,7 @@ fn open_as(setup: &Setup, target: Target, needs: Option<&Needs>) -> Result<Sessi
     let facts_of_deeds = facts.clone();
     let (say, answers) = watch::channel(Arc::default());
     // One look asks when it has all that it looks at.
-    let engine = (!one_look).then(|| tokio::spawn(answering::run(facts.clone(), say)));
+    let engine = (!one_look).then(|| tokio::spawn(explanation_task::run(facts.clone(), say)));
     let sources = source::start(StartOptions {
         connection,
         namespaces,
@@ -220,7 +224,8 @@ fn open_as(setup: &Setup, target: Target, needs: Option<&Needs>) -> Result<Sessi
         on_screen,
         context,
         reading,
-        deeds: acting.map(|acting| Deeds::new(acting, facts_of_deeds)),
+        actions: action_service
+            .map(|action_service| ActionTask::new(action_service, facts_of_deeds)),
         server,
         reach,
         sources,
@@ -235,10 +240,11 @@ fn simulated(
     service: sim::Service,
     proxied: BTreeSet<String>,
     one_look: bool,
-) -> (Connection, Option<Acting>) {
-    let acting = (!one_look).then(|| Acting::on_simulated(settings, "demo", service.clone()));
+) -> (Connection, Option<ActionService>) {
+    let action_service =
+        (!one_look).then(|| ActionService::on_simulated(settings, "demo", service.clone()));
     let connection = client_for(service, "demo", clock::shared(), proxied);
-    (connection, acting)
+    (connection, action_service)
 }
 
 fn embedded(demo: Demo) -> Result<sim::Service, Failure> {
@@ -269,7 +275,7 @@ pub(super) fn proxied(setup: &Setup) -> BTreeSet<String> {
 pub(super) fn prometheus(settings: &Settings) -> Option<PrometheusOptions> {
     let own = &settings.prometheus;
     let road = match (&own.url, &own.service) {
-        (Some(url), _) => Some(Road::Direct(Endpoint {
+        (Some(url), _) => Some(PrometheusEndpoint::Direct(Endpoint {
             name: "prometheus".to_owned(),
             url: url.clone(),
             node: None,
@@ -277,7 +283,7 @@ pub(super) fn prometheus(settings: &Settings) -> Option<PrometheusOptions> {
             bearer_file: own.bearer_file.clone(),
             ca_file: own.ca_file.clone(),
         })),
-        (None, Some(service)) => Some(Road::Service(Service {
+        (None, Some(service)) => Some(PrometheusEndpoint::Service(Service {
             namespace: service.namespace.clone(),
             name: service.name.clone(),
             port: service.port.clone(),
@@ -420,7 +426,7 @@ impl Session {
 /// When the kubeconfig cannot be used, or nothing at all could be listed.
 pub async fn snapshot(
     setup: &Setup,
-    target: Target,
+    target: ClusterTarget,
     needs: &Needs,
     told: &mut dyn FnMut(Coming),
 ) -> Result<Facts, Failure> {

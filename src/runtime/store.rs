@@ -116,7 +116,7 @@ impl Store {
             fleet: Arc::new(fleet),
             burn: Arc::new(burn),
             history: Arc::new(self.history.clone()),
-            hushed: Arc::default(),
+            silences: Arc::default(),
             answers: Arc::default(),
             acts: Arc::default(),
             now: at,

@@ -17,10 +17,10 @@ use console::{App, Effect, KeyPress, Msg};
 use model::base::{Exit, Failure, Moment};
 
 use super::clipboard::{self, Between};
-use super::looking::{Looking, Open};
+use super::connection::{Connections, Open};
 use super::pace::Pace;
 use super::terminal::{self, Guard, Screen};
-use super::{clock, desk, hush};
+use super::{clock, effects, silence};
 
 /// Frames for new data are at least this far apart; a key does not wait.
 const FRAME: Duration = Duration::from_millis(100);
@@ -51,7 +51,7 @@ pub struct Ui {
     /// End after this time.
     pub end_after: Option<Duration>,
     /// Where it is kept which findings were muted; nowhere for a simulated fleet.
-    pub hushed: Option<PathBuf>,
+    pub silences: Option<PathBuf>,
     /// Where pictures are written.
     pub pictures: PathBuf,
 }
@@ -92,11 +92,11 @@ impl From<io::Error> for Leave {
 
 /// All that an effect may touch: the session, the terminal and two files.
 struct Outside {
-    looking: Looking,
+    connections: Connections,
     screen: Screen,
     events: EventStream,
     mouse: bool,
-    hushed: Option<PathBuf>,
+    silences: Option<PathBuf>,
     pictures: PathBuf,
 }
 
@@ -114,16 +114,16 @@ pub async fn run(ui: Ui, open: Arc<Open>) -> Result<End, Failure> {
     let screen = Screen::new(size().map_err(unusable)?, io::stdout());
     let mut app = ui.app;
     let mut outside = Outside {
-        looking: Looking::idle(open),
+        connections: Connections::idle(open),
         screen,
         events: EventStream::new(),
         mouse: ui.mouse,
-        hushed: ui.hushed,
+        silences: ui.silences,
         pictures: ui.pictures,
     };
     let left = drive(&mut app, &mut outside, &mut signals, ui.end_after).await;
     drop(guard);
-    match (left, outside.looking.fault) {
+    match (left, outside.connections.fault) {
         (Err(Leave::Failed(error)), _) => Err(unusable(error)),
         (Ok(End::Quit) | Err(Leave::End(End::Quit)), Some(fault)) => Err(fault),
         (Ok(end) | Err(Leave::End(end)), _) => Ok(end),
@@ -159,10 +159,10 @@ async fn drive(
         Msg::Resize(area.width, area.height),
         Msg::Tick(clock::now()),
     ] {
-        desk::deliver(app, msg, |effect| outside.perform(effect))?;
+        effects::deliver(app, msg, |effect| outside.perform(effect))?;
     }
     frame(app, &mut outside.screen)?;
-    outside.looking.switch(&Switch::Again);
+    outside.connections.switch(&Switch::Again);
     let started = Instant::now();
     let deadline = end_after.map(|after| started + after);
     let mut pace = Pace::new(FRAME);
@@ -193,7 +193,7 @@ async fn drive(
             event = outside.events.next() => match event {
                 Some(Ok(event)) => {
                     (dirty, urgent) = (true, true);
-                    input(&event, outside.looking.now())
+                    input(&event, outside.connections.now())
                 }
                 Some(Err(_)) | None => return Ok(End::Gone),
             },
@@ -212,22 +212,22 @@ async fn drive(
                 Ok(()) => Vec::new(),
                 Err(_) => return Ok(End::Gone),
             },
-            news = outside.looking.news() => {
+            news = outside.connections.news() => {
                 dirty = true;
-                let msg = desk::message(news);
+                let msg = effects::message(news);
                 urgent |= matches!(msg, Some(Msg::Session(_) | Msg::NoSession(_)));
                 msg.map_or_else(Vec::new, |msg| outside.with_what_is_kept(msg))
             }
             () = until(due.filter(|_| ready)) => Vec::new(),
             () = until(wake) => {
                 wake = None;
-                vec![Msg::Tick(outside.looking.now())]
+                vec![Msg::Tick(outside.connections.now())]
             }
             () = until(deadline) => return Ok(End::Quit),
         };
         dirty |= !messages.is_empty();
         for msg in messages {
-            desk::deliver(app, msg, |effect| outside.perform(effect))?;
+            effects::deliver(app, msg, |effect| outside.perform(effect))?;
         }
     }
 }
@@ -269,11 +269,11 @@ impl Outside {
     /// A message of the session, with what this machine keeps beside it.
     fn with_what_is_kept(&self, msg: Msg) -> Vec<Msg> {
         // Another server may have another clock.
-        let tick = Msg::Tick(self.looking.now());
+        let tick = Msg::Tick(self.connections.now());
         match msg {
             Msg::Session(about) => {
-                let hushed = hush::load(self.hushed.as_deref(), &about.context);
-                vec![tick, Msg::Session(about), Msg::Hushed(hushed)]
+                let silences = silence::load(self.silences.as_deref(), &about.context);
+                vec![tick, Msg::Session(about), Msg::Silences(silences)]
             }
             Msg::NoSession(why) => vec![tick, Msg::NoSession(why)],
             other => vec![other],
@@ -290,7 +290,11 @@ impl Outside {
         self.events = EventStream::new();
         let area = size()?;
         self.screen.reset(area);
-        Ok(desk::resumed(area.width, area.height, self.looking.now()))
+        Ok(effects::resumed(
+            area.width,
+            area.height,
+            self.connections.now(),
+        ))
     }
 
     /// Carries out an effect, and gives what the console is to be told of it.
@@ -304,14 +308,14 @@ impl Outside {
                 self.screen.send_aside(&clipboard::bytes(&text, between));
             }
             Effect::Hush(id, entry) => {
-                if let (Some(path), Some(session)) = (&self.hushed, &self.looking.session) {
+                if let (Some(path), Some(session)) = (&self.silences, &self.connections.session) {
                     let now = session.clock.now();
-                    let saved = hush::save(path, &session.context, &id, entry, now);
+                    let saved = silence::save(path, &session.context, &id, entry, now);
                     return Ok(saved.err().map(Msg::Notice).into_iter().collect());
                 }
             }
             Effect::SavePicture(svg) => {
-                let stamp = self.looking.now().rfc3339().replace(':', "");
+                let stamp = self.connections.now().rfc3339().replace(':', "");
                 let path = self.pictures.join(format!("stokehold-{stamp}.svg"));
                 let said = match std::fs::write(&path, svg) {
                     Ok(()) => format!("picture saved as {}", path.display()),
@@ -319,7 +323,7 @@ impl Outside {
                 };
                 return Ok(vec![Msg::Notice(said)]);
             }
-            other => return Ok(desk::obey(&mut self.looking, other)),
+            other => return Ok(effects::perform(&mut self.connections, other)),
         }
         Ok(Vec::new())
     }

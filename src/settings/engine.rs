@@ -127,7 +127,7 @@ impl<'de> Deserialize<'de> for FairSharing {
                 }
                 if all.is_empty() {
                     return Err(A::Error::custom(
-                        "an empty list says nothing; write \"off\" to turn fair sharing off",
+                        "an empty list has no meaning; write \"off\" to turn fair sharing off",
                     ));
                 }
                 Ok(FairSharing(all))
@@ -235,7 +235,7 @@ impl Settings {
                 let before = &route.flavors[..place];
                 if before.iter().any(|known| known.flavor == flavor.flavor) {
                     blame(format!(
-                        "flavor `{}` stands twice in this route",
+                        "flavor `{}` appears twice in this route",
                         flavor.flavor
                     ));
                 }

@@ -128,7 +128,7 @@ impl<'de> Deserialize<'de> for OneOrMany {
     }
 }
 
-/// Which colours to use.
+/// Which colors to use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum ColorChoice {

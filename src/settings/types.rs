@@ -42,7 +42,7 @@ section! {
         theme: String,
         /// Draw with ASCII only.
         ascii: bool,
-        /// Which colours to use.
+        /// Which colors to use.
         color: ColorChoice,
         /// How often the console redraws what has changed.
         refresh: Span,
@@ -125,7 +125,7 @@ section! {
 section! {
     /// When a held device does no work.
     Idle, RawIdle {
-        /// Utilisation below this.
+        /// Utilization below this.
         util_below: Ratio,
         /// Power below this many times the model's idle power.
         power_factor: Positive,

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use model::base::Moment;
 
-use super::wire::Clock;
+use super::api_stats::Clock;
 
 /// Every source is read again at most once in this time: a list of a large cluster is dear to the API server.
 pub const SPACING: Duration = Duration::from_secs(15);

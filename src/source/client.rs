@@ -10,11 +10,11 @@ use tower::{BoxError, Layer, Service};
 
 use model::base::Name;
 
+use super::api_stats::{ApiStats, Clock};
 use super::counted::Counted;
 use super::gate::ReadGate;
 use super::kubeconfig::{Choice, ConfigFault, resolve};
 use super::login::Login;
-use super::wire::{Clock, Wire};
 
 /// A way to a cluster, for reading.
 #[derive(Clone)]
@@ -22,7 +22,7 @@ pub struct Connection {
     /// The client; reads only.
     pub client: Client,
     /// What goes over it.
-    pub wire: Arc<Wire>,
+    pub stats: Arc<ApiStats>,
     /// Name of the kubeconfig context, or what stands for one.
     pub context: Name,
     /// The context's namespace.
@@ -47,12 +47,12 @@ pub fn connect(
     let context = Name::from(resolved.context.clone());
     let namespace = resolved.namespace.clone();
     let server = resolved.config.cluster_url.to_string();
-    let wire = Wire::new(clock);
-    let login = Login::new(choice, resolved, interactive, Arc::clone(&wire));
-    let client = gated(login, &namespace, &wire, proxied);
+    let stats = ApiStats::new(clock);
+    let login = Login::new(choice, resolved, interactive, Arc::clone(&stats));
+    let client = gated(login, &namespace, &stats, proxied);
     Ok(Connection {
         client,
-        wire,
+        stats,
         context,
         namespace,
         server,
@@ -73,11 +73,11 @@ where
     B: hyper::body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    let wire = Wire::new(clock);
-    let client = gated(service, "default", &wire, proxied);
+    let stats = ApiStats::new(clock);
+    let client = gated(service, "default", &stats, proxied);
     Connection {
         client,
-        wire,
+        stats,
         context: Name::new(context),
         namespace: "default".to_owned(),
         server: String::new(),
@@ -87,7 +87,7 @@ where
 fn gated<S, B>(
     service: S,
     namespace: &str,
-    wire: &Arc<Wire>,
+    stats: &Arc<ApiStats>,
     proxied: impl IntoIterator<Item = String>,
 ) -> Client
 where
@@ -97,7 +97,7 @@ where
     B: hyper::body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    let counted = Counted::new(Arc::clone(wire)).layer(service);
+    let counted = Counted::new(Arc::clone(stats)).layer(service);
     let service = ReadGate::new(proxied).layer(counted);
     Client::new(service, namespace)
 }

@@ -14,8 +14,8 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, Limited};
 use tower::{BoxError, Layer, Service};
 
+use super::api_stats::{ApiStats, Class};
 use super::limits;
-use super::wire::{Class, Wire};
 
 /// Who asks, as servers write it down: a platform team can tell our load from others'.
 pub const AGENT: &str = concat!("stokehold/", env!("CARGO_PKG_VERSION"));
@@ -61,13 +61,13 @@ impl std::error::Error for Silent {}
 /// The layer that counts.
 #[derive(Clone, Debug)]
 pub struct Counted {
-    wire: Arc<Wire>,
+    stats: Arc<ApiStats>,
 }
 
 impl Counted {
-    /// A layer that writes into `wire`.
-    pub fn new(wire: Arc<Wire>) -> Self {
-        Self { wire }
+    /// A layer that writes into `stats`.
+    pub fn new(stats: Arc<ApiStats>) -> Self {
+        Self { stats }
     }
 }
 
@@ -76,7 +76,7 @@ impl<S> Layer<S> for Counted {
     fn layer(&self, inner: S) -> CountedService<S> {
         CountedService {
             inner,
-            wire: Arc::clone(&self.wire),
+            stats: Arc::clone(&self.stats),
         }
     }
 }
@@ -85,7 +85,7 @@ impl<S> Layer<S> for Counted {
 #[derive(Clone, Debug)]
 pub struct CountedService<S> {
     inner: S,
-    wire: Arc<Wire>,
+    stats: Arc<ApiStats>,
 }
 
 /// A body whose arrival is noted.
@@ -114,7 +114,7 @@ where
         // The clone that was polled ready is the one to call.
         let fresh = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, fresh);
-        let wire = Arc::clone(&self.wire);
+        let stats = Arc::clone(&self.stats);
         Box::pin(async move {
             let path = request.uri().path().to_owned();
             let class = Class::of(&path);
@@ -123,30 +123,30 @@ where
                     .split('&')
                     .any(|pair| matches!(pair, "watch=true" | "watch=1"))
             });
-            let wait = wire.before(class, &path, watches);
+            let wait = stats.before(class, &path, watches);
             if !wait.is_zero() {
                 tokio::time::sleep(wait).await;
             }
-            let sent = wire.local();
+            let sent = stats.local();
             let answer = match tokio::time::timeout(PATIENCE, inner.call(request)).await {
                 Ok(Ok(answer)) => answer,
                 Ok(Err(error)) => {
-                    wire.unanswered();
+                    stats.unanswered();
                     return Err(error.into());
                 }
                 Err(_) => {
-                    wire.unanswered();
+                    stats.unanswered();
                     return Err(Silent.into());
                 }
             };
-            wire.after(class, &path, watches, sent, &answer);
+            stats.after(class, &path, watches, sent, &answer);
             if class != Class::Proxy {
                 if !answer.status().is_success() {
                     return Ok(explained(answer).await);
                 }
                 refuse_pages(answer.headers())?;
             }
-            let arrived = Arc::clone(&wire);
+            let arrived = Arc::clone(&stats);
             Ok(answer.map(|body| {
                 let noted = body
                     .map_err(Into::into)

@@ -9,10 +9,10 @@ use cluster::kinds;
 use cluster::table;
 use model::base::{Moment, ObjectKey};
 use model::fleet::observe::Table;
-use model::object::{EventSeen, Thing};
+use model::object::{EventSeen, ObjectRef};
 use model::value::Value;
 
-use super::trouble::{Trouble, clipped};
+use super::api_error::{ApiError, clipped};
 
 /// An answer longer than this is no object that one reads.
 const LONGEST: usize = 4 << 20;
@@ -48,7 +48,7 @@ struct NamedGroup {
 ///
 /// # Errors
 /// Why it cannot be read, and the mend.
-pub async fn yaml(client: &Client, thing: &Thing) -> Result<Vec<String>, String> {
+pub async fn yaml(client: &Client, thing: &ObjectRef) -> Result<Vec<String>, String> {
     let path = path_of(client, thing).await?;
     let text = text(client, &path, thing).await?;
     let object: Value = serde_json::from_str(&text)
@@ -63,7 +63,10 @@ pub async fn yaml(client: &Client, thing: &Thing) -> Result<Vec<String>, String>
 ///
 /// # Errors
 /// Why they cannot be read, and the mend.
-pub async fn events(client: &Client, things: &[Thing]) -> Result<(Vec<EventSeen>, bool), String> {
+pub async fn events(
+    client: &Client,
+    things: &[ObjectRef],
+) -> Result<(Vec<EventSeen>, bool), String> {
     let mut all = Vec::new();
     let mut more = false;
     for thing in things {
@@ -82,12 +85,12 @@ pub async fn events(client: &Client, things: &[Thing]) -> Result<(Vec<EventSeen>
     Ok((all, more))
 }
 
-fn name(thing: &Thing) -> String {
+fn name(thing: &ObjectRef) -> String {
     format!("{} {}", thing.kind, thing.key)
 }
 
 /// The path of the events about an object. Those about a node stand in the namespace `default`, mostly.
-fn events_path(thing: &Thing) -> String {
+fn events_path(thing: &ObjectRef) -> String {
     let base = match thing.key.namespace.as_str() {
         "" => String::from("/api/v1/events"),
         namespace => format!("/api/v1/namespaces/{namespace}/events"),
@@ -112,7 +115,7 @@ pub(super) fn escaped(text: &str) -> String {
 }
 
 /// Where an object of this kind stands in the API.
-async fn path_of(client: &Client, thing: &Thing) -> Result<String, String> {
+async fn path_of(client: &Client, thing: &ObjectRef) -> Result<String, String> {
     let kind = thing.kind.as_str();
     let known = Table::ALL
         .iter()
@@ -145,7 +148,7 @@ fn object_path(group: &str, version: &str, plural: &str, key: &ObjectKey) -> Str
     }
 }
 
-async fn version_of(client: &Client, group: &str, thing: &Thing) -> Result<String, String> {
+async fn version_of(client: &Client, group: &str, thing: &ObjectRef) -> Result<String, String> {
     let text = text(client, &format!("/apis/{group}"), thing).await?;
     let group: PlainGroup = serde_json::from_str(&text).unwrap_or_default();
     group
@@ -156,7 +159,7 @@ async fn version_of(client: &Client, group: &str, thing: &Thing) -> Result<Strin
 }
 
 /// Looks through what the cluster serves for a kind that nobody told us of.
-async fn search(client: &Client, thing: &Thing) -> Result<String, String> {
+async fn search(client: &Client, thing: &ObjectRef) -> Result<String, String> {
     let groups: Groups = serde_json::from_str(&text(client, "/apis", thing).await?)
         .map_err(|error| format!("the list of API groups is not as it should be: {error}"))?;
     for group in groups.groups {
@@ -178,7 +181,7 @@ async fn search(client: &Client, thing: &Thing) -> Result<String, String> {
     Err(format!("the cluster does not serve {}", thing.kind))
 }
 
-async fn text(client: &Client, path: &str, thing: &Thing) -> Result<String, String> {
+async fn text(client: &Client, path: &str, thing: &ObjectRef) -> Result<String, String> {
     let text = client
         .request_text(get(path))
         .await
@@ -196,7 +199,7 @@ async fn text(client: &Client, path: &str, thing: &Thing) -> Result<String, Stri
 /// Why a request for one object failed, and the mend.
 pub(super) fn trouble(error: &kube::Error, what: &str) -> String {
     let kube::Error::Api(status) = error else {
-        return Trouble::of_transport(error).message;
+        return ApiError::of_transport(error).message;
     };
     let said = clipped(&status.message);
     match status.code {
@@ -410,7 +413,7 @@ mod tests {
             object_path("batch", "v1", "jobs", &pod),
             "/apis/batch/v1/namespaces/ml/jobs/p-0"
         );
-        let thing = Thing::new("Pod", pod);
+        let thing = ObjectRef::new("Pod", pod);
         assert_eq!(
             events_path(&thing),
             "/api/v1/namespaces/ml/events?fieldSelector=involvedObject.kind%3DPod%2CinvolvedObject.name%3Dp-0&limit=200"

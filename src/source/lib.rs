@@ -4,12 +4,13 @@
 //! what it gives is dropped. Nothing here decides anything: whatever is seen, lost or refused is told.
 
 pub mod again;
-pub mod carried;
+pub mod api_error;
+pub mod api_stats;
 pub mod client;
 pub mod counted;
-pub mod cover;
 pub mod fetch;
 pub mod gate;
+mod health_probe;
 pub mod kubeconfig;
 pub mod kubernetes;
 pub mod limits;
@@ -20,13 +21,12 @@ mod no_proxy;
 mod pace;
 pub mod plugin;
 pub mod prometheus;
-mod pulse;
 pub mod rights;
 pub mod scrape;
+pub mod scrape_coverage;
 pub mod server;
 pub mod serving;
-pub mod trouble;
-pub mod wire;
+pub mod watch_object;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicUsize;
@@ -42,10 +42,10 @@ use model::fleet::observe::{Observation, Table};
 
 use again::Bell;
 use client::Connection;
-use cover::{Cover, Reach};
 use kubernetes::Namespaces;
 use prometheus::{Feed, PrometheusOptions};
 use scrape::{ScrapeOptions, Scraper};
+use scrape_coverage::{Coverage, Reach};
 
 /// What to observe, and whom to tell.
 pub struct StartOptions {
@@ -97,28 +97,28 @@ pub fn proxied_paths(dialects: &Dialects) -> BTreeSet<String> {
 
 /// The paths of Prometheus' API behind a prefix.
 pub fn prometheus_paths(prefix: &str) -> impl Iterator<Item = String> {
-    prometheus::road::PATHS
+    prometheus::prometheus_client::PATHS
         .iter()
         .map(move |path| format!("{prefix}{path}"))
 }
 
 /// Starts every source. Must be called within a tokio runtime.
 pub fn start(options: StartOptions) -> Sources {
-    let Connection { client, wire, .. } = options.connection;
-    let again = Bell::new(wire.clock());
+    let Connection { client, stats, .. } = options.connection;
+    let again = Bell::new(stats.clock());
     let names = Arc::new(Mutex::new(Names::default()));
     let mut tasks = JoinSet::new();
     let mut told = Vec::new();
     let cover = watch::Sender::new(match options.prometheus {
-        Some(_) => Cover::Pending,
-        None => Cover::nothing(),
+        Some(_) => Coverage::Pending,
+        None => Coverage::nothing(),
     });
     if let Some(scrape) = options.scrape {
         let (tell, news) = mpsc::unbounded_channel();
         told.push(tell);
         let scraper = Scraper {
             client: client.clone(),
-            wire: Arc::clone(&wire),
+            stats: Arc::clone(&stats),
             dialects: Arc::clone(&options.dialects),
             names: Arc::clone(&names),
             options: scrape,
@@ -136,7 +136,7 @@ pub fn start(options: StartOptions) -> Sources {
         told.push(tell);
         let feed = Feed {
             client: client.clone(),
-            wire: Arc::clone(&wire),
+            stats: Arc::clone(&stats),
             dialects: Arc::clone(&options.dialects),
             names: Arc::clone(&names),
             options: prometheus,
@@ -150,18 +150,18 @@ pub fn start(options: StartOptions) -> Sources {
     }
     let serving =
         (!told.is_empty()).then(|| serving::Serving::new(Arc::clone(&options.dialects), told));
-    let server = Arc::new(server::Api::new(client.clone(), wire.clock()));
-    tasks.spawn(pulse::run(
-        Arc::clone(&wire),
+    let server = Arc::new(server::Api::new(client.clone(), stats.clock()));
+    tasks.spawn(health_probe::run(
+        Arc::clone(&stats),
         Arc::clone(&server),
         options.out.clone(),
         again.listen(),
     ));
     let waiting = kubernetes::order::Waiting::default();
     if options.tables.contains(&Table::ClusterQueues) {
-        let order = kubernetes::order::Order {
+        let order = kubernetes::order::WatchRequest {
             client: client.clone(),
-            clock: wire.clock(),
+            clock: stats.clock(),
             waiting: waiting.clone(),
             names: Arc::clone(&names),
             out: options.out.clone(),
@@ -171,7 +171,7 @@ pub fn start(options: StartOptions) -> Sources {
     }
     let shared = Arc::new(kubernetes::Shared {
         client,
-        wire,
+        stats,
         server,
         namespaces: options.namespaces,
         names,

@@ -1,7 +1,7 @@
 //! How much of an answer is read, and for how long: checked while it comes in and after it is unpacked, so that no
 //! server, proxy or compressed page decides how much memory we take or how long a command waits.
 //!
-//! Pages of pods and services have limits of their own, where they are read (`scrape::page`, `prometheus::road`), and
+//! Pages of pods and services have limits of their own, where they are read (`scrape::page`, `prometheus::prometheus_client`), and
 //! lines of logs are cut where they are read (`logs`).
 
 use std::fmt;
@@ -14,7 +14,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::Sleep;
 use tower::BoxError;
 
-use super::wire::Class;
+use super::api_stats::Class;
 
 const MIB: u64 = 1 << 20;
 

@@ -18,10 +18,10 @@ use tower::{BoxError, Service};
 
 use model::base::Moment;
 
+use super::api_stats::ApiStats;
 use super::kubeconfig::{Choice, Resolved, flat, resolve};
 use super::local;
 use super::plugin::{self, Credential};
-use super::wire::Wire;
 
 /// We have no credential that the server could accept; says why and what mends it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -59,7 +59,7 @@ pub struct Login {
 struct Shared {
     choice: Choice,
     interactive: bool,
-    wire: Arc<Wire>,
+    stats: Arc<ApiStats>,
     state: Mutex<State>,
 }
 
@@ -94,13 +94,18 @@ struct Ready {
 impl Login {
     /// A login that has not happened yet: the first request makes it. With `interactive`, a plugin may use the
     /// terminal; never while a screen is up.
-    pub fn new(choice: Choice, resolved: Resolved, interactive: bool, wire: Arc<Wire>) -> Self {
+    pub fn new(
+        choice: Choice,
+        resolved: Resolved,
+        interactive: bool,
+        stats: Arc<ApiStats>,
+    ) -> Self {
         let fingerprint = fingerprint(&resolved);
         Self {
             shared: Arc::new(Shared {
                 choice,
                 interactive,
-                wire,
+                stats,
                 state: Mutex::new(State {
                     resolved,
                     fingerprint,
@@ -119,7 +124,7 @@ impl Login {
 impl Shared {
     async fn ready(&self) -> Result<Ready, LoginFailed> {
         let mut state = self.state.lock().await;
-        let now = self.wire.local();
+        let now = self.stats.local();
         let due = state.renew_at.is_some_and(|at| now >= at);
         match state.client.clone() {
             None => {
@@ -178,7 +183,7 @@ impl Shared {
                 state.failed = Some(PluginFailed {
                     error: error.clone(),
                     rest,
-                    until: self.wire.local().plus(rest),
+                    until: self.stats.local().plus(rest),
                 });
                 Err(error)
             }
@@ -252,7 +257,7 @@ impl Shared {
         if state.generation != used {
             return Ok(true);
         }
-        let now = self.wire.local();
+        let now = self.stats.local();
         if !self.may_try(&mut state, now) {
             return Ok(false);
         }
@@ -272,7 +277,7 @@ impl Shared {
         if state.generation != used {
             return Ok(true);
         }
-        let now = self.wire.local();
+        let now = self.stats.local();
         if !self.reread(&mut state) {
             return Ok(false);
         }
@@ -295,7 +300,7 @@ impl Shared {
             Ok(resolved) => {
                 let (old, new) = (&state.resolved.config, &resolved.config);
                 if old.cluster_url != new.cluster_url || old.root_cert != new.root_cert {
-                    self.wire.moved();
+                    self.stats.moved();
                 }
                 state.fingerprint = fingerprint(&resolved);
                 state.resolved = resolved;

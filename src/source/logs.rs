@@ -11,7 +11,7 @@ use tokio::time::{Sleep, sleep};
 
 use model::base::name::printable;
 use model::base::{Moment, Name, ObjectKey};
-use model::object::{LogLine, LogWant, News};
+use model::object::{LogLine, LogWant, ObjectNews};
 
 use super::fetch::{escaped, get, trouble};
 
@@ -71,7 +71,7 @@ impl PodObject {
 }
 
 /// Reads the wanted logs until all have ended or nobody listens. A reader that is slow makes the server wait.
-pub async fn follow(client: Client, want: LogWant, out: mpsc::Sender<News>) {
+pub async fn follow(client: Client, want: LogWant, out: mpsc::Sender<ObjectNews>) {
     let Some(first) = want.pods.first() else {
         return;
     };
@@ -80,7 +80,7 @@ pub async fn follow(client: Client, want: LogWant, out: mpsc::Sender<News>) {
         Ok(text) => text,
         Err(error) => {
             let why = trouble(&error, &format!("get pod {first}"));
-            let _ = out.send(News::Failed(why)).await;
+            let _ = out.send(ObjectNews::Failed(why)).await;
             return;
         }
     };
@@ -88,11 +88,11 @@ pub async fn follow(client: Client, want: LogWant, out: mpsc::Sender<News>) {
     let (all, shown) = pod.containers();
     let Some(container) = want.container.clone().or(shown) else {
         let why = format!("pod {first} names no container");
-        let _ = out.send(News::Failed(why)).await;
+        let _ = out.send(ObjectNews::Failed(why)).await;
         return;
     };
     if out
-        .send(News::Containers(all, container.clone()))
+        .send(ObjectNews::Containers(all, container.clone()))
         .await
         .is_err()
     {
@@ -121,11 +121,11 @@ struct Stream {
     container: Name,
     previous: bool,
     tail: u32,
-    out: mpsc::Sender<News>,
+    out: mpsc::Sender<ObjectNews>,
 }
 
 /// Nobody listens.
-struct Deaf;
+struct ChannelClosed;
 
 /// When lines that have come are handed over at the latest; nothing while there are none.
 type Due = Option<std::pin::Pin<Box<Sleep>>>;
@@ -140,11 +140,11 @@ impl Stream {
                 Ok(body) => match self.lines(body, &mut since).await {
                     Ok(None) => None,
                     Ok(Some(why)) => Some(why),
-                    Err(Deaf) => return,
+                    Err(ChannelClosed) => return,
                 },
                 Err(error) => {
                     let why = trouble(&error, &format!("read the log of {}", self.key));
-                    let _ = self.out.send(News::Ended(self.pod, Some(why))).await;
+                    let _ = self.out.send(ObjectNews::Ended(self.pod, Some(why))).await;
                     return;
                 }
             };
@@ -152,7 +152,7 @@ impl Stream {
                 // The connection broke, not the log: go on from where it stood.
                 (Some(_), false) if since.is_some() => sleep(AGAIN).await,
                 (why, _) => {
-                    let _ = self.out.send(News::Ended(self.pod, why)).await;
+                    let _ = self.out.send(ObjectNews::Ended(self.pod, why)).await;
                     return;
                 }
             }
@@ -184,7 +184,7 @@ impl Stream {
         &self,
         body: impl AsyncBufRead,
         since: &mut Option<Moment>,
-    ) -> Result<Option<String>, Deaf> {
+    ) -> Result<Option<String>, ChannelClosed> {
         let mut body = std::pin::pin!(body);
         let resumed = *since;
         let mut batch: Vec<LogLine> = Vec::new();
@@ -244,13 +244,17 @@ impl Stream {
         }
     }
 
-    async fn hand_over(&self, batch: &mut Vec<LogLine>, due: &mut Due) -> Result<(), Deaf> {
+    async fn hand_over(
+        &self,
+        batch: &mut Vec<LogLine>,
+        due: &mut Due,
+    ) -> Result<(), ChannelClosed> {
         *due = None;
         if batch.is_empty() {
             return Ok(());
         }
-        let lines = News::Lines(std::mem::take(batch));
-        self.out.send(lines).await.map_err(|_| Deaf)
+        let lines = ObjectNews::Lines(std::mem::take(batch));
+        self.out.send(lines).await.map_err(|_| ChannelClosed)
     }
 
     fn line(&self, bytes: &[u8], cut: bool) -> LogLine {
@@ -278,7 +282,7 @@ impl Stream {
     }
 }
 
-/// A line without the colours that programs give their logs, and without whatever else could steer a terminal. Tabs
+/// A line without the colors that programs give their logs, and without whatever else could steer a terminal. Tabs
 /// become blanks, and of a line that a progress bar wrote over itself the last state is kept.
 fn plain(line: &str) -> String {
     let line = line
@@ -335,7 +339,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_keeps_its_words_and_loses_its_colours() {
+    fn a_line_keeps_its_words_and_loses_its_colors() {
         for (line, words) in [
             ("plain", "plain"),
             ("\u{1b}[31mERROR\u{1b}[0m x", "ERROR x"),

@@ -12,8 +12,8 @@ use tokio::task::JoinHandle;
 
 use model::base::Moment;
 
+use super::api_error::clipped;
 use super::login::LoginFailed;
-use super::trouble::clipped;
 
 /// How long a plugin may take; it may have to ask a cloud.
 const PATIENCE: Duration = Duration::from_secs(60);

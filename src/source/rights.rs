@@ -9,7 +9,7 @@ use super::fetch::trouble;
 
 /// Something that a role may allow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Deed<'a> {
+pub struct Permission<'a> {
     /// The verb.
     pub verb: &'a str,
     /// API group; empty for the core group.
@@ -26,7 +26,7 @@ pub struct Deed<'a> {
 ///
 /// # Errors
 /// The server does not say, and the mend.
-pub async fn may(client: &Client, deed: Deed<'_>) -> Result<bool, String> {
+pub async fn may(client: &Client, deed: Permission<'_>) -> Result<bool, String> {
     let (resource, subresource) = deed.resource.split_once('/').unwrap_or((deed.resource, ""));
     let review = json!({
         "apiVersion": "authorization.k8s.io/v1",
@@ -56,7 +56,7 @@ pub async fn who(client: &Client) -> Result<(String, Vec<String>), String> {
         .and_then(Value::as_array);
     name.filter(|name| !name.is_empty())
         .map(|name| (name, groups.into_iter().flatten().map(text).collect()))
-        .ok_or_else(|| "the answer names nobody".to_owned())
+        .ok_or_else(|| "the answer names no user".to_owned())
 }
 
 async fn ask(client: &Client, path: &'static str, review: &Value) -> Result<Value, String> {

@@ -14,8 +14,8 @@ use cluster::table::place;
 use model::base::Moment;
 use model::fleet::observe::Table;
 
-use super::trouble::{Trouble, What};
-use super::wire::Clock;
+use super::api_error::{ApiError, What};
+use super::api_stats::Clock;
 
 /// Lists are streamed by default since this minor version of Kubernetes 1.
 const STREAMS_SINCE: u32 = 34;
@@ -108,7 +108,7 @@ impl Api {
     ///
     /// # Errors
     /// The server does not say.
-    pub async fn served(&self, table: Table, afresh: bool) -> Result<Served, Trouble> {
+    pub async fn served(&self, table: Table, afresh: bool) -> Result<Served, ApiError> {
         let place = place(table);
         let found = {
             let mut kept = self.catalogue.lock().await;
@@ -132,7 +132,7 @@ impl Api {
             Some(Found::In(version)) => Ok(Served::In(version)),
             Some(Found::Nowhere) => Ok(Served::Not),
             Some(Found::Among(versions)) => self.among(place.group, versions, table).await,
-            Some(Found::Unsaid) => Err(Trouble::unreachable(format!(
+            Some(Found::Unsaid) => Err(ApiError::unreachable(format!(
                 "the server behind {} does not answer; its APIService says why",
                 place.group
             ))),
@@ -147,7 +147,7 @@ impl Api {
     }
 
     /// All groups at once; `None` where the server tells them only one by one.
-    async fn catalogue(&self, table: Table) -> Result<Option<Catalogue>, Trouble> {
+    async fn catalogue(&self, table: Table) -> Result<Option<Catalogue>, ApiError> {
         let groups: Option<Groups> = self.ask("/apis", table).await?;
         Ok(groups.and_then(|groups| groups.catalogue()))
     }
@@ -158,7 +158,7 @@ impl Api {
         group: &str,
         versions: Vec<String>,
         table: Table,
-    ) -> Result<Served, Trouble> {
+    ) -> Result<Served, ApiError> {
         for version in versions {
             let path = format!("/apis/{group}/{version}");
             let resources: Option<Resources> = self.ask(&path, table).await?;
@@ -174,11 +174,11 @@ impl Api {
         &self,
         path: &str,
         table: Table,
-    ) -> Result<Option<T>, Trouble> {
+    ) -> Result<Option<T>, ApiError> {
         match self.client.request(get(path)).await {
             Ok(answer) => Ok(Some(answer)),
             Err(error) => {
-                let trouble = Trouble::of_client(table, "discover", &error);
+                let trouble = ApiError::of_client(table, "discover", &error);
                 match trouble.what {
                     What::Missing => Ok(None),
                     _ => Err(trouble),

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use model::fleet::finding::Finding;
 
-use super::hush::Hush;
+use super::silence::Silence;
 use super::table::Column;
 use super::text::{or_unknown, word};
 use super::{Facts, said};
@@ -102,7 +102,7 @@ pub fn rows(facts: &Facts) -> Vec<AlertRow<'_>> {
     findings
         .map(|finding| AlertRow {
             level: level(facts, finding),
-            muted: facts.hushed.of(finding, facts.now) == Some(Hush::Muted),
+            muted: facts.silences.of(finding, facts.now) == Some(Silence::Muted),
             ..row(finding)
         })
         .collect()
@@ -110,8 +110,8 @@ pub fn rows(facts: &Facts) -> Vec<AlertRow<'_>> {
 
 /// How grave a finding is, or what somebody has done about it.
 pub fn level(facts: &Facts, finding: &Finding) -> &'static str {
-    match facts.hushed.of(finding, facts.now) {
-        Some(hush) => hush.name(),
+    match facts.silences.of(finding, facts.now) {
+        Some(silence) => silence.name(),
         None => finding.severity.name(),
     }
 }

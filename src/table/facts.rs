@@ -7,9 +7,9 @@ use model::cost::Burn;
 use model::fleet::Fleet;
 use model::fleet::history::History;
 
-use super::acts::Acts;
-use super::answers::Answers;
-use super::hush::Hushed;
+use super::actions::ActionState;
+use super::explanations::JobExplanations;
+use super::silence::Silences;
 
 /// A picture of everything, handed over as a few reference counts.
 #[derive(Clone, Debug)]
@@ -23,11 +23,11 @@ pub struct Facts {
     /// Its past.
     pub history: Arc<History>,
     /// Findings that somebody muted or took on.
-    pub hushed: Arc<Hushed>,
+    pub silences: Arc<Silences>,
     /// What the engine says of the work that waits, of a picture a little older than the fleet.
-    pub answers: Arc<Answers>,
+    pub answers: Arc<JobExplanations>,
     /// What may be done, and what was done from here.
-    pub acts: Arc<Acts>,
+    pub acts: Arc<ActionState>,
     /// The moment of drawing, on the server's clock: ages count from here.
     pub now: Moment,
 }

@@ -93,7 +93,7 @@ pub struct JobRow<'a> {
     pub reason: Option<&'a str>,
     /// Why it failed or restarts.
     pub failure: Option<FailureCell<'a>>,
-    /// Mean utilisation of its devices, 0 to 1.
+    /// Mean utilization of its devices, 0 to 1.
     pub util_ratio: Option<f64>,
     /// USD an hour of what it holds.
     pub burn_usd_per_hour: Option<f64>,

@@ -2,15 +2,14 @@
 //!
 //! Rows borrow the facts, so building one costs a few copies of pointers. Unknown is `None`, never zero.
 
-pub mod acts;
+pub mod actions;
 pub mod alerts;
-pub mod answers;
 pub mod checkup;
 pub mod cost;
 pub mod devices;
 pub mod document;
+pub mod explanations;
 pub mod facts;
-pub mod hush;
 pub mod inventory;
 pub mod jobs;
 mod kind;
@@ -25,6 +24,7 @@ pub mod queues;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
 pub mod scheduling;
+pub mod silence;
 pub mod sources;
 pub mod table;
 #[cfg(test)]

@@ -100,7 +100,7 @@ fn loss(facts: &Facts, table: Table) -> Option<(Exit, String)> {
         Known::NotVisible(_) | Known::Live | Known::Absent => None,
         Known::Waiting => Some((
             Exit::Unreachable,
-            format!("{name}: not listed in time; what is printed lacks them"),
+            format!("{name}: not listed in time; the output lacks them"),
         )),
         Known::Lost(lost) => {
             let exit = match lost.kind {

@@ -218,7 +218,7 @@ pub fn alarm<'a>(facts: &'a Facts, node: &Node) -> Option<&'a Finding> {
         finding.severity == Severity::Crit
             && finding.subject.kind == "Node"
             && finding.subject.key.name == *node.name()
-            && facts.hushed.of(finding, facts.now).is_none()
+            && facts.silences.of(finding, facts.now).is_none()
     })
 }
 

@@ -85,7 +85,7 @@ pub struct Item {
 
 /// The rows that a query finds, with the titles of their columns.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Sheet {
+pub struct OutputTable {
     /// Titles of columns, each at the right or not.
     pub titles: Vec<(&'static str, bool)>,
     /// The rows.
@@ -103,12 +103,12 @@ struct Shape<R> {
 }
 
 /// Finds what a query asks for. `pretty` JSON is for people and one-shot output, the other for lines.
-pub fn sheet(
+pub fn output_table(
     facts: &Facts,
     query: &Query,
     format: Format,
     pretty: bool,
-) -> Result<Sheet, NotFound> {
+) -> Result<OutputTable, NotFound> {
     match query.kind {
         Kind::Pools => {
             let shape = plain(|row: &pools::PoolRow<'_>| Cow::Borrowed(row.name));
@@ -281,7 +281,7 @@ fn build<R: Serialize>(
     query: &Query,
     format: Format,
     pretty: bool,
-) -> Result<Sheet, NotFound> {
+) -> Result<OutputTable, NotFound> {
     if shape.placed {
         rows.retain(|row| {
             let (namespace, team) = (shape.place)(row);
@@ -336,7 +336,7 @@ fn build<R: Serialize>(
             },
         })
         .collect();
-    Ok(Sheet {
+    Ok(OutputTable {
         titles: columns
             .iter()
             .map(|column| (column.title, column.right))
@@ -361,7 +361,7 @@ pub fn safe_json<T: Serialize>(value: &T) -> String {
 
 /// Everything that a query finds, as text.
 pub fn render(facts: &Facts, query: &Query, format: Format) -> Result<String, NotFound> {
-    let sheet = sheet(facts, query, format, true)?;
+    let sheet = output_table(facts, query, format, true)?;
     Ok(match format {
         Format::Table | Format::Wide => {
             let layout = Layout::new(sheet.titles, sheet.items.iter().map(|item| &item.cells));

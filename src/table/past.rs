@@ -23,7 +23,7 @@ const HELD: [Signal; 5] = [
     Signal::Power,
 ];
 
-/// What these facts were at an earlier moment, as far as readings go: utilisation, memory, temperature and power of
+/// What these facts were at an earlier moment, as far as readings go: utilization, memory, temperature and power of
 /// each device, and what is made of them. Who holds what, findings and money stay as they are. `None` when no reading
 /// of that moment is held.
 pub fn at(facts: &Facts, moment: Moment) -> Option<Facts> {
@@ -92,7 +92,7 @@ fn rewind(device: &mut Device, readings: &Readings<'_>, moment: Moment) {
     device.read_at = known.then_some(moment);
 }
 
-/// The job with the mean utilisation of its devices at that moment.
+/// The job with the mean utilization of its devices at that moment.
 fn rewind_job(job: &Arc<Job>, utils: &FxHashMap<(&str, u32), f64>) -> Arc<Job> {
     if job.places.is_empty() {
         return Arc::clone(job);

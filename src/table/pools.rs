@@ -107,7 +107,7 @@ pub struct PoolRow<'a> {
     pub nodes: NodesCell,
     /// Its devices.
     pub devices: DevicesCell,
-    /// Mean utilisation, 0 to 1.
+    /// Mean utilization, 0 to 1.
     pub util_ratio: Option<f64>,
     /// Memory in use, 0 to 1.
     pub mem_used_ratio: Option<f64>,

@@ -196,11 +196,11 @@ fn quotas(cells: &[QuotaCell<'_>]) -> String {
 }
 
 /// What queues are told apart by: two systems may have queues of one name.
-type Place<'a> = (&'a str, QueueSystem);
+type QueueIdentity<'a> = (&'a str, QueueSystem);
 
 /// Every queue by name and system; then `unattributed` for jobs and money of no queue.
 pub fn rows(facts: &Facts) -> Vec<QueueRow<'_>> {
-    let mut places: BTreeMap<Place<'_>, (Option<&Queue>, Tally)> = BTreeMap::new();
+    let mut places: BTreeMap<QueueIdentity<'_>, (Option<&Queue>, Tally)> = BTreeMap::new();
     let queues = facts.fleet.queues.iter();
     for queue in queues.filter(|queue| queue.key.kind == QueueKind::Queue) {
         let place = (queue.name().as_str(), queue.system());

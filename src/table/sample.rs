@@ -259,7 +259,7 @@ prices = [
         fleet: Arc::new(made),
         burn: Arc::new(burnt),
         history: Arc::new(History::default()),
-        hushed: Arc::default(),
+        silences: Arc::default(),
         answers: Arc::default(),
         acts: Arc::default(),
         now: now(),

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use model::base::Moment;
 use model::base::name::is_hostile;
 
-use super::output::{fields, sheet};
+use super::output::{fields, output_table};
 use super::sample::facts;
 use super::watch::Event;
 use super::*;
@@ -335,7 +335,7 @@ fn names_find_and_the_nearest_is_offered() {
             name: Some(name.to_owned()),
             ..Query::all(kind)
         };
-        sheet(&facts, &query, Format::Json, true).map(|sheet| sheet.items.len())
+        output_table(&facts, &query, Format::Json, true).map(|sheet| sheet.items.len())
     };
     assert_eq!(find(Kind::Pools, "h100"), Ok(1));
     assert_eq!(find(Kind::Jobs, "nlp/train"), Ok(1));
@@ -370,7 +370,7 @@ fn namespaces_and_teams_narrow_what_has_them() {
             team: team.map(str::to_owned),
             ..Query::all(kind)
         };
-        sheet(&facts, &query, Format::Table, true).map(|sheet| sheet.items.len())
+        output_table(&facts, &query, Format::Table, true).map(|sheet| sheet.items.len())
     };
     assert_eq!(count(Kind::Jobs, &[], None), Ok(4));
     assert_eq!(count(Kind::Jobs, &["nlp"], None), Ok(2));
@@ -383,7 +383,7 @@ fn namespaces_and_teams_narrow_what_has_them() {
 fn watching_tells_what_changed_and_not_that_time_went_by() {
     let before = facts();
     let look = |facts: &Facts, kind| {
-        sheet(facts, &Query::all(kind), Format::Json, false).expect("no name is asked for")
+        output_table(facts, &Query::all(kind), Format::Json, false).expect("no name is asked for")
     };
     let mut jobs = Watch::default();
     let first = jobs.update(look(&before, Kind::Jobs));

@@ -141,7 +141,7 @@ fn facts() -> Facts {
         fleet: Arc::new(fleet),
         burn: Arc::new(burnt),
         history: Arc::new(History::default()),
-        hushed: Arc::default(),
+        silences: Arc::default(),
         answers: Arc::default(),
         acts: Arc::default(),
         now: now(),

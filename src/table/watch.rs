@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use model::base::Moment;
 
-use super::output::{Item, Sheet};
+use super::output::{Item, OutputTable};
 use model::value::Value;
 
 /// Fields that the clock alone changes: a row that differs only in these has not changed.
@@ -66,7 +66,7 @@ pub struct Watch {
 impl Watch {
     /// Takes the rows as they are now; tells what changed since the last time: what is set in the order of the
     /// rows, then what has gone.
-    pub fn update(&mut self, sheet: Sheet) -> Vec<Change> {
+    pub fn update(&mut self, sheet: OutputTable) -> Vec<Change> {
         let mut before = std::mem::take(&mut self.told);
         let mut changes = Vec::new();
         for item in sheet.items {

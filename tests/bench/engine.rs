@@ -5,13 +5,13 @@
 use std::collections::BTreeMap;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
+use engine::compiled::{CompiledFleet, WorkloadId};
 use engine::cycle::{Options, cycle};
-use engine::dice::Dice;
-use engine::explain::Scene;
+use engine::explain::Explainer;
 use engine::packing::{Node, Pod, Policy, Replay, Setup};
-use engine::plant::{Plant, WorkId};
 use engine::preempt::Mode;
 use engine::queueing::{Discipline, Job, pool, replay};
+use engine::rng::Rng;
 use engine::sample::Recipe;
 use engine::snapshot::{Borrow, Preemption, Reclaim, Status, Within, Workload};
 use engine::state::State;
@@ -22,7 +22,7 @@ use peak_alloc::PeakAlloc;
 static HEAP: PeakAlloc = PeakAlloc;
 
 /// A mixed cluster.
-fn nodes(count: usize, dice: &mut Dice) -> Vec<Node> {
+fn nodes(count: usize, dice: &mut Rng) -> Vec<Node> {
     let shapes = [
         (96, 8, "G"),
         (96, 8, "G"),
@@ -45,7 +45,7 @@ fn nodes(count: usize, dice: &mut Dice) -> Vec<Node> {
 }
 
 /// Half of them whole GPUs, a third shared, the rest without a GPU or gangs of 2 to 8: some ninety specs.
-fn pods(count: usize, dice: &mut Dice) -> Vec<Pod> {
+fn pods(count: usize, dice: &mut Rng) -> Vec<Pod> {
     let pod = |at: usize| {
         let (gpus, milli) = match dice.below(100) {
             0..12 => (0, 0),
@@ -77,7 +77,7 @@ fn packing(c: &mut Criterion) {
         let mut replay = Replay::new(nodes, pods, setup).expect("has GPUs");
         replay.by_ref().count() + replay.outcome().failed
     };
-    let mut dice = Dice::new(1);
+    let mut dice = Rng::new(1);
     let (fleet, list) = (nodes(1_200, &mut dice), pods(8_000, &mut dice));
     for policy in Policy::ALL {
         group.bench_function(BenchmarkId::new("policy", policy), |b| {
@@ -96,7 +96,7 @@ fn packing(c: &mut Criterion) {
 fn queueing(c: &mut Criterion) {
     let mut group = c.benchmark_group("queueing");
     group.sample_size(10);
-    let mut dice = Dice::new(2);
+    let mut dice = Rng::new(2);
     let mut now = 0;
     let job = |_| {
         now += dice.below(180_000) as i64;
@@ -125,8 +125,8 @@ fn decisions(c: &mut Criterion) {
     group.sample_size(10);
     for nodes in [100, 1_000, 10_000] {
         let before = HEAP.current_usage();
-        let plant = Plant::new(Recipe::crowded(nodes, WAITING).snapshot());
-        let state = State::new(&plant);
+        let compiled = CompiledFleet::new(Recipe::crowded(nodes, WAITING).snapshot());
+        let state = State::new(&compiled);
         let held = HEAP.current_usage() - before;
         HEAP.reset_peak_usage();
         cycle(&mut state.clone(), Options::default());
@@ -150,11 +150,11 @@ fn decisions(c: &mut Criterion) {
             });
         }
         group.bench_function(BenchmarkId::new("explain-all", nodes), |b| {
-            b.iter(|| Scene::new(&plant).explain_all().len());
+            b.iter(|| Explainer::new(&compiled).explain_all().len());
         });
         // As the console asks: the scene of a snapshot is there, a job is asked for.
-        let mut scene = Scene::new(&plant);
-        let waiting: Vec<WorkId> = scene.cycle().waiting.keys().copied().collect();
+        let mut scene = Explainer::new(&compiled);
+        let waiting: Vec<WorkloadId> = scene.cycle().waiting.keys().copied().collect();
         let mut next = 0;
         group.bench_function(BenchmarkId::new("explain-one", nodes), |b| {
             b.iter(|| {
@@ -192,9 +192,9 @@ fn victims(c: &mut Criterion) {
             BTreeMap::from([(Name::from("pool"), Name::from("h100"))]);
         let key = snapshot.workloads[gang].key.clone();
         snapshot.settle();
-        let plant = Plant::new(snapshot);
-        let gang = plant.work(&key).expect("the gang");
-        let mut state = State::new(&plant);
+        let compiled = CompiledFleet::new(snapshot);
+        let gang = compiled.work(&key).expect("the gang");
+        let mut state = State::new(&compiled);
         for (kind, mode) in [("as-cluster", Mode::AsCluster), ("least", Mode::Least)] {
             group.bench_function(BenchmarkId::new(kind, nodes), |b| {
                 b.iter(|| state.victims(gang, mode).map(|it| it.list.len()));

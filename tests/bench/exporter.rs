@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use exporter::{Dialects, Limits, Target, read, scan};
+use exporter::{Dialects, Limits, PageSource, read, scan};
 use model::base::Names;
 
 /// A page as one exporter for `devices` devices writes it: 20 families, ten labels a row.
@@ -76,7 +76,7 @@ fn pages(c: &mut Criterion) {
                 read(
                     &dialects,
                     black_box(page.as_bytes()),
-                    &Target::default(),
+                    &PageSource::default(),
                     &mut names,
                 )
             });

@@ -5,7 +5,7 @@ mod compared;
 
 use model::base::Moment;
 use settings::{Inputs, Rulebook, Texts, load};
-use stokehold::runtime::session::{self, Demo, Setup, Target};
+use stokehold::runtime::session::{self, ClusterTarget, Demo, Setup};
 use table::Needs;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -23,7 +23,7 @@ async fn get_and_the_console_show_the_same_of_a_simulated_fleet() {
         nodes: Some(120),
         ..sim::world::Options::new(begin)
     };
-    let target = Target::Demo(Demo { world, speed: 0.0 });
+    let target = ClusterTarget::Demo(Demo { world, speed: 0.0 });
     let facts = session::snapshot(&setup, target, &Needs::everything(), &mut |_| {})
         .await
         .expect("a fleet");

@@ -253,7 +253,7 @@ fn without_a_cluster_the_screen_says_so_and_opens_the_demo() {
     assert_eq!(link.end(Duration::from_secs(3)), Some(0));
 }
 
-/// A heatmap of 8,000 devices on which every value changes and a fifth cross a level of colour, every fifteen seconds: less than
+/// A heatmap of 8,000 devices on which every value changes and a fifth cross a level of color, every fifteen seconds: less than
 /// 4 kB a second.
 #[test]
 fn a_heatmap_that_changes_everywhere_costs_little() {

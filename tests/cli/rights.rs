@@ -8,7 +8,7 @@ use model::base::Moment;
 use settings::{Inputs, Rulebook, Texts, load};
 use sim::world::{Options, World};
 use source::kubeconfig::Choice;
-use stokehold::runtime::{answering, clock, session};
+use stokehold::runtime::{clock, explanation_task, session};
 use table::Facts;
 
 /// What must not be said by who cannot know it.
@@ -59,12 +59,13 @@ async fn seen_by(context: &str) -> Facts {
         context: Some(context.to_owned()),
         ..Choice::default()
     };
-    let mut session = session::open(&setup, session::Target::Cluster(choice)).expect("opens");
+    let mut session =
+        session::open(&setup, session::ClusterTarget::Cluster(choice)).expect("opens");
     loop {
         session.facts.changed().await.expect("goes on");
         let facts = session.facts.borrow_and_update().clone();
         if let Some(facts) = facts.filter(|facts| facts.fleet.is_complete()) {
-            return answering::answered((*facts).clone());
+            return explanation_task::answered((*facts).clone());
         }
     }
 }
@@ -78,7 +79,7 @@ fn frames(facts: &Facts) -> Vec<(ViewId, String)> {
                 ..AppOptions::default()
             });
             let _ = app.update(Msg::Resize(width, height));
-            let _ = app.update(Msg::Answers(Arc::clone(&facts.answers)));
+            let _ = app.update(Msg::JobExplanations(Arc::clone(&facts.answers)));
             let _ = app.update(Msg::Facts(facts.clone()));
             // What is missing comes up by itself where nothing is seen: behind it the view says so, too.
             let _ = app.update(Msg::Key(console::KeyPress::plain(console::Key::Esc)));

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use console::listing::{Kind, Row};
-use console::view::{Lens, alerts, cost, devices, jobs, nodes, pods, pools, queues, sources};
+use console::table_model::{Kind, Row};
+use console::view::{RowScope, alerts, cost, devices, jobs, nodes, pods, pools, queues, sources};
 use console::widget::{Cell, Value};
 use model::cost::Scope;
 use serde_json::Value as Json;
@@ -34,7 +34,7 @@ enum As {
 /// Where rows of a kind are in the console, and how each of its columns is compared.
 struct Compared {
     kind: &'static Kind,
-    lenses: Vec<Lens>,
+    lenses: Vec<RowScope>,
     of: table::Kind,
     /// What tells a row of `get` from the others, of a row of the console.
     name: fn(&Facts, Row) -> Option<String>,
@@ -65,7 +65,7 @@ fn first(kind: &'static Kind, facts: &Facts, row: Row) -> Option<String> {
 fn all() -> Vec<Compared> {
     let plain = |kind, of, columns, name, key| Compared {
         kind,
-        lenses: vec![Lens::All],
+        lenses: vec![RowScope::All],
         of,
         name,
         key,
@@ -274,7 +274,10 @@ fn all() -> Vec<Compared> {
             |json| format!("{} {}", text(json, "name"), text(json, "system")),
         ),
         Compared {
-            lenses: Scope::ALL.iter().map(|scope| Lens::Cost(*scope)).collect(),
+            lenses: Scope::ALL
+                .iter()
+                .map(|scope| RowScope::Cost(*scope))
+                .collect(),
             ..plain(
                 &cost::KIND,
                 table::Kind::Cost,
@@ -343,9 +346,9 @@ fn printed(facts: &Facts, of: table::Kind) -> Vec<(Json, Vec<(String, String)>)>
     let query = Query::all(of);
     let json = render(facts, &query, Format::Json).expect("all");
     let json: Vec<Json> = serde_json::from_str(&json).expect("an array");
-    let sheet = table::output::sheet(facts, &query, Format::Wide, true).expect("all");
-    let titles: Vec<&str> = sheet.titles.iter().map(|(title, _)| *title).collect();
-    let cells = sheet.items.iter().map(|item| {
+    let table = table::output::output_table(facts, &query, Format::Wide, true).expect("all");
+    let titles: Vec<&str> = table.titles.iter().map(|(title, _)| *title).collect();
+    let cells = table.items.iter().map(|item| {
         let titles = titles.iter().map(|title| (*title).to_owned());
         titles.zip(item.cells.iter().cloned()).collect()
     });
@@ -450,7 +453,7 @@ pub fn compare(fleets: &[(&str, &Facts)]) {
             for row in compared
                 .lenses
                 .iter()
-                .flat_map(|lens| (compared.kind.collect)(facts, lens))
+                .flat_map(|row_scope| (compared.kind.collect)(facts, row_scope))
             {
                 let Some(name) = (compared.name)(facts, row) else {
                     continue;
@@ -506,8 +509,9 @@ pub fn every_column() {
 /// A title means the same in both, whatever else a kind shows.
 pub fn one_title_is_one_thing(facts: &Facts) {
     for compared in all() {
-        let sheet = table::output::sheet(facts, &Query::all(compared.of), Format::Wide, true);
-        let titles = sheet.expect("all").titles;
+        let table =
+            table::output::output_table(facts, &Query::all(compared.of), Format::Wide, true);
+        let titles = table.expect("all").titles;
         for (column, (id, how)) in compared.kind.columns.iter().zip(compared.columns) {
             let both = titles
                 .iter()

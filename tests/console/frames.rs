@@ -1,4 +1,4 @@
-//! Frames: what every view shows of hand-built fleets, at every size, in every depth of colour.
+//! Frames: what every view shows of hand-built fleets, at every size, in every depth of color.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -254,7 +254,7 @@ fn an_ascii_screen_gets_ascii() {
 }
 
 #[test]
-fn fewer_colours_are_fewer_colours() {
+fn fewer_colors_are_fewer_colors() {
     for (depth, allowed) in [
         (
             ColorDepth::None,
@@ -285,7 +285,7 @@ fn fewer_colours_are_fewer_colours() {
 }
 
 #[test]
-fn without_colour_the_heatmap_tells_every_state_by_a_sign() {
+fn without_color_the_heatmap_tells_every_state_by_a_sign() {
     let app = console(&LARGE, ViewId::Devices, (170, 60), plain());
     let text = render_text(&app, 170, 60);
     let map: String = text
@@ -459,7 +459,7 @@ fn rows_keep_their_places_until_it_is_quiet_or_asked_for() {
     let mut app = shown(&LARGE, ViewId::Jobs, (120, 40));
     press(&mut app, "/running\nsssssssssj");
     let before = names(&app);
-    let picked = app.view().picked(app.facts());
+    let selection = app.view().selection(app.facts());
     let mut facts = LARGE.clone();
     let mut fleet = (*facts.fleet).clone();
     fleet.revision += 1;
@@ -492,7 +492,7 @@ fn rows_keep_their_places_until_it_is_quiet_or_asked_for() {
     let _ = app.update(Msg::Tick(facts.now.plus(Duration::from_secs(10))));
     assert!(!app.view().is_unsettled());
     assert_ne!(names(&app), before);
-    assert_eq!(app.view().picked(app.facts()), picked);
+    assert_eq!(app.view().selection(app.facts()), selection);
 }
 
 fn names(app: &App) -> Vec<String> {
@@ -511,9 +511,9 @@ fn a_row_that_comes_stands_below_and_one_that_goes_leaves_the_cursor_near() {
     let mut fleet = (*facts.fleet).clone();
     fleet.nodes = fleet.nodes.iter().skip(1).cloned().collect();
     facts.fleet = Arc::new(fleet);
-    let picked = app.view().picked(app.facts());
+    let selection = app.view().selection(app.facts());
     let _ = app.update(Msg::Facts(facts));
-    assert_eq!(app.view().picked(app.facts()), picked);
+    assert_eq!(app.view().selection(app.facts()), selection);
     let _ = app.update(Msg::Facts(SMALL.clone()));
     let text = render_text(&app, 120, 40);
     let first = SMALL.fleet.nodes[0].name().to_string();
@@ -604,7 +604,7 @@ fn history_shows_the_span_that_it_holds_and_its_gaps() {
     assert!(text.contains("burn, last 2h1"), "{text}");
     let app = shown(&PAST, ViewId::Devices, (170, 44));
     let text = render_text(&app, 170, 44);
-    assert!(text.contains("utilisation, last 2h1"), "{text}");
+    assert!(text.contains("utilization, last 2h1"), "{text}");
     let gap = text.lines().rev().find(|line| line.contains("··"));
     assert!(
         gap.is_some(),

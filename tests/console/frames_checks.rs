@@ -12,7 +12,7 @@ use console::widget::Align;
 use console::{App, AppOptions, Effect, Msg, Theme, buffer_text, render_text};
 use model::base::{Moment, Name};
 use model::cost::Scope;
-use model::object::{EventSeen, LogLine, News, Paper, Want};
+use model::object::{EventSeen, LogLine, ObjectNews, ObjectPart, ObjectRequest};
 use table::Facts;
 
 use crate::frames::{EMPTY, LARGE, PARTLY, PAST, SMALL, UNKNOWN, console, drawn, press};
@@ -46,9 +46,9 @@ fn answer(app: &mut App, effects: &[Effect], now: Moment) {
     }
 }
 
-fn news_of(want: &Want, now: Moment) -> Vec<News> {
-    match &want.paper {
-        Paper::Yaml(thing) => vec![News::Text(vec![
+fn news_of(want: &ObjectRequest, now: Moment) -> Vec<ObjectNews> {
+    match &want.part {
+        ObjectPart::Yaml(thing) => vec![ObjectNews::Text(vec![
             String::from("apiVersion: v1"),
             format!("kind: {}", thing.kind),
             String::from("metadata:"),
@@ -56,7 +56,7 @@ fn news_of(want: &Want, now: Moment) -> Vec<News> {
             format!("    long: {}", "x".repeat(300)),
             String::from("  name: 日本語のとても長い名前"),
         ])],
-        Paper::Events(things) => {
+        ObjectPart::Events(things) => {
             let events = things.iter().map(|thing| EventSeen {
                 about: format!("{} {}", thing.kind, thing.key.name),
                 warning: true,
@@ -67,9 +67,9 @@ fn news_of(want: &Want, now: Moment) -> Vec<News> {
                 count: 12,
                 by: String::from("default-scheduler"),
             });
-            vec![News::Events(events.collect(), true)]
+            vec![ObjectNews::Events(events.collect(), true)]
         }
-        Paper::Logs(want) => {
+        ObjectPart::Logs(want) => {
             let lines = (0..90).map(|at| LogLine {
                 pod: at % want.pods.len() as u32,
                 at: Some(now),
@@ -79,9 +79,9 @@ fn news_of(want: &Want, now: Moment) -> Vec<News> {
                 ),
             });
             vec![
-                News::Containers(vec![Name::new("main")], Name::new("main")),
-                News::Lines(lines.collect()),
-                News::Ended(0, Some(String::from("404: it has gone"))),
+                ObjectNews::Containers(vec![Name::new("main")], Name::new("main")),
+                ObjectNews::Lines(lines.collect()),
+                ObjectNews::Ended(0, Some(String::from("404: it has gone"))),
             ]
         }
     }
@@ -209,7 +209,7 @@ fn every_sign_can_be_read_in_every_theme() {
 }
 
 #[test]
-fn sixteen_colours_and_none_lose_no_word() {
+fn sixteen_colors_and_none_lose_no_word() {
     for depth in [ColorDepth::Ansi16, ColorDepth::None] {
         for view in ViewId::ALL.iter().filter(|view| **view != ViewId::Devices) {
             for facts in [&*SMALL, &*PARTLY] {
@@ -230,7 +230,7 @@ fn sixteen_colours_and_none_lose_no_word() {
                         .collect::<Vec<_>>()
                 };
                 let (all, fewer) = (words(ColorDepth::True), words(depth));
-                // Where colour tells devices apart, signs do it instead; every other word stays.
+                // Where color tells devices apart, signs do it instead; every other word stays.
                 let strip = *view == ViewId::Fleet;
                 assert!(strip || all == fewer, "{view:?} {depth:?}");
             }

@@ -4,17 +4,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use console::deeds::{Made, Order};
-use console::view::{Picked, ViewId};
+use console::action_keys::{ConfirmedPlan, PlanOutcome};
+use console::view::{Selection, ViewId};
 use console::{App, AppOptions, ColorDepth, Effect, Key, KeyPress, Msg, printed_text, render_text};
 use model::base::Name;
 use model::fleet::history::History;
 use model::fleet::job::JobState;
-use model::object::Paper;
-use model::plan::{Lever, Object, Plan, Step, Verb};
+use model::object::ObjectPart;
+use model::plan::{Mutation, Object, Plan, Step, Verb};
 use ratatui::buffer::Buffer;
 use table::Facts;
-use table::acts::{Acts, May, RunRow, RunState};
+use table::actions::{ActionState, May, RunRow, RunState};
 
 use crate::frames::{EMPTY, LARGE, SMALL, console, drawn, press};
 
@@ -33,9 +33,9 @@ fn key(app: &mut App, key: Key) -> Vec<Effect> {
 }
 
 fn may_write(app: &mut App) {
-    let _ = app.update(Msg::Acts(Arc::new(Acts {
+    let _ = app.update(Msg::ActionState(Arc::new(ActionState {
         may: May::Yes,
-        ..Acts::default()
+        ..ActionState::default()
     })));
 }
 
@@ -50,7 +50,7 @@ fn grave(app: &mut App) -> String {
     let ask = ask.expect("a plan is asked for");
     let mut plan = Plan::new("drain", ask.intent, SMALL.now);
     let object = Object::new("batch", "v1", "jobs", "Job", "train").within("nlp");
-    let mut step = Step::new(Verb::Suspend, object, Lever::Suspend { value: true });
+    let mut step = Step::new(Verb::Suspend, object, Mutation::Suspend { value: true });
     step.side_effects.interrupts = true;
     step.side_effects.notes = vec![
         String::from("the first of many words that tell how it is done and what it touches"),
@@ -59,12 +59,15 @@ fn grave(app: &mut App) -> String {
     plan.steps.push(step);
     assert!(plan.is_grave());
     let typed = plan.typed(&SMALL.context);
-    let _ = app.update(Msg::Made(ask.number, Made::Plan(Box::new(plan))));
+    let _ = app.update(Msg::PlanOutcome(
+        ask.number,
+        PlanOutcome::Plan(Box::new(plan)),
+    ));
     let _ = app.update(Msg::Tick(SMALL.now.plus(Duration::from_secs(1))));
     typed
 }
 
-fn carried(effects: &[Effect]) -> Option<&Order> {
+fn carried(effects: &[Effect]) -> Option<&ConfirmedPlan> {
     effects.iter().find_map(|effect| match effect {
         Effect::CarryOut(order) => Some(&**order),
         _ => None,
@@ -184,20 +187,20 @@ fn numbers_that_are_not_the_teams_say_whose_they_are() {
 #[test]
 fn keys_act_on_the_object_of_a_detail_until_the_cursor_is_on_a_row() {
     let kind = |effects: &[Effect]| match effects.last() {
-        Some(Effect::Read(Some(want))) => match &want.paper {
-            Paper::Yaml(thing) => thing.kind.to_string(),
+        Some(Effect::Read(Some(want))) => match &want.part {
+            ObjectPart::Yaml(thing) => thing.kind.to_string(),
             other => panic!("YAML, not {other:?}"),
         },
         other => panic!("something is read, not {other:?}"),
     };
     let mut app = app(&SMALL, ViewId::Jobs);
     press(&mut app, "/state:running\n\n");
-    assert!(matches!(app.meant().as_slice(), [Picked::Job(_)]));
+    assert!(matches!(app.meant().as_slice(), [Selection::Job(_)]));
     assert!(!text(&app).contains("keys act on"));
     let job = kind(&press(&mut app, "y"));
     assert_ne!(job, "Node");
     press(&mut app, "qj");
-    assert!(matches!(app.meant().as_slice(), [Picked::Device(..)]));
+    assert!(matches!(app.meant().as_slice(), [Selection::Device(..)]));
     let shown = text(&app);
     assert!(
         shown.contains("keys act on") || shown.contains("more line"),
@@ -206,9 +209,9 @@ fn keys_act_on_the_object_of_a_detail_until_the_cursor_is_on_a_row() {
     assert_eq!(kind(&press(&mut app, "y")), "Node");
     // Above the first row is the object again.
     press(&mut app, "qk");
-    assert!(matches!(app.meant().as_slice(), [Picked::Job(_)]));
+    assert!(matches!(app.meant().as_slice(), [Selection::Job(_)]));
     press(&mut app, "Gg");
-    assert!(matches!(app.meant().as_slice(), [Picked::Job(_)]));
+    assert!(matches!(app.meant().as_slice(), [Selection::Job(_)]));
 }
 
 #[test]
@@ -290,11 +293,15 @@ fn a_waiting_job_is_told_whole_in_its_queue() {
 
 #[test]
 fn the_cursor_begins_on_the_first_row_and_stays_there_when_it_sorts() {
-    let named = |app: &App, facts: &Facts| app.view().picked(facts).map(|picked| picked.name());
+    let named = |app: &App, facts: &Facts| {
+        app.view()
+            .selection(facts)
+            .map(|selection| selection.name())
+    };
     let first = |app: &App, facts: &Facts| {
-        let sheet = app.view().sheet().expect("a table");
-        let row = sheet.listing.rows()[0];
-        (sheet.listing.kind.picked)(facts, row).map(|picked| picked.name())
+        let table = app.view().table().expect("a table");
+        let row = table.table_model.rows()[0];
+        (table.table_model.kind.selection)(facts, row).map(|selection| selection.name())
     };
     // Rows that come later come above: the cursor is still on the first.
     let mut early = SMALL.clone();
@@ -339,10 +346,10 @@ fn hints_offer_nothing_that_cannot_be_done() {
     };
     for (state, stops) in [(RunState::Running, true), (RunState::Done, false)] {
         let mut app = self::app(&SMALL, ViewId::Plans);
-        let _ = app.update(Msg::Acts(Arc::new(Acts {
+        let _ = app.update(Msg::ActionState(Arc::new(ActionState {
             may: May::Yes,
             runs: vec![run(state)],
-            ..Acts::default()
+            ..ActionState::default()
         })));
         assert_eq!(hints(&app).contains("x stop"), stops, "{}", hints(&app));
         assert!(hints(&app).contains("enter open"));
@@ -368,17 +375,17 @@ fn a_finished_run_is_not_confirmed_again() {
         words: String::new(),
         steps: Vec::new(),
     };
-    let _ = app.update(Msg::Acts(Arc::new(Acts {
+    let _ = app.update(Msg::ActionState(Arc::new(ActionState {
         may: May::Yes,
         runs: vec![run],
-        ..Acts::default()
+        ..ActionState::default()
     })));
     assert!(!hints(&app).contains("confirm"), "{}", hints(&app));
     assert!(hints(&app).contains("esc close"), "{}", hints(&app));
 }
 
 #[test]
-fn a_printed_frame_names_no_keys_and_draws_nothing_in_colour_alone() {
+fn a_printed_frame_names_no_keys_and_draws_nothing_in_color_alone() {
     let options = AppOptions {
         depth: ColorDepth::None,
         ..AppOptions::default()
@@ -429,7 +436,7 @@ fn pods_are_a_view_with_a_namespace_or_without() {
         press(&mut app, typed);
         assert_eq!(app.view().counts(), (count, count), "{typed}");
         assert!(
-            matches!(app.meant().as_slice(), [Picked::Pod(_)]),
+            matches!(app.meant().as_slice(), [Selection::Pod(_)]),
             "{typed}"
         );
         for title in [

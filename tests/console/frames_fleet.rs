@@ -15,7 +15,7 @@ use model::fleet::accelerator::{DeviceKind, Vendor};
 use model::fleet::device::{Attribution, Device, Health, Pod, TeamSource};
 use model::fleet::finding::{Finding, Severity, Subject};
 use model::fleet::history::History;
-use model::fleet::job::{Gang, Job, JobKey, JobState, Place};
+use model::fleet::job::{Gang, HeldDevice, Job, JobKey, JobState};
 use model::fleet::node::{Billing, Cordon, Node};
 use model::fleet::observe::{
     Labels, Lost, LostKind, NodeSeen, Phase, PodSeen, Resources, SourceHealth, SourceState, Table,
@@ -319,7 +319,7 @@ fn node(
             entry.devices_requested += 1;
             entry.devices_allocated += 1;
             let mut places = entry.places.to_vec();
-            places.push(Place {
+            places.push(HeldDevice {
                 node: name.clone(),
                 device: index,
                 slice: None,
@@ -571,7 +571,7 @@ fn finish(
         }),
         burn: Arc::new(burn),
         history: Arc::new(History::default()),
-        hushed: Arc::default(),
+        silences: Arc::default(),
         answers: Arc::default(),
         acts: Arc::default(),
         now: NOW,
@@ -652,7 +652,7 @@ pub fn unknown() -> Facts {
         fleet: Arc::new(Fleet::unknown(Arc::default())),
         burn: Arc::default(),
         history: Arc::default(),
-        hushed: Arc::default(),
+        silences: Arc::default(),
         answers: Arc::default(),
         acts: Arc::default(),
         now: NOW,

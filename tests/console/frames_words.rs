@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use console::deeds::Made;
+use console::action_keys::PlanOutcome;
 use console::view::ViewId;
 use console::{App, AppOptions, ColorDepth, Effect, Key, KeyPress, Msg, render_text};
 use model::base::{Name, ObjectKey};
@@ -13,10 +13,10 @@ use model::fleet::finding::{Finding, Severity, Subject};
 use model::fleet::job::JobState;
 use model::fleet::observe::{Condition, PodSeen, SourceState};
 use model::plan::{
-    Alternative, Check, Lever, Object, Outcome, Plan, Refusal, RefusalCode, Step, Undo, Verb,
+    Alternative, Check, Mutation, Object, Outcome, Plan, Refusal, RefusalCode, Step, Undo, Verb,
 };
 use table::Facts;
-use table::acts::{Acts, May};
+use table::actions::{ActionState, May};
 
 use crate::frames::{LARGE, PAST, SMALL, console, press};
 
@@ -84,9 +84,9 @@ fn under_a_scope_header_total_and_rows_are_one_sum() {
 fn help_says_what_the_header_says_of_writing() {
     let mut app = console(&SMALL, ViewId::Fleet, USUAL, AppOptions::default());
     let acts = |may| {
-        Msg::Acts(Arc::new(Acts {
+        Msg::ActionState(Arc::new(ActionState {
             may,
-            ..Acts::default()
+            ..ActionState::default()
         }))
     };
     press(&mut app, "?");
@@ -190,9 +190,9 @@ fn a_good_condition_is_no_warning_and_a_crit_finding_is_a_state() {
 /// A console with this plan in front.
 fn planned(size: (u16, u16), fill: impl FnOnce(&mut Plan)) -> App {
     let mut app = console(&SMALL, ViewId::Nodes, size, AppOptions::default());
-    let _ = app.update(Msg::Acts(Arc::new(Acts {
+    let _ = app.update(Msg::ActionState(Arc::new(ActionState {
         may: May::Yes,
-        ..Acts::default()
+        ..ActionState::default()
     })));
     let effects = press(&mut app, "D");
     let asked = effects.iter().find_map(|effect| match effect {
@@ -202,7 +202,10 @@ fn planned(size: (u16, u16), fill: impl FnOnce(&mut Plan)) -> App {
     let asked = asked.expect("a plan is asked for");
     let mut plan = Plan::new("drain", asked.intent, SMALL.now);
     fill(&mut plan);
-    let _ = app.update(Msg::Made(asked.number, Made::Plan(Box::new(plan))));
+    let _ = app.update(Msg::PlanOutcome(
+        asked.number,
+        PlanOutcome::Plan(Box::new(plan)),
+    ));
     app
 }
 
@@ -212,7 +215,7 @@ fn long(plan: &mut Plan) {
         let object = || Object::new("batch", "v1", "jobs", "Job", &name).within("lab");
         for (verb, value) in [(Verb::Suspend, true), (Verb::Resume, false)] {
             plan.steps
-                .push(Step::new(verb, object(), Lever::Suspend { value }));
+                .push(Step::new(verb, object(), Mutation::Suspend { value }));
         }
     }
     plan.checks = vec![Check {
@@ -318,7 +321,7 @@ fn a_refusal_names_keys_and_hints_only_what_works() {
         .expect("asked");
     let refusal = Refusal::new(RefusalCode::Infeasible, String::from("it holds nothing"))
         .instead(String::from("look at what holds it: `explain job nlp/a`"));
-    let _ = app.update(Msg::Made(number, Made::Refused(refusal)));
+    let _ = app.update(Msg::PlanOutcome(number, PlanOutcome::Refused(refusal)));
     let text = render_text(&app, 120, 40);
     assert!(text.contains("look at what holds it: d on nlp/a"), "{text}");
     let hints = text.lines().last().unwrap_or_default();
@@ -332,9 +335,9 @@ fn a_refusal_names_keys_and_hints_only_what_works() {
 #[test]
 fn a_deed_that_does_nothing_to_the_job_is_greyed() {
     let mut app = console(&SMALL, ViewId::Jobs, WIDE, AppOptions::default());
-    let _ = app.update(Msg::Acts(Arc::new(Acts {
+    let _ = app.update(Msg::ActionState(Arc::new(ActionState {
         may: May::Yes,
-        ..Acts::default()
+        ..ActionState::default()
     })));
     let starts = |app: &App| {
         let (buf, _) = crate::frames::drawn(app, WIDE);
@@ -525,7 +528,7 @@ fn the_cursor_leaves_a_label_its_air_and_no_words_lie_over_cells() {
 }
 
 #[test]
-fn sixteen_colours_keep_red_for_faults() {
+fn sixteen_colors_keep_red_for_faults() {
     let options = AppOptions {
         depth: ColorDepth::Ansi16,
         ..AppOptions::default()
@@ -584,9 +587,9 @@ fn the_smallest_screen_shows_pools_before_an_empty_panel() {
 #[test]
 fn what_waits_stands_first_and_nodes_count_as_people_do() {
     let app = console(&LARGE, ViewId::Jobs, USUAL, AppOptions::default());
-    let sheet = app.view().sheet().expect("a table");
-    let states: Vec<JobState> = sheet
-        .listing
+    let table = app.view().table().expect("a table");
+    let states: Vec<JobState> = table
+        .table_model
         .rows()
         .iter()
         .map(|row| LARGE.fleet.jobs[row.1 as usize].state)

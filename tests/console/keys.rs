@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use ratatui::layout::Position;
 
+use console::action_keys::PlanOutcome;
 use console::commands::{COMMANDS, Command, Context};
-use console::deeds::Made;
 use console::view::ViewId;
 use console::{App, AppOptions, Effect, Key, KeyPress, Keymap, Msg, render_text};
 use model::base::Name;
-use model::object::{LogLine, News};
+use model::object::{LogLine, ObjectNews};
 
-use model::plan::{Lever, Object, Plan, Step, Verb};
-use table::acts::{Acts, May, RunRow, RunState};
+use model::plan::{Mutation, Object, Plan, Step, Verb};
+use table::actions::{ActionState, May, RunRow, RunState};
 
 use crate::frames::{LARGE, PAST, SMALL, console, drawn, press};
 
@@ -100,10 +100,10 @@ fn prepare_plan(app: &mut App, context: Context, command: Command) {
             sentence: String::from("this session is read-only"),
         },
     };
-    let _ = app.update(Msg::Acts(Arc::new(Acts {
+    let _ = app.update(Msg::ActionState(Arc::new(ActionState {
         may,
         runs,
-        ..Acts::default()
+        ..ActionState::default()
     })));
     if context == Context::Plans {
         return;
@@ -117,11 +117,11 @@ fn prepare_plan(app: &mut App, context: Context, command: Command) {
     let mut plan = Plan::new("drain", asked.intent, PAST.now);
     for at in 0..60 {
         let object = Object::new("batch", "v1", "jobs", "Job", &format!("job{at}")).within("nlp");
-        let lever = Lever::Suspend { value: true };
+        let lever = Mutation::Suspend { value: true };
         plan.steps.push(Step::new(Verb::Suspend, object, lever));
     }
-    let made = Made::Plan(Box::new(plan));
-    let _ = app.update(Msg::Made(asked.number, made));
+    let made = PlanOutcome::Plan(Box::new(plan));
+    let _ = app.update(Msg::PlanOutcome(asked.number, made));
     let _ = app.update(Msg::Tick(PAST.now.plus(Duration::from_secs(1))));
     if command == Command::Undo {
         press(app, "\n");
@@ -147,11 +147,11 @@ fn prepare_text(app: &mut App, context: Context, command: Command) {
             words: words.clone(),
         };
         let names = vec![Name::new("main"), Name::new("sidecar")];
-        let containers = News::Containers(names, Name::new("main"));
+        let containers = ObjectNews::Containers(names, Name::new("main"));
         let _ = app.update(Msg::Read(want.clone(), containers));
-        News::Lines((0..200).map(|at| line(at % 2)).collect())
+        ObjectNews::Lines((0..200).map(|at| line(at % 2)).collect())
     } else {
-        News::Text((0..200).map(|at| format!("line{at}: {at}")).collect())
+        ObjectNews::Text((0..200).map(|at| format!("line{at}: {at}")).collect())
     };
     let _ = app.update(Msg::Read(want, news));
     press(
@@ -420,7 +420,7 @@ fn each_answer_takes_at_most_four_keys() {
                 at: Some(LARGE.now),
                 words: String::from("step 7 loss 2.17"),
             };
-            let _ = app.update(Msg::Read(want.clone(), News::Lines(vec![line])));
+            let _ = app.update(Msg::Read(want.clone(), ObjectNews::Lines(vec![line])));
         }
         let text = render_text(&app, 170, 44);
         for answer in *answers {
@@ -476,11 +476,11 @@ fn a_team_sees_its_own_jobs() {
 fn the_mouse_points_and_scrolls() {
     use console::msg::Mouse;
     let mut app = console(&SMALL, ViewId::Nodes, SIZE, AppOptions::default());
-    let first = app.view().picked(app.facts());
+    let first = app.view().selection(app.facts());
     let _ = app.update(Msg::Mouse(Mouse::WheelDown));
-    assert_ne!(app.view().picked(app.facts()), first);
+    assert_ne!(app.view().selection(app.facts()), first);
     let _ = app.update(Msg::Mouse(Mouse::Press(10, 4)));
-    assert_eq!(app.view().picked(app.facts()), first);
+    assert_eq!(app.view().selection(app.facts()), first);
     let _ = app.update(Msg::Mouse(Mouse::Press(26, 1)));
     assert_eq!(app.view().id(), ViewId::Devices);
 }

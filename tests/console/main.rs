@@ -8,6 +8,6 @@ mod frames_checks;
 mod frames_console;
 mod frames_fleet;
 mod frames_words;
-mod hands;
+mod input;
 mod keys;
 mod same;

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use cluster::levers::rights;
-use exec::ask::missing;
+use cluster::mutations::rights;
+use exec::request::missing;
 use exec::{End, Looker, Probe, checks};
 use http::Method;
 use model::plan::Outcome;
-use plan::{Target, hold, reprioritise, resume};
+use plan::{ActionTarget, hold, reprioritise, resume};
 use sim::world::{Options, World};
 use source::client::{Connection, client_for as reading};
 
@@ -56,7 +56,7 @@ async fn workloads(road: &Road) -> (String, String) {
     (with("True"), with("False"))
 }
 
-async fn look(road: &Road, name: &str) -> Target {
+async fn look(road: &Road, name: &str) -> ActionTarget {
     let looker = Looker::new(connection(road).client, "default");
     match looker.target(name).await {
         Ok(target) => target,
@@ -64,10 +64,10 @@ async fn look(road: &Road, name: &str) -> Target {
     }
 }
 
-fn subject(target: &Target) -> &plan::Subject {
+fn subject(target: &ActionTarget) -> &plan::Subject {
     match target {
-        Target::Job(subject) => subject,
-        Target::Queue(queue) => panic!("{} is a queue", queue.object),
+        ActionTarget::Job(subject) => subject,
+        ActionTarget::Queue(queue) => panic!("{} is a queue", queue.object),
     }
 }
 
@@ -91,7 +91,7 @@ async fn a_job_under_kueue_is_held_undone_and_reprioritised() {
     let (_, end) = operator.carry_out(undo).await;
     assert_eq!(end.expect("runs"), End::Done);
     let after = look(&road, &running).await;
-    let spec = |target: &Target| {
+    let spec = |target: &ActionTarget| {
         let workload = subject(target).workload.as_ref().expect("has one");
         workload.now["spec"].clone()
     };
@@ -111,11 +111,11 @@ async fn a_queue_is_held_and_goes_on() {
     let operator = Operator::new(&road);
     let now = road.inner.cluster().now();
     let stop = async |road: &Road| match look(road, "nlp").await {
-        Target::Queue(queue) => {
+        ActionTarget::Queue(queue) => {
             assert_eq!(&*queue.object.kind, "ClusterQueue");
             queue.now["spec"]["stopPolicy"].clone()
         }
-        Target::Job(_) => panic!("is a queue"),
+        ActionTarget::Job(_) => panic!("is a queue"),
     };
     let target = look(&road, "nlp").await;
     let plan = hold::plan(&target, "nlp", now).expect("can be held");

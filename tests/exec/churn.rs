@@ -5,14 +5,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use console::deeds::Made;
+use console::action_keys::PlanOutcome;
 use console::{App, AppOptions, Effect, Key, KeyPress, Msg, render_text};
 use model::base::ObjectKey;
 use model::cost::Burn;
 use sim::change::{Change, Request, Resource, Scene, Served};
 use sim::world::World;
 use table::Facts;
-use table::acts::{Acts, May};
+use table::actions::{ActionState, May};
 
 use super::stage::{self, begin, planned, pods, world};
 use super::*;
@@ -135,7 +135,7 @@ async fn an_open_plan_stays_what_it_is_while_five_hundred_pods_a_second_churn() 
             fleet: Arc::new(fleet),
             burn: Arc::new(Burn::default()),
             history: Arc::default(),
-            hushed: Arc::default(),
+            silences: Arc::default(),
             answers: Arc::default(),
             acts: Arc::default(),
         }
@@ -143,9 +143,9 @@ async fn an_open_plan_stays_what_it_is_while_five_hundred_pods_a_second_churn() 
     let mut app = App::new(AppOptions::default());
     let _ = app.update(Msg::Resize(160, 50));
     let _ = app.update(Msg::Facts(facts()));
-    let _ = app.update(Msg::Acts(Arc::new(Acts {
+    let _ = app.update(Msg::ActionState(Arc::new(ActionState {
         may: May::Yes,
-        ..Acts::default()
+        ..ActionState::default()
     })));
     let press = |app: &mut App, keys: &str| -> Vec<Effect> {
         let keys = keys.chars().map(|c| match c {
@@ -163,7 +163,10 @@ async fn an_open_plan_stays_what_it_is_while_five_hundred_pods_a_second_churn() 
                 asked += 1;
                 let plan = planned(&stage::snapshot(&service), &ask.intent).expect("a plan");
                 first.get_or_insert_with(|| plan.clone());
-                let _ = app.update(Msg::Made(ask.number, Made::Plan(Box::new(plan))));
+                let _ = app.update(Msg::PlanOutcome(
+                    ask.number,
+                    PlanOutcome::Plan(Box::new(plan)),
+                ));
             }
         }
         asked

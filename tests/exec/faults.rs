@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use exec::{End, Over};
+use exec::{End, StepResult};
 use http::Method;
-use model::plan::{Intent, Lever, Object, Plan, Step, Until, Verb, Wait, When};
+use model::plan::{Intent, Mutation, Object, Plan, Step, Until, Verb, Wait, When};
 use serde_json::json;
 
 use super::*;
 
-fn failed(end: Result<End, Broken>) -> (u32, String) {
+fn failed(end: Result<End, RunError>) -> (u32, String) {
     match end {
         Ok(End::Failed { step, words }) => (step, words),
         other => panic!("{other:?} is no failure"),
@@ -31,7 +31,11 @@ async fn a_plan_is_carried_out_and_told_to_the_cluster_and_the_journal() {
         ("a test", "tester")
     );
     assert_eq!(past.who.user, "sim-admin");
-    assert!(past.steps.iter().all(|step| step.over == Some(Over::Done)));
+    assert!(
+        past.steps
+            .iter()
+            .all(|step| step.over == Some(StepResult::Done))
+    );
     let events = road.get("/api/v1/namespaces/nlp/events").await;
     let told = events["items"]
         .as_array()
@@ -170,8 +174,11 @@ async fn a_fleet_that_has_changed_since_stops_the_run_where_it_has() {
     );
     assert!(is_suspended(&road, "a").await && !is_suspended(&road, "c").await);
     let past = operator.runs().pop().expect("a run");
-    let overs: Vec<Option<Over>> = past.steps.iter().map(|step| step.over).collect();
-    assert_eq!(overs, [Some(Over::Done), Some(Over::Failed), None]);
+    let overs: Vec<Option<StepResult>> = past.steps.iter().map(|step| step.over).collect();
+    assert_eq!(
+        overs,
+        [Some(StepResult::Done), Some(StepResult::Failed), None]
+    );
     assert_eq!(past.name, run);
     // What is taken back is what this run did, and not what the other did.
     let undo = past
@@ -234,7 +241,7 @@ fn evict(name: &str) -> Step {
     let mut step = Step::new(
         Verb::Evict,
         pod,
-        Lever::Evict {
+        Mutation::Evict {
             grace_seconds: Some(0),
         },
     );

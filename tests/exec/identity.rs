@@ -5,13 +5,13 @@ use exec::record::{Record, Who};
 use exec::{Cluster, End};
 use model::base::Exit;
 use model::plan::{Intent, RefusalCode};
-use stokehold::runtime::acting::{Acting, unwatched};
+use stokehold::runtime::action_service::{ActionService, unwatched};
 
 use super::stage::{begin, settings, world};
 use super::*;
 
 /// One simulated cluster under the name that all of them have.
-fn acting(folder: &std::path::Path, identity: u64) -> Acting {
+fn action_service(folder: &std::path::Path, identity: u64) -> ActionService {
     let settings = settings(&[
         ("--write", "write", "true"),
         ("--journal", "journal_dir", &folder.display().to_string()),
@@ -19,13 +19,13 @@ fn acting(folder: &std::path::Path, identity: u64) -> Acting {
     let world = world(1, 14, false).identified(identity);
     let clock = Arc::new(begin);
     let service = embed(Box::new(world), clock, 0.0, 1).expect("a cluster");
-    Acting::on_simulated(&settings, "demo", service)
+    ActionService::on_simulated(&settings, "demo", service)
 }
 
 /// Writes a run that is over into a journal: it suspended a job.
 fn write(journal: &Journal, run: &str, cluster: &Cluster, intent: Intent, end: Option<End>) {
     let mut plan = Plan::new("suspend it", intent, begin());
-    let suspend = Lever::Suspend { value: true };
+    let suspend = Mutation::Suspend { value: true };
     plan.steps
         .push(Step::new(Verb::Suspend, job("train"), suspend));
     let mut pen = journal.open(run, begin()).expect("opens");
@@ -50,8 +50,8 @@ fn hold() -> Intent {
     }
 }
 
-async fn names(acting: &Acting) -> Vec<String> {
-    let runs = acting.runs().await.into_iter();
+async fn names(action_service: &ActionService) -> Vec<String> {
+    let runs = action_service.runs().await.into_iter();
     runs.map(|(run, doubt)| {
         assert_eq!(doubt, None, "its identity is known");
         run.name
@@ -63,7 +63,10 @@ async fn names(acting: &Acting) -> Vec<String> {
 async fn what_was_done_on_another_simulated_cluster_is_not_offered() {
     let folder = tempfile::TempDir::new().expect("a folder");
     let journal = Journal::new(folder.path());
-    let (one, two) = (acting(folder.path(), 1), acting(folder.path(), 2));
+    let (one, two) = (
+        action_service(folder.path(), 1),
+        action_service(folder.path(), 2),
+    );
     let (here, why) = one.cluster().await;
     assert_eq!(
         (here.context.as_str(), here.server.as_str(), why),
@@ -99,13 +102,13 @@ async fn what_was_done_on_another_simulated_cluster_is_not_offered() {
 async fn a_run_is_taken_back_once() {
     let folder = tempfile::TempDir::new().expect("a folder");
     let journal = Journal::new(folder.path());
-    let acting = acting(folder.path(), 1);
-    let (here, _) = acting.cluster().await;
+    let action_service = action_service(folder.path(), 1);
+    let (here, _) = action_service.cluster().await;
     let undo = |run: &str| Intent::Undo { run: run.into() };
     write(&journal, "r1", &here, hold(), Some(End::Done));
     write(&journal, "r2", &here, undo("r1"), Some(End::Stopped));
     let refused = |sentence: String| -> Unseen { panic!("{sentence}") };
-    let again = async |run: &str| match acting.undo(run, refused).await {
+    let again = async |run: &str| match action_service.undo(run, refused).await {
         Err(Unseen::Refused(refusal)) => {
             assert_eq!(refusal.code, RefusalCode::AlreadySo);
             refusal.to_string()
@@ -130,10 +133,10 @@ async fn a_run_is_taken_back_once() {
 async fn a_name_that_is_no_run_opens_nothing() {
     let folder = tempfile::TempDir::new().expect("a folder");
     let state = folder.path().join("state");
-    let acting = acting(&state, 1);
+    let action_service = action_service(&state, 1);
     for name in ["../../x", "20261122000000-abcdef"] {
         let (progress, stop) = unwatched();
-        let refused = acting.take_up(name, progress, stop).await;
+        let refused = action_service.take_up(name, progress, stop).await;
         assert_eq!(refused.expect_err("there is none").exit, Exit::Refused);
     }
     assert!(!state.exists() && !folder.path().join("x.lock").exists());

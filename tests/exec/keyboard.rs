@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use console::{App, AppOptions, Effect, Key, KeyPress, Msg, msg, render_text};
 use model::base::Name;
-use stokehold::runtime::desk::{deliver, message, obey};
-use stokehold::runtime::looking::{Looking, Open, Opened};
-use stokehold::runtime::session::{self, Target};
+use stokehold::runtime::connection::{Connections, Open, Opened};
+use stokehold::runtime::effects::{deliver, message, perform};
+use stokehold::runtime::session::{self, ClusterTarget};
 
 use super::stage::{settings, setup};
 use super::*;
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Keyboard {
     /// What is on screen.
     pub app: App,
-    looking: Looking,
+    connections: Connections,
     /// How far its clock is ahead: keys may be typed faster than a person types them.
     ahead: Duration,
     /// Set once it has asked to leave.
@@ -42,7 +42,7 @@ impl Keyboard {
         let setup = setup(settings(&all));
         let service = service.clone();
         let open: Arc<Open> = Arc::new(move |_| {
-            let session = session::open(&setup, Target::Running(service.clone()))?;
+            let session = session::open(&setup, ClusterTarget::Running(service.clone()))?;
             let about = msg::Session {
                 context: session.context.clone(),
                 contexts: vec![Name::new("demo")],
@@ -54,7 +54,7 @@ impl Keyboard {
         app.picture([Msg::Resize(SIZE.0, SIZE.1)]);
         let mut keyboard = Self {
             app,
-            looking: Looking::begin(open),
+            connections: Connections::begin(open),
             ahead: Duration::ZERO,
             has_left: false,
             _folder: folder,
@@ -64,7 +64,7 @@ impl Keyboard {
             .await;
         keyboard
             .until("what may be done", |it| {
-                it.app.facts().acts.may != table::acts::May::Unknown
+                it.app.facts().acts.may != table::actions::May::Unknown
             })
             .await;
         keyboard
@@ -76,17 +76,17 @@ impl Keyboard {
     }
 
     fn tell(&mut self, msg: Msg) {
-        let (looking, has_left) = (&mut self.looking, &mut self.has_left);
+        let (connections, has_left) = (&mut self.connections, &mut self.has_left);
         let done: Result<(), std::convert::Infallible> = deliver(&mut self.app, msg, |effect| {
             *has_left |= effect == Effect::Quit;
-            Ok(obey(looking, effect))
+            Ok(perform(connections, effect))
         });
         let Ok(()) = done;
     }
 
     /// The time passes, as it does on a terminal.
     fn tick(&mut self) {
-        let now = self.looking.now().plus(self.ahead);
+        let now = self.connections.now().plus(self.ahead);
         self.tell(Msg::Tick(now));
     }
 
@@ -97,7 +97,7 @@ impl Keyboard {
 
     /// Takes what the session says within a moment.
     pub async fn listen(&mut self, moment: Duration) {
-        if let Ok(news) = tokio::time::timeout(moment, self.looking.news()).await
+        if let Ok(news) = tokio::time::timeout(moment, self.connections.news()).await
             && let Some(message) = message(news)
         {
             self.tell(message);

@@ -1,6 +1,6 @@
 //! The process is killed at random points, a hundred times: the run is taken up, and nothing is done twice.
 
-use exec::{End, Over};
+use exec::{End, StepResult};
 use rand::{RngExt, SeedableRng};
 
 use super::*;
@@ -69,7 +69,7 @@ async fn a_hundred_killed_consoles_resume_without_doing_anything_twice() {
         assert!(
             past.steps
                 .iter()
-                .all(|step| step.over == Some(Over::Done) && step.has_written()),
+                .all(|step| step.over == Some(StepResult::Done) && step.has_written()),
             "case {case}: {:?}",
             past.steps
         );

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use engine::{answers, live};
+use engine::{explanations, live};
 use model::fleet::job::JobState;
 use sim::faults::Faults;
 use sim::world::{Options, World};
-use stokehold::runtime::session::{self, Target};
+use stokehold::runtime::session::{self, ClusterTarget};
 use table::{Facts, Format, Kind, Needs, Query, render, silent};
 
 use super::stage::{begin, settings, setup};
@@ -24,7 +24,7 @@ fn still() -> Service {
 
 async fn look(service: &Service, needs: &Needs) -> Facts {
     let setup = setup(settings(&[]));
-    let target = Target::Running(service.clone());
+    let target = ClusterTarget::Running(service.clone());
     session::snapshot(&setup, target, needs, &mut |_| {})
         .await
         .expect("answers")
@@ -129,7 +129,7 @@ async fn what_the_engine_decides_by_needs_no_exporter() {
     let waiting = waiting.filter(|job| job.state == JobState::Waiting).take(4);
     for job in waiting {
         let name = format!("{}/{}", job.namespace(), job.name());
-        let said = |snapshot| answers::explain(snapshot, &name).map(|it| format!("{it:?}"));
+        let said = |snapshot| explanations::explain(snapshot, &name).map(|it| format!("{it:?}"));
         assert_eq!(said(&quick), said(&slow), "{name}");
     }
 }

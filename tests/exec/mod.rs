@@ -24,18 +24,18 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use exec::{
-    Broken, End, Hands, Journal, Run, Writer, WritingClient, client_for, name_of_run, runs,
+    End, Journal, Run, RunContext, RunError, Writer, WritingClient, client_for, name_of_run, runs,
 };
 use futures::future::BoxFuture;
 use http::{Method, Request, Response};
 use kube::client::Body;
 use model::base::{Moment, Name};
-use model::plan::{Fact, Intent, Lever, Object, Plan, Step, Test, Verb};
-use plan::grant::{Approved, Confirmed, Consent, Grant};
+use model::plan::{Fact, Intent, Mutation, Object, Plan, Step, Test, Verb};
+use plan::grant::{Approved, Confirmation, Confirmed, Grant};
 use serde_json::{Value, json};
 use settings::{Inputs, load};
 use sim::{Service, User, embed};
-use source::wire::Wire;
+use source::api_stats::ApiStats;
 use tokio::sync::watch;
 use tower::BoxError;
 
@@ -192,9 +192,9 @@ impl Operator {
     }
 
     /// One whose machine has this clock.
-    fn at(road: &Road, clock: source::wire::Clock) -> Self {
+    fn at(road: &Road, clock: source::api_stats::Clock) -> Self {
         let grant = grant();
-        let client = client_for(&grant, road.clone(), Wire::new(clock));
+        let client = client_for(&grant, road.clone(), ApiStats::new(clock));
         let folder = tempfile::TempDir::new().expect("a folder");
         Self {
             grant,
@@ -205,7 +205,7 @@ impl Operator {
     }
 
     fn approve(&self, plan: Plan) -> Approved {
-        let consent = Consent {
+        let consent = Confirmation {
             reason: "a test".into(),
             confirmed: Confirmed::Outright,
         };
@@ -215,10 +215,10 @@ impl Operator {
     async fn hands<T>(
         &self,
         stop: watch::Receiver<bool>,
-        act: impl AsyncFnOnce(Hands<'_>) -> T,
+        act: impl AsyncFnOnce(RunContext<'_>) -> T,
     ) -> T {
         let writer = Writer::new(&self.grant, self.client.clone());
-        let hands = Hands {
+        let hands = RunContext {
             writer: &writer,
             journal: &self.journal,
             local: "tester".into(),
@@ -230,7 +230,7 @@ impl Operator {
     }
 
     /// Carries out a plan; the run's name and its end.
-    async fn carry_out(&self, plan: Plan) -> (String, Result<End, Broken>) {
+    async fn carry_out(&self, plan: Plan) -> (String, Result<End, RunError>) {
         let approved = self.approve(plan);
         let run = name_of_run(stokehold::runtime::clock::now());
         let (_stop, stopped) = watch::channel(false);
@@ -242,7 +242,7 @@ impl Operator {
         (run, end)
     }
 
-    async fn take_up(&self, run: &str) -> Result<End, Broken> {
+    async fn take_up(&self, run: &str) -> Result<End, RunError> {
         let (_stop, stopped) = watch::channel(false);
         self.hands(stopped, async |hands| hands.take_up(&self.grant, run).await)
             .await
@@ -272,7 +272,7 @@ async fn jobs(road: &Road, names: &[&str]) -> Plan {
         let mut step = Step::new(
             Verb::Suspend,
             object.clone(),
-            Lever::Suspend { value: true },
+            Mutation::Suspend { value: true },
         );
         step.guards.push(Fact {
             object,

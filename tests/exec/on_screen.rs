@@ -45,8 +45,8 @@ async fn stand_on(keyboard: &mut Keyboard, view: char, name: &str) {
     keyboard.press(&format!("{name}\n"));
     keyboard
         .until(name, |it| {
-            let picked = it.app.view().picked(it.app.facts());
-            picked.is_some_and(|picked| picked.name().contains(name))
+            let selection = it.app.view().selection(it.app.facts());
+            selection.is_some_and(|selection| selection.name().contains(name))
         })
         .await;
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use exec::{Over, Run, Trace};
+use exec::{Run, StepResult, Trace};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use sim::change::Resource;
@@ -103,7 +103,7 @@ async fn kill(times: usize, seed: u64) -> usize {
             child = bench.run(&["continue", &run.name, "--apply"]);
         };
         assert_eq!(run.end, Some(End::Done), "{run:?}");
-        let done = |trace: &Trace| trace.over == Some(Over::Done);
+        let done = |trace: &Trace| trace.over == Some(StepResult::Done);
         assert!(run.steps.iter().all(done), "{run:?}");
         let all = writes(&bench, since);
         assert_eq!(all.len(), nodes.len());

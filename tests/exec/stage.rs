@@ -14,7 +14,7 @@ use model::plan::{Intent, JobName, Refusal};
 use plan::{self, Author};
 use settings::{Rulebook, Settings, Texts};
 use sim::world::{Options, World};
-use source::wire::Clock;
+use source::api_stats::Clock;
 use stokehold::runtime::rehearsal::picture_of;
 use stokehold::runtime::session::Setup;
 

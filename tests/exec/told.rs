@@ -242,7 +242,7 @@ fn compare(plan: &Plan, looks: [&Snapshot; 3], twin: &Snapshot, told: &mut Told)
         let evicted: BTreeSet<Name> = plan
             .steps
             .iter()
-            .filter(|step| matches!(step.lever, Lever::Evict { .. }))
+            .filter(|step| matches!(step.lever, Mutation::Evict { .. }))
             .filter(|step| step.job.as_ref().is_some_and(|job| job.name == one.job))
             .filter_map(|step| step.object.uid.clone())
             .collect();

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use engine::answers::{self, Answer};
-use engine::explain::{Change, Stand, TaintName, Unblock};
+use engine::explain::{Change, StartState, TaintName, Unblock};
+use engine::explanations::{self, Answer};
 use engine::snapshot::{Snapshot, Status, Workload};
 use sim::change::Scene;
 use sim::world::{Options, World};
@@ -393,14 +393,14 @@ async fn look(seed: u64, nodes: Option<u32>, sum: &mut Sum) {
     let road = copy(&world);
     let snapshot = stage::snapshot(&road.inner);
     let waiting = snapshot.workloads.iter().filter(|work| {
-        (work.status == Status::Waiting || answers::is_let_in(work)) && work.device_count() > 0
+        (work.status == Status::Waiting || explanations::is_let_in(work)) && work.device_count() > 0
     });
     // Said now: the clock goes on while changes are tried.
     let mut words: Vec<(&Workload, String)> = Vec::new();
     for work in waiting {
         words.push((work, said(&road, work).await));
     }
-    let mut answers = answers::explain_all(&snapshot);
+    let mut answers = explanations::explain_all(&snapshot);
     for (work, said_now) in words {
         sum.waiting += 1;
         let name = work.key.key.to_string();
@@ -417,14 +417,14 @@ async fn look(seed: u64, nodes: Option<u32>, sum: &mut Sum) {
             .map(|reason| reason.code())
             .collect();
         let theirs = codes(&told.said);
-        if !theirs.is_empty() && explanation.state == Stand::Waiting {
+        if !theirs.is_empty() && explanation.state == StartState::Waiting {
             let so = theirs.iter().any(|code| own.contains(code));
             if !so {
                 sum.wrong
                     .push(format!("{}: not one of {theirs:?}: {own:?}", told.words()));
             }
         }
-        if explanation.state == Stand::Ready {
+        if explanation.state == StartState::Ready {
             sum.ready += 1;
             continue;
         }

@@ -1,6 +1,6 @@
 //! Dialect files: what they can say, and how their mistakes are told.
 
-use exporter::{Dialects, HostRule, Read, Target, read};
+use exporter::{Dialects, HostRule, PageSource, Read, read};
 use model::base::{Names, ObjectKey};
 use model::fleet::reading::Scope;
 use model::fleet::signal::Signal;
@@ -18,9 +18,9 @@ names = ["test_*"]
 fn with(toml: &str, page: &str) -> Read {
     let text = format!("{HEAD}{toml}");
     let dialects = Dialects::with(&[("test.toml", &text)]).expect("a dialect");
-    let target = Target {
+    let target = PageSource {
         dialect: Some("test"),
-        ..Target::default()
+        ..PageSource::default()
     };
     read(&dialects, page.as_bytes(), &target, &mut Names::default())
 }
@@ -470,7 +470,7 @@ fn a_prefix_is_found_and_taken_off() {
         let read = read(
             &dialects,
             page.as_bytes(),
-            &Target::default(),
+            &PageSource::default(),
             &mut Names::default(),
         );
         read.readings

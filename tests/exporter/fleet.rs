@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use exporter::{Dialects, HostRule, Target, read};
+use exporter::{Dialects, HostRule, PageSource, read};
 use model::base::{Moment, Name, Names, ObjectKey};
 use model::fleet::accelerator::{Catalog, DeviceKind, Vendor};
 use model::fleet::device::Attribution;
@@ -75,10 +75,10 @@ impl World {
 
     fn page_of(&mut self, node: &str, pod: Option<ObjectKey>, text: &str) -> &mut Self {
         let dialects = Dialects::builtin();
-        let target = Target {
+        let target = PageSource {
             pod,
             node: Some(Name::new(node)),
-            ..Target::default()
+            ..PageSource::default()
         };
         let read = read(&dialects, text.as_bytes(), &target, &mut Names::default());
         let dialect = read.report.dialect.expect("a known exporter");
@@ -139,7 +139,7 @@ fn neuron_devices_are_found_by_their_instance() {
     let read = read(
         &dialects,
         text.as_bytes(),
-        &Target::default(),
+        &PageSource::default(),
         &mut Names::default(),
     );
     world.0.apply(Observation::Page(Box::new(Page {

@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use exporter::{Dialects, Limits, Target, read, scan};
+use exporter::{Dialects, Limits, PageSource, read, scan};
 use model::base::Names;
 
 /// Reads arbitrary bytes in every way there is; panics when an invariant does not hold.
@@ -27,9 +27,9 @@ pub fn fuzz_exposition(data: &[u8]) {
     scan(data, tight, |_| {});
     let names = DIALECTS.iter().map(|dialect| Some(&*dialect.name));
     for dialect in names.chain([None]) {
-        let target = Target {
+        let target = PageSource {
             dialect,
-            ..Target::default()
+            ..PageSource::default()
         };
         let found = read(&DIALECTS, data, &target, &mut Names::default());
         let report = &found.report;

@@ -1,6 +1,6 @@
 //! The exporter room: pages of each dialect give the readings that their numbers mean.
 
-use exporter::{Dialects, Rates, Read, Target, read};
+use exporter::{Dialects, PageSource, Rates, Read, read};
 use model::base::{Moment, Names, ObjectKey};
 use model::fleet::reading::{Reading, Scope};
 use model::fleet::signal::Signal;
@@ -9,10 +9,10 @@ const MIB: f64 = 1_048_576.0;
 
 /// Reads a page as no particular target's.
 fn page(text: &str) -> Read {
-    page_of(text, &Target::default())
+    page_of(text, &PageSource::default())
 }
 
-fn page_of(text: &str, target: &Target<'_>) -> Read {
+fn page_of(text: &str, target: &PageSource<'_>) -> Read {
     read(
         &Dialects::builtin(),
         text.as_bytes(),
@@ -319,9 +319,9 @@ DCGM_FI_DEV_GPU_TEMP{gpu="1",UUID="GPU-2",namespace="nlp",pod="train-0",containe
         page(&odd).readings[0].pod,
         pod("gpu-operator", "metrics-x7k2p")
     );
-    let target = Target {
+    let target = PageSource {
         pod: pod("gpu-operator", "metrics-x7k2p"),
-        ..Target::default()
+        ..PageSource::default()
     };
     let read = page_of(&odd, &target);
     assert_eq!(read.readings[0].pod, None);
@@ -719,9 +719,9 @@ fn gke_gpu_is_told_from_tpu_by_its_make() {
         include_str!("pages/tpu.prom"),
         include_str!("pages/gke-gpu.prom")
     );
-    let target = Target {
+    let target = PageSource {
         dialect: Some("gke-gpu"),
-        ..Target::default()
+        ..PageSource::default()
     };
     assert_eq!(of(&page_of(&both, &target), Scope::Device).len(), 2);
 }
@@ -752,7 +752,7 @@ fn pages_that_are_no_metrics() {
     let read = read(
         &Dialects::builtin(),
         &gzip,
-        &Target::default(),
+        &PageSource::default(),
         &mut Names::default(),
     );
     assert!(
@@ -764,9 +764,9 @@ fn pages_that_are_no_metrics() {
 
 #[test]
 fn a_named_dialect_is_taken_and_a_misspelt_one_told() {
-    let target = |dialect| Target {
+    let target = |dialect| PageSource {
         dialect: Some(dialect),
-        ..Target::default()
+        ..PageSource::default()
     };
     let read = page_of("gpu_health{gpu_id=\"3\"} 1\n", &target("amd"));
     check(&read.readings[0], &[(Signal::Health, Some(1.0))]);

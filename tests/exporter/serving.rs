@@ -1,11 +1,11 @@
 //! The exporter room: servers of models, whose pages are about requests.
 
-use exporter::{Dialects, Rates, Read, Target, read};
+use exporter::{Dialects, PageSource, Rates, Read, read};
 use model::base::{Moment, Names, ObjectKey};
 use model::fleet::reading::{Reading, Scope};
 use model::fleet::signal::Signal as S;
 
-fn page_of(text: &str, target: &Target<'_>) -> Read {
+fn page_of(text: &str, target: &PageSource<'_>) -> Read {
     read(
         &Dialects::builtin(),
         text.as_bytes(),
@@ -15,7 +15,7 @@ fn page_of(text: &str, target: &Target<'_>) -> Read {
 }
 
 fn page(text: &str) -> Read {
-    page_of(text, &Target::default())
+    page_of(text, &PageSource::default())
 }
 
 fn served(read: &Read) -> Vec<&Reading> {
@@ -30,9 +30,9 @@ fn values(reading: &Reading) -> Vec<(&'static str, f64)> {
 
 #[test]
 fn vllm_adds_its_engines_up() {
-    let target = Target {
+    let target = PageSource {
         pod: Some(ObjectKey::new("chat", "llama-0")),
-        ..Target::default()
+        ..PageSource::default()
     };
     let read = page_of(include_str!("pages/vllm.prom"), &target);
     assert_eq!(read.report.dialect.as_deref(), Some("vllm"));

@@ -1,6 +1,6 @@
 //! The exporter room: the dialects of Intel, AWS, nvidia-smi, all-smi and HAMi, each on a page of its own.
 
-use exporter::{Dialects, HostRule, Rates, Read, Target, read};
+use exporter::{Dialects, HostRule, PageSource, Rates, Read, read};
 use model::base::{Moment, Names, ObjectKey};
 use model::fleet::reading::{Reading, Scope};
 use model::fleet::signal::Signal as S;
@@ -11,7 +11,7 @@ fn page(text: &str) -> Read {
     read(
         &Dialects::builtin(),
         text.as_bytes(),
-        &Target::default(),
+        &PageSource::default(),
         &mut Names::default(),
     )
 }

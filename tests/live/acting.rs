@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::plane::{Answer, acts, kubectl, stokehold};
 use super::truth::{holds, list, text};
-use super::turns::Turn;
+use super::turns::PlaneTurn;
 
 /// How long controllers may take.
 const SOON: Duration = Duration::from_secs(40);
@@ -28,7 +28,7 @@ struct Stage {
     /// Namespace, node, flavor and ClusterQueue are named so.
     name: &'static str,
     journal: tempfile::TempDir,
-    _plane: Turn,
+    _plane: PlaneTurn,
 }
 
 impl Stage {

@@ -13,7 +13,7 @@ mod bystanders;
 mod console;
 mod faults;
 mod get;
-mod levers;
+mod mutations;
 mod outages;
 mod plane;
 mod queues;

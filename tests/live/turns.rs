@@ -42,7 +42,7 @@ static CHANGED: Condvar = Condvar::new();
 
 /// The plane, until the value ends.
 #[must_use]
-pub struct Turn {
+pub struct PlaneTurn {
     /// Nothing for one that waits beside others.
     sort: Option<Sort>,
     asked: Instant,
@@ -70,7 +70,7 @@ impl Queue {
     }
 }
 
-fn take(sort: Sort, is_long: bool) -> Turn {
+fn take(sort: Sort, is_long: bool) -> PlaneTurn {
     let asked = Instant::now();
     let rank = (sort, !is_long);
     let mut queue = queue();
@@ -86,14 +86,14 @@ fn take(sort: Sort, is_long: bool) -> Turn {
             CHANGED.notify_all();
             let since = Instant::now();
             let sort = Some(sort);
-            return Turn { sort, asked, since };
+            return PlaneTurn { sort, asked, since };
         }
         queue = CHANGED.wait(queue).unwrap_or_else(PoisonError::into_inner);
     }
 }
 
 /// The plane beside those that look or act.
-pub fn beside() -> Turn {
+pub fn beside() -> PlaneTurn {
     let asked = Instant::now();
     let mut queue = queue();
     while matches!(queue.at, Some((Sort::Breaks, _))) {
@@ -101,7 +101,7 @@ pub fn beside() -> Turn {
     }
     queue.beside += 1;
     let since = Instant::now();
-    Turn {
+    PlaneTurn {
         sort: None,
         asked,
         since,
@@ -140,7 +140,7 @@ impl Drop for Wait {
     }
 }
 
-impl Drop for Turn {
+impl Drop for PlaneTurn {
     fn drop(&mut self) {
         let (waited, had) = (self.since - self.asked, self.since.elapsed());
         let sort = self
@@ -162,21 +162,21 @@ impl Drop for Turn {
 }
 
 /// The plane for a test that only looks.
-pub fn calm() -> Turn {
+pub fn calm() -> PlaneTurn {
     take(Sort::Looks, false)
 }
 
 /// The plane for a test that acts on what it alone has.
-pub fn acts() -> Turn {
+pub fn acts() -> PlaneTurn {
     take(Sort::Acts, false)
 }
 
 /// The same, for minutes.
-pub fn acts_for_long() -> Turn {
+pub fn acts_for_long() -> PlaneTurn {
     take(Sort::Acts, true)
 }
 
 /// The plane for a test that breaks something.
-pub fn alone() -> Turn {
+pub fn alone() -> PlaneTurn {
     take(Sort::Breaks, false)
 }

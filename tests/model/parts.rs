@@ -9,7 +9,7 @@ use model::fleet::Fleet;
 use model::fleet::Known;
 use model::fleet::accelerator::{Catalog, DeviceKind, Vendor};
 use model::fleet::device::{Attribution, Device, Health, Pod, TeamSource};
-use model::fleet::job::{Gang, Job, JobKey, JobState, Place};
+use model::fleet::job::{Gang, HeldDevice, Job, JobKey, JobState};
 use model::fleet::node::Node;
 use model::fleet::observe::{
     Labels, Lost, LostKind, NodeSeen, Phase, PodSeen, Resources, SourceHealth, SourceState, Table,
@@ -193,7 +193,7 @@ pub fn pod(now: Moment, name: &str, node: &str) -> Arc<Pod> {
 }
 
 fn job(pod: &Arc<Pod>, node: &str) -> Job {
-    let places = (0..8).map(|device| Place {
+    let places = (0..8).map(|device| HeldDevice {
         node: Name::from(node),
         device,
         slice: None,

@@ -12,7 +12,7 @@ use super::api::*;
 
 #[tokio::test]
 async fn a_table_that_is_watched_is_listed_anew_and_no_sooner_than_allowed() {
-    let shelf = Shelf::new(vec![node("a"), node("b")], 0);
+    let shelf = ServedTable::new(vec![node("a"), node("b")], 0);
     let listed = shelf.clone();
     let server = Server::new(move |asked| match asked.path.as_str() {
         "/api/v1/nodes" => listed.answer(asked),
@@ -40,7 +40,7 @@ async fn a_table_that_is_watched_is_listed_anew_and_no_sooner_than_allowed() {
 async fn a_table_that_was_not_served_is_looked_for_at_once() {
     let there = Arc::new(AtomicBool::new(false));
     let served = Arc::clone(&there);
-    let shelf = Shelf::new(Vec::new(), 0);
+    let shelf = ServedTable::new(Vec::new(), 0);
     let server = Server::new(move |asked| match asked.path.as_str() {
         _ if !served.load(Ordering::SeqCst) => not_found(),
         "/apis/jobset.x-k8s.io" => Reply::Json(

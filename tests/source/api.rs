@@ -15,12 +15,12 @@ use kube::client::Body;
 use model::base::Moment;
 use model::fleet::observe::{Observation, Table};
 use serde_json::{Value, json};
+use source::api_stats::Clock;
 use source::client::client_for;
-use source::cover::Reach;
 use source::kubernetes::Namespaces;
 use source::prometheus::PrometheusOptions;
 use source::scrape::ScrapeOptions;
-use source::wire::Clock;
+use source::scrape_coverage::Reach;
 use source::{Sources, StartOptions, proxied_paths, start};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -155,7 +155,7 @@ impl tower::Service<Request<Body>> for Server {
 
 /// A table that can be listed in pages and watched, with its watches in the hands of a test.
 #[derive(Clone, Default)]
-pub struct Shelf(Arc<Mutex<Inner>>);
+pub struct ServedTable(Arc<Mutex<Inner>>);
 
 #[derive(Default)]
 struct Inner {
@@ -168,7 +168,7 @@ struct Inner {
     opens: VecDeque<Reply>,
 }
 
-impl Shelf {
+impl ServedTable {
     pub fn new(items: Vec<Value>, page: usize) -> Self {
         let shelf = Self::default();
         {

@@ -107,7 +107,7 @@ fn server(version: &'static str, refuses: Option<&'static str>) -> Server {
         "resourceclaimtemplates",
         "deviceclasses",
     ];
-    let shelves: Vec<(String, Shelf)> = TABLES
+    let shelves: Vec<(String, ServedTable)> = TABLES
         .iter()
         .map(|table| {
             let plural = table.plural();
@@ -115,7 +115,7 @@ fn server(version: &'static str, refuses: Option<&'static str>) -> Server {
                 true => format!("/apis/resource.k8s.io/{version}/{plural}"),
                 false => format!("/api/v1/{plural}"),
             };
-            (path, Shelf::new(listed(version, plural), 0))
+            (path, ServedTable::new(listed(version, plural), 0))
         })
         .collect();
     Server::new(move |asked| {

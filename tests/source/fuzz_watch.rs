@@ -12,7 +12,7 @@ use kube::api::WatchEvent;
 use kube::core::ObjectList;
 use model::base::Names;
 use model::fleet::observe::{Observation, Table};
-use source::carried::Carried;
+use source::watch_object::WatchObject;
 
 /// Decodes arbitrary bytes as every table would; panics when an invariant does not hold.
 pub fn fuzz_watch(data: &[u8]) {
@@ -26,13 +26,13 @@ pub fn fuzz_watch(data: &[u8]) {
 
 fn decoded<T: Projected>(data: &[u8], table: Table) {
     let mut names = Names::default();
-    let _ = serde_json::from_slice::<ObjectList<Carried<T>>>(data);
+    let _ = serde_json::from_slice::<ObjectList<WatchObject<T>>>(data);
     if let Ok(WatchEvent::Added(carried) | WatchEvent::Modified(carried)) =
-        serde_json::from_slice::<WatchEvent<Carried<T>>>(data)
+        serde_json::from_slice::<WatchEvent<WatchObject<T>>>(data)
     {
         sensible(carried.object.project(table, &mut names));
     }
-    // Whatever is JSON is an item, and does not cost its neighbours.
+    // Whatever is JSON is an item, and does not cost its neighbors.
     if serde_json::from_slice::<serde_json::Value>(data).is_err() {
         return;
     }
@@ -40,7 +40,7 @@ fn decoded<T: Projected>(data: &[u8], table: Table) {
         br#"{"metadata":{"resourceVersion":"1"},"items":[{"metadata":{"name":"first"}},"#.to_vec();
     body.extend_from_slice(data);
     body.extend_from_slice(br#",{"metadata":{"name":"last"}}]}"#);
-    let list: ObjectList<Carried<T>> =
+    let list: ObjectList<WatchObject<T>> =
         serde_json::from_slice(&body).expect("every JSON value is read");
     assert_eq!(list.items.len(), 3);
     for (at, name) in [(0, "first"), (2, "last")] {

@@ -26,7 +26,7 @@ fn groups(served: &[(&str, &str, &str)]) -> Reply {
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_is_installed_later_is_found_and_one_removed_is_absent() {
     let served = Arc::new(Mutex::new(None::<&'static str>));
-    let shelf = Shelf::new(
+    let shelf = ServedTable::new(
         vec![json!({"metadata": {"name": "nlp", "resourceVersion": "1"}})],
         0,
     );
@@ -99,7 +99,7 @@ async fn tables_that_are_not_there_share_one_question() {
 
 #[tokio::test]
 async fn the_order_of_pending_work_is_asked_for_where_it_is_served() {
-    let shelf = Shelf::new(
+    let shelf = ServedTable::new(
         vec![
             json!({"metadata": {"name": "nlp", "resourceVersion": "1"}, "status": {"pendingWorkloads": 2}}),
             json!({"metadata": {"name": "idle", "resourceVersion": "1"}, "status": {"pendingWorkloads": 0}}),

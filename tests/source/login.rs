@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use http::Request;
 use model::base::Moment;
+use source::api_stats::Clock;
 use source::client::connect;
 use source::kubeconfig::Choice;
-use source::wire::Clock;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 
 use super::api::clock;
@@ -116,7 +116,7 @@ async fn ask(client: &kube::Client) -> Result<String, String> {
     let request = Request::get("/version").body(Vec::new()).unwrap();
     match tokio::time::timeout(Duration::from_secs(10), client.request_text(request)).await {
         Ok(Ok(text)) => Ok(text),
-        Ok(Err(error)) => Err(source::trouble::Trouble::of_client(
+        Ok(Err(error)) => Err(source::api_error::ApiError::of_client(
             model::fleet::observe::Table::Nodes,
             "list",
             &error,

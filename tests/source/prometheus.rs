@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 use sim::serve::{Options, Running, Server as Sim};
 use sim::world;
 use source::client::connect;
-use source::cover::Reach;
 use source::kubeconfig::Choice;
 use source::kubernetes::Namespaces;
 use source::prometheus::PrometheusOptions;
-use source::prometheus::road::{Road, Service};
+use source::prometheus::prometheus_client::{PrometheusEndpoint, Service};
 use source::scrape::{Endpoint, Mode, ScrapeOptions};
+use source::scrape_coverage::Reach;
 use source::{StartOptions, proxied_paths, start};
 use tokio::sync::{mpsc, watch};
 
@@ -35,7 +35,7 @@ fn wide() -> Namespaces {
 
 fn at_url(url: &str) -> PrometheusOptions {
     PrometheusOptions {
-        road: Some(Road::Direct(Endpoint {
+        road: Some(PrometheusEndpoint::Direct(Endpoint {
             name: "prometheus".into(),
             url: url.into(),
             ..Endpoint::default()
@@ -321,7 +321,7 @@ fn watched() -> (Server, Arc<Watched>) {
         queries: Mutex::default(),
         scraped: AtomicUsize::new(0),
     });
-    let shelf = Shelf::new(
+    let shelf = ServedTable::new(
         vec![
             exporter("dcgm-a", "gpu-a", "10.0.0.1"),
             exporter("dcgm-b", "gpu-b", "10.0.0.2"),
@@ -396,7 +396,7 @@ fn watched() -> (Server, Arc<Watched>) {
 
 fn through_service() -> PrometheusOptions {
     PrometheusOptions {
-        road: Some(Road::Service(Service {
+        road: Some(PrometheusEndpoint::Service(Service {
             namespace: "monitoring".into(),
             name: "prometheus".into(),
             port: "9090".into(),
@@ -549,7 +549,7 @@ async fn a_prometheus_of_the_cluster_is_found_by_its_service() {
 
 #[tokio::test]
 async fn where_services_may_not_be_listed_exporters_are_asked_at_once() {
-    let shelf = Shelf::new(vec![exporter("dcgm-a", "gpu-a", "10.0.0.1")], 0);
+    let shelf = ServedTable::new(vec![exporter("dcgm-a", "gpu-a", "10.0.0.1")], 0);
     let server = Server::new(move |asked| match &*asked.path {
         "/api/v1/pods" => shelf.answer(asked),
         "/api/v1/services" => status(403, "Forbidden", "services is forbidden"),
@@ -675,7 +675,7 @@ async fn matchers_and_credentials_go_with_every_question() {
     let token = folder.path().join("token");
     std::fs::write(&token, "s3cret\n").unwrap();
     let mut options = at_url(&url);
-    if let Some(Road::Direct(endpoint)) = &mut options.road {
+    if let Some(PrometheusEndpoint::Direct(endpoint)) = &mut options.road {
         endpoint.bearer_file = Some(token);
         endpoint
             .headers

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::api::clock;
 use model::base::{Moment, Name, ObjectKey};
-use model::object::{LogWant, News, Thing};
+use model::object::{LogWant, ObjectNews, ObjectRef};
 use sim::serve::embed;
 use sim::world::{Options, World};
 use source::client::{Connection, client_for};
@@ -43,7 +43,7 @@ fn key(pod: &serde_json::Value) -> ObjectKey {
 async fn an_object_reads_as_yaml_without_noise() {
     let connection = fleet();
     let pods = running(&connection).await;
-    let thing = Thing::new("Pod", key(&pods[0]));
+    let thing = ObjectRef::new("Pod", key(&pods[0]));
     let lines = fetch::yaml(&connection.client, &thing).await.unwrap();
     assert_eq!(lines[0], "apiVersion: v1");
     assert!(lines.contains(&String::from("kind: Pod")));
@@ -54,7 +54,10 @@ async fn an_object_reads_as_yaml_without_noise() {
         let owner = pod["metadata"]["ownerReferences"].get(0)?;
         let name = Name::new(owner["name"].as_str()?);
         let kind = owner["kind"].as_str()?;
-        Some(Thing::new(kind, ObjectKey::new(key(pod).namespace, name)))
+        Some(ObjectRef::new(
+            kind,
+            ObjectKey::new(key(pod).namespace, name),
+        ))
     });
     let owner = owned.unwrap();
     let lines = fetch::yaml(&connection.client, &owner).await.unwrap();
@@ -62,10 +65,10 @@ async fn an_object_reads_as_yaml_without_noise() {
         lines.contains(&format!("kind: {}", owner.kind)),
         "{lines:?}"
     );
-    let gone = Thing::new("Pod", ObjectKey::new("default", "nobody"));
+    let gone = ObjectRef::new("Pod", ObjectKey::new("default", "nobody"));
     let why = fetch::yaml(&connection.client, &gone).await.unwrap_err();
     assert!(why.starts_with("404: ") && why.contains("nobody"), "{why}");
-    let strange = Thing::new("Zeppelin", ObjectKey::new("default", "z"));
+    let strange = ObjectRef::new("Zeppelin", ObjectKey::new("default", "z"));
     let why = fetch::yaml(&connection.client, &strange).await.unwrap_err();
     assert_eq!(why, "the cluster does not serve Zeppelin");
 }
@@ -76,7 +79,10 @@ async fn events_about_an_object_come_latest_first() {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
     loop {
         let pods = running(&connection).await;
-        let things: Vec<Thing> = pods.iter().map(|pod| Thing::new("Pod", key(pod))).collect();
+        let things: Vec<ObjectRef> = pods
+            .iter()
+            .map(|pod| ObjectRef::new("Pod", key(pod)))
+            .collect();
         let (events, more) = fetch::events(&connection.client, &things).await.unwrap();
         if events.is_empty() {
             assert!(tokio::time::Instant::now() < deadline, "no pod was started");
@@ -129,11 +135,11 @@ async fn logs_of_a_gang_come_as_they_are_written() {
     let heard = tokio::time::timeout(deadline, async {
         while let Some(piece) = news.recv().await {
             match piece {
-                News::Containers(all, shown) => {
+                ObjectNews::Containers(all, shown) => {
                     assert!(all.contains(&shown));
                     containers = Some(shown);
                 }
-                News::Lines(some) => {
+                ObjectNews::Lines(some) => {
                     for line in some {
                         assert!(line.at.is_some() && !line.words.chars().any(char::is_control));
                         lines[line.pod as usize] += 1;

@@ -9,10 +9,10 @@ use model::base::Name;
 use model::fleet::observe::{Observation, SourceHealth, SourceState, Table};
 use model::fleet::signal::Signal;
 use serde_json::{Value, json};
-use source::cover::Reach;
 use source::kubernetes::Namespaces;
 use source::scrape::ask::Endpoint;
 use source::scrape::{Mode, ScrapeOptions};
+use source::scrape_coverage::Reach;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::api::*;
@@ -38,7 +38,7 @@ fn options(mode: Mode) -> ScrapeOptions {
     }
 }
 
-fn serving(shelf: &Shelf, page: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Server {
+fn serving(shelf: &ServedTable, page: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Server {
     let shelf = shelf.clone();
     Server::new(move |asked| {
         if asked.path == "/api/v1/pods" {
@@ -86,7 +86,7 @@ fn page() -> Reply {
 
 #[tokio::test]
 async fn all_exporters_are_told_of_before_it_is_said_that_they_are_found() {
-    let shelf = Shelf::new(["a", "b", "c"].map(|node| exporter(node, node)).to_vec(), 0);
+    let shelf = ServedTable::new(["a", "b", "c"].map(|node| exporter(node, node)).to_vec(), 0);
     let server = serving(&shelf, |_| page());
     let mut bench = bench(&server, options(Mode::Auto));
     let found = |one: &Observation| matches!(one, Observation::ExportersFound);
@@ -103,7 +103,7 @@ async fn all_exporters_are_told_of_before_it_is_said_that_they_are_found() {
 
 #[tokio::test]
 async fn a_page_comes_through_the_proxy_and_is_its_nodes() {
-    let shelf = Shelf::new(
+    let shelf = ServedTable::new(
         vec![
             exporter("dcgm-a", "gpu-a"),
             json!({"metadata": {"name": "web", "resourceVersion": "1"}}),
@@ -157,7 +157,7 @@ async fn a_page_comes_through_the_proxy_and_is_its_nodes() {
 
 #[tokio::test]
 async fn what_exporters_do_wrong_is_said_with_its_mend() {
-    let shelf = Shelf::new(
+    let shelf = ServedTable::new(
         [
             "good", "absent", "broken", "html", "bomb", "hung", "unready", "noise",
         ]
@@ -240,7 +240,7 @@ async fn hung_exporters_hold_no_other_up() {
             )
         })
         .collect();
-    let shelf = Shelf::new(all, 0);
+    let shelf = ServedTable::new(all, 0);
     let server = serving(&shelf, |rest| {
         if rest.starts_with("hung") {
             Reply::Hang
@@ -280,7 +280,7 @@ async fn the_budget_holds_on_the_wire() {
     let all: Vec<Value> = (0..80)
         .map(|at| exporter(&format!("good-{at}"), &format!("n{at}")))
         .collect();
-    let shelf = Shelf::new(all, 0);
+    let shelf = ServedTable::new(all, 0);
     let server = serving(&shelf, |_| page());
     let mut bench = bench(
         &server,
@@ -319,7 +319,7 @@ async fn the_budget_holds_on_the_wire() {
 
 #[tokio::test]
 async fn throttling_is_obeyed() {
-    let shelf = Shelf::new(
+    let shelf = ServedTable::new(
         (0..20)
             .map(|at| exporter(&format!("e-{at}"), &format!("n{at}")))
             .collect(),
@@ -362,7 +362,7 @@ fn pages(server: &Server) -> Vec<String> {
 #[tokio::test]
 async fn a_first_look_is_a_burst_and_the_first_429_ends_it() {
     let exporters = (0..300).map(|at| exporter(&format!("e-{at}"), &format!("n{at}")));
-    let shelf = Shelf::new(exporters.collect(), 0);
+    let shelf = ServedTable::new(exporters.collect(), 0);
     let left = Arc::new(Mutex::new(100));
     let server = serving(&shelf, move |_| {
         let mut left = left.lock().unwrap();
@@ -390,7 +390,7 @@ async fn a_first_look_is_a_burst_and_the_first_429_ends_it() {
 
 #[tokio::test]
 async fn only_exporters_whose_readings_are_needed_are_asked() {
-    let shelf = Shelf::new(["a", "b", "c"].map(|node| exporter(node, node)).to_vec(), 0);
+    let shelf = ServedTable::new(["a", "b", "c"].map(|node| exporter(node, node)).to_vec(), 0);
     let server = serving(&shelf, |_| page());
     let found = |one: &Observation| matches!(one, Observation::ExportersFound);
     let mut bench = bench(&server, options(Mode::Proxy));
@@ -433,7 +433,7 @@ async fn where_the_proxy_is_refused_the_pod_is_asked_itself() {
     let (port, asked) = listening(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\nDCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"GPU-1\"} 50\n").await;
     let mut pod = exporter("dcgm-a", "gpu-a");
     pod["spec"]["containers"][0]["ports"][0]["containerPort"] = port.into();
-    let shelf = Shelf::new(vec![pod], 0);
+    let shelf = ServedTable::new(vec![pod], 0);
     let server = serving(&shelf, |_| {
         status(403, "Forbidden", "cannot get resource \"pods/proxy\"")
     });

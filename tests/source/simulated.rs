@@ -11,12 +11,12 @@ use serde_json::json;
 use sim::change::{Change, Request, Resource, Scene, Served};
 use sim::faults::Faults;
 use sim::serve::{Options, Running, Server, embed};
+use source::api_stats::Clock;
 use source::client::{Connection, client_for, connect};
-use source::cover::Reach;
 use source::kubeconfig::Choice;
 use source::kubernetes::Namespaces;
 use source::scrape::{Mode, ScrapeOptions};
-use source::wire::Clock;
+use source::scrape_coverage::Reach;
 use source::{StartOptions, proxied_paths, start};
 use tokio::sync::{mpsc, watch};
 

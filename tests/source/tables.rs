@@ -11,7 +11,7 @@ use source::kubernetes::Namespaces;
 
 use super::api::*;
 
-fn nodes(shelf: &Shelf) -> Server {
+fn nodes(shelf: &ServedTable) -> Server {
     let shelf = shelf.clone();
     Server::new(move |asked| match asked.path.as_str() {
         "/api/v1/nodes" => shelf.answer(asked),
@@ -21,7 +21,7 @@ fn nodes(shelf: &Shelf) -> Server {
 
 #[tokio::test]
 async fn a_list_comes_in_pages_and_goes_on_as_events() {
-    let shelf = Shelf::new(["a", "b", "c", "d", "e"].map(node).to_vec(), 2);
+    let shelf = ServedTable::new(["a", "b", "c", "d", "e"].map(node).to_vec(), 2);
     let server = nodes(&shelf);
     let mut bench = run(&server, &[Table::Nodes]);
     bench.end(Table::Nodes).await;
@@ -62,7 +62,7 @@ async fn a_list_comes_in_pages_and_goes_on_as_events() {
 
 #[tokio::test]
 async fn a_dropped_watch_goes_on_where_it_was() {
-    let shelf = Shelf::new(vec![node("a")], 0);
+    let shelf = ServedTable::new(vec![node("a")], 0);
     let server = nodes(&shelf);
     let mut bench = run(&server, &[Table::Nodes]);
     bench.end(Table::Nodes).await;
@@ -108,7 +108,7 @@ async fn a_dropped_watch_goes_on_where_it_was() {
 
 #[tokio::test]
 async fn a_server_that_vanishes_and_comes_back_loses_nothing() {
-    let shelf = Shelf::new(vec![node("a")], 0);
+    let shelf = ServedTable::new(vec![node("a")], 0);
     let server = nodes(&shelf);
     let mut bench = run(&server, &[Table::Nodes]);
     bench.end(Table::Nodes).await;
@@ -151,7 +151,7 @@ async fn a_server_that_vanishes_and_comes_back_loses_nothing() {
 
 #[tokio::test]
 async fn an_expired_revision_lists_anew_and_is_no_failure() {
-    let shelf = Shelf::new(vec![node("a"), node("b")], 0);
+    let shelf = ServedTable::new(vec![node("a"), node("b")], 0);
     let server = nodes(&shelf);
     let mut bench = run(&server, &[Table::Nodes]);
     bench.end(Table::Nodes).await;
@@ -169,7 +169,7 @@ async fn an_expired_revision_lists_anew_and_is_no_failure() {
 
 #[tokio::test]
 async fn half_a_list_is_no_list() {
-    let shelf = Shelf::new(["a", "b", "c", "d"].map(node).to_vec(), 2);
+    let shelf = ServedTable::new(["a", "b", "c", "d"].map(node).to_vec(), 2);
     let first = json!({"metadata": {"resourceVersion": "100", "continue": "2"}, "items": [node("a"), node("b")]});
     shelf.before_list(Reply::Json(200, first));
     shelf.before_list(status(
@@ -249,7 +249,7 @@ async fn every_refusal_is_lost_and_never_empty() {
 }
 
 async fn refused(reply: Reply, kind: LostKind, words: &str) {
-    let shelf = Shelf::new(vec![node("a")], 0);
+    let shelf = ServedTable::new(vec![node("a")], 0);
     shelf.before_list(reply);
     let server = nodes(&shelf);
     let mut bench = run(&server, &[Table::Nodes]);
@@ -274,7 +274,7 @@ async fn refused(reply: Reply, kind: LostKind, words: &str) {
 
 #[tokio::test]
 async fn a_busy_server_is_waited_for_and_nothing_is_lost() {
-    let shelf = Shelf::new(vec![node("a")], 0);
+    let shelf = ServedTable::new(vec![node("a")], 0);
     shelf.before_list(Reply::With(
         429,
         vec![("retry-after", "1".to_owned())],
@@ -298,7 +298,7 @@ async fn a_busy_server_is_waited_for_and_nothing_is_lost() {
 
 #[tokio::test]
 async fn nonsense_in_a_watch_costs_itself_and_no_more() {
-    let shelf = Shelf::new(vec![node("a")], 0);
+    let shelf = ServedTable::new(vec![node("a")], 0);
     let server = nodes(&shelf);
     let mut bench = run(&server, &[Table::Nodes]);
     bench.end(Table::Nodes).await;
@@ -370,7 +370,7 @@ async fn a_table_that_is_not_served_is_absent() {
 
 #[tokio::test]
 async fn job_sets_are_asked_for_in_the_version_that_is_served() {
-    let shelf = Shelf::new(
+    let shelf = ServedTable::new(
         vec![
             json!({"metadata": {"name": "js", "namespace": "ml", "resourceVersion": "1"},
             "spec": {"replicatedJobs": [{"replicas": 2, "template": {"spec": {"parallelism": 2}}}]}}),
@@ -397,7 +397,7 @@ async fn job_sets_are_asked_for_in_the_version_that_is_served() {
 
 #[tokio::test]
 async fn without_cluster_wide_rights_one_namespace_is_shown_and_said() {
-    let shelf = Shelf::new(
+    let shelf = ServedTable::new(
         vec![json!({"metadata": {"name": "p", "namespace": "ml", "resourceVersion": "1"}})],
         0,
     );
@@ -429,7 +429,7 @@ async fn without_cluster_wide_rights_one_namespace_is_shown_and_said() {
 #[tokio::test]
 async fn streamed_lists_are_used_where_served_and_left_where_not() {
     for refuses in [false, true] {
-        let shelf = Shelf::new(vec![node("a")], 0);
+        let shelf = ServedTable::new(vec![node("a")], 0);
         let served = shelf.clone();
         let server = Server::new(move |asked| match asked.path.as_str() {
             "/version" => Reply::Json(
@@ -468,7 +468,7 @@ async fn streamed_lists_are_used_where_served_and_left_where_not() {
 
 #[tokio::test]
 async fn a_watch_that_ends_at_once_does_not_storm_the_server() {
-    let shelf = Shelf::new(vec![node("a")], 0);
+    let shelf = ServedTable::new(vec![node("a")], 0);
     let server = nodes(&shelf);
     for _ in 0..10_000 {
         shelf.before_watch(Reply::Text(200, "application/json", Vec::new()));
@@ -505,7 +505,7 @@ async fn the_servers_clock_is_found() {
 
 #[tokio::test]
 async fn dropped_sources_end() {
-    let shelf = Shelf::new(vec![node("a")], 0);
+    let shelf = ServedTable::new(vec![node("a")], 0);
     let server = nodes(&shelf);
     let mut bench = run(&server, &[Table::Nodes]);
     bench.end(Table::Nodes).await;

@@ -1,6 +1,6 @@
 //! Plans that need the whole fleet: one look at it, and the intent in the words of the command line.
 
-use crate::cli::wire::{self, Situation};
+use crate::cli::setup::{self, Situation};
 use engine::live;
 use engine::snapshot::Snapshot;
 use exec::look::Unseen;
@@ -26,7 +26,7 @@ impl Seen {
     /// # Errors
     /// The cluster cannot be reached, or its nodes or pods are not known: no plan is made over missing facts.
     pub(in crate::cli) fn of(at: &Situation) -> Result<Self, Failure> {
-        let facts = wire::snapshot(&whole(at), &Needs::decision())?;
+        let facts = setup::snapshot(&whole(at), &Needs::decision())?;
         let mut gaps = table::gaps(&facts)?;
         gaps.extend(table::silent(&facts, Kind::Fleet));
         Ok(Self::with(facts, gaps))
@@ -37,7 +37,7 @@ impl Seen {
     /// # Errors
     /// The cluster cannot be reached, or nothing of it may be read.
     pub(in crate::cli) fn told(at: &Situation) -> Result<Self, Failure> {
-        let facts = wire::snapshot(&whole(at), &Needs::decision())?;
+        let facts = setup::snapshot(&whole(at), &Needs::decision())?;
         let lost = table::losses(&facts, Kind::Fleet);
         let gaps = lost.into_iter().map(|(_, said)| said).collect();
         Ok(Self::with(facts, gaps))

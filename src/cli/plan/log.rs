@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::io::Write;
 
-use crate::runtime::acting::journal_of;
+use crate::runtime::action_service::journal_of;
 use crate::runtime::clock;
-use exec::{End, Over, Run, runs};
+use exec::{End, Run, StepResult, runs};
 use model::base::name::printable;
 use model::base::{Exit, Failure};
 use settings::Settings;
@@ -85,10 +85,10 @@ fn told(run: &Run, running: bool) -> String {
     text.push('\n');
     for (at, (trace, step)) in run.steps.iter().zip(&run.plan.steps).enumerate() {
         let state = match trace.over {
-            Some(Over::Done) => "done",
-            Some(Over::Already) => "was so already",
-            Some(Over::Left) => "left undone",
-            Some(Over::Failed) => "failed",
+            Some(StepResult::Done) => "done",
+            Some(StepResult::Already) => "was so already",
+            Some(StepResult::Left) => "left undone",
+            Some(StepResult::Failed) => "failed",
             None if trace.is_unresolved() => "sent, not known whether carried out",
             None if trace.has_written() => "carried out",
             None => "not done",
@@ -99,7 +99,7 @@ fn told(run: &Run, running: bool) -> String {
             at + 1,
             printable(&step.to_string())
         );
-        if !trace.words.is_empty() && trace.over != Some(Over::Done) {
+        if !trace.words.is_empty() && trace.over != Some(StepResult::Done) {
             let _ = write!(text, ": {}", printable(&trace.words));
         }
         text.push('\n');

@@ -10,20 +10,20 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 use tokio::sync::watch;
 
-use crate::runtime::acting::{Acting, Outcome, interruptible};
+use crate::runtime::action_service::{ActionService, Outcome, interruptible};
 use exec::look::Unseen;
-use exec::{End, Over, Progress, Stand};
+use exec::{End, Progress, StepResult, StepStatus};
 use model::base::name::{is_hostile, printable};
 use model::base::{Exit, Failure};
 use model::plan::Plan;
 use plan::Author;
-use plan::grant::{Confirmed, Consent};
+use plan::grant::{Confirmation, Confirmed};
 use settings::Settings;
 use source::kubeconfig::Choice;
 
 use super::patience::patiently;
-use super::wire::Situation;
-use super::{out, wire};
+use super::setup::Situation;
+use super::{out, setup};
 pub(super) use fleet::Seen;
 use show::{document_text, printed};
 
@@ -57,17 +57,17 @@ pub struct PlanFlags {
 
 #[derive(Subcommand, Clone, PartialEq, Eq, Debug)]
 enum Action {
-    /// Take a job off its devices and keep it waiting; or let a queue admit nothing more
+    /// Stop a job and keep it suspended; or stop a queue from admitting
     Hold {
         /// NAME, NAMESPACE/NAME, KIND/NAME or KIND/NAMESPACE/NAME
         target: String,
     },
-    /// Let a held job or queue go on
+    /// Resume a held job or queue
     Resume {
         /// NAME, NAMESPACE/NAME, KIND/NAME or KIND/NAMESPACE/NAME
         target: String,
     },
-    /// Give a job another priority
+    /// Change the priority of a job
     #[command(alias = "reprioritize")]
     Reprioritise {
         /// NAME, NAMESPACE/NAME, KIND/NAME or KIND/NAMESPACE/NAME
@@ -76,33 +76,33 @@ enum Action {
         #[arg(allow_negative_numbers = true)]
         priority: String,
     },
-    /// Take all work off nodes, which take no new work
+    /// Cordon nodes, then evict or requeue all work on them
     Drain {
         /// NODE, pool/NAME, rack/NAME, zone/NAME, or any level of the topology
         #[arg(required = true)]
         nodes: Vec<String>,
-        /// Be over by then (30m, 2h, 2026-11-21T12:00:00Z); until then checkpoints and budgets are waited for
+        /// Finish by then (30m, 2h, 2026-11-21T12:00:00Z); until then the drain waits for checkpoints and disruption budgets
         #[arg(long, value_name = "TIME")]
         deadline: Option<String>,
     },
-    /// Let nodes take no new work; who and why is written on them
+    /// Mark nodes unschedulable, with who and why
     Cordon {
         /// NODE, pool/NAME, rack/NAME, zone/NAME, or any level of the topology
         #[arg(required = true)]
         nodes: Vec<String>,
     },
-    /// Let nodes take new work again
+    /// Mark nodes schedulable again
     Uncordon {
         /// NODE, pool/NAME, rack/NAME, zone/NAME, or any level of the topology
         #[arg(required = true)]
         nodes: Vec<String>,
     },
-    /// Take a job off its devices, so that another starts; it is queued again
+    /// Evict a job so that another can start; it is requeued
     Preempt {
         /// NAMESPACE/NAME
         job: String,
     },
-    /// Take a job off its devices and queue it again
+    /// Evict a job and requeue it
     Requeue {
         /// NAMESPACE/NAME
         job: String,
@@ -111,7 +111,7 @@ enum Action {
     Admit {
         /// NAMESPACE/NAME
         job: String,
-        /// Take others off their devices for it, if need be
+        /// Preempt other jobs for it if needed
         #[arg(long)]
         preempt: bool,
     },
@@ -120,12 +120,12 @@ enum Action {
         /// Only in this pool
         pool: Option<String>,
     },
-    /// Take back what a run did
+    /// Undo a run
     Undo {
         /// The run, as `plan --log` names it
         run: String,
     },
-    /// Go on with a run that was stopped or whose process was ended
+    /// Continue a run that was stopped or killed
     Continue {
         /// The run, as `plan --log` names it
         run: String,
@@ -176,9 +176,18 @@ pub(super) fn run(
         }
         (Some(action), false) => {
             let seen = fleet::look(at, action)?;
-            wire::block_on(async {
-                let acting = Acting::open(settings, choice, true)?;
-                act(settings, &acting, seen.as_ref(), action, plan, out, err).await
+            setup::block_on(async {
+                let action_service = ActionService::open(settings, choice, true)?;
+                act(
+                    settings,
+                    &action_service,
+                    seen.as_ref(),
+                    action,
+                    plan,
+                    out,
+                    err,
+                )
+                .await
             })
         }
     }
@@ -186,7 +195,7 @@ pub(super) fn run(
 
 async fn act(
     settings: &Settings,
-    acting: &Acting,
+    action_service: &ActionService,
     seen: Option<&Seen>,
     action: &Action,
     flags: &PlanFlags,
@@ -195,51 +204,57 @@ async fn act(
 ) -> Result<Exit, Failure> {
     if let Action::Continue { run } = action {
         if !flags.apply {
-            let message = "to go on with a run is to act: give --apply";
+            let message = "continuing a run writes to the cluster: give --apply";
             return Err(Failure::new(Exit::Usage, message));
         }
-        if let Some(doubt) = acting.doubt(run).await? {
+        if let Some(doubt) = action_service.doubt(run).await? {
             out::say(err, &doubt);
         }
-        return carry_out(acting, None, run, flags, out, err).await;
+        return carry_out(action_service, None, run, flags, out, err).await;
     }
     let tell = |line: &str| out::say(&mut std::io::stderr(), line);
-    let made = match patiently(tell, make(settings, acting, seen, flags, action)).await? {
+    let made = match patiently(tell, make(settings, action_service, seen, flags, action)).await? {
         Ok(plan) => plan,
         Err(Unseen::Failed(failure)) => return Err(failure),
         Err(Unseen::Refused(refusal)) => return show::refused(&refusal, flags.output, out),
     };
     let mut plan = made;
     patiently(tell, async {
-        acting.settle(&mut plan).await;
-        acting.check(&mut plan).await;
+        action_service.settle(&mut plan).await;
+        action_service.check(&mut plan).await;
     })
     .await?;
     if !flags.apply {
-        out::write(out, &printed(&plan, Some(acting.context()), flags.output))?;
+        out::write(
+            out,
+            &printed(&plan, Some(action_service.context()), flags.output),
+        )?;
         return Ok(match plan.failed_check() {
             Some(_) => Exit::Refused,
             None => Exit::Done,
         });
     }
     if flags.output == PlanFormat::Table {
-        out::write(out, &printed(&plan, Some(acting.context()), flags.output))?;
+        out::write(
+            out,
+            &printed(&plan, Some(action_service.context()), flags.output),
+        )?;
     }
     // Whoever may not write is told before being asked.
-    if let Err(denied) = acting.grant() {
+    if let Err(denied) = action_service.grant() {
         return Err(Failure::new(Exit::Refused, denied.to_string()));
     }
     let confirmed = if flags.yes {
         Confirmed::Outright
     } else {
-        ask(&plan, acting, err)?
+        ask(&plan, action_service, err)?
     };
-    carry_out(acting, Some((plan, confirmed)), "", flags, out, err).await
+    carry_out(action_service, Some((plan, confirmed)), "", flags, out, err).await
 }
 
 async fn make(
     settings: &Settings,
-    acting: &Acting,
+    action_service: &ActionService,
     seen: Option<&Seen>,
     flags: &PlanFlags,
     action: &Action,
@@ -249,14 +264,16 @@ async fn make(
         _ => None,
     };
     let mut plan = match action {
-        Action::Hold { target } => acting.hold(namespace, target).await?,
-        Action::Resume { target } => acting.resume(namespace, target).await?,
+        Action::Hold { target } => action_service.hold(namespace, target).await?,
+        Action::Resume { target } => action_service.resume(namespace, target).await?,
         Action::Reprioritise { job, priority } => {
-            acting.reprioritise(namespace, job, priority).await?
+            action_service
+                .reprioritise(namespace, job, priority)
+                .await?
         }
         Action::Undo { run } | Action::Continue { run } => {
             let refused = |sentence| Unseen::Failed(Failure::new(Exit::Refused, sentence));
-            acting.undo(run, refused).await?
+            action_service.undo(run, refused).await?
         }
         Action::Drain { .. }
         | Action::Cordon { .. }
@@ -266,10 +283,10 @@ async fn make(
         | Action::Admit { .. }
         | Action::Rebalance { .. } => {
             let seen = seen.expect("the fleet was looked at for these");
-            let own = namespace.unwrap_or_else(|| acting.namespace());
+            let own = namespace.unwrap_or_else(|| action_service.namespace());
             let intent = fleet::intent(&seen.snapshot, own, action)?;
             let author = Author {
-                by: acting.user().await,
+                by: action_service.user().await,
                 why: flags.reason.clone().unwrap_or_default(),
             };
             return Ok(seen.plan(&intent, &author)?);
@@ -282,14 +299,18 @@ async fn make(
 }
 
 /// Asks for what must be typed.
-fn ask(plan: &Plan, acting: &Acting, err: &mut dyn Write) -> Result<Confirmed, Failure> {
+fn ask(
+    plan: &Plan,
+    action_service: &ActionService,
+    err: &mut dyn Write,
+) -> Result<Confirmed, Failure> {
     let input = std::io::stdin();
     if !input.is_terminal() {
         let message = "no terminal to ask on: give --yes to confirm";
         return Err(Failure::new(Exit::Usage, message));
     }
     let wanted = if plan.is_grave() {
-        plan.typed(acting.context())
+        plan.typed(action_service.context())
     } else {
         "yes".to_owned()
     };
@@ -303,11 +324,11 @@ fn ask(plan: &Plan, acting: &Acting, err: &mut dyn Write) -> Result<Confirmed, F
             "not confirmed; nothing was changed",
         ));
     }
-    Ok(Confirmed::Typed(plan.typed(acting.context())))
+    Ok(Confirmed::Typed(plan.typed(action_service.context())))
 }
 
 async fn carry_out(
-    acting: &Acting,
+    action_service: &ActionService,
     plan: Option<(Plan, Confirmed)>,
     run: &str,
     flags: &PlanFlags,
@@ -321,14 +342,14 @@ async fn carry_out(
         match plan {
             Some((plan, confirmed)) => {
                 let reason = flags.reason.clone().unwrap_or_default();
-                let approved = acting.approve(plan, Consent { reason, confirmed })?;
-                acting.carry_out(&approved, progress, stopped).await
+                let approved = action_service.approve(plan, Confirmation { reason, confirmed })?;
+                action_service.carry_out(&approved, progress, stopped).await
             }
-            None => acting.take_up(run, progress, stopped).await,
+            None => action_service.take_up(run, progress, stopped).await,
         }
     };
     let telling = async {
-        let mut told: Vec<(Stand, String)> = Vec::new();
+        let mut told: Vec<(StepStatus, String)> = Vec::new();
         while seen.changed().await.is_ok() {
             let now: Option<Progress> = seen.borrow_and_update().clone();
             for (at, step) in now.iter().flat_map(|now| now.steps.iter().enumerate()) {
@@ -362,13 +383,13 @@ async fn carry_out(
         }
         End::Stopped => {
             let words = format!(
-                "stopped after a step; go on with `plan continue {run} --apply`, take back with `plan undo {run} --apply`"
+                "stopped after a step; continue with `plan continue {run} --apply`, undo with `plan undo {run} --apply`"
             );
             Err(Failure::new(Exit::Interrupted, words))
         }
         End::Failed { step, words } => {
             let words = format!(
-                "step {step} failed: {}; nothing was sent after it. What was done before it can be taken back: `plan undo {run} --apply`",
+                "step {step} failed: {}; nothing was sent after it. To undo the steps before it: `plan undo {run} --apply`",
                 printable(&words)
             );
             Err(Failure::new(Exit::Failed, words))
@@ -377,19 +398,19 @@ async fn carry_out(
 }
 
 /// What is new about a step; waits are told when their words change.
-fn news(before: Option<&(Stand, String)>, now: &(Stand, String)) -> Option<String> {
+fn news(before: Option<&(StepStatus, String)>, now: &(StepStatus, String)) -> Option<String> {
     let same = before.is_some_and(|(stand, words)| {
         *words == now.1 && std::mem::discriminant(stand) == std::mem::discriminant(&now.0)
     });
     let words = printable(&now.1);
     match now.0 {
         _ if same => None,
-        Stand::Todo => None,
-        Stand::Waiting(_) | Stand::Settling(_) if words.is_empty() => None,
-        Stand::Waiting(_) | Stand::Settling(_) => Some(format!("waits: {words}")),
-        Stand::Over(Over::Done) => Some("done".to_owned()),
-        Stand::Over(Over::Already) => Some(format!("nothing to do: {words}")),
-        Stand::Over(Over::Left) => Some(format!("left undone: {words}")),
-        Stand::Over(Over::Failed) => Some(format!("failed: {words}")),
+        StepStatus::Todo => None,
+        StepStatus::Waiting(_) | StepStatus::Settling(_) if words.is_empty() => None,
+        StepStatus::Waiting(_) | StepStatus::Settling(_) => Some(format!("waits: {words}")),
+        StepStatus::Finished(StepResult::Done) => Some("done".to_owned()),
+        StepStatus::Finished(StepResult::Already) => Some(format!("nothing to do: {words}")),
+        StepStatus::Finished(StepResult::Left) => Some(format!("left undone: {words}")),
+        StepStatus::Finished(StepResult::Failed) => Some(format!("failed: {words}")),
     }
 }

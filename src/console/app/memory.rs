@@ -43,31 +43,31 @@ impl App {
 
     /// Shows a column of the view in front, or hides it.
     pub(super) fn toggle_column(&mut self, at: usize) {
-        let Some(sheet) = self.view_mut().sheet_mut() else {
+        let Some(table) = self.view_mut().table_mut() else {
             return;
         };
-        let id = sheet.listing.kind.columns[0].id;
-        let mut chosen = sheet.columns();
+        let id = table.table_model.kind.columns[0].id;
+        let mut chosen = table.columns();
         if let Some(shown) = chosen.get_mut(at) {
             *shown = !*shown;
         }
-        sheet.choose_columns(chosen);
-        if let Some(chosen) = sheet.chosen_columns().map(<[bool]>::to_vec) {
+        table.choose_columns(chosen);
+        if let Some(chosen) = table.chosen_columns().map(<[bool]>::to_vec) {
             self.memory.columns.insert((id, chosen.len()), chosen);
         }
     }
 
     /// Gives the view in front the columns that were chosen for its like.
     pub(super) fn recall_columns(&mut self) {
-        let Some(sheet) = self.view().sheet() else {
+        let Some(table) = self.view().table() else {
             return;
         };
-        let table = (sheet.listing.kind.columns[0].id, sheet.columns().len());
+        let table = (table.table_model.kind.columns[0].id, table.columns().len());
         let known = self.memory.columns.get(&table).cloned();
-        if let (Some(chosen), Some(sheet)) = (known, self.view_mut().sheet_mut())
-            && sheet.chosen_columns().is_none()
+        if let (Some(chosen), Some(table)) = (known, self.view_mut().table_mut())
+            && table.chosen_columns().is_none()
         {
-            sheet.choose_columns(chosen);
+            table.choose_columns(chosen);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The screen's state machine: messages in, effects out, a frame drawn from what it knows. Pure: the time comes in.
 
-mod hands;
+mod input;
 mod memory;
 mod options;
 mod places;
@@ -18,17 +18,17 @@ use model::cost::Burn;
 use model::fleet::Fleet;
 use table::Facts;
 
-use super::brush::{Brush, Ink};
 use super::commands::Context;
 use super::frame;
-use super::listing::Scope;
 use super::missing::{Missing, missing};
 use super::msg::{Effect, Msg, Session};
 use super::overlay::Overlay;
+use super::painter::{Painter, RenderStyle};
 use super::summary::Summary;
+use super::table_model::Scope;
 use super::view::ViewId;
 use memory::Memory;
-use model::object::Want;
+use model::object::ObjectRequest;
 use places::Places;
 use shown::Held;
 
@@ -54,7 +54,7 @@ pub struct Drawn {
 /// The console.
 pub struct App {
     pub(crate) options: AppOptions,
-    pub(crate) ink: Ink,
+    pub(crate) render_style: RenderStyle,
     /// What is shown; its money is that of the scope.
     pub(crate) facts: Facts,
     /// The whole fleet's money, whatever the scope.
@@ -77,7 +77,7 @@ pub struct App {
     last_key: Moment,
     on_screen: Vec<Name>,
     /// What the view in front wants read.
-    wanted: Option<Want>,
+    wanted: Option<ObjectRequest>,
     /// Plans that were asked for.
     asked: u64,
     /// The run that was told to stop.
@@ -87,7 +87,7 @@ pub struct App {
 impl App {
     /// A console that knows nothing yet.
     pub fn new(options: AppOptions) -> Self {
-        let ink = Ink {
+        let render_style = RenderStyle {
             theme: options.theme.clone(),
             depth: options.depth,
             ascii: options.ascii,
@@ -101,7 +101,7 @@ impl App {
             whole: Arc::default(),
             places: Places::new(options.view),
             options,
-            ink,
+            render_style,
             summary: Summary::default(),
             scope,
             memory: Memory::default(),
@@ -151,14 +151,14 @@ impl App {
             Msg::Paste(words) => self.paste(&words, &mut effects),
             Msg::Resume => effects.push(Effect::Redraw),
             Msg::Notice(words) => self.notify(words),
-            Msg::Hushed(hushed) => {
-                self.facts.hushed = Arc::new(hushed);
-                self.summarise();
+            Msg::Silences(silences) => {
+                self.facts.silences = Arc::new(silences);
+                self.summarize();
                 self.refresh(true);
             }
-            Msg::Answers(answers) => self.answered(answers),
-            Msg::Acts(acts) => self.acted(acts),
-            Msg::Made(number, made) => {
+            Msg::JobExplanations(answers) => self.answered(answers),
+            Msg::ActionState(acts) => self.acted(acts),
+            Msg::PlanOutcome(number, made) => {
                 if let Overlay::Plan(dialog) = &mut self.overlay {
                     dialog.made(number, made, self.clock);
                 }
@@ -192,13 +192,13 @@ impl App {
 
     /// Draws the frame. The same state draws the same cells.
     pub fn draw(&self, area: Rect, buf: &mut Buffer) -> Drawn {
-        let mut brush = Brush::new(buf, &self.ink, self.facts.now);
-        let cursor = frame::draw(self, &mut brush, area);
+        let mut painter = Painter::new(buf, &self.render_style, self.facts.now);
+        let cursor = frame::draw(self, &mut painter, area);
         if self.view().is_unsettled() {
             let left = self.until_quiet().unwrap_or_default();
-            brush.wake_in(left.as_millis().max(1) as u64);
+            painter.wake_in(left.as_millis().max(1) as u64);
         }
-        let live = brush.wake().filter(|_| !self.is_frozen());
+        let live = painter.wake().filter(|_| !self.is_frozen());
         let notice = self
             .notice
             .as_ref()
@@ -273,7 +273,7 @@ impl App {
             ..nothing(session.context)
         };
         self.whole = Arc::clone(&self.facts.burn);
-        self.summarise();
+        self.summarize();
         self.start_over();
     }
 
@@ -306,7 +306,7 @@ fn nothing(context: Name) -> Facts {
         fleet: Arc::new(Fleet::unknown(Arc::default())),
         burn: Arc::default(),
         history: Arc::default(),
-        hushed: Arc::default(),
+        silences: Arc::default(),
         answers: Arc::default(),
         acts: Arc::default(),
         now: Moment::default(),

@@ -13,7 +13,7 @@ pub struct AppOptions {
     pub theme: Theme,
     /// Other looks that the palette offers.
     pub themes: Vec<Theme>,
-    /// Colours of the terminal.
+    /// Colors of the terminal.
     pub depth: ColorDepth,
     /// Only ASCII signs.
     pub ascii: bool,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::commands::Command;
 use crate::overlay::Overlay;
-use crate::view::{self, Lens, Place, View, ViewId};
+use crate::view::{self, Destination, RowScope, View, ViewId};
 use model::fleet::job::JobKey;
 
 use super::App;
@@ -15,7 +15,7 @@ const STOPS: usize = 32;
 const KEPT: usize = 8;
 
 /// A tab and what was drilled into from it.
-type Stop = (ViewId, Vec<Place>);
+type Stop = (ViewId, Vec<Destination>);
 
 /// The views and the way that was taken through them.
 pub(super) struct Places {
@@ -23,12 +23,12 @@ pub(super) struct Places {
     tabs: Vec<Option<Box<dyn View>>>,
     tab: ViewId,
     /// Views that were drilled into, above the tab.
-    stack: Vec<(Place, Box<dyn View>)>,
+    stack: Vec<(Destination, Box<dyn View>)>,
     /// Where the operator was before, the latest last.
     behind: Vec<Stop>,
     /// Where the operator was before going back, the nearest last.
     ahead: Vec<Stop>,
-    kept: VecDeque<(Place, Box<dyn View>)>,
+    kept: VecDeque<(Destination, Box<dyn View>)>,
 }
 
 impl Places {
@@ -64,7 +64,7 @@ impl Places {
     }
 
     fn make(&mut self, tab: ViewId) {
-        self.tabs[slot(tab)].get_or_insert_with(|| view::open(tab, Lens::All));
+        self.tabs[slot(tab)].get_or_insert_with(|| view::open(tab, RowScope::All));
     }
 
     fn here(&self) -> Stop {
@@ -164,9 +164,9 @@ impl App {
     }
 
     /// Goes to a place: a view above this one, or something over it.
-    pub(super) fn go(&mut self, to: Place) {
-        if let Place::Facts(picked) = to {
-            self.overlay = Overlay::Facts(picked, 0);
+    pub(super) fn go(&mut self, to: Destination) {
+        if let Destination::Facts(selection) = to {
+            self.overlay = Overlay::Facts(selection, 0);
         } else if let Some(view) = view::at(&to) {
             self.places.leave();
             self.places.stack.push((to, view));
@@ -183,7 +183,7 @@ impl App {
             .filter_map(|at| Some(jobs.get(*at as usize)?.id.clone()))
             .collect();
         let here = match self.places.stack.last() {
-            Some((Place::Part(ViewId::Jobs, Lens::Job(id)), _)) => {
+            Some((Destination::Part(ViewId::Jobs, RowScope::Job(id)), _)) => {
                 all.iter().position(|known| known == id)
             }
             _ => None,
@@ -198,7 +198,7 @@ impl App {
             self.notify(String::from(words));
             return;
         };
-        let to = Place::Part(ViewId::Jobs, Lens::Job(next.clone()));
+        let to = Destination::Part(ViewId::Jobs, RowScope::Job(next.clone()));
         if here.is_some() {
             self.up();
         }

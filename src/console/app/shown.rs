@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::overlay::Overlay;
-use crate::part;
+use crate::scoped_cost;
 use crate::summary::Summary;
 use model::base::{Moment, Name};
-use table::acts::Acts;
-use table::answers::Answers;
-use table::hush::Entry;
+use table::actions::ActionState;
+use table::explanations::JobExplanations;
+use table::silence::Entry;
 use table::{Facts, past};
 
 use super::{App, QUIET};
@@ -55,7 +55,7 @@ impl App {
     }
 
     pub(super) fn take(&mut self, mut facts: Facts) {
-        facts.hushed = Arc::clone(&self.facts.hushed);
+        facts.silences = Arc::clone(&self.facts.silences);
         facts.answers = Arc::clone(&self.facts.answers);
         facts.acts = Arc::clone(&self.facts.acts);
         self.clock = self.clock.max(facts.now);
@@ -66,7 +66,7 @@ impl App {
     }
 
     /// Takes what the engine says of the work that waits.
-    pub(super) fn answered(&mut self, answers: Arc<Answers>) {
+    pub(super) fn answered(&mut self, answers: Arc<JobExplanations>) {
         if let Held::Still(newest) | Held::Past(newest) = &mut self.held {
             newest.answers = Arc::clone(&answers);
         }
@@ -75,7 +75,7 @@ impl App {
     }
 
     /// Takes what may be done and what was done.
-    pub(super) fn acted(&mut self, acts: Arc<Acts>) {
+    pub(super) fn acted(&mut self, acts: Arc<ActionState>) {
         if let Held::Still(newest) | Held::Past(newest) = &mut self.held {
             newest.acts = Arc::clone(&acts);
         }
@@ -94,7 +94,7 @@ impl App {
         self.facts = facts;
         if !same {
             self.keep_to_part();
-            self.summarise();
+            self.summarize();
             let settle = self.until_quiet().is_none();
             self.refresh(settle);
         }
@@ -113,11 +113,11 @@ impl App {
         self.facts.burn = if self.scope.is_all() {
             Arc::clone(&self.whole)
         } else {
-            Arc::new(part::burn_of(&self.unscoped(), &self.scope))
+            Arc::new(scoped_cost::burn_of(&self.unscoped(), &self.scope))
         };
     }
 
-    pub(super) fn summarise(&mut self) {
+    pub(super) fn summarize(&mut self) {
         self.summary = Summary::of(&self.facts, &self.scope);
     }
 
@@ -128,7 +128,7 @@ impl App {
 
     pub(super) fn fit(&mut self) {
         let facts = self.facts.clone();
-        let (body, paired) = (self.body(), self.ink.half_blocks());
+        let (body, paired) = (self.body(), self.render_style.half_blocks());
         self.view_mut().fit(&facts, body, paired);
     }
 
@@ -152,9 +152,9 @@ impl App {
     }
 
     /// Notes what the operator did with a finding.
-    pub(super) fn hush(&mut self, id: Name, entry: Option<Entry>) {
-        Arc::make_mut(&mut self.facts.hushed).set(id, entry);
-        self.summarise();
+    pub(super) fn silence(&mut self, id: Name, entry: Option<Entry>) {
+        Arc::make_mut(&mut self.facts.silences).set(id, entry);
+        self.summarize();
         self.refresh(false);
     }
 

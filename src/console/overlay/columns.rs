@@ -3,15 +3,15 @@
 use ratatui::layout::Rect;
 
 use crate::app::App;
-use crate::brush::Brush;
 use crate::commands::Command;
+use crate::painter::Painter;
 use crate::theme::Role;
 use crate::widget::panel::{centred, popup};
 
 use super::Verdict;
 
 pub(super) fn key(at: &mut usize, command: Option<Command>, app: &App) -> Verdict {
-    let count = app.view().sheet().map_or(0, |sheet| sheet.columns().len());
+    let count = app.view().table().map_or(0, |table| table.columns().len());
     match command {
         Some(Command::Up) => *at = at.saturating_sub(1),
         Some(Command::Down) => *at = (*at + 1).min(count.saturating_sub(1)),
@@ -22,14 +22,14 @@ pub(super) fn key(at: &mut usize, command: Option<Command>, app: &App) -> Verdic
     Verdict::Stay
 }
 
-pub(super) fn draw(app: &App, brush: &mut Brush<'_>, area: Rect, at: usize) {
-    let Some(sheet) = app.view().sheet() else {
+pub(super) fn draw(app: &App, painter: &mut Painter<'_>, area: Rect, at: usize) {
+    let Some(table) = app.view().table() else {
         return;
     };
-    let (columns, shown) = (sheet.listing.kind.columns, sheet.columns());
+    let (columns, shown) = (table.table_model.kind.columns, table.columns());
     let rows = u16::try_from(columns.len()).unwrap_or(u16::MAX);
     let frame = centred(area, 44, rows.saturating_add(2));
-    let inside = popup(brush, frame, "columns", "space shows or hides");
+    let inside = popup(painter, frame, "columns", "space shows or hides");
     let height = usize::from(inside.height);
     let first = (at + 1).saturating_sub(height.max(1));
     let lines = columns.iter().zip(&shown).enumerate();
@@ -37,18 +37,18 @@ pub(super) fn draw(app: &App, brush: &mut Brush<'_>, area: Rect, at: usize) {
         let y = inside.y + (line - first) as u16;
         if line == at {
             let ground = Rect::new(inside.x, y, inside.width, 1);
-            brush.ground(ground, Role::Selection);
-            brush.sign(inside.x, y, "▌", brush.ink.fg(Role::Accent));
+            painter.ground(ground, Role::Selection);
+            painter.sign(inside.x, y, "▌", painter.render_style.fg(Role::Accent));
         }
         let (sign, role) = if *shown {
             ("■", Role::Accent)
         } else {
             ("·", Role::Muted)
         };
-        brush.say(inside.x + 2, y, 1, sign, role);
+        painter.say(inside.x + 2, y, 1, sign, role);
         let room = inside.width.saturating_sub(18);
-        brush.say(inside.x + 4, y, room, column.head.title, Role::Text);
-        let muted = brush.ink.fg(Role::Muted);
-        brush.right(inside.right(), y, 12, column.id, muted);
+        painter.say(inside.x + 4, y, room, column.head.title, Role::Text);
+        let muted = painter.render_style.fg(Role::Muted);
+        painter.right(inside.right(), y, 12, column.id, muted);
     }
 }

@@ -3,9 +3,9 @@
 use ratatui::layout::Rect;
 
 use crate::app::App;
-use crate::brush::Brush;
-use crate::clip::As;
+use crate::clipboard::As;
 use crate::commands::{Command, Context};
+use crate::painter::Painter;
 use crate::text::counted;
 use crate::theme::Role;
 
@@ -22,16 +22,19 @@ pub(super) fn key(command: Option<Command>) -> Verdict {
     }
 }
 
-pub(super) fn draw(app: &App, brush: &mut Brush<'_>, area: Rect) {
+pub(super) fn draw(app: &App, painter: &mut Painter<'_>, area: Rect) {
     let y = area.bottom().saturating_sub(1);
-    brush.clear(Rect::new(area.x, y, area.width, 1), Role::Panel);
+    painter.clear(Rect::new(area.x, y, area.width, 1), Role::Panel);
     let meant = app.meant();
     let what = match meant.as_slice() {
         [one] => one.name(),
         many => counted(many.len() as u64, "row"),
     };
-    let (accent, muted) = (brush.ink.bold(Role::Accent), brush.ink.fg(Role::Muted));
-    let title = brush.ink.fg(Role::Title);
+    let (accent, muted) = (
+        painter.render_style.bold(Role::Accent),
+        painter.render_style.fg(Role::Muted),
+    );
+    let title = painter.render_style.fg(Role::Title);
     let mut x = area.x + 1;
     let hints: Vec<(String, &str)> = app
         .options
@@ -41,12 +44,12 @@ pub(super) fn draw(app: &App, brush: &mut Brush<'_>, area: Rect) {
         .collect();
     let needed: u16 = hints
         .iter()
-        .map(|(key, title)| brush.width(key) + brush.width(title) + 4)
+        .map(|(key, title)| painter.width(key) + painter.width(title) + 4)
         .sum();
     let room = area.width.saturating_sub(needed + 9);
-    x += brush.pieces(x, y, room + 5, &[("copy ", muted), (&what, title)]) + 3;
+    x += painter.pieces(x, y, room + 5, &[("copy ", muted), (&what, title)]) + 3;
     for (key, name) in &hints {
         let left = area.right().saturating_sub(x);
-        x += brush.pieces(x, y, left, &[(key, accent), (" ", muted), (name, muted)]) + 3;
+        x += painter.pieces(x, y, left, &[(key, accent), (" ", muted), (name, muted)]) + 3;
     }
 }

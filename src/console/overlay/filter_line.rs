@@ -3,9 +3,9 @@
 use ratatui::layout::{Position, Rect};
 
 use crate::app::App;
-use crate::brush::Brush;
 use crate::commands::Command;
 use crate::msg::KeyPress;
+use crate::painter::Painter;
 use crate::theme::Role;
 use crate::widget::field::Field;
 
@@ -72,19 +72,19 @@ impl FilterLine {
         Verdict::Filter(words, true)
     }
 
-    pub(super) fn draw(&self, app: &App, brush: &mut Brush<'_>, area: Rect) -> Position {
+    pub(super) fn draw(&self, app: &App, painter: &mut Painter<'_>, area: Rect) -> Position {
         let y = area.bottom().saturating_sub(1);
-        brush.clear(Rect::new(area.x, y, area.width, 1), Role::Panel);
-        brush.say(area.x + 1, y, 1, "/", Role::Accent);
+        painter.clear(Rect::new(area.x, y, area.width, 1), Role::Panel);
+        painter.say(area.x + 1, y, 1, "/", Role::Accent);
         let (shown, total) = app.view().counts();
         let (note, role) = match &self.wrong {
             Some(wrong) => (wrong.clone(), Role::Crit),
             None => (format!("{shown} of {total}"), Role::Muted),
         };
         let note_room = area.width.saturating_sub(3) / 2;
-        let style = brush.ink.fg(role);
-        let used = brush.right(area.right().saturating_sub(1), y, note_room, &note, style);
+        let style = painter.render_style.fg(role);
+        let used = painter.right(area.right().saturating_sub(1), y, note_room, &note, style);
         let room = area.width.saturating_sub(5 + used);
-        self.field.draw(brush, area.x + 3, y, room)
+        self.field.draw(painter, area.x + 3, y, room)
     }
 }

@@ -3,12 +3,12 @@
 use ratatui::layout::Rect;
 
 use crate::app::App;
-use crate::brush::Brush;
 use crate::commands::Context;
+use crate::painter::Painter;
 use crate::text::wrap;
 use crate::theme::Role;
 use crate::widget::panel::{centred, popup, wide};
-use table::acts::May;
+use table::actions::May;
 
 /// What the signs mean, wherever they stand.
 const SIGNS: [(&str, &str); 12] = [
@@ -44,7 +44,7 @@ const SIGNS: [(&str, &str); 12] = [
     ),
 ];
 
-pub(super) fn draw(app: &App, brush: &mut Brush<'_>, area: Rect, skip: usize) {
+pub(super) fn draw(app: &App, painter: &mut Painter<'_>, area: Rect, skip: usize) {
     enum Row {
         Head(&'static str),
         Key(String, String),
@@ -60,7 +60,7 @@ pub(super) fn draw(app: &App, brush: &mut Brush<'_>, area: Rect, skip: usize) {
         _ => app.options.readonly_reason.as_str(),
     };
     let note = format!("stokehold {} · {may}", env!("CARGO_PKG_VERSION"));
-    let inside = popup(brush, frame, "keys", &note);
+    let inside = popup(painter, frame, "keys", &note);
     let column = 20.min(inside.width / 3);
     let room = inside.width.saturating_sub(column + 2);
     let mut rows = Vec::new();
@@ -98,12 +98,12 @@ pub(super) fn draw(app: &App, brush: &mut Brush<'_>, area: Rect, skip: usize) {
         match row {
             Row::Gap => {}
             Row::Head(title) => {
-                brush.say(inside.x, y, inside.width, title, Role::Title);
+                painter.say(inside.x, y, inside.width, title, Role::Title);
             }
             Row::Key(keys, doc) => {
-                let style = brush.ink.bold(Role::Accent);
-                brush.text(inside.x + 1, y, column, keys, style);
-                brush.say(inside.x + column + 2, y, room, doc, Role::Text);
+                let style = painter.render_style.bold(Role::Accent);
+                painter.text(inside.x + 1, y, column, keys, style);
+                painter.say(inside.x + column + 2, y, room, doc, Role::Text);
             }
         }
     }
@@ -114,7 +114,7 @@ pub(super) fn draw(app: &App, brush: &mut Brush<'_>, area: Rect, skip: usize) {
             (skip + height).min(rows.len()),
             rows.len()
         );
-        brush.say(
+        painter.say(
             frame.x + 3,
             frame.bottom() - 1,
             frame.width / 2,

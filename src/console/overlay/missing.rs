@@ -3,8 +3,8 @@
 use ratatui::layout::Rect;
 
 use crate::app::App;
-use crate::brush::Brush;
 use crate::commands::{Command, Context};
+use crate::painter::Painter;
 use crate::text::{counted, wrap};
 use crate::theme::Role;
 use crate::widget::panel::{centred, panel, popup};
@@ -14,23 +14,23 @@ use model::fleet::observe::{SourceHealth, SourceState};
 struct Line(u16, String, Role);
 
 /// Draws it over the view.
-pub(super) fn draw(app: &App, brush: &mut Brush<'_>, area: Rect, skip: usize) {
+pub(super) fn draw(app: &App, painter: &mut Painter<'_>, area: Rect, skip: usize) {
     let width = 92.min(area.width);
     let lines = lines(app, usize::from(width.saturating_sub(8)).max(10));
     let hints = u16::from(area.height > 8) * 2;
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX);
     let frame = centred(area, width, height.saturating_add(2 + hints));
-    let inside = popup(brush, frame, title(app), &app.facts.context);
+    let inside = popup(painter, frame, title(app), &app.facts.context);
     let fits = usize::from(inside.height.saturating_sub(hints));
     let skip = skip.min(lines.len().saturating_sub(fits));
-    say(brush, inside, &lines, skip, fits);
+    say(painter, inside, &lines, skip, fits);
     if hints > 0 && inside.height > hints {
-        draw_hints(app, brush, inside);
+        draw_hints(app, painter, inside);
     }
 }
 
 /// Draws it in the place of a view that has nothing to show; the key that opens it leads on.
-pub(crate) fn draw_in_place(app: &App, brush: &mut Brush<'_>, area: Rect) {
+pub(crate) fn draw_in_place(app: &App, painter: &mut Painter<'_>, area: Rect) {
     let width = 92.min(area.width);
     let mut lines = lines(app, usize::from(width.saturating_sub(8)).max(10));
     let keys = app.options.keys.keys(Context::Global, Command::Missing);
@@ -43,9 +43,9 @@ pub(crate) fn draw_in_place(app: &App, brush: &mut Brush<'_>, area: Rect) {
     }
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX);
     let frame = centred(area, width, height.saturating_add(2));
-    brush.clear(area, Role::Background);
-    let inside = panel(brush, frame, title(app), &app.facts.context);
-    say(brush, inside, &lines, 0, usize::from(inside.height));
+    painter.clear(area, Role::Background);
+    let inside = panel(painter, frame, title(app), &app.facts.context);
+    say(painter, inside, &lines, 0, usize::from(inside.height));
 }
 
 fn title(app: &App) -> &'static str {
@@ -55,11 +55,11 @@ fn title(app: &App) -> &'static str {
     }
 }
 
-fn say(brush: &mut Brush<'_>, inside: Rect, lines: &[Line], skip: usize, fits: usize) {
+fn say(painter: &mut Painter<'_>, inside: Rect, lines: &[Line], skip: usize, fits: usize) {
     for (at, Line(indent, words, role)) in lines.iter().skip(skip).take(fits).enumerate() {
         let x = inside.x + indent;
         let room = inside.width.saturating_sub(*indent);
-        brush.say(x, inside.y + at as u16, room, words, *role);
+        painter.say(x, inside.y + at as u16, room, words, *role);
     }
 }
 
@@ -118,8 +118,11 @@ fn lines(app: &App, room: usize) -> Vec<Line> {
 }
 
 /// The keys that lead on, the demo first: it always works.
-fn draw_hints(app: &App, brush: &mut Brush<'_>, inside: Rect) {
-    let (accent, muted) = (brush.ink.bold(Role::Accent), brush.ink.fg(Role::Muted));
+fn draw_hints(app: &App, painter: &mut Painter<'_>, inside: Rect) {
+    let (accent, muted) = (
+        painter.render_style.bold(Role::Accent),
+        painter.render_style.fg(Role::Muted),
+    );
     let y = inside.bottom() - 1;
     let mut x = inside.x;
     let offered = [
@@ -133,10 +136,10 @@ fn draw_hints(app: &App, brush: &mut Brush<'_>, inside: Rect) {
         let Some(key) = keys.first().map(ToString::to_string) else {
             continue;
         };
-        let width = brush.width(&key) + 1 + brush.width(words);
+        let width = painter.width(&key) + 1 + painter.width(words);
         if x + width > inside.right() {
             break;
         }
-        x += brush.pieces(x, y, width, &[(&key, accent), (" ", muted), (words, muted)]) + 3;
+        x += painter.pieces(x, y, width, &[(&key, accent), (" ", muted), (words, muted)]) + 3;
     }
 }

@@ -1,11 +1,11 @@
 //! What lies over a view: help, facts, the palette, the filter line, and small questions.
 
-mod by_key;
 mod columns;
 mod copy;
 mod facts;
 mod filter_line;
 mod help;
+mod key_hints;
 pub(super) mod missing;
 mod offers;
 mod palette;
@@ -16,17 +16,17 @@ mod plan_words;
 
 use ratatui::layout::{Position, Rect};
 
+use super::action_keys::{ActionRequest, ConfirmedPlan};
 use super::app::App;
-use super::brush::Brush;
-use super::clip::As;
+use super::clipboard::As;
 use super::commands::{Command, Context};
-use super::deeds::{Order, Wish};
 use super::msg::{KeyPress, Switch};
-use super::view::{Picked, Place};
+use super::painter::Painter;
+use super::view::{Destination, Selection};
 use filter_line::FilterLine;
 use model::base::{Moment, Name};
 use palette::Palette;
-use table::acts::May;
+use table::actions::May;
 
 /// What is in front of the view.
 pub enum Overlay {
@@ -35,7 +35,7 @@ pub enum Overlay {
     /// The keys, from a line on.
     Help(usize),
     /// An object's facts, from a line on.
-    Facts(Picked, usize),
+    Facts(Selection, usize),
     /// The palette.
     Palette(Box<Palette>),
     /// The filter line.
@@ -65,28 +65,28 @@ pub enum Verdict {
     /// Show or hide this column; it stays open.
     Column(usize),
     /// Close and do this.
-    Go(Go),
+    Navigation(Navigation),
     /// Carry this out; it stays open.
-    Carry(Box<Order>),
+    Carry(Box<ConfirmedPlan>),
     /// Go on with this run; it stays open.
     GoOn(String),
     /// Close and plan this.
-    Wish(Wish),
+    ActionRequest(ActionRequest),
     /// Close and read this of the object.
-    Read(Command, Picked),
+    Read(Command, Selection),
 }
 
 /// Something to do or somewhere to go.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Go {
+pub enum Navigation {
     /// Give this command.
     Command(Command),
     /// Look like this.
     Theme(String),
     /// See this object.
-    Object(Picked),
+    Object(Selection),
     /// Go there, with this filter where one is given.
-    Place(Place, String),
+    Destination(Destination, String),
     /// Keep to this team, or to none.
     Team(Option<Name>),
     /// Sort the view by this column.
@@ -116,7 +116,7 @@ impl Overlay {
     }
 
     /// A plan for a wish; the number is this question's own.
-    pub fn plan(number: u64, wish: Wish, now: Moment) -> Self {
+    pub fn plan(number: u64, wish: ActionRequest, now: Moment) -> Self {
         Self::Plan(Box::new(plan::Dialog::new(number, wish, now)))
     }
 
@@ -175,10 +175,10 @@ impl Overlay {
         match self {
             Self::None => Verdict::Close,
             Self::Help(skip) => scrolled(skip, command),
-            Self::Facts(picked, skip) => match command {
-                Some(Command::Copy) => Verdict::Copy(picked.title(&app.facts)),
+            Self::Facts(selection, skip) => match command {
+                Some(Command::Copy) => Verdict::Copy(selection.title(&app.facts)),
                 Some(command @ (Command::Yaml | Command::Events | Command::Logs)) => {
-                    Verdict::Read(command, picked.clone())
+                    Verdict::Read(command, selection.clone())
                 }
                 other => scrolled(skip, other),
             },
@@ -190,29 +190,29 @@ impl Overlay {
             Self::Missing(skip) => match command {
                 Some(
                     command @ (Command::Demo | Command::Retry | Command::Contexts | Command::Leave),
-                ) => Verdict::Go(Go::Command(command)),
+                ) => Verdict::Navigation(Navigation::Command(command)),
                 other => scrolled(skip, other),
             },
         }
     }
 
     /// Draws it over the view; returns where the cursor stands in what is typed.
-    pub fn draw(&self, app: &App, brush: &mut Brush<'_>, area: Rect) -> Option<Position> {
+    pub fn draw(&self, app: &App, painter: &mut Painter<'_>, area: Rect) -> Option<Position> {
         match self {
             Self::None => return None,
-            Self::Help(skip) => help::draw(app, brush, area, *skip),
-            Self::Facts(picked, skip) => facts::draw(app, brush, area, picked, *skip),
-            Self::Palette(palette) => return Some(palette.draw(brush, area)),
-            Self::Filter(line) => return Some(line.draw(app, brush, area)),
+            Self::Help(skip) => help::draw(app, painter, area, *skip),
+            Self::Facts(selection, skip) => facts::draw(app, painter, area, selection, *skip),
+            Self::Palette(palette) => return Some(palette.draw(painter, area)),
+            Self::Filter(line) => return Some(line.draw(app, painter, area)),
             Self::Plan(dialog) => {
                 // What may be pressed stays in sight; what is behind steps back.
                 let area = above_hints(area);
-                brush.dim(area);
-                return dialog.draw(app, brush, area);
+                painter.dim(area);
+                return dialog.draw(app, painter, area);
             }
-            Self::Copy => copy::draw(app, brush, area),
-            Self::Columns(at) => columns::draw(app, brush, area, *at),
-            Self::Missing(skip) => missing::draw(app, brush, area, *skip),
+            Self::Copy => copy::draw(app, painter, area),
+            Self::Columns(at) => columns::draw(app, painter, area, *at),
+            Self::Missing(skip) => missing::draw(app, painter, area, *skip),
         }
         None
     }

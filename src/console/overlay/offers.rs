@@ -6,11 +6,11 @@ use crate::app::App;
 use crate::commands::{COMMANDS, Command};
 use crate::fuzzy::{Query, mask};
 use crate::msg::Switch;
-use crate::view::{Lens, Picked, Place, ViewId};
+use crate::view::{Destination, RowScope, Selection, ViewId};
 use model::base::Name;
 use model::fleet::Fleet;
 
-use super::Go;
+use super::Navigation;
 
 /// Offers that are listed at most.
 const MOST: usize = 60;
@@ -20,7 +20,7 @@ const MOST: usize = 60;
 pub(super) struct Offer {
     pub(super) label: String,
     pub(super) doc: String,
-    pub(super) go: Go,
+    pub(super) go: Navigation,
 }
 
 /// What one types of each kind of choice before its name, the first word being the one that is shown.
@@ -60,12 +60,16 @@ fn view_of(app: &App, word: &str, rest: &str) -> Option<Offer> {
     let (words, id) = VIEWS.iter().find(|(words, _)| words.contains(&word))?;
     let (name, id) = (words[0], *id);
     let is_pods = name == "pods";
-    let offer = |label: String, doc: String, lens: Lens, filter: &str| Offer {
+    let offer = |label: String, doc: String, row_scope: RowScope, filter: &str| Offer {
         label,
         doc,
-        go: Go::Place(Place::Part(id, lens), filter.to_owned()),
+        go: Navigation::Destination(Destination::Part(id, row_scope), filter.to_owned()),
     };
-    let whole = if is_pods { Lens::Pods(None) } else { Lens::All };
+    let whole = if is_pods {
+        RowScope::Pods(None)
+    } else {
+        RowScope::All
+    };
     if rest.is_empty() {
         let doc = match is_pods {
             true => "view · pods that ask for devices: node, readiness, restarts, job, money",
@@ -82,13 +86,13 @@ fn view_of(app: &App, word: &str, rest: &str) -> Option<Offer> {
     let mut jobs = app.facts.fleet.jobs.iter();
     let known = jobs.any(|job| job.namespace().as_str() == rest);
     let namespace = Name::new(rest);
-    let lens = match id {
-        ViewId::Jobs if known && is_pods => Lens::Pods(Some(namespace)),
-        ViewId::Jobs if known => Lens::Namespace(namespace),
+    let row_scope = match id {
+        ViewId::Jobs if known && is_pods => RowScope::Pods(Some(namespace)),
+        ViewId::Jobs if known => RowScope::Namespace(namespace),
         _ => return None,
     };
     let doc = format!("view · {name} of namespace {rest}");
-    Some(offer(format!("{name} {rest}"), doc, lens, ""))
+    Some(offer(format!("{name} {rest}"), doc, row_scope, ""))
 }
 
 /// The names of all objects, each with the letters it has.
@@ -101,43 +105,47 @@ pub(super) struct Index {
 struct Entry {
     kind: &'static str,
     name: Box<str>,
-    what: Picked,
+    what: Selection,
 }
 
 impl Index {
     /// Every pool, queue, node, job, pod, device, alert and source.
     pub(super) fn of(fleet: &Fleet) -> Self {
         let mut entries = Vec::new();
-        let mut add = |kind: &'static str, name: &str, what: Picked| {
+        let mut add = |kind: &'static str, name: &str, what: Selection| {
             let name: Box<str> = name.into();
             entries.push((mask(&name), Entry { kind, name, what }));
         };
         for pool in fleet.pools.iter() {
-            add("pool", &pool.name, Picked::Pool(pool.name.clone()));
+            add("pool", &pool.name, Selection::Pool(pool.name.clone()));
         }
         for queue in fleet.queues.iter() {
-            add("queue", queue.name(), Picked::Queue(queue.name().clone()));
+            add(
+                "queue",
+                queue.name(),
+                Selection::Queue(queue.name().clone()),
+            );
         }
         for job in fleet.jobs.iter() {
-            add("job", &job.id.to_string(), Picked::Job(job.id.clone()));
+            add("job", &job.id.to_string(), Selection::Job(job.id.clone()));
         }
         for node in fleet.nodes.iter() {
-            add("node", node.name(), Picked::Node(node.name().clone()));
+            add("node", node.name(), Selection::Node(node.name().clone()));
         }
         for pod in fleet.jobs.iter().flat_map(|job| job.pods.iter()) {
             let key = pod.key();
-            add("pod", &key.to_string(), Picked::Pod(key.clone()));
+            add("pod", &key.to_string(), Selection::Pod(key.clone()));
         }
         for (node, device) in fleet.devices() {
-            let what = Picked::Device(node.name().clone(), device.index);
+            let what = Selection::Device(node.name().clone(), device.index);
             add("device", &device.id, what);
         }
         for finding in fleet.findings.iter() {
-            let what = Picked::Finding(finding.id.clone());
+            let what = Selection::Finding(finding.id.clone());
             add("alert", &finding.id, what);
         }
         for source in fleet.sources.iter() {
-            let what = Picked::Source(source.name.clone());
+            let what = Selection::Source(source.name.clone());
             add("source", &source.name, what);
         }
         Self {
@@ -185,7 +193,7 @@ impl Index {
             let offer = Offer {
                 label: entry.name.to_string(),
                 doc: entry.kind.to_owned(),
-                go: Go::Object(entry.what.clone()),
+                go: Navigation::Object(entry.what.clone()),
             };
             (cost, at as usize, offer)
         };
@@ -285,7 +293,7 @@ fn views() -> impl Iterator<Item = Offer> {
         Some(Offer {
             label: id.name().to_owned(),
             doc: format!("view · {}", spec.doc),
-            go: Go::Command(spec.command),
+            go: Navigation::Command(spec.command),
         })
     })
 }
@@ -294,7 +302,7 @@ fn of_command(spec: &crate::commands::Spec) -> Offer {
     Offer {
         label: spec.name.to_owned(),
         doc: spec.doc.to_owned(),
-        go: Go::Command(spec.command),
+        go: Navigation::Command(spec.command),
     }
 }
 
@@ -303,12 +311,12 @@ fn commands(app: &App) -> impl Iterator<Item = Offer> {
     let demo = Offer {
         label: String::from("demo"),
         doc: String::from("open the simulated fleet: no cluster is needed"),
-        go: Go::Switch(Switch::Demo),
+        go: Navigation::Switch(Switch::Demo),
     };
     let again = Offer {
         label: String::from("reconnect"),
         doc: String::from("close the session and open it again"),
-        go: Go::Switch(Switch::Again),
+        go: Navigation::Switch(Switch::Again),
     };
     COMMANDS
         .iter()
@@ -321,7 +329,7 @@ fn commands(app: &App) -> impl Iterator<Item = Offer> {
 
 /// Every choice of a verb, as `verb NAME`.
 fn choices(app: &App, verb: &str) -> Vec<Offer> {
-    let offer = |name: &str, doc: &str, go: Go| Offer {
+    let offer = |name: &str, doc: &str, go: Navigation| Offer {
         label: format!("{verb} {name}"),
         doc: doc.to_owned(),
         go,
@@ -335,7 +343,7 @@ fn choices(app: &App, verb: &str) -> Vec<Offer> {
                 } else {
                     "context"
                 };
-                offer(name, doc, Go::Switch(Switch::Context(name.clone())))
+                offer(name, doc, Navigation::Switch(Switch::Context(name.clone())))
             });
             contexts.collect()
         }
@@ -343,37 +351,46 @@ fn choices(app: &App, verb: &str) -> Vec<Offer> {
             let all = offer(
                 "all",
                 "every namespace",
-                Go::Switch(Switch::Namespaces(Vec::new())),
+                Navigation::Switch(Switch::Namespaces(Vec::new())),
             );
             let jobs = app.facts.fleet.jobs.iter();
             let known: BTreeSet<&Name> = jobs.map(|job| &job.id.key.namespace).collect();
             let named = known.into_iter().map(|name| {
-                let go = Go::Switch(Switch::Namespaces(vec![name.clone()]));
+                let go = Navigation::Switch(Switch::Namespaces(vec![name.clone()]));
                 offer(name, "namespace", go)
             });
             std::iter::once(all).chain(named).collect()
         }
         "team" => {
-            let all = offer("all", "every team", Go::Team(None));
+            let all = offer("all", "every team", Navigation::Team(None));
             let jobs = app.facts.fleet.jobs.iter();
             let known: BTreeSet<&Name> = jobs.map(|job| &job.team).collect();
             let named = known
                 .into_iter()
                 .filter(|name| !name.is_empty())
-                .map(|name| offer(name, "keep to this team", Go::Team(Some(name.clone()))));
+                .map(|name| {
+                    offer(
+                        name,
+                        "keep to this team",
+                        Navigation::Team(Some(name.clone())),
+                    )
+                });
             std::iter::once(all).chain(named).collect()
         }
         "theme" => {
             let themes = app.options.themes.iter();
             themes
-                .map(|theme| offer(&theme.name, "look", Go::Theme(theme.name.clone())))
+                .map(|theme| offer(&theme.name, "look", Navigation::Theme(theme.name.clone())))
                 .collect()
         }
         _ => {
-            let columns = app.view().sheet().map(|sheet| sheet.listing.kind.columns);
+            let columns = app
+                .view()
+                .table()
+                .map(|table| table.table_model.kind.columns);
             let columns = columns.unwrap_or_default().iter().enumerate();
             columns
-                .map(|(at, column)| offer(column.id, column.head.title, Go::Sort(at)))
+                .map(|(at, column)| offer(column.id, column.head.title, Navigation::Sort(at)))
                 .collect()
         }
     }
@@ -397,19 +414,19 @@ fn chosen(app: &App, verb: &str, rest: &str) -> (Vec<Offer>, usize) {
     scored.sort_by_key(|(cost, order, _)| (*cost, *order));
     let mut offers: Vec<Offer> = scored.into_iter().map(|(.., offer)| offer).collect();
     let go = match verb {
-        "ctx" => Some(Go::Switch(Switch::Context(Name::new(rest)))),
+        "ctx" => Some(Navigation::Switch(Switch::Context(Name::new(rest)))),
         "ns" => {
             let names = rest.split(',').map(str::trim);
             let names = names.filter(|name| !name.is_empty()).map(Name::new);
-            Some(Go::Switch(Switch::Namespaces(names.collect())))
+            Some(Navigation::Switch(Switch::Namespaces(names.collect())))
         }
-        "team" => Some(Go::Team(Some(Name::new(rest)))),
+        "team" => Some(Navigation::Team(Some(Name::new(rest)))),
         _ => None,
     };
     if let (false, false, Some(go)) = (exact, rest.is_empty(), go) {
         offers.push(Offer {
             label: format!("{verb} {rest}"),
-            doc: String::from("as it is typed"),
+            doc: String::from("as typed"),
             go,
         });
     }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use ratatui::layout::{Position, Rect};
 
 use crate::app::App;
-use crate::brush::Brush;
 use crate::commands::Command;
 use crate::msg::KeyPress;
+use crate::painter::Painter;
 use crate::theme::Role;
 use crate::widget::field::Field;
 use crate::widget::panel::{centred, popup, wide};
@@ -65,7 +65,7 @@ impl Palette {
             Some(Command::Previous) => self.chosen = (self.chosen + count - 1) % count,
             Some(Command::Accept) => {
                 if let Some(offer) = self.offers.get(self.chosen) {
-                    return Verdict::Go(offer.go.clone());
+                    return Verdict::Navigation(offer.go.clone());
                 }
             }
             _ => {
@@ -77,7 +77,7 @@ impl Palette {
         Verdict::Stay
     }
 
-    pub(super) fn draw(&self, brush: &mut Brush<'_>, area: Rect) -> Position {
+    pub(super) fn draw(&self, painter: &mut Painter<'_>, area: Rect) -> Position {
         let rows = u16::try_from(self.offers.len().clamp(1, 12)).unwrap_or(12);
         let mut frame = centred(area, wide(area.width, 84), rows + 4);
         frame.y = area.y + (area.height - frame.height) / 4;
@@ -86,22 +86,22 @@ impl Palette {
         } else {
             String::new()
         };
-        let inside = popup(brush, frame, "go to, or do", &note);
-        brush.say(inside.x, inside.y, 2, ":", Role::Accent);
+        let inside = popup(painter, frame, "go to, or do", &note);
+        painter.say(inside.x, inside.y, 2, ":", Role::Accent);
         let room = inside.width.saturating_sub(2);
-        let cursor = self.field.draw(brush, inside.x + 2, inside.y, room);
+        let cursor = self.field.draw(painter, inside.x + 2, inside.y, room);
         let shown = usize::from(inside.height.saturating_sub(2));
         let first = (self.chosen + 1).saturating_sub(shown.max(1));
         if self.offers.is_empty() && inside.height > 2 {
-            let words = "nothing is called that";
-            brush.say(inside.x, inside.y + 2, inside.width, words, Role::Muted);
+            let words = "no match";
+            painter.say(inside.x, inside.y + 2, inside.width, words, Role::Muted);
         }
         let names = self
             .offers
             .iter()
             .skip(first)
             .take(shown)
-            .map(|offer| brush.width(&offer.label))
+            .map(|offer| painter.width(&offer.label))
             .max()
             .unwrap_or(0)
             .clamp(18, (inside.width / 2).max(18));
@@ -109,12 +109,12 @@ impl Palette {
             let y = inside.y + 2 + (line - first) as u16;
             let (x, width) = (inside.x, inside.width);
             if line == self.chosen {
-                brush.ground(Rect::new(x, y, width, 1), Role::Selection);
-                brush.sign(x, y, "▌", brush.ink.fg(Role::Accent));
+                painter.ground(Rect::new(x, y, width, 1), Role::Selection);
+                painter.sign(x, y, "▌", painter.render_style.fg(Role::Accent));
             }
-            brush.say(x + 2, y, names, &offer.label, Role::Title);
+            painter.say(x + 2, y, names, &offer.label, Role::Title);
             let left = width.saturating_sub(names + 4);
-            brush.say(x + names + 4, y, left, &offer.doc, Role::Muted);
+            painter.say(x + names + 4, y, left, &offer.doc, Role::Muted);
         }
         cursor
     }

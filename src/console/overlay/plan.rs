@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use ratatui::layout::{Position, Rect};
 
+use crate::action_keys::{ActionRequest, ConfirmedPlan, PlanOutcome, PlanRequest};
 use crate::app::App;
-use crate::brush::Brush;
 use crate::commands::{Command, Context};
-use crate::deeds::{Ask, Made, Order, Wish};
 use crate::msg::{Key, KeyPress};
+use crate::painter::Painter;
 use crate::widget::field::Field;
 use model::base::Moment;
 use model::plan::{Intent, JobName, Plan, Refusal};
-use plan::grant::{Confirmed, Consent};
-use table::acts::{May, RunState};
+use plan::grant::{Confirmation, Confirmed};
+use table::actions::{May, RunState};
 
 use super::{PLAN, PROMPT, Verdict, plan_draw};
 
@@ -83,12 +83,12 @@ pub struct Dialog {
 
 impl Dialog {
     /// A dialog for a wish; `number` is this question's own.
-    pub fn new(number: u64, wish: Wish, now: Moment) -> Self {
+    pub fn new(number: u64, wish: ActionRequest, now: Moment) -> Self {
         let (phase, intent) = match wish {
-            Wish::Intent(intent) => (Phase::Computing, Some(intent)),
-            Wish::Priority(job) => (Phase::Value(Wanted::Priority(job)), None),
-            Wish::Cordon(nodes) => (Phase::Value(Wanted::Cordon(nodes)), None),
-            Wish::GoOn(run) => (Phase::Stands(run), None),
+            ActionRequest::Intent(intent) => (Phase::Computing, Some(intent)),
+            ActionRequest::Priority(job) => (Phase::Value(Wanted::Priority(job)), None),
+            ActionRequest::Cordon(nodes) => (Phase::Value(Wanted::Cordon(nodes)), None),
+            ActionRequest::GoOn(run) => (Phase::Stands(run), None),
         };
         Self {
             number,
@@ -125,7 +125,7 @@ impl Dialog {
     }
 
     /// The question that is due: at first, and again while the plan is open.
-    pub fn due(&mut self, now: Moment) -> Option<Ask> {
+    pub fn due(&mut self, now: Moment) -> Option<PlanRequest> {
         let again =
             matches!(self.phase, Phase::Shown(_)) && now.since(self.asked_at) >= ANEW.into();
         let first = matches!(self.phase, Phase::Computing);
@@ -135,24 +135,24 @@ impl Dialog {
         let intent = self.intent.clone()?;
         self.asking = true;
         self.asked_at = now;
-        Some(Ask {
+        Some(PlanRequest {
             number: self.number,
             intent,
         })
     }
 
     /// Takes what came of the question. What was typed stays.
-    pub fn made(&mut self, number: u64, made: Made, now: Moment) {
+    pub fn made(&mut self, number: u64, made: PlanOutcome, now: Moment) {
         if number != self.number {
             return;
         }
         self.asking = false;
         match (&self.phase, made) {
-            (Phase::Computing, Made::Plan(plan)) => {
+            (Phase::Computing, PlanOutcome::Plan(plan)) => {
                 self.shown_at = now;
                 self.phase = Phase::Shown(plan);
             }
-            (Phase::Shown(old), Made::Plan(plan)) => {
+            (Phase::Shown(old), PlanOutcome::Plan(plan)) => {
                 let news = differences(old, &plan);
                 if !news.is_empty() {
                     self.changed = news;
@@ -160,12 +160,12 @@ impl Dialog {
                 }
                 self.phase = Phase::Shown(plan);
             }
-            (Phase::Computing | Phase::Shown(_), Made::Refused(refusal)) => {
+            (Phase::Computing | Phase::Shown(_), PlanOutcome::Refused(refusal)) => {
                 self.phase = Phase::Refused(refusal);
             }
-            (Phase::Computing, Made::Failed(why)) => self.phase = Phase::Failed(why),
+            (Phase::Computing, PlanOutcome::Failed(why)) => self.phase = Phase::Failed(why),
             // Could not be looked at just now: what was shown stays, the writer tests every step anyway.
-            (Phase::Shown(_), Made::Failed(why)) => self.error = Some(why),
+            (Phase::Shown(_), PlanOutcome::Failed(why)) => self.error = Some(why),
             _ => {}
         }
     }
@@ -377,12 +377,12 @@ impl Dialog {
             self.chosen = Focus::Typed;
             return Verdict::Stay;
         }
-        let consent = Consent {
+        let consent = Confirmation {
             reason: self.reason.text().trim().to_owned(),
             confirmed: Confirmed::Typed(wanted),
         };
         self.phase = Phase::Sent(Box::new(plan.clone()));
-        Verdict::Carry(Box::new(Order {
+        Verdict::Carry(Box::new(ConfirmedPlan {
             number: self.number,
             plan,
             consent,
@@ -393,14 +393,19 @@ impl Dialog {
     fn undo(&self, app: &App) -> Verdict {
         match &self.phase {
             Phase::Runs(name) if self.running(app).is_none() => {
-                Verdict::Wish(Wish::Intent(Intent::Undo { run: name.clone() }))
+                Verdict::ActionRequest(ActionRequest::Intent(Intent::Undo { run: name.clone() }))
             }
             _ => Verdict::Stay,
         }
     }
 
-    pub(super) fn draw(&self, app: &App, brush: &mut Brush<'_>, area: Rect) -> Option<Position> {
-        plan_draw::draw(self, app, brush, area)
+    pub(super) fn draw(
+        &self,
+        app: &App,
+        painter: &mut Painter<'_>,
+        area: Rect,
+    ) -> Option<Position> {
+        plan_draw::draw(self, app, painter, area)
     }
 }
 
@@ -440,14 +445,14 @@ fn differences(old: &Plan, new: &Plan) -> Vec<String> {
 mod tests {
     use super::*;
     use model::base::{Name, ObjectKey};
-    use model::plan::{Lever, Object, Step, Verb};
+    use model::plan::{Mutation, Object, Step, Verb};
 
     fn plan(jobs: &[&str]) -> Plan {
         let job = JobName(ObjectKey::new("nlp", "train"));
         let mut plan = Plan::new("preempt", Intent::Preempt { job }, Moment::default());
         for name in jobs {
             let object = Object::new("batch", "v1", "jobs", "Job", name).within("nlp");
-            let step = Step::new(Verb::Suspend, object, Lever::Suspend { value: true });
+            let step = Step::new(Verb::Suspend, object, Mutation::Suspend { value: true });
             plan.steps.push(step);
         }
         plan
@@ -457,7 +462,7 @@ mod tests {
         let intent = Intent::Rebalance {
             pool: Some(Name::new("a100")),
         };
-        let mut dialog = Dialog::new(7, Wish::Intent(intent), Moment::default());
+        let mut dialog = Dialog::new(7, ActionRequest::Intent(intent), Moment::default());
         assert_eq!(dialog.due(Moment::default()).expect("asks").number, 7);
         assert_eq!(dialog.due(Moment::default()), None, "asks once");
         dialog
@@ -467,16 +472,16 @@ mod tests {
     fn an_open_plan_is_asked_for_anew_and_what_differs_is_shown() {
         let mut dialog = asked();
         let at = Moment::from_seconds;
-        dialog.made(6, Made::Plan(Box::new(plan(&["old"]))), at(1));
+        dialog.made(6, PlanOutcome::Plan(Box::new(plan(&["old"]))), at(1));
         assert!(matches!(dialog.phase, Phase::Computing), "another question");
-        dialog.made(7, Made::Plan(Box::new(plan(&["a", "b"]))), at(1));
+        dialog.made(7, PlanOutcome::Plan(Box::new(plan(&["a", "b"]))), at(1));
         assert_eq!(dialog.due(at(3)), None, "too soon");
         assert!(dialog.due(at(10)).is_some());
-        dialog.made(7, Made::Plan(Box::new(plan(&["a", "b"]))), at(10));
+        dialog.made(7, PlanOutcome::Plan(Box::new(plan(&["a", "b"]))), at(10));
         assert!(dialog.changed.is_empty(), "the same plan");
         assert!(dialog.due(at(20)).is_some());
         dialog.reason.insert("incident");
-        dialog.made(7, Made::Plan(Box::new(plan(&["a", "c"]))), at(20));
+        dialog.made(7, PlanOutcome::Plan(Box::new(plan(&["a", "c"]))), at(20));
         assert_eq!(
             dialog.changed,
             ["no longer: suspend Job nlp/b", "new: suspend Job nlp/c"]

@@ -4,9 +4,9 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 
 use crate::app::App;
-use crate::brush::Brush;
 use crate::commands::{Command, Context};
 use crate::keys::Keymap;
+use crate::painter::Painter;
 use crate::text::{self, UNKNOWN, counted};
 use crate::theme::Role;
 use crate::view::describe::{Line, draw_lines};
@@ -16,10 +16,10 @@ use crate::widget::table::{Align, Head, Look, Width, table, wrapped};
 use crate::widget::{Cell, Value};
 use model::fleet::queue::{PriorityKind, QueueSystem};
 use model::plan::{JobName, Plan, Refusal};
-use table::acts::May;
+use table::actions::May;
 
 use super::above_hints;
-use super::by_key::by_key;
+use super::key_hints::by_key;
 use super::plan::{Dialog, Focus, Phase, Wanted};
 use super::plan_run::draw_run;
 use super::plan_words::{about, cells, rows};
@@ -46,21 +46,21 @@ const STEPS: &[Head] = &[
 pub(super) fn draw(
     dialog: &Dialog,
     app: &App,
-    brush: &mut Brush<'_>,
+    painter: &mut Painter<'_>,
     area: Rect,
 ) -> Option<Position> {
     match &dialog.phase {
-        Phase::Value(wanted) => Some(draw_value(dialog, wanted, app, brush, area)),
+        Phase::Value(wanted) => Some(draw_value(dialog, wanted, app, painter, area)),
         Phase::Computing => {
             let frame = centred(area, 60.min(area.width), 3);
-            let inside = popup(brush, frame, "PLAN", "");
-            let since = brush.age(dialog.asked_at());
+            let inside = popup(painter, frame, "PLAN", "");
+            let since = painter.age(dialog.asked_at());
             let words = format!("computing plan… {since}");
-            brush.say(inside.x, inside.y, inside.width, &words, Role::Muted);
+            painter.say(inside.x, inside.y, inside.width, &words, Role::Muted);
             None
         }
         Phase::Refused(refusal) => {
-            draw_refused(refusal, &app.options.keys, brush, area);
+            draw_refused(refusal, &app.options.keys, painter, area);
             None
         }
         Phase::Failed(why) => {
@@ -69,27 +69,27 @@ pub(super) fn draw(
                 Line::Gap,
                 Line::Words("".into(), String::from("esc closes"), Role::Muted),
             ];
-            draw_box(brush, area, "PLAN  could not be made", &lines);
+            draw_box(painter, area, "PLAN  could not be made", &lines);
             None
         }
-        Phase::Shown(plan) | Phase::Sent(plan) => draw_plan(dialog, plan, app, brush, area),
+        Phase::Shown(plan) | Phase::Sent(plan) => draw_plan(dialog, plan, app, painter, area),
         Phase::Runs(name) | Phase::Stands(name) => {
-            draw_run(dialog, app.facts.acts.run(name), name, brush, area);
+            draw_run(dialog, app.facts.acts.run(name), name, painter, area);
             None
         }
     }
 }
 
-fn draw_box(brush: &mut Brush<'_>, area: Rect, title: &str, lines: &[Line]) {
+fn draw_box(painter: &mut Painter<'_>, area: Rect, title: &str, lines: &[Line]) {
     let width = 90.min(area.width);
     let none = Rect::new(0, 0, width.saturating_sub(4), 0);
-    let high = draw_lines(brush, none, lines, 0);
+    let high = draw_lines(painter, none, lines, 0);
     let height = u16::try_from(high + 2).unwrap_or(u16::MAX);
-    let inside = popup(brush, centred(area, width, height), title, "");
-    draw_lines(brush, inside, lines, 0);
+    let inside = popup(painter, centred(area, width, height), title, "");
+    draw_lines(painter, inside, lines, 0);
 }
 
-fn draw_refused(refusal: &Refusal, keys: &Keymap, brush: &mut Brush<'_>, area: Rect) {
+fn draw_refused(refusal: &Refusal, keys: &Keymap, painter: &mut Painter<'_>, area: Rect) {
     let mut lines = vec![Line::Words(
         "no plan".into(),
         by_key(&refusal.sentence, keys),
@@ -103,14 +103,14 @@ fn draw_refused(refusal: &Refusal, keys: &Keymap, brush: &mut Brush<'_>, area: R
     lines.push(Line::Gap);
     let closing = String::from("nothing was changed; esc closes");
     lines.push(Line::Words("".into(), closing, Role::Muted));
-    draw_box(brush, area, "PLAN  no plan possible", &lines);
+    draw_box(painter, area, "PLAN  no plan possible", &lines);
 }
 
 fn draw_value(
     dialog: &Dialog,
     wanted: &Wanted,
     app: &App,
-    brush: &mut Brush<'_>,
+    painter: &mut Painter<'_>,
     area: Rect,
 ) -> Position {
     let (title, hint) = match wanted {
@@ -126,25 +126,25 @@ fn draw_value(
     };
     let width = 80.min(area.width);
     let inner = usize::from(width.saturating_sub(4));
-    let mut hints = text::wrap(&text::clean(&hint, brush.ink.ascii), inner);
+    let mut hints = text::wrap(&text::clean(&hint, painter.render_style.ascii), inner);
     hints.truncate(4);
     let height = hints.len() as u16 + 5;
-    let inside = popup(brush, centred(area, width, height), &title, "");
+    let inside = popup(painter, centred(area, width, height), &title, "");
     let mut y = inside.y;
     for line in &hints {
-        brush.say(inside.x, y, inside.width, line, Role::Muted);
+        painter.say(inside.x, y, inside.width, line, Role::Muted);
         y += 1;
     }
     y += 1;
-    brush.say(inside.x, y, 2, "▸", Role::Accent);
+    painter.say(inside.x, y, 2, "▸", Role::Accent);
     let position = dialog
         .value
-        .draw(brush, inside.x + 2, y, inside.width.saturating_sub(2));
+        .draw(painter, inside.x + 2, y, inside.width.saturating_sub(2));
     let (words, role) = match &dialog.error {
         Some(error) => (error.as_str(), Role::Crit),
         None => ("enter makes the plan, esc cancels", Role::Muted),
     };
-    brush.say(inside.x, y + 1, inside.width, words, role);
+    painter.say(inside.x, y + 1, inside.width, words, role);
     position
 }
 
@@ -197,9 +197,9 @@ impl<'a> Extent<'a> {
             .saturating_sub(if area.width > 100 { 8 } else { 0 })
             .min(160);
         let mut nothing = Buffer::empty(Rect::new(0, 0, 1, 1));
-        let mut brush = Brush::new(&mut nothing, &app.ink, app.facts.now);
+        let mut painter = Painter::new(&mut nothing, &app.render_style, app.facts.now);
         let none = Rect::new(0, 0, width.saturating_sub(4), 0);
-        let below = draw_lines(&mut brush, none, lines, 0);
+        let below = draw_lines(&mut painter, none, lines, 0);
         let rows = rows(plan);
         let mut rows: Vec<_> = rows.iter().map(|row| cells(row, &app.facts)).collect();
         let says = |at: usize| rows.iter().any(|row| row[at].value != Value::Empty);
@@ -212,7 +212,7 @@ impl<'a> Extent<'a> {
         let heads: Vec<Head> = heads.map(|(head, _)| *head).collect();
         // The way of a step is the last column; the table keeps two cells for its edge, which the border's air is.
         let how = [heads.len().saturating_sub(1)];
-        let steps = wrapped(&mut brush, width.saturating_sub(2), &heads, rows, &how);
+        let steps = wrapped(&mut painter, width.saturating_sub(2), &heads, rows, &how);
         let rows: Vec<_> = steps.rows.into_iter().flatten().collect();
         let fields = if dialog.may(app) { 3 } else { 0 };
         // Head and steps, air, what is known, air, fields, foot, border.
@@ -278,15 +278,15 @@ fn draw_plan(
     dialog: &Dialog,
     plan: &Plan,
     app: &App,
-    brush: &mut Brush<'_>,
+    painter: &mut Painter<'_>,
     area: Rect,
 ) -> Option<Position> {
     let lines = about(dialog, plan, app);
     let extent = Extent::of(dialog, plan, app, &lines, area);
     let frame = extent.frame;
     let title = format!("PLAN  {}  on {}", plan.title, app.facts.context);
-    let note = format!("computed {} ago", brush.age(plan.computed_at));
-    let inside = popup(brush, frame, &title, &note);
+    let note = format!("computed {} ago", painter.age(plan.computed_at));
+    let inside = popup(painter, frame, &title, &note);
     let room = extent.room();
     let most = extent.farthest();
     let skip = dialog.skip.min(most);
@@ -303,7 +303,7 @@ fn draw_plan(
         let high = u16::try_from(shown + 1).unwrap_or(body.height);
         let wide = Rect::new(body.x - 2, body.y, body.width + 2, high);
         table(
-            brush,
+            painter,
             wide,
             &extent.heads,
             &extent.widest,
@@ -312,15 +312,15 @@ fn draw_plan(
         );
         let y = body.y + high + 1;
         let left = Rect::new(body.x, y, body.width, body.bottom().saturating_sub(y));
-        draw_lines(brush, left, &lines, 0);
+        draw_lines(painter, left, &lines, 0);
     } else {
         let past = skip - extent.rows.len();
-        draw_lines(brush, body, &lines, past.saturating_sub(1));
+        draw_lines(painter, body, &lines, past.saturating_sub(1));
     }
     if most > 0 {
-        draw_place(app, brush, frame, skip, most);
+        draw_place(app, painter, frame, skip, most);
     }
-    draw_foot(dialog, app, brush, inside);
+    draw_foot(dialog, app, painter, inside);
     let fields = extent.fields;
     if fields == 0 || inside.height < fields + 2 {
         return None;
@@ -330,13 +330,13 @@ fn draw_plan(
         dialog,
         plan,
         app,
-        brush,
+        painter,
         Rect::new(inside.x, foot - fields, inside.width, fields),
     )
 }
 
 /// Where one stands in what does not fit, and the keys that lead on, in the lower border.
-fn draw_place(app: &App, brush: &mut Brush<'_>, frame: Rect, skip: usize, most: usize) {
+fn draw_place(app: &App, painter: &mut Painter<'_>, frame: Rect, skip: usize, most: usize) {
     let keys = |command| {
         app.options
             .keys
@@ -357,7 +357,7 @@ fn draw_place(app: &App, brush: &mut Brush<'_>, frame: Rect, skip: usize, most: 
     };
     let words = format!(" {there} · {} scroll ", keys.join(" "));
     let y = frame.bottom().saturating_sub(1);
-    brush.say(
+    painter.say(
         frame.x + 3,
         y,
         frame.width.saturating_sub(6),
@@ -366,7 +366,7 @@ fn draw_place(app: &App, brush: &mut Brush<'_>, frame: Rect, skip: usize, most: 
     );
 }
 
-fn draw_foot(dialog: &Dialog, app: &App, brush: &mut Brush<'_>, inside: Rect) {
+fn draw_foot(dialog: &Dialog, app: &App, painter: &mut Painter<'_>, inside: Rect) {
     let y = inside.bottom().saturating_sub(1);
     let (words, role) = match (&dialog.error, &dialog.phase, &app.facts.acts.may) {
         (Some(error), ..) => (error.as_str(), Role::Crit),
@@ -381,14 +381,14 @@ fn draw_foot(dialog: &Dialog, app: &App, brush: &mut Brush<'_>, inside: Rect) {
             Role::Muted,
         ),
     };
-    brush.say(inside.x, y, inside.width, words, role);
+    painter.say(inside.x, y, inside.width, words, role);
 }
 
 fn draw_fields(
     dialog: &Dialog,
     plan: &Plan,
     app: &App,
-    brush: &mut Brush<'_>,
+    painter: &mut Painter<'_>,
     area: Rect,
 ) -> Option<Position> {
     let focus = dialog.focus(&app.facts.acts.may);
@@ -396,10 +396,10 @@ fn draw_fields(
     let typing = format!("type {wanted} to confirm");
     let reason = "reason, for the log";
     // What has to be typed is read whole, before the reason has its room; where both have none, the one that letters go to is drawn.
-    let least = brush.width(&typing) + 8;
+    let least = painter.width(&typing) + 8;
     if !plan.is_grave() {
         return draw_field(
-            brush,
+            painter,
             area,
             reason,
             &dialog.reason,
@@ -410,11 +410,11 @@ fn draw_fields(
     let rest = wanted.strip_prefix(dialog.typed.text()).unwrap_or("");
     if least + LEAST_REASON > area.width {
         return match focus {
-            Focus::Typed => draw_field(brush, area, &typing, &dialog.typed, true, rest),
+            Focus::Typed => draw_field(painter, area, &typing, &dialog.typed, true, rest),
             _ => {
                 let title = format!("{reason}; tab: confirm");
                 draw_field(
-                    brush,
+                    painter,
                     area,
                     &title,
                     &dialog.reason,
@@ -428,7 +428,7 @@ fn draw_fields(
     let first = Rect::new(area.x, area.y, half - 1, 3);
     let second = Rect::new(area.x + half, area.y, area.width - half, 3);
     let at = draw_field(
-        brush,
+        painter,
         first,
         reason,
         &dialog.reason,
@@ -436,7 +436,7 @@ fn draw_fields(
         "",
     );
     let typed = focus == Focus::Typed;
-    let beside = draw_field(brush, second, &typing, &dialog.typed, typed, rest);
+    let beside = draw_field(painter, second, &typing, &dialog.typed, typed, rest);
     at.or(beside)
 }
 
@@ -445,19 +445,19 @@ const LEAST_REASON: u16 = 24;
 
 /// A field in its frame, with what is still to be typed behind what is; gives the cursor's place while letters go there.
 fn draw_field(
-    brush: &mut Brush<'_>,
+    painter: &mut Painter<'_>,
     area: Rect,
     title: &str,
     field: &Field,
     focused: bool,
     rest: &str,
 ) -> Option<Position> {
-    let inside = panel::focusable(brush, area, title, "", focused);
-    let at = field.draw(brush, inside.x, inside.y, inside.width);
-    let used = brush.width(field.text());
+    let inside = panel::focusable(painter, area, title, "", focused);
+    let at = field.draw(painter, inside.x, inside.y, inside.width);
+    let used = painter.width(field.text());
     if !rest.is_empty() && used < inside.width {
         let left = inside.width - used;
-        brush.say(inside.x + used, inside.y, left, rest, Role::Muted);
+        painter.say(inside.x + used, inside.y, left, rest, Role::Muted);
     }
     focused.then_some(at)
 }

@@ -2,14 +2,14 @@
 
 use ratatui::layout::Rect;
 
-use crate::brush::Brush;
+use crate::painter::Painter;
 use crate::text;
 use crate::theme::Role;
-use crate::view::plans::colour;
+use crate::view::plans::color;
 use crate::widget::panel::{centred, popup};
 use crate::widget::table::{Align, Head, Look, Width, table};
 use crate::widget::{Cell, Value};
-use table::acts::{RunRow, RunState};
+use table::actions::{RunRow, RunState};
 
 use super::plan::{Dialog, Phase};
 use super::plan_draw::head;
@@ -26,7 +26,7 @@ pub(super) fn draw_run(
     dialog: &Dialog,
     run: Option<&RunRow>,
     name: &str,
-    brush: &mut Brush<'_>,
+    painter: &mut Painter<'_>,
     area: Rect,
 ) {
     let width = area
@@ -35,9 +35,9 @@ pub(super) fn draw_run(
         .min(130);
     let Some(run) = run else {
         let frame = centred(area, 60.min(area.width), 3);
-        let inside = popup(brush, frame, "PLAN  begins", "");
+        let inside = popup(painter, frame, "PLAN  begins", "");
         let words = format!("run {name}");
-        brush.say(inside.x, inside.y, inside.width, &words, Role::Muted);
+        painter.say(inside.x, inside.y, inside.width, &words, Role::Muted);
         return;
     };
     let wanted = run.steps.len() as u16 + 1 + 3 + 2;
@@ -47,9 +47,9 @@ pub(super) fn draw_run(
         "{} of {} · begun {} ago",
         run.over(),
         run.steps.len(),
-        brush.age(run.begun)
+        painter.age(run.begun)
     );
-    let inside = popup(brush, frame, &title, &note);
+    let inside = popup(painter, frame, &title, &note);
     let high = inside.height.saturating_sub(3);
     let shown = usize::from(high.saturating_sub(1));
     let open = run.steps.iter().position(|step| !step.stand.is_over());
@@ -70,26 +70,26 @@ pub(super) fn draw_run(
             vec![
                 Cell::new(Value::Count(at as i64 + 1)).role(Role::Muted),
                 Cell::text(step.words.as_str()),
-                Cell::text(step.stand.name()).role(colour(step.stand)),
+                Cell::text(step.stand.name()).role(color(step.stand)),
                 Cell::text(step.note.as_str()).role(Role::Muted),
             ]
         })
         .collect();
     let wide = Rect::new(inside.x - 2, inside.y, inside.width + 2, high);
-    table(brush, wide, PROGRESS, &[], &rows, &Look::default());
+    table(painter, wide, PROGRESS, &[], &rows, &Look::default());
     let (words, role) = match (&dialog.error, run.state) {
         (Some(error), _) => (error.clone(), Role::Crit),
         _ if matches!(dialog.phase, Phase::Stands(_)) => (
-            format!("{}: enter goes on with it, esc leaves it", run.state.name()),
+            format!("{}: enter continues it, esc closes", run.state.name()),
             Role::Warn,
         ),
         (None, state) => ends(run, state),
     };
     let foot = Rect::new(inside.x, inside.y + high + 1, inside.width, 2);
-    let words = text::clean(&words, brush.ink.ascii).into_owned();
+    let words = text::clean(&words, painter.render_style.ascii).into_owned();
     let parts = text::wrap(&words, usize::from(foot.width));
     for (at, part) in parts.iter().take(2).enumerate() {
-        brush.say(foot.x, foot.y + at as u16, foot.width, part, role);
+        painter.say(foot.x, foot.y + at as u16, foot.width, part, role);
     }
 }
 
@@ -97,28 +97,25 @@ pub(super) fn draw_run(
 fn ends(run: &RunRow, state: RunState) -> (String, Role) {
     match state {
         RunState::Running => (
-            String::from("esc leaves it running in 9 plans; ctrl-c stops after the current step"),
+            String::from("esc closes; it runs on in 9 plans; ctrl-c stops after the current step"),
             Role::Muted,
         ),
-        RunState::Done => (String::from("done; U takes it back, esc closes"), Role::Ok),
+        RunState::Done => (String::from("done; U undoes it, esc closes"), Role::Ok),
         RunState::Undone => (format!("{}; esc closes", run.words), Role::Muted),
         RunState::Incomplete => (
-            format!(
-                "incomplete: {}; plan it again, or U takes it back",
-                run.words
-            ),
+            format!("incomplete: {}; plan it again, or U undoes it", run.words),
             Role::Warn,
         ),
         RunState::Stopped | RunState::BrokenOff => (
             format!(
-                "{}; H in 9 plans goes on with it, U takes back what was done",
+                "{}; H in 9 plans continues it, U undoes it",
                 run.state.name()
             ),
             Role::Warn,
         ),
         RunState::Failed => (
             format!(
-                "{}; nothing was sent after it; U takes back what was done",
+                "{}; nothing was sent after it; U undoes the steps before",
                 run.words
             ),
             Role::Crit,

@@ -6,10 +6,10 @@ use crate::theme::Role;
 use crate::view::describe::Line;
 use crate::widget::{Cell, Value};
 use model::base::{Age, Moment, Rate};
-use model::plan::{Effect, Forecast, Lever, Outcome, Plan, Step, Verb};
+use model::plan::{Effect, Forecast, Mutation, Outcome, Plan, Step, Verb};
 use table::Facts;
 
-use super::by_key::{by_key, key_of};
+use super::key_hints::{by_key, key_of};
 use super::plan::Dialog;
 
 /// Steps that stand in one row: one, or a suspension with the resumption that follows it.
@@ -104,23 +104,23 @@ fn dollars(micros: i64) -> String {
 /// The lever and what it touches besides.
 fn how(step: &Step) -> String {
     let mut words = vec![match &step.lever {
-        Lever::Suspend { value } => format!("suspend = {value}"),
-        Lever::WorkloadActive { value } => format!("Kueue: active = {value}"),
-        Lever::WorkloadPriority { value } => format!("Kueue: priority {value}"),
-        Lever::KueuePriorityClass { name } => format!("Kueue: class {name}"),
-        Lever::StopPolicy { value } => format!("Kueue: stopPolicy {}", value.word()),
-        Lever::VolcanoCommand { action } => format!("Volcano: {}", action.word()),
-        Lever::VolcanoPriorityClass { name } => format!("Volcano: class {name}"),
-        Lever::VolcanoQueueWeight { value } => format!("Volcano: weight {value}"),
-        Lever::KaiPriorityClass { name } => format!("KAI: class {name}"),
-        Lever::Evict { .. } => String::from("eviction, budgets asked"),
-        Lever::Cordon { .. } => String::from("unschedulable, with who and why"),
-        Lever::Uncordon => String::from("schedulable again"),
-        Lever::Taint { key, effect, .. } => format!("taint {key}:{effect}"),
-        Lever::Untaint { key, effect } => format!("no taint {key}:{effect}"),
-        Lever::Ungate { gate } => format!("gate {gate} taken off"),
-        Lever::Scale { replicas } => counted(u64::from(*replicas), "replica"),
-        Lever::Annotate { key, value } => match value {
+        Mutation::Suspend { value } => format!("suspend = {value}"),
+        Mutation::WorkloadActive { value } => format!("Kueue: active = {value}"),
+        Mutation::WorkloadPriority { value } => format!("Kueue: priority {value}"),
+        Mutation::KueuePriorityClass { name } => format!("Kueue: class {name}"),
+        Mutation::StopPolicy { value } => format!("Kueue: stopPolicy {}", value.word()),
+        Mutation::VolcanoCommand { action } => format!("Volcano: {}", action.word()),
+        Mutation::VolcanoPriorityClass { name } => format!("Volcano: class {name}"),
+        Mutation::VolcanoQueueWeight { value } => format!("Volcano: weight {value}"),
+        Mutation::KaiPriorityClass { name } => format!("KAI: class {name}"),
+        Mutation::Evict { .. } => String::from("eviction, budgets asked"),
+        Mutation::Cordon { .. } => String::from("unschedulable, with who and why"),
+        Mutation::Uncordon => String::from("schedulable again"),
+        Mutation::Taint { key, effect, .. } => format!("taint {key}:{effect}"),
+        Mutation::Untaint { key, effect } => format!("no taint {key}:{effect}"),
+        Mutation::Ungate { gate } => format!("scheduling gate {gate} removed"),
+        Mutation::Scale { replicas } => counted(u64::from(*replicas), "replica"),
+        Mutation::Annotate { key, value } => match value {
             Some(value) => format!("{key}={value}"),
             None => format!("no {key}"),
         },

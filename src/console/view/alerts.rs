@@ -1,23 +1,23 @@
 //! Alerts: findings, worst first, each with the repair that is suggested.
 
-use crate::listing::{Column, Kind, Row, id_of};
+use crate::table_model::{Column, Kind, Row, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::base::Name;
 use model::fleet::finding::{Finding, Severity, Subject};
-use table::hush::Hush;
+use table::silence::Silence;
 use table::{Facts, alerts};
 
-use super::{Lens, Picked, Place, ViewId};
+use super::{Destination, RowScope, Selection, ViewId};
 
 /// The table of findings.
 pub static KIND: Kind = Kind {
     columns: &[
         Column::words("severity", "LEVEL", 0, (6, 10), severity).sign(|facts, row| {
             finding(facts, row).map_or(("–", Role::Muted), |finding| {
-                match facts.hushed.of(finding, facts.now) {
-                    Some(Hush::Muted) => ("–", Role::Muted),
-                    Some(Hush::Acknowledged) => ("✓", Role::Muted),
+                match facts.silences.of(finding, facts.now) {
+                    Some(Silence::Muted) => ("–", Role::Muted),
+                    Some(Silence::Acknowledged) => ("✓", Role::Muted),
                     None => sign(finding.severity),
                 }
             })
@@ -54,19 +54,21 @@ pub static KIND: Kind = Kind {
     },
     id: |facts, row| finding(facts, row).map_or(0, |finding| id_of(&finding.id)),
     label: |_, _, _| None,
-    picked: |facts, row| finding(facts, row).map(|finding| Picked::Finding(finding.id.clone())),
+    selection: |facts, row| {
+        finding(facts, row).map(|finding| Selection::Finding(finding.id.clone()))
+    },
     open: |facts, row| {
         let finding = finding(facts, row)?;
         Some(
             place(facts, &finding.subject)
-                .unwrap_or_else(|| Place::Facts(Picked::Finding(finding.id.clone()))),
+                .unwrap_or_else(|| Destination::Facts(Selection::Finding(finding.id.clone()))),
         )
     },
     faulty: |facts, row| {
         finding(facts, row).is_some_and(|finding| finding.severity == Severity::Crit)
     },
     last: |facts, row| {
-        finding(facts, row).is_some_and(|finding| facts.hushed.of(finding, facts.now).is_some())
+        finding(facts, row).is_some_and(|finding| facts.silences.of(finding, facts.now).is_some())
     },
     sort: None,
     none: "nothing needs you",
@@ -96,7 +98,7 @@ fn severity(facts: &Facts, row: Row) -> Cell<'_> {
     let Some(finding) = finding(facts, row) else {
         return Cell::new(Value::Unknown);
     };
-    let role = match facts.hushed.of(finding, facts.now) {
+    let role = match facts.silences.of(finding, facts.now) {
         Some(_) => Role::Muted,
         None => sign(finding.severity).1,
     };
@@ -104,31 +106,37 @@ fn severity(facts: &Facts, row: Row) -> Cell<'_> {
 }
 
 /// Where the object of a finding is shown.
-pub fn place(facts: &Facts, subject: &Subject) -> Option<Place> {
+pub fn place(facts: &Facts, subject: &Subject) -> Option<Destination> {
     let name = &subject.key.name;
     match subject.kind {
-        "Node" => Some(Place::Part(ViewId::Nodes, Lens::Node(name.clone()))),
-        "Pool" => Some(Place::Part(ViewId::Pools, Lens::Pool(name.clone()))),
-        "Device" => device_of(facts, name).map(Place::Facts),
-        "Source" => Some(Place::Facts(Picked::Source(name.clone()))),
+        "Node" => Some(Destination::Part(
+            ViewId::Nodes,
+            RowScope::Node(name.clone()),
+        )),
+        "Pool" => Some(Destination::Part(
+            ViewId::Pools,
+            RowScope::Pool(name.clone()),
+        )),
+        "Device" => device_of(facts, name).map(Destination::Facts),
+        "Source" => Some(Destination::Facts(Selection::Source(name.clone()))),
         "Job" => facts
             .fleet
             .jobs
             .iter()
             .find(|job| job.id.key == subject.key)
-            .map(|job| Place::Part(ViewId::Jobs, Lens::Job(job.id.clone()))),
+            .map(|job| Destination::Part(ViewId::Jobs, RowScope::Job(job.id.clone()))),
         "Pod" => facts
             .fleet
             .pod(&subject.key)
-            .map(|pod| Place::Part(ViewId::Jobs, Lens::Job(pod.job.clone()))),
+            .map(|pod| Destination::Part(ViewId::Jobs, RowScope::Job(pod.job.clone()))),
         _ => None,
     }
 }
 
 /// The device of this id, `NODE/gpu3`.
-pub fn device_of(facts: &Facts, id: &Name) -> Option<Picked> {
+pub fn device_of(facts: &Facts, id: &Name) -> Option<Selection> {
     let (node, _) = id.rsplit_once('/')?;
     let node = facts.fleet.node(node)?;
     let device = node.devices.iter().find(|device| device.id == *id)?;
-    Some(Picked::Device(node.name().clone(), device.index))
+    Some(Selection::Device(node.name().clone(), device.index))
 }

@@ -2,36 +2,36 @@
 
 use ratatui::layout::Rect;
 
-use crate::brush::Brush;
 use crate::commands::{Command, Context};
+use crate::painter::Painter;
 use model::base::Name;
 use model::fleet::finding::Finding;
 use table::Facts;
-use table::hush::{Entry, Hush};
+use table::silence::{Entry, Silence};
 
 use super::alerts::KIND;
 use super::describe::{self, describe, draw_columns, draw_panel};
-use super::sheet::Sheet;
-use super::{ALERTS, Lens, Picked, Turn, View, ViewId};
+use super::table_view::TableView;
+use super::{ALERTS, CommandOutcome, RowScope, Selection, View, ViewId};
 
 /// Findings, worst first.
 pub struct AlertsView {
-    sheet: Sheet,
+    table: TableView,
 }
 
 impl AlertsView {
     /// The view behind the tab.
-    pub fn new(lens: Lens) -> Self {
+    pub fn new(row_scope: RowScope) -> Self {
         Self {
-            sheet: Sheet::new(ViewId::Alerts, &KIND, lens),
+            table: TableView::new(ViewId::Alerts, &KIND, row_scope),
         }
     }
 
     fn split(&self, area: Rect) -> (Rect, Rect) {
-        if area.height < 16 || self.sheet.listing.rows().is_empty() {
+        if area.height < 16 || self.table.table_model.rows().is_empty() {
             return (area, Rect { height: 0, ..area });
         }
-        let rows = u16::try_from(self.sheet.listing.rows().len()).unwrap_or(u16::MAX);
+        let rows = u16::try_from(self.table.table_model.rows().len()).unwrap_or(u16::MAX);
         let above = rows.saturating_add(1).clamp(4, area.height / 2);
         let air = u16::from(area.width > 60);
         let below = Rect::new(
@@ -50,7 +50,7 @@ impl AlertsView {
     }
 
     fn finding<'a>(&self, facts: &'a Facts) -> Option<&'a Finding> {
-        let row = self.sheet.listing.current()?;
+        let row = self.table.table_model.current()?;
         facts.fleet.findings.get(row.0 as usize)
     }
 }
@@ -60,83 +60,83 @@ impl View for AlertsView {
         ViewId::Alerts
     }
     fn trail(&self) -> String {
-        self.sheet.listing.lens.title()
+        self.table.table_model.row_scope.title()
     }
     fn contexts(&self) -> &'static [Context] {
         ALERTS
     }
     fn refresh(&mut self, facts: &Facts, settle: bool) {
-        self.sheet.refresh(facts, settle);
+        self.table.refresh(facts, settle);
     }
-    fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> Turn {
-        let hush = match command {
-            Command::Mute => Hush::Muted,
-            Command::Acknowledge => Hush::Acknowledged,
+    fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> CommandOutcome {
+        let silence = match command {
+            Command::Mute => Silence::Muted,
+            Command::Acknowledge => Silence::Acknowledged,
             _ => {
                 let (above, _) = self.split(area);
-                return self.sheet.obey(command, facts, above);
+                return self.table.obey(command, facts, above);
             }
         };
         let Some(finding) = self.finding(facts) else {
-            return Turn::Done;
+            return CommandOutcome::Done;
         };
         // The same key again takes it back.
-        let again = facts.hushed.of(finding, facts.now) == Some(hush);
+        let again = facts.silences.of(finding, facts.now) == Some(silence);
         let entry = (!again).then_some(Entry {
-            hush,
+            silence,
             at: facts.now,
         });
-        Turn::Hush(finding.id.clone(), entry)
+        CommandOutcome::Hush(finding.id.clone(), entry)
     }
     fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool {
         let (above, _) = self.split(area);
-        y < above.bottom() && self.sheet.point(facts, x, y, above)
+        y < above.bottom() && self.table.point(facts, x, y, above)
     }
     fn set_filter(&mut self, words: &str, facts: &Facts) -> Result<(), String> {
-        self.sheet.set_filter(words, facts)
+        self.table.set_filter(words, facts)
     }
     fn filter(&self) -> &str {
-        self.sheet.filter()
+        self.table.filter()
     }
-    fn picked(&self, facts: &Facts) -> Option<Picked> {
-        self.sheet.picked(facts)
+    fn selection(&self, facts: &Facts) -> Option<Selection> {
+        self.table.selection(facts)
     }
     fn counts(&self) -> (usize, usize) {
-        self.sheet.counts()
+        self.table.counts()
     }
     fn is_unsettled(&self) -> bool {
-        self.sheet.is_unsettled()
+        self.table.is_unsettled()
     }
     fn faults_only(&self) -> bool {
-        self.sheet.faults_only()
+        self.table.faults_only()
     }
     fn on_screen(&self, _: &Facts, _: Rect) -> Vec<Name> {
         Vec::new()
     }
-    fn sheet(&self) -> Option<&Sheet> {
-        Some(&self.sheet)
+    fn table(&self) -> Option<&TableView> {
+        Some(&self.table)
     }
-    fn sheet_mut(&mut self) -> Option<&mut Sheet> {
-        Some(&mut self.sheet)
+    fn table_mut(&mut self) -> Option<&mut TableView> {
+        Some(&mut self.table)
     }
 
-    fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
+    fn draw(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         let (above, below) = self.split(area);
-        self.sheet.paint(facts, brush, above, true);
+        self.table.paint(facts, painter, above, true);
         let Some(finding) = self.finding(facts).filter(|_| below.height >= 4) else {
             return;
         };
-        let picked = Picked::Finding(finding.id.clone());
-        if let Some(sheet) = describe(facts, &picked, brush) {
-            let sheet = describe::Sheet {
+        let selection = Selection::Finding(finding.id.clone());
+        if let Some(table) = describe(facts, &selection, painter) {
+            let table = describe::Description {
                 title: finding.subject.key.to_string(),
                 note: format!("{} {}", finding.severity.name(), finding.code),
-                ..sheet
+                ..table
             };
             let none = Rect::new(0, 0, below.width - 4, 0);
-            let lines = draw_columns(brush, none, &sheet.lines);
+            let lines = draw_columns(painter, none, &table.lines);
             let height = below.height.min(lines.saturating_add(2));
-            draw_panel(brush, Rect { height, ..below }, &sheet, false);
+            draw_panel(painter, Rect { height, ..below }, &table, false);
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use ratatui::layout::Rect;
 
-use crate::brush::Brush;
 use crate::commands::{Command, Context};
-use crate::listing::{Column, Kind, Row, id_of};
+use crate::painter::Painter;
+use crate::table_model::{Column, Kind, Row, id_of};
 use crate::text::per_hour;
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
@@ -13,8 +13,8 @@ use model::cost::{CostRow, Scope};
 use table::{Facts, cost};
 
 use super::pools::money;
-use super::sheet::Sheet;
-use super::{COST, Lens, Picked, Place, Turn, View, ViewId};
+use super::table_view::TableView;
+use super::{COST, CommandOutcome, Destination, RowScope, Selection, View, ViewId};
 
 /// The name of what no row of a scope holds.
 const UNATTRIBUTED: &str = "unattributed";
@@ -56,14 +56,14 @@ pub static KIND: Kind = Kind {
             .role(Role::Muted)
         }),
     ],
-    collect: |facts, lens| {
-        let scope = scope_of(lens);
+    collect: |facts, row_scope| {
+        let scope = scope_of(row_scope);
         let rows = facts.burn.rows.get(&scope).map_or(0, Vec::len);
         (0..rows as u32).map(|at| (scope as u32, at)).collect()
     },
     id: |facts, at| row(facts, at).map_or(0, |row| id_of((row.scope, &row.name))),
     label: |_, _, _| None,
-    picked: |facts, at| row(facts, at).map(|row| Picked::Cost(row.scope, row.name.clone())),
+    selection: |facts, at| row(facts, at).map(|row| Selection::Cost(row.scope, row.name.clone())),
     open,
     faulty: |facts, at| row(facts, at).is_some_and(|row| row.unpriced > 0),
     last: |facts, at| row(facts, at).is_some_and(|row| row.name.as_str() == UNATTRIBUTED),
@@ -71,15 +71,15 @@ pub static KIND: Kind = Kind {
     none: "nothing has a price yet",
 };
 
-/// Idle money in its colour, none of it muted.
+/// Idle money in its color, none of it muted.
 fn blue(cell: Cell<'_>) -> Cell<'_> {
     let none = cell.value == Value::Money(Rate::ZERO);
     cell.role(if none { Role::Muted } else { Role::IdleMoney })
 }
 
-const fn scope_of(lens: &Lens) -> Scope {
-    match lens {
-        Lens::Cost(scope) => *scope,
+const fn scope_of(row_scope: &RowScope) -> Scope {
+    match row_scope {
+        RowScope::Cost(scope) => *scope,
         _ => Scope::Team,
     }
 }
@@ -114,32 +114,35 @@ fn share(facts: &Facts, at: Row) -> Cell<'_> {
     })
 }
 
-fn open(facts: &Facts, at: Row) -> Option<Place> {
+fn open(facts: &Facts, at: Row) -> Option<Destination> {
     let row = row(facts, at)?;
     if row.name.as_str() == UNATTRIBUTED {
-        return Some(Place::Facts(Picked::Cost(row.scope, row.name.clone())));
+        return Some(Destination::Facts(Selection::Cost(
+            row.scope,
+            row.name.clone(),
+        )));
     }
     let name = row.name.clone();
     Some(match row.scope {
-        Scope::Pool => Place::Part(ViewId::Pools, Lens::Pool(name)),
-        Scope::Queue => Place::Part(ViewId::Jobs, Lens::Queue(name)),
-        Scope::Team => Place::Part(ViewId::Jobs, Lens::Team(name)),
-        Scope::Class => Place::Part(ViewId::Nodes, Lens::Class(name)),
+        Scope::Pool => Destination::Part(ViewId::Pools, RowScope::Pool(name)),
+        Scope::Queue => Destination::Part(ViewId::Jobs, RowScope::Queue(name)),
+        Scope::Team => Destination::Part(ViewId::Jobs, RowScope::Team(name)),
+        Scope::Class => Destination::Part(ViewId::Nodes, RowScope::Class(name)),
         Scope::Job => facts
             .fleet
             .jobs
             .iter()
             .find(|job| job.id.to_string() == name.as_str())
             .map_or_else(
-                || Place::Facts(Picked::Cost(Scope::Job, name)),
-                |job| Place::Part(ViewId::Jobs, Lens::Job(job.id.clone())),
+                || Destination::Facts(Selection::Cost(Scope::Job, name)),
+                |job| Destination::Part(ViewId::Jobs, RowScope::Job(job.id.clone())),
             ),
     })
 }
 
 /// Money by one scope, with the scopes to choose from and the total above.
 pub struct CostView {
-    sheet: Sheet,
+    table: TableView,
 }
 
 /// Lines above the table: scopes, total, air.
@@ -149,7 +152,7 @@ impl CostView {
     /// Money by this scope.
     pub fn new(scope: Scope) -> Self {
         Self {
-            sheet: Sheet::new(ViewId::Cost, &KIND, Lens::Cost(scope)),
+            table: TableView::new(ViewId::Cost, &KIND, RowScope::Cost(scope)),
         }
     }
 
@@ -164,63 +167,66 @@ impl View for CostView {
         ViewId::Cost
     }
     fn trail(&self) -> String {
-        format!("by {}", scope_of(&self.sheet.listing.lens).name())
+        format!("by {}", scope_of(&self.table.table_model.row_scope).name())
     }
     fn contexts(&self) -> &'static [Context] {
         COST
     }
     fn refresh(&mut self, facts: &Facts, settle: bool) {
-        self.sheet.refresh(facts, settle);
+        self.table.refresh(facts, settle);
     }
-    fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> Turn {
+    fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> CommandOutcome {
         if command == Command::Group {
-            let scope = scope_of(&self.sheet.listing.lens);
+            let scope = scope_of(&self.table.table_model.row_scope);
             let at = Scope::ALL.iter().position(|known| *known == scope);
             let next = Scope::ALL[(at.unwrap_or(0) + 1) % Scope::ALL.len()];
-            self.sheet.listing.set_lens(Lens::Cost(next), facts);
-            return Turn::Done;
+            self.table.table_model.set_lens(RowScope::Cost(next), facts);
+            return CommandOutcome::Done;
         }
-        self.sheet.obey(command, facts, Self::below(area))
+        self.table.obey(command, facts, Self::below(area))
     }
     fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool {
-        self.sheet.point(facts, x, y, Self::below(area))
+        self.table.point(facts, x, y, Self::below(area))
     }
     fn set_filter(&mut self, words: &str, facts: &Facts) -> Result<(), String> {
-        self.sheet.set_filter(words, facts)
+        self.table.set_filter(words, facts)
     }
     fn filter(&self) -> &str {
-        self.sheet.filter()
+        self.table.filter()
     }
-    fn picked(&self, facts: &Facts) -> Option<Picked> {
-        self.sheet.picked(facts)
+    fn selection(&self, facts: &Facts) -> Option<Selection> {
+        self.table.selection(facts)
     }
     fn counts(&self) -> (usize, usize) {
-        self.sheet.counts()
+        self.table.counts()
     }
     fn is_unsettled(&self) -> bool {
-        self.sheet.is_unsettled()
+        self.table.is_unsettled()
     }
     fn faults_only(&self) -> bool {
-        self.sheet.faults_only()
+        self.table.faults_only()
     }
     fn on_screen(&self, _: &Facts, _: Rect) -> Vec<Name> {
         Vec::new()
     }
 
-    fn sheet(&self) -> Option<&Sheet> {
-        Some(&self.sheet)
+    fn table(&self) -> Option<&TableView> {
+        Some(&self.table)
     }
-    fn sheet_mut(&mut self) -> Option<&mut Sheet> {
-        Some(&mut self.sheet)
+    fn table_mut(&mut self) -> Option<&mut TableView> {
+        Some(&mut self.table)
     }
 
-    fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
-        let chosen = scope_of(&self.sheet.listing.lens);
-        let (muted, title) = (brush.ink.fg(Role::Muted), brush.ink.fg(Role::Title));
+    fn draw(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
+        let chosen = scope_of(&self.table.table_model.row_scope);
+        let (muted, title) = (
+            painter.render_style.fg(Role::Muted),
+            painter.render_style.fg(Role::Title),
+        );
         let mut pieces = vec![("cost per hour by  ", muted)];
         for scope in Scope::ALL {
             let style = if scope == chosen {
-                brush.ink.bold(Role::Accent)
+                painter.render_style.bold(Role::Accent)
             } else {
                 muted
             };
@@ -228,7 +234,7 @@ impl View for CostView {
             pieces.push(("   ", muted));
         }
         let room = area.width.saturating_sub(2);
-        brush.pieces(area.x + 2, area.y, room, &pieces);
+        painter.pieces(area.x + 2, area.y, room, &pieces);
         if area.height > 1 {
             let burn = &facts.burn;
             let known = burn.known();
@@ -242,8 +248,8 @@ impl View for CostView {
                 String::new()
             };
             let (accent, blue) = (
-                brush.ink.bold(Role::Accent),
-                brush.ink.bold(Role::IdleMoney),
+                painter.render_style.bold(Role::Accent),
+                painter.render_style.bold(Role::IdleMoney),
             );
             let mut pieces = vec![
                 ("total  ", muted),
@@ -254,15 +260,15 @@ impl View for CostView {
                 (&*idle, blue),
                 ("   ", muted),
                 (&*devices, title),
-                (&*unpriced, brush.ink.fg(Role::Warn)),
+                (&*unpriced, painter.render_style.fg(Role::Warn)),
                 ("   list prices, not a bill", muted),
             ];
             // What the prices are is never cut; the devices stand in the header and in the table.
-            if brush.width_of(&pieces) > room {
+            if painter.width_of(&pieces) > room {
                 pieces.drain(6..8);
             }
-            brush.pieces(area.x + 2, area.y + 1, room, &pieces);
+            painter.pieces(area.x + 2, area.y + 1, room, &pieces);
         }
-        self.sheet.paint(facts, brush, Self::below(area), true);
+        self.table.paint(facts, painter, Self::below(area), true);
     }
 }

@@ -4,9 +4,9 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use crate::brush::{Brush, Ink};
 use crate::color::ColorDepth;
 use crate::commands::{Command, Context};
+use crate::painter::{Painter, RenderStyle};
 use crate::theme::{Role, Theme};
 use crate::widget::panel::foot;
 use model::base::Name;
@@ -14,13 +14,13 @@ use model::fleet::job::JobKey;
 use table::Facts;
 
 use super::describe::{describe, draw_columns, draw_panel};
-use super::sheet::Sheet;
-use super::{Clip, Lens, Picked, TABLE, Turn, View, ViewId, devices, nodes};
+use super::table_view::TableView;
+use super::{CommandOutcome, CopiedRows, RowScope, Selection, TABLE, View, ViewId, devices, nodes};
 
 /// An object's facts over a table of its parts.
 pub struct Detail {
-    subject: Picked,
-    sheet: Sheet,
+    subject: Selection,
+    table: TableView,
     width: u16,
     /// Lines that what is known takes at this width.
     lines: u16,
@@ -32,8 +32,8 @@ impl Detail {
     /// A pool and its nodes.
     pub fn pool(name: Name) -> Self {
         Self {
-            subject: Picked::Pool(name.clone()),
-            sheet: Sheet::new(ViewId::Pools, &nodes::KIND, Lens::Pool(name)),
+            subject: Selection::Pool(name.clone()),
+            table: TableView::new(ViewId::Pools, &nodes::KIND, RowScope::Pool(name)),
             width: 120,
             lines: 10,
             on_row: false,
@@ -43,8 +43,8 @@ impl Detail {
     /// A node.
     pub fn node(name: Name) -> Self {
         Self {
-            subject: Picked::Node(name.clone()),
-            sheet: Sheet::new(ViewId::Nodes, &devices::KIND, Lens::Node(name)),
+            subject: Selection::Node(name.clone()),
+            table: TableView::new(ViewId::Nodes, &devices::KIND, RowScope::Node(name)),
             width: 120,
             lines: 10,
             on_row: false,
@@ -54,8 +54,8 @@ impl Detail {
     /// A job.
     pub fn job(id: JobKey) -> Self {
         Self {
-            subject: Picked::Job(id.clone()),
-            sheet: Sheet::new(ViewId::Jobs, &devices::KIND, Lens::Job(id)),
+            subject: Selection::Job(id.clone()),
+            table: TableView::new(ViewId::Jobs, &devices::KIND, RowScope::Job(id)),
             width: 120,
             lines: 10,
             on_row: false,
@@ -67,7 +67,7 @@ impl Detail {
     fn split(&self, area: Rect) -> (Rect, Rect) {
         let air = u16::from(area.height > 20);
         // Head and rows; where there is none, air and a sentence.
-        let rows = u16::try_from(self.sheet.listing.rows().len()).unwrap_or(u16::MAX);
+        let rows = u16::try_from(self.table.table_model.rows().len()).unwrap_or(u16::MAX);
         let table = rows.saturating_add(1).max(3).saturating_add(air);
         let most = (area.height * 3 / 5).max(area.height.saturating_sub(table));
         let above = self.lines.saturating_add(2).min(most);
@@ -84,18 +84,18 @@ impl Detail {
 
     fn measure(&mut self, facts: &Facts, width: u16) {
         // What is measured is not shown: neither the moment nor the ink matters to the number of lines.
-        let ink = Ink {
+        let render_style = RenderStyle {
             theme: Theme::ember(),
             depth: ColorDepth::None,
             ascii: false,
         };
         let mut buf = Buffer::empty(Rect::new(0, 0, 1, 1));
-        let mut brush = Brush::new(&mut buf, &ink, facts.now);
+        let mut painter = Painter::new(&mut buf, &render_style, facts.now);
         self.width = width;
-        self.lines = match describe(facts, &self.subject, &mut brush) {
-            Some(sheet) => {
+        self.lines = match describe(facts, &self.subject, &mut painter) {
+            Some(table) => {
                 let none = Rect::new(0, 0, width.saturating_sub(4), 0);
-                draw_columns(&mut brush, none, &sheet.lines)
+                draw_columns(&mut painter, none, &table.lines)
             }
             None => 1,
         };
@@ -104,7 +104,7 @@ impl Detail {
 
 impl View for Detail {
     fn id(&self) -> ViewId {
-        self.sheet.id()
+        self.table.id()
     }
     fn trail(&self) -> String {
         self.subject.name()
@@ -117,23 +117,23 @@ impl View for Detail {
     }
     fn refresh(&mut self, facts: &Facts, settle: bool) {
         self.measure(facts, self.width);
-        self.sheet.refresh(facts, settle);
+        self.table.refresh(facts, settle);
     }
-    fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> Turn {
+    fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> CommandOutcome {
         let (_, below) = self.split(area);
-        let listing = &self.sheet.listing;
-        let (first, none) = (listing.cursor() == 0, listing.rows().is_empty());
+        let table_model = &self.table.table_model;
+        let (first, none) = (table_model.cursor() == 0, table_model.rows().is_empty());
         match command {
             // Above the first row is the object itself.
             Command::Top => self.on_row = false,
             Command::Up | Command::PageUp if self.on_row && first => {
                 self.on_row = false;
-                return Turn::Done;
+                return CommandOutcome::Done;
             }
-            Command::Up | Command::PageUp if !self.on_row => return Turn::Done,
+            Command::Up | Command::PageUp if !self.on_row => return CommandOutcome::Done,
             Command::Down | Command::Open if !self.on_row => {
                 self.on_row = !none;
-                return Turn::Done;
+                return CommandOutcome::Done;
             }
             Command::Bottom
             | Command::PageDown
@@ -142,7 +142,7 @@ impl View for Detail {
             | Command::Invert => self.on_row = !none,
             _ => {}
         }
-        self.sheet.obey(command, facts, below)
+        self.table.obey(command, facts, below)
     }
     fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool {
         let (above, below) = self.split(area);
@@ -150,42 +150,42 @@ impl View for Detail {
             self.on_row = false;
             return true;
         }
-        let hit = self.sheet.point(facts, x, y, below);
+        let hit = self.table.point(facts, x, y, below);
         self.on_row |= hit;
         hit
     }
     fn set_filter(&mut self, words: &str, facts: &Facts) -> Result<(), String> {
-        self.sheet.set_filter(words, facts)
+        self.table.set_filter(words, facts)
     }
     fn filter(&self) -> &str {
-        self.sheet.filter()
+        self.table.filter()
     }
-    fn picked(&self, facts: &Facts) -> Option<Picked> {
-        let row = self.sheet.picked(facts).filter(|_| self.on_row);
+    fn selection(&self, facts: &Facts) -> Option<Selection> {
+        let row = self.table.selection(facts).filter(|_| self.on_row);
         row.or_else(|| Some(self.subject.clone()))
     }
-    fn meant(&self, facts: &Facts) -> Vec<Picked> {
-        if self.sheet.listing.marked().is_empty() {
-            return self.picked(facts).into_iter().collect();
+    fn meant(&self, facts: &Facts) -> Vec<Selection> {
+        if self.table.table_model.marked().is_empty() {
+            return self.selection(facts).into_iter().collect();
         }
-        self.sheet.meant(facts)
+        self.table.meant(facts)
     }
-    fn clip(&self, facts: &Facts, ink: &Ink) -> Option<Clip> {
-        let rows = self.on_row || !self.sheet.listing.marked().is_empty();
-        rows.then(|| self.sheet.clip(facts, ink))
+    fn clip(&self, facts: &Facts, render_style: &RenderStyle) -> Option<CopiedRows> {
+        let rows = self.on_row || !self.table.table_model.marked().is_empty();
+        rows.then(|| self.table.clip(facts, render_style))
     }
     fn counts(&self) -> (usize, usize) {
-        self.sheet.counts()
+        self.table.counts()
     }
     fn is_unsettled(&self) -> bool {
-        self.sheet.is_unsettled()
+        self.table.is_unsettled()
     }
     fn faults_only(&self) -> bool {
-        self.sheet.faults_only()
+        self.table.faults_only()
     }
     fn on_screen(&self, facts: &Facts, area: Rect) -> Vec<Name> {
         let (_, below) = self.split(area);
-        let (_, rows) = self.sheet.listing.window(Sheet::height(below));
+        let (_, rows) = self.table.table_model.window(TableView::height(below));
         let mut names: Vec<Name> = rows
             .iter()
             .filter_map(|row| facts.fleet.nodes.get(row.0 as usize))
@@ -195,30 +195,30 @@ impl View for Detail {
         names
     }
 
-    fn sheet(&self) -> Option<&Sheet> {
-        Some(&self.sheet)
+    fn table(&self) -> Option<&TableView> {
+        Some(&self.table)
     }
-    fn sheet_mut(&mut self) -> Option<&mut Sheet> {
-        Some(&mut self.sheet)
+    fn table_mut(&mut self) -> Option<&mut TableView> {
+        Some(&mut self.table)
     }
 
-    fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
+    fn draw(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         let (above, below) = self.split(area);
-        match describe(facts, &self.subject, brush) {
-            Some(sheet) => {
-                let hidden = draw_panel(brush, above, &sheet, !self.on_row);
+        match describe(facts, &self.subject, painter) {
+            Some(table) => {
+                let hidden = draw_panel(painter, above, &table, !self.on_row);
                 // What keys act on is said where that is not what the title names.
-                let row = self.sheet.picked(facts).filter(|_| self.on_row);
+                let row = self.table.selection(facts).filter(|_| self.on_row);
                 if let (Some(row), 0) = (row, hidden) {
                     let words = format!("keys act on {}, the row below", row.title(facts));
-                    foot(brush, above, &words, Role::Mark);
+                    foot(painter, above, &words, Role::Mark);
                 }
             }
             None => {
                 let words = format!("{} has gone", self.subject.name());
-                brush.say(above.x + 2, above.y, above.width, &words, Role::Warn);
+                painter.say(above.x + 2, above.y, above.width, &words, Role::Warn);
             }
         }
-        self.sheet.paint(facts, brush, below, self.on_row);
+        self.table.paint(facts, painter, below, self.on_row);
     }
 }

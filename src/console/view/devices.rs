@@ -1,6 +1,6 @@
 //! Devices as rows: the joined line of device, pod, job, queue, team; also what the heatmap's filter speaks of.
 
-use crate::listing::{Column, Kind, Row, id_of};
+use crate::table_model::{Column, Kind, Row, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::fleet::device::{Device, Health};
@@ -10,7 +10,7 @@ use model::fleet::node::Node;
 use model::fleet::signal::Signal;
 use table::{Facts, devices};
 
-use super::{Lens, Picked, Place};
+use super::{Destination, RowScope, Selection};
 
 /// The columns of devices.
 const COLUMNS: &[Column] = &[
@@ -149,12 +149,14 @@ pub static KIND: Kind = Kind {
             .or_else(|| node.seen.labels.get(key))
             .map(|value| value.to_string())
     },
-    picked: |facts, row| {
-        device(facts, row).map(|(node, device)| Picked::Device(node.name().clone(), device.index))
+    selection: |facts, row| {
+        device(facts, row)
+            .map(|(node, device)| Selection::Device(node.name().clone(), device.index))
     },
     open: |facts, row| {
-        device(facts, row)
-            .map(|(node, device)| Place::Facts(Picked::Device(node.name().clone(), device.index)))
+        device(facts, row).map(|(node, device)| {
+            Destination::Facts(Selection::Device(node.name().clone(), device.index))
+        })
     },
     faulty: |facts, row| {
         device(facts, row)
@@ -168,14 +170,14 @@ pub static KIND: Kind = Kind {
 /// The devices that are held and do no work, the dearest first.
 pub static IDLE: Kind = Kind {
     sort: Some((COST, true)),
-    none: "no device is held without working",
+    none: "no allocated device is idle",
     ..KIND
 };
 
-fn collect(facts: &Facts, lens: &Lens) -> Vec<Row> {
+fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
     let mut rows = Vec::new();
-    match lens {
-        Lens::Job(job) => {
+    match row_scope {
+        RowScope::Job(job) => {
             let places = facts.fleet.job(job).map(|job| &*job.places);
             for place in places.unwrap_or_default() {
                 let Ok(at) = facts
@@ -198,8 +200,8 @@ fn collect(facts: &Facts, lens: &Lens) -> Vec<Row> {
         _ => {
             for (at, node) in facts.fleet.nodes.iter().enumerate() {
                 for (within, device) in node.devices.iter().enumerate() {
-                    let idle = *lens != Lens::Idle || facts.fleet.is_idle(device);
-                    if idle && holds(lens, node, device) {
+                    let idle = *row_scope != RowScope::Idle || facts.fleet.is_idle(device);
+                    if idle && holds(row_scope, node, device) {
                         rows.push((at as u32, within as u32));
                     }
                 }
@@ -211,18 +213,18 @@ fn collect(facts: &Facts, lens: &Lens) -> Vec<Row> {
 }
 
 /// True when a device belongs to the part that is looked at.
-pub fn holds(lens: &Lens, node: &Node, device: &Device) -> bool {
-    match lens {
-        Lens::All | Lens::Cost(_) | Lens::Idle | Lens::Pods(None) => true,
-        Lens::Pool(pool) => node.pool == *pool,
-        Lens::Node(name) => node.name() == name,
-        Lens::Class(class) => device.class == *class,
-        Lens::Job(job) => device.holders().any(|(pod, _)| pod.job == *job),
-        Lens::Team(team) => device.holders().any(|(pod, _)| pod.team == *team),
-        Lens::Queue(queue) => device
+pub fn holds(row_scope: &RowScope, node: &Node, device: &Device) -> bool {
+    match row_scope {
+        RowScope::All | RowScope::Cost(_) | RowScope::Idle | RowScope::Pods(None) => true,
+        RowScope::Pool(pool) => node.pool == *pool,
+        RowScope::Node(name) => node.name() == name,
+        RowScope::Class(class) => device.class == *class,
+        RowScope::Job(job) => device.holders().any(|(pod, _)| pod.job == *job),
+        RowScope::Team(team) => device.holders().any(|(pod, _)| pod.team == *team),
+        RowScope::Queue(queue) => device
             .holders()
             .any(|(pod, _)| pod.queue.as_ref() == Some(queue)),
-        Lens::Namespace(namespace) | Lens::Pods(Some(namespace)) => device
+        RowScope::Namespace(namespace) | RowScope::Pods(Some(namespace)) => device
             .holders()
             .any(|(pod, _)| pod.key().namespace == *namespace),
     }

@@ -2,26 +2,28 @@
 
 use ratatui::layout::Rect;
 
-use crate::brush::Brush;
 use crate::commands::{Command, Context};
-use crate::listing::Scope;
+use crate::painter::Painter;
+use crate::table_model::Scope;
 use model::base::Name;
 use model::cost::Scope as By;
 use model::fleet::finding::{Finding, Severity};
 use table::Facts;
 
+use super::device_heat::{DeviceHeats, Metric, Scale};
 use super::fleet_sources::{draw_sources, speaks};
-use super::glow::{Glows, Metric, Scale};
-use super::sheet::Sheet;
-use super::strip::Strip;
-use super::{Lens, Picked, Place, TABLE, Turn, View, ViewId, Whole, pools, waiting};
+use super::sparkline_strip::DeviceStrip;
+use super::table_view::TableView;
+use super::{
+    CommandOutcome, Destination, RowScope, Selection, TABLE, View, ViewId, Whole, pools, waiting,
+};
 
 /// The fleet at a glance.
 pub struct FleetView {
-    sheet: Sheet,
+    table: TableView,
     pub(super) scope: Scope,
-    strip: Strip,
-    glows: Glows,
+    strip: DeviceStrip,
+    glows: DeviceHeats,
     /// Waiting jobs, longest first.
     pub(super) waiting: Vec<u32>,
     /// Teams by burn, most first.
@@ -50,10 +52,10 @@ impl FleetView {
     /// The view behind the first tab.
     pub fn new() -> Self {
         Self {
-            sheet: Sheet::new(ViewId::Fleet, &pools::KIND, Lens::All),
+            table: TableView::new(ViewId::Fleet, &pools::KIND, RowScope::All),
             scope: Scope::default(),
-            strip: Strip::default(),
-            glows: Glows::default(),
+            strip: DeviceStrip::default(),
+            glows: DeviceHeats::default(),
             waiting: Vec::new(),
             teams: Vec::new(),
             needs: 0,
@@ -64,7 +66,7 @@ impl FleetView {
     }
 
     fn table_height(&self, height: u16) -> u16 {
-        let rows = u16::try_from(self.sheet.listing.rows().len()).unwrap_or(u16::MAX);
+        let rows = u16::try_from(self.table.table_model.rows().len()).unwrap_or(u16::MAX);
         if height < SMALL {
             // Where next to nothing fits, the pools come first.
             return rows.saturating_add(1).min(height);
@@ -132,7 +134,7 @@ impl FleetView {
         if room > 0 {
             self.glows.update(facts, Metric::Util, Scale::Absolute);
         }
-        self.strip = Strip::of(facts, &self.glows, width, room, self.paired);
+        self.strip = DeviceStrip::of(facts, &self.glows, width, room, self.paired);
     }
 }
 
@@ -168,7 +170,7 @@ impl View for FleetView {
     }
 
     fn refresh(&mut self, facts: &Facts, settle: bool) {
-        self.sheet.refresh(facts, settle);
+        self.table.refresh(facts, settle);
         self.waiting = waiting::longest_first(facts, &self.scope);
         let rows = facts.burn.rows.get(&By::Team).map_or(0, Vec::len);
         self.teams = (0..rows as u32).collect();
@@ -187,69 +189,70 @@ impl View for FleetView {
         self.restrip(facts);
     }
 
-    fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> Turn {
+    fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> CommandOutcome {
         let table = self.split(area).table;
         // From the fleet one wants to see a pool's devices; what is known of it is behind the pools' own tab.
-        match self.sheet.obey(command, facts, table) {
-            Turn::Go(Place::Part(ViewId::Pools, lens @ Lens::Pool(_))) => {
-                Turn::Go(Place::Part(ViewId::Devices, lens))
-            }
+        match self.table.obey(command, facts, table) {
+            CommandOutcome::Navigate(Destination::Part(
+                ViewId::Pools,
+                row_scope @ RowScope::Pool(_),
+            )) => CommandOutcome::Navigate(Destination::Part(ViewId::Devices, row_scope)),
             other => other,
         }
     }
     fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool {
         let table = self.split(area).table;
-        y < table.bottom() && self.sheet.point(facts, x, y, table)
+        y < table.bottom() && self.table.point(facts, x, y, table)
     }
     fn set_filter(&mut self, words: &str, facts: &Facts) -> Result<(), String> {
-        self.sheet.set_filter(words, facts)
+        self.table.set_filter(words, facts)
     }
     fn filter(&self) -> &str {
-        self.sheet.filter()
+        self.table.filter()
     }
-    fn picked(&self, facts: &Facts) -> Option<Picked> {
-        self.sheet.picked(facts)
+    fn selection(&self, facts: &Facts) -> Option<Selection> {
+        self.table.selection(facts)
     }
     fn counts(&self) -> (usize, usize) {
-        self.sheet.counts()
+        self.table.counts()
     }
     fn is_unsettled(&self) -> bool {
-        self.sheet.is_unsettled()
+        self.table.is_unsettled()
     }
     fn faults_only(&self) -> bool {
-        self.sheet.faults_only()
+        self.table.faults_only()
     }
     fn on_screen(&self, _: &Facts, _: Rect) -> Vec<Name> {
         Vec::new()
     }
 
-    fn sheet(&self) -> Option<&Sheet> {
-        Some(&self.sheet)
+    fn table(&self) -> Option<&TableView> {
+        Some(&self.table)
     }
-    fn sheet_mut(&mut self) -> Option<&mut Sheet> {
-        Some(&mut self.sheet)
+    fn table_mut(&mut self) -> Option<&mut TableView> {
+        Some(&mut self.table)
     }
     fn whole(&self) -> Option<Whole> {
         Some(Whole::ButMoney("pools"))
     }
     fn set_scope(&mut self, scope: &Scope, facts: &Facts) {
         self.scope.clone_from(scope);
-        self.sheet.listing.set_scope(scope, facts);
+        self.table.table_model.set_scope(scope, facts);
     }
 
-    fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
+    fn draw(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         let split = self.split(area);
-        self.sheet.paint(facts, brush, split.table, true);
-        self.strip.draw(brush, split.strip);
-        self.draw_panels(facts, brush, split.panels);
+        self.table.paint(facts, painter, split.table, true);
+        self.strip.draw(painter, split.strip);
+        self.draw_panels(facts, painter, split.panels);
         if split.sources.height > 2 {
-            draw_sources(facts, brush, split.sources);
+            draw_sources(facts, painter, split.sources);
         }
     }
 }
 
 impl FleetView {
-    fn draw_panels(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
+    fn draw_panels(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         if area.height < 3 {
             return;
         }
@@ -258,7 +261,7 @@ impl FleetView {
             let waiting = area.width - 2 * third;
             self.draw_waiting(
                 facts,
-                brush,
+                painter,
                 Rect {
                     width: waiting,
                     ..area
@@ -269,13 +272,13 @@ impl FleetView {
                 width: third,
                 ..area
             };
-            self.draw_burn(facts, brush, burn);
+            self.draw_burn(facts, painter, burn);
             let needs = Rect {
                 x: area.x + waiting + third,
                 width: third,
                 ..area
             };
-            self.draw_needs(facts, brush, needs);
+            self.draw_needs(facts, painter, needs);
             return;
         }
         // On a narrow screen one above the other, the urgent one first; money stands in the header.
@@ -296,15 +299,15 @@ impl FleetView {
             (area, Rect { height: 0, ..area })
         };
         if self.needs > 0 || second.height > 0 {
-            self.draw_needs(facts, brush, first);
-            self.draw_waiting(facts, brush, second);
+            self.draw_needs(facts, painter, first);
+            self.draw_waiting(facts, painter, second);
         } else {
-            self.draw_waiting(facts, brush, first);
+            self.draw_waiting(facts, painter, first);
         }
     }
 }
 
 /// True for a finding that is more than a note and that nobody muted or took on.
 pub(super) fn needs_somebody(facts: &Facts, finding: &Finding) -> bool {
-    finding.severity != Severity::Info && facts.hushed.of(finding, facts.now).is_none()
+    finding.severity != Severity::Info && facts.silences.of(finding, facts.now).is_none()
 }

@@ -2,7 +2,7 @@
 
 use ratatui::layout::Rect;
 
-use crate::brush::Brush;
+use crate::painter::Painter;
 use crate::text::{clean, counted, per_hour, wrap};
 use crate::theme::Role;
 use crate::widget::bar::bar;
@@ -15,14 +15,14 @@ use model::fleet::observe::Table;
 use table::Facts;
 
 use super::fleet::{FleetView, needs_somebody};
-use super::strip::Past;
+use super::sparkline_strip::Past;
 use super::{alerts, waiting};
 
 /// From this height on, a panel tells a sentence on two lines rather than to cut it.
 const TALL: u16 = 10;
 
 impl FleetView {
-    pub(super) fn draw_waiting(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
+    pub(super) fn draw_waiting(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         if area.height < 3 {
             return;
         }
@@ -33,12 +33,12 @@ impl FleetView {
         };
         let note = match self.waiting.is_empty() {
             true => note,
-            false => format!("{note}{}", waiting::answered(facts, brush)),
+            false => format!("{note}{}", waiting::answered(facts, painter)),
         };
-        let inside = panel(brush, area, "waiting, longest first", &note);
+        let inside = panel(painter, area, "waiting, longest first", &note);
         if self.waiting.is_empty() {
             let words = empty_words(facts, &[Table::Pods, Table::Jobs], "nothing waits");
-            brush.say(inside.x, inside.y, inside.width, &words, Role::Muted);
+            painter.say(inside.x, inside.y, inside.width, &words, Role::Muted);
             return;
         }
         let mut y = inside.y;
@@ -48,7 +48,7 @@ impl FleetView {
             if left == 0 || (left == 1 && more > 1) {
                 if left == 1 {
                     let words = format!("+{more} more");
-                    brush.say(inside.x, y, inside.width, &words, Role::Muted);
+                    painter.say(inside.x, y, inside.width, &words, Role::Muted);
                 }
                 return;
             }
@@ -56,24 +56,27 @@ impl FleetView {
                 continue;
             };
             let compact = inside.height < 6;
-            let age = brush.age(job.waiting_since.unwrap_or(job.created));
+            let age = painter.age(job.waiting_since.unwrap_or(job.created));
             let class = job.class.as_ref().map_or("", |class| class.as_str());
             let wants = format!("{} {class}", job.devices_requested);
-            let facts_width = 7 + brush.width(&wants).max(9) + 2;
+            let facts_width = 7 + painter.width(&wants).max(9) + 2;
             let name_room = inside.width.saturating_sub(facts_width);
             let name = job.id.to_string();
             if compact {
-                let (bold, muted) = (brush.ink.fg(Role::Title), brush.ink.fg(Role::Muted));
+                let (bold, muted) = (
+                    painter.render_style.fg(Role::Title),
+                    painter.render_style.fg(Role::Muted),
+                );
                 let reason = waiting::why(facts, job);
                 let words = [(&*name, bold), ("  ", muted), (&*reason, muted)];
-                brush.pieces(inside.x, y, name_room, &words);
+                painter.pieces(inside.x, y, name_room, &words);
             } else {
-                brush.say(inside.x, y, name_room, &name, Role::Title);
+                painter.say(inside.x, y, name_room, &name, Role::Title);
             }
-            let accent = brush.ink.fg(Role::Warn);
-            brush.right(inside.right(), y, 7, &age, accent);
-            let text = brush.ink.fg(Role::Text);
-            brush.right(
+            let accent = painter.render_style.fg(Role::Warn);
+            painter.right(inside.right(), y, 7, &age, accent);
+            let text = painter.render_style.fg(Role::Text);
+            painter.right(
                 inside.right().saturating_sub(8),
                 y,
                 facts_width,
@@ -83,15 +86,15 @@ impl FleetView {
             y += 1;
             if !compact && y < inside.bottom() && left > 2 {
                 let reason = waiting::why(facts, job);
-                y = under(brush, inside, y, &reason, Role::Muted);
+                y = under(painter, inside, y, &reason, Role::Muted);
                 if let Some(words) = waiting::outlook(facts, job) {
-                    y = under(brush, inside, y, &words, Role::Text);
+                    y = under(painter, inside, y, &words, Role::Text);
                 }
             }
         }
     }
 
-    pub(super) fn draw_burn(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
+    pub(super) fn draw_burn(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         let known = facts.burn.known();
         let total = per_hour(known.map(|spend| spend.burn));
         // A past of a moment is no past yet.
@@ -102,10 +105,10 @@ impl FleetView {
             // What is remembered is the whole fleet's.
             .filter(|_| self.scope.is_all());
         let title = match since {
-            Some(since) => format!("burn, last {}", brush.age(since)),
+            Some(since) => format!("burn, last {}", painter.age(since)),
             None => String::from("burn by team"),
         };
-        let inside = panel(brush, area, &title, &total);
+        let inside = panel(painter, area, &title, &total);
         let mut y = inside.y;
         if inside.height >= 7
             && since.is_some()
@@ -113,11 +116,11 @@ impl FleetView {
         {
             let height = (inside.height / 3).clamp(2, 4);
             let top = past.top().max(f32::MIN_POSITIVE);
-            chart(brush, Rect { height, ..inside }, &past.values, top, 0.75);
+            chart(painter, Rect { height, ..inside }, &past.values, top, 0.75);
             y += height + 1;
         }
         let Some(rows) = facts.burn.rows.get(&By::Team) else {
-            brush.say(inside.x, y, inside.width, "no price yet", Role::Muted);
+            painter.say(inside.x, y, inside.width, "no price yet", Role::Muted);
             return;
         };
         let largest = self.teams.first().and_then(|at| rows.get(*at as usize));
@@ -135,13 +138,13 @@ impl FleetView {
             let money = row
                 .known()
                 .map_or_else(|| String::from("–"), |spend| format!("${}", spend.burn));
-            let money_width = brush.width(&money).max(7);
+            let money_width = painter.width(&money).max(7);
             let graphic = inside.width.saturating_sub(name_width + money_width + 2);
-            brush.say(inside.x, y, name_width, &row.name, Role::Muted);
+            painter.say(inside.x, y, name_width, &row.name, Role::Muted);
             if whole > 0.0 && graphic >= 3 {
                 let x = inside.x + name_width + 1;
                 bar(
-                    brush,
+                    painter,
                     x,
                     y,
                     graphic,
@@ -149,12 +152,15 @@ impl FleetView {
                     Role::Accent,
                 );
             }
-            let text = brush.ink.fg(Role::Text);
-            brush.right(inside.right(), y, money_width, &money, text);
+            let text = painter.render_style.fg(Role::Text);
+            painter.right(inside.right(), y, money_width, &money, text);
             y += 1;
         }
         if foot > 0 {
-            let (muted, blue) = (brush.ink.fg(Role::Muted), brush.ink.bold(Role::IdleMoney));
+            let (muted, blue) = (
+                painter.render_style.fg(Role::Muted),
+                painter.render_style.bold(Role::IdleMoney),
+            );
             let money = |rate: Option<Rate>| match rate {
                 Some(rate) => format!("${rate}"),
                 None => String::from("–"),
@@ -168,15 +174,15 @@ impl FleetView {
                 (&*idle, blue),
                 ("  an hour", muted),
             ];
-            if brush.width_of(&pieces) > inside.width {
+            if painter.width_of(&pieces) > inside.width {
                 // The title says so, too.
                 pieces.pop();
             }
-            brush.pieces(inside.x, inside.bottom() - 1, inside.width, &pieces);
+            painter.pieces(inside.x, inside.bottom() - 1, inside.width, &pieces);
         }
     }
 
-    pub(super) fn draw_needs(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
+    pub(super) fn draw_needs(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         if area.height < 3 {
             return;
         }
@@ -185,7 +191,7 @@ impl FleetView {
         } else {
             self.needs.to_string()
         };
-        let inside = panel(brush, area, "needs you", &note);
+        let inside = panel(painter, area, "needs you", &note);
         if self.needs == 0 {
             // A finding shows once it has lasted: what is broken already is being looked at.
             let broken = facts
@@ -197,7 +203,7 @@ impl FleetView {
                 true => String::from("reading…: a finding shows once it has lasted"),
                 false => empty_words(facts, &[Table::Nodes, Table::Pods], "nothing"),
             };
-            brush.say(inside.x, inside.y, inside.width, &words, Role::Muted);
+            painter.say(inside.x, inside.y, inside.width, &words, Role::Muted);
             return;
         }
         let mut y = inside.y;
@@ -213,30 +219,39 @@ impl FleetView {
             if left == 0 || (left == 1 && more > 1 && at > 0) {
                 if left == 1 {
                     let words = format!("+{more} more");
-                    brush.say(inside.x, y, inside.width, &words, Role::Muted);
+                    painter.say(inside.x, y, inside.width, &words, Role::Muted);
                 }
                 return;
             }
             let (sign, role) = alerts::sign(finding.severity);
-            brush.say(inside.x, y, 1, sign, role);
-            let age = brush.age(finding.since);
+            painter.say(inside.x, y, 1, sign, role);
+            let age = painter.age(finding.since);
             let room = inside.width.saturating_sub(2 + 8);
             let object = finding.subject.key.to_string();
-            brush.right(inside.right(), y, 7, &age, brush.ink.fg(Role::Muted));
+            painter.right(
+                inside.right(),
+                y,
+                7,
+                &age,
+                painter.render_style.fg(Role::Muted),
+            );
             if inside.height < 6 {
-                let (bold, text) = (brush.ink.fg(Role::Title), brush.ink.fg(Role::Text));
+                let (bold, text) = (
+                    painter.render_style.fg(Role::Title),
+                    painter.render_style.fg(Role::Text),
+                );
                 let words = [(&*object, bold), ("  ", text), (&*finding.message, text)];
-                brush.pieces(inside.x + 2, y, room, &words);
+                painter.pieces(inside.x + 2, y, room, &words);
                 y += 1;
                 continue;
             }
-            brush.say(inside.x + 2, y, room, &object, Role::Title);
+            painter.say(inside.x + 2, y, room, &object, Role::Title);
             y += 1;
             for (words, role) in [
                 (&finding.message, Role::Text),
                 (&finding.repair, Role::Muted),
             ] {
-                y = under(brush, inside, y, words, role);
+                y = under(painter, inside, y, words, role);
             }
         }
     }
@@ -244,10 +259,10 @@ impl FleetView {
 
 /// Says something under a name, on two lines where a tall panel needs them, and keeps the last line for how many more there are;
 /// gives the next line.
-fn under(brush: &mut Brush<'_>, inside: Rect, mut y: u16, words: &str, role: Role) -> u16 {
+fn under(painter: &mut Painter<'_>, inside: Rect, mut y: u16, words: &str, role: Role) -> u16 {
     let room = inside.width.saturating_sub(2);
     let most = if inside.height < TALL { 1 } else { 2 };
-    let words = clean(words, brush.ink.ascii);
+    let words = clean(words, painter.render_style.ascii);
     let mut lines = wrap(&words, usize::from(room));
     if lines.len() > most {
         let rest = lines.split_off(most - 1).join(" ");
@@ -257,7 +272,7 @@ fn under(brush: &mut Brush<'_>, inside: Rect, mut y: u16, words: &str, role: Rol
         if inside.bottom().saturating_sub(y) <= 1 {
             break;
         }
-        brush.say(inside.x + 2, y, room, &line, role);
+        painter.say(inside.x + 2, y, room, &line, role);
         y += 1;
     }
     y

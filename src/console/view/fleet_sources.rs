@@ -2,7 +2,7 @@
 
 use ratatui::layout::Rect;
 
-use crate::brush::Brush;
+use crate::painter::Painter;
 use crate::theme::Role;
 use crate::widget::panel::panel;
 use model::fleet::observe::{SourceHealth, SourceState};
@@ -21,7 +21,7 @@ pub(super) fn speaks(source: &SourceHealth) -> bool {
 }
 
 /// Sources by kind: how many answer, and what is wrong with the first that does not.
-pub(super) fn draw_sources(facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
+pub(super) fn draw_sources(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
     let all: Vec<&SourceHealth> = facts
         .fleet
         .sources
@@ -41,7 +41,7 @@ pub(super) fn draw_sources(facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
             hidden => format!("{live} of {} live, {hidden} not visible to you", all.len()),
         }
     };
-    let inside = panel(brush, area, "sources", &note);
+    let inside = panel(painter, area, "sources", &note);
     let mut kinds: Vec<(&str, usize, usize)> = Vec::new();
     for source in all.iter() {
         let at = match kinds.iter().position(|(kind, ..)| *kind == &*source.kind) {
@@ -59,13 +59,16 @@ pub(super) fn draw_sources(facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
         let role = if live == of { Role::Ok } else { Role::Warn };
         let counts = format!("{live}/{of}");
         let room = inside.right().saturating_sub(x);
-        if room < brush.width(kind) + brush.width(&counts) + 4 {
+        if room < painter.width(kind) + painter.width(&counts) + 4 {
             break;
         }
-        let (sign, label) = (brush.ink.fg(role), brush.ink.fg(Role::Text));
+        let (sign, label) = (
+            painter.render_style.fg(role),
+            painter.render_style.fg(Role::Text),
+        );
         let dot = if live == of { "● " } else { "◐ " };
-        let muted = brush.ink.fg(Role::Muted);
-        x += brush.pieces(
+        let muted = painter.render_style.fg(Role::Muted);
+        x += painter.pieces(
             x,
             inside.y,
             room,
@@ -85,9 +88,12 @@ pub(super) fn draw_sources(facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
             break;
         }
         let (sign, role, word) = sources::state_of(source.state);
-        let (style, text) = (brush.ink.fg(role), brush.ink.fg(Role::Text));
-        let muted = brush.ink.fg(Role::Muted);
-        brush.pieces(
+        let (style, text) = (
+            painter.render_style.fg(role),
+            painter.render_style.fg(Role::Text),
+        );
+        let muted = painter.render_style.fg(Role::Muted);
+        painter.pieces(
             inside.x,
             y,
             inside.width,

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 use ratatui::layout::Rect;
 
-use crate::brush::Brush;
 use crate::commands::{Command, Context};
 use crate::filter::Filter;
-use crate::listing::{Row, Scope, fields, matches};
+use crate::painter::Painter;
+use crate::table_model::{Row, Scope, fields, matches};
 use model::base::Name;
 use table::Facts;
 
-use super::glow::{Glows, Metric, Scale};
+use super::device_heat::{DeviceHeats, Metric, Scale};
 use super::heatmap_draw::{TILE, split};
 use super::layout::{Grouping, Line, Map, NODE, Plan};
-use super::{HEATMAP, Lens, Picked, Place, Turn, View, ViewId, devices};
+use super::{CommandOutcome, Destination, HEATMAP, RowScope, Selection, View, ViewId, devices};
 
 /// What a cell is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -26,7 +26,7 @@ pub(super) enum Zoom {
 
 /// The heatmap's state.
 pub struct Heatmap {
-    lens: Lens,
+    row_scope: RowScope,
     pub(super) scope: Scope,
     pub(super) metric: Metric,
     pub(super) grouping: Grouping,
@@ -40,7 +40,7 @@ pub struct Heatmap {
     height: u16,
     pub(super) paired: bool,
     pub(super) map: Map,
-    pub(super) glows: Glows,
+    pub(super) glows: DeviceHeats,
     /// Mean of the metric of each group, where known.
     pub(super) means: Vec<Option<f64>>,
     /// The rack (where racks are known, else the group) with the highest mean, and that mean; for outliers the device that is
@@ -58,9 +58,9 @@ pub struct Heatmap {
 
 impl Heatmap {
     /// A heatmap of this part.
-    pub fn new(lens: Lens) -> Self {
+    pub fn new(row_scope: RowScope) -> Self {
         Self {
-            lens,
+            row_scope,
             scope: Scope::default(),
             metric: Metric::default(),
             grouping: Grouping::default(),
@@ -73,7 +73,7 @@ impl Heatmap {
             height: 20,
             paired: true,
             map: Map::default(),
-            glows: Glows::default(),
+            glows: DeviceHeats::default(),
             means: Vec::new(),
             most: None,
             made_of: None,
@@ -171,8 +171,10 @@ impl Heatmap {
         let holders = matches!(
             self.grouping,
             Grouping::Queue | Grouping::Job | Grouping::Team
-        ) || matches!(self.lens, Lens::Job(_) | Lens::Team(_) | Lens::Queue(_))
-            || !self.scope.is_all();
+        ) || matches!(
+            self.row_scope,
+            RowScope::Job(_) | RowScope::Team(_) | RowScope::Queue(_)
+        ) || !self.scope.is_all();
         for node in facts.fleet.nodes.iter() {
             (node.name(), &node.pool, &node.rack, node.devices.len()).hash(&mut hasher);
             match self.grouping {
@@ -199,7 +201,7 @@ impl Heatmap {
             .iter()
             .flat_map(|node| node.devices.iter().map(move |device| (node, device)))
             .filter(|(node, device)| {
-                devices::holds(&self.lens, node, device) && self.scope.has_device(device)
+                devices::holds(&self.row_scope, node, device) && self.scope.has_device(device)
             })
             .count();
         if self.zoom.is_none() && self.total > 0 {
@@ -226,7 +228,7 @@ impl Heatmap {
             paired: self.paired && zoom != Zoom::OneNode,
             by_node: zoom == Zoom::Nodes,
         };
-        let (lens, scope) = (&self.lens, &self.scope);
+        let (row_scope, scope) = (&self.row_scope, &self.scope);
         let (filter, faults) = (self.filter.as_ref(), self.faults);
         let glows = &self.glows;
         let value = |row: Row| glows.rank(row.0, row.1).unwrap_or(-1.0);
@@ -235,7 +237,7 @@ impl Heatmap {
             plan,
             |node, device, row: Row| {
                 only.as_ref().is_none_or(|only| node.name() == only)
-                    && devices::holds(lens, node, device)
+                    && devices::holds(row_scope, node, device)
                     && scope.has_device(device)
                     && (!faults || (devices::KIND.faulty)(facts, row))
                     && filter.is_none_or(|filter| matches(filter, &devices::KIND, facts, row))
@@ -349,7 +351,7 @@ impl View for Heatmap {
         ViewId::Devices
     }
     fn trail(&self) -> String {
-        self.lens.title()
+        self.row_scope.title()
     }
     fn contexts(&self) -> &'static [Context] {
         HEATMAP
@@ -367,7 +369,7 @@ impl View for Heatmap {
         self.make(facts);
     }
 
-    fn on(&mut self, command: Command, facts: &Facts, _area: Rect) -> Turn {
+    fn on(&mut self, command: Command, facts: &Facts, _area: Rect) -> CommandOutcome {
         match command {
             Command::Up
             | Command::Down
@@ -378,14 +380,14 @@ impl View for Heatmap {
             | Command::PageUp
             | Command::PageDown => {
                 self.moved(facts, command);
-                return Turn::Done;
+                return CommandOutcome::Done;
             }
             Command::Open => {
-                return match (self.zoom(), self.picked(facts)) {
-                    (Zoom::Nodes, Some(Picked::Node(node))) => {
-                        Turn::Go(Place::Part(ViewId::Nodes, Lens::Node(node)))
-                    }
-                    (_, picked) => picked.map(Place::Facts).into(),
+                return match (self.zoom(), self.selection(facts)) {
+                    (Zoom::Nodes, Some(Selection::Node(node))) => CommandOutcome::Navigate(
+                        Destination::Part(ViewId::Nodes, RowScope::Node(node)),
+                    ),
+                    (_, selection) => selection.map(Destination::Facts).into(),
                 };
             }
             Command::Metric => self.metric = next(&Metric::ALL, self.metric),
@@ -405,10 +407,10 @@ impl View for Heatmap {
                     Zoom::Devices | Zoom::Nodes => Zoom::Nodes,
                 });
             }
-            _ => return Turn::NotMine,
+            _ => return CommandOutcome::NotMine,
         }
         self.make(facts);
-        Turn::Done
+        CommandOutcome::Done
     }
 
     fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool {
@@ -446,14 +448,14 @@ impl View for Heatmap {
     fn filter(&self) -> &str {
         self.filter.as_ref().map_or("", |filter| &filter.text)
     }
-    fn picked(&self, facts: &Facts) -> Option<Picked> {
+    fn selection(&self, facts: &Facts) -> Option<Selection> {
         let spot = self.map.spots.get(self.cursor)?;
         let node = facts.fleet.nodes.get(spot.row.0 as usize)?;
         if spot.row.1 == NODE {
-            return Some(Picked::Node(node.name().clone()));
+            return Some(Selection::Node(node.name().clone()));
         }
         let device = node.devices.get(spot.row.1 as usize)?;
-        Some(Picked::Device(node.name().clone(), device.index))
+        Some(Selection::Device(node.name().clone(), device.index))
     }
     fn counts(&self) -> (usize, usize) {
         (self.shown, self.total)
@@ -494,7 +496,7 @@ impl View for Heatmap {
         }
     }
 
-    fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
-        self.paint(facts, brush, area);
+    fn draw(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
+        self.paint(facts, painter, area);
     }
 }

@@ -2,18 +2,18 @@
 
 use ratatui::layout::Rect;
 
-use crate::brush::Brush;
+use crate::painter::Painter;
 use crate::text::{counted, percent};
 use crate::theme::{HEAT_LEVELS, Role};
-use crate::widget::heat::{Ember, Glow, pair, single};
+use crate::widget::heat::{Heat, HeatCell, pair, single};
 use model::fleet::history::FleetSignal;
 use table::Facts;
 
 use super::describe::{describe, draw_lines, draw_panel};
-use super::glow::{Metric, Scale, together};
+use super::device_heat::{Metric, Scale, together};
 use super::heatmap::{Heatmap, Zoom};
 use super::layout::{Line, NODE};
-use super::strip::time_strip;
+use super::sparkline_strip::time_strip;
 use super::{View, devices};
 
 /// Width of the panel beside the map, and from which width on there is one.
@@ -65,33 +65,36 @@ pub(super) fn split(facts: &Facts, area: Rect) -> Split {
 
 impl Heatmap {
     /// Draws the whole view.
-    pub(super) fn paint(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
+    pub(super) fn paint(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         let split = split(facts, area);
-        self.draw_head(brush, split.head);
+        self.draw_head(painter, split.head);
         if self.map.spots.is_empty() {
-            self.draw_empty(facts, brush, split.map);
+            self.draw_empty(facts, painter, split.map);
         } else if self.zoom() == Zoom::OneNode {
-            self.draw_tiles(facts, brush, split.map);
+            self.draw_tiles(facts, painter, split.map);
         } else {
-            self.draw_map(brush, split.map);
+            self.draw_map(painter, split.map);
         }
         if let Some(area) = split.panel {
-            self.draw_panel(facts, brush, area);
+            self.draw_panel(facts, painter, area);
         }
         if let Some(area) = split.foot {
-            self.draw_foot(facts, brush, area);
+            self.draw_foot(facts, painter, area);
         }
         if let Some(area) = split.strip {
-            time_strip(facts, brush, area, FleetSignal::Util);
+            time_strip(facts, painter, area, FleetSignal::Util);
         }
     }
 
-    fn draw_head(&self, brush: &mut Brush<'_>, area: Rect) {
+    fn draw_head(&self, painter: &mut Painter<'_>, area: Rect) {
         if area.height == 0 {
             return;
         }
-        let (muted, title) = (brush.ink.fg(Role::Muted), brush.ink.fg(Role::Title));
-        let accent = brush.ink.bold(Role::Accent);
+        let (muted, title) = (
+            painter.render_style.fg(Role::Muted),
+            painter.render_style.fg(Role::Title),
+        );
+        let accent = painter.render_style.bold(Role::Accent);
         let cell = match self.zoom() {
             Zoom::Nodes => "node",
             Zoom::Devices => "device",
@@ -119,24 +122,24 @@ impl Heatmap {
         if self.by_value {
             pieces.extend([(gap, muted), ("order ", muted), (order, title)]);
         }
-        let used = brush.pieces(area.x + 2, area.y, area.width.saturating_sub(2), &pieces);
+        let used = painter.pieces(area.x + 2, area.y, area.width.saturating_sub(2), &pieces);
         let from = area.x + 2 + used + 2;
-        let beside = self.draw_legend(brush, area, from, 3);
+        let beside = self.draw_legend(painter, area, from, 3);
         if area.height < 2 {
             return;
         }
         let below = Rect::new(area.x, area.y + 1, area.width, 1);
         let most = self.most_words();
         if !beside {
-            self.draw_legend(brush, below, area.x + 2, 0);
+            self.draw_legend(painter, below, area.x + 2, 0);
         }
         // The legend comes first: what it leaves at its left is the highest's.
         let free = (area.left() + 2..area.right())
-            .take_while(|x| brush.buf[(*x, below.y)].symbol() == " ")
+            .take_while(|x| painter.buf[(*x, below.y)].symbol() == " ")
             .count();
-        let width = brush.width(&most);
+        let width = painter.width(&most);
         if width > 0 && usize::from(width) + 1 < free {
-            brush.say(area.x + 2, below.y, width, &most, Role::Muted);
+            painter.say(area.x + 2, below.y, width, &most, Role::Muted);
         }
     }
 
@@ -163,19 +166,19 @@ impl Heatmap {
 
     /// The ramp and the signs, as far as there is room to the right of `from`; false, and nothing, where fewer than
     /// `least` signs fit.
-    fn draw_legend(&self, brush: &mut Brush<'_>, area: Rect, from: u16, least: usize) -> bool {
+    fn draw_legend(&self, painter: &mut Painter<'_>, area: Rect, from: u16, least: usize) -> bool {
         let (cold, hot) = match self.scale {
             Scale::Outlier => ("as its gang", "apart"),
             Scale::Relative => ("the lowest", "the highest"),
             Scale::Absolute => self.metric.ends(),
         };
-        let signs: [(Glow, &str); 4] = [
-            (Glow::Idle, "held, idle"),
-            (Glow::Free, "free"),
-            (Glow::Fault, "fault"),
-            (Glow::Unknown, "unknown"),
+        let signs: [(Heat, &str); 4] = [
+            (Heat::Idle, "held, idle"),
+            (Heat::Free, "free"),
+            (Heat::Fault, "fault"),
+            (Heat::Unknown, "unknown"),
         ];
-        let ramp = brush.width(cold) + brush.width(hot) + 2 + HEAT_LEVELS as u16;
+        let ramp = painter.width(cold) + painter.width(hot) + 2 + HEAT_LEVELS as u16;
         let mut room = area.right().saturating_sub(from + 1);
         if room < ramp {
             return false;
@@ -183,10 +186,10 @@ impl Heatmap {
         room -= ramp;
         let shown: Vec<_> = signs
             .iter()
-            // Only utilisation tells who does nothing.
-            .filter(|(glow, _)| *glow != Glow::Idle || self.metric == Metric::Util)
+            // Only utilization tells who does nothing.
+            .filter(|(heat, _)| *heat != Heat::Idle || self.metric == Metric::Util)
             .take_while(|(_, words)| {
-                let need = brush.width(words) + 4;
+                let need = painter.width(words) + 4;
                 let fits = room >= need;
                 room = room.saturating_sub(need);
                 fits
@@ -200,32 +203,32 @@ impl Heatmap {
             - ramp
             - shown
                 .iter()
-                .map(|(_, words)| brush.width(words) + 4)
+                .map(|(_, words)| painter.width(words) + 4)
                 .sum::<u16>();
-        x += brush.say(x, area.y, 20, cold, Role::Muted) + 1;
+        x += painter.say(x, area.y, 20, cold, Role::Muted) + 1;
         for level in 0..HEAT_LEVELS as u8 {
-            let ember = Ember::fresh(Glow::Heat(level));
-            if brush.ink.half_blocks() {
-                pair(brush, x, area.y, Some(ember), Some(ember));
+            let cell = HeatCell::fresh(Heat::Heat(level));
+            if painter.render_style.half_blocks() {
+                pair(painter, x, area.y, Some(cell), Some(cell));
             } else {
-                single(brush, x, area.y, ember);
+                single(painter, x, area.y, cell);
             }
             x += 1;
         }
-        x += 1 + brush.say(x + 1, area.y, 20, hot, Role::Muted);
-        for (glow, words) in shown {
-            let ember = Ember::fresh(*glow);
-            if brush.ink.half_blocks() {
-                pair(brush, x + 2, area.y, Some(ember), Some(ember));
+        x += 1 + painter.say(x + 1, area.y, 20, hot, Role::Muted);
+        for (heat, words) in shown {
+            let cell = HeatCell::fresh(*heat);
+            if painter.render_style.half_blocks() {
+                pair(painter, x + 2, area.y, Some(cell), Some(cell));
             } else {
-                single(brush, x + 2, area.y, ember);
+                single(painter, x + 2, area.y, cell);
             }
-            x += 4 + brush.say(x + 4, area.y, 20, words, Role::Muted);
+            x += 4 + painter.say(x + 4, area.y, 20, words, Role::Muted);
         }
         true
     }
 
-    fn draw_empty(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
+    fn draw_empty(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         let words = if self.total > 0 {
             format!(
                 "none of {} matches  ·  esc shows everything",
@@ -244,10 +247,10 @@ impl Heatmap {
                 _ => self.scope.says(facts, "no node has an accelerator"),
             }
         };
-        brush.say(area.x, area.y, area.width, &words, Role::Muted);
+        painter.say(area.x, area.y, area.width, &words, Role::Muted);
     }
 
-    fn draw_map(&self, brush: &mut Brush<'_>, area: Rect) {
+    fn draw_map(&self, painter: &mut Painter<'_>, area: Rect) {
         let from = self.first();
         let cursor = self.map.line_of(self.cursor);
         let hidden = self
@@ -264,20 +267,20 @@ impl Heatmap {
             }
             match line {
                 Line::Blank => {}
-                Line::Head(group) => self.draw_group(brush, area, y, *group),
+                Line::Head(group) => self.draw_group(painter, area, y, *group),
                 Line::Cells {
                     top,
                     bottom,
                     labels,
                 } => {
                     for (x, label) in labels {
-                        brush.say(area.x + x, y, 10, label, Role::Muted);
+                        painter.say(area.x + x, y, 10, label, Role::Muted);
                     }
-                    self.draw_cells(brush, area, y, top.clone(), bottom.clone());
+                    self.draw_cells(painter, area, y, top.clone(), bottom.clone());
                     if let Some((at, lower)) = cursor
                         && at == line_at
                     {
-                        self.draw_cursor(brush, area, y, lower);
+                        self.draw_cursor(painter, area, y, lower);
                     }
                 }
             }
@@ -285,21 +288,25 @@ impl Heatmap {
         if notice {
             let words = format!(" {} more ▾ ", counted(hidden as u64 + 1, "line"));
             let y = area.bottom() - 1;
-            brush.right(
+            painter.right(
                 area.right(),
                 y,
                 area.width,
                 &words,
-                brush.ink.fg(Role::Muted),
+                painter.render_style.fg(Role::Muted),
             );
         }
     }
 
-    fn draw_group(&self, brush: &mut Brush<'_>, area: Rect, y: u16, at: usize) {
+    fn draw_group(&self, painter: &mut Painter<'_>, area: Rect, y: u16, at: usize) {
         let Some(group) = self.map.groups.get(at) else {
             return;
         };
-        let names = self.map.groups.iter().map(|group| brush.width(&group.name));
+        let names = self
+            .map
+            .groups
+            .iter()
+            .map(|group| painter.width(&group.name));
         let column = names.max().unwrap_or(0).min(area.width / 3);
         let mut words = format!("{:>14}", counted(group.devices as u64, "device"));
         if let Some(mean) = self.means.get(at).copied().flatten() {
@@ -311,30 +318,30 @@ impl Heatmap {
             };
             words.push_str(&format!("   mean {mean}"));
         }
-        brush.say(area.x, y, column, &group.name, Role::Title);
-        brush.say(area.x + column, y, area.width - column, &words, Role::Muted);
+        painter.say(area.x, y, column, &group.name, Role::Title);
+        painter.say(area.x + column, y, area.width - column, &words, Role::Muted);
     }
 
-    fn ember(&self, spot: usize) -> Option<(u16, Ember)> {
+    fn cell(&self, spot: usize) -> Option<(u16, HeatCell)> {
         let spot = self.map.spots.get(spot)?;
-        let ember = if spot.row.1 == NODE {
+        let cell = if spot.row.1 == NODE {
             together(self.glows.node(spot.row.0))?
         } else {
             self.glows.device(spot.row.0, spot.row.1)?
         };
-        Some((spot.x, ember))
+        Some((spot.x, cell))
     }
 
     fn draw_cells(
         &self,
-        brush: &mut Brush<'_>,
+        painter: &mut Painter<'_>,
         area: Rect,
         y: u16,
         top: std::ops::Range<usize>,
         bottom: std::ops::Range<usize>,
     ) {
-        let mut above = top.filter_map(|spot| self.ember(spot)).peekable();
-        let mut below = bottom.filter_map(|spot| self.ember(spot)).peekable();
+        let mut above = top.filter_map(|spot| self.cell(spot)).peekable();
+        let mut below = bottom.filter_map(|spot| self.cell(spot)).peekable();
         loop {
             let x = match (above.peek(), below.peek()) {
                 (Some((a, _)), Some((b, _))) => (*a).min(*b),
@@ -342,21 +349,21 @@ impl Heatmap {
                 (None, Some((b, _))) => *b,
                 (None, None) => break,
             };
-            let upper = above.next_if(|(at, _)| *at == x).map(|(_, ember)| ember);
-            let lower = below.next_if(|(at, _)| *at == x).map(|(_, ember)| ember);
+            let upper = above.next_if(|(at, _)| *at == x).map(|(_, cell)| cell);
+            let lower = below.next_if(|(at, _)| *at == x).map(|(_, cell)| cell);
             if x >= area.width {
                 continue;
             }
             if self.paired {
-                pair(brush, area.x + x, y, upper, lower);
-            } else if let Some(ember) = upper {
-                single(brush, area.x + x, y, ember);
+                pair(painter, area.x + x, y, upper, lower);
+            } else if let Some(cell) = upper {
+                single(painter, area.x + x, y, cell);
             }
         }
     }
 
-    /// Brackets in the neighbouring cells: above for an upper device, below for a lower one.
-    fn draw_cursor(&self, brush: &mut Brush<'_>, area: Rect, y: u16, lower: bool) {
+    /// Brackets in the neighboring cells: above for an upper device, below for a lower one.
+    fn draw_cursor(&self, painter: &mut Painter<'_>, area: Rect, y: u16, lower: bool) {
         let Some(spot) = self.map.spots.get(self.cursor) else {
             return;
         };
@@ -365,16 +372,16 @@ impl Heatmap {
             (true, true) => ("⌊", "⌋"),
             (false, _) => ("[", "]"),
         };
-        let style = brush.ink.bold(Role::Mark);
+        let style = painter.render_style.bold(Role::Mark);
         let x = area.x + spot.x;
-        let ground = brush.ink.ground(Role::Background);
+        let ground = painter.render_style.ground(Role::Background);
         if x > 0 {
-            brush.sign(x - 1, y, left, style.patch(ground));
+            painter.sign(x - 1, y, left, style.patch(ground));
         }
-        brush.sign(x + 1, y, right, style.patch(ground));
+        painter.sign(x + 1, y, right, style.patch(ground));
     }
 
-    fn draw_tiles(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
+    fn draw_tiles(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         let (width, height) = TILE;
         let columns = usize::from((area.width / width).max(1));
         let fit = usize::from((area.height / height).max(1));
@@ -394,28 +401,28 @@ impl Heatmap {
             let x = area.x + (at % columns) as u16 * width;
             let y = area.y + (at / columns - first) as u16 * height;
             let tile = Rect::new(x, y, width - 1, height.min(area.bottom().saturating_sub(y)));
-            super::strip::device_tile(facts, brush, tile, device, at == self.cursor);
+            super::sparkline_strip::device_tile(facts, painter, tile, device, at == self.cursor);
         }
     }
 
-    fn draw_panel(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
-        let Some(picked) = self.picked(facts) else {
+    fn draw_panel(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
+        let Some(selection) = self.selection(facts) else {
             return;
         };
-        if let Some(sheet) = describe(facts, &picked, brush) {
+        if let Some(table) = describe(facts, &selection, painter) {
             let none = Rect::new(0, 0, area.width - 4, 0);
-            let lines = draw_lines(brush, none, &sheet.lines, 0) as u16;
+            let lines = draw_lines(painter, none, &table.lines, 0) as u16;
             let height = area.height.min(lines.saturating_add(2));
-            draw_panel(brush, Rect { height, ..area }, &sheet, false);
+            draw_panel(painter, Rect { height, ..area }, &table, false);
         }
     }
 
     /// The panel in two lines, where there is no room for it.
-    fn draw_foot(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
-        let Some(picked) = self.picked(facts) else {
+    fn draw_foot(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
+        let Some(selection) = self.selection(facts) else {
             return;
         };
-        let mut first = picked.title(facts);
+        let mut first = selection.title(facts);
         let mut second = String::new();
         if let Some(spot) = self.map.spots.get(self.cursor)
             && let Some((_, device)) = devices::device(facts, spot.row)
@@ -438,8 +445,8 @@ impl Heatmap {
                 None => String::from("free"),
             };
         }
-        brush.say(area.x + 2, area.y, area.width - 2, &first, Role::Title);
-        brush.say(area.x + 2, area.y + 1, area.width - 2, &second, Role::Muted);
+        painter.say(area.x + 2, area.y, area.width - 2, &first, Role::Title);
+        painter.say(area.x + 2, area.y + 1, area.width - 2, &second, Role::Muted);
     }
 }
 

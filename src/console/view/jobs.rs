@@ -1,6 +1,6 @@
 //! Jobs: what each asks for and holds, where it stands and why, what it costs.
 
-use crate::listing::{Column, Kind, Row, id_of};
+use crate::table_model::{Column, Kind, Row, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::base::natural;
@@ -8,7 +8,7 @@ use model::fleet::job::{Job, JobState};
 use table::Facts;
 use table::jobs::{self, Clock};
 
-use super::{Lens, Picked, Place, ViewId, waiting};
+use super::{Destination, RowScope, Selection, ViewId, waiting};
 
 /// The table of jobs.
 pub static KIND: Kind = Kind {
@@ -92,9 +92,9 @@ pub static KIND: Kind = Kind {
             .find_map(|pod| pod.seen.labels.get(key))
             .map(|value| value.to_string())
     },
-    picked: |facts, row| job(facts, row).map(|job| Picked::Job(job.id.clone())),
+    selection: |facts, row| job(facts, row).map(|job| Selection::Job(job.id.clone())),
     open: |facts, row| {
-        job(facts, row).map(|job| Place::Part(ViewId::Jobs, Lens::Job(job.id.clone())))
+        job(facts, row).map(|job| Destination::Part(ViewId::Jobs, RowScope::Job(job.id.clone())))
     },
     faulty: |facts, row| {
         job(facts, row).is_some_and(|job| job.state == JobState::Failed || job.failure.is_some())
@@ -104,18 +104,18 @@ pub static KIND: Kind = Kind {
     none: "no job asks for an accelerator",
 };
 
-fn collect(facts: &Facts, lens: &Lens) -> Vec<Row> {
+fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
     let mut rows: Vec<Row> = facts
         .fleet
         .jobs
         .iter()
         .enumerate()
-        .filter(|(_, job)| match lens {
-            Lens::Team(team) => job.team == *team,
-            Lens::Queue(queue) => job.queue.as_ref() == Some(queue),
-            Lens::Class(class) => job.class.as_ref() == Some(class),
-            Lens::Namespace(namespace) => job.namespace() == namespace,
-            Lens::Pool(pool) => job.pools.contains(pool),
+        .filter(|(_, job)| match row_scope {
+            RowScope::Team(team) => job.team == *team,
+            RowScope::Queue(queue) => job.queue.as_ref() == Some(queue),
+            RowScope::Class(class) => job.class.as_ref() == Some(class),
+            RowScope::Namespace(namespace) => job.namespace() == namespace,
+            RowScope::Pool(pool) => job.pools.contains(pool),
             _ => true,
         })
         .map(|(at, job)| (rank(job.state), at as u32))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::listing::Row;
+use crate::table_model::Row;
 use crate::widget::cell::natural;
 use model::base::Name;
 use model::fleet::device::{Device, Pod};

@@ -4,16 +4,16 @@ use std::collections::VecDeque;
 
 use ratatui::layout::Rect;
 
-use crate::brush::Brush;
 use crate::commands::{Command, Context};
+use crate::painter::Painter;
 use crate::text::{self, counted};
 use crate::theme::Role;
 use model::base::{Name, ObjectKey};
-use model::object::{LogLine, LogWant, News, Paper, Want};
+use model::object::{LogLine, LogWant, ObjectNews, ObjectPart, ObjectRequest};
 use table::Facts;
 
-use super::paper::{Sort, words_pass};
-use super::{LOGS, Picked, Place, Turn, View, ViewId, subject};
+use super::object_view::{Sort, words_pass};
+use super::{CommandOutcome, Destination, LOGS, Selection, View, ViewId, subject};
 
 /// Lines that are held at most.
 const LINES: usize = 5_000;
@@ -37,12 +37,12 @@ struct Held {
 /// Logs of an object's pods.
 pub struct LogView {
     id: ViewId,
-    subject: Picked,
+    subject: Selection,
     /// Every pod there is a log of.
     pods: Vec<ObjectKey>,
     /// The one pod that is looked at; `None` is all of them.
     only: Option<usize>,
-    want: Option<Want>,
+    want: Option<ObjectRequest>,
     containers: Vec<Name>,
     container: Option<Name>,
     lines: VecDeque<Held>,
@@ -65,7 +65,7 @@ pub struct LogView {
 
 impl LogView {
     /// Logs of an object, under the tab that they were opened from.
-    pub fn new(id: ViewId, subject: Picked) -> Self {
+    pub fn new(id: ViewId, subject: Selection) -> Self {
         Self {
             id,
             subject,
@@ -121,8 +121,8 @@ impl LogView {
             return;
         }
         let tail = (TAIL.0 / pods.len() as u32).max(TAIL.1);
-        self.want = Some(Want {
-            paper: Paper::Logs(LogWant {
+        self.want = Some(ObjectRequest {
+            part: ObjectPart::Logs(LogWant {
                 pods,
                 container: self.container.clone(),
                 previous,
@@ -133,7 +133,7 @@ impl LogView {
     }
 
     fn previous(&self) -> bool {
-        matches!(&self.want, Some(Want { paper: Paper::Logs(want), .. }) if want.previous)
+        matches!(&self.want, Some(ObjectRequest { part: ObjectPart::Logs(want), .. }) if want.previous)
     }
 
     fn passes(&self, line: &LogLine, role: Role) -> bool {
@@ -228,8 +228,11 @@ impl LogView {
         &name[cut..]
     }
 
-    fn draw_head(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
-        let (muted, title) = (brush.ink.fg(Role::Muted), brush.ink.fg(Role::Title));
+    fn draw_head(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
+        let (muted, title) = (
+            painter.render_style.fg(Role::Muted),
+            painter.render_style.fg(Role::Title),
+        );
         let name = self.subject.title(facts);
         let pods = match (self.only, self.pods.len()) {
             (_, 0) => String::new(),
@@ -268,9 +271,9 @@ impl LogView {
         } else {
             counted(self.lines.len() as u64, "line")
         };
-        let used = brush.right(area.right() - 1, area.y, 20, &lines, muted);
-        let state_style = brush.ink.fg(role);
-        brush.pieces(
+        let used = painter.right(area.right() - 1, area.y, 20, &lines, muted);
+        let state_style = painter.render_style.fg(role);
+        painter.pieces(
             area.x + 2,
             area.y,
             area.width.saturating_sub(used + 4),
@@ -281,14 +284,14 @@ impl LogView {
                 (&pods, muted),
                 (&container, muted),
                 (&of, muted),
-                (which, brush.ink.fg(Role::Info)),
+                (which, painter.render_style.fg(Role::Info)),
                 ("   ", muted),
                 (&state, state_style),
             ],
         );
     }
 
-    fn draw_lines(&self, brush: &mut Brush<'_>, area: Rect) {
+    fn draw_lines(&self, painter: &mut Painter<'_>, area: Rect) {
         let many = self.read().len() > 1;
         let mark_width = if many && area.width >= 60 {
             let widest = (0..self.read().len() as u32).map(|pod| text::width(self.mark(pod)));
@@ -314,7 +317,7 @@ impl LogView {
         // Where lines go on below themselves and the end is followed, the first ones give way.
         let mut heights: Vec<usize> = shown
             .iter()
-            .map(|held| self.broken(brush, held, room).len())
+            .map(|held| self.broken(painter, held, room).len())
             .collect();
         let mut from = 0;
         if self.follow {
@@ -327,7 +330,7 @@ impl LogView {
         heights.clear();
         let mut y = area.y;
         for held in &shown[from..] {
-            for (at, part) in self.broken(brush, held, room).iter().enumerate() {
+            for (at, part) in self.broken(painter, held, room).iter().enumerate() {
                 if y >= area.bottom() {
                     return;
                 }
@@ -335,25 +338,25 @@ impl LogView {
                     if let Some(moment) = held.line.at.filter(|_| self.times) {
                         let clock = moment.rfc3339();
                         let clock = clock.get(11..19).unwrap_or_default();
-                        brush.say(area.x, y, 8, clock, Role::Muted);
+                        painter.say(area.x, y, 8, clock, Role::Muted);
                     }
                     if mark_width > 0 {
                         let x = area.x + time_width;
                         let mark = self.mark(held.line.pod);
-                        brush.say(x, y, mark_width as u16, mark, Role::Muted);
+                        painter.say(x, y, mark_width as u16, mark, Role::Muted);
                     }
                 }
-                brush.say(area.x + left, y, room, part, held.role);
+                painter.say(area.x + left, y, room, part, held.role);
                 y += 1;
             }
         }
     }
 
     /// A line as it stands on the screen: cut, or broken where it is to be seen whole.
-    fn broken(&self, brush: &Brush<'_>, held: &Held, room: u16) -> Vec<String> {
+    fn broken(&self, painter: &Painter<'_>, held: &Held, room: u16) -> Vec<String> {
         let plain = held.line.words.replace('\t', "    ");
         if self.wrap {
-            let clean = text::clean(&plain, brush.ink.ascii);
+            let clean = text::clean(&plain, painter.render_style.ascii);
             text::fold(&clean, usize::from(room))
         } else {
             vec![plain]
@@ -404,9 +407,9 @@ impl View for LogView {
     fn refresh(&mut self, facts: &Facts, _: bool) {
         self.find(facts);
     }
-    fn on(&mut self, command: Command, _: &Facts, _: Rect) -> Turn {
+    fn on(&mut self, command: Command, _: &Facts, _: Rect) -> CommandOutcome {
         if self.scrolled(command) {
-            return Turn::Done;
+            return CommandOutcome::Done;
         }
         match command {
             Command::Follow => {
@@ -446,14 +449,14 @@ impl View for LogView {
                     _ => Sort::Events,
                 };
                 let of = match self.only {
-                    Some(at) => Picked::Pod(self.pods[at].clone()),
+                    Some(at) => Selection::Pod(self.pods[at].clone()),
                     None => self.subject.clone(),
                 };
-                return Turn::Go(Place::Paper(self.id, sort, of));
+                return CommandOutcome::Navigate(Destination::Paper(self.id, sort, of));
             }
-            _ => return Turn::NotMine,
+            _ => return CommandOutcome::NotMine,
         }
-        Turn::Done
+        CommandOutcome::Done
     }
     fn point(&mut self, _: &Facts, _: u16, _: u16, _: Rect) -> bool {
         false
@@ -466,9 +469,9 @@ impl View for LogView {
     fn filter(&self) -> &str {
         &self.filter
     }
-    fn picked(&self, _: &Facts) -> Option<Picked> {
+    fn selection(&self, _: &Facts) -> Option<Selection> {
         match self.only {
-            Some(at) => Some(Picked::Pod(self.pods[at].clone())),
+            Some(at) => Some(Selection::Pod(self.pods[at].clone())),
             None => Some(self.subject.clone()),
         }
     }
@@ -484,19 +487,19 @@ impl View for LogView {
     fn on_screen(&self, _: &Facts, _: Rect) -> Vec<Name> {
         Vec::new()
     }
-    fn want(&self) -> Option<&Want> {
+    fn want(&self) -> Option<&ObjectRequest> {
         self.want.as_ref()
     }
-    fn told(&mut self, news: &News, _: &Facts) {
+    fn told(&mut self, news: &ObjectNews, _: &Facts) {
         self.heard = true;
         match news {
-            News::Lines(lines) => lines.iter().for_each(|line| self.push(line.clone())),
-            News::Containers(all, shown) => {
+            ObjectNews::Lines(lines) => lines.iter().for_each(|line| self.push(line.clone())),
+            ObjectNews::Containers(all, shown) => {
                 self.containers.clone_from(all);
                 // What was chosen by the server is now the choice; the want stays what it was.
                 self.container = Some(shown.clone());
             }
-            News::Ended(pod, why) => {
+            ObjectNews::Ended(pod, why) => {
                 self.ended += 1;
                 if let Some(why) = why {
                     let words = format!("– {why}");
@@ -508,32 +511,32 @@ impl View for LogView {
                     });
                 }
             }
-            News::Failed(why) => self.wrong = Some(why.clone()),
-            News::Text(_) | News::Events(..) => {}
+            ObjectNews::Failed(why) => self.wrong = Some(why.clone()),
+            ObjectNews::Text(_) | ObjectNews::Events(..) => {}
         }
     }
 
-    fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
+    fn draw(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         if area.height < 3 || area.width < 8 {
             return;
         }
-        self.draw_head(facts, brush, area);
+        self.draw_head(facts, painter, area);
         let below = Rect::new(area.x + 2, area.y + 2, area.width - 3, area.height - 2);
         if self.lines.is_empty() && self.heard && self.wrong.is_none() {
             let words = if self.previous() {
-                "there was no run before, or it said nothing"
+                "no previous run, or it logged nothing"
             } else {
-                "nothing has been said yet"
+                "no log lines yet"
             };
-            brush.say(below.x, below.y, below.width, words, Role::Muted);
+            painter.say(below.x, below.y, below.width, words, Role::Muted);
         } else if self.visible == 0 && !self.lines.is_empty() {
             let words = format!(
                 "none of {} matches   esc shows everything",
                 counted(self.lines.len() as u64, "line")
             );
-            brush.say(below.x, below.y, below.width, &words, Role::Muted);
+            painter.say(below.x, below.y, below.width, &words, Role::Muted);
         } else {
-            self.draw_lines(brush, below);
+            self.draw_lines(painter, below);
         }
     }
 }

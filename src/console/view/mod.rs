@@ -6,40 +6,40 @@ use model::base::{Name, ObjectKey};
 use model::cost::Scope;
 use model::fleet::job::JobKey;
 use table::Facts;
-use table::hush::Entry;
+use table::silence::Entry;
 
-use super::brush::{Brush, Ink};
 use super::commands::{Command, Context};
-use super::listing;
-use model::object::{News, Want};
-use paper::Sort;
+use super::painter::{Painter, RenderStyle};
+use super::table_model;
+use model::object::{ObjectNews, ObjectRequest};
+use object_view::Sort;
 
 pub mod alerts;
 mod alerts_view;
 pub mod cost;
 pub mod describe;
 pub mod detail;
+pub mod device_heat;
 pub mod devices;
 pub mod fleet;
 mod fleet_panels;
 mod fleet_sources;
-pub mod glow;
 pub mod heatmap;
 mod heatmap_draw;
 pub mod jobs;
 pub mod layout;
 pub mod logs;
 pub mod nodes;
-pub mod paper;
+pub mod object_view;
 pub mod plans;
 pub mod pods;
 pub mod pools;
 pub mod queues;
 mod scroll;
-pub mod sheet;
 pub mod sources;
-pub mod strip;
+pub mod sparkline_strip;
 pub mod subject;
+pub mod table_view;
 mod tree;
 mod unblock;
 mod waiting;
@@ -84,7 +84,7 @@ views! {
 
 /// Which part of everything a view shows.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub enum Lens {
+pub enum RowScope {
     /// All of it.
     #[default]
     All,
@@ -110,12 +110,12 @@ pub enum Lens {
     Pods(Option<Name>),
 }
 
-impl Lens {
+impl RowScope {
     /// As the trail names it; empty for everything.
     pub fn title(&self) -> String {
         match self {
             Self::All | Self::Cost(_) => String::new(),
-            Self::Idle => String::from("all held, idle"),
+            Self::Idle => String::from("all allocated, idle"),
             Self::Pool(name) => format!("pool {name}"),
             Self::Node(name) => format!("node {name}"),
             Self::Job(job) => format!("job {job}"),
@@ -131,7 +131,7 @@ impl Lens {
 
 /// An object of the fleet.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Picked {
+pub enum Selection {
     /// A pool.
     Pool(Name),
     /// A node.
@@ -154,7 +154,7 @@ pub enum Picked {
     Cost(Scope, Name),
 }
 
-impl Picked {
+impl Selection {
     /// Its name as the facts have it: a device is called by its kind.
     pub fn title(&self, facts: &Facts) -> String {
         if let Self::Device(node, index) = self {
@@ -197,33 +197,33 @@ impl Picked {
 
 /// Where `open` leads.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum Destination {
     /// A view of a part.
-    Part(ViewId, Lens),
+    Part(ViewId, RowScope),
     /// Everything known of an object, over the view.
-    Facts(Picked),
+    Facts(Selection),
     /// What the cluster itself has to say of an object, under the tab that it was opened from.
-    Paper(ViewId, Sort, Picked),
+    Paper(ViewId, Sort, Selection),
     /// Logs of an object's pods.
-    Logs(ViewId, Picked),
+    Logs(ViewId, Selection),
 }
 
 /// What a command came to.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Turn {
+pub enum CommandOutcome {
     /// Done.
     Done,
     /// Done, and now show this.
-    Go(Place),
+    Navigate(Destination),
     /// Done with a finding; `None` takes it back.
     Hush(Name, Option<Entry>),
     /// Not a command of this view.
     NotMine,
 }
 
-impl From<Option<Place>> for Turn {
-    fn from(place: Option<Place>) -> Self {
-        place.map_or(Self::Done, Self::Go)
+impl From<Option<Destination>> for CommandOutcome {
+    fn from(place: Option<Destination>) -> Self {
+        place.map_or(Self::Done, Self::Navigate)
     }
 }
 
@@ -237,7 +237,7 @@ pub enum Whole {
 }
 
 /// Titles of columns, and a line of cells a row.
-pub type Clip = (Vec<&'static str>, Vec<Vec<String>>);
+pub type CopiedRows = (Vec<&'static str>, Vec<Vec<String>>);
 
 /// A view: its own cursor, order and filter, and how it is drawn.
 pub trait View {
@@ -252,7 +252,7 @@ pub trait View {
     /// Takes new facts; `settle` lets rows change places.
     fn refresh(&mut self, facts: &Facts, settle: bool);
     /// Obeys a command.
-    fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> Turn;
+    fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> CommandOutcome;
     /// Takes a press of the mouse at a place within `area`; true when something is there.
     fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool;
     /// Sets the filter; an error says what is wrong with it and leaves the old one.
@@ -260,7 +260,7 @@ pub trait View {
     /// The filter as typed.
     fn filter(&self) -> &str;
     /// What is under the cursor.
-    fn picked(&self, facts: &Facts) -> Option<Picked>;
+    fn selection(&self, facts: &Facts) -> Option<Selection>;
     /// Rows shown, and rows without filter.
     fn counts(&self) -> (usize, usize);
     /// True when the order is no longer that of the values.
@@ -270,42 +270,42 @@ pub trait View {
     /// Nodes whose devices are on screen.
     fn on_screen(&self, facts: &Facts, area: Rect) -> Vec<Name>;
     /// Its table, for views that are or hold one: marks, columns, order and copies are asked of it.
-    fn sheet(&self) -> Option<&sheet::Sheet> {
+    fn table(&self) -> Option<&table_view::TableView> {
         None
     }
     /// Its table, to be changed.
-    fn sheet_mut(&mut self) -> Option<&mut sheet::Sheet> {
+    fn table_mut(&mut self) -> Option<&mut table_view::TableView> {
         None
     }
     /// The objects that a key acts on: the marked ones, or the one under the cursor.
-    fn meant(&self, facts: &Facts) -> Vec<Picked> {
-        match self.sheet().map(|sheet| sheet.meant(facts)) {
+    fn meant(&self, facts: &Facts) -> Vec<Selection> {
+        match self.table().map(|table| table.meant(facts)) {
             Some(meant) if !meant.is_empty() => meant,
-            _ => self.picked(facts).into_iter().collect(),
+            _ => self.selection(facts).into_iter().collect(),
         }
     }
     /// Titles and cells of the rows that are meant; nothing where no row is.
-    fn clip(&self, facts: &Facts, ink: &Ink) -> Option<Clip> {
-        self.sheet().map(|sheet| sheet.clip(facts, ink))
+    fn clip(&self, facts: &Facts, render_style: &RenderStyle) -> Option<CopiedRows> {
+        self.table().map(|table| table.clip(facts, render_style))
     }
     /// What it wants read of the cluster.
-    fn want(&self) -> Option<&Want> {
+    fn want(&self) -> Option<&ObjectRequest> {
         None
     }
     /// Takes what came of its want.
-    fn told(&mut self, _news: &News, _facts: &Facts) {}
+    fn told(&mut self, _news: &ObjectNews, _facts: &Facts) {}
     /// What its numbers are of, whatever the scope, where that is more than the scope holds.
     fn whole(&self) -> Option<Whole> {
         None
     }
     /// Keeps to a scope, whatever part it shows.
-    fn set_scope(&mut self, scope: &listing::Scope, facts: &Facts) {
-        if let Some(sheet) = self.sheet_mut() {
-            sheet.listing.set_scope(scope, facts);
+    fn set_scope(&mut self, scope: &table_model::Scope, facts: &Facts) {
+        if let Some(table) = self.table_mut() {
+            table.table_model.set_scope(scope, facts);
         }
     }
     /// Draws it.
-    fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect);
+    fn draw(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect);
 }
 
 /// Keys of table views.
@@ -344,37 +344,53 @@ pub const LOGS: &[Context] = &[
     Context::Anywhere,
 ];
 /// The view that stands at a place; nothing for what opens over a view.
-pub fn at(place: &Place) -> Option<Box<dyn View>> {
+pub fn at(place: &Destination) -> Option<Box<dyn View>> {
     match place {
-        Place::Part(id, lens) => Some(open(*id, lens.clone())),
-        Place::Paper(id, sort, picked) => {
-            Some(Box::new(paper::PaperView::new(*id, picked.clone(), *sort)))
+        Destination::Part(id, row_scope) => Some(open(*id, row_scope.clone())),
+        Destination::Paper(id, sort, selection) => Some(Box::new(object_view::ObjectView::new(
+            *id,
+            selection.clone(),
+            *sort,
+        ))),
+        Destination::Logs(id, selection) => {
+            Some(Box::new(logs::LogView::new(*id, selection.clone())))
         }
-        Place::Logs(id, picked) => Some(Box::new(logs::LogView::new(*id, picked.clone()))),
-        Place::Facts(_) => None,
+        Destination::Facts(_) => None,
     }
 }
 
-/// Makes a view of a part; `Lens::All` makes the one behind the tab.
-pub fn open(id: ViewId, lens: Lens) -> Box<dyn View> {
-    match (id, lens) {
+/// Makes a view of a part; `RowScope::All` makes the one behind the tab.
+pub fn open(id: ViewId, row_scope: RowScope) -> Box<dyn View> {
+    match (id, row_scope) {
         (ViewId::Fleet, _) => Box::new(fleet::FleetView::new()),
-        (ViewId::Devices, lens @ Lens::Idle) => {
-            Box::new(sheet::Sheet::new(id, &devices::IDLE, lens))
+        (ViewId::Devices, row_scope @ RowScope::Idle) => {
+            Box::new(table_view::TableView::new(id, &devices::IDLE, row_scope))
         }
-        (ViewId::Devices, lens) => Box::new(heatmap::Heatmap::new(lens)),
-        (ViewId::Nodes, Lens::Node(node)) => Box::new(detail::Detail::node(node)),
-        (ViewId::Jobs, Lens::Job(job)) => Box::new(detail::Detail::job(job)),
-        (ViewId::Cost, Lens::Cost(scope)) => Box::new(cost::CostView::new(scope)),
+        (ViewId::Devices, row_scope) => Box::new(heatmap::Heatmap::new(row_scope)),
+        (ViewId::Nodes, RowScope::Node(node)) => Box::new(detail::Detail::node(node)),
+        (ViewId::Jobs, RowScope::Job(job)) => Box::new(detail::Detail::job(job)),
+        (ViewId::Cost, RowScope::Cost(scope)) => Box::new(cost::CostView::new(scope)),
         (ViewId::Cost, _) => Box::new(cost::CostView::new(Scope::Team)),
-        (ViewId::Pools, Lens::Pool(pool)) => Box::new(detail::Detail::pool(pool)),
-        (ViewId::Pools, lens) => Box::new(sheet::Sheet::new(id, &pools::KIND, lens)),
-        (ViewId::Queues, lens) => Box::new(queues::QueuesView::new(lens)),
-        (ViewId::Jobs, lens @ Lens::Pods(_)) => Box::new(sheet::Sheet::new(id, &pods::KIND, lens)),
-        (ViewId::Jobs, lens) => Box::new(sheet::Sheet::new(id, &jobs::KIND, lens)),
-        (ViewId::Nodes, lens) => Box::new(sheet::Sheet::new(id, &nodes::KIND, lens)),
-        (ViewId::Alerts, lens) => Box::new(alerts_view::AlertsView::new(lens)),
-        (ViewId::Plans, lens) => Box::new(sheet::Sheet::new(id, &plans::KIND, lens)),
-        (ViewId::Sources, lens) => Box::new(sheet::Sheet::new(id, &sources::KIND, lens)),
+        (ViewId::Pools, RowScope::Pool(pool)) => Box::new(detail::Detail::pool(pool)),
+        (ViewId::Pools, row_scope) => {
+            Box::new(table_view::TableView::new(id, &pools::KIND, row_scope))
+        }
+        (ViewId::Queues, row_scope) => Box::new(queues::QueuesView::new(row_scope)),
+        (ViewId::Jobs, row_scope @ RowScope::Pods(_)) => {
+            Box::new(table_view::TableView::new(id, &pods::KIND, row_scope))
+        }
+        (ViewId::Jobs, row_scope) => {
+            Box::new(table_view::TableView::new(id, &jobs::KIND, row_scope))
+        }
+        (ViewId::Nodes, row_scope) => {
+            Box::new(table_view::TableView::new(id, &nodes::KIND, row_scope))
+        }
+        (ViewId::Alerts, row_scope) => Box::new(alerts_view::AlertsView::new(row_scope)),
+        (ViewId::Plans, row_scope) => {
+            Box::new(table_view::TableView::new(id, &plans::KIND, row_scope))
+        }
+        (ViewId::Sources, row_scope) => {
+            Box::new(table_view::TableView::new(id, &sources::KIND, row_scope))
+        }
     }
 }

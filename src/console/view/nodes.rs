@@ -3,8 +3,8 @@
 use model::fleet::judge;
 use std::borrow::Cow;
 
-use crate::brush::Brush;
-use crate::listing::{Column, Kind, Row, id_of};
+use crate::painter::Painter;
+use crate::table_model::{Column, Kind, Row, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::base::Moment;
@@ -16,7 +16,7 @@ use model::fleet::signal::Signal;
 use table::Facts;
 use table::nodes::{self, NodeState};
 
-use super::{Lens, Picked, Place, ViewId};
+use super::{Destination, RowScope, Selection, ViewId};
 
 /// The table of nodes.
 pub static KIND: Kind = Kind {
@@ -114,9 +114,10 @@ pub static KIND: Kind = Kind {
         let value = node(facts, row)?.seen.labels.get(key)?;
         Some(value.to_string())
     },
-    picked: |facts, row| node(facts, row).map(|node| Picked::Node(node.name().clone())),
+    selection: |facts, row| node(facts, row).map(|node| Selection::Node(node.name().clone())),
     open: |facts, row| {
-        node(facts, row).map(|node| Place::Part(ViewId::Nodes, Lens::Node(node.name().clone())))
+        node(facts, row)
+            .map(|node| Destination::Part(ViewId::Nodes, RowScope::Node(node.name().clone())))
     },
     faulty: |facts, row| {
         node(facts, row).is_some_and(|node| {
@@ -132,10 +133,10 @@ pub static KIND: Kind = Kind {
 };
 
 /// Nodes that have or should have accelerators; all of them when none has.
-fn collect(facts: &Facts, lens: &Lens) -> Vec<Row> {
-    let inside = |node: &Node| match lens {
-        Lens::Pool(pool) => node.pool == *pool,
-        Lens::Class(class) => node.devices.iter().any(|device| device.class == *class),
+fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
+    let inside = |node: &Node| match row_scope {
+        RowScope::Pool(pool) => node.pool == *pool,
+        RowScope::Class(class) => node.devices.iter().any(|device| device.class == *class),
         _ => true,
     };
     let accelerated =
@@ -199,10 +200,10 @@ fn by_whom(node: &Node) -> String {
 }
 
 /// The same in a sentence, with how long ago.
-pub fn who_cordoned(node: &Node, brush: &mut Brush<'_>) -> String {
+pub fn who_cordoned(node: &Node, painter: &mut Painter<'_>) -> String {
     let ago = node.cordon.as_ref().and_then(|cordon| cordon.at);
     match ago {
-        Some(at) => format!("{} ago, {}", brush.age(at), by_whom(node)),
+        Some(at) => format!("{} ago, {}", painter.age(at), by_whom(node)),
         None => by_whom(node),
     }
 }

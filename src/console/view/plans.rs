@@ -1,13 +1,13 @@
 //! Plans that were carried out on this cluster, and those that are: from the journal on this machine.
 
-use crate::listing::{Column, Kind, Row, id_of};
+use crate::table_model::{Column, Kind, Row, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::base::Name;
 use table::Facts;
-use table::acts::{RunRow, RunState, Stand};
+use table::actions::{RunRow, RunState, StepState};
 
-use super::{Lens, Picked, Place};
+use super::{Destination, RowScope, Selection};
 
 /// The table of runs.
 pub static KIND: Kind = Kind {
@@ -41,15 +41,17 @@ pub static KIND: Kind = Kind {
             of(facts, row, |run| Value::text(run.name.as_str())).role(Role::Muted)
         }),
     ],
-    collect: |facts, _: &Lens| {
+    collect: |facts, _: &RowScope| {
         (0..facts.acts.runs.len() as u32)
             .map(|at| (at, 0))
             .collect()
     },
     id: |facts, row| run(facts, row).map_or(0, |run| id_of(&run.name)),
     label: |_, _, _| None,
-    picked: |facts, row| run(facts, row).map(|run| Picked::Run(Name::new(&run.name))),
-    open: |facts, row| run(facts, row).map(|run| Place::Facts(Picked::Run(Name::new(&run.name)))),
+    selection: |facts, row| run(facts, row).map(|run| Selection::Run(Name::new(&run.name))),
+    open: |facts, row| {
+        run(facts, row).map(|run| Destination::Facts(Selection::Run(Name::new(&run.name))))
+    },
     faulty: |facts, row| run(facts, row).is_some_and(|run| run.state == RunState::Failed),
     last: |_, _| false,
     sort: None,
@@ -75,14 +77,14 @@ pub(super) const fn sign(state: RunState) -> (&'static str, Role) {
     }
 }
 
-/// The colour of a step's state.
-pub const fn colour(stand: Stand) -> Role {
+/// The color of a step's state.
+pub const fn color(stand: StepState) -> Role {
     match stand {
-        Stand::Todo | Stand::Left => Role::Muted,
-        Stand::Waiting => Role::Info,
-        Stand::Unresolved => Role::Warn,
-        Stand::Done | Stand::Already => Role::Ok,
-        Stand::Failed => Role::Crit,
+        StepState::Todo | StepState::Left => Role::Muted,
+        StepState::Waiting => Role::Info,
+        StepState::Unresolved => Role::Warn,
+        StepState::Done | StepState::Already => Role::Ok,
+        StepState::Failed => Role::Crit,
     }
 }
 

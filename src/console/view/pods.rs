@@ -1,6 +1,6 @@
 //! Pods that ask for devices: where they run, whether they are ready, what they hold and what that costs.
 
-use crate::listing::{Column, Kind, Row, id_of};
+use crate::table_model::{Column, Kind, Row, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::fleet::device::Pod;
@@ -8,7 +8,7 @@ use model::fleet::observe::Phase;
 use table::Facts;
 use table::pods::{asks_for_devices, holds, phase_name, restarts, stage, yes};
 
-use super::{Lens, Picked, Place};
+use super::{Destination, RowScope, Selection};
 
 /// The table of pods. A row is the place of its job among all jobs, and its own within that.
 pub static KIND: Kind = Kind {
@@ -75,17 +75,19 @@ pub static KIND: Kind = Kind {
         let value = pod(facts, row)?.seen.labels.get(key);
         value.map(ToString::to_string)
     },
-    picked: |facts, row| pod(facts, row).map(|pod| Picked::Pod(pod.key().clone())),
-    open: |facts, row| pod(facts, row).map(|pod| Place::Facts(Picked::Pod(pod.key().clone()))),
+    selection: |facts, row| pod(facts, row).map(|pod| Selection::Pod(pod.key().clone())),
+    open: |facts, row| {
+        pod(facts, row).map(|pod| Destination::Facts(Selection::Pod(pod.key().clone())))
+    },
     faulty: |facts, row| pod(facts, row).is_some_and(|pod| pod.seen.failure.is_some()),
     last: |facts, row| pod(facts, row).is_some_and(|pod| pod.seen.phase.is_over()),
     sort: None,
     none: "no pod asks for an accelerator",
 };
 
-fn collect(facts: &Facts, lens: &Lens) -> Vec<Row> {
-    let wanted = |pod: &Pod| match lens {
-        Lens::Pods(Some(namespace)) => pod.key().namespace == *namespace,
+fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
+    let wanted = |pod: &Pod| match row_scope {
+        RowScope::Pods(Some(namespace)) => pod.key().namespace == *namespace,
         _ => true,
     };
     let jobs = facts.fleet.jobs.iter().enumerate();

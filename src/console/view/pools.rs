@@ -1,6 +1,6 @@
 //! Pools: size, fill, heat, power and money of each.
 
-use crate::listing::{Column, Kind, Row, id_of};
+use crate::table_model::{Column, Kind, Row, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::base::Rate;
@@ -12,7 +12,7 @@ use model::fleet::judge;
 use model::fleet::pool::Pool;
 use table::{Facts, pools};
 
-use super::{Lens, Picked, Place, ViewId, nodes};
+use super::{Destination, RowScope, Selection, ViewId, nodes};
 
 /// Idle money is marked from this share of a pool's burn on.
 const WASTE_FROM: f64 = 0.10;
@@ -54,9 +54,10 @@ pub static KIND: Kind = Kind {
     collect,
     id: |facts, row| pool(facts, row).map_or(0, |pool| id_of(&pool.name)),
     label: |_, _, _| None,
-    picked: |facts, row| pool(facts, row).map(|pool| Picked::Pool(pool.name.clone())),
+    selection: |facts, row| pool(facts, row).map(|pool| Selection::Pool(pool.name.clone())),
     open: |facts, row| {
-        pool(facts, row).map(|pool| Place::Part(ViewId::Pools, Lens::Pool(pool.name.clone())))
+        pool(facts, row)
+            .map(|pool| Destination::Part(ViewId::Pools, RowScope::Pool(pool.name.clone())))
     },
     faulty: |facts, row| {
         pool(facts, row)
@@ -67,7 +68,7 @@ pub static KIND: Kind = Kind {
     none: "no node has an accelerator",
 };
 
-fn collect(facts: &Facts, _: &Lens) -> Vec<Row> {
+fn collect(facts: &Facts, _: &RowScope) -> Vec<Row> {
     let mut rows: Vec<Row> = (0..facts.fleet.pools.len() as u32)
         .map(|at| (at, 0))
         .collect();
@@ -112,7 +113,7 @@ fn needs_somebody(facts: &Facts, pool: &Pool) -> bool {
             };
             within
                 && finding.severity == Severity::Crit
-                && facts.hushed.of(finding, facts.now).is_none()
+                && facts.silences.of(finding, facts.now).is_none()
         })
 }
 

@@ -2,9 +2,9 @@
 
 use ratatui::layout::Rect;
 
-use crate::brush::Brush;
 use crate::commands::{Command, Context};
-use crate::listing::{Column, Kind, Row, id_of};
+use crate::painter::Painter;
+use crate::table_model::{Column, Kind, Row, id_of};
 use crate::text::counted;
 use crate::theme::Role;
 use crate::widget::panel::panel;
@@ -17,9 +17,11 @@ use model::fleet::queue::{Measure, Queue, QueueKind, QueueSystem, Quota, Stop};
 use table::Facts;
 use table::queues::{self, Tally};
 
-use super::sheet::Sheet;
+use super::table_view::TableView;
 use super::tree::Tree;
-use super::{Lens, Picked, Place, TABLE, Turn, View, ViewId, Whole, waiting};
+use super::{
+    CommandOutcome, Destination, RowScope, Selection, TABLE, View, ViewId, Whole, waiting,
+};
 
 /// The table of queues. A row is its place in the tree and its place among all queues.
 pub static KIND: Kind = Kind {
@@ -69,10 +71,10 @@ pub static KIND: Kind = Kind {
         None => id_of(bare(facts, row)),
     },
     label: |_, _, _| None,
-    picked: |facts, row| name_of(facts, row).map(Picked::Queue),
+    selection: |facts, row| name_of(facts, row).map(Selection::Queue),
     open: |facts, row| {
         let name = name_of(facts, row)?;
-        Some(Place::Part(ViewId::Jobs, Lens::Queue(name)))
+        Some(Destination::Part(ViewId::Jobs, RowScope::Queue(name)))
     },
     faulty: |facts, row| queue(facts, row).is_some_and(Queue::is_stopped),
     last: |_, _| false,
@@ -81,7 +83,7 @@ pub static KIND: Kind = Kind {
 };
 
 /// The queues that a system knows, as a tree; then those that only jobs name.
-fn collect(facts: &Facts, _: &Lens) -> Vec<Row> {
+fn collect(facts: &Facts, _: &RowScope) -> Vec<Row> {
     let tree = Tree::of(&facts.fleet.queues);
     let known = tree.order.iter().map(|(at, _)| *at as u32);
     let more = 0..named(facts).len() as u32;
@@ -326,7 +328,7 @@ fn stopped(queue: &Queue) -> String {
 
 /// The tree above, the waiting jobs of the queue under the cursor below.
 pub struct QueuesView {
-    sheet: Sheet,
+    table: TableView,
     /// Waiting jobs of the queue under the cursor, in their order.
     waiting: Vec<u32>,
 }
@@ -359,15 +361,15 @@ const fn head(title: &'static str, align: Align, width: Width, drop: u8) -> Head
 
 impl QueuesView {
     /// The view behind the tab.
-    pub fn new(lens: Lens) -> Self {
+    pub fn new(row_scope: RowScope) -> Self {
         Self {
-            sheet: Sheet::new(ViewId::Queues, &KIND, lens),
+            table: TableView::new(ViewId::Queues, &KIND, row_scope),
             waiting: Vec::new(),
         }
     }
 
     fn split(&self, area: Rect) -> (Rect, Rect) {
-        let rows = u16::try_from(self.sheet.listing.rows().len()).unwrap_or(u16::MAX);
+        let rows = u16::try_from(self.table.table_model.rows().len()).unwrap_or(u16::MAX);
         let most = (area.height / 2).max(4);
         let above = rows.saturating_add(1).clamp(2, most).min(area.height);
         let air = u16::from(area.height >= 16);
@@ -382,7 +384,7 @@ impl QueuesView {
     }
 
     fn choose(&mut self, facts: &Facts) {
-        let Some(row) = self.sheet.listing.current() else {
+        let Some(row) = self.table.table_model.current() else {
             self.waiting.clear();
             return;
         };
@@ -398,8 +400,8 @@ impl QueuesView {
         self.waiting.sort_by_key(|at| order(&all[*at as usize]));
     }
 
-    fn draw_waiting(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
-        let Some(row) = self.sheet.listing.current() else {
+    fn draw_waiting(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
+        let Some(row) = self.table.table_model.current() else {
             return;
         };
         let name = name_of(facts, row).map_or(String::new(), |name| name.to_string());
@@ -408,7 +410,7 @@ impl QueuesView {
             some => format!(
                 "{}{}",
                 counted(some as u64, "job"),
-                waiting::answered(facts, brush)
+                waiting::answered(facts, painter)
             ),
         };
         let whole = facts.fleet.sees_all_work();
@@ -416,14 +418,14 @@ impl QueuesView {
             true => format!("waiting in {name}, in order"),
             false => format!("waiting in {name}, of what is visible to you"),
         };
-        let inside = panel(brush, area, &title, &note);
+        let inside = panel(painter, area, &title, &note);
         if self.waiting.is_empty() {
             let words = match queue(facts, row).map(stopped) {
                 Some(why) if !why.is_empty() => why,
                 _ if !whole => String::from("no job that is visible to you waits here"),
                 _ => String::from("nothing waits here"),
             };
-            brush.say(inside.x, inside.y, inside.width, &words, Role::Muted);
+            painter.say(inside.x, inside.y, inside.width, &words, Role::Muted);
             return;
         }
         let room = usize::from(inside.height.saturating_sub(1));
@@ -439,7 +441,7 @@ impl QueuesView {
             .collect();
         // The table keeps two cells for its edge; the panel has air of its own.
         let wide = Rect::new(inside.x - 2, inside.y, inside.width + 2, inside.height);
-        let told = wrapped(brush, wide.width, HEADS, all, &[REASON, START]);
+        let told = wrapped(painter, wide.width, HEADS, all, &[REASON, START]);
         let heights: Vec<usize> = told.rows.iter().map(Vec::len).collect();
         let shown = fitting(&heights, self.waiting.len(), room);
         let rows: Vec<Vec<Cell<'_>>> = told
@@ -448,12 +450,12 @@ impl QueuesView {
             .zip(&shown)
             .flat_map(|(lines, high)| first_lines(lines, *high))
             .collect();
-        table(brush, wide, HEADS, &told.widest, &rows, &Look::default());
+        table(painter, wide, HEADS, &told.widest, &rows, &Look::default());
         let more = self.waiting.len() - shown.len();
         if more > 0 && inside.height > 1 {
             let words = format!("+{more} more   enter opens them all");
             let y = inside.bottom() - 1;
-            brush.say(inside.x, y, inside.width, &words, Role::Muted);
+            painter.say(inside.x, y, inside.width, &words, Role::Muted);
         }
     }
 }
@@ -522,46 +524,46 @@ impl View for QueuesView {
         ViewId::Queues
     }
     fn trail(&self) -> String {
-        self.sheet.listing.lens.title()
+        self.table.table_model.row_scope.title()
     }
     fn contexts(&self) -> &'static [Context] {
         TABLE
     }
     fn refresh(&mut self, facts: &Facts, settle: bool) {
-        self.sheet.refresh(facts, settle);
+        self.table.refresh(facts, settle);
         self.choose(facts);
     }
-    fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> Turn {
+    fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> CommandOutcome {
         let (above, _) = self.split(area);
-        let turn = self.sheet.obey(command, facts, above);
+        let turn = self.table.obey(command, facts, above);
         self.choose(facts);
         turn
     }
     fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool {
         let (above, _) = self.split(area);
-        let hit = y < above.bottom() && self.sheet.point(facts, x, y, above);
+        let hit = y < above.bottom() && self.table.point(facts, x, y, above);
         self.choose(facts);
         hit
     }
     fn set_filter(&mut self, words: &str, facts: &Facts) -> Result<(), String> {
-        let set = self.sheet.set_filter(words, facts);
+        let set = self.table.set_filter(words, facts);
         self.choose(facts);
         set
     }
     fn filter(&self) -> &str {
-        self.sheet.filter()
+        self.table.filter()
     }
-    fn picked(&self, facts: &Facts) -> Option<Picked> {
-        self.sheet.picked(facts)
+    fn selection(&self, facts: &Facts) -> Option<Selection> {
+        self.table.selection(facts)
     }
     fn counts(&self) -> (usize, usize) {
-        self.sheet.counts()
+        self.table.counts()
     }
     fn is_unsettled(&self) -> bool {
-        self.sheet.is_unsettled()
+        self.table.is_unsettled()
     }
     fn faults_only(&self) -> bool {
-        self.sheet.faults_only()
+        self.table.faults_only()
     }
     fn on_screen(&self, _: &Facts, _: Rect) -> Vec<Name> {
         Vec::new()
@@ -569,20 +571,20 @@ impl View for QueuesView {
     fn whole(&self) -> Option<Whole> {
         Some(Whole::ButMoney("queues"))
     }
-    fn sheet(&self) -> Option<&Sheet> {
-        Some(&self.sheet)
+    fn table(&self) -> Option<&TableView> {
+        Some(&self.table)
     }
-    fn sheet_mut(&mut self) -> Option<&mut Sheet> {
-        Some(&mut self.sheet)
+    fn table_mut(&mut self) -> Option<&mut TableView> {
+        Some(&mut self.table)
     }
 
-    fn draw(&self, facts: &Facts, brush: &mut Brush<'_>, area: Rect) {
+    fn draw(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         let (above, below) = self.split(area);
-        self.sheet.paint(facts, brush, above, true);
-        if below.height >= 3 && !self.sheet.listing.rows().is_empty() {
+        self.table.paint(facts, painter, above, true);
+        if below.height >= 3 && !self.table.table_model.rows().is_empty() {
             let air = u16::from(area.width > 60);
             let inset = Rect::new(below.x + air, below.y, below.width - 2 * air, below.height);
-            self.draw_waiting(facts, brush, inset);
+            self.draw_waiting(facts, painter, inset);
         }
     }
 }

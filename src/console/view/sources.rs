@@ -1,12 +1,12 @@
 //! Sources: where the numbers come from, how old they are, what was skipped, what we ask of the API server.
 
-use crate::listing::{Column, Kind, Row, id_of};
+use crate::table_model::{Column, Kind, Row, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::fleet::observe::{SourceHealth, SourceState};
 use table::Facts;
 
-use super::{Picked, Place};
+use super::{Destination, Selection};
 
 /// The table of sources.
 pub static KIND: Kind = Kind {
@@ -73,9 +73,9 @@ pub static KIND: Kind = Kind {
     },
     id: |facts, row| source(facts, row).map_or(0, |source| id_of(&source.name)),
     label: |_, _, _| None,
-    picked: |facts, row| source(facts, row).map(|source| Picked::Source(source.name.clone())),
+    selection: |facts, row| source(facts, row).map(|source| Selection::Source(source.name.clone())),
     open: |facts, row| {
-        source(facts, row).map(|source| Place::Facts(Picked::Source(source.name.clone())))
+        source(facts, row).map(|source| Destination::Facts(Selection::Source(source.name.clone())))
     },
     faulty: |facts, row| source(facts, row).is_some_and(|source| !is_well(source)),
     // What is broken is what one looks for here.

@@ -4,69 +4,69 @@ use model::base::{Name, ObjectKey};
 use model::cost::Scope;
 use model::fleet::device::{Device, Pod};
 use model::fleet::job::Job;
-use model::object::Thing;
+use model::object::ObjectRef;
 use table::Facts;
 
-use super::{Picked, alerts};
+use super::{Selection, alerts};
 
 /// Pods of a job whose events are read besides its own.
 const PODS: usize = 12;
 
 /// The object itself; nothing for what is none (a pool, a source, a row of money).
-pub fn thing(facts: &Facts, picked: &Picked) -> Option<Thing> {
-    match picked {
-        Picked::Node(name) | Picked::Device(name, _) => Some(Thing::node(name)),
-        Picked::Job(id) => Some(Thing {
+pub fn thing(facts: &Facts, selection: &Selection) -> Option<ObjectRef> {
+    match selection {
+        Selection::Node(name) | Selection::Device(name, _) => Some(ObjectRef::node(name)),
+        Selection::Job(id) => Some(ObjectRef {
             kind: id.kind.clone(),
             key: id.key.clone(),
         }),
-        Picked::Pod(key) => Some(Thing::new("Pod", key.clone())),
-        Picked::Finding(id) => thing(facts, &behind(facts, id)?),
-        Picked::Source(name) => Some(Thing::new("Pod", exporter(name)?)),
-        Picked::Cost(Scope::Job, name) => {
+        Selection::Pod(key) => Some(ObjectRef::new("Pod", key.clone())),
+        Selection::Finding(id) => thing(facts, &behind(facts, id)?),
+        Selection::Source(name) => Some(ObjectRef::new("Pod", exporter(name)?)),
+        Selection::Cost(Scope::Job, name) => {
             let job = facts.fleet.jobs.iter();
             let job = job.into_iter().find(|job| job.id.to_string() == **name)?;
-            thing(facts, &Picked::Job(job.id.clone()))
+            thing(facts, &Selection::Job(job.id.clone()))
         }
-        Picked::Pool(_) | Picked::Queue(_) | Picked::Run(_) | Picked::Cost(..) => None,
+        Selection::Pool(_) | Selection::Queue(_) | Selection::Run(_) | Selection::Cost(..) => None,
     }
 }
 
 /// The object that is acted on: what a finding is about, else the object itself.
-pub fn meant(facts: &Facts, picked: Picked) -> Picked {
-    match &picked {
-        Picked::Finding(id) => behind(facts, id).unwrap_or(picked),
-        _ => picked,
+pub fn meant(facts: &Facts, selection: Selection) -> Selection {
+    match &selection {
+        Selection::Finding(id) => behind(facts, id).unwrap_or(selection),
+        _ => selection,
     }
 }
 
 /// What a finding is about.
-pub fn behind(facts: &Facts, id: &Name) -> Option<Picked> {
+pub fn behind(facts: &Facts, id: &Name) -> Option<Selection> {
     let finding = facts.fleet.findings.iter().find(|known| known.id == *id)?;
     let key = &finding.subject.key;
     match finding.subject.kind {
-        "Node" => Some(Picked::Node(key.name.clone())),
+        "Node" => Some(Selection::Node(key.name.clone())),
         "Device" => alerts::device_of(facts, &key.name),
-        "Pool" => Some(Picked::Pool(key.name.clone())),
-        "Source" => Some(Picked::Source(key.name.clone())),
-        "Pod" => Some(Picked::Pod(key.clone())),
+        "Pool" => Some(Selection::Pool(key.name.clone())),
+        "Source" => Some(Selection::Source(key.name.clone())),
+        "Pod" => Some(Selection::Pod(key.clone())),
         "Job" => {
             let job = facts.fleet.jobs.iter().find(|job| job.id.key == *key)?;
-            Some(Picked::Job(job.id.clone()))
+            Some(Selection::Job(job.id.clone()))
         }
         _ => None,
     }
 }
 
 /// The objects whose events tell of it: itself, what owns its pods, and its pods, the troubled ones first.
-pub fn things(facts: &Facts, picked: &Picked) -> Vec<Thing> {
-    let mut all: Vec<Thing> = thing(facts, picked).into_iter().collect();
-    let Some(job) = job(facts, picked) else {
+pub fn things(facts: &Facts, selection: &Selection) -> Vec<ObjectRef> {
+    let mut all: Vec<ObjectRef> = thing(facts, selection).into_iter().collect();
+    let Some(job) = job(facts, selection) else {
         return all;
     };
     for owner in &job.chain {
         let key = ObjectKey::new(job.namespace().clone(), owner.name.clone());
-        all.push(Thing {
+        all.push(ObjectRef {
             kind: owner.kind.clone(),
             key,
         });
@@ -76,7 +76,7 @@ pub fn things(facts: &Facts, picked: &Picked) -> Vec<Thing> {
     all.extend(
         pods.iter()
             .take(PODS)
-            .map(|pod| Thing::new("Pod", pod.key().clone())),
+            .map(|pod| ObjectRef::new("Pod", pod.key().clone())),
     );
     let mut seen = std::collections::BTreeSet::new();
     all.retain(|thing| seen.insert(thing.clone()));
@@ -84,22 +84,22 @@ pub fn things(facts: &Facts, picked: &Picked) -> Vec<Thing> {
 }
 
 /// The pods whose logs are meant, the troubled ones first; none where there is no pod to ask.
-pub fn pods(facts: &Facts, picked: &Picked) -> Vec<ObjectKey> {
-    match picked {
-        Picked::Pod(key) => vec![key.clone()],
-        Picked::Device(node, index) => {
+pub fn pods(facts: &Facts, selection: &Selection) -> Vec<ObjectKey> {
+    match selection {
+        Selection::Pod(key) => vec![key.clone()],
+        Selection::Device(node, index) => {
             let pod = device(facts, node, *index).and_then(Device::first_holder);
             pod.map(|(pod, _)| pod.key().clone()).into_iter().collect()
         }
-        Picked::Finding(id) => behind(facts, id).map_or_else(Vec::new, |of| pods(facts, &of)),
-        Picked::Source(name) => exporter(name).into_iter().collect(),
-        Picked::Node(name) => {
+        Selection::Finding(id) => behind(facts, id).map_or_else(Vec::new, |of| pods(facts, &of)),
+        Selection::Source(name) => exporter(name).into_iter().collect(),
+        Selection::Node(name) => {
             let node = facts.fleet.node(name);
             node.map_or_else(Vec::new, |node| {
                 node.pods.iter().map(|pod| pod.key().clone()).collect()
             })
         }
-        _ => job(facts, picked).map_or_else(Vec::new, |job| {
+        _ => job(facts, selection).map_or_else(Vec::new, |job| {
             let mut pods: Vec<&Pod> = job.pods.iter().map(|pod| &**pod).collect();
             pods.retain(|pod| pod.seen.node.is_some());
             pods.sort_by_key(|pod| pod.seen.failure.is_none());
@@ -108,14 +108,14 @@ pub fn pods(facts: &Facts, picked: &Picked) -> Vec<ObjectKey> {
     }
 }
 
-fn job<'a>(facts: &'a Facts, picked: &Picked) -> Option<&'a Job> {
-    match picked {
-        Picked::Job(id) => facts.fleet.job(id).map(|job| &**job),
-        Picked::Finding(id) => match behind(facts, id)? {
-            Picked::Job(id) => facts.fleet.job(&id).map(|job| &**job),
+fn job<'a>(facts: &'a Facts, selection: &Selection) -> Option<&'a Job> {
+    match selection {
+        Selection::Job(id) => facts.fleet.job(id).map(|job| &**job),
+        Selection::Finding(id) => match behind(facts, id)? {
+            Selection::Job(id) => facts.fleet.job(&id).map(|job| &**job),
             _ => None,
         },
-        Picked::Cost(Scope::Job, name) => facts
+        Selection::Cost(Scope::Job, name) => facts
             .fleet
             .jobs
             .iter()

@@ -17,7 +17,7 @@ pub fn unblock(facts: &Facts, job: &Job) -> String {
     if let Some(queue) = queue
         && queue.is_stopped()
     {
-        return format!("queue {} lets work in again", queue.name());
+        return format!("queue {} resumes", queue.name());
     }
     if let Some(admission) = &job.admission {
         if !admission.seen.active {

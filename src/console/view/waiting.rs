@@ -1,15 +1,15 @@
 //! Why a job waits, what would start it and when, in the few words that a cell or a panel has room for.
 
-use crate::brush::Brush;
-use crate::listing::Scope;
+use crate::painter::Painter;
+use crate::table_model::Scope;
 use crate::text::{UNKNOWN, counted};
-use engine::explain::{Change, Reason, Room, Stand, Unblock, amount};
+use engine::explain::{Change, NodeSupply, Reason, StartState, Unblock, amount};
 use engine::forecast::{Basis, Start};
 use model::base::quantities::grouped;
 use model::base::{Age, Moment, Name};
 use model::fleet::job::{Job, JobState};
 use table::Facts;
-use table::answers::{Now, Told};
+use table::explanations::{JobExplanation, Now};
 
 use super::{jobs, unblock};
 
@@ -36,7 +36,7 @@ const DAY: i64 = 20 * 3_600_000;
 const MIDNIGHT: i64 = 24 * 3_600_000;
 
 /// What the engine says of a job that wants to start.
-pub(super) fn told<'a>(facts: &'a Facts, job: &Job) -> Option<&'a Told> {
+pub(super) fn told<'a>(facts: &'a Facts, job: &Job) -> Option<&'a JobExplanation> {
     matches!(job.state, JobState::Waiting | JobState::Suspended)
         .then(|| facts.answers.job(&job.id))
         .flatten()
@@ -47,11 +47,11 @@ const TURN: Age = Age::from_seconds(120);
 
 /// By our reckoning it could start, and since it was let in, minutes ago, its cluster has said otherwise or made no pods: a
 /// start is not promised.
-fn is_stuck(facts: &Facts, job: &Job, told: &Told) -> bool {
+fn is_stuck(facts: &Facts, job: &Job, told: &JobExplanation) -> bool {
     let admission = job.admission.as_ref().map(|known| &known.seen);
     let let_in = admission.and_then(|seen| seen.admitted_at.max(seen.reserved_at));
     let since = job.waiting_since.max(let_in).max(job.started);
-    told.answer.explanation.state == Stand::Ready
+    told.answer.explanation.state == StartState::Ready
         && matches!(job.reason_code, Some("unschedulable" | "no-pods"))
         && facts.now.since(since.unwrap_or(job.created)) > TURN
 }
@@ -64,12 +64,12 @@ pub fn why(facts: &Facts, job: &Job) -> String {
     };
     let explanation = &told.answer.explanation;
     match (explanation.state, explanation.reasons.first()) {
-        (Stand::Held, _) if !job.reason.is_empty() => job.reason.to_string(),
+        (StartState::Held, _) if !job.reason.is_empty() => job.reason.to_string(),
         // What its own queueing system or scheduler says is more than that we may not see it.
         (_, Some(reason)) if reason.is_blind() && !job.reason.is_empty() => job.reason.to_string(),
         (_, Some(reason)) => brief(reason, job.class.as_ref()),
-        (Stand::Ready, None) => match evicts(explanation.victims.len()) {
-            None => String::from("nothing is in its way: its scheduler's next turn"),
+        (StartState::Ready, None) => match evicts(explanation.victims.len()) {
+            None => String::from("nothing blocks it: next scheduling cycle"),
             Some(words) => format!("starts in its scheduler's next cycle{words}"),
         },
         (_, None) => jobs::where_or_why(job),
@@ -106,7 +106,7 @@ fn brief(reason: &Reason, class: Option<&Name>) -> String {
                 format!("quota of {queue}: {free} of {nominal} {flavor} left, needs {asked}")
             }
         }
-        Reason::Fragmented(Room {
+        Reason::Fragmented(NodeSupply {
             asked,
             room,
             free_devices_milli,
@@ -116,7 +116,7 @@ fn brief(reason: &Reason, class: Option<&Name>) -> String {
             number(*free_devices_milli),
             counted(u64::from(*asked), "pod")
         ),
-        Reason::NoRoom(Room {
+        Reason::NoRoom(NodeSupply {
             asked_devices_milli: asked,
             free_devices_milli: free,
             asked: pods,
@@ -129,7 +129,7 @@ fn brief(reason: &Reason, class: Option<&Name>) -> String {
                 format!("room for {room} of {}", counted(u64::from(*pods), "pod"))
             }
         }
-        Reason::Absent(Room {
+        Reason::Absent(NodeSupply {
             asked_devices_milli: asked,
             devices_milli: all,
             ..
@@ -142,7 +142,7 @@ fn brief(reason: &Reason, class: Option<&Name>) -> String {
             format!("no {level} has room for {asked} pods; the best for {best}")
         }
         Reason::Behind { job } => format!("behind {job} in a strict queue"),
-        Reason::Reserved { job } => format!("room is kept for {job}"),
+        Reason::Reserved { job } => format!("devices are reserved for {job}"),
         other => other.sentence(),
     }
 }
@@ -157,11 +157,11 @@ pub fn mend(facts: &Facts, job: &Job) -> String {
         return String::from(UNKNOWN);
     }
     match explanation.state {
-        Stand::Held => return String::from("resume it"),
-        Stand::Ready if is_stuck(facts, job, told) => {
-            return String::from("not known: there is room; see its events");
+        StartState::Held => return String::from("resume it"),
+        StartState::Ready if is_stuck(facts, job, told) => {
+            return String::from("unknown: enough devices are free; see its events");
         }
-        Stand::Ready => {
+        StartState::Ready => {
             let evicts = evicts(explanation.victims.len()).unwrap_or_default();
             return format!("the next scheduling cycle{evicts}");
         }
@@ -283,7 +283,7 @@ const NO_FORECAST: &str = "no ETA";
 pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
     let told = told(facts, job)?;
     let explanation = &told.answer.explanation;
-    if explanation.state == Stand::Held {
+    if explanation.state == StartState::Held {
         return Some(String::from("starts when it is resumed"));
     }
     if let Some(blind) = explanation.reasons.iter().find(|reason| reason.is_blind()) {
@@ -294,12 +294,12 @@ pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
     }
     if is_stuck(facts, job, told) {
         return Some(format!(
-            "{NO_FORECAST}: there is room for it, and it does not start; see its events"
+            "{NO_FORECAST}: enough devices are free, and it does not start; see its events"
         ));
     }
     let start = told.answer.start.as_ref();
     let when = match (eta(facts, job).as_deref(), start) {
-        (Some("now" | "any moment"), _) => String::from("starts at its scheduler's next turn"),
+        (Some("now" | "any moment"), _) => String::from("starts in the next scheduling cycle"),
         (None | Some("unknown"), _) => {
             format!("{NO_FORECAST}: what it waits for has no known end")
         }
@@ -310,7 +310,7 @@ pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
         }
         (Some(eta), None) => format!("starts {eta}"),
     };
-    if explanation.state == Stand::Ready {
+    if explanation.state == StartState::Ready {
         let evicts = evicts(explanation.victims.len()).unwrap_or_default();
         return Some(format!("{when}{evicts}"));
     }
@@ -367,13 +367,13 @@ pub(super) fn confidence(facts: &Facts, start: &Start) -> Option<String> {
 }
 
 /// How old the answers are, behind a count: nothing while they are of just now.
-pub(super) fn answered(facts: &Facts, brush: &mut Brush<'_>) -> String {
+pub(super) fn answered(facts: &Facts, painter: &mut Painter<'_>) -> String {
     match facts.answers.at {
         None => String::from(" · working out why"),
         Some(at) if facts.now.since(at) < std::time::Duration::from_secs(30).into() => {
             String::new()
         }
-        Some(at) => format!(" · as of {} ago", brush.age(at)),
+        Some(at) => format!(" · as of {} ago", painter.age(at)),
     }
 }
 

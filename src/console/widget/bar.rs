@@ -1,27 +1,27 @@
 //! A bar: a share of one, with the empty part shown.
 
-use crate::brush::Brush;
+use crate::painter::Painter;
 use crate::theme::Role;
 
 /// Paints a bar of `width` cells. Anything above nothing fills a cell; only the whole fills all.
-pub fn bar(brush: &mut Brush<'_>, x: u16, y: u16, width: u16, ratio: f64, role: Role) {
+pub fn bar(painter: &mut Painter<'_>, x: u16, y: u16, width: u16, ratio: f64, role: Role) {
     let cells = filled(ratio, width);
-    let blocks = brush.ink.half_blocks();
+    let blocks = painter.render_style.half_blocks();
     // Three quarters high, so that bars above one another stay apart.
     let (full, empty) = if blocks {
         ("▆", "▆")
     } else {
         ("█", "░")
     };
-    let full_style = brush.ink.fg(role);
-    let empty_style = brush
-        .ink
+    let full_style = painter.render_style.fg(role);
+    let empty_style = painter
+        .render_style
         .fg(if blocks { Role::Border } else { Role::Faint });
     for at in 0..width {
         if at < cells {
-            brush.sign(x + at, y, full, full_style);
+            painter.sign(x + at, y, full, full_style);
         } else {
-            brush.sign(x + at, y, empty, empty_style);
+            painter.sign(x + at, y, empty, empty_style);
         }
     }
 }

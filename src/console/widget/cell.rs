@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use crate::brush::Brush;
+use crate::painter::Painter;
 use crate::text::{UNKNOWN, percent};
 use crate::theme::Role;
 use model::base::quantities::{bytes, grouped};
@@ -200,8 +200,8 @@ impl<'a> Cell<'a> {
         self
     }
 
-    /// Its text without marks. Ages are live: the brush is told when they change.
-    pub fn words(&self, brush: &mut Brush<'_>) -> Cow<'_, str> {
+    /// Its text without marks. Ages are live: the painter notes when they change.
+    pub fn words(&self, painter: &mut Painter<'_>) -> Cow<'_, str> {
         Cow::Owned(match &self.value {
             Value::Unknown => return Cow::Borrowed(UNKNOWN),
             Value::Empty => return Cow::Borrowed(""),
@@ -216,8 +216,8 @@ impl<'a> Cell<'a> {
             Value::Trend(_, Some(last)) => percent(*last),
             Value::Trend(_, None) => return Cow::Borrowed(UNKNOWN),
             Value::Money(rate) | Value::Sum(rate) => rate.to_string(),
-            Value::Since(at) => brush.age(*at),
-            Value::SeenSince(at) => format!(">{}", brush.age(*at)),
+            Value::Since(at) => painter.age(*at),
+            Value::SeenSince(at) => format!(">{}", painter.age(*at)),
             Value::Span(span) => span.to_string(),
             Value::Millis(millis) => millis_text(*millis),
             Value::Celsius(degrees) => format!("{degrees:.0}°"),

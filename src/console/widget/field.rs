@@ -3,8 +3,8 @@
 use ratatui::layout::Position;
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::brush::Brush;
 use crate::msg::{Key, KeyPress};
+use crate::painter::Painter;
 use crate::text;
 use crate::theme::Role;
 use model::base::name::printable;
@@ -96,8 +96,11 @@ impl Field {
     }
 
     /// Paints the text so that the cursor is in sight; returns where the cursor stands.
-    pub fn draw(&self, brush: &mut Brush<'_>, x: u16, y: u16, width: u16) -> Position {
-        let before = text::width(&text::clean(&self.text[..self.at], brush.ink.ascii));
+    pub fn draw(&self, painter: &mut Painter<'_>, x: u16, y: u16, width: u16) -> Position {
+        let before = text::width(&text::clean(
+            &self.text[..self.at],
+            painter.render_style.ascii,
+        ));
         let room = usize::from(width.saturating_sub(1));
         // What does not fit is left out at the front.
         let (mut skip, mut shown) = (0, before);
@@ -106,9 +109,9 @@ impl Field {
                 break;
             }
             skip += grapheme.len();
-            shown -= text::width(&text::clean(grapheme, brush.ink.ascii));
+            shown -= text::width(&text::clean(grapheme, painter.render_style.ascii));
         }
-        brush.say(x, y, width, &self.text[skip..], Role::Title);
+        painter.say(x, y, width, &self.text[skip..], Role::Title);
         Position::new(x + u16::try_from(shown).unwrap_or(0).min(width), y)
     }
 }

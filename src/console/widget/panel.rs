@@ -2,33 +2,33 @@
 
 use ratatui::layout::Rect;
 
-use crate::brush::Brush;
+use crate::painter::Painter;
 use crate::theme::Role;
 
 /// Paints the border and returns the area inside. The title stands left, the note right, in the border.
-pub fn panel(brush: &mut Brush<'_>, area: Rect, title: &str, note: &str) -> Rect {
-    framed(brush, area, title, note, Role::Border)
+pub fn panel(painter: &mut Painter<'_>, area: Rect, title: &str, note: &str) -> Rect {
+    framed(painter, area, title, note, Role::Border)
 }
 
 /// A panel that may have the focus: in the accent while keys go there.
 pub fn focusable(
-    brush: &mut Brush<'_>,
+    painter: &mut Painter<'_>,
     area: Rect,
     title: &str,
     note: &str,
     focused: bool,
 ) -> Rect {
     let border = if focused { Role::Accent } else { Role::Border };
-    framed(brush, area, title, note, border)
+    framed(painter, area, title, note, border)
 }
 
 /// Words in the lower border of a panel; returns the cells used.
-pub fn foot(brush: &mut Brush<'_>, area: Rect, words: &str, role: Role) -> u16 {
+pub fn foot(painter: &mut Painter<'_>, area: Rect, words: &str, role: Role) -> u16 {
     if area.height < 3 || words.is_empty() {
         return 0;
     }
     let room = area.width.saturating_sub(6);
-    brush.say(
+    painter.say(
         area.x + 3,
         area.bottom() - 1,
         room,
@@ -38,25 +38,25 @@ pub fn foot(brush: &mut Brush<'_>, area: Rect, words: &str, role: Role) -> u16 {
 }
 
 /// Empties the area, paints a border in the accent, and returns the area inside.
-pub fn popup(brush: &mut Brush<'_>, area: Rect, title: &str, note: &str) -> Rect {
-    brush.clear(area, Role::Panel);
-    framed(brush, area, title, note, Role::Accent)
+pub fn popup(painter: &mut Painter<'_>, area: Rect, title: &str, note: &str) -> Rect {
+    painter.clear(area, Role::Panel);
+    framed(painter, area, title, note, Role::Accent)
 }
 
-fn framed(brush: &mut Brush<'_>, area: Rect, title: &str, note: &str, border: Role) -> Rect {
+fn framed(painter: &mut Painter<'_>, area: Rect, title: &str, note: &str, border: Role) -> Rect {
     if area.width < 4 || area.height < 2 {
         return Rect::new(area.x, area.y, 0, 0);
     }
-    let style = brush.ink.fg(border);
+    let style = painter.render_style.fg(border);
     let (left, right) = (area.x, area.right() - 1);
     let (top, bottom) = (area.y, area.bottom() - 1);
     for x in left + 1..right {
-        brush.sign(x, top, "─", style);
-        brush.sign(x, bottom, "─", style);
+        painter.sign(x, top, "─", style);
+        painter.sign(x, bottom, "─", style);
     }
     for y in top + 1..bottom {
-        brush.sign(left, y, "│", style);
-        brush.sign(right, y, "│", style);
+        painter.sign(left, y, "│", style);
+        painter.sign(right, y, "│", style);
     }
     for (x, y, corner) in [
         (left, top, "╭"),
@@ -64,27 +64,27 @@ fn framed(brush: &mut Brush<'_>, area: Rect, title: &str, note: &str, border: Ro
         (left, bottom, "╰"),
         (right, bottom, "╯"),
     ] {
-        brush.sign(x, y, corner, style);
+        painter.sign(x, y, corner, style);
     }
     let room = area.width.saturating_sub(6);
     let mut used = 0;
     if !title.is_empty() && room > 0 {
-        brush.sign(left + 2, top, " ", style);
-        used = brush.say(left + 3, top, room, title, Role::Title);
-        brush.sign(left + 3 + used, top, " ", style);
+        painter.sign(left + 2, top, " ", style);
+        used = painter.say(left + 3, top, room, title, Role::Title);
+        painter.sign(left + 3 + used, top, " ", style);
     }
     // Where a note of several parts does not fit, its first parts stay.
-    let (mut note, mut note_width) = (note, brush.width(note));
+    let (mut note, mut note_width) = (note, painter.width(note));
     while used + note_width + 4 > room
         && let Some((first, _)) = note.rsplit_once(" · ")
     {
-        (note, note_width) = (first, brush.width(first));
+        (note, note_width) = (first, painter.width(first));
     }
     if !note.is_empty() && used + note_width + 4 <= room {
         let start = right - 2 - note_width;
-        brush.sign(start - 1, top, " ", style);
-        brush.say(start, top, note_width, note, Role::Muted);
-        brush.sign(right - 2, top, " ", style);
+        painter.sign(start - 1, top, " ", style);
+        painter.say(start, top, note_width, note, Role::Muted);
+        painter.sign(right - 2, top, " ", style);
     }
     Rect::new(area.x + 2, area.y + 1, area.width - 4, area.height - 2)
 }

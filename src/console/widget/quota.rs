@@ -1,6 +1,6 @@
 //! A quota: what is used of one's own, what is borrowed beyond it, what is unused.
 
-use crate::brush::Brush;
+use crate::painter::Painter;
 use crate::theme::Role;
 use model::base::quantities::grouped;
 
@@ -76,24 +76,33 @@ impl Quota {
 }
 
 /// Paints the bar alone.
-pub fn bar(brush: &mut Brush<'_>, x: u16, y: u16, quota: &Quota) {
+pub fn bar(painter: &mut Painter<'_>, x: u16, y: u16, quota: &Quota) {
     let (own, borrowed) = quota.cells();
     let full = quota
         .used
         .is_some_and(|used| Some(used) >= quota.nominal && used > 0);
-    let used_style = brush.ink.fg(if full { Role::Warn } else { Role::Accent });
-    let borrowed_style = brush.ink.fg(Role::Info);
-    let rest = brush.ink.fg(Role::Faint);
+    let used_style = painter
+        .render_style
+        .fg(if full { Role::Warn } else { Role::Accent });
+    let borrowed_style = painter.render_style.fg(Role::Info);
+    let rest = painter.render_style.fg(Role::Faint);
     for at in 0..BAR {
         let (sign, style) = if at < own {
             ("█", used_style)
         } else if at < own + borrowed {
             // Told from the unused part by its sign on an ASCII screen, too.
-            (if brush.ink.ascii { "+" } else { "▒" }, borrowed_style)
+            (
+                if painter.render_style.ascii {
+                    "+"
+                } else {
+                    "▒"
+                },
+                borrowed_style,
+            )
         } else {
             ("░", rest)
         };
-        brush.sign(x + at, y, sign, style);
+        painter.sign(x + at, y, sign, style);
     }
 }
 

@@ -1,8 +1,8 @@
-//! Sparks: values over time as columns coloured by heat. A gap stays a gap.
+//! Sparks: values over time as columns colored by heat. A gap stays a gap.
 
 use ratatui::layout::Rect;
 
-use crate::brush::Brush;
+use crate::painter::Painter;
 use crate::theme::{HEAT_LEVELS, Role};
 
 const STEPS: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
@@ -16,7 +16,7 @@ pub fn level(ratio: f64) -> usize {
     ((ratio.clamp(0.0, 1.0) * HEAT_LEVELS as f64) as usize).min(last)
 }
 
-/// The digit that stands for a share where colour cannot: 0 to 9.
+/// The digit that stands for a share where color cannot: 0 to 9.
 pub fn digit(ratio: f64) -> &'static str {
     const DIGITS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
     if ratio.is_nan() {
@@ -26,34 +26,34 @@ pub fn digit(ratio: f64) -> &'static str {
 }
 
 /// Paints one line of shares, 0 to 1, one a cell.
-pub fn spark(brush: &mut Brush<'_>, x: u16, y: u16, values: &[Option<f32>], stale: bool) {
+pub fn spark(painter: &mut Painter<'_>, x: u16, y: u16, values: &[Option<f32>], stale: bool) {
     for (at, value) in values.iter().enumerate() {
         let Ok(at) = u16::try_from(at) else { break };
         match value {
             Some(value) => {
                 let ratio = f64::from(*value);
-                let sign = if brush.ink.ascii {
+                let sign = if painter.render_style.ascii {
                     digit(ratio)
                 } else {
                     STEPS[level(ratio) / 2]
                 };
-                let style =
-                    ratatui::style::Style::new().fg(brush.ink.thin_heat(level(ratio), stale));
-                brush.sign(x + at, y, sign, style);
+                let style = ratatui::style::Style::new()
+                    .fg(painter.render_style.thin_heat(level(ratio), stale));
+                painter.sign(x + at, y, sign, style);
             }
-            None => brush.sign(x + at, y, "·", brush.ink.fg(Role::Faint)),
+            None => painter.sign(x + at, y, "·", painter.render_style.fg(Role::Faint)),
         }
     }
 }
 
-/// Paints a chart as high as the area. The values are scaled to `top`; the heat is that of the share times `glow`,
+/// Paints a chart as high as the area. The values are scaled to `top`; the heat is that of the share times `heat`,
 /// for not every top is a blaze.
-pub fn chart(brush: &mut Brush<'_>, area: Rect, values: &[Option<f32>], top: f32, glow: f64) {
+pub fn chart(painter: &mut Painter<'_>, area: Rect, values: &[Option<f32>], top: f32, heat: f64) {
     for (at, value) in values.iter().enumerate().take(usize::from(area.width)) {
         let x = area.x + at as u16;
         let Some(value) = value else {
             let bottom = area.bottom().saturating_sub(1);
-            brush.sign(x, bottom, "·", brush.ink.fg(Role::Faint));
+            painter.sign(x, bottom, "·", painter.render_style.fg(Role::Faint));
             continue;
         };
         let share = if top > 0.0 {
@@ -62,20 +62,20 @@ pub fn chart(brush: &mut Brush<'_>, area: Rect, values: &[Option<f32>], top: f32
             0.0
         };
         let eighths = (share * f64::from(area.height) * 8.0).round() as u16;
-        let style =
-            ratatui::style::Style::new().fg(brush.ink.thin_heat(level(share * glow), false));
+        let style = ratatui::style::Style::new()
+            .fg(painter.render_style.thin_heat(level(share * heat), false));
         for line in 0..area.height {
             let here = eighths.max(1).saturating_sub(line * 8).min(8);
             if here == 0 {
                 break;
             }
             let y = area.bottom() - 1 - line;
-            let sign = if brush.ink.ascii {
+            let sign = if painter.render_style.ascii {
                 "#"
             } else {
                 STEPS[usize::from(here) - 1]
             };
-            brush.sign(x, y, sign, style);
+            painter.sign(x, y, sign, style);
         }
     }
 }
@@ -85,7 +85,7 @@ mod tests {
     use ratatui::buffer::Buffer;
 
     use super::*;
-    use crate::brush::Ink;
+    use crate::painter::RenderStyle;
     use crate::{ColorDepth, Theme};
     use model::base::Moment;
 
@@ -98,16 +98,16 @@ mod tests {
 
     #[test]
     fn a_gap_is_not_a_zero() {
-        let ink = Ink {
+        let render_style = RenderStyle {
             theme: Theme::ember(),
             depth: ColorDepth::True,
             ascii: false,
         };
         let mut buf = Buffer::empty(Rect::new(0, 0, 3, 2));
-        let mut brush = Brush::new(&mut buf, &ink, Moment::default());
-        spark(&mut brush, 0, 0, &[Some(0.0), None, Some(1.0)], false);
+        let mut painter = Painter::new(&mut buf, &render_style, Moment::default());
+        spark(&mut painter, 0, 0, &[Some(0.0), None, Some(1.0)], false);
         chart(
-            &mut brush,
+            &mut painter,
             Rect::new(0, 1, 3, 1),
             &[Some(0.5), None],
             1.0,

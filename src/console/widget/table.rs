@@ -2,7 +2,7 @@
 
 use ratatui::layout::Rect;
 
-use crate::brush::Brush;
+use crate::painter::Painter;
 use crate::text;
 use crate::theme::Role;
 
@@ -67,7 +67,7 @@ pub struct Look {
 /// Draws header and rows. `widest` holds for each column the widest text beyond the window, so that columns keep
 /// their place while one scrolls; it may be shorter than `heads`.
 pub fn table(
-    brush: &mut Brush<'_>,
+    painter: &mut Painter<'_>,
     area: Rect,
     heads: &[Head],
     widest: &[u16],
@@ -77,11 +77,11 @@ pub fn table(
     if area.width <= EDGE + 1 || area.height == 0 {
         return;
     }
-    let texts = texts(brush, rows);
-    let needs = needs(brush, heads, widest, rows, &texts);
-    let layout = slots(brush, heads, &needs, area.width);
+    let texts = texts(painter, rows);
+    let needs = needs(painter, heads, widest, rows, &texts);
+    let layout = slots(painter, heads, &needs, area.width);
     for slot in &layout {
-        header(brush, area, &heads[slot.column], slot, look);
+        header(painter, area, &heads[slot.column], slot, look);
     }
     // Behind the last quota that has room stands how many have none.
     let last = layout
@@ -89,23 +89,23 @@ pub fn table(
         .rev()
         .map(|slot| slot.column)
         .find(|column| quotas(rows, *column).next().is_some());
-    let tail = last.map_or(0, |column| rest(brush, rows, column));
+    let tail = last.map_or(0, |column| rest(painter, rows, column));
     for (line, (row, words)) in rows.iter().zip(&texts).enumerate() {
         let y = area.y + 1 + line as u16;
         if y >= area.bottom() {
             break;
         }
         if look.selected == Some(line) {
-            brush.ground(Rect::new(area.x, y, area.width, 1), Role::Selection);
-            brush.sign(area.x, y, "▌", brush.ink.fg(Role::Accent));
+            painter.ground(Rect::new(area.x, y, area.width, 1), Role::Selection);
+            painter.sign(area.x, y, "▌", painter.render_style.fg(Role::Accent));
         }
         if look.marked.binary_search(&line).is_ok() {
-            brush.sign(area.x + 1, y, "■", brush.ink.fg(Role::Mark));
+            painter.sign(area.x + 1, y, "■", painter.render_style.fg(Role::Mark));
         }
         for slot in &layout {
             if let (Some(cell), Some(words)) = (row.get(slot.column), words.get(slot.column)) {
                 paint(
-                    brush,
+                    painter,
                     area.x + EDGE + slot.x,
                     y,
                     slot.width,
@@ -117,21 +117,21 @@ pub fn table(
             }
         }
         if look.selected == Some(line) {
-            brush.uncolour(Rect::new(area.x, y, area.width, 1));
+            painter.uncolor(Rect::new(area.x, y, area.width, 1));
         }
     }
 }
 
 /// What each row says, cell by cell.
-fn texts(brush: &mut Brush<'_>, rows: &[Vec<Cell<'_>>]) -> Vec<Vec<String>> {
+fn texts(painter: &mut Painter<'_>, rows: &[Vec<Cell<'_>>]) -> Vec<Vec<String>> {
     rows.iter()
-        .map(|row| row.iter().map(|cell| shown(brush, cell)).collect())
+        .map(|row| row.iter().map(|cell| shown(painter, cell)).collect())
         .collect()
 }
 
 /// Cells that each column would take with nothing cut.
 fn needs(
-    brush: &Brush<'_>,
+    painter: &Painter<'_>,
     heads: &[Head],
     widest: &[u16],
     rows: &[Vec<Cell<'_>>],
@@ -140,16 +140,16 @@ fn needs(
     (0..heads.len())
         .map(|at| {
             // How many quotas have no room stands at the end, kept free in each row.
-            let rest = rest(brush, rows, at);
+            let rest = rest(painter, rows, at);
             let need = |row: usize, words: &String| {
                 let own = match rows[row].get(at).map(|cell| &cell.value) {
                     Some(Value::Quota(quota)) if !quota.rest().is_empty() => {
-                        brush.width(&quota.rest()) + 1
+                        painter.width(&quota.rest()) + 1
                     }
                     Some(Value::Quota(_)) => 0,
                     _ => rest,
                 };
-                brush.width(words) + rest - own
+                painter.width(words) + rest - own
             };
             let visible = texts.iter().enumerate();
             let visible = visible.filter_map(|(row, words)| Some(need(row, words.get(at)?)));
@@ -160,18 +160,18 @@ fn needs(
 }
 
 /// Cells that how many quotas of a column have no room takes at most.
-fn rest(brush: &Brush<'_>, rows: &[Vec<Cell<'_>>], column: usize) -> u16 {
-    let widths = quotas(rows, column).map(|quota| brush.width(&quota.rest()));
+fn rest(painter: &Painter<'_>, rows: &[Vec<Cell<'_>>], column: usize) -> u16 {
+    let widths = quotas(rows, column).map(|quota| painter.width(&quota.rest()));
     let most = widths.max().filter(|width| *width > 0);
     most.map_or(0, |width| width + 1)
 }
 
 /// The columns that a table of this width shows.
-fn slots(brush: &Brush<'_>, heads: &[Head], needs: &[u16], width: u16) -> Vec<Slot> {
+fn slots(painter: &Painter<'_>, heads: &[Head], needs: &[u16], width: u16) -> Vec<Slot> {
     let gap = if width < 100 { 1 } else { 2 };
     // A cell of air stays free at the right.
     let room = width.saturating_sub(EDGE + 1);
-    lay_out(brush, heads, needs, room, gap)
+    lay_out(painter, heads, needs, room, gap)
 }
 
 /// Rows whose long words go on below themselves.
@@ -184,15 +184,15 @@ pub struct Wrapped<'a> {
 
 /// Breaks the words of these columns where a table of this width would cut them.
 pub fn wrapped<'a>(
-    brush: &mut Brush<'_>,
+    painter: &mut Painter<'_>,
     width: u16,
     heads: &[Head],
     rows: Vec<Vec<Cell<'a>>>,
     columns: &[usize],
 ) -> Wrapped<'a> {
-    let texts = texts(brush, &rows);
-    let widest = needs(brush, heads, &[], &rows, &texts);
-    let slots = slots(brush, heads, &widest, width);
+    let texts = texts(painter, &rows);
+    let widest = needs(painter, heads, &[], &rows, &texts);
+    let slots = slots(painter, heads, &widest, width);
     let breaks = |words: &[String]| -> Vec<(usize, Vec<String>)> {
         let slots = slots.iter().filter(|slot| columns.contains(&slot.column));
         slots
@@ -253,8 +253,8 @@ fn quotas<'a>(rows: &'a [Vec<Cell<'_>>], column: usize) -> impl Iterator<Item = 
         })
 }
 
-fn shown(brush: &mut Brush<'_>, cell: &Cell<'_>) -> String {
-    let words = cell.words(brush);
+fn shown(painter: &mut Painter<'_>, cell: &Cell<'_>) -> String {
+    let words = cell.words(painter);
     let mut out = String::with_capacity(words.len() + 4);
     if let Some((sign, _)) = cell.sign {
         out.push_str(sign);
@@ -274,9 +274,9 @@ struct Slot {
 }
 
 /// Which columns are shown, where and how wide.
-fn lay_out(brush: &Brush<'_>, heads: &[Head], needs: &[u16], room: u16, gap: u16) -> Vec<Slot> {
+fn lay_out(painter: &Painter<'_>, heads: &[Head], needs: &[u16], room: u16, gap: u16) -> Vec<Slot> {
     let span = |at: usize| -> (u16, u16) {
-        let title = brush.width(heads[at].title);
+        let title = painter.width(heads[at].title);
         match heads[at].width {
             Width::Fit(least) => {
                 let width = needs[at].max(title).max(least);
@@ -357,7 +357,7 @@ fn lay_out(brush: &Brush<'_>, heads: &[Head], needs: &[u16], room: u16, gap: u16
     slots
 }
 
-fn header(brush: &mut Brush<'_>, area: Rect, head: &Head, slot: &Slot, look: &Look) {
+fn header(painter: &mut Painter<'_>, area: Rect, head: &Head, slot: &Slot, look: &Look) {
     let arrow = match look.sorted {
         Some((column, falls)) if column == slot.column => match (falls, look.unsettled) {
             (true, false) => "↓",
@@ -368,29 +368,29 @@ fn header(brush: &mut Brush<'_>, area: Rect, head: &Head, slot: &Slot, look: &Lo
     };
     let x = area.x + EDGE + slot.x;
     let style = if arrow.is_empty() {
-        brush.ink.fg(Role::Muted)
+        painter.render_style.fg(Role::Muted)
     } else {
-        brush.ink.fg(Role::Accent)
+        painter.render_style.fg(Role::Accent)
     };
-    let width = brush.width(head.title);
+    let width = painter.width(head.title);
     let start = match head.align {
         Align::Left => x,
         Align::Right => x + slot.width.saturating_sub(width),
     };
-    brush.text(start, area.y, slot.width, head.title, style);
+    painter.text(start, area.y, slot.width, head.title, style);
     // The arrow stands in the gap beside the title, so that no column is wider for it.
     if !arrow.is_empty() {
         let beside = match head.align {
             Align::Left => start + width.min(slot.width),
             Align::Right => start.saturating_sub(1),
         };
-        brush.sign(beside, area.y, arrow, style);
+        painter.sign(beside, area.y, arrow, style);
     }
 }
 
 #[allow(clippy::too_many_arguments)]
 fn paint(
-    brush: &mut Brush<'_>,
+    painter: &mut Painter<'_>,
     x: u16,
     y: u16,
     width: u16,
@@ -403,7 +403,7 @@ fn paint(
         (Value::Unknown, _) | (_, true) => Role::Muted,
         _ => cell.role,
     };
-    let style = brush.ink.fg(role);
+    let style = painter.render_style.fg(role);
     let graphic = width.saturating_sub(BESIDE);
     match &cell.value {
         Value::Bar(ratio) if graphic > 0 => {
@@ -412,8 +412,8 @@ fn paint(
             } else {
                 Role::Accent
             };
-            bar(brush, x, y, graphic, *ratio, role);
-            brush.right(x + width, y, BESIDE, words, style);
+            bar(painter, x, y, graphic, *ratio, role);
+            painter.right(x + width, y, BESIDE, words, style);
         }
         Value::Trend(values, last) if graphic > 0 => {
             let skip = values.len().saturating_sub(usize::from(graphic));
@@ -425,36 +425,36 @@ fn paint(
                     } else {
                         Role::Accent
                     };
-                    bar(brush, x, y, graphic, *ratio, role);
+                    bar(painter, x, y, graphic, *ratio, role);
                 }
-                _ => spark(brush, x, y, &values[skip..], cell.stale),
+                _ => spark(painter, x, y, &values[skip..], cell.stale),
             }
-            brush.right(x + width, y, BESIDE, words, style);
+            painter.right(x + width, y, BESIDE, words, style);
         }
         Value::Quota(quota) => {
             let numbers = quota.numbers();
             let rest = quota.rest();
             if tail > 0 && !rest.is_empty() {
-                let muted = brush.ink.fg(Role::Muted);
-                brush.right(x + width, y, tail, &rest, muted);
+                let muted = painter.render_style.fg(Role::Muted);
+                painter.right(x + width, y, tail, &rest, muted);
             }
             let width = width.saturating_sub(tail);
-            let label = width.saturating_sub(BAR + 2 + brush.width(&numbers));
-            brush.say(x, y, label, &quota.label, Role::Muted);
+            let label = width.saturating_sub(BAR + 2 + painter.width(&numbers));
+            painter.say(x, y, label, &quota.label, Role::Muted);
             // The bars of a column stand under one another: its widest numbers are kept free for all.
-            let used = brush.width(&quota.label).min(label) + 1;
-            super::quota::bar(brush, x + used, y, quota);
-            brush.right(x + width, y, brush.width(&numbers), &numbers, style);
+            let used = painter.width(&quota.label).min(label) + 1;
+            super::quota::bar(painter, x + used, y, quota);
+            painter.right(x + width, y, painter.width(&numbers), &numbers, style);
         }
         _ if head.align == Align::Right => {
-            brush.right(x + width, y, width, words, style);
+            painter.right(x + width, y, width, words, style);
         }
         _ => {
             let mut at = x;
             let mut left = width;
             if let Some((sign, role)) = cell.sign {
-                let style = brush.ink.fg(role);
-                let used = brush.text(at, y, left, sign, style) + 1;
+                let style = painter.render_style.fg(role);
+                let used = painter.text(at, y, left, sign, style) + 1;
                 at += used;
                 left = left.saturating_sub(used);
             }
@@ -469,18 +469,18 @@ fn paint(
                     }
                 });
             // A mark says how sure a name is: it stays when the name is cut.
-            let mark_width = brush.width(cell.mark);
+            let mark_width = painter.width(cell.mark);
             let body = body.strip_suffix(cell.mark).unwrap_or(body);
-            let clean = text::clean(body, brush.ink.ascii).into_owned();
+            let clean = text::clean(body, painter.render_style.ascii).into_owned();
             let room = left.saturating_sub(mark_width);
             let shown = match cell.middle {
-                true => text::cut_middle(&clean, usize::from(room), brush.ink.ascii),
+                true => text::cut_middle(&clean, usize::from(room), painter.render_style.ascii),
                 false => clean.into(),
             };
-            let used = brush.text(at, y, room, &shown, style);
+            let used = painter.text(at, y, room, &shown, style);
             if !cell.mark.is_empty() {
-                let style = brush.ink.fg(Role::Muted);
-                brush.text(at + used, y, mark_width, cell.mark, style);
+                let style = painter.render_style.fg(Role::Muted);
+                painter.text(at + used, y, mark_width, cell.mark, style);
             }
         }
     }

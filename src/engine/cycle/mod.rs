@@ -5,9 +5,9 @@
 //! then by age. What a strict queue cannot start holds up those behind it; in another queue they may pass, unless a
 //! reservation of one before them would be delayed.
 
-mod let_in;
+mod admitted;
 mod order;
-mod promise;
+mod reservation;
 pub mod share;
 mod watch;
 
@@ -19,19 +19,19 @@ use std::sync::Arc;
 
 use model::base::Moment;
 
-use super::fit::{Lens, Miss, Why};
-use super::plant::{FlavorId, Plant, QueueId, WorkId};
+use super::compiled::{CompiledFleet, FlavorId, QueueId, WorkloadId};
+use super::fit::{Miss, Relaxation, Why};
 use super::preempt::{Holders, Mode, Victim, Victims};
-use super::snapshot::{Order, Status, System};
-use super::state::{State, Tenure};
+use super::snapshot::{QueueingStrategy, Status, System};
+use super::state::{Allocation, State};
 
-use let_in::{looks_at_quota_alone, seated};
-use promise::Promises;
+use admitted::{looks_at_quota_alone, placed};
+use reservation::Reservations;
 
-pub(super) use let_in::unseated;
-pub use let_in::{grab, seat};
+pub(super) use admitted::unplaced;
+pub use admitted::{bind, place};
 pub use order::{pending, precedes};
-pub(super) use watch::{Known, Turn, Watch};
+pub(super) use watch::{Attempt, Known, Watch};
 
 /// How to run a cycle.
 #[derive(Clone, Copy, Default, Debug)]
@@ -53,9 +53,9 @@ pub struct Options<'a> {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Admission {
     /// Which.
-    pub work: WorkId,
+    pub work: WorkloadId,
     /// What it holds from now on.
-    pub tenure: Arc<Tenure>,
+    pub allocation: Arc<Allocation>,
     /// It starts before one that stands before it in its queue.
     pub passed: bool,
 }
@@ -64,7 +64,7 @@ pub struct Admission {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Preempted {
     /// Which; it is among those admitted as well.
-    pub by: WorkId,
+    pub by: WorkloadId,
     /// Who goes.
     pub victims: Victims,
 }
@@ -73,11 +73,11 @@ pub struct Preempted {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Reservation {
     /// Which.
-    pub work: WorkId,
+    pub work: WorkloadId,
     /// When it starts.
     pub at: Moment,
     /// What it will hold.
-    pub tenure: Arc<Tenure>,
+    pub allocation: Arc<Allocation>,
 }
 
 /// What a cycle decides.
@@ -90,19 +90,19 @@ pub struct Cycle {
     /// Who goes before anybody starts, because its queue is being drained.
     pub drained: Vec<Victim>,
     /// Who waits, by workload, and why: every attempt that failed.
-    pub waiting: BTreeMap<WorkId, Arc<[Miss]>>,
+    pub waiting: BTreeMap<WorkloadId, Arc<[Miss]>>,
     /// Room that is kept, in the order in which it was.
     pub reservations: Vec<Reservation>,
     /// Who has its quota from now on, and no room on nodes.
-    pub let_in: Vec<WorkId>,
+    pub let_in: Vec<WorkloadId>,
 }
 
 /// How long a workload is expected to run, in milliseconds at speed 1: what it says; or else what nine tenths of its owner's
 /// past runs stayed below; or else nothing.
-pub fn expected(plant: &Plant, work: WorkId) -> Option<i64> {
-    let workload = plant.workload(work);
+pub fn expected(compiled: &CompiledFleet, work: WorkloadId) -> Option<i64> {
+    let workload = compiled.workload(work);
     let past = || {
-        let runs = &plant.snapshot.runs;
+        let runs = &compiled.snapshot.runs;
         let found = runs.binary_search_by(|runs| runs.owner.cmp(&workload.owner));
         Some(runs[found.ok()?].p90_ms)
     };
@@ -110,9 +110,9 @@ pub fn expected(plant: &Plant, work: WorkId) -> Option<i64> {
 }
 
 /// What is [`expected`] of each workload.
-pub(super) fn durations(plant: &Plant) -> Arc<[Option<i64>]> {
-    let works = 0..plant.works.len();
-    works.map(|work| expected(plant, work)).collect()
+pub(super) fn durations(compiled: &CompiledFleet) -> Arc<[Option<i64>]> {
+    let works = 0..compiled.works.len();
+    works.map(|work| expected(compiled, work)).collect()
 }
 
 /// How long something of a duration at speed 1 takes at another speed, rounded up.
@@ -124,14 +124,14 @@ pub fn at_speed(duration: i64, speed_milli: i64) -> i64 {
 
 /// When a workload that holds something ends: its start (now, where that is not known) and its duration. One that ran over
 /// ends a minute from now.
-pub fn end_of(state: &State<'_>, work: WorkId, duration: Option<i64>) -> Option<Moment> {
-    let tenure = state.tenure(work)?;
+pub fn end_of(state: &State<'_>, work: WorkloadId, duration: Option<i64>) -> Option<Moment> {
+    let allocation = state.allocation(work)?;
     let now = state.now();
     if state.standing(work).status == Status::Ending {
         return Some(now);
     }
     let since = state.since(work).unwrap_or(now);
-    let lasts = at_speed(duration?, tenure.speed_milli);
+    let lasts = at_speed(duration?, allocation.speed_milli);
     let end = Moment::from_millis(since.millis().saturating_add(lasts));
     Some(if end > now {
         end
@@ -147,17 +147,17 @@ pub fn cycle(state: &mut State<'_>, options: Options<'_>) -> Cycle {
 
 /// Runs a cycle under the eyes of somebody, or only up to the turn of one workload.
 pub(super) fn watched(state: &mut State<'_>, options: Options<'_>, mut watch: Watch<'_>) -> Cycle {
-    let plant = state.plant();
+    let compiled = state.compiled();
     let known = watch.known.take();
     let durations = match (options.durations, &known) {
         (Some(list), _) => {
-            let works = 0..plant.works.len();
+            let works = 0..compiled.works.len();
             works
                 .map(|work| list.get(work).copied().flatten())
                 .collect()
         }
         (None, Some(known)) => known.durations.clone(),
-        (None, None) => durations(plant),
+        (None, None) => durations(compiled),
     };
     let mut drained = Vec::new();
     if !options.spare_all {
@@ -168,16 +168,16 @@ pub(super) fn watched(state: &mut State<'_>, options: Options<'_>, mut watch: Wa
     }
     // Those that are drained wait too.
     let lines = match known.filter(|_| drained.is_empty()) {
-        Some(known) => order::lines_of(plant, known.lines),
+        Some(known) => order::lines_of(compiled, known.lines),
         None => order::lines(state),
     };
     let mut run = Run {
-        failed: vec![None; plant.shapes],
-        spared: vec![options.spare_all; plant.shapes],
-        spared_whole: vec![options.spare_all; plant.shapes],
+        failed: vec![None; compiled.shapes],
+        spared: vec![options.spare_all; compiled.shapes],
+        spared_whole: vec![options.spare_all; compiled.shapes],
         fresh: BTreeSet::new(),
         holders: None,
-        promises: Promises::new(durations),
+        promises: Reservations::new(durations),
         lines,
         out: Cycle {
             drained,
@@ -197,11 +197,11 @@ pub(super) fn watched(state: &mut State<'_>, options: Options<'_>, mut watch: Wa
 struct Line {
     queue: QueueId,
     /// In order.
-    works: Vec<WorkId>,
+    works: Vec<WorkloadId>,
     /// How many have had their turn.
     next: usize,
     /// The first that could not start.
-    blocked: Option<WorkId>,
+    blocked: Option<WorkloadId>,
     strict: bool,
 }
 
@@ -213,10 +213,10 @@ struct Run {
     /// By shape: it preempts nobody for all of its pods.
     spared_whole: Vec<bool>,
     /// Those that started in this cycle.
-    fresh: BTreeSet<WorkId>,
+    fresh: BTreeSet<WorkloadId>,
     /// Those that held something when somebody was first to be preempted.
     holders: Option<Holders>,
-    promises: Promises,
+    promises: Reservations,
     lines: Vec<Line>,
     out: Cycle,
     quota_alone: bool,
@@ -228,7 +228,7 @@ struct Run {
 impl Run {
     /// Gives the first of every queue its turn. False where there was none.
     fn round(&mut self, state: &mut State<'_>, watch: &mut Watch<'_>) -> bool {
-        let mut heads: Vec<(usize, WorkId)> = Vec::new();
+        let mut heads: Vec<(usize, WorkloadId)> = Vec::new();
         for (at, line) in self.lines.iter_mut().enumerate() {
             if let Some(&work) = line.works.get(line.next) {
                 line.next += 1;
@@ -238,7 +238,7 @@ impl Run {
         if heads.is_empty() {
             return false;
         }
-        let mut turns = order::Turns::new(state, heads);
+        let mut turns = order::HeadOrder::new(state, heads);
         while let Some((line, work)) = turns.next(state) {
             let admitted = self.turn(state, line, work, watch);
             if self.over {
@@ -253,16 +253,16 @@ impl Run {
         &mut self,
         state: &mut State<'_>,
         line: usize,
-        work: WorkId,
+        work: WorkloadId,
         watch: &mut Watch<'_>,
     ) -> bool {
-        let shape = state.plant().works[work].shape;
-        let first = state.plant().works[work].queue;
+        let shape = state.compiled().works[work].shape;
+        let first = state.compiled().works[work].queue;
         let last = watch.until == Some(work);
         self.over |= last;
-        let lens = watch.lens.filter(|_| last);
+        let relaxation = watch.relaxation.filter(|_| last);
         // Who is looked at through a lens is not to push others out for it.
-        let pushes = lens.is_none();
+        let pushes = relaxation.is_none();
         if pushes && self.whole_first(state, work, line) {
             return true;
         }
@@ -275,15 +275,15 @@ impl Run {
         {
             return true;
         }
-        if let Some(misses) = self.failed[shape].clone().filter(|_| lens.is_none()) {
+        if let Some(misses) = self.failed[shape].clone().filter(|_| relaxation.is_none()) {
             self.missed(state, work, &misses, watch);
             self.blocked(state, line, work, misses, watch);
             return false;
         }
-        let lens = lens.unwrap_or(&watch.plain);
-        match self.promises.try_start(state, work, lens) {
-            Ok(tenure) => {
-                self.admitted(line, work, tenure);
+        let relaxation = relaxation.unwrap_or(&watch.plain);
+        match self.promises.try_start(state, work, relaxation) {
+            Ok(allocation) => {
+                self.admitted(line, work, allocation);
                 true
             }
             Err(misses) => {
@@ -291,7 +291,7 @@ impl Run {
                 let promised = |miss: &Miss| matches!(miss.why, Why::Reserved { .. });
                 if pushes
                     && misses.iter().any(|miss| miss.why.may_pass())
-                    && !(self.spare_for_room && lacks_nodes(state.plant(), first, &misses))
+                    && !(self.spare_for_room && lacks_nodes(state.compiled(), first, &misses))
                     && self.preempts(state, work, line, false)
                 {
                     return true;
@@ -307,43 +307,47 @@ impl Run {
     }
 
     /// Lets a workload in as Kueue does: by the first flavors whose quota suffices, with room on their nodes or without.
-    fn by_quota(&mut self, state: &mut State<'_>, line: usize, work: WorkId) -> bool {
-        let plant = state.plant();
+    fn by_quota(&mut self, state: &mut State<'_>, line: usize, work: WorkloadId) -> bool {
+        let compiled = state.compiled();
         let short = |misses: &Arc<[Miss]>| {
-            let of_nodes = |why: &Why| matches!(why, Why::Room { .. } | Why::Topology { .. });
+            let of_nodes = |why: &Why| matches!(why, Why::Nodes { .. } | Why::Topology { .. });
             !misses.iter().any(|miss| of_nodes(&miss.why))
         };
         // Quotas only shrink until somebody is preempted.
-        if self.failed[plant.works[work].shape]
+        if self.failed[compiled.works[work].shape]
             .as_ref()
             .is_some_and(short)
         {
             return false;
         }
-        let Some(queue) = plant.works[work]
+        let Some(queue) = compiled.works[work]
             .queue
-            .filter(|queue| is_kueue(plant, *queue))
+            .filter(|queue| is_kueue(compiled, *queue))
         else {
             return false;
         };
-        let blind = Lens {
+        let blind = Relaxation {
             no_nodes: true,
-            ..Lens::default()
+            ..Relaxation::default()
         };
         let Ok(found) = state.find(work, &blind) else {
             return false;
         };
-        if !found.sets.iter().all(|set| are_flat(plant, &set.flavors)) {
+        if !found
+            .sets
+            .iter()
+            .all(|set| are_flat(compiled, &set.flavors))
+        {
             return false;
         }
         let mut flavors = found.sets.iter().flat_map(|set| &set.flavors).copied();
         let first = flavors.next();
-        let there = Lens {
+        let there = Relaxation {
             only_flavor: first.filter(|first| flavors.all(|flavor| flavor == *first)),
-            ..Lens::default()
+            ..Relaxation::default()
         };
-        if let Ok(tenure) = self.promises.try_start(state, work, &there) {
-            self.admitted(line, work, tenure);
+        if let Ok(allocation) = self.promises.try_start(state, work, &there) {
+            self.admitted(line, work, allocation);
             return true;
         }
         debug_assert!(state.gate_of_queue(work) == Ok(queue), "its queue lets in");
@@ -355,39 +359,48 @@ impl Run {
         started
     }
 
-    fn admitted(&mut self, line: usize, work: WorkId, tenure: Arc<Tenure>) {
+    fn admitted(&mut self, line: usize, work: WorkloadId, allocation: Arc<Allocation>) {
         let passed = self.lines[line].blocked.is_some();
         self.fresh.insert(work);
         self.out.admitted.push(Admission {
             work,
-            tenure,
+            allocation,
             passed,
         });
     }
 
     /// Kueue preempts for all pods of a workload before it lets in fewer of them.
-    fn whole_first(&mut self, state: &mut State<'_>, work: WorkId, line: usize) -> bool {
-        let plant = state.plant();
-        let it = &plant.works[work];
+    fn whole_first(&mut self, state: &mut State<'_>, work: WorkloadId, line: usize) -> bool {
+        let compiled = state.compiled();
+        let it = &compiled.works[work];
         let elastic = it.sets.iter().any(|set| set.min < set.count);
-        let Some(queue) = it.queue.filter(|queue| elastic && is_kueue(plant, *queue)) else {
+        let Some(queue) = it
+            .queue
+            .filter(|queue| elastic && is_kueue(compiled, *queue))
+        else {
             return false;
         };
         if self.spared_whole[it.shape] || !state.may_preempt(queue) {
             return false;
         }
-        let whole = Lens {
+        let whole = Relaxation {
             whole: true,
-            no_nodes: looks_at_quota_alone(plant, queue),
-            ..Lens::default()
+            no_nodes: looks_at_quota_alone(compiled, queue),
+            ..Relaxation::default()
         };
         state.find(work, &whole).is_err() && self.preempts(state, work, line, true)
     }
 
     /// Starts a workload in the place of others, if it may and delays no reservation; where `whole` says so, all of its pods.
-    fn preempts(&mut self, state: &mut State<'_>, work: WorkId, line: usize, whole: bool) -> bool {
-        let shape = state.plant().works[work].shape;
-        let Some(queue) = state.plant().works[work].queue else {
+    fn preempts(
+        &mut self,
+        state: &mut State<'_>,
+        work: WorkloadId,
+        line: usize,
+        whole: bool,
+    ) -> bool {
+        let shape = state.compiled().works[work].shape;
+        let Some(queue) = state.compiled().works[work].queue else {
             return false;
         };
         let known = if whole {
@@ -401,26 +414,28 @@ impl Run {
         let fresh = &self.fresh;
         let holders = self.holders.get_or_insert_with(|| Holders::new(state));
         let spared = |work| fresh.contains(&work);
-        let mode = match self.spare_for_room && looks_at_quota_alone(state.plant(), queue) {
+        let mode = match self.spare_for_room && looks_at_quota_alone(state.compiled(), queue) {
             true => Mode::ByQuota,
             false => Mode::AsCluster,
         };
         let found = state.victims_except(work, (mode, whole), holders, &spared);
         let kept = found.ok().and_then(|mut victims| {
             let mark = state.mark();
-            let gone: Vec<WorkId> = victims.list.iter().map(|it| it.work).collect();
+            let gone: Vec<WorkloadId> = victims.list.iter().map(|it| it.work).collect();
             for victim in &gone {
                 state.evict(*victim);
             }
             if mode == Mode::ByQuota {
                 let let_in = &self.out.let_in;
-                let Some(seated) = seated(state, work, queue, &victims.tenure, let_in) else {
+                let Some(placed) = placed(state, work, queue, &victims.allocation, let_in) else {
                     state.undo_to(mark);
                     return None;
                 };
-                victims.tenure = Arc::new(seated);
+                victims.allocation = Arc::new(placed);
             }
-            let free = self.promises.replace(state, &gone, work, &victims.tenure);
+            let free = self
+                .promises
+                .replace(state, &gone, work, &victims.allocation);
             state.undo_to(mark);
             free.then_some(victims)
         });
@@ -434,7 +449,7 @@ impl Run {
             return false;
         };
         state.preempt(work, &victims);
-        self.admitted(line, work, victims.tenure.clone());
+        self.admitted(line, work, victims.allocation.clone());
         self.out.preempted.push(Preempted { by: work, victims });
         // What they leave over may be enough for others.
         self.failed.fill(None);
@@ -444,13 +459,13 @@ impl Run {
     fn missed(
         &mut self,
         state: &mut State<'_>,
-        work: WorkId,
+        work: WorkloadId,
         misses: &Arc<[Miss]>,
         watch: &mut Watch<'_>,
     ) {
         if let Some(seen) = &mut watch.missed {
             let epoch = self.out.admitted.len() + self.out.reservations.len();
-            seen(&mut Turn {
+            seen(&mut Attempt {
                 state,
                 promises: &mut self.promises,
                 work,
@@ -464,12 +479,12 @@ impl Run {
         &mut self,
         state: &mut State<'_>,
         at: usize,
-        work: WorkId,
+        work: WorkloadId,
         misses: Arc<[Miss]>,
         watch: &Watch<'_>,
     ) {
-        let knobs = &state.plant().snapshot.knobs;
-        let (depth, most) = (knobs.backfill.depth(), knobs.most_reservations as usize);
+        let options = &state.compiled().snapshot.options;
+        let (depth, most) = (options.backfill.depth(), options.most_reservations as usize);
         let line = &mut self.lines[at];
         line.blocked.get_or_insert(work);
         if line.strict {
@@ -485,7 +500,7 @@ impl Run {
         } else if misses.iter().any(|miss| miss.why.may_pass())
             && self.out.reservations.len() < most
             && self.promises.of_queue(line.queue) < depth
-            && !(self.quota_alone && is_kueue(state.plant(), line.queue))
+            && !(self.quota_alone && is_kueue(state.compiled(), line.queue))
         {
             let queue = line.queue;
             if let Some(reservation) = self.promises.make(state, queue, work) {
@@ -496,27 +511,27 @@ impl Run {
     }
 }
 
-fn is_kueue(plant: &Plant, queue: QueueId) -> bool {
-    let known = plant.snapshot.queues.get(queue);
+fn is_kueue(compiled: &CompiledFleet, queue: QueueId) -> bool {
+    let known = compiled.snapshot.queues.get(queue);
     known.is_some_and(|queue| queue.system == System::Kueue)
 }
 
 /// Whether none of these flavors has a topology: then Kueue looks at no node for them.
-fn are_flat(plant: &Plant, flavors: &[FlavorId]) -> bool {
+fn are_flat(compiled: &CompiledFleet, flavors: &[FlavorId]) -> bool {
     let mut flavors = flavors.iter();
-    flavors.all(|flavor| plant.snapshot.flavors[*flavor].topology.is_none())
+    flavors.all(|flavor| compiled.snapshot.flavors[*flavor].topology.is_none())
 }
 
 /// Whether Kueue would let one in and leave it to find nodes, by flavors that have no topology.
-fn lacks_nodes(plant: &Plant, queue: Option<QueueId>, misses: &[Miss]) -> bool {
-    let flat = |miss: &Miss| are_flat(plant, &miss.flavors);
-    let of_nodes = |miss: &Miss| matches!(miss.why, Why::Room { .. } | Why::Topology { .. });
-    queue.is_some_and(|queue| is_kueue(plant, queue))
+fn lacks_nodes(compiled: &CompiledFleet, queue: Option<QueueId>, misses: &[Miss]) -> bool {
+    let flat = |miss: &Miss| are_flat(compiled, &miss.flavors);
+    let of_nodes = |miss: &Miss| matches!(miss.why, Why::Nodes { .. } | Why::Topology { .. });
+    queue.is_some_and(|queue| is_kueue(compiled, queue))
         && misses.iter().any(|miss| of_nodes(miss) && flat(miss))
 }
 
 /// Whether a queue is strict; those that are only names are not.
-fn is_strict(plant: &Plant, queue: QueueId) -> bool {
-    let known = plant.snapshot.queues.get(queue);
-    known.is_some_and(|queue| queue.order == Order::Strict)
+fn is_strict(compiled: &CompiledFleet, queue: QueueId) -> bool {
+    let known = compiled.snapshot.queues.get(queue);
+    known.is_some_and(|queue| queue.order == QueueingStrategy::Strict)
 }

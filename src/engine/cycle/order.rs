@@ -3,8 +3,8 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 
-use crate::fit::Lens;
-use crate::plant::{Plant, QueueId, WorkId};
+use crate::compiled::{CompiledFleet, QueueId, WorkloadId};
+use crate::fit::Relaxation;
 use crate::state::State;
 use model::base::Moment;
 
@@ -12,23 +12,23 @@ use super::share::Share;
 use super::{Line, is_strict};
 
 /// What orders workloads of one queue: priority, then age, then name.
-type Rank = (Reverse<i32>, Moment, WorkId);
+type Rank = (Reverse<i32>, Moment, WorkloadId);
 
-fn rank(state: &State<'_>, work: WorkId) -> Rank {
+fn rank(state: &State<'_>, work: WorkloadId) -> Rank {
     let created = state.workload(work).created;
     (Reverse(state.priority(work)), created, work)
 }
 
 /// How two workloads of one queue are ordered: the one that is less has its turn first.
-pub fn precedes(state: &State<'_>, a: WorkId, b: WorkId) -> Ordering {
+pub fn precedes(state: &State<'_>, a: WorkloadId, b: WorkloadId) -> Ordering {
     rank(state, a).cmp(&rank(state, b))
 }
 
 /// Those that want to start, by queue, in order. Those whose queue is not there are left out.
-pub fn pending(state: &State<'_>) -> BTreeMap<QueueId, Vec<WorkId>> {
-    let mut queues: BTreeMap<QueueId, Vec<WorkId>> = BTreeMap::new();
+pub fn pending(state: &State<'_>) -> BTreeMap<QueueId, Vec<WorkloadId>> {
+    let mut queues: BTreeMap<QueueId, Vec<WorkloadId>> = BTreeMap::new();
     for work in state.waiting() {
-        if let Some(queue) = state.plant().works[work].queue {
+        if let Some(queue) = state.compiled().works[work].queue {
             queues.entry(queue).or_default().push(work);
         }
     }
@@ -39,28 +39,31 @@ pub fn pending(state: &State<'_>) -> BTreeMap<QueueId, Vec<WorkId>> {
 }
 
 /// The lines of queues.
-pub(super) fn lines_of(plant: &Plant, pending: BTreeMap<QueueId, Vec<WorkId>>) -> Vec<Line> {
+pub(super) fn lines_of(
+    compiled: &CompiledFleet,
+    pending: BTreeMap<QueueId, Vec<WorkloadId>>,
+) -> Vec<Line> {
     let line = |(queue, works)| Line {
         queue,
         works,
         next: 0,
         blocked: None,
-        strict: is_strict(plant, queue),
+        strict: is_strict(compiled, queue),
     };
     pending.into_iter().map(line).collect()
 }
 
 /// The lines of all queues. Those whose queue is not there stand in a line of their own.
 pub(super) fn lines(state: &State<'_>) -> Vec<Line> {
-    let plant = state.plant();
-    let mut lines = lines_of(plant, pending(state));
+    let compiled = state.compiled();
+    let mut lines = lines_of(compiled, pending(state));
     let lost = state
         .waiting()
-        .filter(|work| plant.works[*work].queue.is_none());
-    let works: Vec<WorkId> = lost.collect();
+        .filter(|work| compiled.works[*work].queue.is_none());
+    let works: Vec<WorkloadId> = lost.collect();
     if !works.is_empty() {
         lines.push(Line {
-            queue: plant.tree.branches.len(),
+            queue: compiled.tree.branches.len(),
             works,
             next: 0,
             blocked: None,
@@ -71,29 +74,29 @@ pub(super) fn lines(state: &State<'_>) -> Vec<Line> {
 }
 
 /// The turns of a round.
-pub(super) enum Turns {
+pub(super) enum HeadOrder {
     /// Those that need not borrow first, then those that borrow at a lower height of the tree, then by rank.
-    Plain(std::vec::IntoIter<(usize, WorkId)>),
+    Plain(std::vec::IntoIter<(usize, WorkloadId)>),
     /// By share.
     Fair(Fair),
 }
 
-impl Turns {
-    pub(super) fn new(state: &mut State<'_>, heads: Vec<(usize, WorkId)>) -> Self {
-        if state.plant().snapshot.knobs.fair_sharing.is_some() {
+impl HeadOrder {
+    pub(super) fn new(state: &mut State<'_>, heads: Vec<(usize, WorkloadId)>) -> Self {
+        if state.compiled().snapshot.options.fair_sharing.is_some() {
             return Self::Fair(Fair::new(state, heads));
         }
-        let mut keyed: Vec<((usize, Rank), (usize, WorkId))> = heads
+        let mut keyed: Vec<((usize, Rank), (usize, WorkloadId))> = heads
             .into_iter()
             .map(|head| ((borrow_height(state, head.1), rank(state, head.1)), head))
             .collect();
         keyed.sort_unstable();
-        let order: Vec<(usize, WorkId)> = keyed.into_iter().map(|(_, head)| head).collect();
+        let order: Vec<(usize, WorkloadId)> = keyed.into_iter().map(|(_, head)| head).collect();
         Self::Plain(order.into_iter())
     }
 
     /// The next to have its turn.
-    pub(super) fn next(&mut self, state: &mut State<'_>) -> Option<(usize, WorkId)> {
+    pub(super) fn next(&mut self, state: &mut State<'_>) -> Option<(usize, WorkloadId)> {
         match self {
             Self::Plain(order) => order.next(),
             Self::Fair(fair) => fair.next(state),
@@ -101,7 +104,7 @@ impl Turns {
     }
 
     /// It had its turn.
-    pub(super) fn done(&mut self, state: &mut State<'_>, work: WorkId, admitted: bool) {
+    pub(super) fn done(&mut self, state: &mut State<'_>, work: WorkloadId, admitted: bool) {
         if let Self::Fair(fair) = self {
             fair.done(state, work, admitted);
         }
@@ -109,14 +112,14 @@ impl Turns {
 }
 
 /// How high in the tree a workload borrows, by its first flavors that quota allows: 0 where its queue's own suffices.
-fn borrow_height(state: &mut State<'_>, work: WorkId) -> usize {
-    let Some(queue) = state.plant().works[work].queue else {
+fn borrow_height(state: &mut State<'_>, work: WorkloadId) -> usize {
+    let Some(queue) = state.compiled().works[work].queue else {
         return 0;
     };
     if state.tree().branches[queue].parent.is_none() {
         return 0;
     }
-    let usage = state.nominated(work, &Lens::default());
+    let usage = state.nominated(work, &Relaxation::default());
     let heights = usage
         .iter()
         .map(|&(pair, amount)| state.borrow_height(queue, pair, amount));
@@ -129,20 +132,20 @@ pub(super) struct Fair {
     /// Per queue: its line, its workload, and what that would use.
     heads: BTreeMap<QueueId, Head>,
     /// Those in no cohort, in order; they compete with nobody.
-    alone: Vec<(usize, WorkId)>,
+    alone: Vec<(usize, WorkloadId)>,
     /// Per queue or cohort: who wins below it.
     winners: BTreeMap<QueueId, Option<QueueId>>,
 }
 
 struct Head {
     line: usize,
-    work: WorkId,
+    work: WorkloadId,
     rank: Rank,
     usage: Vec<(usize, i64)>,
 }
 
 impl Fair {
-    fn new(state: &mut State<'_>, heads: Vec<(usize, WorkId)>) -> Self {
+    fn new(state: &mut State<'_>, heads: Vec<(usize, WorkloadId)>) -> Self {
         let mut fair = Self {
             heads: BTreeMap::new(),
             alone: Vec::new(),
@@ -150,9 +153,9 @@ impl Fair {
         };
         for (line, work) in heads {
             let rank = rank(state, work);
-            match state.plant().works[work].queue {
+            match state.compiled().works[work].queue {
                 Some(queue) if state.tree().branches[queue].parent.is_some() => {
-                    let usage = state.nominated(work, &Lens::default());
+                    let usage = state.nominated(work, &Relaxation::default());
                     let head = Head {
                         line,
                         work,
@@ -169,7 +172,7 @@ impl Fair {
         fair
     }
 
-    fn next(&mut self, state: &mut State<'_>) -> Option<(usize, WorkId)> {
+    fn next(&mut self, state: &mut State<'_>) -> Option<(usize, WorkloadId)> {
         if let Some(turn) = self.alone.pop() {
             return Some(turn);
         }
@@ -186,8 +189,8 @@ impl Fair {
         Some((head.line, head.work))
     }
 
-    fn done(&mut self, state: &State<'_>, work: WorkId, admitted: bool) {
-        if let Some(queue) = state.plant().works[work].queue.filter(|_| admitted) {
+    fn done(&mut self, state: &State<'_>, work: WorkloadId, admitted: bool) {
+        if let Some(queue) = state.compiled().works[work].queue.filter(|_| admitted) {
             for up in state.tree().path(queue) {
                 self.winners.remove(&up);
             }

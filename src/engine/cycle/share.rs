@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::plant::QueueId;
+use crate::compiled::QueueId;
 use crate::state::State;
 use model::base::Name;
 
@@ -73,7 +73,7 @@ impl State<'_> {
 
     /// Weight of a queue or cohort in thousandths.
     fn weight(&self, queue: QueueId) -> i64 {
-        let known = self.plant().snapshot.queues.get(queue);
+        let known = self.compiled().snapshot.queues.get(queue);
         known.map_or(1_000, |queue| queue.weight_milli)
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixture::{check, id, name, node, plant, work};
+use crate::fixture::{check, compiled, id, name, node, work};
 
 fn nodes(count: usize) -> Vec<Value> {
     (0..count)
@@ -16,17 +16,17 @@ fn at(minute: u32) -> String {
 }
 
 fn run(document: Value) -> (Vec<String>, Vec<(String, String)>) {
-    let plant = plant(document);
-    let mut state = State::new(&plant);
+    let compiled = compiled(document);
+    let mut state = State::new(&compiled);
     let cycle = cycle(&mut state, Options::default());
     check(&state);
     let admitted = cycle.admitted.iter();
     let kept = cycle.reservations.iter();
     (
         admitted
-            .map(|it| name(&plant, it.work).to_owned())
+            .map(|it| name(&compiled, it.work).to_owned())
             .collect(),
-        kept.map(|it| (name(&plant, it.work).to_owned(), it.at.rfc3339()))
+        kept.map(|it| (name(&compiled, it.work).to_owned(), it.at.rfc3339()))
             .collect(),
     )
 }
@@ -146,7 +146,7 @@ fn those_that_need_not_borrow_come_first_and_shares_even_out() {
 
 #[test]
 fn a_share_is_what_is_borrowed_by_what_is_lendable_by_weight() {
-    let plant = plant(json!({
+    let compiled = compiled(json!({
         "flavors": [{ "name": "f" }],
         "queues": [
             { "name": "all", "admits": false },
@@ -155,8 +155,8 @@ fn a_share_is_what_is_borrowed_by_what_is_lendable_by_weight() {
         ],
         "workloads": [work("w", 1, 1, json!({ "queue": "a" }))],
     }));
-    let mut state = State::new(&plant);
-    let queue = |name: &str| plant.tree.queue(name).expect("a queue");
+    let mut state = State::new(&compiled);
+    let queue = |name: &str| compiled.tree.queue(name).expect("a queue");
     state.use_quota(queue("a"), 0, 10_000);
     assert_eq!(state.share(queue("a")).rounded(), 0);
     state.use_quota(queue("a"), 0, 5_000);
@@ -165,7 +165,7 @@ fn a_share_is_what_is_borrowed_by_what_is_lendable_by_weight() {
     state.use_quota(queue("b"), 0, 31_000);
     assert!(state.share(queue("b")) > state.share(queue("a")));
     assert_eq!(state.share(queue("b")).rounded(), i64::MAX);
-    assert!(id(&plant, "w") == 0);
+    assert!(id(&compiled, "w") == 0);
 }
 
 #[test]
@@ -185,8 +185,8 @@ fn kueue_lets_in_by_quota_alone_where_that_is_looked_at() {
         })
     };
     let run = |document: Value, quota_alone: bool| {
-        let plant = plant(document);
-        let mut state = State::new(&plant);
+        let compiled = compiled(document);
+        let mut state = State::new(&compiled);
         let options = Options {
             quota_alone,
             ..Options::default()
@@ -197,9 +197,9 @@ fn kueue_lets_in_by_quota_alone_where_that_is_looked_at() {
         let let_in: Vec<String> = cycle
             .let_in
             .iter()
-            .map(|work| name(&plant, *work).to_owned())
+            .map(|work| name(&compiled, *work).to_owned())
             .collect();
-        let next = cycle.waiting[&id(&plant, "next")][0].why.clone();
+        let next = cycle.waiting[&id(&compiled, "next")][0].why.clone();
         (let_in, matches!(next, Why::Quota { .. }))
     };
     // The first takes the last of the quota, though there is no room on nodes; so the next lacks quota.

@@ -3,92 +3,97 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fit::{Lens, Miss, Why};
-use crate::plant::{Plant, QueueId, WorkId};
-use crate::state::{State, Tenure};
+use crate::compiled::{CompiledFleet, QueueId, WorkloadId};
+use crate::fit::{Miss, Relaxation, Why};
+use crate::state::{Allocation, State};
 
-use super::promise::Promises;
+use super::reservation::Reservations;
 
 /// Who looks on, and how far the cycle goes.
 #[derive(Default)]
 pub(crate) struct Watch<'w> {
     /// The cycle ends with this one's turn.
-    pub until: Option<WorkId>,
+    pub until: Option<WorkloadId>,
     /// What is left out of account at that turn.
-    pub lens: Option<&'w Lens>,
+    pub relaxation: Option<&'w Relaxation>,
     /// Is called at each turn of one that does not start, before room is kept for it.
-    pub missed: Option<&'w mut dyn FnMut(&mut Turn<'_, '_>)>,
+    pub missed: Option<&'w mut dyn FnMut(&mut Attempt<'_, '_>)>,
     /// Who waits, by queue and in order, and how long each workload runs, where that is known already. Those whose queue is not
     /// there may be missing.
     pub known: Option<Known>,
     /// Nothing.
-    pub plain: Lens,
+    pub plain: Relaxation,
 }
 
 /// What many cycles on one fleet have in common.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
-    pub lines: BTreeMap<QueueId, Vec<WorkId>>,
+    pub lines: BTreeMap<QueueId, Vec<WorkloadId>>,
     pub durations: Arc<[Option<i64>]>,
 }
 
 /// The turn of a workload that does not start.
-pub(crate) struct Turn<'a, 'p> {
+pub(crate) struct Attempt<'a, 'p> {
     pub(super) state: &'a mut State<'p>,
-    pub(super) promises: &'a mut Promises,
+    pub(super) promises: &'a mut Reservations,
     /// Which.
-    pub work: WorkId,
+    pub work: WorkloadId,
     /// Why it does not.
     pub misses: &'a Arc<[Miss]>,
     /// Grows with everything that is admitted or kept: while it is the same, workloads of one shape fare alike.
     pub epoch: usize,
 }
 
-impl<'p> Turn<'_, 'p> {
+impl<'p> Attempt<'_, 'p> {
     /// Of which fleet.
-    pub fn plant(&self) -> &'p Plant {
-        self.state.plant()
+    pub fn compiled(&self) -> &'p CompiledFleet {
+        self.state.compiled()
     }
 
     /// Whether there is room for it with something left out of account, whomever that delays.
-    pub fn fits(&mut self, lens: &Lens) -> bool {
-        self.state.find(self.work, lens).is_ok()
+    pub fn fits(&mut self, relaxation: &Relaxation) -> bool {
+        self.state.find(self.work, relaxation).is_ok()
     }
 
     /// Whether it would start with something left out of account. The state stays as it is.
-    pub fn starts(&mut self, lens: &Lens) -> bool {
-        self.promises.may_start(self.state, self.work, lens)
+    pub fn starts(&mut self, relaxation: &Relaxation) -> bool {
+        self.promises.may_start(self.state, self.work, relaxation)
     }
 }
 
-impl Promises {
+impl Reservations {
     /// Starts a workload if it fits and delays no reservation.
     pub(super) fn try_start(
         &mut self,
         state: &mut State<'_>,
-        work: WorkId,
-        lens: &Lens,
-    ) -> Result<Arc<Tenure>, Vec<Miss>> {
+        work: WorkloadId,
+        relaxation: &Relaxation,
+    ) -> Result<Arc<Allocation>, Vec<Miss>> {
         let mark = state.mark();
-        let tenure = state.start(work, lens)?;
-        let Some(against) = self.conflict(state, work, &tenure) else {
-            self.keep(state, work, &tenure);
-            return Ok(tenure);
+        let allocation = state.start(work, relaxation)?;
+        let Some(against) = self.conflict(state, work, &allocation) else {
+            self.keep(state, work, &allocation);
+            return Ok(allocation);
         };
         state.undo_to(mark);
-        let tenure = self.beside(state, work, lens, against)?;
-        state.admit(work, tenure.clone());
-        self.keep(state, work, &tenure);
-        Ok(tenure)
+        let allocation = self.beside(state, work, relaxation, against)?;
+        state.admit(work, allocation.clone());
+        self.keep(state, work, &allocation);
+        Ok(allocation)
     }
 
-    fn may_start(&mut self, state: &mut State<'_>, work: WorkId, lens: &Lens) -> bool {
-        let Ok(tenure) = state.find(work, lens) else {
+    fn may_start(
+        &mut self,
+        state: &mut State<'_>,
+        work: WorkloadId,
+        relaxation: &Relaxation,
+    ) -> bool {
+        let Ok(allocation) = state.find(work, relaxation) else {
             return false;
         };
-        match self.conflict(state, work, &tenure) {
+        match self.conflict(state, work, &allocation) {
             None => true,
-            Some(against) => self.beside(state, work, lens, against).is_ok(),
+            Some(against) => self.beside(state, work, relaxation, against).is_ok(),
         }
     }
 
@@ -96,17 +101,17 @@ impl Promises {
     fn beside(
         &mut self,
         state: &mut State<'_>,
-        work: WorkId,
-        lens: &Lens,
-        against: WorkId,
-    ) -> Result<Arc<Tenure>, Vec<Miss>> {
+        work: WorkloadId,
+        relaxation: &Relaxation,
+        against: WorkloadId,
+    ) -> Result<Arc<Allocation>, Vec<Miss>> {
         state.set_beside(true);
-        let again = state.find(work, lens);
+        let again = state.find(work, relaxation);
         state.set_beside(false);
-        if let Ok(tenure) = again
-            && self.conflict(state, work, &tenure).is_none()
+        if let Ok(allocation) = again
+            && self.conflict(state, work, &allocation).is_none()
         {
-            return Ok(tenure);
+            return Ok(allocation);
         }
         Err(vec![Miss {
             set: 0,

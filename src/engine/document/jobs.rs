@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::snapshot::{Ask, DeviceAsk, Grip, Node, Placement, PodSet, Status, WHOLE, Workload};
+use crate::snapshot::{
+    Ask, DeviceAsk, HeldDevices, Node, Placement, PodSet, Status, WHOLE, Workload,
+};
 use model::base::{Moment, Name};
 use model::fleet::job::JobKey;
 
@@ -183,11 +185,11 @@ fn sets(pods: Vec<Pod>, grips: &Grips) -> Vec<PodSet> {
                 .filter_map(|(pod, node, namespace)| {
                     let node = node?;
                     let held = grips.get(&(namespace, pod.clone()));
-                    let mut grips: Vec<Grip> = held
+                    let mut grips: Vec<HeldDevices> = held
                         .into_iter()
                         .flatten()
                         .filter(|(on, _, _)| *on == node)
-                        .map(|(_, device, slice)| Grip {
+                        .map(|(_, device, slice)| HeldDevices {
                             device: *device,
                             slice: slice.clone(),
                             milli: WHOLE,

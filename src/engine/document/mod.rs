@@ -23,7 +23,7 @@ use serde_json::Value;
 use model::base::Moment;
 use model::base::document::Fault;
 
-use super::snapshot::{Knobs, Node, Origins, Snapshot};
+use super::snapshot::{EngineOptions, Node, Origins, Snapshot};
 use jobs::Grips;
 use reader::{Cell, Read};
 
@@ -164,7 +164,7 @@ fn snapshot(root: &Cell<'_>) -> Read<Snapshot> {
         runs: root.list("runs", queues::runs)?,
         routes: root.list("routes", queues::route)?,
         not_visible: root.list("not_visible", |cell| cell.filled())?,
-        knobs: root.or("engine", Knobs::default(), queues::knobs)?,
+        options: root.or("engine", EngineOptions::default(), queues::options)?,
         origins: root.or("engine", Origins::default(), queues::origins)?,
     };
     snapshot.settle();

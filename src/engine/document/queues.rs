@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::packing::Policy;
 use crate::snapshot::{
-    Backfill, Borrow, Budget, Choice, Class, DEVICES, FairStrategy, Flavor, Fungibility, Knobs,
-    LeftAlone, Order, Origin, Origins, PLENTY, Preemption, Queue, Quota, Reclaim, Route, Runs,
-    Source, Stop, System, Within,
+    Backfill, Borrow, Budget, Choice, Class, DEVICES, EngineOptions, FairStrategy, Flavor,
+    Fungibility, LeftAlone, Origin, Origins, PLENTY, Preemption, Queue, QueueingStrategy, Quota,
+    Reclaim, Route, Runs, Source, Stop, System, Within,
 };
 use model::base::Name;
 
@@ -133,12 +133,12 @@ pub(super) fn queue(cell: &Cell<'_>) -> Read<Queue> {
                 reclaim_ms: cell.maybe("reclaim_seconds", |cell| cell.span())?,
             })
         })?,
-        order: cell.or("strategy", Order::BestEffort, |cell| {
+        order: cell.or("strategy", QueueingStrategy::BestEffort, |cell| {
             cell.word(
                 "strategy",
                 &[
-                    ("strict", Order::Strict),
-                    ("best-effort", Order::BestEffort),
+                    ("strict", QueueingStrategy::Strict),
+                    ("best-effort", QueueingStrategy::BestEffort),
                 ],
             )
         })?,
@@ -330,9 +330,9 @@ pub(super) fn origins(cell: &Cell<'_>) -> Read<Origins> {
 }
 
 /// How to decide.
-pub(super) fn knobs(cell: &Cell<'_>) -> Read<Knobs> {
+pub(super) fn options(cell: &Cell<'_>) -> Read<EngineOptions> {
     cell.must_be_object()?;
-    let plain = Knobs::default();
+    let plain = EngineOptions::default();
     let policies = Policy::ALL.map(|policy| (policy.name(), policy));
     let strategies = [
         (
@@ -345,7 +345,7 @@ pub(super) fn knobs(cell: &Cell<'_>) -> Read<Knobs> {
         ),
     ];
     let both = || strategies.iter().map(|(_, strategy)| *strategy).collect();
-    Ok(Knobs {
+    Ok(EngineOptions {
         placement: cell.or("placement", plain.placement, |cell| {
             cell.word("placement policy", &policies)
         })?,

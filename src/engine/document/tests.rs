@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::snapshot::{Order, Status, Within};
+use crate::snapshot::{QueueingStrategy, Status, Within};
 
 fn sample() -> Value {
     json!({
@@ -69,7 +69,7 @@ fn a_document_is_read_in_one_order_with_what_it_leaves_out_unknown() {
     let [nlp, top] = &snapshot.queues[..] else {
         panic!("two queues");
     };
-    assert!(!top.admits && nlp.order == Order::Strict);
+    assert!(!top.admits && nlp.order == QueueingStrategy::Strict);
     assert_eq!(nlp.preemption.within, Within::LowerPriority);
     assert_eq!(
         (nlp.quotas[0].nominal, nlp.quotas[0].lend),

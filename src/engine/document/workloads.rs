@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::snapshot::{
-    Ask, DeviceAsk, Grip, Handle, Levers, Op, Placement, PodSet, Requirement, Status, System,
-    TopologyWish, WHOLE, Workload,
+    Ask, DeviceAsk, Handle, HeldDevices, Op, Placement, PodSet, Requirement, Status, System,
+    TopologyRequest, WHOLE, Workload, WorkloadMutations,
 };
 use model::base::{Moment, Name, ObjectKey};
 use model::fleet::job::JobKey;
@@ -84,15 +84,15 @@ fn requirement(cell: &Cell<'_>) -> Read<Requirement> {
     }
 }
 
-fn grip(cell: &Cell<'_>, milli: i32) -> Read<Grip> {
+fn grip(cell: &Cell<'_>, milli: i32) -> Read<HeldDevices> {
     if cell.is_number() {
-        return Ok(Grip {
+        return Ok(HeldDevices {
             device: cell.count(limits::INDEX)?,
             slice: None,
             milli,
         });
     }
-    Ok(Grip {
+    Ok(HeldDevices {
         device: cell.need("device", |cell| cell.count(limits::INDEX))?,
         slice: cell.maybe("slice", |cell| cell.filled())?,
         milli: cell.or("milli", milli, part)?,
@@ -127,7 +127,7 @@ fn pod_set(cell: &Cell<'_>) -> Read<PodSet> {
         affinity: cell.list("affinity", |cell| cell.items(requirement))?,
         tolerations: cell.list("tolerations", toleration)?,
         topology: cell.maybe("topology", |cell| {
-            Ok(TopologyWish {
+            Ok(TopologyRequest {
                 level: cell.need("level", |cell| cell.filled())?,
                 required: cell.or("required", true, |cell| cell.flag())?,
             })
@@ -151,13 +151,13 @@ fn pod_set(cell: &Cell<'_>) -> Read<PodSet> {
     Ok(set)
 }
 
-fn levers(cell: &Cell<'_>) -> Read<Levers> {
+fn levers(cell: &Cell<'_>) -> Read<WorkloadMutations> {
     cell.must_be_object()?;
-    let plain = Levers::default();
-    Ok(Levers {
+    let plain = WorkloadMutations::default();
+    Ok(WorkloadMutations {
         suspend: cell.or("suspend", plain.suspend, |cell| cell.flag())?,
         reprioritise: cell.or("reprioritise", plain.reprioritise, |cell| cell.flag())?,
-        honours_budgets: cell.or("honours_budgets", plain.honours_budgets, |cell| cell.flag())?,
+        honors_budgets: cell.or("honors_budgets", plain.honors_budgets, |cell| cell.flag())?,
     })
 }
 
@@ -205,7 +205,7 @@ pub(super) fn workload(cell: &Cell<'_>) -> Read<Option<Workload>> {
         checkpoint: cell.maybe("last_checkpoint", |cell| cell.moment())?,
         deadline: cell.maybe("deadline", |cell| cell.moment())?,
         preemptible: cell.or("preemptible", true, |cell| cell.flag())?,
-        levers: cell.or("levers", Levers::default(), levers)?,
+        levers: cell.or("levers", WorkloadMutations::default(), levers)?,
         admission: cell.maybe("admission", handle)?,
         status,
         admitted_at: cell.maybe("admitted_at", |cell| cell.moment())?,

@@ -6,9 +6,9 @@ use serde_json::{Map, Value, json};
 
 use crate::options;
 use crate::snapshot::{
-    Ask, Backfill, Borrow, Choice, DEVICES, FairStrategy, Flavor, Grip, Health, Knobs, Node, Order,
-    Origin, Origins, PLENTY, PodSet, Queue, Reclaim, Snapshot, Status, Stop, Taint, Toleration,
-    Within, Workload, unit_is_milli,
+    Ask, Backfill, Borrow, Choice, DEVICES, EngineOptions, FairStrategy, Flavor, Health,
+    HeldDevices, Node, Origin, Origins, PLENTY, PodSet, Queue, QueueingStrategy, Reclaim, Snapshot,
+    Status, Stop, Taint, Toleration, Within, Workload, unit_is_milli,
 };
 use model::base::{Moment, Name};
 
@@ -69,7 +69,7 @@ pub fn value(snapshot: &Snapshot) -> Value {
         "runs": runs.collect::<Value>(),
         "routes": routes.collect::<Value>(),
         "not_visible": snapshot.not_visible,
-        "engine": knobs(&snapshot.knobs, &snapshot.origins),
+        "engine": options(&snapshot.options, &snapshot.origins),
     })
 }
 
@@ -220,8 +220,8 @@ fn queue(queue: &Queue) -> Value {
             Stop::Inactive => "inactive",
         },
         "strategy": match queue.order {
-            Order::Strict => "strict",
-            Order::BestEffort => "best-effort",
+            QueueingStrategy::Strict => "strict",
+            QueueingStrategy::BestEffort => "best-effort",
         },
         "preemption": {
             "within": match queue.preemption.within {
@@ -267,7 +267,7 @@ fn ask(ask: &Ask) -> Value {
     json!({ "cpu_milli": ask.cpu_milli, "memory_bytes": ask.memory_bytes, "devices": devices })
 }
 
-fn grip(grip: &Grip) -> Value {
+fn grip(grip: &HeldDevices) -> Value {
     json!({ "device": grip.device, "slice": grip.slice, "milli": grip.milli })
 }
 
@@ -339,7 +339,7 @@ fn workload(workload: &Workload) -> Value {
         "levers": {
             "suspend": workload.levers.suspend,
             "reprioritise": workload.levers.reprioritise,
-            "honours_budgets": workload.levers.honours_budgets,
+            "honors_budgets": workload.levers.honors_budgets,
         },
         "admission": workload.admission.as_ref().map(|handle| {
             json!({ "system": handle.system.name(), "name": handle.name, "uid": handle.uid })
@@ -353,19 +353,19 @@ fn origin(origin: &Origin) -> Value {
     json!({ "source": origin.source, "at": at })
 }
 
-fn knobs(knobs: &Knobs, origins: &Origins) -> Value {
+fn options(options: &EngineOptions, origins: &Origins) -> Value {
     let strategy = |strategy: &FairStrategy| options::strategy_name(*strategy);
-    let fair = knobs.fair_sharing.as_ref();
+    let fair = options.fair_sharing.as_ref();
     json!({
-        "placement": knobs.placement.name(),
-        "backfill": match knobs.backfill {
+        "placement": options.placement.name(),
+        "backfill": match options.backfill {
             Backfill::None => json!("none"),
             Backfill::Head => json!("head"),
             Backfill::Depth(depth) => json!(depth),
         },
         "fair_sharing": fair.map(|list| list.iter().map(strategy).collect::<Vec<_>>()),
-        "exact_victims": knobs.exact_victims,
-        "most_reservations": knobs.most_reservations,
+        "exact_victims": options.exact_victims,
+        "most_reservations": options.most_reservations,
         "origins": {
             "placement": origin(&origins.placement),
             "backfill": origin(&origins.backfill),

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::fit::Lens;
-use crate::plant::{FlavorId, Plant, WorkSet};
+use crate::compiled::{CompiledFleet, CompiledPodSet, FlavorId};
+use crate::fit::Relaxation;
 use crate::snapshot::{Taint, TaintEffect, WHOLE};
 use crate::state::State;
 use model::base::Name;
 
 use super::change::TaintName;
-use super::reason::{Reason, Room};
+use super::reason::{NodeSupply, Reason};
 
 /// What there is on nodes, by what is asked, where pods may go and with which flavors; of one state.
 pub(super) type Arounds = BTreeMap<(usize, usize, Vec<FlavorId>), Arc<Around>>;
@@ -36,30 +36,30 @@ struct Most {
 }
 
 /// Looks around.
-pub(super) fn around(state: &mut State<'_>, it: &WorkSet, flavors: &[FlavorId]) -> Around {
-    let plant: &Plant = state.plant();
+pub(super) fn around(state: &mut State<'_>, it: &CompiledPodSet, flavors: &[FlavorId]) -> Around {
+    let compiled: &CompiledFleet = state.compiled();
     let want = it.want;
-    let plain = state.gate(it.constraint, flavors, &Lens::default());
-    let no_taints = Lens {
+    let plain = state.gate(it.constraint, flavors, &Relaxation::default());
+    let no_taints = Relaxation {
         no_taints: true,
-        ..Lens::default()
+        ..Relaxation::default()
     };
-    let no_labels = Lens {
+    let no_labels = Relaxation {
         no_labels: true,
-        ..Lens::default()
+        ..Relaxation::default()
     };
     let untainted = state.gate(it.constraint, flavors, &no_taints);
     let unlabelled = state.gate(it.constraint, flavors, &no_labels);
     let mut out = Around::default();
     for node in 0..state.nodes() {
         let site = *state.room(node);
-        let make = &plant.makes[site.make];
+        let make = &compiled.makes[site.make];
         let pods = u64::from(state.look(node, want).room);
         if plain[make.zone] {
             let most = out.most.get_or_insert_default();
             most.cpu = most.cpu.max(make.cpu);
             most.memory = most.memory.max(make.memory);
-            for (resource, _, _) in &plant.wants[want].devices {
+            for (resource, _, _) in &compiled.wants[want].devices {
                 let own = make.units.iter();
                 let own = own.filter(|unit| unit.sound && unit.resource == *resource);
                 let units = most.units.entry(*resource).or_default();
@@ -70,7 +70,7 @@ pub(super) fn around(state: &mut State<'_>, it: &WorkSet, flavors: &[FlavorId]) 
             let left = state.left(node);
             for (unit, left) in make.units.iter().zip(left) {
                 let wanted = |device: &(usize, u32, i32)| device.0 == unit.resource;
-                if unit.sound && plant.wants[want].devices.iter().any(wanted) {
+                if unit.sound && compiled.wants[want].devices.iter().any(wanted) {
                     out.free += i64::from((*left).max(0));
                     out.all += 1_000;
                 }
@@ -81,8 +81,8 @@ pub(super) fn around(state: &mut State<'_>, it: &WorkSet, flavors: &[FlavorId]) 
             } else if !site.open {
                 continue;
             } else if untainted[make.zone] {
-                let own = &plant.snapshot.nodes[site.origin].taints;
-                for taint in open_taints(plant, it.constraint, own) {
+                let own = &compiled.snapshot.nodes[site.origin].taints;
+                for taint in open_taints(compiled, it.constraint, own) {
                     if out.taints.len() < 8 && !out.taints.contains(&taint) {
                         out.taints.push(taint);
                     }
@@ -103,19 +103,19 @@ pub(super) fn around(state: &mut State<'_>, it: &WorkSet, flavors: &[FlavorId]) 
 
 /// Room in the nodes that a set may use, and in those that it may not.
 pub(super) fn rooms(
-    plant: &Plant,
-    it: &WorkSet,
+    compiled: &CompiledFleet,
+    it: &CompiledPodSet,
     (set, flavors): (usize, &[FlavorId]),
     (asked, room): (u32, u64),
     around: &Around,
 ) -> Vec<Reason> {
     let (free, all) = (around.free, around.all);
-    let needs = plant.wants[it.want].ask.device_milli() * i64::from(asked);
-    let numbers = Room {
+    let needs = compiled.wants[it.want].ask.device_milli() * i64::from(asked);
+    let numbers = NodeSupply {
         set,
         flavors: flavors
             .iter()
-            .map(|flavor| plant.snapshot.flavors[*flavor].name.clone())
+            .map(|flavor| compiled.snapshot.flavors[*flavor].name.clone())
             .collect(),
         asked,
         room,
@@ -123,7 +123,7 @@ pub(super) fn rooms(
         free_devices_milli: free,
         devices_milli: all,
     };
-    let mut reasons = vec![if let Some(reason) = too_large(plant, it, around) {
+    let mut reasons = vec![if let Some(reason) = too_large(compiled, it, around) {
         reason
     } else if all < needs {
         Reason::Absent(numbers)
@@ -153,8 +153,12 @@ pub(super) fn rooms(
 
 /// Taints that keep pods of a constraint away and that it makes sense to tolerate: not those by which Kubernetes says that
 /// a node is out of order.
-pub(super) fn open_taints(plant: &Plant, constraint: usize, taints: &[Taint]) -> Vec<TaintName> {
-    let own = &plant.constraints[constraint].tolerations;
+pub(super) fn open_taints(
+    compiled: &CompiledFleet,
+    constraint: usize,
+    taints: &[Taint],
+) -> Vec<TaintName> {
+    let own = &compiled.constraints[constraint].tolerations;
     taints
         .iter()
         .filter(|taint| {
@@ -168,8 +172,8 @@ pub(super) fn open_taints(plant: &Plant, constraint: usize, taints: &[Taint]) ->
 }
 
 /// Where no node is large enough for one of its pods, however empty it is: what there is too little of.
-fn too_large(plant: &Plant, it: &WorkSet, around: &Around) -> Option<Reason> {
-    let want = &plant.wants[it.want];
+fn too_large(compiled: &CompiledFleet, it: &CompiledPodSet, around: &Around) -> Option<Reason> {
+    let want = &compiled.wants[it.want];
     let most = around.most.as_ref()?;
     let reason = |resource: Name, asked: i64, most: i64| {
         (asked > most).then_some(Reason::TooLarge {

@@ -1,14 +1,14 @@
 //! More nodes change what is scarce, and with it where everybody's pods go: what a state with supposed nodes says is held
 //! against the fleet compiled anew with them.
 
+use crate::compiled::{CompiledFleet, WorkloadId};
 use crate::cycle;
-use crate::plant::{Plant, WorkId};
 use crate::snapshot::{Snapshot, least_amount};
 use crate::state::State;
 use model::fleet::job::JobKey;
 use model::plan::Evicted;
 
-use super::Scene;
+use super::Explainer;
 use super::change::{Change, Unblock};
 
 /// Nodes times workloads up to which a fleet is compiled anew for it.
@@ -17,10 +17,10 @@ const MOST: usize = 50_000;
 /// Nodes and units of quota that are added, one after the other, to what did not help: others may take them first.
 const MORE: [i64; 8] = [1, 1, 2, 4, 8, 16, 32, 64];
 
-impl Scene<'_> {
+impl Explainer<'_> {
     /// Changes that add nodes, as the fleet compiled anew with them says; on a large fleet they count as reckoned.
-    pub(super) fn held_to_fleet(&self, work: WorkId, all: Vec<Unblock>) -> Vec<Unblock> {
-        let snapshot = &self.state.plant().snapshot;
+    pub(super) fn held_to_fleet(&self, work: WorkloadId, all: Vec<Unblock>) -> Vec<Unblock> {
+        let snapshot = &self.state.compiled().snapshot;
         let small = is_small(snapshot);
         let key = &snapshot.workloads[work].key;
         let held = |unblock: Unblock| {
@@ -60,8 +60,8 @@ impl Scene<'_> {
     }
 
     /// One change, proven where the fleet compiled anew with it says so.
-    pub(super) fn held_one(&self, work: WorkId, change: Change) -> Unblock {
-        let snapshot = &self.state.plant().snapshot;
+    pub(super) fn held_one(&self, work: WorkloadId, change: Change) -> Unblock {
+        let snapshot = &self.state.compiled().snapshot;
         let changes = vec![change];
         let proven = is_small(snapshot)
             && starts(snapshot, &snapshot.workloads[work].key, &changes).is_some();
@@ -166,12 +166,12 @@ fn starts(snapshot: &Snapshot, key: &JobKey, changes: &[Change]) -> Option<Vec<E
     for change in changes {
         change.apply(&mut after, key);
     }
-    let plant = Plant::new(after);
-    let work = plant.work(key)?;
-    let mut state = State::new(&plant);
-    cycle::seat(&mut state, &[]);
+    let compiled = CompiledFleet::new(after);
+    let work = compiled.work(key)?;
+    let mut state = State::new(&compiled);
+    cycle::place(&mut state, &[]);
     let cycle = cycle::cycle(&mut state, super::AS_DONE);
     let mut admitted = cycle.admitted.iter();
     let starts = admitted.any(|admission| admission.work == work);
-    starts.then(|| super::victims_of(&plant, &cycle, work))
+    starts.then(|| super::victims_of(&compiled, &cycle, work))
 }

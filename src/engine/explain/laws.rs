@@ -4,16 +4,16 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixture::{node, plant, work};
+use crate::fixture::{compiled, node, work};
 use crate::snapshot::Snapshot;
 
 /// One node: devices, rack, tainted, cordoned.
-type Site = (u32, u8, bool, bool);
+type LawNode = (u32, u8, bool, bool);
 /// One workload: queue, pods, devices of each, priority, age, topology, tolerates, running on, minutes.
 type Job = (u8, u32, u32, i32, u8, u8, bool, Option<u8>, Option<u8>);
 
 fn document(
-    sites: &[Site],
+    sites: &[LawNode],
     quotas: &[(u32, Option<u32>)],
     strict: bool,
     jobs: &[Job],
@@ -116,16 +116,16 @@ fn fleet(plain: bool) -> impl Strategy<Value = Value> {
 }
 
 /// Whether a cycle on a snapshot, changed, starts a workload.
-fn starts(snapshot: &Snapshot, work: WorkId, changes: &[Change]) -> bool {
+fn starts(snapshot: &Snapshot, work: WorkloadId, changes: &[Change]) -> bool {
     let mut after = snapshot.clone();
     let key = snapshot.workloads[work].key.clone();
     for change in changes {
         change.apply(&mut after, &key);
     }
-    let plant = Plant::new(after);
-    let mut state = State::new(&plant);
+    let compiled = CompiledFleet::new(after);
+    let mut state = State::new(&compiled);
     let cycle = cycle::cycle(&mut state, super::AS_TOLD);
-    let work = plant.work(&key).expect("it is still there");
+    let work = compiled.work(&key).expect("it is still there");
     cycle
         .admitted
         .iter()
@@ -161,13 +161,13 @@ fn smaller(changes: &[Change]) -> Vec<Vec<Change>> {
 }
 
 fn check(document: Value) -> Result<(), TestCaseError> {
-    let plant = plant(document);
-    let all = Scene::new(&plant).explain_all();
+    let compiled = compiled(document);
+    let all = Explainer::new(&compiled).explain_all();
     for (&work, answer) in &all {
-        let one = Scene::new(&plant).explain(work);
+        let one = Explainer::new(&compiled).explain(work);
         prop_assert_eq!(&one, answer);
-        let admitted = starts(&plant.snapshot, work, &[]);
-        prop_assert_eq!(admitted, answer.state == Stand::Ready);
+        let admitted = starts(&compiled.snapshot, work, &[]);
+        prop_assert_eq!(admitted, answer.state == StartState::Ready);
         prop_assert_eq!(admitted, answer.reasons.is_empty());
         for unblock in answer.unblock.iter().chain(&answer.alternatives) {
             if matches!(unblock.changes[..], [Change::Wait { .. }]) {
@@ -176,13 +176,13 @@ fn check(document: Value) -> Result<(), TestCaseError> {
             prop_assert!(unblock.proven);
             let name = &answer.job;
             prop_assert!(
-                starts(&plant.snapshot, work, &unblock.changes),
+                starts(&compiled.snapshot, work, &unblock.changes),
                 "{name}: {} does not help",
                 unblock.sentence
             );
             for less in smaller(&unblock.changes) {
                 prop_assert!(
-                    !starts(&plant.snapshot, work, &less),
+                    !starts(&compiled.snapshot, work, &less),
                     "{name}: less than {} helps: {less:?}",
                     unblock.sentence
                 );
@@ -203,9 +203,9 @@ proptest! {
     /// With quota, order and reservations alone in the way, something of the list always helps.
     #[test]
     fn whoever_waits_for_quota_or_room_is_told_what_helps(document in fleet(true)) {
-        let plant = plant(document);
-        for answer in Scene::new(&plant).explain_all().values() {
-            if answer.state == Stand::Waiting {
+        let compiled = compiled(document);
+        for answer in Explainer::new(&compiled).explain_all().values() {
+            if answer.state == StartState::Waiting {
                 prop_assert!(answer.unblock.is_some(), "{}: {}", answer.job, answer.reason);
             }
         }
@@ -238,9 +238,9 @@ fn more_of_two_things_than_those_before_it_take_is_found() {
         ],
         0,
     );
-    let plant = plant(document);
-    for answer in Scene::new(&plant).explain_all().values() {
-        let helped = answer.state != Stand::Waiting || answer.unblock.is_some();
+    let compiled = compiled(document);
+    for answer in Explainer::new(&compiled).explain_all().values() {
+        let helped = answer.state != StartState::Waiting || answer.unblock.is_some();
         assert!(helped, "{}: {}", answer.job, answer.reason);
     }
 }

@@ -27,9 +27,9 @@ use serde::Serialize;
 
 use model::base::{Moment, Name};
 
+use super::compiled::{CompiledFleet, QueueId, WorkloadId};
 use super::cycle::{self, Cycle, Watch};
-use super::fit::{Lens, Miss};
-use super::plant::{Plant, QueueId, WorkId};
+use super::fit::{Miss, Relaxation};
 use super::preempt::evicted;
 use super::snapshot::Status;
 use super::state::State;
@@ -38,7 +38,7 @@ use model::plan::{Evicted, JobName};
 pub use change::{Change, TaintName, Unblock, amount};
 pub(super) use change::{add_nodes, add_quota, job};
 pub(super) use reason::read;
-pub use reason::{Reason, Room};
+pub use reason::{NodeSupply, Reason};
 
 use trial::Trials;
 
@@ -68,7 +68,7 @@ pub(super) const AS_DONE: cycle::Options<'static> = cycle::Options {
 /// Where a workload stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Stand {
+pub enum StartState {
     /// Cannot start now.
     Waiting,
     /// Would start now: nothing is in its way but those that are evicted for it ([`Explanation::victims`]).
@@ -93,7 +93,7 @@ pub struct Explanation {
     /// Its priority.
     pub priority: i32,
     /// Where it stands.
-    pub state: Stand,
+    pub state: StartState,
     /// Its place in its queue, from 1; null where it does not wait.
     pub position: Option<usize>,
     /// How many stand before it in its queue; null where not all may be seen.
@@ -130,14 +130,14 @@ impl Explanation {
 
 /// A fleet at one moment, with the cycle that would be run on it, ready to be asked.
 #[derive(Debug)]
-pub struct Scene<'p> {
+pub struct Explainer<'p> {
     /// Where it is the fleet as it is to pods behind the queues: the fleet with its queues.
-    queued: Option<&'p Plant>,
+    queued: Option<&'p CompiledFleet>,
     /// As the snapshot shows it.
     state: State<'p>,
     cycle: Cycle,
     /// Those that wait, by queue, in order.
-    lines: BTreeMap<QueueId, Vec<WorkId>>,
+    lines: BTreeMap<QueueId, Vec<WorkloadId>>,
     /// Per workload: its place in its line.
     places: Vec<Option<usize>>,
     /// As the cycle leaves it.
@@ -147,7 +147,7 @@ pub struct Scene<'p> {
     around: around::Arounds,
     sums: sums::Sums,
     /// By workload that had its turn in vain: what would have helped there.
-    trials: BTreeMap<WorkId, Arc<Trials>>,
+    trials: BTreeMap<WorkloadId, Arc<Trials>>,
     lacks: BTreeMap<usize, Arc<reckon::Lack>>,
     /// How long each workload runs.
     durations: Arc<[Option<i64>]>,
@@ -164,28 +164,28 @@ pub struct Scene<'p> {
     /// For so many more it is asked whom an operator may requeue.
     by_hand: usize,
     /// By queue that is stopped: who starts once it is resumed, and who is evicted for each.
-    resumed: BTreeMap<QueueId, Arc<BTreeMap<WorkId, Vec<Evicted>>>>,
+    resumed: BTreeMap<QueueId, Arc<BTreeMap<WorkloadId, Vec<Evicted>>>>,
 }
 
-impl<'p> Scene<'p> {
+impl<'p> Explainer<'p> {
     /// Runs the cycle on a fleet.
-    pub fn new(plant: &'p Plant) -> Self {
-        Self::of(State::new(plant))
+    pub fn new(compiled: &'p CompiledFleet) -> Self {
+        Self::of(State::new(compiled))
     }
 
-    /// The same for the fleet as it is to pods behind the queues ([`super::answers::past_queues`]), beside the fleet with its queues.
-    pub fn past_queues(plant: &'p Plant, queued: &'p Plant) -> Self {
+    /// The same for the fleet as it is to pods behind the queues ([`super::explanations::past_queues`]), beside the fleet with its queues.
+    pub fn past_queues(compiled: &'p CompiledFleet, queued: &'p CompiledFleet) -> Self {
         Self {
             queued: Some(queued),
-            ..Self::new(plant)
+            ..Self::new(compiled)
         }
     }
 
     /// Runs the cycle on a state, which is supposed.
     pub fn of(mut state: State<'p>) -> Self {
-        let plant = state.plant();
+        let compiled = state.compiled();
         let lines = cycle::pending(&state);
-        let mut places = vec![None; state.plant().works.len()];
+        let mut places = vec![None; state.compiled().works.len()];
         for line in lines.values() {
             for (place, &work) in line.iter().enumerate() {
                 places[work] = Some(place);
@@ -203,7 +203,7 @@ impl<'p> Scene<'p> {
         );
         let settled = state.clone();
         state.undo_to(mark);
-        let has_let_in = !cycle::unseated(&state, &[]).is_empty();
+        let has_let_in = !cycle::unplaced(&state, &[]).is_empty();
         Self {
             queued: None,
             state,
@@ -216,8 +216,8 @@ impl<'p> Scene<'p> {
             read: BTreeMap::new(),
             trials: trier.found,
             lacks: BTreeMap::new(),
-            durations: cycle::durations(plant),
-            weight: 1 + (plant.sites.len() + plant.works.len()) / LARGE,
+            durations: cycle::durations(compiled),
+            weight: 1 + (compiled.sites.len() + compiled.works.len()) / LARGE,
             turns: 0,
             spared: false,
             order_helps: true,
@@ -233,18 +233,18 @@ impl<'p> Scene<'p> {
     }
 
     /// Why a workload waits, and what would help.
-    pub fn explain(&mut self, work: WorkId) -> Explanation {
+    pub fn explain(&mut self, work: WorkloadId) -> Explanation {
         self.turns = TURNS_FOR_ONE;
         self.one(work)
     }
 
     /// The same for all that want to start, by workload.
-    pub fn explain_all(&mut self) -> BTreeMap<WorkId, Explanation> {
-        let waiting: Vec<WorkId> = self.state.waiting().collect();
+    pub fn explain_all(&mut self) -> BTreeMap<WorkloadId, Explanation> {
+        let waiting: Vec<WorkloadId> = self.state.waiting().collect();
         let mut left = TURNS_FOR_ALL;
         let mut out = BTreeMap::new();
         // Those before others cost least to try and matter most.
-        let mut order: Vec<(usize, WorkId)> = waiting
+        let mut order: Vec<(usize, WorkloadId)> = waiting
             .into_iter()
             .map(|work| (self.places[work].unwrap_or(usize::MAX), work))
             .collect();
@@ -259,14 +259,14 @@ impl<'p> Scene<'p> {
     }
 
     /// What is said of a workload where not all may be seen that decides: where it stands, and that no more is known.
-    fn unseen(&self, work: WorkId, waits: bool, stand: Stand) -> Explanation {
-        let plant = self.state.plant();
-        let workload = plant.workload(work);
+    fn unseen(&self, work: WorkloadId, waits: bool, stand: StartState) -> Explanation {
+        let compiled = self.state.compiled();
+        let workload = compiled.workload(work);
         let reasons = match (waits, stand) {
             (true, _) => vec![Reason::NotVisible {
-                what: plant.snapshot.not_visible.clone(),
+                what: compiled.snapshot.not_visible.clone(),
             }],
-            (false, Stand::Held) => vec![Reason::Held],
+            (false, StartState::Held) => vec![Reason::Held],
             (false, _) => Vec::new(),
         };
         let told: Vec<String> = reasons.iter().map(Reason::sentence).collect();
@@ -288,30 +288,30 @@ impl<'p> Scene<'p> {
         }
     }
 
-    fn one(&mut self, work: WorkId) -> Explanation {
-        let plant = self.state.plant();
-        let workload = plant.workload(work);
+    fn one(&mut self, work: WorkloadId) -> Explanation {
+        let compiled = self.state.compiled();
+        let workload = compiled.workload(work);
         let standing = self.state.standing(work).status;
-        let waits = self.state.tenure(work).is_none() && standing == Status::Waiting;
-        if !plant.snapshot.not_visible.is_empty() {
+        let waits = self.state.allocation(work).is_none() && standing == Status::Waiting;
+        if !compiled.snapshot.not_visible.is_empty() {
             let stand = match standing {
-                Status::Held => Stand::Held,
-                Status::Ending => Stand::Ending,
-                _ if waits => Stand::Waiting,
-                _ => Stand::Running,
+                Status::Held => StartState::Held,
+                Status::Ending => StartState::Ending,
+                _ if waits => StartState::Waiting,
+                _ => StartState::Running,
             };
             return self.unseen(work, waits, stand);
         }
         let misses = self.cycle.waiting.get(&work).cloned();
         let stand = match standing {
-            Status::Held => Stand::Held,
-            Status::Ending => Stand::Ending,
-            _ if !waits => Stand::Running,
-            _ if misses.is_some() => Stand::Waiting,
-            _ => Stand::Ready,
+            Status::Held => StartState::Held,
+            Status::Ending => StartState::Ending,
+            _ if !waits => StartState::Running,
+            _ if misses.is_some() => StartState::Waiting,
+            _ => StartState::Ready,
         };
         let place = self.places[work].filter(|_| waits);
-        let queue = plant.works[work].queue;
+        let queue = compiled.works[work].queue;
         let line = queue.and_then(|queue| self.lines.get(&queue));
         let before = line.map_or(&[][..], |line| &line[..place.unwrap_or(0)]);
         let named = before.iter().take(Explanation::MOST_NAMED);
@@ -323,12 +323,14 @@ impl<'p> Scene<'p> {
             state: stand,
             position: place.map(|place| place + 1),
             ahead: Some(before.len()),
-            ahead_first: named.map(|&work| job(&plant.workload(work).key)).collect(),
+            ahead_first: named
+                .map(|&work| job(&compiled.workload(work).key))
+                .collect(),
             reasons: Vec::new(),
             reason: String::new(),
             unblock: None,
             alternatives: Vec::new(),
-            victims: victims_of(plant, &self.cycle, work),
+            victims: victims_of(compiled, &self.cycle, work),
             reserved_at: self
                 .cycle
                 .reservations
@@ -337,18 +339,18 @@ impl<'p> Scene<'p> {
                 .map(|it| it.at),
         };
         match stand {
-            Stand::Held => out.reasons.push(Reason::Held),
-            Stand::Waiting => {
+            StartState::Held => out.reasons.push(Reason::Held),
+            StartState::Waiting => {
                 let misses = misses.unwrap_or_else(|| Arc::new([]));
                 out.reasons = self.reasons(work, &misses);
                 let all = self.unblocks(work, &misses, out.reserved_at);
                 let mut all = self.held_to_fleet(work, all);
-                all.sort_by_key(|unblock| unblock.cost(plant.snapshot.at));
+                all.sort_by_key(|unblock| unblock.cost(compiled.snapshot.at));
                 let mut all = all.into_iter();
                 out.unblock = all.next();
                 out.alternatives = all.collect();
             }
-            Stand::Ready | Stand::Running | Stand::Ending => {}
+            StartState::Ready | StartState::Running | StartState::Ending => {}
         }
         let told: Vec<String> = out.reasons.iter().map(Reason::sentence).collect();
         out.reason = told.join("; ");
@@ -357,17 +359,17 @@ impl<'p> Scene<'p> {
 
     /// The chain of reasons, at the end of the cycle: those of the attempt, and, where quota or order stopped it before
     /// nodes were looked at, what nodes would say.
-    fn reasons(&mut self, work: WorkId, misses: &Arc<[Miss]>) -> Vec<Reason> {
-        let shape = self.state.plant().works[work].shape;
+    fn reasons(&mut self, work: WorkloadId, misses: &Arc<[Miss]>) -> Vec<Reason> {
+        let shape = self.state.compiled().works[work].shape;
         let key = (shape, misses.clone());
         if let Some(known) = self.read.get(&key) {
             return known.clone();
         }
         let state = &mut self.settled;
         let mut reasons = reason::read_with(state, work, misses, &mut self.around);
-        let beyond = Lens {
+        let beyond = Relaxation {
             no_quota: true,
-            ..Lens::default()
+            ..Relaxation::default()
         };
         if let Err(more) = state.find(work, &beyond) {
             for reason in reason::read_with(state, work, &more, &mut self.around) {
@@ -382,14 +384,14 @@ impl<'p> Scene<'p> {
 }
 
 /// Who goes in a cycle so that a workload starts.
-fn victims_of(plant: &Plant, cycle: &Cycle, work: WorkId) -> Vec<Evicted> {
+fn victims_of(compiled: &CompiledFleet, cycle: &Cycle, work: WorkloadId) -> Vec<Evicted> {
     let own = cycle.preempted.iter().find(|push| push.by == work);
-    own.map_or_else(Vec::new, |push| evicted(plant, &push.victims.list))
+    own.map_or_else(Vec::new, |push| evicted(compiled, &push.victims.list))
 }
 
 /// The levels in which a workload insists on one domain, in the order of its sets.
-fn job_levels(plant: &Plant, work: WorkId) -> Vec<Name> {
-    let sets = &plant.workload(work).sets;
+fn job_levels(compiled: &CompiledFleet, work: WorkloadId) -> Vec<Name> {
+    let sets = &compiled.workload(work).sets;
     let wishes = sets.iter().filter_map(|set| set.topology.as_ref());
     wishes
         .filter(|wish| wish.required)

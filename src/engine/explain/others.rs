@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::compiled::{CompiledFleet, NodeId, QueueId, WorkloadId};
 use crate::cycle::{self, Known};
-use crate::fit::Lens;
-use crate::plant::{NodeId, Plant, QueueId, WorkId};
+use crate::fit::Relaxation;
 use crate::preempt::{Holders, Mode, Victim, evicted};
 use crate::snapshot::{Snapshot, Status, Stop};
 use crate::state::State;
@@ -14,7 +14,7 @@ use model::plan::{Evicted, JobName};
 
 use super::change::{Change, Unblock, job};
 use super::exact::is_small;
-use super::{Scene, reckon};
+use super::{Explainer, reckon};
 
 /// For so many workloads of one fleet it is asked whom an operator may requeue: that costs far more than a turn.
 pub(super) const MOST_BY_HAND: usize = 24;
@@ -28,24 +28,24 @@ const MOST_SPARED: usize = 16;
 /// Most cordoned nodes that are looked at.
 const MOST_CLOSED: usize = 64;
 
-impl Scene<'_> {
+impl Explainer<'_> {
     /// The jobs behind it that, requeued by an operator, let it start with the least work lost.
-    pub(super) fn preempt(&mut self, work: WorkId) -> Option<Unblock> {
-        let plant = self.state.plant();
-        let too_many = plant.works.len() > MOST_WORKS;
+    pub(super) fn preempt(&mut self, work: WorkloadId) -> Option<Unblock> {
+        let compiled = self.state.compiled();
+        let too_many = compiled.works.len() > MOST_WORKS;
         if self.by_hand == 0 || too_many || !self.affords(work, 2, None) {
             return None;
         }
         self.by_hand -= 1;
         // Those that start before it hold something by then; whoever just started is not taken off again.
         let holders = Holders::new(&self.state);
-        let fresh = |other: WorkId| self.state.tenure(other).is_none();
+        let fresh = |other: WorkloadId| self.state.allocation(other).is_none();
         let found = self
             .settled
             .victims_except(work, (Mode::ByHand, false), &holders, &fresh);
         let mut list = found.ok()?.list;
         // Pods behind all queues find nodes before what is queued again is admitted and has pods.
-        let queue = plant.works[work].queue;
+        let queue = compiled.works[work].queue;
         let behind_queues = queue.is_some_and(|queue| self.state.tree().branches[queue].nameless);
         let helps = |scene: &mut Self, list: &[Victim]| {
             let known = behind_queues.then(|| Known {
@@ -64,7 +64,7 @@ impl Scene<'_> {
             return None;
         }
         // The dearest first: whoever can stay does.
-        let mut order: Vec<WorkId> = list.iter().map(|victim| victim.work).collect();
+        let mut order: Vec<WorkloadId> = list.iter().map(|victim| victim.work).collect();
         order.sort_by_key(|other| std::cmp::Reverse(self.state.lost_ms(*other)));
         // Of many the search itself has given back those who are not needed.
         let mut proven = list.len() <= MOST_SPARED;
@@ -82,36 +82,41 @@ impl Scene<'_> {
                 list = fewer;
             }
         }
-        let jobs = list.iter().map(|it| job(&plant.workload(it.work).key));
+        let jobs = list.iter().map(|it| job(&compiled.workload(it.work).key));
         let jobs: Vec<JobName> = jobs.collect();
-        if !self.outlasts(&plant.workload(work).key, &jobs) {
+        if !self.outlasts(&compiled.workload(work).key, &jobs) {
             return None;
         }
         let change = Change::Preempt { jobs };
-        let victims = evicted(plant, &list);
+        let victims = evicted(compiled, &list);
         Some(Unblock::evicting(vec![change], proven, victims))
     }
 
     /// Whether no one else can take what these jobs leave before one behind the queues does. Jobs do not end at one moment: while
     /// the nodes of a gang become free one by one, pods of others are bound to them.
     pub(super) fn outlasts(&self, key: &JobKey, jobs: &[JobName]) -> bool {
-        let Some(plant) = self.queued else {
+        let Some(compiled) = self.queued else {
             return true;
         };
-        let Some(work) = plant.work(key) else {
+        let Some(work) = compiled.work(key) else {
             return false;
         };
         // One pod is bound at the moment at which one other job is gone.
-        let sets = &plant.works[work].sets;
+        let sets = &compiled.works[work].sets;
         if jobs.len() < 2 && sets.iter().map(|set| set.count).sum::<u32>() < 2 {
             return true;
         }
-        let mut state = State::new(plant);
+        let mut state = State::new(compiled);
         let mut freed: BTreeSet<NodeId> = BTreeSet::new();
-        let holders: Vec<WorkId> = state.holders().collect();
+        let holders: Vec<WorkloadId> = state.holders().collect();
         for other in holders {
-            if jobs.contains(&job(&plant.workload(other).key)) {
-                freed.extend(state.evict(other).iter().flat_map(|tenure| tenure.nodes()));
+            if jobs.contains(&job(&compiled.workload(other).key)) {
+                freed.extend(
+                    state
+                        .evict(other)
+                        .iter()
+                        .flat_map(|allocation| allocation.nodes()),
+                );
                 state.set_status(other, Status::Held);
             }
         }
@@ -125,30 +130,30 @@ impl Scene<'_> {
         if cycle
             .admitted
             .iter()
-            .any(|one| !one.tenure.nodes().is_empty())
+            .any(|one| !one.allocation.nodes().is_empty())
         {
             return false;
         }
-        let lens = Lens {
+        let relaxation = Relaxation {
             no_quota: true,
-            ..Lens::default()
+            ..Relaxation::default()
         };
-        let mut others = cycle::unseated(&state, &cycle.let_in);
+        let mut others = cycle::unplaced(&state, &cycle.let_in);
         others.retain(|other| *other != work);
         // One of its pods is enough.
-        let mut takes = |other: WorkId| {
-            let tenure = state.evict(other)?;
-            let queue = tenure.queue?;
-            let mut sets = tenure.sets.iter().enumerate();
+        let mut takes = |other: WorkloadId| {
+            let allocation = state.evict(other)?;
+            let queue = allocation.queue?;
+            let mut sets = allocation.sets.iter().enumerate();
             sets.find_map(|(set, held)| {
-                state.start_fewer(other, set, queue, &held.flavors, (1, 1), &lens)
+                state.start_fewer(other, set, queue, &held.flavors, (1, 1), &relaxation)
             })
         };
         others.into_iter().all(|other| takes(other).is_none())
     }
 
     /// As few cordoned nodes as will do, those with most room first.
-    pub(super) fn uncordon(&mut self, work: WorkId) -> Option<Unblock> {
+    pub(super) fn uncordon(&mut self, work: WorkloadId) -> Option<Unblock> {
         let closed = self.closed(work);
         if closed.is_empty() || !self.affords(work, 2, None) {
             return None;
@@ -183,7 +188,7 @@ impl Scene<'_> {
             }
         }
         let named = nodes.iter().map(|node| {
-            let origin = &self.state.plant().snapshot.nodes[*node];
+            let origin = &self.state.compiled().snapshot.nodes[*node];
             origin.name.clone()
         });
         let change = Change::Uncordon {
@@ -193,18 +198,18 @@ impl Scene<'_> {
     }
 
     /// Nodes that are cordoned and else in order, and that would take a pod of it; those with most room first.
-    fn closed(&mut self, work: WorkId) -> Vec<NodeId> {
-        let plant = self.state.plant();
+    fn closed(&mut self, work: WorkloadId) -> Vec<NodeId> {
+        let compiled = self.state.compiled();
         let mut out: Vec<(i64, NodeId)> = Vec::new();
-        for set in &plant.works[work].sets {
-            let gate = self.state.gate(set.constraint, &[], &Lens::default());
-            for (node, site) in plant.sites.iter().enumerate() {
-                let model = &plant.snapshot.nodes[node];
+        for set in &compiled.works[work].sets {
+            let gate = self.state.gate(set.constraint, &[], &Relaxation::default());
+            for (node, site) in compiled.sites.iter().enumerate() {
+                let model = &compiled.snapshot.nodes[node];
                 let known = || out.iter().any(|(_, known)| *known == node);
                 if model.cordoned
                     && model.ready
-                    && gate[plant.makes[site.make].zone]
-                    && reckon::pods_of(plant, site.make, set.want) > 0
+                    && gate[compiled.makes[site.make].zone]
+                    && reckon::pods_of(compiled, site.make, set.want) > 0
                     && !known()
                 {
                     let left = self.state.left(node).iter();
@@ -218,10 +223,10 @@ impl Scene<'_> {
     }
 
     /// To resume what is stopped of its queue and those above; where that is too little, with what is needed besides.
-    pub(super) fn resume_queue(&mut self, work: WorkId) -> Option<Unblock> {
-        let plant = self.state.plant();
-        let queue = plant.works[work].queue?;
-        let known = &plant.snapshot.queues;
+    pub(super) fn resume_queue(&mut self, work: WorkloadId) -> Option<Unblock> {
+        let compiled = self.state.compiled();
+        let queue = compiled.works[work].queue?;
+        let known = &compiled.snapshot.queues;
         let path = self.state.tree().path(queue);
         let stopped: Vec<QueueId> = path
             .filter(|up| known.get(*up).is_some_and(|it| it.stop != Stop::None))
@@ -236,11 +241,11 @@ impl Scene<'_> {
             })
             .collect();
         let after = || {
-            let mut after = Snapshot::clone(&plant.snapshot);
+            let mut after = Snapshot::clone(&compiled.snapshot);
             for up in &stopped {
                 after.queues[*up].stop = Stop::None;
             }
-            Plant::new(after)
+            CompiledFleet::new(after)
         };
         let starts = match self.resumed.get(&queue) {
             Some(starts) => starts.clone(),
@@ -253,24 +258,24 @@ impl Scene<'_> {
         if let Some(victims) = starts.get(&work) {
             return Some(Unblock::evicting(changes, true, victims.clone()));
         }
-        if self.by_hand == 0 || !is_small(&plant.snapshot) {
+        if self.by_hand == 0 || !is_small(&compiled.snapshot) {
             return None;
         }
         self.by_hand -= 1;
-        let plant = after();
-        let more = Scene::new(&plant).explain(work).unblock?;
+        let compiled = after();
+        let more = Explainer::new(&compiled).explain(work).unblock?;
         let all = changes.into_iter().chain(more.changes).collect();
         Some(Unblock::evicting(all, more.proven, more.victims))
     }
 }
 
 /// Who starts in a cycle, and who is evicted for each.
-fn all_that_start(plant: &Plant) -> BTreeMap<WorkId, Vec<Evicted>> {
-    let mut state = State::new(plant);
-    cycle::seat(&mut state, &[]);
+fn all_that_start(compiled: &CompiledFleet) -> BTreeMap<WorkloadId, Vec<Evicted>> {
+    let mut state = State::new(compiled);
+    cycle::place(&mut state, &[]);
     let cycle = cycle::cycle(&mut state, super::AS_DONE);
     let admitted = cycle.admitted.iter().map(|admission| admission.work);
     admitted
-        .map(|work| (work, super::victims_of(plant, &cycle, work)))
+        .map(|work| (work, super::victims_of(compiled, &cycle, work)))
         .collect()
 }

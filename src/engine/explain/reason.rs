@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::compiled::{FlavorId, PairId, WorkloadId};
 use crate::fit::{Miss, Why};
-use crate::plant::{FlavorId, PairId, WorkId};
 use crate::state::State;
 use model::base::Name;
 use model::plan::JobName;
@@ -98,11 +98,11 @@ pub enum Reason {
         borrowed: i64,
     },
     /// Enough is free, but not together on nodes.
-    Fragmented(Room),
+    Fragmented(NodeSupply),
     /// Too little is free.
-    NoRoom(Room),
+    NoRoom(NodeSupply),
     /// Even if nothing else ran there would not be room.
-    Absent(Room),
+    Absent(NodeSupply),
     /// One of its pods asks for more than any node that it may use has.
     TooLarge {
         /// The resource: `cpu`, `memory`, or that of a device.
@@ -163,7 +163,7 @@ pub enum Reason {
 
 /// What there is of nodes that would take a set's pods.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Room {
+pub struct NodeSupply {
     /// Index of the set of pods in its workload.
     pub set: usize,
     /// The flavors that were tried; empty where none plays a part.
@@ -335,7 +335,7 @@ impl Reason {
                 room.asked
             ),
             Self::Absent(room) => format!(
-                "nodes that it may use could hold {} devices in all and it asks for {}",
+                "eligible nodes have {} devices in total, it needs {}",
                 amount("devices", room.devices_milli),
                 amount("devices", room.asked_devices_milli)
             ),
@@ -344,7 +344,7 @@ impl Reason {
                 asked,
                 most,
             } => format!(
-                "a pod asks for {}, and no node that it may use has more than {}",
+                "a pod needs {}, and no eligible node has more than {}",
                 told(resource, *asked),
                 amount(resource, *most)
             ),
@@ -362,7 +362,7 @@ impl Reason {
             }
             Self::Labels { nodes, room } => {
                 let held = nodes_with_room(*nodes, *room);
-                format!("{held}, without labels that it asks for")
+                format!("{held}, without the labels that it needs")
             }
             Self::Closed { nodes, room } => {
                 format!("{nodes} nodes with room for {room} pods are cordoned or not ready")
@@ -371,20 +371,22 @@ impl Reason {
                 format!("no one {level} has room for {asked} pods; the best has room for {best}")
             }
             Self::Behind { job } => format!("its queue is strict, and {job} is before it"),
-            Self::Reserved { job } => format!("room is kept for {job}, which it would delay"),
+            Self::Reserved { job } => {
+                format!("devices are reserved for {job}, which it would delay")
+            }
         }
     }
 }
 
 /// The reasons that attempts failed for, ranked, each once.
-pub(crate) fn read(state: &mut State<'_>, work: WorkId, misses: &[Miss]) -> Vec<Reason> {
+pub(crate) fn read(state: &mut State<'_>, work: WorkloadId, misses: &[Miss]) -> Vec<Reason> {
     read_with(state, work, misses, &mut Arounds::new())
 }
 
 /// The same, where some of it is known already.
 pub(super) fn read_with(
     state: &mut State<'_>,
-    work: WorkId,
+    work: WorkloadId,
     misses: &[Miss],
     known: &mut Arounds,
 ) -> Vec<Reason> {
@@ -400,11 +402,16 @@ pub(super) fn read_with(
     reasons
 }
 
-fn of_miss(state: &mut State<'_>, work: WorkId, miss: &Miss, known: &mut Arounds) -> Vec<Reason> {
-    let plant = state.plant();
-    let told = plant.workload(work).queue.clone().unwrap_or_default();
-    let queue = plant.works[work].queue;
-    let name = |flavor: FlavorId| plant.snapshot.flavors[flavor].name.clone();
+fn of_miss(
+    state: &mut State<'_>,
+    work: WorkloadId,
+    miss: &Miss,
+    known: &mut Arounds,
+) -> Vec<Reason> {
+    let compiled = state.compiled();
+    let told = compiled.workload(work).queue.clone().unwrap_or_default();
+    let queue = compiled.works[work].queue;
+    let name = |flavor: FlavorId| compiled.snapshot.flavors[flavor].name.clone();
     let pair = |state: &State<'_>, pair: PairId| {
         let pairs = queue.map_or(&[][..], |queue| state.tree().pairs_of(queue));
         let (flavor, resource) = &pairs[pair];
@@ -474,24 +481,30 @@ fn of_miss(state: &mut State<'_>, work: WorkId, miss: &Miss, known: &mut Arounds
             best,
             ..
         } => Reason::Topology {
-            level: plant.ladders[*ladder].levels[*level].clone(),
+            level: compiled.ladders[*ladder].levels[*level].clone(),
             asked: *asked,
             best: *best,
         },
         Why::Behind { work } => Reason::Behind {
-            job: job(&plant.workload(*work).key),
+            job: job(&compiled.workload(*work).key),
         },
         Why::Reserved { work } => Reason::Reserved {
-            job: job(&plant.workload(*work).key),
+            job: job(&compiled.workload(*work).key),
         },
-        Why::Room { set, asked, room } => {
-            let it = &plant.works[work].sets[*set];
+        Why::Nodes { set, asked, room } => {
+            let it = &compiled.works[work].sets[*set];
             let key = (it.want, it.constraint, miss.flavors.clone());
             let around = known
                 .entry(key)
                 .or_insert_with(|| Arc::new(around(state, it, &miss.flavors)))
                 .clone();
-            return rooms(plant, it, (*set, &miss.flavors), (*asked, *room), &around);
+            return rooms(
+                compiled,
+                it,
+                (*set, &miss.flavors),
+                (*asked, *room),
+                &around,
+            );
         }
     };
     vec![one]

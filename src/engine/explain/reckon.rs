@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::fit::{Lens, Miss, Why};
-use crate::plant::{NodeId, PairId, Plant, WorkId};
+use crate::compiled::{CompiledFleet, NodeId, PairId, WorkloadId};
+use crate::fit::{Miss, Relaxation, Why};
 
-use super::Scene;
+use super::Explainer;
 use super::change::{Change, Unblock};
 use super::unblock::{Axis, MOST_NODES};
 
@@ -21,9 +21,9 @@ pub(super) struct Lack {
 }
 
 /// Pods of a kind for which an empty node of a make has room.
-pub(super) fn pods_of(plant: &Plant, make: usize, want: usize) -> i64 {
-    let make = &plant.makes[make];
-    let want = &plant.wants[want];
+pub(super) fn pods_of(compiled: &CompiledFleet, make: usize, want: usize) -> i64 {
+    let make = &compiled.makes[make];
+    let want = &compiled.wants[want];
     let share = |have: i64, asked: i64| match asked {
         ..=0 => i64::MAX,
         asked => have / asked,
@@ -42,9 +42,9 @@ fn over(amount: i64, unit: i64) -> i64 {
     amount.max(0).saturating_add(unit - 1) / unit
 }
 
-impl Scene<'_> {
-    fn lack(&mut self, work: WorkId) -> Arc<Lack> {
-        let shape = self.state.plant().works[work].shape;
+impl Explainer<'_> {
+    fn lack(&mut self, work: WorkloadId) -> Arc<Lack> {
+        let shape = self.state.compiled().works[work].shape;
         if let Some(known) = self.lacks.get(&shape) {
             return known.clone();
         }
@@ -53,12 +53,12 @@ impl Scene<'_> {
         lack
     }
 
-    fn lack_of(&mut self, work: WorkId) -> Lack {
-        let plant = self.state.plant();
-        let Some(queue) = plant.works[work].queue else {
+    fn lack_of(&mut self, work: WorkloadId) -> Lack {
+        let compiled = self.state.compiled();
+        let Some(queue) = compiled.works[work].queue else {
             return Lack::default();
         };
-        let Err(misses) = self.settled.find(work, &Lens::default()) else {
+        let Err(misses) = self.settled.find(work, &Relaxation::default()) else {
             return Lack {
                 nothing: true,
                 ..Lack::default()
@@ -66,7 +66,7 @@ impl Scene<'_> {
         };
         let mut lack = Lack::default();
         let short = |why: &Why| matches!(why, Why::Quota { .. } | Why::OverMost { .. });
-        for (set, it) in plant.works[work].sets.iter().enumerate() {
+        for (set, it) in compiled.works[work].sets.iter().enumerate() {
             let mut own = misses.iter().filter(|miss| miss.set == set);
             let Some(miss) = own.find(|miss| short(&miss.why)) else {
                 continue;
@@ -81,9 +81,9 @@ impl Scene<'_> {
                 }
             }
         }
-        let beyond = Lens {
+        let beyond = Relaxation {
             no_quota: true,
-            ..Lens::default()
+            ..Relaxation::default()
         };
         if let Err(more) = self.settled.find(work, &beyond) {
             lack.nodes = more.iter().find_map(|miss| self.nodes_for(work, miss));
@@ -92,29 +92,29 @@ impl Scene<'_> {
     }
 
     /// Nodes that an attempt lacked, and like which.
-    fn nodes_for(&mut self, work: WorkId, miss: &Miss) -> Option<(NodeId, i64)> {
-        let plant = self.state.plant();
+    fn nodes_for(&mut self, work: WorkloadId, miss: &Miss) -> Option<(NodeId, i64)> {
+        let compiled = self.state.compiled();
         let (set, missing) = match miss.why {
-            Why::Room { set, asked, room } => (set, i64::from(asked) - narrow(room)),
+            Why::Nodes { set, asked, room } => (set, i64::from(asked) - narrow(room)),
             Why::Topology {
                 set, asked, best, ..
             } => (set, i64::from(asked) - narrow(best)),
             _ => return None,
         };
         let like = *self.likes(work, std::slice::from_ref(miss)).first()?;
-        let want = plant.works[work].sets[set].want;
-        let each = pods_of(plant, plant.sites[like].make, want);
+        let want = compiled.works[work].sets[set].want;
+        let each = pods_of(compiled, compiled.sites[like].make, want);
         (each > 0).then(|| (like, over(missing, each)))
     }
 
     /// Nodes enough for all its pods.
-    fn own_nodes(&mut self, work: WorkId) -> Option<(Axis, i64)> {
-        let plant = self.state.plant();
-        let sets = &plant.works[work].sets;
+    fn own_nodes(&mut self, work: WorkloadId) -> Option<(Axis, i64)> {
+        let compiled = self.state.compiled();
+        let sets = &compiled.works[work].sets;
         let (_, like) = *self.alike(work, 0, &[], None).first()?;
-        let make = plant.sites[like].make;
-        let nodes = |set: &crate::plant::WorkSet| {
-            let each = pods_of(plant, make, set.want);
+        let make = compiled.sites[like].make;
+        let nodes = |set: &crate::compiled::CompiledPodSet| {
+            let each = pods_of(compiled, make, set.want);
             (each > 0).then(|| over(i64::from(set.count), each))
         };
         let count: Option<i64> = sets.iter().map(nodes).sum();
@@ -123,7 +123,7 @@ impl Scene<'_> {
 
     /// How many of a thing are reckoned to do, if it alone is lacking: for itself, and for those before it that wait for the
     /// same.
-    pub(super) fn reckoned_amount(&mut self, work: WorkId, axis: Axis) -> Option<Unblock> {
+    pub(super) fn reckoned_amount(&mut self, work: WorkloadId, axis: Axis) -> Option<Unblock> {
         let lack = self.lack(work);
         let count = match axis {
             Axis::Quota(_, pair, unit) => {
@@ -144,7 +144,7 @@ impl Scene<'_> {
     }
 
     /// So many units, and those that others wait for before it.
-    fn units_for(&mut self, work: WorkId, axis: Axis, own: i64) -> i64 {
+    fn units_for(&mut self, work: WorkloadId, axis: Axis, own: i64) -> i64 {
         let place = self.places[work].unwrap_or(0);
         let before = match (axis, place.checked_sub(1)) {
             (_, None) => 0,
@@ -157,9 +157,9 @@ impl Scene<'_> {
     }
 
     /// All that it lacks, reckoned; where that is too much with those before it, with the priority to go before them.
-    pub(super) fn reckoned(&mut self, work: WorkId) -> Option<Unblock> {
+    pub(super) fn reckoned(&mut self, work: WorkloadId) -> Option<Unblock> {
         let lack = self.lack(work);
-        let queue = self.state.plant().works[work].queue?;
+        let queue = self.state.compiled().works[work].queue?;
         let from = self.state.priority(work);
         let top = self.steps(work).last().copied();
         let first = top.map(|to| Change::Priority { from, to });

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::compiled::{FlavorId, NodeId, PairId, QueueId, WorkloadId};
 use crate::cycle;
-use crate::fit::{Lens, Why};
-use crate::plant::{FlavorId, NodeId, PairId, QueueId, WorkId};
+use crate::fit::{Relaxation, Why};
 
-use super::Scene;
+use super::Explainer;
 
 /// Most nodes of one list, so that of several lists some are left that are unlike.
 const MOST_ALIKE: usize = 8;
@@ -15,7 +15,7 @@ const MOST_ALIKE: usize = 8;
 pub(super) type Alike = (usize, Option<usize>);
 
 /// What is asked, where pods may go, with which flavors, and the ladder and level that matters.
-type Place = (usize, usize, Vec<FlavorId>, Option<(usize, usize)>);
+type SumKey = (usize, usize, Vec<FlavorId>, Option<(usize, usize)>);
 
 /// Sums that are known.
 #[derive(Default, Debug)]
@@ -27,7 +27,7 @@ pub(super) struct Sums {
     pods: Option<Vec<i64>>,
     /// By make: nodes like one that those up to each place lack who wait for room.
     nodes: BTreeMap<usize, Vec<i64>>,
-    likes: BTreeMap<Place, Vec<(Alike, NodeId)>>,
+    likes: BTreeMap<SumKey, Vec<(Alike, NodeId)>>,
 }
 
 /// Turns parts by place into sums up to each.
@@ -44,7 +44,7 @@ fn at(sums: &[i64], place: usize) -> i64 {
     sums.get(place).or(sums.last()).copied().unwrap_or(0)
 }
 
-impl Scene<'_> {
+impl Explainer<'_> {
     /// Priorities of all that wait or may be evicted, and one more than each, rising.
     pub(super) fn priorities(&mut self) -> &[i32] {
         let Self {
@@ -77,22 +77,22 @@ impl Scene<'_> {
     }
 
     fn asked_by_place(&self, root: QueueId, queue: QueueId, pair: PairId) -> (Vec<i64>, Vec<i64>) {
-        let plant = self.state.plant();
+        let compiled = self.state.compiled();
         let tree = self.state.tree();
         let (flavor, _) = tree.pairs_of(queue)[pair];
-        let asks = |other: WorkId| -> i64 {
+        let asks = |other: WorkloadId| -> i64 {
             let set = |set: usize| -> i64 {
-                let own = plant.works[other].queue.unwrap_or(queue);
+                let own = compiled.works[other].queue.unwrap_or(queue);
                 let groups = self.state.groups_of(other, set, own).unwrap_or_default();
                 let flavors = vec![flavor; groups.len()];
-                let count = plant.works[other].sets[set].count;
+                let count = compiled.works[other].sets[set].count;
                 let amounts = self.state.amounts(other, set, own, &flavors, count);
                 let own = amounts.iter().filter(|(at, _)| *at == pair);
                 own.map(|(_, amount)| *amount).sum()
             };
-            (0..plant.works[other].sets.len()).map(set).sum()
+            (0..compiled.works[other].sets.len()).map(set).sum()
         };
-        let waits = |other: WorkId| {
+        let waits = |other: WorkloadId| {
             let misses = self.cycle.waiting.get(&other);
             misses.is_some_and(|misses| {
                 misses.iter().any(|miss| match miss.why {
@@ -127,14 +127,14 @@ impl Scene<'_> {
         let Self {
             sums, lines, state, ..
         } = self;
-        let plant = state.plant();
+        let compiled = state.compiled();
         let sums = sums.pods.get_or_insert_with(|| {
-            let count = |work: WorkId| {
-                let sets = plant.works[work].sets.iter();
+            let count = |work: WorkloadId| {
+                let sets = compiled.works[work].sets.iter();
                 sets.map(|set| i64::from(set.count)).sum::<i64>()
             };
             // Those that are let in take nodes before anybody.
-            let let_in = cycle::unseated(state, &[]).into_iter();
+            let let_in = cycle::unplaced(state, &[]).into_iter();
             let mut parts: Vec<i64> = vec![let_in.map(count).sum()];
             for line in lines.values() {
                 parts.resize(parts.len().max(line.len()), 0);
@@ -149,8 +149,8 @@ impl Scene<'_> {
 
     /// Nodes like one that those up to a place in their queues would fill who wait for room and may use them.
     pub(super) fn nodes_asked(&mut self, like: NodeId, place: usize) -> i64 {
-        let plant = self.state.plant();
-        let make = plant.sites[like].make;
+        let compiled = self.state.compiled();
+        let make = compiled.sites[like].make;
         if !self.sums.nodes.contains_key(&make) {
             let mut parts: Vec<i64> = Vec::new();
             for line in self.lines.values() {
@@ -159,13 +159,13 @@ impl Scene<'_> {
                     let misses = self.cycle.waiting.get(&other);
                     let waits = misses.is_some_and(|misses| {
                         let room =
-                            |why: &Why| matches!(why, Why::Room { .. } | Why::Topology { .. });
+                            |why: &Why| matches!(why, Why::Nodes { .. } | Why::Topology { .. });
                         misses.iter().any(|miss| room(&miss.why))
                     });
-                    for set in plant.works[other].sets.iter().filter(|_| waits) {
-                        let gate = self.state.gate(set.constraint, &[], &Lens::default());
-                        let each = super::reckon::pods_of(plant, make, set.want);
-                        if each > 0 && gate[plant.makes[make].zone] {
+                    for set in compiled.works[other].sets.iter().filter(|_| waits) {
+                        let gate = self.state.gate(set.constraint, &[], &Relaxation::default());
+                        let each = super::reckon::pods_of(compiled, make, set.want);
+                        if each > 0 && gate[compiled.makes[make].zone] {
                             parts[place] += (i64::from(set.count) + each - 1) / each;
                         }
                     }
@@ -179,22 +179,24 @@ impl Scene<'_> {
     /// Nodes that an empty one of would take a pod of a set, few and unlike: those in the domain that has most free first.
     pub(super) fn alike(
         &mut self,
-        work: WorkId,
+        work: WorkloadId,
         set: usize,
         flavors: &[FlavorId],
         level: Option<(usize, usize)>,
     ) -> Vec<(Alike, NodeId)> {
-        let plant = self.state.plant();
-        let it = &plant.works[work].sets[set];
+        let compiled = self.state.compiled();
+        let it = &compiled.works[work].sets[set];
         let key = (it.want, it.constraint, flavors.to_vec(), level);
         if let Some(known) = self.sums.likes.get(&key) {
             return known.clone();
         }
-        let gate = self.state.gate(it.constraint, flavors, &Lens::default());
+        let gate = self
+            .state
+            .gate(it.constraint, flavors, &Relaxation::default());
         let mut able: Vec<(bool, i64, NodeId)> = Vec::new();
-        for (node, site) in plant.sites.iter().enumerate() {
-            let make = &plant.makes[site.make];
-            if gate[make.zone] && super::reckon::pods_of(plant, site.make, it.want) > 0 {
+        for (node, site) in compiled.sites.iter().enumerate() {
+            let make = &compiled.makes[site.make];
+            if gate[make.zone] && super::reckon::pods_of(compiled, site.make, it.want) > 0 {
                 let left = self.state.left(node).iter();
                 let free: i64 = left.map(|left| i64::from(*left)).sum();
                 able.push((!site.open, -free, node));
@@ -205,8 +207,8 @@ impl Scene<'_> {
         let mut out = Vec::new();
         for (_, _, node) in able {
             let domain =
-                level.and_then(|(ladder, level)| plant.ladders[ladder].domain_of(node, level));
-            let alike = (plant.sites[node].make, domain);
+                level.and_then(|(ladder, level)| compiled.ladders[ladder].domain_of(node, level));
+            let alike = (compiled.sites[node].make, domain);
             if out.len() < MOST_ALIKE && seen.insert(alike) {
                 out.push((alike, node));
             }

@@ -3,15 +3,15 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixture::{id, node, plant, work};
+use crate::fixture::{compiled, id, node, work};
 
 fn on(name: &str) -> Value {
     json!({ "state": "running", "placements": [{ "node": name }] })
 }
 
 fn ask(document: Value, name: &str) -> Explanation {
-    let plant = plant(document);
-    Scene::new(&plant).explain(id(&plant, name))
+    let compiled = compiled(document);
+    Explainer::new(&compiled).explain(id(&compiled, name))
 }
 
 fn codes(answer: &Explanation) -> Vec<&'static str> {
@@ -40,7 +40,7 @@ fn a_quota_in_use_names_its_numbers_and_the_least_that_is_missing() {
         }),
         "waits",
     );
-    assert_eq!(answer.state, Stand::Waiting);
+    assert_eq!(answer.state, StartState::Waiting);
     assert_eq!(
         answer.reasons,
         [Reason::Quota {
@@ -71,7 +71,10 @@ fn those_before_it_take_their_share_of_a_larger_quota() {
     assert_eq!(codes(&answer), ["over-most"]);
     // With 3 the second starts, and the first, which needs 6, does not.
     assert_eq!(helps(&answer), ["1 more devices of f for queue q"]);
-    assert_eq!(answer.ahead_first, [job(&plant(document).workload(0).key)]);
+    assert_eq!(
+        answer.ahead_first,
+        [job(&compiled(document).workload(0).key)]
+    );
 }
 
 #[test]
@@ -220,9 +223,9 @@ fn kueue_preempts_nobody_for_want_of_nodes() {
             "1 more node like a (a)"
         ]
     );
-    assert_eq!(pressed("kai", Value::Null).state, Stand::Ready);
+    assert_eq!(pressed("kai", Value::Null).state, StartState::Ready);
     // With a topology Kueue looks at nodes.
-    assert_eq!(pressed("kueue", json!("t")).state, Stand::Ready);
+    assert_eq!(pressed("kueue", json!("t")).state, StartState::Ready);
 }
 
 /// What a queue takes back is quota; the room goes first to those that are let in already and wait for nodes.
@@ -259,10 +262,14 @@ fn room_that_becomes_free_is_theirs_who_are_let_in() {
             "waits",
         )
     };
-    assert_eq!(asked(None).state, Stand::Ready);
-    assert_eq!(asked(Some(1)).state, Stand::Ready, "it goes before that");
+    assert_eq!(asked(None).state, StartState::Ready);
+    assert_eq!(
+        asked(Some(1)).state,
+        StartState::Ready,
+        "it goes before that"
+    );
     let answer = asked(Some(5));
-    assert_eq!(answer.state, Stand::Waiting);
+    assert_eq!(answer.state, StartState::Waiting);
     assert!(
         helps(&answer)[0].starts_with("1 more node"),
         "{:?}: {}",
@@ -430,10 +437,10 @@ fn it_says_who_would_start_and_who_runs() {
         "nodes": [node("a", 8, "r", "b")],
         "workloads": [work("runs", 1, 4, on("a")), work("ready", 1, 4, json!({}))],
     });
-    assert_eq!(ask(document.clone(), "runs").state, Stand::Running);
+    assert_eq!(ask(document.clone(), "runs").state, StartState::Running);
     let ready = ask(document, "ready");
-    assert_eq!(ready.state, Stand::Ready);
-    let json = serde_json::to_value(&ready).expect("serialises");
+    assert_eq!(ready.state, StartState::Ready);
+    let json = serde_json::to_value(&ready).expect("serializes");
     assert_eq!(
         (&json["job"], &json["state"]),
         (&json!("ml/ready"), &json!("ready"))
@@ -455,7 +462,7 @@ fn without_sight_of_nodes_nothing_is_said_of_them() {
         assert!(!seen.reasons.iter().any(Reason::is_blind));
         let answer = ask(document(&hidden), "waits");
         assert_eq!(codes(&answer), ["not-visible"]);
-        assert_eq!(answer.state, Stand::Waiting);
+        assert_eq!(answer.state, StartState::Waiting);
         assert_eq!(
             (answer.unblock, answer.position, answer.ahead),
             (None, None, None)
@@ -466,10 +473,10 @@ fn without_sight_of_nodes_nothing_is_said_of_them() {
             "{}",
             answer.reason
         );
-        let plant = plant(document(&hidden));
-        let state = crate::state::State::new(&plant);
+        let compiled = compiled(document(&hidden));
+        let state = crate::state::State::new(&compiled);
         assert!(crate::forecast::forecast(&state).is_empty());
-        let asked = crate::answers::what_if(&plant.snapshot, &["nodes a +1"]);
+        let asked = crate::explanations::what_if(&compiled.snapshot, &["nodes a +1"]);
         assert!(asked.expect_err("no claim").contains("not visible"));
     }
 }
@@ -512,14 +519,14 @@ fn two_run(priority: i32, within: &str) -> Value {
 /// Who starts by preempting others is ready, and they are named: in what is explained and in the forecast.
 #[test]
 fn who_is_evicted_when_it_starts_is_named() {
-    let plant = plant(two_run(9, "lower-priority"));
-    let waits = id(&plant, "waits");
-    let answer = Scene::new(&plant).explain(waits);
-    assert_eq!(answer.state, Stand::Ready);
+    let compiled = compiled(two_run(9, "lower-priority"));
+    let waits = id(&compiled, "waits");
+    let answer = Explainer::new(&compiled).explain(waits);
+    assert_eq!(answer.state, StartState::Ready);
     let new = json!([{ "job": "ml/new", "devices": 8, "reason": "in-queue", "lost_device_seconds": 28_800 }]);
     assert_eq!(serde_json::to_value(&answer.victims).expect("JSON"), new);
-    let start = crate::forecast::forecast_one(&State::new(&plant), waits).expect("waits");
-    assert_eq!(start.p50, Some(plant.snapshot.at));
+    let start = crate::forecast::forecast_one(&State::new(&compiled), waits).expect("waits");
+    assert_eq!(start.p50, Some(compiled.snapshot.at));
     assert_eq!(start.victims, answer.victims);
 }
 
@@ -527,7 +534,7 @@ fn who_is_evicted_when_it_starts_is_named() {
 #[test]
 fn a_priority_that_preempts_is_offered_with_its_victims() {
     let answer = ask(two_run(1, "lower-priority"), "waits");
-    assert_eq!(answer.state, Stand::Waiting);
+    assert_eq!(answer.state, StartState::Waiting);
     let unblock = answer.unblock.as_ref().expect("something helps");
     assert_eq!(unblock.changes, [Change::Priority { from: 1, to: 2 }]);
     assert_eq!(

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::cycle::Turn;
-use crate::fit::{Lens, Why};
-use crate::plant::{FlavorId, Plant, WorkId};
+use crate::compiled::{CompiledFleet, FlavorId, WorkloadId};
+use crate::cycle::Attempt;
+use crate::fit::{Relaxation, Why};
 
 use super::around::open_taints;
 use super::change::TaintName;
@@ -36,13 +36,13 @@ pub(super) struct Trials {
 /// Tries at each turn, once for all of one shape while nothing changes.
 #[derive(Debug, Default)]
 pub(super) struct Trier {
-    pub found: BTreeMap<WorkId, Arc<Trials>>,
+    pub found: BTreeMap<WorkloadId, Arc<Trials>>,
     known: BTreeMap<usize, (usize, usize, Arc<Trials>)>,
 }
 
 impl Trier {
-    pub(super) fn missed(&mut self, turn: &mut Turn<'_, '_>) {
-        let shape = turn.plant().works[turn.work].shape;
+    pub(super) fn missed(&mut self, turn: &mut Attempt<'_, '_>) {
+        let shape = turn.compiled().works[turn.work].shape;
         let known = self.known.get(&shape).cloned();
         let trials = match known {
             Some((epoch, _, trials)) if epoch == turn.epoch => trials,
@@ -77,60 +77,60 @@ impl Trials {
     }
 }
 
-fn tolerating(taints: &[TaintName]) -> Lens {
-    Lens {
+fn tolerating(taints: &[TaintName]) -> Relaxation {
+    Relaxation {
         tolerate: taints.iter().map(TaintName::toleration).collect(),
-        ..Lens::default()
+        ..Relaxation::default()
     }
 }
 
-fn no_topology() -> Lens {
-    Lens {
+fn no_topology() -> Relaxation {
+    Relaxation {
         no_topology: true,
-        ..Lens::default()
+        ..Relaxation::default()
     }
 }
 
-fn no_labels() -> Lens {
-    Lens {
+fn no_labels() -> Relaxation {
+    Relaxation {
         no_labels: true,
-        ..Lens::default()
+        ..Relaxation::default()
     }
 }
 
-fn no_quota() -> Lens {
-    Lens {
+fn no_quota() -> Relaxation {
+    Relaxation {
         no_quota: true,
-        ..Lens::default()
+        ..Relaxation::default()
     }
 }
 
-fn only(flavor: FlavorId) -> Lens {
-    Lens {
+fn only(flavor: FlavorId) -> Relaxation {
+    Relaxation {
         only_flavor: Some(flavor),
-        ..Lens::default()
+        ..Relaxation::default()
     }
 }
 
-fn first(turn: &mut Turn<'_, '_>) -> Trials {
+fn first(turn: &mut Attempt<'_, '_>) -> Trials {
     let any = |test: &dyn Fn(&Why) -> bool| turn.misses.iter().any(|miss| test(&miss.why));
     let quota = any(&|why| matches!(why, Why::Quota { .. } | Why::OverMost { .. }));
-    let topology = any(&|why| matches!(why, Why::Topology { .. } | Why::Room { .. }));
+    let topology = any(&|why| matches!(why, Why::Topology { .. } | Why::Nodes { .. }));
     let taints = any(&|why| {
         matches!(
             why,
-            Why::FlavorTaint { .. } | Why::Topology { .. } | Why::Room { .. }
+            Why::FlavorTaint { .. } | Why::Topology { .. } | Why::Nodes { .. }
         )
     });
-    let plant = turn.plant();
-    let sets = &plant.works[turn.work].sets;
+    let compiled = turn.compiled();
+    let sets = &compiled.works[turn.work].sets;
     let insists = sets
         .iter()
         .any(|set| set.wish.is_some_and(|(_, _, required)| required));
     Trials {
         taints: if taints { tolerable(turn) } else { None },
         no_topology: topology && insists && turn.starts(&no_topology()),
-        flavors: others(plant, turn.work)
+        flavors: others(compiled, turn.work)
             .into_iter()
             .filter(|flavor| turn.starts(&only(*flavor)))
             .collect(),
@@ -140,7 +140,7 @@ fn first(turn: &mut Turn<'_, '_>) -> Trials {
     }
 }
 
-fn again(turn: &mut Turn<'_, '_>, before: &Trials) -> Trials {
+fn again(turn: &mut Attempt<'_, '_>, before: &Trials) -> Trials {
     let taints = before.taints.clone();
     Trials {
         taints: taints.filter(|taints| turn.starts(&tolerating(taints))),
@@ -158,17 +158,21 @@ fn again(turn: &mut Turn<'_, '_>, before: &Trials) -> Trials {
 }
 
 /// The fewest taints, tolerating which would have helped.
-fn tolerable(turn: &mut Turn<'_, '_>) -> Option<Vec<TaintName>> {
-    let plant = turn.plant();
+fn tolerable(turn: &mut Attempt<'_, '_>) -> Option<Vec<TaintName>> {
+    let compiled = turn.compiled();
     let mut all: Vec<TaintName> = Vec::new();
-    let zones = plant
+    let zones = compiled
         .zones
         .iter()
-        .map(|node| &plant.snapshot.nodes[*node].taints);
-    let flavors = plant.snapshot.flavors.iter().map(|flavor| &flavor.taints);
+        .map(|node| &compiled.snapshot.nodes[*node].taints);
+    let flavors = compiled
+        .snapshot
+        .flavors
+        .iter()
+        .map(|flavor| &flavor.taints);
     for taints in zones.chain(flavors) {
-        for set in &plant.works[turn.work].sets {
-            all.extend(open_taints(plant, set.constraint, taints));
+        for set in &compiled.works[turn.work].sets {
+            all.extend(open_taints(compiled, set.constraint, taints));
         }
     }
     all.sort();
@@ -194,16 +198,16 @@ fn tolerable(turn: &mut Turn<'_, '_>) -> Option<Vec<TaintName>> {
 }
 
 /// Flavors that a workload does not name and its queue has, or, where its queue has none, that there are.
-fn others(plant: &Plant, work: WorkId) -> Vec<FlavorId> {
-    let Some(choices) = &plant.works[work].choices else {
+fn others(compiled: &CompiledFleet, work: WorkloadId) -> Vec<FlavorId> {
+    let Some(choices) = &compiled.works[work].choices else {
         return Vec::new();
     };
-    let Some(queue) = plant.works[work].queue else {
+    let Some(queue) = compiled.works[work].queue else {
         return Vec::new();
     };
-    let groups = &plant.tree.branches[queue].groups;
+    let groups = &compiled.tree.branches[queue].groups;
     let mut all: Vec<FlavorId> = match groups.is_empty() {
-        true => (0..plant.snapshot.flavors.len()).collect(),
+        true => (0..compiled.snapshot.flavors.len()).collect(),
         false => groups
             .iter()
             .filter(|group| {

@@ -1,15 +1,15 @@
 //! The least changes that let a workload start.
 
+use crate::compiled::{NodeId, PairId, QueueId, Quotas, WorkloadId};
 use crate::cycle::{self, Known, Watch};
-use crate::fit::{Lens, Miss, Why};
-use crate::plant::{NodeId, PairId, QueueId, Quotas, WorkId};
+use crate::fit::{Miss, Relaxation, Why};
 use crate::snapshot::{PodSet, least_amount};
 use crate::state::State;
 use model::base::{Moment, Name};
 use model::plan::Evicted;
 
 use super::change::{Change, Unblock};
-use super::{Scene, job_levels};
+use super::{Explainer, job_levels};
 
 /// Most nodes that are proposed.
 pub(super) const MOST_NODES: i64 = 4_096;
@@ -38,15 +38,15 @@ fn labels(sets: &[PodSet]) -> Vec<Name> {
     keys
 }
 
-impl Scene<'_> {
+impl Explainer<'_> {
     /// All single changes that help, cheapest first; or, where none does, several together.
     pub(super) fn unblocks(
         &mut self,
-        work: WorkId,
+        work: WorkloadId,
         misses: &[Miss],
         reserved: Option<Moment>,
     ) -> Vec<Unblock> {
-        let plant = self.state.plant();
+        let compiled = self.state.compiled();
         let now = self.state.now();
         self.spared = false;
         self.order_helps = true;
@@ -71,13 +71,13 @@ impl Scene<'_> {
         if let Some(taints) = trials.taints.clone() {
             add(Change::Tolerate { taints });
         }
-        let level = job_levels(plant, work).into_iter().next();
+        let level = job_levels(compiled, work).into_iter().next();
         if let Some(level) = level.filter(|_| trials.no_topology) {
             add(Change::RelaxTopology { level });
         }
         for &flavor in &trials.flavors {
             add(Change::Flavor {
-                flavor: plant.snapshot.flavors[flavor].name.clone(),
+                flavor: compiled.snapshot.flavors[flavor].name.clone(),
             });
         }
         out.extend(self.priority(work));
@@ -93,7 +93,7 @@ impl Scene<'_> {
         let room = misses.iter().any(|miss| {
             matches!(
                 miss.why,
-                Why::Room { .. } | Why::Topology { .. } | Why::Reserved { .. }
+                Why::Nodes { .. } | Why::Topology { .. } | Why::Reserved { .. }
             )
         });
         if misses.iter().any(|miss| miss.why.may_pass()) {
@@ -113,7 +113,7 @@ impl Scene<'_> {
             out.extend(top.and_then(|top| self.together(work, misses, Some(top))));
         }
         if out.is_empty() && trials.no_labels {
-            let keys = labels(&plant.workload(work).sets);
+            let keys = labels(&compiled.workload(work).sets);
             out.push(Unblock::new(vec![Change::Labels { keys }], trials.exact));
         }
         if out.is_empty() {
@@ -129,21 +129,23 @@ impl Scene<'_> {
     }
 
     /// For one pod of no queue: the most memory, in whole GiB, with which it has room somewhere now.
-    fn smaller_ask(&mut self, work: WorkId) -> Option<Unblock> {
+    fn smaller_ask(&mut self, work: WorkloadId) -> Option<Unblock> {
         const GIB: i64 = 1 << 30;
-        let plant = self.state.plant();
-        let [set] = &plant.works[work].sets[..] else {
+        let compiled = self.state.compiled();
+        let [set] = &compiled.works[work].sets[..] else {
             return None;
         };
-        let ask = &plant.wants[set.want].ask;
-        if set.count != 1 || plant.workload(work).queue.is_some() {
+        let ask = &compiled.wants[set.want].ask;
+        if set.count != 1 || compiled.workload(work).queue.is_some() {
             return None;
         }
-        let zones = self.settled.gate(set.constraint, &[], &Lens::default());
+        let zones = self
+            .settled
+            .gate(set.constraint, &[], &Relaxation::default());
         let has_devices = |node: NodeId| {
-            let units = &plant.makes[self.settled.room(node).make].units;
+            let units = &compiled.makes[self.settled.room(node).make].units;
             let units = units.iter().zip(self.settled.left(node));
-            plant.wants[set.want]
+            compiled.wants[set.want]
                 .devices
                 .iter()
                 .all(|(resource, count, milli)| {
@@ -155,7 +157,7 @@ impl Scene<'_> {
         };
         let nodes = (0..self.settled.nodes()).filter(|node| {
             let room = self.settled.room(*node);
-            let allowed = room.open && zones[plant.makes[room.make].zone];
+            let allowed = room.open && zones[compiled.makes[room.make].zone];
             allowed && room.cpu >= ask.cpu_milli && has_devices(*node)
         });
         let most = nodes.map(|node| self.settled.room(node).memory).max()?;
@@ -172,10 +174,10 @@ impl Scene<'_> {
     }
 
     /// A workload's place in its line if it had this priority.
-    fn place_at(&self, work: WorkId, priority: i32) -> usize {
-        let line = self.state.plant().works[work].queue;
+    fn place_at(&self, work: WorkloadId, priority: i32) -> usize {
+        let line = self.state.compiled().works[work].queue;
         let line = line.and_then(|queue| self.lines.get(&queue));
-        let key = |other: WorkId, priority: i32| {
+        let key = |other: WorkloadId, priority: i32| {
             let created = self.state.workload(other).created;
             (std::cmp::Reverse(priority), created, other)
         };
@@ -186,7 +188,7 @@ impl Scene<'_> {
     }
 
     /// What the turns of a cycle up to a workload's count for, if it has this priority.
-    fn turns_to(&self, work: WorkId, to: Option<i32>) -> usize {
+    fn turns_to(&self, work: WorkloadId, to: Option<i32>) -> usize {
         let place = match to {
             Some(to) => self.place_at(work, to),
             None => self.places[work].unwrap_or(0),
@@ -196,7 +198,7 @@ impl Scene<'_> {
     }
 
     /// Whether so many tries of a workload can be paid for, with another priority or its own.
-    pub(super) fn affords(&mut self, work: WorkId, tries: usize, to: Option<i32>) -> bool {
+    pub(super) fn affords(&mut self, work: WorkloadId, tries: usize, to: Option<i32>) -> bool {
         let affords = self.turns >= self.turns_to(work, to).saturating_mul(tries);
         self.spared |= !affords;
         affords
@@ -206,12 +208,12 @@ impl Scene<'_> {
     /// evicted for it.
     pub(super) fn starts_if(
         &mut self,
-        work: WorkId,
+        work: WorkloadId,
         to: Option<i32>,
         suppose: impl FnOnce(&mut State<'_>),
     ) -> Option<Vec<Evicted>> {
         let mut lines = self.lines.clone();
-        let queue = self.state.plant().works[work].queue;
+        let queue = self.state.compiled().works[work].queue;
         if let (Some(to), Some(line)) = (to, queue.and_then(|queue| lines.get_mut(&queue))) {
             let place = self.place_at(work, to);
             line.retain(|other| *other != work);
@@ -227,7 +229,7 @@ impl Scene<'_> {
     /// The same, with what is known of those who wait: nothing where supposing changes who does.
     pub(super) fn starts_with(
         &mut self,
-        work: WorkId,
+        work: WorkloadId,
         to: Option<i32>,
         known: Option<Known>,
         suppose: impl FnOnce(&mut State<'_>),
@@ -239,7 +241,7 @@ impl Scene<'_> {
         }
         suppose(&mut self.state);
         if self.has_let_in {
-            cycle::seat(&mut self.state, &[]);
+            cycle::place(&mut self.state, &[]);
         }
         let watch = Watch {
             until: Some(work),
@@ -247,29 +249,29 @@ impl Scene<'_> {
             ..Watch::default()
         };
         let cycle = cycle::watched(&mut self.state, super::AS_DONE, watch);
-        let starts = self.state.tenure(work).is_some() && !cycle.let_in.contains(&work);
+        let starts = self.state.allocation(work).is_some() && !cycle.let_in.contains(&work);
         self.state.undo_to(mark);
-        starts.then(|| super::victims_of(self.state.plant(), &cycle, work))
+        starts.then(|| super::victims_of(self.state.compiled(), &cycle, work))
     }
 
     /// Priorities above its own that change the order, from the least.
-    pub(super) fn steps(&mut self, work: WorkId) -> Vec<i32> {
+    pub(super) fn steps(&mut self, work: WorkloadId) -> Vec<i32> {
         let from = self.state.priority(work);
         let all = self.priorities().iter().copied();
         all.filter(|priority| *priority > from).collect()
     }
 
     /// The least priority with which it starts.
-    fn priority(&mut self, work: WorkId) -> Option<Unblock> {
+    fn priority(&mut self, work: WorkloadId) -> Option<Unblock> {
         let from = self.state.priority(work);
         let steps = self.steps(work);
         let top = *steps.last()?;
         // Before all others it must fit, or others are evicted for it.
-        let queue = self.state.plant().works[work].queue;
+        let queue = self.state.compiled().works[work].queue;
         let pushes = queue.is_some_and(|queue| {
             !self.state.tree().branches[queue].nameless && self.state.may_preempt(queue)
         });
-        if !pushes && self.state.find(work, &Lens::default()).is_err() {
+        if !pushes && self.state.find(work, &Relaxation::default()).is_err() {
             self.order_helps = false;
             return None;
         }
@@ -298,8 +300,8 @@ impl Scene<'_> {
     }
 
     /// The quotas that stopped it.
-    fn quota_axes(&self, work: WorkId, misses: &[Miss]) -> Vec<Axis> {
-        let Some(queue) = self.state.plant().works[work].queue else {
+    fn quota_axes(&self, work: WorkloadId, misses: &[Miss]) -> Vec<Axis> {
+        let Some(queue) = self.state.compiled().works[work].queue else {
             return Vec::new();
         };
         let mut pairs: Vec<PairId> = misses
@@ -323,7 +325,7 @@ impl Scene<'_> {
     }
 
     pub(super) fn change(&self, axis: Axis, amount: i64) -> Change {
-        let snapshot = &self.state.plant().snapshot;
+        let snapshot = &self.state.compiled().snapshot;
         match axis {
             Axis::Quota(queue, pair, unit) => {
                 let tree = self.state.tree();
@@ -352,7 +354,7 @@ impl Scene<'_> {
 
     fn helps(
         &mut self,
-        work: WorkId,
+        work: WorkloadId,
         amounts: &[(Axis, i64)],
         to: Option<i32>,
     ) -> Option<Vec<Evicted>> {
@@ -364,7 +366,7 @@ impl Scene<'_> {
     }
 
     /// What those before a workload ask for of a pair besides itself: the most that may be needed.
-    fn demand(&mut self, work: WorkId, axis: Axis) -> i64 {
+    fn demand(&mut self, work: WorkloadId, axis: Axis) -> i64 {
         let place = self.places[work].unwrap_or(0);
         match axis {
             Axis::Quota(queue, pair, unit) => {
@@ -377,7 +379,7 @@ impl Scene<'_> {
     }
 
     /// The least amount of one thing that helps.
-    fn amount(&mut self, work: WorkId, axis: Axis) -> Option<Unblock> {
+    fn amount(&mut self, work: WorkloadId, axis: Axis) -> Option<Unblock> {
         let most = self.demand(work, axis);
         if !self.affords(work, 2, None) {
             return self.reckoned_amount(work, axis);
@@ -414,7 +416,7 @@ impl Scene<'_> {
     }
 
     /// Nodes that an empty one of would take a pod of each set that lacks room, few and unlike.
-    pub(super) fn likes(&mut self, work: WorkId, misses: &[Miss]) -> Vec<NodeId> {
+    pub(super) fn likes(&mut self, work: WorkloadId, misses: &[Miss]) -> Vec<NodeId> {
         let mut likes: Vec<NodeId> = Vec::new();
         let mut seen: std::collections::BTreeSet<super::sums::Alike> =
             std::collections::BTreeSet::new();
@@ -424,7 +426,7 @@ impl Scene<'_> {
                 _ => None,
             };
             let set = match miss.why {
-                Why::Room { set, .. } | Why::Topology { set, .. } => set,
+                Why::Nodes { set, .. } | Why::Topology { set, .. } => set,
                 _ => miss.set,
             };
             for (alike, node) in self.alike(work, set, &miss.flavors, level) {
@@ -436,8 +438,8 @@ impl Scene<'_> {
         likes
     }
 
-    fn nodes(&mut self, work: WorkId, misses: &[Miss]) -> Option<Unblock> {
-        let plant = self.state.plant();
+    fn nodes(&mut self, work: WorkloadId, misses: &[Miss]) -> Option<Unblock> {
+        let compiled = self.state.compiled();
         let mut best: Option<((bool, i64, usize), Unblock)> = None;
         for (at, like) in self.likes(work, misses).into_iter().enumerate() {
             let Some(found) = self.amount(work, Axis::Nodes(like)) else {
@@ -447,7 +449,7 @@ impl Scene<'_> {
                 [Change::Nodes { count, .. }] => i64::from(*count),
                 _ => continue,
             };
-            let devices = plant.snapshot.nodes[like].devices.len() as i64;
+            let devices = compiled.snapshot.nodes[like].devices.len() as i64;
             let key = (!found.proven, count * devices.max(1), at);
             if best.as_ref().is_none_or(|best| key < best.0) {
                 best = Some((key, found));
@@ -457,14 +459,19 @@ impl Scene<'_> {
     }
 
     /// Quota and nodes together: all of plenty, then less of each in turn as long as it still helps.
-    fn together(&mut self, work: WorkId, misses: &[Miss], mut to: Option<i32>) -> Option<Unblock> {
-        let queue = self.state.plant().works[work].queue?;
+    fn together(
+        &mut self,
+        work: WorkloadId,
+        misses: &[Miss],
+        mut to: Option<i32>,
+    ) -> Option<Unblock> {
+        let queue = self.state.compiled().works[work].queue?;
         if !self.affords(work, 2, to) {
             return None;
         }
-        let beyond = Lens {
+        let beyond = Relaxation {
             no_quota: true,
-            ..Lens::default()
+            ..Relaxation::default()
         };
         let more = match self.state.find(work, &beyond) {
             Ok(_) => Vec::new(),
@@ -472,8 +479,8 @@ impl Scene<'_> {
         };
         let likes = self.likes(work, if more.is_empty() { misses } else { &more });
         let mut axes: Vec<Axis> = Vec::new();
-        for (set, it) in self.state.plant().works[work].sets.iter().enumerate() {
-            let options = self.state.options(work, set, queue, &Lens::default());
+        for (set, it) in self.state.compiled().works[work].sets.iter().enumerate() {
+            let options = self.state.options(work, set, queue, &Relaxation::default());
             let flavors = options.ok()?.into_iter().next()?;
             for (pair, _) in self.state.amounts(work, set, queue, &flavors, it.count) {
                 let axis = Axis::Quota(queue, pair, self.unit(queue, pair));

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::plant::{FlavorId, Ladder, NodeId, PairId, QueueId, ResourceId, WorkId};
+use crate::compiled::{FlavorId, NodeId, PairId, QueueId, ResourceId, TopologyTree, WorkloadId};
 use crate::state::State;
 use model::base::Moment;
 
-use super::{Gate, Lens};
+use super::{Gate, Relaxation};
 
 /// Room for the pods of a set at most, if more were free than is.
 pub(crate) struct Reach<'p> {
@@ -21,7 +21,7 @@ pub(crate) struct Reach<'p> {
     /// pods cannot go.
     free: FxHashMap<NodeId, Option<([i64; 3], i64)>>,
     /// The level of one domain of which the pods must be.
-    level: Option<(&'p Ladder, usize)>,
+    level: Option<(&'p TopologyTree, usize)>,
     sums: Vec<i64>,
     total: i64,
     need: i64,
@@ -32,15 +32,15 @@ impl<'p> Reach<'p> {
     /// As things are now.
     pub(crate) fn new(
         state: &mut State<'p>,
-        work: WorkId,
+        work: WorkloadId,
         set: usize,
         flavors: &[FlavorId],
         need: u32,
     ) -> Self {
-        let plant = state.plant();
-        let own = &plant.works[work].sets[set];
-        let want = &plant.wants[own.want];
-        let gate = state.gate(own.constraint, flavors, &Lens::default());
+        let compiled = state.compiled();
+        let own = &compiled.works[work].sets[set];
+        let want = &compiled.wants[own.want];
+        let gate = state.gate(own.constraint, flavors, &Relaxation::default());
         let device = want.devices.first();
         let wish = own.wish.filter(|wish| wish.2);
         let view = state.take_view(own.want, &gate, wish.map(|wish| wish.0), false);
@@ -50,7 +50,7 @@ impl<'p> Reach<'p> {
             view.sums(ladder).iter().map(|sum| narrow(*sum)).collect()
         });
         state.give_view(view);
-        let level = wish.map(|(ladder, level, _)| (&plant.ladders[ladder], level));
+        let level = wish.map(|(ladder, level, _)| (&compiled.ladders[ladder], level));
         let best = level.map_or(0, |(ladder, level)| {
             let all = sums.iter().zip(&ladder.domains);
             let own = all.filter(|(_, domain)| domain.level == level);
@@ -87,7 +87,7 @@ impl<'p> Reach<'p> {
     /// What is free on a node now, and its room.
     fn now(&self, state: &mut State<'_>, node: NodeId) -> Option<([i64; 3], i64)> {
         let room = *state.room(node);
-        let make = &state.plant().makes[room.make];
+        let make = &state.compiled().makes[room.make];
         if !room.open || !self.gate[make.zone] {
             return None;
         }
@@ -99,23 +99,23 @@ impl<'p> Reach<'p> {
     }
 
     /// What a workload holds becomes free.
-    pub(crate) fn release(&mut self, state: &mut State<'_>, work: WorkId) {
-        let plant = state.plant();
-        let Some(tenure) = state.tenure(work).cloned() else {
+    pub(crate) fn release(&mut self, state: &mut State<'_>, work: WorkloadId) {
+        let compiled = state.compiled();
+        let Some(allocation) = state.allocation(work).cloned() else {
             return;
         };
-        for (set, held) in plant.works[work].sets.iter().zip(&tenure.sets) {
-            let ask = &plant.wants[set.want].ask;
-            for seat in &held.seats {
-                let known = self.free.get(&seat.node).copied();
-                let known = known.unwrap_or_else(|| self.now(state, seat.node));
+        for (set, held) in compiled.works[work].sets.iter().zip(&allocation.sets) {
+            let ask = &compiled.wants[set.want].ask;
+            for placement in &held.placements {
+                let known = self.free.get(&placement.node).copied();
+                let known = known.unwrap_or_else(|| self.now(state, placement.node));
                 let Some((mut free, before)) = known else {
-                    self.free.insert(seat.node, None);
+                    self.free.insert(placement.node, None);
                     continue;
                 };
-                let room = state.room(seat.node);
-                let units = &plant.makes[room.make].units;
-                let own = seat
+                let room = state.room(placement.node);
+                let units = &compiled.makes[room.make].units;
+                let own = placement
                     .grips
                     .iter()
                     .filter(|(unit, _)| Some(units[*unit as usize].resource) == self.resource);
@@ -124,7 +124,7 @@ impl<'p> Reach<'p> {
                 free[1] = free[1].saturating_add(ask.memory_bytes);
                 free[2] += milli;
                 let after = self.room(free).max(before);
-                self.free.insert(seat.node, Some((free, after)));
+                self.free.insert(placement.node, Some((free, after)));
                 self.total += after - before;
                 if let Some((ladder, level)) = self.level
                     && let Some(domain) = ladder.domain_of(room.origin, level)
@@ -145,17 +145,21 @@ impl<'p> Reach<'p> {
 impl State<'_> {
     /// How many must end, in order, before a workload can fit at all; nothing where it cannot even if all do. One that
     /// fits may still need more of them.
-    pub(crate) fn least_ends(&mut self, work: WorkId, ends: &[(Moment, WorkId)]) -> Option<usize> {
+    pub(crate) fn least_ends(
+        &mut self,
+        work: WorkloadId,
+        ends: &[(Moment, WorkloadId)],
+    ) -> Option<usize> {
         let queue = self.gate_of_queue(work).ok()?;
-        let lens = Lens::default();
+        let relaxation = Relaxation::default();
         let mut most = 0;
-        for (set, it) in self.plant().works[work].sets.iter().enumerate() {
+        for (set, it) in self.compiled().works[work].sets.iter().enumerate() {
             let need = it.min.max(1).min(it.count);
-            let options = self.options(work, set, queue, &lens).ok()?;
+            let options = self.options(work, set, queue, &relaxation).ok()?;
             let mut least: Option<usize> = None;
             for flavors in options {
                 if self
-                    .flavors_suit(work, set, queue, &flavors, &lens)
+                    .flavors_suit(work, set, queue, &flavors, &relaxation)
                     .is_err()
                 {
                     continue;
@@ -182,7 +186,7 @@ impl State<'_> {
         &self,
         queue: QueueId,
         usage: &[(PairId, i64)],
-        ends: &[(Moment, WorkId)],
+        ends: &[(Moment, WorkloadId)],
     ) -> Option<usize> {
         let free = |state: &Self, quota: &crate::state::Usage| {
             let mut usage = usage.iter();
@@ -194,16 +198,16 @@ impl State<'_> {
         }
         let tree = self.tree();
         for (at, (_, holder)) in ends.iter().enumerate() {
-            let Some(tenure) = self.tenure(*holder) else {
+            let Some(allocation) = self.allocation(*holder) else {
                 continue;
             };
-            let Some(from) = tenure.queue else {
+            let Some(from) = allocation.queue else {
                 continue;
             };
             if tree.branches[from].root != tree.branches[queue].root {
                 continue;
             }
-            for &(pair, amount) in &tenure.usage {
+            for &(pair, amount) in &allocation.usage {
                 quota.give(tree, from, pair, amount);
             }
             if free(self, &quota) {
@@ -215,11 +219,11 @@ impl State<'_> {
 
     fn ends_for_room(
         &mut self,
-        work: WorkId,
+        work: WorkloadId,
         set: usize,
         flavors: &[FlavorId],
         need: u32,
-        ends: &[(Moment, WorkId)],
+        ends: &[(Moment, WorkloadId)],
     ) -> Option<usize> {
         if self.nodes() == 0 {
             return Some(0);

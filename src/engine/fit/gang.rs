@@ -3,17 +3,17 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use crate::plant::{FlavorId, Ladder, NodeId, Plant, WorkId};
-use crate::state::{Seat, State, View};
+use crate::compiled::{CompiledFleet, FlavorId, NodeId, TopologyTree, WorkloadId};
+use crate::state::{PodPlacement, State, View};
 
-use super::{Gate, Lens, Why};
+use super::{Gate, Relaxation, Why};
 
 /// A narrowest domain, or none where there are none to choose from, and pods that go there.
 type Part = (Option<usize>, u64);
 
 /// Nodes with room for a pod, by domain.
 struct Rooms<'a> {
-    ladder: &'a Ladder,
+    ladder: &'a TopologyTree,
     /// Per domain: pods for which it has room.
     sums: &'a [u64],
     /// Pods for which there is room anywhere.
@@ -81,23 +81,23 @@ impl<'p> State<'p> {
     /// Seats so many pods of a set in order. Otherwise why not, and how many could; then nobody is seated.
     pub(super) fn place(
         &mut self,
-        work: WorkId,
+        work: WorkloadId,
         set: usize,
         flavors: &[FlavorId],
         count: u32,
-        lens: &Lens,
-    ) -> Result<Vec<Seat>, (Why, u32)> {
-        let plant: &'p Plant = self.plant();
-        let it = &plant.works[work].sets[set];
+        relaxation: &Relaxation,
+    ) -> Result<Vec<PodPlacement>, (Why, u32)> {
+        let compiled: &'p CompiledFleet = self.compiled();
+        let it = &compiled.works[work].sets[set];
         let want = it.want;
-        let wish = it.wish.filter(|_| !lens.no_topology);
-        let gate = self.gate(it.constraint, flavors, lens);
+        let wish = it.wish.filter(|_| !relaxation.no_topology);
+        let gate = self.gate(it.constraint, flavors, relaxation);
         if count == 0 {
             return Ok(Vec::new());
         }
         let short = |room: u64| {
             let asked = count;
-            let why = Why::Room { set, asked, room };
+            let why = Why::Nodes { set, asked, room };
             (why, u32::try_from(room).unwrap_or(count).min(count))
         };
         if count == 1 && wish.is_none_or(|(_, _, required)| !required) {
@@ -130,13 +130,13 @@ impl<'p> State<'p> {
         if parts.is_empty() {
             return Ok(self.scatter(want, &gate, count));
         }
-        let ladder = &plant.ladders[at];
-        let mut seats = Vec::with_capacity(count as usize);
+        let ladder = &compiled.ladders[at];
+        let mut placements = Vec::with_capacity(count as usize);
         for (domain, count) in parts {
             let nodes = self.nodes_right_in(ladder, domain, &gate);
-            self.fill(want, &nodes, count, &mut seats);
+            self.fill(want, &nodes, count, &mut placements);
         }
-        Ok(seats)
+        Ok(placements)
     }
 
     /// How many pods each narrowest domain gets; nothing where there are no domains to choose from.
@@ -148,8 +148,8 @@ impl<'p> State<'p> {
         count: u32,
         wish: Option<(usize, usize, bool)>,
     ) -> Result<Vec<Part>, (Why, u32)> {
-        let plant: &'p Plant = self.plant();
-        let ladder = &plant.ladders[at];
+        let compiled: &'p CompiledFleet = self.compiled();
+        let ladder = &compiled.ladders[at];
         let asked = u64::from(count);
         let rooms = Rooms {
             ladder,
@@ -186,12 +186,17 @@ impl<'p> State<'p> {
     }
 
     /// Nodes that are in a domain and in none below it (or in none at all), and that pods of a gate may use.
-    fn nodes_right_in(&self, ladder: &Ladder, domain: Option<usize>, gate: &Gate) -> Vec<NodeId> {
-        let told = self.plant().sites.len();
+    fn nodes_right_in(
+        &self,
+        ladder: &TopologyTree,
+        domain: Option<usize>,
+        gate: &Gate,
+    ) -> Vec<NodeId> {
+        let told = self.compiled().sites.len();
         let right = |node: NodeId| {
             let room = self.room(node);
             ladder.paths[room.origin].last().copied() == domain
-                && gate[self.plant().makes[room.make].zone]
+                && gate[self.compiled().makes[room.make].zone]
         };
         let of = |domain: usize| ladder.domains[domain].nodes.iter().copied();
         let mut nodes: Vec<NodeId> = match domain {
@@ -205,12 +210,12 @@ impl<'p> State<'p> {
 
     /// The topology that closeness is measured in where nothing says.
     fn ladder_of(&self, flavors: &[FlavorId]) -> usize {
-        let plant: &'p Plant = self.plant();
+        let compiled: &'p CompiledFleet = self.compiled();
         let mut names = flavors
             .iter()
-            .filter_map(|flavor| plant.snapshot.flavors[*flavor].topology.as_ref());
+            .filter_map(|flavor| compiled.snapshot.flavors[*flavor].topology.as_ref());
         let told = names.find_map(|name| {
-            let mut ladders = plant.ladders.iter();
+            let mut ladders = compiled.ladders.iter();
             ladders.position(|ladder| ladder.name == *name)
         });
         told.unwrap_or(0)
@@ -227,19 +232,25 @@ impl<'p> State<'p> {
     }
 
     /// Pods one by one on the best nodes of all.
-    fn scatter(&mut self, want: usize, gate: &Gate, count: u32) -> Vec<Seat> {
-        let mut seats = Vec::with_capacity(count as usize);
-        while seats.len() < count as usize {
+    fn scatter(&mut self, want: usize, gate: &Gate, count: u32) -> Vec<PodPlacement> {
+        let mut placements = Vec::with_capacity(count as usize);
+        while placements.len() < count as usize {
             let Some(node) = self.best_node(want, gate) else {
                 break;
             };
-            seats.push(self.take_seat(node, want));
+            placements.push(self.take_seat(node, want));
         }
-        seats
+        placements
     }
 
     /// Pods one by one on the best of some nodes.
-    fn fill(&mut self, want: usize, nodes: &[NodeId], count: u64, seats: &mut Vec<Seat>) {
+    fn fill(
+        &mut self,
+        want: usize,
+        nodes: &[NodeId],
+        count: u64,
+        placements: &mut Vec<PodPlacement>,
+    ) {
         let mut order: BTreeSet<((i64, i64), NodeId)> = BTreeSet::new();
         for &node in nodes {
             // What is kept for others is closed beside them.
@@ -255,7 +266,7 @@ impl<'p> State<'p> {
             let Some((_, node)) = order.pop_first() else {
                 return;
             };
-            seats.push(self.take_seat(node, want));
+            placements.push(self.take_seat(node, want));
             let look = self.look(node, want);
             if look.room > 0 {
                 order.insert((look.cost, node));

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::plant::{FlavorId, Plant};
+use crate::compiled::{CompiledFleet, FlavorId};
 use crate::snapshot::{CORDON, Taint, TaintEffect, Toleration};
 use crate::state::State;
 
-use super::Lens;
+use super::Relaxation;
 
 type Key = (usize, Vec<FlavorId>, bool, bool, Vec<Toleration>);
 
@@ -53,24 +53,24 @@ impl State<'_> {
         &mut self,
         constraint: usize,
         flavors: &[FlavorId],
-        lens: &Lens,
+        relaxation: &Relaxation,
     ) -> Arc<Gate> {
         let key = (
             constraint,
             flavors.to_vec(),
-            lens.no_labels,
-            lens.no_taints,
-            lens.tolerate.clone(),
+            relaxation.no_labels,
+            relaxation.no_taints,
+            relaxation.tolerate.clone(),
         );
         if let Some(gate) = self.gates.known.get(&key) {
             return gate.clone();
         }
-        let plant = self.plant();
-        let zones = 0..plant.zones.len();
+        let compiled = self.compiled();
+        let zones = 0..compiled.zones.len();
         let gate = Arc::new(Gate {
             id: self.gates.known.len() as u32,
             zones: zones
-                .map(|zone| opens(plant, zone, constraint, flavors, lens))
+                .map(|zone| opens(compiled, zone, constraint, flavors, relaxation))
                 .collect(),
         });
         self.gates.known.insert(key, gate.clone());
@@ -78,23 +78,29 @@ impl State<'_> {
     }
 }
 
-fn opens(plant: &Plant, zone: usize, constraint: usize, flavors: &[FlavorId], lens: &Lens) -> bool {
-    let node = &plant.snapshot.nodes[plant.zones[zone]];
-    let constraint = &plant.constraints[constraint];
+fn opens(
+    compiled: &CompiledFleet,
+    zone: usize,
+    constraint: usize,
+    flavors: &[FlavorId],
+    relaxation: &Relaxation,
+) -> bool {
+    let node = &compiled.snapshot.nodes[compiled.zones[zone]];
+    let constraint = &compiled.constraints[constraint];
     let carried = |(key, value)| node.labels.get(key) == Some(value);
     let flavors = || {
         flavors
             .iter()
-            .map(|flavor| &plant.snapshot.flavors[*flavor])
+            .map(|flavor| &compiled.snapshot.flavors[*flavor])
     };
-    let own = lens.no_labels
+    let own = relaxation.no_labels
         || constraint.selector.iter().all(carried)
             && (constraint.affinity.is_empty()
                 || constraint.affinity.iter().any(|term| {
                     !term.is_empty() && term.iter().all(|need| need.is_met(&node.labels))
                 }));
-    let mut tolerations: Vec<&[Toleration]> = vec![&constraint.tolerations, &lens.tolerate];
+    let mut tolerations: Vec<&[Toleration]> = vec![&constraint.tolerations, &relaxation.tolerate];
     tolerations.extend(flavors().map(|flavor| &flavor.tolerations[..]));
     own && flavors().all(|flavor| flavor.labels.iter().all(carried))
-        && (lens.no_taints || kept_out(&node.taints, &tolerations).is_none())
+        && (relaxation.no_taints || kept_out(&node.taints, &tolerations).is_none())
 }

@@ -8,7 +8,7 @@ mod bound;
 mod gang;
 mod gate;
 mod option;
-mod seat;
+mod placement;
 
 #[cfg(test)]
 mod tests;
@@ -17,9 +17,9 @@ use std::sync::Arc;
 
 use model::base::Name;
 
-use super::plant::{FlavorId, PairId, QueueId, WorkId};
+use super::compiled::{FlavorId, PairId, QueueId, WorkloadId};
 use super::snapshot::Toleration;
-use super::state::{SetTenure, State, Tenure};
+use super::state::{Allocation, PodSetAllocation, State};
 
 pub(super) use bound::Reach;
 pub(super) use gate::{Gate, Gates};
@@ -29,7 +29,7 @@ const MOST_WAYS: usize = 32;
 
 /// What is left out of account while looking: how one cause is told from another.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Lens {
+pub struct Relaxation {
     /// Quotas.
     pub no_quota: bool,
     /// Room on nodes; what is found has no seats.
@@ -98,7 +98,7 @@ pub enum Why {
         free: i64,
     },
     /// Too few nodes have room.
-    Room {
+    Nodes {
         /// Set of pods.
         set: usize,
         /// Pods.
@@ -122,12 +122,12 @@ pub enum Why {
     /// The queue is strict, and another stands before it.
     Behind {
         /// Which.
-        work: WorkId,
+        work: WorkloadId,
     },
     /// It would delay one that holds a reservation.
     Reserved {
         /// Which.
-        work: WorkId,
+        work: WorkloadId,
     },
 }
 
@@ -137,7 +137,7 @@ impl Why {
         matches!(
             self,
             Self::Quota { .. }
-                | Self::Room { .. }
+                | Self::Nodes { .. }
                 | Self::Topology { .. }
                 | Self::Behind { .. }
                 | Self::Reserved { .. }
@@ -171,14 +171,18 @@ impl State<'_> {
     ///
     /// # Errors
     /// Every attempt that failed, in the order of attempts; the state is as before.
-    pub fn start(&mut self, work: WorkId, lens: &Lens) -> Result<Arc<Tenure>, Vec<Miss>> {
+    pub fn start(
+        &mut self,
+        work: WorkloadId,
+        relaxation: &Relaxation,
+    ) -> Result<Arc<Allocation>, Vec<Miss>> {
         let mark = self.mark();
-        match self.tenure_for(work, lens) {
-            Ok(tenure) => {
+        match self.tenure_for(work, relaxation) {
+            Ok(allocation) => {
                 // It was seated while looking; what is left is to say so.
-                let tenure = Arc::new(tenure);
-                self.hold(work, tenure.clone());
-                Ok(tenure)
+                let allocation = Arc::new(allocation);
+                self.hold(work, allocation.clone());
+                Ok(allocation)
             }
             Err(misses) => {
                 self.undo_to(mark);
@@ -191,9 +195,13 @@ impl State<'_> {
     ///
     /// # Errors
     /// As [`State::start`].
-    pub fn find(&mut self, work: WorkId, lens: &Lens) -> Result<Arc<Tenure>, Vec<Miss>> {
+    pub fn find(
+        &mut self,
+        work: WorkloadId,
+        relaxation: &Relaxation,
+    ) -> Result<Arc<Allocation>, Vec<Miss>> {
         let mark = self.mark();
-        let found = self.tenure_for(work, lens);
+        let found = self.tenure_for(work, relaxation);
         self.undo_to(mark);
         found.map(Arc::new)
     }
@@ -202,12 +210,12 @@ impl State<'_> {
     ///
     /// # Errors
     /// Why not.
-    pub fn gate_of_queue(&self, work: WorkId) -> Result<QueueId, Why> {
+    pub fn gate_of_queue(&self, work: WorkloadId) -> Result<QueueId, Why> {
         use super::snapshot::Stop;
-        let Some(queue) = self.plant().works[work].queue else {
+        let Some(queue) = self.compiled().works[work].queue else {
             return Err(Why::NoQueue);
         };
-        let known = &self.plant().snapshot.queues;
+        let known = &self.compiled().snapshot.queues;
         if known.get(queue).is_some_and(|queue| !queue.admits) {
             return Err(Why::Cohort);
         }
@@ -223,51 +231,65 @@ impl State<'_> {
 
     /// What of its queue's quotas a workload would use, by the first flavors that quotas alone allow; by the first of all
     /// where they allow none.
-    pub(super) fn nominated(&mut self, work: WorkId, lens: &Lens) -> Vec<(PairId, i64)> {
-        let quota_only = Lens {
+    pub(super) fn nominated(
+        &mut self,
+        work: WorkloadId,
+        relaxation: &Relaxation,
+    ) -> Vec<(PairId, i64)> {
+        let quota_only = Relaxation {
             no_nodes: true,
-            ..lens.clone()
+            ..relaxation.clone()
         };
-        if let Ok(tenure) = self.find(work, &quota_only) {
-            return tenure.usage.clone();
+        if let Ok(allocation) = self.find(work, &quota_only) {
+            return allocation.usage.clone();
         }
         let Ok(queue) = self.gate_of_queue(work) else {
             return Vec::new();
         };
-        let sets = 0..self.plant().works[work].sets.len();
+        let sets = 0..self.compiled().works[work].sets.len();
         let first = |set: usize| {
-            let options = self.options(work, set, queue, lens).ok()?;
-            Some(SetTenure {
-                count: self.plant().works[work].sets[set].count,
+            let options = self.options(work, set, queue, relaxation).ok()?;
+            Some(PodSetAllocation {
+                count: self.compiled().works[work].sets[set].count,
                 flavors: options.into_iter().next()?,
-                seats: Vec::new(),
+                placements: Vec::new(),
             })
         };
-        let sets: Vec<SetTenure> = sets.map_while(first).collect();
+        let sets: Vec<PodSetAllocation> = sets.map_while(first).collect();
         self.usage_of(work, queue, &sets)
     }
 
-    fn tenure_for(&mut self, work: WorkId, lens: &Lens) -> Result<Tenure, Vec<Miss>> {
+    fn tenure_for(
+        &mut self,
+        work: WorkloadId,
+        relaxation: &Relaxation,
+    ) -> Result<Allocation, Vec<Miss>> {
         let queue = self.gate_of_queue(work).map_err(Miss::plain)?;
         let start = self.mark();
-        let mut held: Vec<Option<SetTenure>> = vec![None; self.plant().works[work].sets.len()];
+        let mut held: Vec<Option<PodSetAllocation>> =
+            vec![None; self.compiled().works[work].sets.len()];
         for set in self.by_size(work) {
-            match self.start_set(work, set, queue, lens) {
-                Ok(tenure) => held[set] = Some(tenure),
+            match self.start_set(work, set, queue, relaxation) {
+                Ok(allocation) => held[set] = Some(allocation),
                 Err(misses) if held.len() == 1 => return Err(misses),
                 Err(misses) => {
                     // The sets before it may have taken what only it can use.
                     self.undo_to(start);
-                    return self.start_otherwise(work, queue, lens).ok_or(misses);
+                    return self.start_otherwise(work, queue, relaxation).ok_or(misses);
                 }
             }
         }
         Ok(self.tenure_of(work, queue, held))
     }
 
-    fn tenure_of(&self, work: WorkId, queue: QueueId, held: Vec<Option<SetTenure>>) -> Tenure {
-        let sets: Vec<SetTenure> = held.into_iter().flatten().collect();
-        Tenure {
+    fn tenure_of(
+        &self,
+        work: WorkloadId,
+        queue: QueueId,
+        held: Vec<Option<PodSetAllocation>>,
+    ) -> Allocation {
+        let sets: Vec<PodSetAllocation> = held.into_iter().flatten().collect();
+        Allocation {
             queue: Some(queue),
             usage: self.usage_of(work, queue, &sets),
             speed_milli: self.speed(work, &sets),
@@ -279,18 +301,18 @@ impl State<'_> {
     /// its minimum fits.
     fn start_set(
         &mut self,
-        work: WorkId,
+        work: WorkloadId,
         set: usize,
         queue: QueueId,
-        lens: &Lens,
-    ) -> Result<SetTenure, Vec<Miss>> {
-        let options = self.options(work, set, queue, lens)?;
+        relaxation: &Relaxation,
+    ) -> Result<PodSetAllocation, Vec<Miss>> {
+        let options = self.options(work, set, queue, relaxation)?;
         let (count, min) = {
-            let set = &self.plant().works[work].sets[set];
+            let set = &self.compiled().works[work].sets[set];
             (set.count, set.min)
         };
         let stops = {
-            let known = &self.plant().snapshot.queues;
+            let known = &self.compiled().snapshot.queues;
             known
                 .get(queue)
                 .is_none_or(|queue| queue.fungibility.borrow_stops)
@@ -301,11 +323,11 @@ impl State<'_> {
         let mut borrowing: Option<(usize, usize)> = None;
         for (at, flavors) in options.iter().enumerate() {
             let mark = self.mark();
-            match self.attempt(work, set, queue, flavors, count, lens) {
-                Ok(tenure) => {
+            match self.attempt(work, set, queue, flavors, count, relaxation) {
+                Ok(allocation) => {
                     let height = self.borrows(work, set, queue, flavors);
                     let Some(height) = height.filter(|_| !stops) else {
-                        return Ok(tenure);
+                        return Ok(allocation);
                     };
                     // It fits by borrowing; one that does not borrow, or borrows lower, is better.
                     self.undo_to(mark);
@@ -326,15 +348,17 @@ impl State<'_> {
             }
         }
         if let Some((_, at)) = borrowing
-            && let Ok(tenure) = self.attempt(work, set, queue, &options[at], count, lens)
+            && let Ok(allocation) = self.attempt(work, set, queue, &options[at], count, relaxation)
         {
-            return Ok(tenure);
+            return Ok(allocation);
         }
-        let least = if lens.whole { count } else { min.max(1) };
+        let least = if relaxation.whole { count } else { min.max(1) };
         for (flavors, &most) in options.iter().zip(&mosts) {
             let most = most.min(count.saturating_sub(1));
-            if let Some(tenure) = self.start_fewer(work, set, queue, flavors, (least, most), lens) {
-                return Ok(tenure);
+            if let Some(allocation) =
+                self.start_fewer(work, set, queue, flavors, (least, most), relaxation)
+            {
+                return Ok(allocation);
             }
         }
         Err(misses)
@@ -343,21 +367,21 @@ impl State<'_> {
     /// Starts as many pods of a set as can be, from a most down to a least.
     pub(super) fn start_fewer(
         &mut self,
-        work: WorkId,
+        work: WorkloadId,
         set: usize,
         queue: QueueId,
         flavors: &[FlavorId],
         (least, mut most): (u32, u32),
-        lens: &Lens,
-    ) -> Option<SetTenure> {
+        relaxation: &Relaxation,
+    ) -> Option<PodSetAllocation> {
         // What quota allows may be more than the nodes do; twice is enough to know both.
         for _ in 0..3 {
             if most < least {
                 return None;
             }
             let mark = self.mark();
-            match self.attempt(work, set, queue, flavors, most, lens) {
-                Ok(tenure) => return Some(tenure),
+            match self.attempt(work, set, queue, flavors, most, relaxation) {
+                Ok(allocation) => return Some(allocation),
                 Err((_, fewer)) => {
                     self.undo_to(mark);
                     most = fewer.min(most - 1);
@@ -371,31 +395,31 @@ impl State<'_> {
     /// state is as before.
     pub(super) fn start_with(
         &mut self,
-        work: WorkId,
+        work: WorkloadId,
         queue: QueueId,
         flavors: &[Vec<FlavorId>],
         counts: &[u32],
-        lens: &Lens,
-    ) -> Option<Tenure> {
+        relaxation: &Relaxation,
+    ) -> Option<Allocation> {
         let mut orders = self.orders(work).into_iter();
-        orders.find_map(|order| self.start_in(work, queue, flavors, counts, &order, lens))
+        orders.find_map(|order| self.start_in(work, queue, flavors, counts, &order, relaxation))
     }
 
     /// The same, with sets seated in some order.
     fn start_in(
         &mut self,
-        work: WorkId,
+        work: WorkloadId,
         queue: QueueId,
         flavors: &[Vec<FlavorId>],
         counts: &[u32],
         order: &[usize],
-        lens: &Lens,
-    ) -> Option<Tenure> {
+        relaxation: &Relaxation,
+    ) -> Option<Allocation> {
         let start = self.mark();
-        let mut held: Vec<Option<SetTenure>> = vec![None; flavors.len()];
+        let mut held: Vec<Option<PodSetAllocation>> = vec![None; flavors.len()];
         for &set in order {
-            match self.attempt(work, set, queue, &flavors[set], counts[set], lens) {
-                Ok(tenure) => held[set] = Some(tenure),
+            match self.attempt(work, set, queue, &flavors[set], counts[set], relaxation) {
+                Ok(allocation) => held[set] = Some(allocation),
                 Err(_) => {
                     self.undo_to(start);
                     return None;
@@ -407,11 +431,16 @@ impl State<'_> {
 
     /// Starts a workload of several sets with other flavors for each, or its sets seated in another order, than each by
     /// itself would choose: all of its pods, or else its minimum.
-    fn start_otherwise(&mut self, work: WorkId, queue: QueueId, lens: &Lens) -> Option<Tenure> {
-        let sets = &self.plant().works[work].sets;
+    fn start_otherwise(
+        &mut self,
+        work: WorkloadId,
+        queue: QueueId,
+        relaxation: &Relaxation,
+    ) -> Option<Allocation> {
+        let sets = &self.compiled().works[work].sets;
         let mut all: Vec<Vec<Vec<FlavorId>>> = vec![Vec::new()];
         for set in 0..sets.len() {
-            let options = self.options(work, set, queue, lens).ok()?;
+            let options = self.options(work, set, queue, relaxation).ok()?;
             let longer = |some: &Vec<Vec<FlavorId>>| {
                 let some = some.clone();
                 let options = options.clone();
@@ -427,14 +456,14 @@ impl State<'_> {
             .map(|set| set.min.max(1).min(set.count))
             .collect();
         let mut counts = vec![whole];
-        if !lens.whole && !counts.contains(&least) {
+        if !relaxation.whole && !counts.contains(&least) {
             counts.push(least);
         }
         let orders = self.orders(work);
         for counts in &counts {
             for flavors in &all {
                 for order in &orders {
-                    let found = self.start_in(work, queue, flavors, counts, order, lens);
+                    let found = self.start_in(work, queue, flavors, counts, order, relaxation);
                     if found.is_some() {
                         return found;
                     }
@@ -446,12 +475,12 @@ impl State<'_> {
 
     /// Orders in which sets of pods are seated: those that ask for most first; those that must be in one domain first; and
     /// those that ask for least first.
-    fn orders(&self, work: WorkId) -> Vec<Vec<usize>> {
+    fn orders(&self, work: WorkloadId) -> Vec<Vec<usize>> {
         let by_size = self.by_size(work);
         if by_size.len() < 2 {
             return vec![by_size];
         }
-        let sets = &self.plant().works[work].sets;
+        let sets = &self.compiled().works[work].sets;
         let mut close = by_size.clone();
         close.sort_by_key(|&set| !sets[set].wish.is_some_and(|wish| wish.2));
         let reverse: Vec<usize> = by_size.iter().rev().copied().collect();
@@ -465,11 +494,11 @@ impl State<'_> {
     }
 
     /// Sets of pods, those that ask for most first.
-    fn by_size(&self, work: WorkId) -> Vec<usize> {
-        let sets = &self.plant().works[work].sets;
+    fn by_size(&self, work: WorkloadId) -> Vec<usize> {
+        let sets = &self.compiled().works[work].sets;
         let mut order: Vec<usize> = (0..sets.len()).collect();
         let size = |set: &usize| {
-            let ask = &self.plant().wants[sets[*set].want].ask;
+            let ask = &self.compiled().wants[sets[*set].want].ask;
             (ask.device_milli(), ask.cpu_milli)
         };
         order.sort_by_key(|set| std::cmp::Reverse(size(set)));
@@ -479,17 +508,17 @@ impl State<'_> {
     /// Starts so many pods of a set with these flavors. Otherwise why not, and how many could.
     fn attempt(
         &mut self,
-        work: WorkId,
+        work: WorkloadId,
         set: usize,
         queue: QueueId,
         flavors: &[FlavorId],
         count: u32,
-        lens: &Lens,
-    ) -> Result<SetTenure, (Why, u32)> {
-        self.flavors_suit(work, set, queue, flavors, lens)
+        relaxation: &Relaxation,
+    ) -> Result<PodSetAllocation, (Why, u32)> {
+        self.flavors_suit(work, set, queue, flavors, relaxation)
             .map_err(|why| (why, 0))?;
         let usage = self.amounts(work, set, queue, flavors, 1);
-        if !lens.no_quota {
+        if !relaxation.no_quota {
             let mut most = count;
             let mut failed = None;
             for &(pair, each) in &usage {
@@ -518,15 +547,15 @@ impl State<'_> {
         for &(pair, each) in &usage {
             self.use_quota(queue, pair, each.saturating_mul(i64::from(count)));
         }
-        let seats = if lens.no_nodes || self.nodes() == 0 {
+        let placements = if relaxation.no_nodes || self.nodes() == 0 {
             Vec::new()
         } else {
-            self.place(work, set, flavors, count, lens)?
+            self.place(work, set, flavors, count, relaxation)?
         };
-        Ok(SetTenure {
+        Ok(PodSetAllocation {
             count,
             flavors: flavors.to_vec(),
-            seats,
+            placements,
         })
     }
 }

@@ -1,12 +1,12 @@
 //! The flavors that a set of pods may start with, in the order in which they are tried, and what that uses of quotas.
 
-use crate::plant::{FlavorId, Group, PairId, QueueId, WorkId};
+use crate::compiled::{FlavorId, Group, PairId, QueueId, WorkloadId};
 use crate::snapshot::DEVICES;
-use crate::state::{SetTenure, State};
+use crate::state::{PodSetAllocation, State};
 use model::base::Name;
 
 use super::gate::kept_out;
-use super::{Lens, Miss, Why};
+use super::{Miss, Relaxation, Why};
 
 /// Most combinations of flavors that are tried.
 const MOST_OPTIONS: usize = 64;
@@ -18,12 +18,12 @@ impl State<'_> {
     /// A resource that it asks for and the queue, which must have it, has not.
     pub(crate) fn groups_of(
         &self,
-        work: WorkId,
+        work: WorkloadId,
         set: usize,
         queue: QueueId,
     ) -> Result<Vec<usize>, Name> {
         let branch = &self.tree().branches[queue];
-        let ask = &self.plant().wants[self.plant().works[work].sets[set].want].ask;
+        let ask = &self.compiled().wants[self.compiled().works[work].sets[set].want].ask;
         let devices = ask.devices.iter().map(|device| (&*device.resource, true));
         let plain = [("cpu", ask.cpu_milli), ("memory", ask.memory_bytes)];
         let plain = plain
@@ -55,16 +55,16 @@ impl State<'_> {
     /// Flavors to try, one for each group.
     pub(crate) fn options(
         &self,
-        work: WorkId,
+        work: WorkloadId,
         set: usize,
         queue: QueueId,
-        lens: &Lens,
+        relaxation: &Relaxation,
     ) -> Result<Vec<Vec<FlavorId>>, Vec<Miss>> {
         let groups = self
             .groups_of(work, set, queue)
             .map_err(|resource| Miss::plain(Why::NotCovered { resource }))?;
         let branch = &self.tree().branches[queue];
-        let choices = self.plant().works[work].choices.as_ref();
+        let choices = self.compiled().works[work].choices.as_ref();
         let lists: Vec<Vec<FlavorId>> = groups
             .iter()
             .map(|&group| {
@@ -73,7 +73,7 @@ impl State<'_> {
                     .resources
                     .iter()
                     .any(|name| !matches!(&**name, "cpu" | "memory" | "pods"));
-                match (lens.only_flavor, choices) {
+                match (relaxation.only_flavor, choices) {
                     (Some(only), _) if devices => {
                         let own = group.flavors.iter().filter(|flavor| **flavor == only);
                         own.copied().collect()
@@ -92,7 +92,7 @@ impl State<'_> {
         }
         if lists.is_empty() {
             // Without quotas flavors only say where pods go.
-            let only = lens.only_flavor.map(|flavor| vec![vec![flavor]]);
+            let only = relaxation.only_flavor.map(|flavor| vec![vec![flavor]]);
             let own = choices.map(|list| list.iter().map(|(flavor, _)| vec![*flavor]).collect());
             return match only.or(own) {
                 Some(list) if Vec::is_empty(&list) => Err(Miss::plain(Why::NoFlavor)),
@@ -118,23 +118,23 @@ impl State<'_> {
     /// Whether the flavors take the pods at all, whatever is free.
     pub(crate) fn flavors_suit(
         &self,
-        work: WorkId,
+        work: WorkloadId,
         set: usize,
         queue: QueueId,
         flavors: &[FlavorId],
-        lens: &Lens,
+        relaxation: &Relaxation,
     ) -> Result<(), Why> {
-        let plant = self.plant();
-        let constraint = &plant.constraints[plant.works[work].sets[set].constraint];
+        let compiled = self.compiled();
+        let constraint = &compiled.constraints[compiled.works[work].sets[set].constraint];
         let branch = &self.tree().branches[queue];
         for &flavor in flavors {
-            let model = &plant.snapshot.flavors[flavor];
+            let model = &compiled.snapshot.flavors[flavor];
             let tolerations = [
                 &constraint.tolerations[..],
-                &lens.tolerate[..],
+                &relaxation.tolerate[..],
                 &model.tolerations[..],
             ];
-            if !lens.no_taints
+            if !relaxation.no_taints
                 && let Some(taint) = kept_out(&model.taints, &tolerations)
             {
                 let key = taint.key.clone();
@@ -148,12 +148,12 @@ impl State<'_> {
             let tells = |key: &Name| {
                 let flavors = group.into_iter().flat_map(|group| &group.flavors);
                 flavors
-                    .map(|flavor| &plant.snapshot.flavors[*flavor])
+                    .map(|flavor| &compiled.snapshot.flavors[*flavor])
                     .any(|flavor| flavor.labels.contains_key(key))
             };
             let mut asked = constraint.selector.iter().filter(|(key, _)| tells(key));
             let suits = asked.all(|(key, value)| model.labels.get(key) == Some(value));
-            if !lens.no_labels && !suits {
+            if !relaxation.no_labels && !suits {
                 return Err(Why::FlavorLabels { flavor });
             }
         }
@@ -163,7 +163,7 @@ impl State<'_> {
     /// What so many pods of a set use of a queue's quotas with these flavors.
     pub(crate) fn amounts(
         &self,
-        work: WorkId,
+        work: WorkloadId,
         set: usize,
         queue: QueueId,
         flavors: &[FlavorId],
@@ -173,7 +173,7 @@ impl State<'_> {
         let Ok(groups) = self.groups_of(work, set, queue) else {
             return Vec::new();
         };
-        let ask = &self.plant().wants[self.plant().works[work].sets[set].want].ask;
+        let ask = &self.compiled().wants[self.compiled().works[work].sets[set].want].ask;
         let named = |resource: &Name| {
             let mut groups = branch.groups.iter();
             groups.any(|group| group.resources.contains(resource))
@@ -212,9 +212,9 @@ impl State<'_> {
     /// What a workload's sets use of a queue's quotas, each pair once.
     pub(crate) fn usage_of(
         &self,
-        work: WorkId,
+        work: WorkloadId,
         queue: QueueId,
-        sets: &[SetTenure],
+        sets: &[PodSetAllocation],
     ) -> Vec<(PairId, i64)> {
         let mut all: Vec<(PairId, i64)> = Vec::new();
         for (at, set) in sets.iter().enumerate() {
@@ -235,7 +235,7 @@ impl State<'_> {
     /// than its own.
     pub(super) fn borrows(
         &self,
-        work: WorkId,
+        work: WorkloadId,
         set: usize,
         queue: QueueId,
         flavors: &[FlavorId],

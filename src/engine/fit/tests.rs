@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixture::{check, id, node, plant, spots, work};
+use crate::fixture::{check, compiled, id, node, spots, work};
 
 /// Two blocks of two racks of two nodes of eight GPUs.
 fn racks() -> Vec<Value> {
@@ -26,7 +26,7 @@ fn on(node: &str, gpus: u32) -> Value {
 
 #[test]
 fn a_gang_takes_the_smallest_domain_that_holds_it() {
-    let plant = plant(json!({
+    let compiled = compiled(json!({
         "nodes": racks(),
         "workloads": [
             work("old", 1, 2, on("n0", 2)),
@@ -40,8 +40,8 @@ fn a_gang_takes_the_smallest_domain_that_holds_it() {
             work("nowhere", 1, 1, json!({ "topology": { "level": "zone" } })),
         ],
     }));
-    let mut state = State::new(&plant);
-    let mut spots = |name: &str| spots(&mut state, name, &Lens::default());
+    let mut state = State::new(&compiled);
+    let mut spots = |name: &str| spots(&mut state, name, &Relaxation::default());
     assert_eq!(spots("two"), Ok(vec!["n2".into(), "n3".into()]));
     assert_eq!(spots("four").map(|nodes| nodes[0].clone()), Ok("n4".into()));
     assert_eq!(spots("six").map(|nodes| nodes.len()), Ok(6));
@@ -71,7 +71,7 @@ fn labels_taints_and_closed_nodes_keep_pods_away() {
     nodes[1]["unschedulable"] = json!(true);
     nodes[2]["devices"][0]["health"] = json!("fault");
     let here = |node: &str| json!({ "kubernetes.io/hostname": node });
-    let plant = plant(json!({
+    let compiled = compiled(json!({
         "nodes": nodes,
         "workloads": [
             work("tainted", 1, 1, json!({ "node_selector": here("n0") })),
@@ -84,15 +84,15 @@ fn labels_taints_and_closed_nodes_keep_pods_away() {
                 [[{ "key": "kubernetes.io/hostname", "operator": "NotIn", "values": ["n3"] }]] })),
         ],
     }));
-    let mut state = State::new(&plant);
-    let none = Lens::default();
+    let mut state = State::new(&compiled);
+    let none = Relaxation::default();
     assert!(matches!(
         spots(&mut state, "tainted", &none),
-        Err(Why::Room { room: 0, .. })
+        Err(Why::Nodes { room: 0, .. })
     ));
-    let untainted = Lens {
+    let untainted = Relaxation {
         no_taints: true,
-        ..Lens::default()
+        ..Relaxation::default()
     };
     assert!(spots(&mut state, "tainted", &untainted).is_ok());
     assert!(spots(&mut state, "tolerant", &none).is_ok());
@@ -107,7 +107,7 @@ fn labels_taints_and_closed_nodes_keep_pods_away() {
     // Without n0, n1, n2 (a device short) and n3.
     assert!(matches!(
         spots(&mut state, "not", &none),
-        Err(Why::Room {
+        Err(Why::Nodes {
             asked: 7,
             room: 4,
             ..
@@ -130,7 +130,7 @@ fn shares_and_slices_are_given_out_by_the_part() {
         { "name": "1", "resource": "nvidia.com/mig-3g" }, { "name": "2", "resource": "nvidia.com/mig-3g" }
     ]);
     let slice = json!({ "requests": { "devices": { "nvidia.com/mig-3g": 1 } } });
-    let plant = plant(json!({
+    let compiled = compiled(json!({
         "nodes": [mig],
         "workloads": [
             work("slices", 2, 0, slice.clone()),
@@ -140,27 +140,27 @@ fn shares_and_slices_are_given_out_by_the_part() {
             work("whole", 1, 1, json!({})),
         ],
     }));
-    let mut state = State::new(&plant);
-    let none = Lens::default();
+    let mut state = State::new(&compiled);
+    let none = Relaxation::default();
     assert!(spots(&mut state, "three", &none).is_err());
     assert!(spots(&mut state, "parts", &none).is_err());
     state
-        .start(id(&plant, "slices"), &none)
+        .start(id(&compiled, "slices"), &none)
         .expect("two slices");
     state
-        .start(id(&plant, "part"), &none)
+        .start(id(&compiled, "part"), &none)
         .expect("two parts of one device");
     check(&state);
     assert_eq!(state.left(0), [0, 0, 200]);
     assert!(spots(&mut state, "whole", &none).is_err());
-    state.evict(id(&plant, "part"));
+    state.evict(id(&compiled, "part"));
     assert!(spots(&mut state, "whole", &none).is_ok());
     check(&state);
 }
 
 #[test]
 fn an_elastic_gang_starts_with_what_there_is_down_to_its_minimum() {
-    let plant = plant(json!({
+    let compiled = compiled(json!({
         "nodes": racks(),
         "flavors": [{ "name": "h100" }],
         "queues": [{ "name": "q", "quota": [{ "flavor": "h100", "nominal": 40 }] }],
@@ -171,8 +171,8 @@ fn an_elastic_gang_starts_with_what_there_is_down_to_its_minimum() {
             work("racked", 10, 8, json!({ "min": 2, "topology": { "level": "rack" } })),
         ],
     }));
-    let mut state = State::new(&plant);
-    let none = Lens::default();
+    let mut state = State::new(&compiled);
+    let none = Relaxation::default();
     assert_eq!(
         spots(&mut state, "wide", &none).map(|nodes| nodes.len()),
         Ok(8)
@@ -186,9 +186,9 @@ fn an_elastic_gang_starts_with_what_there_is_down_to_its_minimum() {
         spots(&mut state, "racked", &none).map(|nodes| nodes.len()),
         Ok(2)
     );
-    let whole = Lens {
+    let whole = Relaxation {
         whole: true,
-        ..Lens::default()
+        ..Relaxation::default()
     };
     assert!(matches!(
         spots(&mut state, "queued", &whole),
@@ -221,12 +221,12 @@ fn flavors_are_tried_in_order_and_borrowing_may_be_put_last() {
         })
     };
     for (search, flavor) in [("stop", "b"), ("next", "a")] {
-        let plant = plant(document(search));
-        let mut state = State::new(&plant);
+        let compiled = compiled(document(search));
+        let mut state = State::new(&compiled);
         let mut flavor_of = |name: &str| {
-            let tenure = state.find(id(&plant, name), &Lens::default());
-            tenure.map(|tenure| {
-                plant.snapshot.flavors[tenure.sets[0].flavors[0]]
+            let allocation = state.find(id(&compiled, name), &Relaxation::default());
+            allocation.map(|allocation| {
+                compiled.snapshot.flavors[allocation.sets[0].flavors[0]]
                     .name
                     .to_string()
             })
@@ -272,9 +272,9 @@ fn a_set_gives_up_its_first_flavor_where_another_needs_that() {
         })
     };
     let found = |quota: u32| {
-        let plant = plant(document(quota));
-        let mut state = State::new(&plant);
-        let spots = spots(&mut state, "pair", &Lens::default());
+        let compiled = compiled(document(quota));
+        let mut state = State::new(&compiled);
+        let spots = spots(&mut state, "pair", &Relaxation::default());
         check(&state);
         spots
     };
@@ -296,9 +296,9 @@ fn a_set_that_must_be_in_one_domain_goes_before_a_larger_one_where_that_helps() 
             ],
         }],
     });
-    let plant = plant(document);
-    let mut state = State::new(&plant);
-    let spots = spots(&mut state, "pair", &Lens::default()).expect("it fits");
+    let compiled = compiled(document);
+    let mut state = State::new(&compiled);
+    let spots = spots(&mut state, "pair", &Relaxation::default()).expect("it fits");
     assert_eq!(spots[0], "c");
     assert!(spots[1..].iter().all(|spot| spot != "c"), "{spots:?}");
 }

@@ -17,11 +17,11 @@ use serde::Serialize;
 
 use model::base::{Moment, Name};
 
+use super::compiled::{CompiledFleet, WorkloadId};
 use super::cycle::{self, Options, at_speed};
-use super::dice::Dice;
 use super::explain::{AS_TOLD, job};
-use super::plant::{Plant, WorkId};
 use super::preempt::evicted;
+use super::rng::Rng;
 use super::snapshot::Status;
 use super::state::State;
 use model::plan::{Evicted, JobName};
@@ -85,35 +85,35 @@ fn moment<S: serde::Serializer>(at: &Option<Moment>, out: S) -> Result<S::Ok, S:
 /// One run of the timeline.
 struct Timeline {
     /// Per workload: when it starts.
-    starts: BTreeMap<WorkId, Moment>,
+    starts: BTreeMap<WorkloadId, Moment>,
     /// The first moment at which a runtime that was drawn had ended.
     drawn: Option<Moment>,
 }
 
 /// When each waiting workload of a state starts, by workload.
-pub fn forecast(state: &State<'_>) -> BTreeMap<WorkId, Start> {
+pub fn forecast(state: &State<'_>) -> BTreeMap<WorkloadId, Start> {
     forecast_for(state, None, true)
 }
 
 /// The same once a cycle has been run: nobody is preempted any more.
-pub fn forecast_after(state: &State<'_>) -> BTreeMap<WorkId, Start> {
+pub fn forecast_after(state: &State<'_>) -> BTreeMap<WorkloadId, Start> {
     forecast_for(state, None, false)
 }
 
 /// The same for one workload. The timeline ends when it has started.
-pub fn forecast_one(state: &State<'_>, work: WorkId) -> Option<Start> {
+pub fn forecast_one(state: &State<'_>, work: WorkloadId) -> Option<Start> {
     forecast_for(state, Some(work), true).remove(&work)
 }
 
 /// Runs the cycle of now, as explanations have it: who starts, and who is evicted for each.
-fn start_now(state: &mut State<'_>) -> (BTreeMap<WorkId, Vec<Evicted>>, bool) {
+fn start_now(state: &mut State<'_>) -> (BTreeMap<WorkloadId, Vec<Evicted>>, bool) {
     let cycle = cycle::cycle(state, AS_TOLD);
-    let mut all: BTreeMap<WorkId, Vec<Evicted>> = BTreeMap::new();
+    let mut all: BTreeMap<WorkloadId, Vec<Evicted>> = BTreeMap::new();
     for admission in &cycle.admitted {
         all.insert(admission.work, Vec::new());
     }
     for push in &cycle.preempted {
-        all.insert(push.by, evicted(state.plant(), &push.victims.list));
+        all.insert(push.by, evicted(state.compiled(), &push.victims.list));
     }
     let evicts = !cycle.preempted.is_empty() || !cycle.drained.is_empty();
     (all, evicts)
@@ -121,22 +121,22 @@ fn start_now(state: &mut State<'_>) -> (BTreeMap<WorkId, Vec<Evicted>>, bool) {
 
 fn forecast_for(
     state: &State<'_>,
-    only: Option<WorkId>,
+    only: Option<WorkloadId>,
     preempts: bool,
-) -> BTreeMap<WorkId, Start> {
+) -> BTreeMap<WorkloadId, Start> {
     // What a part of the fleet would do is no forecast of the fleet.
-    if !state.plant().snapshot.not_visible.is_empty() {
+    if !state.compiled().snapshot.not_visible.is_empty() {
         return BTreeMap::new();
     }
-    let plant = state.plant();
-    let wanted: Vec<WorkId> = match only {
+    let compiled = state.compiled();
+    let wanted: Vec<WorkloadId> = match only {
         Some(work) => state.waiting().filter(|waits| *waits == work).collect(),
         None => state.waiting().collect(),
     };
     let any_drawn = state
         .holders()
         .chain(state.waiting())
-        .any(|work| is_drawn(plant, work));
+        .any(|work| is_drawn(compiled, work));
     let times = if any_drawn { RUNS } else { 1 };
     let mut state = state.clone();
     let now = state.now();
@@ -145,9 +145,9 @@ fn forecast_for(
         true => start_now(&mut state),
         false => (BTreeMap::new(), true),
     };
-    let starts: BTreeMap<WorkId, Moment> = begun.keys().map(|work| (*work, now)).collect();
+    let starts: BTreeMap<WorkloadId, Moment> = begun.keys().map(|work| (*work, now)).collect();
     let mut runs: Vec<Timeline> = Vec::with_capacity(times);
-    for shares in shares(plant, times) {
+    for shares in shares(compiled, times) {
         runs.push(timeline(&mut state, &shares, only, (&starts, again)));
     }
     wanted
@@ -172,7 +172,7 @@ fn forecast_for(
                 Some(_) => Basis::Limits,
             };
             let start = Start {
-                job: job(&plant.workload(work).key),
+                job: job(&compiled.workload(work).key),
                 p10: at(10),
                 p50: at(50),
                 p90: at(90),
@@ -185,8 +185,8 @@ fn forecast_for(
 }
 
 /// Whether its runtime is drawn: it says nothing, and its owner's past runs are known.
-fn is_drawn(plant: &Plant, work: WorkId) -> bool {
-    plant.workload(work).estimate_ms.is_none() && runtime::past(plant, work).is_some()
+fn is_drawn(compiled: &CompiledFleet, work: WorkloadId) -> bool {
+    compiled.workload(work).estimate_ms.is_none() && runtime::past(compiled, work).is_some()
 }
 
 /// Per run, per workload: the share of its distribution that the run takes, in thousandths; the median where there is one run.
@@ -194,20 +194,20 @@ fn is_drawn(plant: &Plant, work: WorkId) -> bool {
 /// which run takes which part is the owner's, half the workload's own. Each run takes a part of its own of each distribution,
 /// so that few runs show all of it; where in its part is drawn too, since the first of many to end is sooner than any part's
 /// middle.
-fn shares(plant: &Plant, times: usize) -> Vec<Vec<u32>> {
-    let mut shares = vec![vec![500; plant.works.len()]; times];
+fn shares(compiled: &CompiledFleet, times: usize) -> Vec<Vec<u32>> {
+    let mut shares = vec![vec![500; compiled.works.len()]; times];
     if times == 1 {
         return shares;
     }
     // By the place of its first workload, which is the same for the same snapshot.
     let mut of_owners: BTreeMap<&Name, Vec<usize>> = BTreeMap::new();
     let mut runs: Vec<(usize, usize)> = Vec::with_capacity(times);
-    for (work, _) in plant.works.iter().enumerate() {
+    for (work, _) in compiled.works.iter().enumerate() {
         let turn = (work as u64).wrapping_mul(0x9e37_79b9);
         let common = of_owners
-            .entry(&plant.workload(work).owner)
-            .or_insert_with(|| spread(&mut Dice::new(!SEED ^ turn), times));
-        let mut own = spread(&mut Dice::new(SEED ^ turn), times);
+            .entry(&compiled.workload(work).owner)
+            .or_insert_with(|| spread(&mut Rng::new(!SEED ^ turn), times));
+        let mut own = spread(&mut Rng::new(SEED ^ turn), times);
         runs.clear();
         runs.extend((0..times).map(|run| (common[run] + own[run], run)));
         runs.sort_unstable();
@@ -220,11 +220,11 @@ fn shares(plant: &Plant, times: usize) -> Vec<Vec<u32>> {
 }
 
 /// One draw of each of so many parts of a whole, in a drawn order.
-fn spread(dice: &mut Dice, times: usize) -> Vec<usize> {
+fn spread(rng: &mut Rng, times: usize) -> Vec<usize> {
     let mut parts: Vec<usize> = (0..times).collect();
-    dice.shuffle(&mut parts);
+    rng.shuffle(&mut parts);
     for part in &mut parts {
-        *part = *part * 1_000 + dice.below(1_000);
+        *part = *part * 1_000 + rng.below(1_000);
     }
     parts
 }
@@ -234,20 +234,20 @@ fn spread(dice: &mut Dice, times: usize) -> Vec<usize> {
 fn timeline(
     state: &mut State<'_>,
     shares: &[u32],
-    only: Option<WorkId>,
-    (begun, at_once): (&BTreeMap<WorkId, Moment>, bool),
+    only: Option<WorkloadId>,
+    (begun, at_once): (&BTreeMap<WorkloadId, Moment>, bool),
 ) -> Timeline {
-    let plant = state.plant();
+    let compiled = state.compiled();
     let begin = state.now();
     let mark = state.mark();
-    let total: Vec<Option<i64>> = (0..plant.works.len())
-        .map(|work| runtime(plant, work, shares[work]))
+    let total: Vec<Option<i64>> = (0..compiled.works.len())
+        .map(|work| runtime(compiled, work, shares[work]))
         .collect();
     let mut out = Timeline {
         starts: begun.clone(),
         drawn: None,
     };
-    let mut ends: BTreeSet<(Moment, WorkId)> = state
+    let mut ends: BTreeSet<(Moment, WorkloadId)> = state
         .holders()
         .collect::<Vec<_>>()
         .into_iter()
@@ -276,7 +276,7 @@ fn timeline(
         for admission in &cycle.admitted {
             out.starts.insert(admission.work, now);
             if let Some(lasts) = total[admission.work] {
-                let lasts = at_speed(lasts, admission.tenure.speed_milli).max(1);
+                let lasts = at_speed(lasts, admission.allocation.speed_milli).max(1);
                 let end = Moment::from_millis(now.millis().saturating_add(lasts));
                 ends.insert((end, admission.work));
             }
@@ -289,7 +289,7 @@ fn timeline(
             && at <= next
         {
             ends.pop_first();
-            if is_drawn(plant, work) {
+            if is_drawn(compiled, work) {
                 out.drawn = out.drawn.or(Some(at));
             }
             state.finish(work);
@@ -301,20 +301,20 @@ fn timeline(
 }
 
 /// When one that runs ends. One that ran over what it said ends a minute from now.
-fn end_of_holder(state: &State<'_>, work: WorkId, share: u32) -> Option<Moment> {
-    let plant = state.plant();
+fn end_of_holder(state: &State<'_>, work: WorkloadId, share: u32) -> Option<Moment> {
+    let compiled = state.compiled();
     if state.standing(work).status == Status::Ending {
         return cycle::end_of(state, work, None);
     }
-    if plant.workload(work).estimate_ms.is_some() {
-        return cycle::end_of(state, work, plant.workload(work).estimate_ms);
+    if compiled.workload(work).estimate_ms.is_some() {
+        return cycle::end_of(state, work, compiled.workload(work).estimate_ms);
     }
     let now = state.now();
-    let speed = state.tenure(work)?.speed_milli.max(1);
+    let speed = state.allocation(work)?.speed_milli.max(1);
     let since = state.since(work).unwrap_or(now);
     let age = now.millis().saturating_sub(since.millis()).max(0);
     // At speed 1 it would have come as far in more, or less, time.
     let age = i64::try_from(i128::from(age) * i128::from(speed) / 1_000).unwrap_or(i64::MAX);
-    let left = at_speed(remaining(plant, work, age, share)?, speed).max(1);
+    let left = at_speed(remaining(compiled, work, age, share)?, speed).max(1);
     Some(Moment::from_millis(now.millis().saturating_add(left)))
 }

@@ -1,7 +1,7 @@
 //! Runtimes as distributions: even ratios between the tenths that past runs tell, and past the last of them as long again for
 //! every halving of what is left, since long runs are heavy in the tail.
 
-use crate::plant::{Plant, WorkId};
+use crate::compiled::{CompiledFleet, WorkloadId};
 use crate::snapshot::Runs;
 
 /// A whole in parts that shares are reckoned in; they are drawn in thousandths.
@@ -11,28 +11,28 @@ const ONE: i128 = 1_000_000;
 const FINE: i128 = ONE / 1_000;
 
 /// The past runs of a workload's owner, where some are known.
-pub(super) fn past(plant: &Plant, work: WorkId) -> Option<&Runs> {
-    let owner = &plant.workload(work).owner;
-    let runs = &plant.snapshot.runs;
+pub(super) fn past(compiled: &CompiledFleet, work: WorkloadId) -> Option<&Runs> {
+    let owner = &compiled.workload(work).owner;
+    let runs = &compiled.snapshot.runs;
     let found = runs.binary_search_by(|runs| runs.owner.cmp(owner)).ok()?;
     Some(&runs[found]).filter(|runs| runs.count > 0 && runs.p90_ms > 0)
 }
 
 /// How long a workload runs in all, at speed 1, in milliseconds: what it says, or the given share (in thousandths) of its
 /// owner's past runs stayed below it.
-pub fn runtime(plant: &Plant, work: WorkId, share: u32) -> Option<i64> {
-    let told = plant.workload(work).estimate_ms;
+pub fn runtime(compiled: &CompiledFleet, work: WorkloadId, share: u32) -> Option<i64> {
+    let told = compiled.workload(work).estimate_ms;
     told.or_else(|| {
         Some(quantile(
-            past(plant, work)?,
+            past(compiled, work)?,
             i128::from(share.min(999)) * FINE,
         ))
     })
 }
 
 /// How much longer one runs that has run for a time: the given share of the past runs that got as far ended within it.
-pub fn remaining(plant: &Plant, work: WorkId, age: i64, share: u32) -> Option<i64> {
-    let runs = past(plant, work)?;
+pub fn remaining(compiled: &CompiledFleet, work: WorkloadId, age: i64, share: u32) -> Option<i64> {
+    let runs = past(compiled, work)?;
     let share = i128::from(share.min(999)) * FINE;
     let (p90, age_wide) = (i128::from(runs.p90_ms), i128::from(age.max(0)));
     if age_wide >= p90 {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixture::{id, node, plant, work};
+use crate::fixture::{compiled, id, node, work};
 
 fn runs(name: &str, node: &str, gpus: u32, more: Value) -> Value {
     let mut all = json!({ "state": "running", "admitted_at": "2026-11-21T06:30:00Z", "placements": [{ "node": node }] });
@@ -18,10 +18,10 @@ fn minutes(count: u32) -> Value {
 }
 
 fn start(document: Value, name: &str) -> Start {
-    let plant = plant(document);
-    let state = State::new(&plant);
-    let one = forecast_one(&state, id(&plant, name)).expect("it waits");
-    assert_eq!(forecast(&state)[&id(&plant, name)], one);
+    let compiled = compiled(document);
+    let state = State::new(&compiled);
+    let one = forecast_one(&state, id(&compiled, name)).expect("it waits");
+    assert_eq!(forecast(&state)[&id(&compiled, name)], one);
     one
 }
 
@@ -61,7 +61,7 @@ fn what_fits_starts_now_and_what_nothing_is_known_of_is_unknown() {
     let waits = start(fleet(minutes(20)), "waits");
     assert_eq!((waits.p10, waits.p50, waits.p90), (None, None, None));
     assert_eq!(waits.basis, Basis::None);
-    let json = serde_json::to_value(&waits).expect("serialises");
+    let json = serde_json::to_value(&waits).expect("serializes");
     assert_eq!(
         (&json["p50"], &json["basis"]),
         (&Value::Null, &json!("none"))
@@ -100,39 +100,39 @@ fn past_runs_give_an_interval() {
 
 #[test]
 fn the_older_one_is_the_longer_it_still_runs() {
-    let plant = plant(json!({
+    let compiled = compiled(json!({
         "runs": [{ "owner": "ana", "count": 9, "p10_seconds": 100, "p50_seconds": 1000, "p90_seconds": 2000 }],
         "workloads": [work("w", 1, 1, json!({ "owner": "ana" })), work("x", 1, 1, json!({ "owner": "eve" }))],
     }));
-    assert_eq!(runtime(&plant, 0, 100), Some(100_000));
+    assert_eq!(runtime(&compiled, 0, 100), Some(100_000));
     // Half-way between 1,000 and 2,000 by ratio.
-    assert_eq!(runtime(&plant, 0, 700), Some(1_414_213));
-    assert_eq!(runtime(&plant, 0, 950), Some(4_000_000));
+    assert_eq!(runtime(&compiled, 0, 700), Some(1_414_213));
+    assert_eq!(runtime(&compiled, 0, 950), Some(4_000_000));
     // Of those that ran for 1,000 s half are left; half of them are gone at 75 in a hundred of all: 1,000 s by 2 to 5/8.
-    let left = remaining(&plant, 0, 1_000_000, 500).expect("is known");
+    let left = remaining(&compiled, 0, 1_000_000, 500).expect("is known");
     assert!((542_000..543_000).contains(&left), "{left}");
-    assert_eq!(remaining(&plant, 0, 8_000_000, 500), Some(8_000_000));
-    assert_eq!(remaining(&plant, 0, 0, 500), runtime(&plant, 0, 500));
+    assert_eq!(remaining(&compiled, 0, 8_000_000, 500), Some(8_000_000));
+    assert_eq!(remaining(&compiled, 0, 0, 500), runtime(&compiled, 0, 500));
     assert_eq!(
-        (runtime(&plant, 1, 500), remaining(&plant, 1, 0, 500)),
+        (runtime(&compiled, 1, 500), remaining(&compiled, 1, 0, 500)),
         (None, None)
     );
 }
 
 /// When everybody starts, minute by minute. Whoever may preempt does so now, and what is left over then is taken at once; later
 /// nobody is preempted.
-fn stepped(plant: &Plant) -> BTreeMap<WorkId, Moment> {
-    let mut state = State::new(plant);
-    let asked: Vec<WorkId> = state.waiting().collect();
+fn stepped(compiled: &CompiledFleet) -> BTreeMap<WorkloadId, Moment> {
+    let mut state = State::new(compiled);
+    let asked: Vec<WorkloadId> = state.waiting().collect();
     let mut starts = BTreeMap::new();
     for minute in 0..2_000_i64 {
         state.set_now(Moment::from_millis(
-            plant.snapshot.at.millis() + minute * 60_000,
+            compiled.snapshot.at.millis() + minute * 60_000,
         ));
-        let holders: Vec<WorkId> = state.holders().collect();
+        let holders: Vec<WorkloadId> = state.holders().collect();
         for holder in holders {
             let since = state.since(holder).expect("told").millis();
-            let lasts = plant.workload(holder).estimate_ms.expect("told");
+            let lasts = compiled.workload(holder).estimate_ms.expect("told");
             if since + lasts <= state.now().millis() {
                 state.finish(holder);
             }
@@ -173,11 +173,11 @@ proptest! {
             work(&format!("w{at}"), *pods, *gpus, json!({ "priority": priority, "runtime_estimate_seconds": lasts * 60 }))
         }));
         let nodes: Vec<Value> = (0..4).map(|at| node(&format!("n{at}"), 8, "r", "b")).collect();
-        let plant = plant(json!({ "nodes": nodes, "workloads": works, "engine": { "backfill": backfill } }));
-        let told: BTreeMap<WorkId, Moment> = forecast(&State::new(&plant))
+        let compiled = compiled(json!({ "nodes": nodes, "workloads": works, "engine": { "backfill": backfill } }));
+        let told: BTreeMap<WorkloadId, Moment> = forecast(&State::new(&compiled))
             .into_iter()
             .filter_map(|(work, start)| Some((work, start.p50?)))
             .collect();
-        prop_assert_eq!(told, stepped(&plant));
+        prop_assert_eq!(told, stepped(&compiled));
     }
 }

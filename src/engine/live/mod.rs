@@ -22,8 +22,8 @@ use model::fleet::{node, siting};
 
 use super::document::fill_up;
 use super::snapshot::{
-    Budget, Class, Device, Grip, Health, Node, PLENTY, Resident, Runs, Slice, Snapshot, Taint,
-    TaintEffect, Toleration, Topology, WHOLE, Workload,
+    Budget, Class, Device, Health, HeldDevices, Node, PLENTY, Resident, Runs, Slice, Snapshot,
+    Taint, TaintEffect, Toleration, Topology, WHOLE, Workload,
 };
 
 pub use queues::Titles;
@@ -32,7 +32,7 @@ pub use queues::Titles;
 const LEVELS: usize = 16;
 
 /// What each pod holds on its node, by the pod's key.
-type Grips<'a> = BTreeMap<&'a ObjectKey, Vec<Grip>>;
+type Grips<'a> = BTreeMap<&'a ObjectKey, Vec<HeldDevices>>;
 
 /// Everything that the engine needs to know of a fleet, and how it is to decide.
 pub fn snapshot(fleet: &Fleet, burn: &Burn) -> Snapshot {
@@ -42,7 +42,7 @@ pub fn snapshot(fleet: &Fleet, burn: &Burn) -> Snapshot {
         hold(node, &mut grips);
     }
     let workloads = workloads::workloads(fleet, &titles, &grips);
-    let (knobs, origins) = options::options(fleet);
+    let (options, origins) = options::options(fleet);
     let mut snapshot = Snapshot {
         revision: fleet.revision,
         at: fleet.at,
@@ -64,7 +64,7 @@ pub fn snapshot(fleet: &Fleet, burn: &Burn) -> Snapshot {
         classes: classes(fleet),
         runs: runs(fleet),
         routes: options::routes(fleet),
-        knobs,
+        options,
         origins,
         not_visible: fleet.unseen().into_iter().map(Name::new).collect(),
     };
@@ -185,7 +185,7 @@ fn hold<'a>(node: &'a node::Node, grips: &mut Grips<'a>) {
             let Some(pod) = holder else { return };
             // A pod that is bound elsewhere holds nothing here.
             if pod.seen.node.as_ref() == Some(node.name()) {
-                grips.entry(pod.key()).or_default().push(Grip {
+                grips.entry(pod.key()).or_default().push(HeldDevices {
                     device: device.index,
                     slice,
                     milli: WHOLE,

@@ -1,7 +1,9 @@
 //! What settings and the cluster say of how the engine decides. Settings win, then the cluster's own objects, then defaults.
 
 use crate::packing::Policy;
-use crate::snapshot::{Backfill, Choice, FairStrategy, Knobs, Origin, Origins, Route, Source};
+use crate::snapshot::{
+    Backfill, Choice, EngineOptions, FairStrategy, Origin, Origins, Route, Source,
+};
 use model::base::Name;
 use model::fleet::observe::Table;
 use model::fleet::queue::QueueSystem;
@@ -9,18 +11,18 @@ use model::fleet::scheduling::{self, Said};
 use model::fleet::{Fleet, Known};
 
 /// How to decide, and where each value came from.
-pub(super) fn options(fleet: &Fleet) -> (Knobs, Origins) {
+pub(super) fn options(fleet: &Fleet) -> (EngineOptions, Origins) {
     let rules = &fleet.policy.engine;
-    let mut knobs = Knobs::default();
+    let mut options = EngineOptions::default();
     let mut origins = Origins::default();
     if let Some(said) = &rules.placement
         && let Ok(policy) = said.value.parse::<Policy>()
     {
-        knobs.placement = policy;
+        options.placement = policy;
         origins.placement = setting(said);
     }
     if let Some(said) = &rules.backfill {
-        knobs.backfill = match said.value {
+        options.backfill = match said.value {
             0 => Backfill::None,
             1 => Backfill::Head,
             depth => Backfill::Depth(depth),
@@ -31,9 +33,9 @@ pub(super) fn options(fleet: &Fleet) -> (Knobs, Origins) {
         Some(said) => (said.value.as_slice(), setting(said)),
         None => of_kueue(fleet),
     };
-    knobs.fair_sharing = (!fair.is_empty()).then(|| fair.iter().copied().map(strategy).collect());
+    options.fair_sharing = (!fair.is_empty()).then(|| fair.iter().copied().map(strategy).collect());
     origins.fair_sharing = origin;
-    (knobs, origins)
+    (options, origins)
 }
 
 /// Fair sharing as Kueue is configured. Where that is not known, nothing is turned on, and it is said why.
@@ -151,7 +153,7 @@ mod tests {
         let mut fleet = fleet(EngineRules::default());
         let told = |fleet: &Fleet| {
             let snapshot = snapshot(fleet, &Burn::default());
-            let fair = snapshot.knobs.fair_sharing.map(|list| list.len());
+            let fair = snapshot.options.fair_sharing.map(|list| list.len());
             (fair, snapshot.origins.fair_sharing.to_string())
         };
         let both = scheduling::FairStrategy::ALL.to_vec();
@@ -174,7 +176,7 @@ mod tests {
         let mut fleet = fleet(EngineRules::default());
         let told = |fleet: &Fleet| {
             let snapshot = snapshot(fleet, &Burn::default());
-            assert_eq!(snapshot.knobs.fair_sharing, None);
+            assert_eq!(snapshot.options.fair_sharing, None);
             snapshot.origins.fair_sharing
         };
         assert_eq!(told(&fleet).source, Source::Assumed, "not read yet");
@@ -214,8 +216,8 @@ mod tests {
             }),
             &Burn::default(),
         );
-        assert_eq!(snapshot.knobs.placement, Policy::Fgd);
-        assert_eq!(snapshot.knobs.backfill, Backfill::Depth(4));
+        assert_eq!(snapshot.options.placement, Policy::Fgd);
+        assert_eq!(snapshot.options.backfill, Backfill::Depth(4));
         let place = Origin::new(Source::Setting, "/etc/stokehold.toml:7");
         assert_eq!(snapshot.origins.placement, place);
         assert_eq!(snapshot.routes.len(), 1);

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::snapshot::{
-    self, Borrow, Flavor, Fungibility, LeftAlone, Order, PLENTY, Preemption, Quota, Reclaim, Stop,
-    System, Within, unit_is_milli,
+    self, Borrow, Flavor, Fungibility, LeftAlone, PLENTY, Preemption, QueueingStrategy, Quota,
+    Reclaim, Stop, System, Within, unit_is_milli,
 };
 use model::base::Name;
 use model::fleet::Fleet;
@@ -140,8 +140,8 @@ fn read(queue: &Queue, name: Name) -> snapshot::Queue {
             reclaim_ms: queue.preemption.reclaim_min_runtime_ms,
         },
         order: match queue.strategy {
-            queue::Strategy::Strict => Order::Strict,
-            queue::Strategy::BestEffort => Order::BestEffort,
+            queue::Strategy::Strict => QueueingStrategy::Strict,
+            queue::Strategy::BestEffort => QueueingStrategy::BestEffort,
         },
         stop: match queue.stop {
             queue::Stop::Drain => Stop::Drain,

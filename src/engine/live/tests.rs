@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::snapshot::{Order, Status, Stop};
+use crate::snapshot::{QueueingStrategy, Status, Stop};
 use model::base::Moment;
 use model::fleet::admission::{Admission, Assigned, GroupSeen};
 use model::fleet::job::{Job, JobKey, JobState};
@@ -11,7 +11,7 @@ use model::fleet::observe::{NodeSeen, Phase, PodSeen, Resources, Table};
 use model::fleet::policy::Policy;
 use model::fleet::queue::{Measure, Queue, QueueKey, QueueKind, QueueSystem, Quota, Strategy};
 use model::fleet::siting::{
-    Expression, NodeTerm, Operator, PodSet, Siting, TopologyWish, WishMode,
+    ConstraintMode, Expression, NodeTerm, Operator, PodSet, Siting, TopologyConstraint,
 };
 use model::fleet::{budget, queue};
 
@@ -221,7 +221,10 @@ fn quotas_come_in_the_engines_units_and_unbounded_is_not_nothing() {
             ("any", 3_000)
         ]
     );
-    assert_eq!((queue.stop, queue.order), (Stop::Inactive, Order::Strict));
+    assert_eq!(
+        (queue.stop, queue.order),
+        (Stop::Inactive, QueueingStrategy::Strict)
+    );
     assert_eq!(seen.flavors.len(), 1, "the flavor that stands for none");
 }
 
@@ -299,7 +302,7 @@ fn pods_stand_where_they_run_and_unplaced_quota_is_held() {
     assert_eq!(seen.workloads[1].created, Moment::from_seconds(3));
     let levers = |at: usize| {
         let levers = seen.workloads[at].levers;
-        (levers.suspend, levers.reprioritise, levers.honours_budgets)
+        (levers.suspend, levers.reprioritise, levers.honors_budgets)
     };
     assert_eq!(levers(1), (true, true, false));
     assert_eq!(levers(2), (true, false, false));
@@ -329,8 +332,8 @@ fn what_nothing_can_meet_is_no_way_in() {
                 required: terms.into_boxed_slice(),
                 ..Siting::default()
             })),
-            topology: Some(Box::new(TopologyWish {
-                mode: WishMode::Required,
+            topology: Some(Box::new(TopologyConstraint {
+                mode: ConstraintMode::Required,
                 level: Name::new("tier-2"),
                 slice: None,
             })),

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::snapshot::{
-    Ask, DeviceAsk, Handle, Levers, Op, Placement, PodSet, Requirement, Status, System,
-    TopologyWish, WHOLE, Workload,
+    Ask, DeviceAsk, Handle, Op, Placement, PodSet, Requirement, Status, System, TopologyRequest,
+    WHOLE, Workload, WorkloadMutations,
 };
 use model::base::{Moment, Name};
 use model::fleet::admission::Admission;
@@ -12,7 +12,7 @@ use model::fleet::device::Pod;
 use model::fleet::job::{Job, JobState};
 use model::fleet::observe::{Resources, Table};
 use model::fleet::queue::QueueSystem;
-use model::fleet::siting::{self, Operator, Siting, WishMode};
+use model::fleet::siting::{self, ConstraintMode, Operator, Siting};
 use model::fleet::{Fleet, Known};
 
 use super::{Grips, Titles, by_key, toleration};
@@ -166,7 +166,7 @@ fn preemptible(job: &Job) -> bool {
 
 /// What the kind of object lets be done. Only the eviction of pods asks disruption budgets first: what is suspended
 /// is not asked for.
-fn levers(job: &Job) -> Levers {
+fn levers(job: &Job) -> WorkloadMutations {
     let system = job.admission.as_ref().map(|admission| admission.system());
     let queued = system == Some(QueueSystem::Kueue);
     let suspends = matches!(
@@ -182,12 +182,12 @@ fn levers(job: &Job) -> Levers {
             | "VolcanoJob"
     );
     let suspend = queued || suspends;
-    Levers {
+    WorkloadMutations {
         suspend,
         reprioritise: queued
             || job.id.kind.as_str() == "VolcanoJob"
             || system == Some(QueueSystem::Kai),
-        honours_budgets: !suspend,
+        honors_budgets: !suspend,
     }
 }
 
@@ -256,12 +256,12 @@ fn affinity(siting: &Siting) -> Vec<Vec<Requirement>> {
     lists
 }
 
-fn topology(fleet: &Fleet, job: &Job, set: &siting::PodSet) -> Option<TopologyWish> {
+fn topology(fleet: &Fleet, job: &Job, set: &siting::PodSet) -> Option<TopologyRequest> {
     let wish = set.topology.as_ref()?;
     let required = match wish.mode {
-        WishMode::Required => true,
-        WishMode::Preferred => false,
-        WishMode::Unconstrained => return None,
+        ConstraintMode::Required => true,
+        ConstraintMode::Preferred => false,
+        ConstraintMode::Unconstrained => return None,
     };
     // Volcano's tiers are no labels: where none of ours is called like one, we cannot tell.
     let is_level = || {
@@ -271,7 +271,7 @@ fn topology(fleet: &Fleet, job: &Job, set: &siting::PodSet) -> Option<TopologyWi
         })
     };
     let tells = job.queue_system != QueueSystem::Volcano || is_level();
-    (tells && !wish.level.is_empty()).then(|| TopologyWish {
+    (tells && !wish.level.is_empty()).then(|| TopologyRequest {
         level: wish.level.clone(),
         required,
     })

@@ -1,18 +1,18 @@
 //! The order in which pods arrive, and how many: shuffled, then topped up (or thinned) to a load.
 
-use crate::dice::Dice;
-use crate::percent::Share;
+use crate::ratio::Ratio;
+use crate::rng::Rng;
 
 use super::Pod;
 
 /// Indices into `pods` in the order of arrival, as published: by name, shuffled, then drawn from the whole
 /// list again until the next one would ask for more than `load` of `capacity`; or random ones taken away
 /// while the list asks for more. A load of 0 leaves the list as it is.
-pub(super) fn arrivals(pods: &[Pod], capacity: i64, load: Share, dice: &mut Dice) -> Vec<usize> {
+pub(super) fn arrivals(pods: &[Pod], capacity: i64, load: Ratio, rng: &mut Rng) -> Vec<usize> {
     let mut order: Vec<usize> = (0..pods.len()).collect();
     order.sort_by(|&a, &b| pods[a].cmp(&pods[b]));
     let list = order.clone();
-    dice.shuffle(&mut order);
+    rng.shuffle(&mut order);
     if load.is_zero() {
         return order;
     }
@@ -20,7 +20,7 @@ pub(super) fn arrivals(pods: &[Pod], capacity: i64, load: Share, dice: &mut Dice
     let mut asked: i64 = pods.iter().map(Pod::gpu).sum();
     while asked > target {
         // Order stays as it is, so that the load alone differs.
-        let gone = order.remove(dice.below(order.len()));
+        let gone = order.remove(rng.below(order.len()));
         asked -= pods[gone].gpu();
     }
     // A list that asks for no GPU would never reach the load.
@@ -28,7 +28,7 @@ pub(super) fn arrivals(pods: &[Pod], capacity: i64, load: Share, dice: &mut Dice
         return order;
     }
     loop {
-        let next = list[dice.below(list.len())];
+        let next = list[rng.below(list.len())];
         // The published check counts a pod of several GPUs as one.
         if asked + i64::from(pods[next].milli) > target {
             return order;
@@ -62,7 +62,7 @@ mod tests {
     fn the_load_is_met_from_above_and_from_below() {
         let pods = pods();
         assert_eq!(pods.iter().map(Pod::gpu).sum::<i64>(), 90_000);
-        let of = |load: u64| arrivals(&pods, 100_000, Share::millionths(load), &mut Dice::new(3));
+        let of = |load: u64| arrivals(&pods, 100_000, Ratio::millionths(load), &mut Rng::new(3));
         let plain = of(0);
         assert_eq!((plain.len(), asked(&pods, &plain)), (90, 90_000));
         let more = asked(&pods, &of(1_300_000));
@@ -73,7 +73,7 @@ mod tests {
         assert_eq!(of(1_300_000)[..90], plain[..]);
         assert_ne!(
             of(0),
-            arrivals(&pods, 100_000, Share::millionths(0), &mut Dice::new(4))
+            arrivals(&pods, 100_000, Ratio::millionths(0), &mut Rng::new(4))
         );
     }
 
@@ -82,7 +82,7 @@ mod tests {
         let mut pods = pods();
         pods.retain(|pod| pod.gpus == 0);
         assert_eq!(
-            arrivals(&pods, 100_000, Share::WHOLE, &mut Dice::new(3)).len(),
+            arrivals(&pods, 100_000, Ratio::WHOLE, &mut Rng::new(3)).len(),
             30
         );
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::percent::Share;
+use crate::ratio::Ratio;
 
 use super::{Node, Pod};
 
@@ -105,12 +105,12 @@ impl Kind {
 
 /// GPU that idle CPU (or memory) cannot feed, at four fifths of what GPU pods ask for on average.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Hinge {
+pub(super) struct CpuReserve {
     gpu: i64,
     feed: i64,
 }
 
-impl Hinge {
+impl CpuReserve {
     /// `gpu` and `feed`: what all GPU pods together ask for.
     fn new(gpu: i64, feed: i64) -> Self {
         let (gpu, feed) = (gpu.saturating_mul(5_000), feed.saturating_mul(4));
@@ -163,9 +163,9 @@ pub(crate) struct Demand {
     /// How many pods are of a typical spec.
     pub(super) total: i64,
     /// GPU without CPU.
-    pub(super) cpu_hinge: Hinge,
+    pub(super) cpu_hinge: CpuReserve,
     /// GPU without memory.
-    pub(super) memory_hinge: Hinge,
+    pub(super) memory_hinge: CpuReserve,
     /// Load of each kind, in thousandths, if every spec spread evenly over the kinds that can host it.
     pub(super) pressure: Vec<i64>,
     /// The least fall in fragmentation for each score from 1 to 99.
@@ -175,7 +175,7 @@ pub(crate) struct Demand {
 impl Demand {
     /// The demand of a list of pods on these nodes; typical are the most frequent specs that make up `typical`
     /// of the pods.
-    pub(super) fn new(nodes: &[Node], pods: &[Pod], typical: Share) -> Self {
+    pub(super) fn new(nodes: &[Node], pods: &[Pod], typical: Ratio) -> Self {
         let pods: Vec<(&Pod, i64)> = pods.iter().map(|pod| (pod, 1)).collect();
         Self::weighed(nodes, &pods, typical, usize::MAX)
     }
@@ -184,7 +184,7 @@ impl Demand {
     pub(crate) fn weighed(
         nodes: &[Node],
         pods: &[(&Pod, i64)],
-        typical: Share,
+        typical: Ratio,
         most: usize,
     ) -> Self {
         let mut kinds: Vec<Kind> = nodes.iter().map(Kind::of).collect();
@@ -237,8 +237,8 @@ impl Demand {
             count: specs.iter().map(|(count, _)| *count).collect(),
             need: kinds.iter().map(need).collect(),
             total: total.max(1),
-            cpu_hinge: Hinge::new(gpu, asked(|pod| pod.cpu)),
-            memory_hinge: Hinge::new(gpu, asked(|pod| pod.memory)),
+            cpu_hinge: CpuReserve::new(gpu, asked(|pod| pod.cpu)),
+            memory_hinge: CpuReserve::new(gpu, asked(|pod| pod.memory)),
             pressure,
             steps: steps(total.max(1)),
             kinds,
@@ -319,11 +319,11 @@ mod tests {
     #[test]
     fn a_gpu_is_fed_by_four_fifths_of_the_average() {
         // Ten cores a GPU on average: eight feed one.
-        let hinge = Hinge::new(6_000_000, 60_000_000);
+        let hinge = CpuReserve::new(6_000_000, 60_000_000);
         assert_eq!(hinge.unfed(1_000, 8_000), 0);
         assert_eq!(hinge.unfed(1_000, 4_000), 500_000);
         assert_eq!(hinge.unfed(8_000, 0), 8_000_000);
-        assert_eq!(Hinge::new(0, 0).unfed(1_000, 0), 0);
-        assert_eq!(Hinge::new(i64::MAX, 1).unfed(1_000, i64::MAX), 0);
+        assert_eq!(CpuReserve::new(0, 0).unfed(1_000, 0), 0);
+        assert_eq!(CpuReserve::new(i64::MAX, 1).unfed(1_000, i64::MAX), 0);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use crate::percent::Share;
+use crate::ratio::Ratio;
 
 use super::{Node, Packer, Pod, Policy, Replay, Setup, WHOLE};
 
@@ -96,7 +96,7 @@ proptest! {
         nodes in nodes(), pods in pods(), policy in policy(), seed: u64, load in 0_u64..3_000_000,
     ) {
         prop_assume!(nodes.iter().any(|node| node.gpus > 0));
-        let setup = Setup { policy, inflate: Share::millionths(load), seed, ..Setup::default() };
+        let setup = Setup { policy, inflate: Ratio::millionths(load), seed, ..Setup::default() };
         let mut replay = Replay::new(&nodes, &pods, setup).expect("has GPUs");
         let mut left = Left::of(&nodes);
         for arrival in replay.by_ref() {
@@ -130,7 +130,7 @@ proptest! {
     fn the_cheapest_node_is_taken_and_fragments_are_what_they_are_defined_to_be(
         nodes in nodes(), pods in pods(), policy in policy(), seed: u64,
     ) {
-        let mut packer = Packer::new(policy, &nodes, &pods, Share::WHOLE, seed);
+        let mut packer = Packer::new(policy, &nodes, &pods, Ratio::WHOLE, seed);
         let mut left = Left::of(&nodes);
         for pod in pods.iter().chain(pods.iter().rev()) {
             let class = packer.class(pod);

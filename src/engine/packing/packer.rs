@@ -3,8 +3,8 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::dice::Dice;
-use crate::percent::Share;
+use crate::ratio::Ratio;
+use crate::rng::Rng;
 
 use super::demand::Demand;
 use super::node::Idle;
@@ -68,7 +68,7 @@ pub struct Packer {
     policy: Policy,
     demand: Demand,
     idle: Vec<Idle>,
-    dice: Dice,
+    rng: Rng,
     classes: Vec<Costed>,
     known: FxHashMap<Ask, usize>,
     /// The node of each change, the oldest first.
@@ -86,7 +86,7 @@ pub struct Packer {
 impl Packer {
     /// A cluster of empty nodes; ties between nodes go to the one that stands first. What pods typically ask
     /// for is read from `pods`, the most frequent specs up to `typical` of them.
-    pub fn new(policy: Policy, nodes: &[Node], pods: &[Pod], typical: Share, seed: u64) -> Self {
+    pub fn new(policy: Policy, nodes: &[Node], pods: &[Pod], typical: Ratio, seed: u64) -> Self {
         let demand = Demand::new(nodes, pods, typical);
         let idle: Vec<Idle> = nodes
             .iter()
@@ -102,7 +102,7 @@ impl Packer {
             idle,
             demand,
             // Apart from the numbers that ordered pods and nodes.
-            dice: Dice::new(seed ^ 0x7061_636b_6572),
+            rng: Rng::new(seed ^ 0x7061_636b_6572),
             classes: Vec::new(),
             known: FxHashMap::default(),
             changes: Vec::new(),
@@ -171,7 +171,7 @@ impl Packer {
         let node = match self.policy {
             Policy::Random => {
                 let able = ranking.map_or(0, |ranking| ranking.able().count());
-                let nth = self.dice.below(able);
+                let nth = self.rng.below(able);
                 ranking.and_then(|ranking| ranking.able().nth(nth))
             }
             _ => ranking.and_then(Ranking::cheapest),
@@ -184,7 +184,7 @@ impl Packer {
                 Policy::Random => {
                     let able = |device: &u32| idle.left[*device as usize] >= ask.milli;
                     let able: Vec<u32> = (0..idle.left.len() as u32).filter(able).collect();
-                    able[self.dice.below(able.len())]
+                    able[self.rng.below(able.len())]
                 }
                 _ => idle.tightest(1, ask.milli)[0],
             }]

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::dice::Dice;
-use crate::percent::Share;
+use crate::ratio::Ratio;
+use crate::rng::Rng;
 
 use super::arrivals::arrivals;
 use super::packer::{Class, Packer, Spot};
@@ -15,9 +15,9 @@ pub struct Setup {
     /// The placement policy.
     pub policy: Policy,
     /// GPU that arrives in all, as a share of the cluster's; 0 for the list as it is.
-    pub inflate: Share,
+    pub inflate: Ratio,
     /// The share of pods whose specs count as typical.
-    pub typical: Share,
+    pub typical: Ratio,
     /// Orders pods and nodes, and draws the pods that top the list up.
     pub seed: u64,
 }
@@ -28,8 +28,8 @@ impl Default for Setup {
     fn default() -> Self {
         Self {
             policy: Policy::Stokehold,
-            inflate: Share::millionths(1_300_000),
-            typical: Share::millionths(950_000),
+            inflate: Ratio::millionths(1_300_000),
+            typical: Ratio::millionths(950_000),
             seed: 42,
         }
     }
@@ -123,12 +123,12 @@ impl<'a> Replay<'a> {
             return Err("no node has a GPU; packing is measured in GPUs".to_owned());
         }
         let capacity = devices * i64::from(WHOLE);
-        let mut dice = Dice::new(setup.seed);
-        let order = arrivals(pods, capacity, setup.inflate, &mut dice);
+        let mut rng = Rng::new(setup.seed);
+        let order = arrivals(pods, capacity, setup.inflate, &mut rng);
         // By name, then shuffled: ties go to the first node of this order, as published.
         let mut shuffled: Vec<usize> = (0..nodes.len()).collect();
         shuffled.sort_by(|&a, &b| nodes[a].cmp(&nodes[b]));
-        dice.shuffle(&mut shuffled);
+        rng.shuffle(&mut shuffled);
         let ordered: Vec<Node> = shuffled.iter().map(|&at| nodes[at].clone()).collect();
         let mut packer = Packer::new(setup.policy, &ordered, pods, setup.typical, setup.seed);
         Ok(Self {

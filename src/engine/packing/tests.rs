@@ -1,6 +1,6 @@
 //! Placements, costs and fragments worked out by hand, a policy at a time.
 
-use crate::percent::Share;
+use crate::ratio::Ratio;
 
 use super::{Node, Packer, Pod, Policy, Replay, Setup};
 
@@ -27,7 +27,7 @@ fn pod(cpu: i64, gpus: u32, milli: i32) -> Pod {
 
 /// Places pods one by one: the index of the node and the devices of each.
 fn placed(policy: Policy, nodes: &[Node], pods: &[Pod]) -> Vec<Option<(usize, Vec<u32>)>> {
-    let mut packer = Packer::new(policy, nodes, pods, Share::WHOLE, 1);
+    let mut packer = Packer::new(policy, nodes, pods, Ratio::WHOLE, 1);
     let place = |pod| {
         let class = packer.class(pod);
         packer.place(class).map(|spot| (spot.node, spot.devices))
@@ -49,7 +49,7 @@ fn best_fit_leaves_least() {
         pod(9_000, 0, 0),
     ];
     // Left over, a GPU as 16 cores: a 23,000, b and c 3,000 of 256,000: scores 91, 98, 98.
-    let mut packer = Packer::new(Policy::BestFit, &nodes, &pods, Share::WHOLE, 1);
+    let mut packer = Packer::new(Policy::BestFit, &nodes, &pods, Ratio::WHOLE, 1);
     let class = packer.class(&pods[0]);
     assert_eq!(
         [0, 1, 2].map(|node| packer.cost(class, node)),
@@ -87,7 +87,7 @@ fn gpu_packing_fills_shared_devices_then_used_nodes_then_free_ones() {
             Some((0, vec![1, 2])),
         ]
     );
-    let packer = Packer::new(Policy::GpuPacking, &nodes, &pods, Share::WHOLE, 1);
+    let packer = Packer::new(Policy::GpuPacking, &nodes, &pods, Ratio::WHOLE, 1);
     let mut packer = packer;
     let classes: Vec<_> = pods.iter().map(|pod| packer.class(pod)).collect();
     assert_eq!(packer.cost(classes[0], 1), Some(-31));
@@ -115,7 +115,7 @@ fn gpu_clustering_keeps_sizes_together() {
             Some((1, vec![1])),
         ]
     );
-    let mut packer = Packer::new(Policy::GpuClustering, &nodes, &pods, Share::WHOLE, 1);
+    let mut packer = Packer::new(Policy::GpuClustering, &nodes, &pods, Ratio::WHOLE, 1);
     let classes: Vec<_> = pods.iter().map(|pod| packer.class(pod)).collect();
     packer.place(classes[0]);
     assert_eq!(
@@ -129,7 +129,7 @@ fn gpu_clustering_keeps_sizes_together() {
 fn dot_product_takes_the_least_aligned() {
     let nodes = [node("a", 128_000, 8), node("b", 64_000, 4)];
     let pods = [pod(32_000, 4, 1_000), pod(32_000, 4, 1_000)];
-    let mut packer = Packer::new(Policy::DotProduct, &nodes, &pods, Share::WHOLE, 1);
+    let mut packer = Packer::new(Policy::DotProduct, &nodes, &pods, Ratio::WHOLE, 1);
     let class = packer.class(&pods[0]);
     // 1 - (1 x 1/4 + 1 x 1/2) / 2 = 62.5 %; 1 - (1/2 x 1/4 + 1/2 x 1/2) / 2 = 81.25 %.
     assert_eq!(
@@ -153,7 +153,7 @@ fn random_takes_any_that_fits_and_the_seed_says_which() {
     let pod = pod(1_000, 1, 500);
     let first = |seed: u64| {
         let pods = std::slice::from_ref(&pod);
-        let mut packer = Packer::new(Policy::Random, &nodes, pods, Share::WHOLE, seed);
+        let mut packer = Packer::new(Policy::Random, &nodes, pods, Ratio::WHOLE, seed);
         let class = packer.class(&pod);
         packer.place(class).map(|spot| (spot.node, spot.devices[0]))
     };
@@ -166,7 +166,7 @@ fn random_takes_any_that_fits_and_the_seed_says_which() {
 fn fgd_goes_down_the_fragmentation_gradient() {
     let nodes = [node("a", 8_000, 2), node("b", 8_000, 1)];
     let pods = [pod(0, 1, 500), pod(0, 1, 1_000)];
-    let mut packer = Packer::new(Policy::Fgd, &nodes, &pods, Share::WHOLE, 1);
+    let mut packer = Packer::new(Policy::Fgd, &nodes, &pods, Ratio::WHOLE, 1);
     let (half, whole) = (packer.class(&pods[0]), packer.class(&pods[1]));
     assert_eq!(packer.fragments(), (0, 2));
     // Half a device taken leaves the other half useless to the whole-GPU pod, on either node: a quarter of a
@@ -197,7 +197,7 @@ fn fgd_goes_down_the_fragmentation_gradient() {
 #[test]
 fn all_that_is_idle_is_a_fragment_to_a_pod_that_cannot_run() {
     let fragments = |nodes: &[Node], pods: &[Pod]| {
-        Packer::new(Policy::Fgd, nodes, pods, Share::WHOLE, 1).fragments()
+        Packer::new(Policy::Fgd, nodes, pods, Ratio::WHOLE, 1).fragments()
     };
     let nodes = [node("a", 1_000, 2)];
     assert_eq!(fragments(&nodes, &[pod(1_000, 1, 500)]), (0, 1));
@@ -228,7 +228,7 @@ fn ours_weighs_fragments_cpu_memory_and_scarcity() {
         ..any.clone()
     };
     let pods = [any.clone(), picky.clone()];
-    let mut packer = Packer::new(Policy::Stokehold, &nodes, &pods, Share::WHOLE, 1);
+    let mut packer = Packer::new(Policy::Stokehold, &nodes, &pods, Ratio::WHOLE, 1);
     let class = packer.class(&any);
     // Pressure: half of one pod on either, and the other pod on b alone: 500 and 1,500 thousandths.
     // On a: fragments fall by 1,000 of two pods: -500,000; scarcity 1,000 x 500 / 5; left over 4,000 / 16.
@@ -293,7 +293,7 @@ fn a_replay_counts_what_arrives_and_what_fails() {
         pod(9_000, 0, 0),
     ]);
     let setup = Setup {
-        inflate: Share::millionths(0),
+        inflate: Ratio::millionths(0),
         ..Setup::default()
     };
     let mut replay = Replay::new(&nodes, &pods, setup).expect("has GPUs");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::sheet::Sheet;
+use crate::csv_table::CsvTable;
 use model::base::document::Fault;
 
 use super::WHOLE;
@@ -69,7 +69,7 @@ impl Pod {
 /// # Errors
 /// A column is missing, a field makes no sense, or a name stands twice.
 pub fn nodes(text: &[u8], place: &str) -> Result<Vec<Node>, Fault> {
-    let sheet = Sheet::read(text, place)?;
+    let sheet = CsvTable::read(text, place)?;
     let name = sheet.column("sn")?;
     let cpu = sheet.column("cpu_milli")?;
     let memory = sheet.column("memory_mib")?;
@@ -79,7 +79,7 @@ pub fn nodes(text: &[u8], place: &str) -> Result<Vec<Node>, Fault> {
     let mut nodes = Vec::with_capacity(sheet.len());
     for row in sheet.rows() {
         if !seen.insert(row.text(name)) {
-            return Err(row.fault(name, "stands here for the second time; name each node once"));
+            return Err(row.fault(name, "appears twice; name each node once"));
         }
         nodes.push(Node {
             name: row.text(name).to_owned(),
@@ -98,7 +98,7 @@ pub fn nodes(text: &[u8], place: &str) -> Result<Vec<Node>, Fault> {
 /// # Errors
 /// A column is missing or a field makes no sense.
 pub fn pods(text: &[u8], place: &str) -> Result<Vec<Pod>, Fault> {
-    let sheet = Sheet::read(text, place)?;
+    let sheet = CsvTable::read(text, place)?;
     let name = sheet.column("name")?;
     let cpu = sheet.column("cpu_milli")?;
     let memory = sheet.column("memory_mib")?;
@@ -196,7 +196,7 @@ mod tests {
         let twice = b"sn,cpu_milli,memory_mib,gpu,model\nn,1,1,1,T4\nn,1,1,1,T4\n";
         assert_eq!(
             nodes(twice, "n.csv").expect_err("stands twice").to_string(),
-            "n.csv:3: sn: `n` stands here for the second time; name each node once"
+            "n.csv:3: sn: `n` appears twice; name each node once"
         );
     }
 }

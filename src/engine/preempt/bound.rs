@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::fit::Lens;
-use crate::plant::NodeId;
+use crate::compiled::NodeId;
+use crate::fit::Relaxation;
 use crate::snapshot::WHOLE;
 use crate::state::State;
 
 use super::candidate::{Candidate, uses};
-use super::scene::Scene;
+use super::search_context::SearchContext;
 
 /// Parts of a pod's room.
 const PARTS: i64 = 1 << 20;
@@ -32,7 +32,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    pub(super) fn new(state: &mut State<'_>, scene: &Scene, list: &[Candidate]) -> Self {
+    pub(super) fn new(state: &mut State<'_>, scene: &SearchContext, list: &[Candidate]) -> Self {
         let lost: Vec<i64> = list.iter().map(|candidate| candidate.lost).collect();
         let mut bounds = Self {
             lacks: Vec::new(),
@@ -41,8 +41,8 @@ impl Bounds {
         for &(pair, amount) in &scene.usage {
             let need = amount - state.available(scene.queue, pair);
             let brings = |candidate: &Candidate| {
-                let tenure = state.tenure(candidate.work);
-                tenure.map_or(0, |tenure| uses(tenure, pair))
+                let allocation = state.allocation(candidate.work);
+                allocation.map_or(0, |allocation| uses(allocation, pair))
             };
             let brings = list.iter().map(brings).collect();
             bounds.add(need, brings);
@@ -78,27 +78,27 @@ impl Bounds {
     fn add_devices(
         &mut self,
         state: &mut State<'_>,
-        scene: &Scene,
+        scene: &SearchContext,
         list: &[Candidate],
         set: usize,
     ) {
-        let plant = state.plant();
-        let own = &plant.works[scene.work].sets[set];
-        let Some(&(resource, each, WHOLE)) = plant.wants[own.want].devices.first() else {
+        let compiled = state.compiled();
+        let own = &compiled.works[scene.work].sets[set];
+        let Some(&(resource, each, WHOLE)) = compiled.wants[own.want].devices.first() else {
             return;
         };
         if state.nodes() == 0 || each == 0 {
             return;
         }
         let count = scene.counts[set];
-        let gate = state.gate(own.constraint, &scene.flavors[set], &Lens::default());
+        let gate = state.gate(own.constraint, &scene.flavors[set], &Relaxation::default());
         let each = i64::from(each);
         // Per node: whole units free that complete no pod.
         let mut over: BTreeMap<NodeId, i64> = BTreeMap::new();
         let mut need = i64::from(count);
         for node in 0..state.nodes() {
             let room = *state.room(node);
-            let make = &plant.makes[room.make];
+            let make = &compiled.makes[room.make];
             if !room.open || !gate[make.zone] {
                 continue;
             }
@@ -110,16 +110,16 @@ impl Bounds {
             over.insert(node, free % each);
         }
         let brings = |candidate: &Candidate| {
-            let Some(tenure) = state.tenure(candidate.work) else {
+            let Some(allocation) = state.allocation(candidate.work) else {
                 return 0;
             };
-            let seats = tenure.sets.iter().flat_map(|set| &set.seats);
-            let parts = seats.map(|seat| {
-                let Some(over) = over.get(&seat.node) else {
+            let placements = allocation.sets.iter().flat_map(|set| &set.placements);
+            let parts = placements.map(|placement| {
+                let Some(over) = over.get(&placement.node) else {
                     return 0;
                 };
-                let units = &plant.makes[state.room(seat.node).make].units;
-                let held = seat
+                let units = &compiled.makes[state.room(placement.node).make].units;
+                let held = placement
                     .grips
                     .iter()
                     .filter(|(unit, _)| units[*unit as usize].resource == resource);

@@ -3,19 +3,19 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use crate::fit::{Gate, Lens, Reach};
-use crate::plant::{PairId, QueueId, WorkId};
+use crate::compiled::{PairId, QueueId, WorkloadId};
+use crate::fit::{Gate, Reach, Relaxation};
 use crate::snapshot::{Borrow, Preemption, Queue, Reclaim, Status, Within};
-use crate::state::{State, Tenure};
+use crate::state::{Allocation, State};
 use model::base::Moment;
 
-use super::scene::Scene;
+use super::search_context::SearchContext;
 use super::{Reason, Victim};
 
 /// Somebody who may be made to go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Candidate {
-    pub(super) work: WorkId,
+    pub(super) work: WorkloadId,
     /// Its queue.
     pub(super) queue: QueueId,
     pub(super) reason: Reason,
@@ -40,11 +40,16 @@ impl Candidate {
 
     /// Whether it may be taken as things are now: its queue, and those around it that do not hold the workload's, use more
     /// than their own.
-    pub(super) fn may_go(&self, state: &mut State<'_>, scene: &Scene, borrow: bool) -> bool {
+    pub(super) fn may_go(
+        &self,
+        state: &mut State<'_>,
+        scene: &SearchContext,
+        borrow: bool,
+    ) -> bool {
         if self.own {
             return true;
         }
-        if state.plant().snapshot.knobs.fair_sharing.is_some() {
+        if state.compiled().snapshot.options.fair_sharing.is_some() {
             return super::fair::evens_out(state, scene, self);
         }
         if borrow && self.only_own {
@@ -62,8 +67,8 @@ impl Candidate {
 }
 
 /// What a tenure uses of a pair.
-pub(super) fn uses(tenure: &Tenure, pair: PairId) -> i64 {
-    let mut usage = tenure.usage.iter();
+pub(super) fn uses(allocation: &Allocation, pair: PairId) -> i64 {
+    let mut usage = allocation.usage.iter();
     usage
         .find(|(of, _)| *of == pair)
         .map_or(0, |(_, amount)| *amount)
@@ -86,15 +91,15 @@ impl Candidates {
 
 /// Those that hold something, by queue.
 #[derive(Debug)]
-pub(crate) struct Holders(Vec<Vec<WorkId>>);
+pub(crate) struct Holders(Vec<Vec<WorkloadId>>);
 
 impl Holders {
     /// As things are now.
     pub(crate) fn new(state: &State<'_>) -> Self {
         let mut queues = vec![Vec::new(); state.tree().branches.len()];
         for work in state.holders() {
-            let tenure = state.tenure(work);
-            if let Some(queue) = tenure.and_then(|tenure| tenure.queue) {
+            let allocation = state.allocation(work);
+            if let Some(queue) = allocation.and_then(|allocation| allocation.queue) {
                 queues[queue].push(work);
             }
         }
@@ -105,19 +110,19 @@ impl Holders {
 /// All candidates of a scene.
 pub(super) fn candidates(
     state: &mut State<'_>,
-    scene: &Scene,
+    scene: &SearchContext,
     holders: &Holders,
-    spared: &dyn Fn(WorkId) -> bool,
+    spared: &dyn Fn(WorkloadId) -> bool,
 ) -> Candidates {
-    let fair = state.plant().snapshot.knobs.fair_sharing.is_some();
+    let fair = state.compiled().snapshot.options.fair_sharing.is_some();
     let mut hierarchical: Vec<Candidate> = Vec::new();
     let mut others: Vec<Candidate> = Vec::new();
     let mut own: Vec<Candidate> = Vec::new();
     let meets = meets(state, scene);
     let gates: Vec<Arc<Gate>> = (0..scene.flavors.len())
         .map(|set| {
-            let constraint = state.plant().works[scene.work].sets[set].constraint;
-            state.gate(constraint, &scene.flavors[set], &Lens::default())
+            let constraint = state.compiled().works[scene.work].sets[set].constraint;
+            state.gate(constraint, &scene.flavors[set], &Relaxation::default())
         })
         .collect();
     for (queue, works) in holders.0.iter().enumerate() {
@@ -166,7 +171,7 @@ pub(super) fn candidates(
 }
 
 /// Other queues first, then the lower priority, then the more recently admitted.
-fn rank(state: &State<'_>, candidate: &Candidate) -> (bool, i32, Reverse<Moment>, WorkId) {
+fn rank(state: &State<'_>, candidate: &Candidate) -> (bool, i32, Reverse<Moment>, WorkloadId) {
     let since = state.since(candidate.work).unwrap_or(state.now());
     let priority = state.priority(candidate.work);
     (candidate.own, priority, Reverse(since), candidate.work)
@@ -174,7 +179,7 @@ fn rank(state: &State<'_>, candidate: &Candidate) -> (bool, i32, Reverse<Moment>
 
 /// Per queue above the workload's, or itself: whether it is, and whether the workload has a claim on all below it that is
 /// older than anybody's priority: it fits in what a subtree below has of its own.
-fn meets(state: &State<'_>, scene: &Scene) -> Vec<(bool, bool)> {
+fn meets(state: &State<'_>, scene: &SearchContext) -> Vec<(bool, bool)> {
     let mut out = vec![(false, false); state.tree().branches.len()];
     let mut left = scene.usage.clone();
     let mut claim = false;
@@ -207,7 +212,12 @@ enum Side {
 }
 
 /// Where a queue stands; nothing where nobody of it may be taken.
-fn side(state: &State<'_>, scene: &Scene, queue: QueueId, meets: &[(bool, bool)]) -> Option<Side> {
+fn side(
+    state: &State<'_>,
+    scene: &SearchContext,
+    queue: QueueId,
+    meets: &[(bool, bool)],
+) -> Option<Side> {
     let branches = &state.tree().branches;
     if scene.by_hand || queue == scene.queue || scene.nameless && branches[queue].nameless {
         return (scene.rules.within != Within::Never).then_some(Side::Own);
@@ -226,15 +236,15 @@ fn side(state: &State<'_>, scene: &Scene, queue: QueueId, meets: &[(bool, bool)]
 
 fn candidate(
     state: &State<'_>,
-    scene: &Scene,
-    work: WorkId,
+    scene: &SearchContext,
+    work: WorkloadId,
     queue: QueueId,
     side: Side,
     fair: bool,
 ) -> Option<Candidate> {
     let standing = state.standing(work);
     let model = state.workload(work);
-    standing.tenure.as_ref()?;
+    standing.allocation.as_ref()?;
     if standing.status != Status::Running || !model.preemptible || work == scene.work {
         return None;
     }
@@ -306,12 +316,12 @@ fn first_told(
     queue: QueueId,
     told: impl Fn(&Queue) -> Option<i64>,
 ) -> Option<i64> {
-    let known = &state.plant().snapshot.queues;
+    let known = &state.compiled().snapshot.queues;
     state.tree().path(queue).find_map(|up| told(known.get(up)?))
 }
 
 /// Whether a workload has not run long enough to be taken. One of which nobody knows since when it runs has.
-fn is_left_alone(state: &State<'_>, work: WorkId, least: Option<i64>) -> bool {
+fn is_left_alone(state: &State<'_>, work: WorkloadId, least: Option<i64>) -> bool {
     let ran = state
         .since(work)
         .map(|since| state.now().millis().saturating_sub(since.millis()));
@@ -326,14 +336,19 @@ fn may_borrow(rules: &Preemption, theirs: i32, mine: i32) -> bool {
 }
 
 /// Whether its going frees anything that the workload lacks: quota that is short, or room where it may go.
-fn is_of_use(state: &State<'_>, scene: &Scene, work: WorkId, gates: &[Arc<Gate>]) -> bool {
-    let Some(tenure) = state.tenure(work) else {
+fn is_of_use(
+    state: &State<'_>,
+    scene: &SearchContext,
+    work: WorkloadId,
+    gates: &[Arc<Gate>],
+) -> bool {
+    let Some(allocation) = state.allocation(work) else {
         return false;
     };
-    let same_tree = tenure.queue.is_some_and(|queue| {
+    let same_tree = allocation.queue.is_some_and(|queue| {
         state.tree().branches[queue].root == state.tree().branches[scene.queue].root
     });
-    let quota = same_tree && scene.short.iter().any(|pair| uses(tenure, *pair) > 0);
+    let quota = same_tree && scene.short.iter().any(|pair| uses(allocation, *pair) > 0);
     if !scene.by_hand && (scene.by_quota || !quota && !scene.short.is_empty()) {
         return quota;
     }
@@ -341,30 +356,30 @@ fn is_of_use(state: &State<'_>, scene: &Scene, work: WorkId, gates: &[Arc<Gate>]
         return true;
     }
     // Only room is short.
-    let plant = state.plant();
+    let compiled = state.compiled();
     gates.iter().any(|gate| {
-        let seats = tenure.sets.iter().flat_map(|set| &set.seats);
-        let mut rooms = seats.map(|seat| state.room(seat.node));
-        rooms.any(|room| room.open && gate[plant.makes[room.make].zone])
+        let placements = allocation.sets.iter().flat_map(|set| &set.placements);
+        let mut rooms = placements.map(|placement| state.room(placement.node));
+        rooms.any(|room| room.open && gate[compiled.makes[room.make].zone])
     })
 }
 
 /// Whether there may be enough if all candidates go: sums that cost far less than trying.
-pub(super) fn may_do(state: &mut State<'_>, scene: &Scene, list: &[Candidate]) -> bool {
+pub(super) fn may_do(state: &mut State<'_>, scene: &SearchContext, list: &[Candidate]) -> bool {
     for &(pair, amount) in &scene.usage {
         let mut free = state.available(scene.queue, pair);
         for candidate in list {
             if free >= amount {
                 break;
             }
-            let held = state.tenure(candidate.work);
-            free += held.map_or(0, |tenure| uses(tenure, pair));
+            let held = state.allocation(candidate.work);
+            free += held.map_or(0, |allocation| uses(allocation, pair));
         }
         if free < amount {
             return false;
         }
     }
-    if state.nodes() == 0 || scene.lens.no_nodes {
+    if state.nodes() == 0 || scene.relaxation.no_nodes {
         return true;
     }
     (0..scene.flavors.len()).all(|set| {

@@ -1,15 +1,15 @@
 //! Victims as answers and plans name them.
 
-use crate::plant::Plant;
+use crate::compiled::CompiledFleet;
 use crate::snapshot::Workload;
 use model::plan::{Evicted, JobName};
 
 use super::Victim;
 
 /// All victims of a set, in its order, by name.
-pub fn evicted(plant: &Plant, victims: &[Victim]) -> Vec<Evicted> {
+pub fn evicted(compiled: &CompiledFleet, victims: &[Victim]) -> Vec<Evicted> {
     let one = |victim: &Victim| {
-        let work = plant.workload(victim.work);
+        let work = compiled.workload(victim.work);
         Evicted {
             job: JobName(work.key.key.clone()),
             devices: devices(work),
@@ -22,9 +22,9 @@ pub fn evicted(plant: &Plant, victims: &[Victim]) -> Vec<Evicted> {
 
 /// Devices that a workload holds; where none of its pods has a node, those that its quota is held for.
 fn devices(work: &Workload) -> u64 {
-    let seated = work.sets.iter().any(|set| !set.placements.is_empty());
+    let placed = work.sets.iter().any(|set| !set.placements.is_empty());
     let sets = work.sets.iter().map(|set| {
-        let pods = match seated {
+        let pods = match placed {
             true => set.placements.len() as u64,
             false => u64::from(set.count),
         };

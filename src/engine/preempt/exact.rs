@@ -4,8 +4,8 @@ use crate::state::State;
 
 use super::bound::Bounds;
 use super::candidate::Candidate;
-use super::scene::Scene;
 use super::search::{Found, needs_all};
+use super::search_context::SearchContext;
 
 /// Most sets that are looked at; far more than 24 candidates ever took in tests.
 const MOST_LOOKS: usize = 4_000_000;
@@ -14,7 +14,7 @@ const MOST_TRIALS: usize = 40_000;
 
 struct Search<'a, 's, 'p> {
     state: &'s mut State<'p>,
-    scene: &'a Scene,
+    scene: &'a SearchContext,
     list: &'a [Candidate],
     bounds: Bounds,
     borrow: bool,
@@ -27,7 +27,7 @@ struct Search<'a, 's, 'p> {
 /// The least set, if it is less than what is known; and whether all were looked at.
 pub(super) fn exact(
     state: &mut State<'_>,
-    scene: &Scene,
+    scene: &SearchContext,
     list: &[Candidate],
     borrow: bool,
     known: Option<Found>,

@@ -3,17 +3,22 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::compiled::QueueId;
 use crate::cycle::share::Share;
-use crate::plant::QueueId;
 use crate::snapshot::FairStrategy;
 use crate::state::State;
 
 use super::candidate::Candidate;
-use super::scene::Scene;
+use super::search_context::SearchContext;
 
 fn strategies<'p>(state: &State<'p>) -> &'p [FairStrategy] {
-    let plant = state.plant();
-    plant.snapshot.knobs.fair_sharing.as_deref().unwrap_or(&[])
+    let compiled = state.compiled();
+    compiled
+        .snapshot
+        .options
+        .fair_sharing
+        .as_deref()
+        .unwrap_or(&[])
 }
 
 fn lets(strategy: FairStrategy, mine: Share, before: Share, after: Share) -> bool {
@@ -36,19 +41,23 @@ fn sides(state: &State<'_>, mine: QueueId, theirs: QueueId) -> Option<(QueueId, 
 }
 
 /// Adds (1) or takes away (-1) what the workload would use.
-fn suppose(state: &mut State<'_>, scene: &Scene, sign: i64) {
+fn suppose(state: &mut State<'_>, scene: &SearchContext, sign: i64) {
     for &(pair, amount) in &scene.usage {
         state.use_quota(scene.queue, pair, sign * amount);
     }
 }
 
 /// Shares as they are when the workload is in: of its side, of the candidate's, and of that when the candidate has gone.
-fn shares(state: &mut State<'_>, scene: &Scene, candidate: &Candidate) -> Option<[Share; 3]> {
+fn shares(
+    state: &mut State<'_>,
+    scene: &SearchContext,
+    candidate: &Candidate,
+) -> Option<[Share; 3]> {
     let (mine, theirs) = sides(state, scene.queue, candidate.queue)?;
     let (own, before) = (state.share(mine), state.share(theirs));
     let mark = state.mark();
-    if let Some(tenure) = state.tenure(candidate.work).cloned() {
-        for &(pair, amount) in &tenure.usage {
+    if let Some(allocation) = state.allocation(candidate.work).cloned() {
+        for &(pair, amount) in &allocation.usage {
             state.use_quota(candidate.queue, pair, -amount);
         }
     }
@@ -58,7 +67,11 @@ fn shares(state: &mut State<'_>, scene: &Scene, candidate: &Candidate) -> Option
 }
 
 /// Whether taking a candidate of another queue now evens out shares, by any of the strategies.
-pub(super) fn evens_out(state: &mut State<'_>, scene: &Scene, candidate: &Candidate) -> bool {
+pub(super) fn evens_out(
+    state: &mut State<'_>,
+    scene: &SearchContext,
+    candidate: &Candidate,
+) -> bool {
     let all = strategies(state);
     let mark = state.mark();
     suppose(state, scene, 1);
@@ -72,7 +85,7 @@ pub(super) fn evens_out(state: &mut State<'_>, scene: &Scene, candidate: &Candid
 
 /// Takes candidates one by one, in the order of the strategies.
 pub(super) struct Tournament<'a> {
-    scene: &'a Scene,
+    scene: &'a SearchContext,
     candidates: &'a [Candidate],
     /// Per queue: its candidates that are left, in order.
     left: BTreeMap<QueueId, VecDeque<usize>>,
@@ -84,7 +97,7 @@ pub(super) struct Tournament<'a> {
 }
 
 impl<'a> Tournament<'a> {
-    pub(super) fn new(scene: &'a Scene, candidates: &'a [Candidate]) -> Self {
+    pub(super) fn new(scene: &'a SearchContext, candidates: &'a [Candidate]) -> Self {
         let mut tournament = Self {
             scene,
             candidates,

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::fit::Lens;
-use crate::plant::NodeId;
+use crate::compiled::NodeId;
+use crate::fit::Relaxation;
 use crate::snapshot::WHOLE;
 use crate::state::State;
 
 use super::candidate::{Candidate, uses};
-use super::scene::Scene;
 use super::search::{Found, as_cluster, exhaustive, give_back, in_order, makes_room};
+use super::search_context::SearchContext;
 
 /// Up to so many candidates every guess is made; beyond, only the two that look at what is lacking.
 const MANY: usize = 512;
@@ -17,7 +17,7 @@ const MANY: usize = 512;
 /// The set that loses least, and whether that is proven.
 pub(super) fn least(
     state: &mut State<'_>,
-    scene: &Scene,
+    scene: &SearchContext,
     list: &[Candidate],
     tries: &[bool],
 ) -> (Option<Found>, bool) {
@@ -52,7 +52,7 @@ pub(super) fn least(
     {
         best = Some(found);
     }
-    if list.len() > state.plant().snapshot.knobs.exact_victims as usize {
+    if list.len() > state.compiled().snapshot.options.exact_victims as usize {
         return (best, false);
     }
     exhaustive(state, scene, list, tries, best)
@@ -63,12 +63,12 @@ fn is_less(found: &Found, best: Option<&Found>, list: &[Candidate]) -> bool {
 }
 
 /// Those that bring most of the quota that is short for what they lose.
-fn by_quota(state: &State<'_>, scene: &Scene, list: &[Candidate]) -> Vec<usize> {
+fn by_quota(state: &State<'_>, scene: &SearchContext, list: &[Candidate]) -> Vec<usize> {
     let brings = |at: usize| {
-        let tenure = state.tenure(list[at].work);
+        let allocation = state.allocation(list[at].work);
         let short = scene.short.iter();
-        tenure.map_or(0, |tenure| {
-            short.map(|pair| uses(tenure, *pair)).sum::<i64>()
+        allocation.map_or(0, |allocation| {
+            short.map(|pair| uses(allocation, *pair)).sum::<i64>()
         })
     };
     let keyed: Vec<(i128, i128)> = (0..list.len())
@@ -91,16 +91,16 @@ struct Slot {
 }
 
 /// Those on the nodes that are cleared most cheaply first, in the domain where that is cheapest in all; then the others.
-fn by_nodes(state: &mut State<'_>, scene: &Scene, list: &[Candidate]) -> Vec<usize> {
+fn by_nodes(state: &mut State<'_>, scene: &SearchContext, list: &[Candidate]) -> Vec<usize> {
     let rest = by_quota(state, scene, list);
-    let plant = state.plant();
-    let sets = &plant.works[scene.work].sets;
+    let compiled = state.compiled();
+    let sets = &compiled.works[scene.work].sets;
     let whole = |set: &usize| {
-        let devices = &plant.wants[sets[*set].want].devices;
+        let devices = &compiled.wants[sets[*set].want].devices;
         devices.iter().any(|device| device.2 == WHOLE)
     };
     let size = |set: &usize| {
-        u64::from(sets[*set].count) * plant.wants[sets[*set].want].ask.device_milli() as u64
+        u64::from(sets[*set].count) * compiled.wants[sets[*set].want].ask.device_milli() as u64
     };
     let Some(set) = (0..sets.len()).filter(whole).max_by_key(size) else {
         return rest;
@@ -129,7 +129,7 @@ fn by_nodes(state: &mut State<'_>, scene: &Scene, list: &[Candidate]) -> Vec<usi
     let chosen = match own.wish.filter(|wish| wish.2) {
         None => cheapest(slots.iter().collect()),
         Some((ladder, level, _)) => {
-            let ladder = &plant.ladders[ladder];
+            let ladder = &compiled.ladders[ladder];
             let mut domains: BTreeMap<usize, Vec<&Slot>> = BTreeMap::new();
             for slot in &slots {
                 let origin = state.room(slot.node).origin;
@@ -149,36 +149,45 @@ fn by_nodes(state: &mut State<'_>, scene: &Scene, list: &[Candidate]) -> Vec<usi
 }
 
 /// Room for pods of a set that could be made on nodes, by whole devices.
-fn slots(state: &mut State<'_>, scene: &Scene, list: &[Candidate], set: usize) -> Vec<Slot> {
-    let plant = state.plant();
-    let own = &plant.works[scene.work].sets[set];
-    let Some(&(resource, each, _)) = plant.wants[own.want]
+fn slots(
+    state: &mut State<'_>,
+    scene: &SearchContext,
+    list: &[Candidate],
+    set: usize,
+) -> Vec<Slot> {
+    let compiled = state.compiled();
+    let own = &compiled.works[scene.work].sets[set];
+    let Some(&(resource, each, _)) = compiled.wants[own.want]
         .devices
         .iter()
         .find(|device| device.2 == WHOLE)
     else {
         return Vec::new();
     };
-    let gate = state.gate(own.constraint, &scene.flavors[set], &Lens::default());
+    let gate = state.gate(own.constraint, &scene.flavors[set], &Relaxation::default());
     // Per node: candidates with the units that they hold there and their share of what is lost.
     let mut held: BTreeMap<NodeId, BTreeMap<usize, i64>> = BTreeMap::new();
     let mut totals: Vec<i64> = vec![0; list.len()];
     for (at, candidate) in list.iter().enumerate() {
-        let Some(tenure) = state.tenure(candidate.work) else {
+        let Some(allocation) = state.allocation(candidate.work) else {
             continue;
         };
-        for seat in tenure.sets.iter().flat_map(|set| &set.seats) {
-            let units = &plant.makes[state.room(seat.node).make].units;
+        for placement in allocation.sets.iter().flat_map(|set| &set.placements) {
+            let units = &compiled.makes[state.room(placement.node).make].units;
             let of = |(unit, _): &&(u32, i32)| units[*unit as usize].resource == resource;
-            let count = seat.grips.iter().filter(of).count() as i64;
+            let count = placement.grips.iter().filter(of).count() as i64;
             totals[at] += count;
-            *held.entry(seat.node).or_default().entry(at).or_default() += count;
+            *held
+                .entry(placement.node)
+                .or_default()
+                .entry(at)
+                .or_default() += count;
         }
     }
     let mut slots = Vec::new();
     for node in 0..state.nodes() {
         let room = *state.room(node);
-        let make = &plant.makes[room.make];
+        let make = &compiled.makes[room.make];
         if !room.open || !gate[make.zone] {
             continue;
         }

@@ -14,18 +14,18 @@ mod evicted;
 mod exact;
 mod fair;
 mod least;
-mod scene;
 mod search;
+mod search_context;
 
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
-use super::fit::{Lens, Miss};
-use super::plant::{QueueId, WorkId};
+use super::compiled::{QueueId, WorkloadId};
+use super::fit::{Miss, Relaxation};
 use super::snapshot::{Status, Stop};
-use super::state::{State, Tenure};
+use super::state::{Allocation, State};
 
 pub(super) use candidate::Holders;
 pub use evicted::evicted;
@@ -47,10 +47,10 @@ pub enum Mode {
 
 impl Mode {
     /// How nodes are looked at.
-    fn lens(self) -> Lens {
-        Lens {
+    fn relaxation(self) -> Relaxation {
+        Relaxation {
             no_nodes: self == Self::ByQuota,
-            ..Lens::default()
+            ..Relaxation::default()
         }
     }
 
@@ -95,7 +95,7 @@ impl Reason {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Victim {
     /// Which.
-    pub work: WorkId,
+    pub work: WorkloadId,
     /// Why it may be taken.
     pub reason: Reason,
     /// Device-milliseconds of work since its last checkpoint.
@@ -108,7 +108,7 @@ pub struct Victims {
     /// In the order in which they were chosen; in this order each may be taken.
     pub list: Vec<Victim>,
     /// What the workload holds when they are gone.
-    pub tenure: Arc<Tenure>,
+    pub allocation: Arc<Allocation>,
     /// Device-milliseconds of work lost in all.
     pub lost_ms: i64,
     /// No set that may be taken loses less, or as much with fewer victims: all were looked at. Only for [`Mode::Least`] and [`Mode::ByHand`].
@@ -131,8 +131,8 @@ pub enum Refusal {
 impl State<'_> {
     /// Device-milliseconds of work that are lost when a workload goes now: its devices since its last checkpoint, or since it
     /// got them. Where that is not known, since it was made.
-    pub fn lost_ms(&self, work: WorkId) -> i64 {
-        let Some(tenure) = self.tenure(work) else {
+    pub fn lost_ms(&self, work: WorkloadId) -> i64 {
+        let Some(allocation) = self.allocation(work) else {
             return 0;
         };
         let model = self.workload(work);
@@ -141,10 +141,10 @@ impl State<'_> {
             .checkpoint
             .filter(|at| *at <= self.now())
             .map_or(since, |at| at.max(since));
-        let milli = if tenure.pods() > 0 {
-            tenure.device_milli()
+        let milli = if allocation.pods() > 0 {
+            allocation.device_milli()
         } else {
-            let sets = tenure.sets.iter().zip(&model.sets);
+            let sets = allocation.sets.iter().zip(&model.sets);
             sets.map(|(held, set)| i64::from(held.count) * set.ask.device_milli())
                 .sum()
         };
@@ -156,7 +156,7 @@ impl State<'_> {
     ///
     /// # Errors
     /// Why nobody is preempted.
-    pub fn victims(&mut self, work: WorkId, mode: Mode) -> Result<Victims, Refusal> {
+    pub fn victims(&mut self, work: WorkloadId, mode: Mode) -> Result<Victims, Refusal> {
         self.victims_but(work, mode, &|_| false)
     }
 
@@ -166,9 +166,9 @@ impl State<'_> {
     /// As [`State::victims`].
     pub fn victims_but(
         &mut self,
-        work: WorkId,
+        work: WorkloadId,
         mode: Mode,
-        spared: &dyn Fn(WorkId) -> bool,
+        spared: &dyn Fn(WorkloadId) -> bool,
     ) -> Result<Victims, Refusal> {
         let holders = Holders::new(self);
         self.victims_except(work, (mode, false), &holders, spared)
@@ -177,31 +177,31 @@ impl State<'_> {
     /// The same; where `whole` says so for all of its pods and no fewer. Of `holders` those count that hold something still.
     pub(super) fn victims_except(
         &mut self,
-        work: WorkId,
+        work: WorkloadId,
         (mode, whole): (Mode, bool),
         holders: &Holders,
-        spared: &dyn Fn(WorkId) -> bool,
+        spared: &dyn Fn(WorkloadId) -> bool,
     ) -> Result<Victims, Refusal> {
         let standing = self.standing(work);
-        if standing.tenure.is_some() || standing.status != Status::Waiting {
+        if standing.allocation.is_some() || standing.status != Status::Waiting {
             return Err(Refusal::Needless);
         }
-        let lens = Lens {
+        let relaxation = Relaxation {
             whole,
-            ..mode.lens()
+            ..mode.relaxation()
         };
-        let found = self.find(work, &lens);
+        let found = self.find(work, &relaxation);
         let queue = match (&found, self.gate_of_queue(work)) {
             (_, Ok(queue)) => queue,
             (Err(misses), Err(_)) => return Err(Refusal::Hopeless(misses.clone())),
             (Ok(_), Err(_)) => return Err(Refusal::Needless),
         };
-        let flavors = scene::assignments(self, work, queue);
+        let flavors = search_context::assignments(self, work, queue);
         let (flavors, misses) = match found {
-            Ok(tenure) => {
+            Ok(allocation) => {
                 // Only a flavor before that in which it fits would be preempted in, and only where the queue says so.
                 let fits = |own: &Vec<Vec<usize>>| {
-                    let held = tenure.sets.iter().map(|set| &set.flavors);
+                    let held = allocation.sets.iter().map(|set| &set.flavors);
                     held.eq(own.iter())
                 };
                 let first = flavors.iter().position(fits).unwrap_or(0);
@@ -231,7 +231,7 @@ impl State<'_> {
     /// Whether a queue's workloads may take anything from anybody at all.
     pub(super) fn may_preempt(&self, queue: QueueId) -> bool {
         use super::snapshot::{Reclaim, Within};
-        let known = self.plant().snapshot.queues.get(queue);
+        let known = self.compiled().snapshot.queues.get(queue);
         known.map_or(self.tree().branches[queue].nameless, |queue| {
             let rules = queue.preemption;
             rules.within != Within::Never || rules.reclaim != Reclaim::Never
@@ -239,16 +239,16 @@ impl State<'_> {
     }
 
     /// Lets victims go and the workload start.
-    pub fn preempt(&mut self, work: WorkId, victims: &Victims) {
+    pub fn preempt(&mut self, work: WorkloadId, victims: &Victims) {
         for victim in &victims.list {
             self.evict(victim.work);
         }
-        self.admit(work, victims.tenure.clone());
+        self.admit(work, victims.allocation.clone());
     }
 
     /// Those that must go because their queue, or one above it, is being drained; in order.
     pub fn drained(&self) -> Vec<Victim> {
-        let queues = &self.plant().snapshot.queues;
+        let queues = &self.compiled().snapshot.queues;
         if queues.iter().all(|queue| queue.stop != Stop::Drain) {
             return Vec::new();
         }
@@ -256,9 +256,12 @@ impl State<'_> {
             let mut path = self.tree().path(queue);
             path.any(|up| queues.get(up).is_some_and(|it| it.stop == Stop::Drain))
         };
-        let goes = |work: &WorkId| {
+        let goes = |work: &WorkloadId| {
             let standing = self.standing(*work);
-            let queue = standing.tenure.as_ref().and_then(|tenure| tenure.queue);
+            let queue = standing
+                .allocation
+                .as_ref()
+                .and_then(|allocation| allocation.queue);
             standing.status == Status::Running && queue.is_some_and(drains)
         };
         let victim = |work| Victim {
@@ -271,7 +274,7 @@ impl State<'_> {
 
     /// A flavor in which it fits by preempting is taken before those that follow are looked at.
     pub(super) fn preempt_stops(&self, queue: QueueId) -> bool {
-        let known = self.plant().snapshot.queues.get(queue);
+        let known = self.compiled().snapshot.queues.get(queue);
         known.is_some_and(|queue| queue.fungibility.preempt_stops)
     }
 }

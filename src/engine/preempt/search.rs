@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::plant::{FlavorId, NodeId, QueueId, WorkId};
+use crate::compiled::{FlavorId, NodeId, QueueId, WorkloadId};
 use crate::snapshot::{Fungibility, WHOLE};
-use crate::state::{State, Tenure};
+use crate::state::{Allocation, State};
 
 use super::candidate::{Candidate, Holders, candidates, may_do};
 use super::fair::Tournament;
-use super::scene::Scene;
+use super::search_context::SearchContext;
 use super::{Mode, Reason, Refusal, Victim, Victims, exact, least};
 
 /// A set that makes room.
@@ -17,7 +17,7 @@ use super::{Mode, Reason, Refusal, Victim, Victims, exact, least};
 pub(super) struct Found {
     /// Indices of candidates, in the order in which they go.
     pub(super) taken: Vec<usize>,
-    pub(super) tenure: Tenure,
+    pub(super) allocation: Allocation,
 }
 
 impl Found {
@@ -39,13 +39,13 @@ pub(super) struct Wanted<'a> {
     /// Who holds something.
     pub(super) holders: &'a Holders,
     /// Who is not to be taken.
-    pub(super) spared: &'a dyn Fn(WorkId) -> bool,
+    pub(super) spared: &'a dyn Fn(WorkloadId) -> bool,
 }
 
 /// Looks through flavors, in order, for whom to take.
 pub(super) fn run(
     state: &mut State<'_>,
-    work: WorkId,
+    work: WorkloadId,
     queue: QueueId,
     flavors: &[Vec<Vec<FlavorId>>],
     wanted: &Wanted<'_>,
@@ -57,7 +57,7 @@ pub(super) fn run(
         ..
     } = wanted;
     let mut refusal = Refusal::Hopeless(Vec::new());
-    let elastic = state.plant().works[work]
+    let elastic = state.compiled().works[work]
         .sets
         .iter()
         .any(|set| set.min < set.count);
@@ -66,16 +66,16 @@ pub(super) fn run(
         Mode::AsCluster | Mode::ByQuota if elastic => &[true, false],
         _ => &[false],
     };
-    let known = state.plant().snapshot.queues.get(queue);
+    let known = state.compiled().snapshot.queues.get(queue);
     let stops = known.map_or_else(Fungibility::default, |queue| queue.fungibility);
     for &whole in wholes {
         let mut best: Option<((i64, i64), Victims)> = None;
         let mut all_proven = true;
         for own in flavors {
-            let Some(mut scene) = Scene::of(state, work, queue, own, whole, mode) else {
+            let Some(mut scene) = SearchContext::of(state, work, queue, own, whole, mode) else {
                 continue;
             };
-            scene.lens = mode.lens();
+            scene.relaxation = mode.relaxation();
             let mut some = candidates(state, &scene, holders, spared);
             if some.list.is_empty() {
                 if matches!(refusal, Refusal::Hopeless(_)) {
@@ -137,20 +137,25 @@ fn victims(state: &State<'_>, found: &Found, list: &[Candidate]) -> Victims {
     Victims {
         lost_ms: lost.fold(0, i64::saturating_add),
         list,
-        tenure: Arc::new(found.tenure.clone()),
+        allocation: Arc::new(found.allocation.clone()),
         proven: false,
     }
 }
 
-fn scene_borrows(state: &mut State<'_>, scene: &Scene, found: &Found, list: &[Candidate]) -> bool {
+fn scene_borrows(
+    state: &mut State<'_>,
+    scene: &SearchContext,
+    found: &Found,
+    list: &[Candidate],
+) -> bool {
     let mark = state.mark();
     for at in &found.taken {
         state.evict(list[*at].work);
     }
-    for &(pair, amount) in &found.tenure.usage {
+    for &(pair, amount) in &found.allocation.usage {
         state.use_quota(scene.queue, pair, amount);
     }
-    let borrows = scene.borrows(state, &found.tenure);
+    let borrows = scene.borrows(state, &found.allocation);
     state.undo_to(mark);
     borrows
 }
@@ -158,11 +163,11 @@ fn scene_borrows(state: &mut State<'_>, scene: &Scene, found: &Found, list: &[Ca
 /// As Kueue does.
 pub(super) fn as_cluster(
     state: &mut State<'_>,
-    scene: &Scene,
+    scene: &SearchContext,
     list: &[Candidate],
     tries: &[bool],
 ) -> Option<Found> {
-    let fair = state.plant().snapshot.knobs.fair_sharing.is_some();
+    let fair = state.compiled().snapshot.options.fair_sharing.is_some();
     if fair {
         let mut tournament = Tournament::new(scene, list);
         let found = take(state, scene, list, true, |state| tournament.next(state))?;
@@ -183,7 +188,7 @@ pub(super) fn as_cluster(
 /// Takes candidates in some order, each that may go when its turn comes, until the workload fits.
 pub(super) fn in_order(
     state: &mut State<'_>,
-    scene: &Scene,
+    scene: &SearchContext,
     list: &[Candidate],
     borrow: bool,
     order: &[usize],
@@ -200,7 +205,7 @@ pub(super) fn in_order(
 /// of them, then back.
 fn take<'p>(
     state: &mut State<'p>,
-    scene: &Scene,
+    scene: &SearchContext,
     list: &[Candidate],
     borrow: bool,
     mut next: impl FnMut(&mut State<'p>) -> Option<usize>,
@@ -244,12 +249,12 @@ fn take<'p>(
         }
     }
     evict(state, &taken[no..yes]);
-    let tenure = scene.start(state, borrow);
+    let allocation = scene.start(state, borrow);
     state.undo_to(start);
     taken.truncate(yes);
     Some(Found {
         taken,
-        tenure: tenure?,
+        allocation: allocation?,
     })
 }
 
@@ -257,21 +262,24 @@ fn take<'p>(
 /// first.
 pub(super) fn give_back(
     state: &mut State<'_>,
-    scene: &Scene,
+    scene: &SearchContext,
     list: &[Candidate],
     found: Found,
     borrow: bool,
     order: Option<&[usize]>,
 ) -> Found {
     let start = state.mark();
-    let Found { mut taken, tenure } = found;
-    let mut held: Vec<Option<Arc<Tenure>>> = vec![None; list.len()];
+    let Found {
+        mut taken,
+        allocation,
+    } = found;
+    let mut held: Vec<Option<Arc<Allocation>>> = vec![None; list.len()];
     for &at in &taken {
         held[at] = state.evict(list[at].work);
     }
-    let mut tenure = Arc::new(tenure);
-    state.admit(scene.work, tenure.clone());
-    let mut nodes: BTreeSet<NodeId> = tenure.nodes().into_iter().collect();
+    let mut allocation = Arc::new(allocation);
+    state.admit(scene.work, allocation.clone());
+    let mut nodes: BTreeSet<NodeId> = allocation.nodes().into_iter().collect();
     let reverse: Vec<usize> = taken.iter().rev().skip(1).copied().collect();
     let mut gone: BTreeSet<usize> = BTreeSet::new();
     for &at in order.unwrap_or(&reverse) {
@@ -280,7 +288,7 @@ pub(super) fn give_back(
         };
         let mark = state.mark();
         state.admit(list[at].work, theirs.clone());
-        if stands(state, scene, &tenure, &theirs, &nodes, borrow) {
+        if stands(state, scene, &allocation, &theirs, &nodes, borrow) {
             gone.insert(at);
             continue;
         }
@@ -288,9 +296,9 @@ pub(super) fn give_back(
         state.evict(scene.work);
         state.admit(list[at].work, theirs);
         if let Some(other) = scene.start(state, borrow) {
-            tenure = Arc::new(other);
-            state.hold(scene.work, tenure.clone());
-            nodes = tenure.nodes().into_iter().collect();
+            allocation = Arc::new(other);
+            state.hold(scene.work, allocation.clone());
+            nodes = allocation.nodes().into_iter().collect();
             gone.insert(at);
         } else {
             state.undo_to(mark);
@@ -300,16 +308,16 @@ pub(super) fn give_back(
     taken.retain(|at| !gone.contains(at));
     Found {
         taken,
-        tenure: Tenure::clone(&tenure),
+        allocation: Allocation::clone(&allocation),
     }
 }
 
 /// Whether the workload, which is seated, can stay so beside one that was given back.
 fn stands(
     state: &State<'_>,
-    scene: &Scene,
-    tenure: &Tenure,
-    theirs: &Tenure,
+    scene: &SearchContext,
+    allocation: &Allocation,
+    theirs: &Allocation,
     nodes: &BTreeSet<NodeId>,
     borrow: bool,
 ) -> bool {
@@ -319,8 +327,8 @@ fn stands(
         let left = state.left(node);
         room.cpu >= 0 && room.memory >= 0 && left.iter().all(|left| (0..=WHOLE).contains(left))
     };
-    tenure.usage.iter().all(quota)
-        && (borrow || !scene.borrows(state, tenure))
+    allocation.usage.iter().all(quota)
+        && (borrow || !scene.borrows(state, allocation))
         && theirs
             .nodes()
             .into_iter()
@@ -331,17 +339,18 @@ fn stands(
 /// smallest first, since each leaves less to take from. Gives them in that order.
 pub(super) fn lawful(
     state: &mut State<'_>,
-    scene: &Scene,
+    scene: &SearchContext,
     list: &[Candidate],
     borrow: bool,
     taken: &[usize],
 ) -> Option<Vec<usize>> {
     let size = |at: usize| {
-        let tenure = state.tenure(list[at].work);
+        let allocation = state.allocation(list[at].work);
         let pair = scene.short.first();
-        let uses =
-            |tenure: &Arc<Tenure>| pair.map_or(0, |pair| super::candidate::uses(tenure, *pair));
-        tenure.map_or(0, uses)
+        let uses = |allocation: &Arc<Allocation>| {
+            pair.map_or(0, |pair| super::candidate::uses(allocation, *pair))
+        };
+        allocation.map_or(0, uses)
     };
     let mut order: Vec<(bool, i64, usize)> = taken
         .iter()
@@ -364,7 +373,7 @@ pub(super) fn lawful(
 /// What the workload holds when these have gone, if they may go and make room.
 pub(super) fn makes_room(
     state: &mut State<'_>,
-    scene: &Scene,
+    scene: &SearchContext,
     list: &[Candidate],
     borrow: bool,
     taken: &[usize],
@@ -374,18 +383,18 @@ pub(super) fn makes_room(
     for &at in &taken {
         state.evict(list[at].work);
     }
-    let tenure = scene.start(state, borrow);
+    let allocation = scene.start(state, borrow);
     state.undo_to(mark);
     Some(Found {
         taken,
-        tenure: tenure?,
+        allocation: allocation?,
     })
 }
 
 /// The same, if it needs every one of them to go.
 pub(super) fn needs_all(
     state: &mut State<'_>,
-    scene: &Scene,
+    scene: &SearchContext,
     list: &[Candidate],
     borrow: bool,
     taken: &[usize],
@@ -406,7 +415,7 @@ pub(super) fn needs_all(
 /// The smallest set by exhaustion, if there are few enough; with whether all were looked at.
 pub(super) fn exhaustive(
     state: &mut State<'_>,
-    scene: &Scene,
+    scene: &SearchContext,
     list: &[Candidate],
     tries: &[bool],
     start: Option<Found>,

@@ -4,19 +4,19 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::candidate::candidates;
-use super::scene::{Scene, assignments};
 use super::search::needs_all;
+use super::search_context::{SearchContext, assignments};
 use super::*;
-use crate::dice::Dice;
-use crate::fixture::{check, id, name, node, plant, work};
-use crate::plant::Plant;
+use crate::compiled::CompiledFleet;
+use crate::fixture::{check, compiled, id, name, node, work};
+use crate::rng::Rng;
 
 /// A crowded fleet of one workload that waits and up to ten that run, in some queues or in none.
-fn crowd(seed: u64) -> Plant {
-    let mut dice = Dice::new(seed);
-    let fair = dice.below(3) == 0;
-    let queued = dice.below(4) > 0;
-    let hosts = dice.below(4) + 1;
+fn crowd(seed: u64) -> CompiledFleet {
+    let mut rng = Rng::new(seed);
+    let fair = rng.below(3) == 0;
+    let queued = rng.below(4) > 0;
+    let hosts = rng.below(4) + 1;
     let nodes: Vec<Value> = (0..hosts)
         .map(|at| node(&format!("n{at}"), 4, &format!("r{}", at / 2), "b"))
         .collect();
@@ -24,62 +24,62 @@ fn crowd(seed: u64) -> Plant {
     let words = ["never", "lower-priority", "any"];
     let mut works = Vec::new();
     let mut free = vec![4; hosts];
-    for at in 0..dice.below(10) + 1 {
-        let host = dice.below(hosts);
-        let gpus = dice.below(4) + 1;
+    for at in 0..rng.below(10) + 1 {
+        let host = rng.below(hosts);
+        let gpus = rng.below(4) + 1;
         if free[host] < gpus {
             continue;
         }
         free[host] -= gpus;
         let devices: Vec<usize> = (free[host]..free[host] + gpus).collect();
         let mut more = json!({
-            "state": "running", "priority": dice.below(4), "preemptible": dice.below(6) > 0,
-            "admitted_at": format!("2026-11-21T06:{:02}:00Z", dice.below(30)),
+            "state": "running", "priority": rng.below(4), "preemptible": rng.below(6) > 0,
+            "admitted_at": format!("2026-11-21T06:{:02}:00Z", rng.below(30)),
             "placements": [{ "node": format!("n{host}"), "devices": devices }],
         });
-        if dice.below(3) == 0 {
-            more["last_checkpoint"] = json!(format!("2026-11-21T06:{:02}:00Z", dice.below(40)));
+        if rng.below(3) == 0 {
+            more["last_checkpoint"] = json!(format!("2026-11-21T06:{:02}:00Z", rng.below(40)));
         }
         if queued {
-            more["queue"] = json!(queues[dice.below(3)]);
+            more["queue"] = json!(queues[rng.below(3)]);
         }
         works.push(work(&format!("w{at}"), 1, gpus as u32, more));
     }
-    let mut more = json!({ "priority": dice.below(5) + 1 });
+    let mut more = json!({ "priority": rng.below(5) + 1 });
     if queued {
         more["queue"] = json!("a");
     }
-    if dice.below(3) == 0 {
+    if rng.below(3) == 0 {
         more["topology"] = json!({ "level": "rack" });
     }
-    if dice.below(3) == 0 {
+    if rng.below(3) == 0 {
         more["min"] = json!(1);
     }
     works.push(work(
         "new",
-        dice.below(3) as u32 + 1,
-        dice.below(4) as u32 + 1,
+        rng.below(3) as u32 + 1,
+        rng.below(4) as u32 + 1,
         more,
     ));
     let rules = json!({
-        "within": (["never", "lower-priority", "lower-or-newer-equal-priority"][dice.below(3)]),
-        "reclaim": (words[dice.below(3)]),
-        "borrow": (words[dice.below(2)]),
+        "within": (["never", "lower-priority", "lower-or-newer-equal-priority"][rng.below(3)]),
+        "reclaim": (words[rng.below(3)]),
+        "borrow": (words[rng.below(2)]),
     });
     let mut list = vec![
-        json!({ "name": "all", "admits": false, "quota": [{ "flavor": "f", "nominal": dice.below(5) }] }),
+        json!({ "name": "all", "admits": false, "quota": [{ "flavor": "f", "nominal": rng.below(5) }] }),
     ];
     for queue in queues {
-        let mut quota = json!({ "flavor": "f", "nominal": dice.below(7) });
-        if dice.below(3) == 0 {
-            quota["lend_limit"] = json!(dice.below(3));
+        let mut quota = json!({ "flavor": "f", "nominal": rng.below(7) });
+        if rng.below(3) == 0 {
+            quota["lend_limit"] = json!(rng.below(3));
         }
         list.push(
             json!({ "name": queue, "parent": "all", "preemption": rules, "quota": [quota],
-                          "weight": dice.below(3) }),
+                          "weight": rng.below(3) }),
         );
     }
-    plant(json!({
+    compiled(json!({
         "nodes": nodes, "flavors": [{ "name": "f" }], "workloads": works,
         "queues": if queued { json!(list) } else { json!([]) },
         "engine": { "fair_sharing": fair },
@@ -87,11 +87,11 @@ fn crowd(seed: u64) -> Plant {
 }
 
 /// The cheapest of all sets of candidates that may go and make room.
-fn by_force(state: &mut State<'_>, new: WorkId) -> Option<(i64, usize)> {
+fn by_force(state: &mut State<'_>, new: WorkloadId) -> Option<(i64, usize)> {
     let queue = state.gate_of_queue(new).ok()?;
     let mut best: Option<(i64, usize)> = None;
     for flavors in assignments(state, new, queue) {
-        let Some(scene) = Scene::new(state, new, queue, &flavors, false) else {
+        let Some(scene) = SearchContext::new(state, new, queue, &flavors, false) else {
             continue;
         };
         let mut some = candidates(state, &scene, &Holders::new(state), &|_| false);
@@ -117,10 +117,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
     fn the_least_victims_are_those_that_brute_force_finds(seed in any::<u64>()) {
-        let plant = crowd(seed);
-        let new = id(&plant, "new");
-        let mut state = State::new(&plant);
-        if state.find(new, &Lens::default()).is_ok() {
+        let compiled = crowd(seed);
+        let new = id(&compiled, "new");
+        let mut state = State::new(&compiled);
+        if state.find(new, &Relaxation::default()).is_ok() {
             return Ok(());
         }
         let (least, cluster) = (state.victims(new, Mode::Least), state.victims(new, Mode::AsCluster));
@@ -150,7 +150,7 @@ proptest! {
             }
             // One that must not borrow fits no sooner because it could by borrowing.
             let reclaims = least.list.iter().any(|it| it.reason == Reason::Reclaim);
-            prop_assert!(reclaims || state.find(new, &Lens::default()).is_err());
+            prop_assert!(reclaims || state.find(new, &Relaxation::default()).is_err());
             state.undo_to(mark);
         }
     }
@@ -158,7 +158,7 @@ proptest! {
 
 #[test]
 fn work_is_lost_since_the_last_checkpoint() {
-    let plant = plant(json!({
+    let compiled = compiled(json!({
         "at": "2026-11-21T06:40:00Z", "nodes": [node("n", 8, "r", "b")],
         "workloads": [
             work("saved", 1, 4, json!({ "state": "running", "admitted_at": "2026-11-21T06:00:00Z",
@@ -168,14 +168,14 @@ fn work_is_lost_since_the_last_checkpoint() {
             work("new", 1, 4, json!({ "priority": 1 })),
         ],
     }));
-    let mut state = State::new(&plant);
-    assert_eq!(state.lost_ms(id(&plant, "saved")), 4 * 60_000);
-    assert_eq!(state.lost_ms(id(&plant, "not")), 4 * 600_000);
+    let mut state = State::new(&compiled);
+    assert_eq!(state.lost_ms(id(&compiled, "saved")), 4 * 60_000);
+    assert_eq!(state.lost_ms(id(&compiled, "not")), 4 * 600_000);
     let names = |victims: Victims| -> Vec<String> {
         let list = victims.list.iter();
-        list.map(|it| name(&plant, it.work).to_owned()).collect()
+        list.map(|it| name(&compiled, it.work).to_owned()).collect()
     };
-    let new = id(&plant, "new");
+    let new = id(&compiled, "new");
     assert_eq!(
         state.victims(new, Mode::AsCluster).map(names),
         Ok(vec!["not".to_owned()])
@@ -188,7 +188,7 @@ fn work_is_lost_since_the_last_checkpoint() {
 
 #[test]
 fn refusals_tell_rules_from_room() {
-    let plant = plant(json!({
+    let compiled = compiled(json!({
         "nodes": [node("n", 4, "r", "b")],
         "workloads": [
             work("runs", 1, 2, json!({ "state": "running", "priority": 5, "placements": [{ "node": "n" }] })),
@@ -198,10 +198,10 @@ fn refusals_tell_rules_from_room() {
             work("lost", 1, 1, json!({ "topology": { "level": "zone" } })),
         ],
     }));
-    let mut state = State::new(&plant);
+    let mut state = State::new(&compiled);
     let mut ask = |name: &str| {
         state
-            .victims(id(&plant, name), Mode::AsCluster)
+            .victims(id(&compiled, name), Mode::AsCluster)
             .expect_err("a refusal")
     };
     assert_eq!(ask("low"), Refusal::Protected);

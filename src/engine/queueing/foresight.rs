@@ -4,11 +4,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::compiled::CompiledFleet;
 use crate::forecast::{Start, forecast_one};
-use crate::plant::Plant;
 use crate::snapshot::{
-    Ask, Backfill, DEVICES, Device, DeviceAsk, Flavor, Grip, Health, Knobs, Node, Order, Placement,
-    PodSet, Queue as Line, Quota, Runs, Snapshot, Status, WHOLE, Workload,
+    Ask, Backfill, DEVICES, Device, DeviceAsk, EngineOptions, Flavor, Health, HeldDevices, Node,
+    Placement, PodSet, Queue as Line, QueueingStrategy, Quota, Runs, Snapshot, Status, WHOLE,
+    Workload,
 };
 use crate::state::State;
 use model::base::{Moment, Name, ObjectKey};
@@ -133,9 +134,9 @@ pub fn foresight(
 fn ask(queue: &Queue, line: &[Member<'_>], place: usize, discipline: Discipline) -> Option<Start> {
     let now = line[place].job.submit;
     let snapshot = shown(queue, &line[..=place], now, discipline);
-    let plant = Plant::new(snapshot);
-    let work = plant.work(&key(line[place].at))?;
-    forecast_one(&State::new(&plant), work)
+    let compiled = CompiledFleet::new(snapshot);
+    let work = compiled.work(&key(line[place].at))?;
+    forecast_one(&State::new(&compiled), work)
 }
 
 fn key(at: usize) -> JobKey {
@@ -152,9 +153,9 @@ fn key(at: usize) -> JobKey {
 fn shown(queue: &Queue, line: &[Member<'_>], now: i64, discipline: Discipline) -> Snapshot {
     let devices: i64 = queue.nodes.iter().map(|devices| i64::from(*devices)).sum();
     let (order, backfill) = match discipline {
-        Discipline::Fifo => (Order::Strict, Backfill::None),
-        Discipline::Easy => (Order::BestEffort, Backfill::Head),
-        _ => (Order::BestEffort, Backfill::None),
+        Discipline::Fifo => (QueueingStrategy::Strict, Backfill::None),
+        Discipline::Easy => (QueueingStrategy::BestEffort, Backfill::Head),
+        _ => (QueueingStrategy::BestEffort, Backfill::None),
     };
     let (runs, known) = runs(line, now);
     let mut workloads = Vec::new();
@@ -173,7 +174,7 @@ fn shown(queue: &Queue, line: &[Member<'_>], now: i64, discipline: Discipline) -
         if let Some((from, _, holds)) = holds {
             work.status = Status::Running;
             work.admitted_at = Some(Moment::from_millis(*from));
-            seat(&mut work, holds);
+            placement(&mut work, holds);
         }
         workloads.push(work);
     }
@@ -199,9 +200,9 @@ fn shown(queue: &Queue, line: &[Member<'_>], now: i64, discipline: Discipline) -
             ..Line::default()
         }],
         runs,
-        knobs: Knobs {
+        options: EngineOptions {
             backfill,
-            ..Knobs::default()
+            ..EngineOptions::default()
         },
         workloads,
         ..Snapshot::default()
@@ -284,7 +285,7 @@ fn workload(member: &Member<'_>) -> Workload {
 }
 
 /// Says on which nodes a job's pods sit.
-fn seat(work: &mut Workload, holds: &[Hold]) {
+fn placement(work: &mut Workload, holds: &[Hold]) {
     for set in &mut work.sets {
         let each = set.ask.devices[0].count;
         let own = holds.iter().filter(|hold| hold.devices == each);
@@ -296,7 +297,7 @@ fn seat(work: &mut Workload, holds: &[Hold]) {
                 deleted: None,
                 node: name(hold.node),
                 grips: vec![
-                    Grip {
+                    HeldDevices {
                         device: 0,
                         slice: None,
                         milli: WHOLE,
@@ -430,13 +431,13 @@ mod tests {
         ];
         let queues = [pool(24)];
         let past = replay(&jobs, &queues, Discipline::Fifo, &mut |_, _| {});
-        let plant = Plant::new(shown(
+        let compiled = CompiledFleet::new(shown(
             &queues[0],
             &line(&jobs, &past),
             2 * MINUTE,
             Discipline::Fifo,
         ));
-        let state = State::new(&plant);
+        let state = State::new(&compiled);
         crate::fixture::check(&state);
         assert_eq!((state.holders().count(), state.waiting().count()), (2, 1));
         assert_eq!(state.free_units(0), 1);

@@ -9,7 +9,7 @@ use super::replay::{Fate, Span};
 
 /// What becomes of those behind a head that does not fit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Order {
+pub(super) enum HeadPolicy {
     /// They wait.
     Strict,
     /// They pass.
@@ -19,7 +19,7 @@ pub(super) enum Order {
 }
 
 /// One queue at work.
-struct Desk<'j> {
+struct QueueRun<'j> {
     jobs: &'j [&'j Job],
     now: i64,
     free: Vec<u32>,
@@ -30,7 +30,7 @@ struct Desk<'j> {
     spans: Vec<Span>,
 }
 
-impl Desk<'_> {
+impl QueueRun<'_> {
     fn start(&mut self, job: usize, holds: Vec<Hold>) {
         let asked = self.jobs[job];
         take(&mut self.free, &holds);
@@ -82,10 +82,10 @@ impl Desk<'_> {
 pub(super) fn run(
     jobs: &[&Job],
     nodes: &[u32],
-    order: Order,
+    order: HeadPolicy,
     tick: &mut dyn FnMut(usize),
 ) -> (Vec<Fate>, Vec<Span>) {
-    let mut desk = Desk {
+    let mut desk = QueueRun {
         jobs,
         now: 0,
         free: nodes.to_vec(),
@@ -112,19 +112,19 @@ pub(super) fn run(
         }
         while jobs.get(next).is_some_and(|job| job.submit == now) {
             match order {
-                Order::Skip => lanes.entry(jobs[next].devices).or_default().push_back(next),
+                HeadPolicy::Skip => lanes.entry(jobs[next].devices).or_default().push_back(next),
                 _ => waiting.push_back(next),
             }
             next += 1;
             tick(next);
         }
         match order {
-            Order::Skip => skip(&mut desk, &mut lanes),
+            HeadPolicy::Skip => skip(&mut desk, &mut lanes),
             _ => {
                 while waiting.front().is_some_and(|&head| desk.try_start(head)) {
                     waiting.pop_front();
                 }
-                if order == Order::Reserve && waiting.len() > 1 {
+                if order == HeadPolicy::Reserve && waiting.len() > 1 {
                     backfill(&mut desk, &mut waiting);
                 }
             }
@@ -134,7 +134,7 @@ pub(super) fn run(
 
 /// Starts whoever fits, in order of submission. Jobs wait in a lane for each size: where one does not fit,
 /// neither does any other of its size or above.
-fn skip(desk: &mut Desk<'_>, lanes: &mut BTreeMap<u32, VecDeque<usize>>) {
+fn skip(desk: &mut QueueRun<'_>, lanes: &mut BTreeMap<u32, VecDeque<usize>>) {
     let mut fits = u32::MAX;
     loop {
         let heads = lanes
@@ -154,7 +154,7 @@ fn skip(desk: &mut Desk<'_>, lanes: &mut BTreeMap<u32, VecDeque<usize>>) {
 }
 
 /// Starts those behind the head who end before it starts, or leave it its room.
-fn backfill(desk: &mut Desk<'_>, waiting: &mut VecDeque<usize>) {
+fn backfill(desk: &mut QueueRun<'_>, waiting: &mut VecDeque<usize>) {
     let head = waiting[0];
     let (start, mut beside) = desk.reservation(head);
     desk.fates[head].promised.get_or_insert(start);

@@ -23,7 +23,7 @@ pub(super) enum Foresight {
 
 /// One job on its way.
 #[derive(Clone, Default, Debug)]
-struct Work {
+struct JobProgress {
     /// Work done before the present run.
     done: i64,
     /// Time that the present (or next) run spends on resuming first.
@@ -48,12 +48,12 @@ enum Event {
 }
 
 /// One queue at work.
-struct Desk<'j> {
+struct QueueRun<'j> {
     jobs: &'j [&'j Job],
     foresight: Foresight,
     now: i64,
     free: Vec<u32>,
-    work: Vec<Work>,
+    work: Vec<JobProgress>,
     /// Keys and jobs, the least first.
     waiting: BTreeSet<(i64, usize)>,
     /// Those that have waited too long, first come first.
@@ -66,7 +66,7 @@ struct Desk<'j> {
     spans: Vec<Span>,
 }
 
-impl Desk<'_> {
+impl QueueRun<'_> {
     /// Work done by now.
     fn age(&self, job: usize) -> i64 {
         let work = &self.work[job];
@@ -295,12 +295,12 @@ pub(super) fn run(
     foresight: Foresight,
     tick: &mut dyn FnMut(usize),
 ) -> (Vec<Fate>, Vec<Span>) {
-    let mut desk = Desk {
+    let mut desk = QueueRun {
         jobs,
         foresight,
         now: 0,
         free: nodes.to_vec(),
-        work: vec![Work::default(); jobs.len()],
+        work: vec![JobProgress::default(); jobs.len()],
         waiting: BTreeSet::new(),
         late: BTreeSet::new(),
         running: BTreeSet::new(),

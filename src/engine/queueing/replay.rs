@@ -7,7 +7,7 @@ use std::str::FromStr;
 use model::base::document::unknown;
 
 use super::floor::Hold;
-use super::patient::{self, Order};
+use super::patient::{self, HeadPolicy};
 use super::preemptive::{self, Foresight};
 use super::{Job, Queue};
 
@@ -133,9 +133,9 @@ pub fn replay(
         let mut tick = |dealt: usize| tick(done + dealt, jobs.len());
         let nodes = &queues[queue].nodes;
         let (fates, spans) = match discipline {
-            Discipline::Fifo => patient::run(&own, nodes, Order::Strict, &mut tick),
-            Discipline::BestEffort => patient::run(&own, nodes, Order::Skip, &mut tick),
-            Discipline::Easy => patient::run(&own, nodes, Order::Reserve, &mut tick),
+            Discipline::Fifo => patient::run(&own, nodes, HeadPolicy::Strict, &mut tick),
+            Discipline::BestEffort => patient::run(&own, nodes, HeadPolicy::Skip, &mut tick),
+            Discipline::Easy => patient::run(&own, nodes, HeadPolicy::Reserve, &mut tick),
             Discipline::Stokehold => preemptive::run(&own, nodes, Foresight::Known, &mut tick),
             Discipline::StokeholdUnknown => {
                 preemptive::run(&own, nodes, Foresight::Learnt, &mut tick)

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-use crate::sheet::{Column, Row, Sheet};
+use crate::csv_table::{Column, CsvTable, Row};
 use model::base::Moment;
 use model::base::document::Fault;
 
@@ -91,7 +91,7 @@ pub fn sized(jobs: &[Job]) -> Queue {
 /// # Errors
 /// A column is missing or a field makes no sense.
 pub fn jobs(text: &[u8], place: &str) -> Result<Vec<Job>, Fault> {
-    let sheet = Sheet::read(text, place)?;
+    let sheet = CsvTable::read(text, place)?;
     let submit = sheet.column("timestamp")?;
     let duration = sheet.column("duration")?;
     let devices = sheet.column("num_gpus")?;
@@ -147,7 +147,7 @@ fn moment(row: Row<'_>, column: Column) -> Result<i64, Fault> {
 /// # Errors
 /// A column is missing, a field makes no sense, a name stands twice, or a queue has no device.
 pub fn queues(text: &[u8], place: &str) -> Result<Vec<Queue>, Fault> {
-    let sheet = Sheet::read(text, place)?;
+    let sheet = CsvTable::read(text, place)?;
     let name = sheet.column("cluster")?;
     let (size, each) = match sheet.optional("nodes")? {
         Some(nodes) => (nodes, i64::from(NODE)),
@@ -157,10 +157,7 @@ pub fn queues(text: &[u8], place: &str) -> Result<Vec<Queue>, Fault> {
     let mut seen = BTreeSet::new();
     for row in sheet.rows() {
         if !seen.insert(row.text(name)) {
-            return Err(row.fault(
-                name,
-                "stands here for the second time; name each queue once",
-            ));
+            return Err(row.fault(name, "appears twice; name each queue once"));
         }
         let devices = row.whole(size, MOST_DEVICES / each)? * each;
         if devices == 0 {

@@ -8,12 +8,12 @@ use serde::Serialize;
 
 use model::base::{Moment, Name};
 
+use super::compiled::{CompiledFleet, FlavorId, WorkloadId};
 use super::cycle::at_speed;
-use super::explain::{Stand, job};
-use super::fit::Lens;
+use super::explain::{StartState, job};
+use super::fit::Relaxation;
 use super::forecast::{self, runtime};
 use super::options::{Used, used};
-use super::plant::{FlavorId, Plant, WorkId};
 use super::snapshot::{Choice, Route, Snapshot, Workload};
 use super::state::State;
 use model::plan::JobName;
@@ -61,7 +61,7 @@ pub struct Routing {
     /// Which workload.
     pub job: JobName,
     /// Whether it waits; a route is for those that do.
-    pub state: Stand,
+    pub state: StartState,
     /// Most that its route pays, in micro-USD a device-hour; null for no limit.
     pub most_micro_usd_per_device_hour: Option<i64>,
     /// Flavors, the best first.
@@ -74,21 +74,21 @@ pub struct Routing {
 type Rank = (bool, bool, Option<Moment>, bool, Option<i64>, usize);
 
 /// Ranks the flavors that a workload could ask for.
-pub fn route(plant: &Plant, work: WorkId) -> Routing {
-    let workload = plant.workload(work);
-    let state = State::new(plant);
-    let stand = match (state.tenure(work).is_some(), workload.status) {
-        (true, _) => Stand::Running,
-        (_, super::snapshot::Status::Held) => Stand::Held,
-        (_, super::snapshot::Status::Ending) => Stand::Ending,
-        _ => Stand::Waiting,
+pub fn route(compiled: &CompiledFleet, work: WorkloadId) -> Routing {
+    let workload = compiled.workload(work);
+    let state = State::new(compiled);
+    let stand = match (state.allocation(work).is_some(), workload.status) {
+        (true, _) => StartState::Running,
+        (_, super::snapshot::Status::Held) => StartState::Held,
+        (_, super::snapshot::Status::Ending) => StartState::Ending,
+        _ => StartState::Waiting,
     };
-    let (named, most) = wishes(&plant.snapshot, work);
+    let (named, most) = wishes(&compiled.snapshot, work);
     let mut flavors: Vec<(FlavorId, i64, bool)> = named
         .iter()
-        .filter_map(|choice| Some((plant.flavor(&choice.flavor)?, choice.speed_milli, true)))
+        .filter_map(|choice| Some((compiled.flavor(&choice.flavor)?, choice.speed_milli, true)))
         .collect();
-    for flavor in offered(plant, work) {
+    for flavor in offered(compiled, work) {
         if flavors.iter().all(|(known, _, _)| *known != flavor) {
             flavors.push((flavor, 1_000, false));
         }
@@ -97,7 +97,7 @@ pub fn route(plant: &Plant, work: WorkId) -> Routing {
         .into_iter()
         .enumerate()
         .map(|(order, wish)| {
-            let it = weigh(plant, work, wish, most);
+            let it = weigh(compiled, work, wish, most);
             let key = (
                 !it.allowed,
                 it.done.or(it.start).is_none(),
@@ -115,7 +115,7 @@ pub fn route(plant: &Plant, work: WorkId) -> Routing {
         state: stand,
         most_micro_usd_per_device_hour: most,
         flavors: ranked.into_iter().map(|(_, it)| it).collect(),
-        options: used(&plant.snapshot, Some(workload)),
+        options: used(&compiled.snapshot, Some(workload)),
     }
 }
 
@@ -129,7 +129,7 @@ pub fn route_of<'s>(snapshot: &'s Snapshot, workload: &Workload) -> Option<&'s R
 }
 
 /// The choices of a workload, or of the first route that matches it, and the route's limit of price.
-fn wishes(snapshot: &Snapshot, work: WorkId) -> (Vec<Choice>, Option<i64>) {
+fn wishes(snapshot: &Snapshot, work: WorkloadId) -> (Vec<Choice>, Option<i64>) {
     let workload = &snapshot.workloads[work];
     let route = route_of(snapshot, workload);
     let most = route.and_then(|route| route.most_price);
@@ -141,13 +141,13 @@ fn wishes(snapshot: &Snapshot, work: WorkId) -> (Vec<Choice>, Option<i64>) {
 }
 
 /// The flavors of accelerators that its queue has; all there are where nothing says.
-fn offered(plant: &Plant, work: WorkId) -> Vec<FlavorId> {
-    let Some(queue) = plant.works[work].queue else {
+fn offered(compiled: &CompiledFleet, work: WorkloadId) -> Vec<FlavorId> {
+    let Some(queue) = compiled.works[work].queue else {
         return Vec::new();
     };
-    let groups = &plant.tree.branches[queue].groups;
+    let groups = &compiled.tree.branches[queue].groups;
     if groups.is_empty() {
-        return (0..plant.snapshot.flavors.len()).collect();
+        return (0..compiled.snapshot.flavors.len()).collect();
     }
     let plain = |name: &Name| matches!(&**name, "cpu" | "memory" | "pods");
     groups
@@ -158,14 +158,14 @@ fn offered(plant: &Plant, work: WorkId) -> Vec<FlavorId> {
 }
 
 /// The price of a flavor: its own, or the least of the devices that carry its labels.
-fn price(plant: &Plant, flavor: FlavorId) -> Option<i64> {
-    let model = &plant.snapshot.flavors[flavor];
+fn price(compiled: &CompiledFleet, flavor: FlavorId) -> Option<i64> {
+    let model = &compiled.snapshot.flavors[flavor];
     let carries = |node: &&super::snapshot::Node| {
         let all = |(key, value)| node.labels.get(key) == Some(value);
         !model.labels.is_empty() && model.labels.iter().all(all)
     };
     model.price.or_else(|| {
-        let nodes = plant.snapshot.nodes.iter().filter(carries);
+        let nodes = compiled.snapshot.nodes.iter().filter(carries);
         nodes
             .flat_map(|node| &node.devices)
             .filter_map(|device| device.price)
@@ -174,32 +174,32 @@ fn price(plant: &Plant, flavor: FlavorId) -> Option<i64> {
 }
 
 fn weigh(
-    plant: &Plant,
-    work: WorkId,
+    compiled: &CompiledFleet,
+    work: WorkloadId,
     (flavor, speed_milli, named): (FlavorId, i64, bool),
     most: Option<i64>,
 ) -> Candidate {
-    let name = plant.snapshot.flavors[flavor].name.clone();
-    let price = price(plant, flavor);
+    let name = compiled.snapshot.flavors[flavor].name.clone();
+    let price = price(compiled, flavor);
     let allowed = most.is_none_or(|most| price.is_none_or(|price| price <= most));
-    let mut snapshot = (*plant.snapshot).clone();
+    let mut snapshot = (*compiled.snapshot).clone();
     snapshot.workloads[work].flavors = vec![Choice {
         flavor: name.clone(),
         speed_milli,
     }];
-    let only = Plant::new(snapshot);
+    let only = CompiledFleet::new(snapshot);
     let mut state = State::new(&only);
     let start = forecast::forecast_one(&state, work);
     let start_at = start.as_ref().and_then(|start| start.p50);
     let fits_now = start_at.is_some_and(|at| at <= state.now());
-    let run = runtime(plant, work, 500).map(|lasts| at_speed(lasts, speed_milli));
+    let run = runtime(compiled, work, 500).map(|lasts| at_speed(lasts, speed_milli));
     let done = start_at
         .zip(run)
         .map(|(at, run)| Moment::from_millis(at.millis().saturating_add(run)));
-    let devices: i64 = plant.works[work]
+    let devices: i64 = compiled.works[work]
         .sets
         .iter()
-        .map(|set| plant.wants[set.want].ask.device_milli() * i64::from(set.count))
+        .map(|set| compiled.wants[set.want].ask.device_milli() * i64::from(set.count))
         .sum();
     let cost = price.zip(run).and_then(|(price, run)| {
         let wide = i128::from(price) * i128::from(devices) * i128::from(run);
@@ -212,7 +212,7 @@ fn weigh(
     } else if let Some(at) = start_at {
         format!("it starts at {}", at.rfc3339())
     } else {
-        match state.find(work, &Lens::default()) {
+        match state.find(work, &Relaxation::default()) {
             Ok(_) => "others are before it, and when they are done is unknown".to_owned(),
             Err(misses) => {
                 let reasons = super::explain::read(&mut state, work, &misses);
@@ -241,7 +241,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fixture::{id, node, plant, work};
+    use crate::fixture::{compiled, id, node, work};
 
     #[test]
     fn flavors_are_ranked_by_when_the_run_is_done_within_the_limit_of_price() {
@@ -257,7 +257,7 @@ mod tests {
         let runs = json!({ "state": "running", "admitted_at": "2026-11-21T06:40:00Z", "runtime_estimate_seconds": 600,
                            "placements": [{ "node": "n-h100" }] });
         let quota = |flavor: &str| json!({ "flavor": flavor, "nominal": 8 });
-        let plant = plant(json!({
+        let compiled = compiled(json!({
             "nodes": [of("n-h100", "h100", 3.0), of("n-a100", "a100", 1.0), of("n-b200", "b200", 9.0), of("n-l4", "l4", 0.5)],
             "flavors": [flavor("a100"), flavor("b200"), flavor("h100"), flavor("l4"), flavor("none")],
             "queues": [{ "name": "q", "quota": [quota("h100"), quota("a100"), quota("b200"), quota("l4"), quota("none")] }],
@@ -266,7 +266,7 @@ mod tests {
                 { "flavor": "none", "speed": 1.0 }] }],
             "workloads": [work("runs", 1, 8, runs), work("waits", 1, 8, json!({ "queue": "q", "runtime_estimate_seconds": 3600 }))],
         }));
-        let routing = route(&plant, id(&plant, "waits"));
+        let routing = route(&compiled, id(&compiled, "waits"));
         let order: Vec<&str> = routing.flavors.iter().map(|it| &*it.flavor).collect();
         // l4 is of its queue and taken to be as fast; h100 is free after ten minutes; a100 takes twice as long.
         assert_eq!(order, ["l4", "h100", "a100", "none", "b200"]);

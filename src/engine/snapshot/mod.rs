@@ -1,7 +1,7 @@
 //! The entities that the scheduler reasons over, as plain values: whole numbers only, every list in one order.
 //!
 //! A [`Snapshot`] is what the engine knows at one moment. It comes from a document ([`crate::document`]) or
-//! from a live fleet, and is compiled once into a [`crate::plant::Plant`] before anything is decided.
+//! from a live fleet, and is compiled once into a [`crate::compiled::CompiledFleet`] before anything is decided.
 
 mod node;
 mod queue;
@@ -13,13 +13,13 @@ pub use node::{
     Device, Health, Node, Resident, Slice, Taint, TaintEffect, Topology, belongs_to_node,
 };
 pub use queue::{
-    Borrow, Flavor, Fungibility, LeftAlone, Order, Preemption, Queue, Quota, Reclaim, Stop, System,
-    Within, least_amount, unit_is_milli,
+    Borrow, Flavor, Fungibility, LeftAlone, Preemption, Queue, QueueingStrategy, Quota, Reclaim,
+    Stop, System, Within, least_amount, unit_is_milli,
 };
-pub use rules::{Backfill, Budget, Class, FairStrategy, Knobs, Route, Runs};
+pub use rules::{Backfill, Budget, Class, EngineOptions, FairStrategy, Route, Runs};
 pub use workload::{
-    Ask, CORDON, Choice, DeviceAsk, Grip, Handle, Levers, Op, Placement, PodSet, Requirement,
-    Status, Toleration, TopologyWish, Workload,
+    Ask, CORDON, Choice, DeviceAsk, Handle, HeldDevices, Op, Placement, PodSet, Requirement,
+    Status, Toleration, TopologyRequest, Workload, WorkloadMutations,
 };
 
 use model::base::{Moment, Name};
@@ -61,7 +61,7 @@ pub struct Snapshot {
     /// Routes, in their order: the first that matches counts.
     pub routes: Vec<Route>,
     /// How to decide.
-    pub knobs: Knobs,
+    pub options: EngineOptions,
     /// What of the fleet was not visible to who made the snapshot: `nodes`, `queues`, `other namespaces`. Nothing is
     /// concluded then of why something waits and when it starts.
     pub not_visible: Vec<Name>,

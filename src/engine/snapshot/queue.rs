@@ -146,7 +146,7 @@ pub struct Preemption {
 
 /// What a workload that cannot start does to those behind it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub enum Order {
+pub enum QueueingStrategy {
     /// They wait as well.
     Strict,
     /// They may start.
@@ -218,7 +218,7 @@ pub struct Queue {
     /// How long its workloads are left alone.
     pub left_alone: LeftAlone,
     /// Order.
-    pub order: Order,
+    pub order: QueueingStrategy,
     /// Whether it admits now.
     pub stop: Stop,
     /// How flavors are tried.
@@ -237,7 +237,7 @@ impl Default for Queue {
             quotas: Vec::new(),
             preemption: Preemption::default(),
             left_alone: LeftAlone::default(),
-            order: Order::default(),
+            order: QueueingStrategy::default(),
             stop: Stop::default(),
             fungibility: Fungibility::default(),
         }

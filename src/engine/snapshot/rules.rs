@@ -97,7 +97,7 @@ pub enum FairStrategy {
 
 /// How to decide.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Knobs {
+pub struct EngineOptions {
     /// Which node of those that fit.
     pub placement: Policy,
     /// Who may pass whom.
@@ -110,7 +110,7 @@ pub struct Knobs {
     pub most_reservations: u32,
 }
 
-impl Default for Knobs {
+impl Default for EngineOptions {
     fn default() -> Self {
         Self {
             placement: Policy::Stokehold,

@@ -146,7 +146,7 @@ impl Toleration {
 
 /// Pods of a set want to be in one domain of a level.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct TopologyWish {
+pub struct TopologyRequest {
     /// Level of [`super::Node::topology`], or a node label's key.
     pub level: Name,
     /// They start in one domain or not at all; otherwise as near as can be.
@@ -155,7 +155,7 @@ pub struct TopologyWish {
 
 /// A device, or a part of one, that a pod holds.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Grip {
+pub struct HeldDevices {
     /// Index of the device on its node.
     pub device: u32,
     /// Slice; none for the device itself.
@@ -187,7 +187,7 @@ pub struct Placement {
     /// Node.
     pub node: Name,
     /// What it holds. Empty although it asks for devices: which ones is not known.
-    pub grips: Vec<Grip>,
+    pub grips: Vec<HeldDevices>,
     /// Since when it holds it: when its containers first ran, or it was bound.
     pub started: Option<Moment>,
 }
@@ -210,7 +210,7 @@ pub struct PodSet {
     /// Tolerations.
     pub tolerations: Vec<Toleration>,
     /// Wish for closeness.
-    pub topology: Option<TopologyWish>,
+    pub topology: Option<TopologyRequest>,
     /// The flavor by resource that it was admitted with, where known.
     pub admitted: BTreeMap<Name, Name>,
     /// Where its pods run.
@@ -258,21 +258,21 @@ pub struct Choice {
 
 /// What the kind of object that owns a workload lets be done to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Levers {
+pub struct WorkloadMutations {
     /// It can be suspended.
     pub suspend: bool,
     /// Its priority can be changed in place.
     pub reprioritise: bool,
     /// The way it is stopped asks disruption budgets first.
-    pub honours_budgets: bool,
+    pub honors_budgets: bool,
 }
 
-impl Default for Levers {
+impl Default for WorkloadMutations {
     fn default() -> Self {
         Self {
             suspend: true,
             reprioritise: false,
-            honours_budgets: false,
+            honors_budgets: false,
         }
     }
 }
@@ -323,7 +323,7 @@ pub struct Workload {
     /// It may be preempted.
     pub preemptible: bool,
     /// What may be done to it.
-    pub levers: Levers,
+    pub levers: WorkloadMutations,
     /// What its queueing system keeps of it; none where no such system knows it.
     pub admission: Option<Handle>,
     /// Where it stands.

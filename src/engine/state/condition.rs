@@ -3,8 +3,8 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::compiled::{CompiledFleet, NodeShape, PodRequest, ResourceId};
 use crate::packing::{self, Idle, Policy};
-use crate::plant::{Make, Plant, ResourceId, Want};
 use crate::snapshot::WHOLE;
 
 /// Bytes to a MiB.
@@ -51,7 +51,7 @@ impl Memo {
     pub(super) fn condition(
         &mut self,
         make: usize,
-        shape: &Make,
+        shape: &NodeShape,
         cpu: i64,
         memory: i64,
         left: &[i32],
@@ -82,7 +82,7 @@ impl Memo {
     }
 
     /// How a pod does in a condition.
-    pub(super) fn look(&mut self, plant: &Plant, want: usize, condition: u32) -> Look {
+    pub(super) fn look(&mut self, compiled: &CompiledFleet, want: usize, condition: u32) -> Look {
         let known = self
             .looks
             .get(want)
@@ -90,7 +90,7 @@ impl Memo {
         if let Some(Some(look)) = known {
             return *look;
         }
-        let look = look(plant, &plant.wants[want], self.get(condition));
+        let look = look(compiled, &compiled.wants[want], self.get(condition));
         if self.looks.len() <= want {
             self.looks.resize_with(want + 1, Vec::new);
         }
@@ -137,7 +137,7 @@ fn room(left: &[(ResourceId, bool, i32)], want: (ResourceId, u32, i32)) -> i64 {
     least
 }
 
-fn look(plant: &Plant, want: &Want, condition: &Condition) -> Look {
+fn look(compiled: &CompiledFleet, want: &PodRequest, condition: &Condition) -> Look {
     let share = |have: i64, asked: i64| match asked {
         ..=0 => MOST_PODS,
         asked => (have / asked).max(0),
@@ -156,7 +156,7 @@ fn look(plant: &Plant, want: &Want, condition: &Condition) -> Look {
             left: 0,
         };
     }
-    let (cost, left) = cost(plant, want, condition);
+    let (cost, left) = cost(compiled, want, condition);
     let asked = |resource: ResourceId| want.devices.iter().any(|device| device.0 == resource);
     let over: i64 = condition
         .left
@@ -173,7 +173,7 @@ fn look(plant: &Plant, want: &Want, condition: &Condition) -> Look {
 
 /// What the packing policy says of a pod on a node, and what is left of the device that a shared pod takes. Slices of
 /// devices play no part in it.
-fn cost(plant: &Plant, want: &Want, condition: &Condition) -> (i64, i32) {
+fn cost(compiled: &CompiledFleet, want: &PodRequest, condition: &Condition) -> (i64, i32) {
     let whole = |&(_, sliced, left): &(ResourceId, bool, i32)| (!sliced).then_some(left);
     let left: Vec<i32> = condition.left.iter().filter_map(whole).collect();
     let of_device = |resource: ResourceId| {
@@ -188,22 +188,25 @@ fn cost(plant: &Plant, want: &Want, condition: &Condition) -> (i64, i32) {
         milli: device.map_or(0, |device| device.2),
         models: Vec::new(),
     };
-    let policy = plant.snapshot.knobs.placement;
-    let kind = plant.makes[condition.make].kind;
+    let policy = compiled.snapshot.options.placement;
+    let kind = compiled.makes[condition.make].kind;
     let memory = condition.memory / MIB;
-    let idle = Idle::used(kind, condition.cpu, memory, left, &plant.demand);
+    let idle = Idle::used(kind, condition.cpu, memory, left, &compiled.demand);
     if !ask.shares() {
-        return (packing::cost(policy, &plant.demand, &ask, &idle), WHOLE);
+        return (packing::cost(policy, &compiled.demand, &ask, &idle), WHOLE);
     }
     match policy {
         Policy::Fgd | Policy::Stokehold => {
-            let (cost, device) = packing::sharing(policy, &plant.demand, &ask, &idle);
+            let (cost, device) = packing::sharing(policy, &compiled.demand, &ask, &idle);
             (cost, idle.left_of(device))
         }
         _ => {
             let fitting = idle.left().iter().filter(|left| **left >= ask.milli);
             let tightest = fitting.min().copied().unwrap_or(WHOLE);
-            (packing::cost(policy, &plant.demand, &ask, &idle), tightest)
+            (
+                packing::cost(policy, &compiled.demand, &ask, &idle),
+                tightest,
+            )
         }
     }
 }

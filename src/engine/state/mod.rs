@@ -1,10 +1,10 @@
-//! The working copy: what is used of a [`Plant`] now. Everything that is done to it is journalled, so that a
+//! The working copy: what is used of a [`CompiledFleet`] now. Everything that is done to it is journalled, so that a
 //! supposition is explored by [`State::mark`], doing, looking, and [`State::undo_to`]; that costs as much as what was done.
 
+mod allocation;
 mod condition;
+mod node_free;
 mod quota;
-mod room;
-mod tenure;
 mod view;
 
 #[cfg(test)]
@@ -15,7 +15,9 @@ use std::sync::Arc;
 
 use model::base::Moment;
 
-use super::plant::{FlavorId, NodeId, PairId, Plant, QueueId, Quotas, ResourceId, Tree, WorkId};
+use super::compiled::{
+    CompiledFleet, FlavorId, NodeId, PairId, QueueId, Quotas, ResourceId, Tree, WorkloadId,
+};
 use super::snapshot::{Status, Workload};
 
 pub(super) use condition::Look;
@@ -25,17 +27,17 @@ use view::Views;
 
 pub(super) use view::View;
 
-use room::Changes;
-pub use room::Room;
-pub use tenure::{Seat, SetTenure, Tenure};
+pub use allocation::{Allocation, PodPlacement, PodSetAllocation};
+use node_free::Changes;
+pub use node_free::NodeFree;
 
 /// Where a workload stands in a state.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Standing {
+pub struct WorkloadState {
     /// Its status.
     pub status: Status,
     /// What it holds.
-    pub tenure: Option<Arc<Tenure>>,
+    pub allocation: Option<Arc<Allocation>>,
     /// Its priority.
     pub priority: i32,
     /// When it got what it holds.
@@ -45,7 +47,7 @@ pub struct Standing {
 /// All that changes. Two of one plant can be exchanged ([`State::exchange`]).
 #[derive(Clone, Debug)]
 pub struct Occupancy {
-    rooms: Vec<Room>,
+    rooms: Vec<NodeFree>,
     /// What is left of every unit of every node.
     left: Vec<i32>,
     changes: Changes,
@@ -55,22 +57,22 @@ pub struct Occupancy {
     views: Views,
     tree: Arc<Tree>,
     usage: Usage,
-    works: Vec<Standing>,
+    works: Vec<WorkloadState>,
 }
 
 /// One thing that was done, as what takes it back.
 #[derive(Clone, Debug)]
 enum Undo {
     /// A pod sat down (`1`) or got up (`-1`).
-    Seat {
-        seat: Seat,
+    PodPlacement {
+        placement: PodPlacement,
         want: usize,
         sign: i64,
         condition: u32,
     },
     /// Usage and gross usage before, by place.
     Usage(Vec<(usize, i64, i64)>),
-    Work(WorkId, Standing),
+    Work(WorkloadId, WorkloadState),
     Open(NodeId, bool),
     Tree(Arc<Tree>, Box<Usage>),
     Node,
@@ -83,7 +85,7 @@ pub struct Mark(usize);
 /// The working copy.
 #[derive(Clone, Debug)]
 pub struct State<'p> {
-    plant: &'p Plant,
+    compiled: &'p CompiledFleet,
     now: Moment,
     memo: Memo,
     occupancy: Occupancy,
@@ -93,50 +95,50 @@ pub struct State<'p> {
 
 impl<'p> State<'p> {
     /// The fleet as the snapshot shows it: what runs holds what it holds, even where that is more than there is.
-    pub fn new(plant: &'p Plant) -> Self {
+    pub fn new(compiled: &'p CompiledFleet) -> Self {
         let mut occupancy = Occupancy {
-            rooms: Vec::with_capacity(plant.sites.len()),
+            rooms: Vec::with_capacity(compiled.sites.len()),
             left: Vec::new(),
             changes: Changes::default(),
             kept: BTreeSet::new(),
             beside: false,
             views: Views::default(),
-            tree: plant.tree.clone(),
-            usage: Usage::new(&plant.tree),
-            works: plant
+            tree: compiled.tree.clone(),
+            usage: Usage::new(&compiled.tree),
+            works: compiled
                 .snapshot
                 .workloads
                 .iter()
-                .map(|work| Standing {
+                .map(|work| WorkloadState {
                     status: work.status,
-                    tenure: None,
+                    allocation: None,
                     priority: work.priority,
                     since: None,
                 })
                 .collect(),
         };
-        for (node, site) in plant.sites.iter().enumerate() {
-            occupancy.add_room(plant, node, *site);
+        for (node, site) in compiled.sites.iter().enumerate() {
+            occupancy.add_room(compiled, node, *site);
         }
         let mut state = Self {
-            plant,
-            now: plant.snapshot.at,
+            compiled,
+            now: compiled.snapshot.at,
             memo: Memo::default(),
             occupancy,
             journal: Vec::new(),
             gates: super::fit::Gates::default(),
         };
-        for pod in &plant.snapshot.residents {
-            if let Some(node) = plant.node(&pod.node) {
-                let seat = Seat {
+        for pod in &compiled.snapshot.residents {
+            if let Some(node) = compiled.node(&pod.node) {
+                let placement = PodPlacement {
                     node,
                     grips: Arc::default(),
                 };
                 let plain = (pod.cpu_milli, pod.memory_bytes);
-                state.occupancy.apply(plant, &seat, plain, 1);
+                state.occupancy.apply(compiled, &placement, plain, 1);
             }
         }
-        for work in 0..plant.works.len() {
+        for work in 0..compiled.works.len() {
             state.settle_in(work);
         }
         state.journal.clear();
@@ -144,8 +146,8 @@ impl<'p> State<'p> {
     }
 
     /// What it is a state of.
-    pub fn plant(&self) -> &'p Plant {
-        self.plant
+    pub fn compiled(&self) -> &'p CompiledFleet {
+        self.compiled
     }
 
     /// The moment that it is at: that of the snapshot, until it is moved.
@@ -159,8 +161,8 @@ impl<'p> State<'p> {
     }
 
     /// The model of a workload.
-    pub fn workload(&self, work: WorkId) -> &'p Workload {
-        &self.plant.snapshot.workloads[work]
+    pub fn workload(&self, work: WorkloadId) -> &'p Workload {
+        &self.compiled.snapshot.workloads[work]
     }
 
     /// This point.
@@ -201,14 +203,14 @@ impl<'p> State<'p> {
 
     fn take_back(&mut self, undo: Undo) {
         match undo {
-            Undo::Seat {
-                seat,
+            Undo::PodPlacement {
+                placement,
                 want,
                 sign,
                 condition,
             } => {
-                self.apply(&seat, want, -sign);
-                self.occupancy.recall(seat.node, condition);
+                self.apply(&placement, want, -sign);
+                self.occupancy.recall(placement.node, condition);
             }
             Undo::Usage(before) => {
                 for (at, counted, gross) in before {
@@ -232,47 +234,49 @@ impl<'p> State<'p> {
     // Workloads.
 
     /// When a workload that holds something got it, where that is known.
-    pub fn since(&self, work: WorkId) -> Option<Moment> {
+    pub fn since(&self, work: WorkloadId) -> Option<Moment> {
         self.occupancy.works[work].since
     }
 
     /// Where a workload stands.
-    pub fn standing(&self, work: WorkId) -> &Standing {
+    pub fn standing(&self, work: WorkloadId) -> &WorkloadState {
         &self.occupancy.works[work]
     }
 
     /// What a workload holds.
-    pub fn tenure(&self, work: WorkId) -> Option<&Arc<Tenure>> {
-        self.occupancy.works[work].tenure.as_ref()
+    pub fn allocation(&self, work: WorkloadId) -> Option<&Arc<Allocation>> {
+        self.occupancy.works[work].allocation.as_ref()
     }
 
     /// Its priority, as it is supposed to be.
-    pub fn priority(&self, work: WorkId) -> i32 {
+    pub fn priority(&self, work: WorkloadId) -> i32 {
         self.occupancy.works[work].priority
     }
 
     /// Workloads that hold quota or nodes, in order.
-    pub fn holders(&self) -> impl Iterator<Item = WorkId> + '_ {
+    pub fn holders(&self) -> impl Iterator<Item = WorkloadId> + '_ {
         let all = self.occupancy.works.iter().enumerate();
-        all.filter(|(_, standing)| standing.tenure.is_some())
+        all.filter(|(_, standing)| standing.allocation.is_some())
             .map(|(work, _)| work)
     }
 
     /// Workloads that want to start, in order.
-    pub fn waiting(&self) -> impl Iterator<Item = WorkId> + '_ {
+    pub fn waiting(&self) -> impl Iterator<Item = WorkloadId> + '_ {
         let all = self.occupancy.works.iter().enumerate();
-        all.filter(|(_, standing)| standing.status == Status::Waiting && standing.tenure.is_none())
-            .map(|(work, _)| work)
+        all.filter(|(_, standing)| {
+            standing.status == Status::Waiting && standing.allocation.is_none()
+        })
+        .map(|(work, _)| work)
     }
 
-    fn set_standing(&mut self, work: WorkId, standing: Standing) {
+    fn set_standing(&mut self, work: WorkloadId, standing: WorkloadState) {
         let before = std::mem::replace(&mut self.occupancy.works[work], standing);
         self.journal.push(Undo::Work(work, before));
     }
 
     /// Supposes another priority.
-    pub fn set_priority(&mut self, work: WorkId, priority: i32) {
-        let standing = Standing {
+    pub fn set_priority(&mut self, work: WorkloadId, priority: i32) {
+        let standing = WorkloadState {
             priority,
             ..self.standing(work).clone()
         };
@@ -280,8 +284,8 @@ impl<'p> State<'p> {
     }
 
     /// Supposes another status; what it holds stays with it.
-    pub fn set_status(&mut self, work: WorkId, status: Status) {
-        let standing = Standing {
+    pub fn set_status(&mut self, work: WorkloadId, status: Status) {
+        let standing = WorkloadState {
             status,
             ..self.standing(work).clone()
         };
@@ -289,63 +293,63 @@ impl<'p> State<'p> {
     }
 
     /// Gives a workload what a tenure says, which was found for this state. Nothing is checked.
-    pub fn admit(&mut self, work: WorkId, tenure: Arc<Tenure>) {
-        self.seat_all(work, &tenure);
-        self.hold(work, tenure);
+    pub fn admit(&mut self, work: WorkloadId, allocation: Arc<Allocation>) {
+        self.seat_all(work, &allocation);
+        self.hold(work, allocation);
     }
 
     /// Says that a workload holds what was taken for it already.
-    pub(crate) fn hold(&mut self, work: WorkId, tenure: Arc<Tenure>) {
-        let standing = Standing {
+    pub(crate) fn hold(&mut self, work: WorkloadId, allocation: Arc<Allocation>) {
+        let standing = WorkloadState {
             status: Status::Running,
-            tenure: Some(tenure),
+            allocation: Some(allocation),
             priority: self.priority(work),
             since: Some(self.now),
         };
         self.set_standing(work, standing);
     }
 
-    fn seat_all(&mut self, work: WorkId, tenure: &Tenure) {
-        for (set, held) in self.plant.works[work].sets.iter().zip(&tenure.sets) {
-            for seat in &held.seats {
-                self.sit(seat, set.want);
+    fn seat_all(&mut self, work: WorkloadId, allocation: &Allocation) {
+        for (set, held) in self.compiled.works[work].sets.iter().zip(&allocation.sets) {
+            for placement in &held.placements {
+                self.place_pod(placement, set.want);
             }
         }
-        if let Some(queue) = tenure.queue {
-            for &(pair, amount) in &tenure.usage {
+        if let Some(queue) = allocation.queue {
+            for &(pair, amount) in &allocation.usage {
                 self.use_quota(queue, pair, amount);
             }
         }
     }
 
     /// Takes from a workload all that it holds; it waits again. Gives back what it held.
-    pub fn evict(&mut self, work: WorkId) -> Option<Arc<Tenure>> {
-        let tenure = self.occupancy.works[work].tenure.clone()?;
-        for (set, held) in self.plant.works[work].sets.iter().zip(&tenure.sets) {
-            for seat in &held.seats {
-                self.rise(seat, set.want);
+    pub fn evict(&mut self, work: WorkloadId) -> Option<Arc<Allocation>> {
+        let allocation = self.occupancy.works[work].allocation.clone()?;
+        for (set, held) in self.compiled.works[work].sets.iter().zip(&allocation.sets) {
+            for placement in &held.placements {
+                self.remove_pod(placement, set.want);
             }
         }
-        if let Some(queue) = tenure.queue {
-            for &(pair, amount) in &tenure.usage {
+        if let Some(queue) = allocation.queue {
+            for &(pair, amount) in &allocation.usage {
                 self.use_quota(queue, pair, -amount);
             }
         }
-        let standing = Standing {
+        let standing = WorkloadState {
             status: Status::Waiting,
-            tenure: None,
+            allocation: None,
             priority: self.priority(work),
             since: None,
         };
         self.set_standing(work, standing);
-        Some(tenure)
+        Some(allocation)
     }
 
     /// Ends a workload: what it holds is free, and it wants nothing more.
-    pub fn finish(&mut self, work: WorkId) -> Option<Arc<Tenure>> {
-        let tenure = self.evict(work);
+    pub fn finish(&mut self, work: WorkloadId) -> Option<Arc<Allocation>> {
+        let allocation = self.evict(work);
         self.set_status(work, Status::Ending);
-        tenure
+        allocation
     }
 
     // Quota.
@@ -431,9 +435,9 @@ impl<'p> State<'p> {
         let Occupancy {
             tree, usage, works, ..
         } = &mut self.occupancy;
-        for tenure in works.iter().filter_map(|work| work.tenure.as_ref()) {
-            if let Some(queue) = tenure.queue {
-                for &(pair, amount) in &tenure.usage {
+        for allocation in works.iter().filter_map(|work| work.allocation.as_ref()) {
+            if let Some(queue) = allocation.queue {
+                for &(pair, amount) in &allocation.usage {
                     usage.take(tree, queue, pair, amount);
                 }
             }
@@ -448,14 +452,14 @@ impl<'p> State<'p> {
     }
 
     /// A node.
-    pub fn room(&self, node: NodeId) -> &Room {
+    pub fn room(&self, node: NodeId) -> &NodeFree {
         &self.occupancy.rooms[node]
     }
 
     /// What is left of each unit of a node, in the order of its make, in thousandths.
     pub fn left(&self, node: NodeId) -> &[i32] {
         let room = &self.occupancy.rooms[node];
-        let units = self.plant.makes[room.make].units.len();
+        let units = self.compiled.makes[room.make].units.len();
         &self.occupancy.left[room.begin..room.begin + units]
     }
 
@@ -469,20 +473,20 @@ impl<'p> State<'p> {
     /// Supposes one more node, open and empty, like another: same shape, labels and place.
     pub fn add_node(&mut self, like: NodeId) -> NodeId {
         let origin = self.occupancy.rooms[like].origin;
-        let site = super::plant::Site {
+        let site = super::compiled::CompiledNode {
             open: true,
-            ..self.plant.sites[origin]
+            ..self.compiled.sites[origin]
         };
-        self.occupancy.add_room(self.plant, origin, site);
+        self.occupancy.add_room(self.compiled, origin, site);
         self.journal.push(Undo::Node);
         self.occupancy.rooms.len() - 1
     }
 
     /// A pod sits down. Nothing is checked.
-    pub fn sit(&mut self, seat: &Seat, want: usize) {
-        let condition = self.apply(seat, want, 1);
-        self.journal.push(Undo::Seat {
-            seat: seat.clone(),
+    pub fn place_pod(&mut self, placement: &PodPlacement, want: usize) {
+        let condition = self.apply(placement, want, 1);
+        self.journal.push(Undo::PodPlacement {
+            placement: placement.clone(),
             want,
             sign: 1,
             condition,
@@ -490,26 +494,28 @@ impl<'p> State<'p> {
     }
 
     /// A pod gets up.
-    pub fn rise(&mut self, seat: &Seat, want: usize) {
-        let condition = self.apply(seat, want, -1);
-        self.journal.push(Undo::Seat {
-            seat: seat.clone(),
+    pub fn remove_pod(&mut self, placement: &PodPlacement, want: usize) {
+        let condition = self.apply(placement, want, -1);
+        self.journal.push(Undo::PodPlacement {
+            placement: placement.clone(),
             want,
             sign: -1,
             condition,
         });
     }
 
-    fn apply(&mut self, seat: &Seat, want: usize, sign: i64) -> u32 {
-        let ask = &self.plant.wants[want].ask;
+    fn apply(&mut self, placement: &PodPlacement, want: usize, sign: i64) -> u32 {
+        let ask = &self.compiled.wants[want].ask;
         let plain = (ask.cpu_milli * sign, ask.memory_bytes * sign);
-        self.occupancy.apply(self.plant, seat, plain, sign)
+        self.occupancy.apply(self.compiled, placement, plain, sign)
     }
 
     /// How a pod would do on a node.
     pub(super) fn look(&mut self, node: NodeId, want: usize) -> Look {
-        let condition = self.occupancy.condition(self.plant, &mut self.memo, node);
-        self.memo.look(self.plant, want, condition)
+        let condition = self
+            .occupancy
+            .condition(self.compiled, &mut self.memo, node);
+        self.memo.look(self.compiled, want, condition)
     }
 
     /// Says which nodes are kept for somebody.
@@ -539,7 +545,7 @@ impl<'p> State<'p> {
     pub fn free_units(&self, resource: ResourceId) -> usize {
         let free = |node: NodeId| {
             let room = self.room(node);
-            let units = self.plant.makes[room.make].units.iter();
+            let units = self.compiled.makes[room.make].units.iter();
             let whole = units.zip(self.left(node)).filter(|(unit, left)| {
                 unit.resource == resource && unit.sound && **left == super::snapshot::WHOLE
             });
@@ -551,8 +557,8 @@ impl<'p> State<'p> {
     /// The flavors whose labels a node carries.
     pub fn flavors_of(&self, node: NodeId) -> impl Iterator<Item = FlavorId> + '_ {
         let origin = self.occupancy.rooms[node].origin;
-        let labels = &self.plant.snapshot.nodes[origin].labels;
-        let flavors = self.plant.snapshot.flavors.iter().enumerate();
+        let labels = &self.compiled.snapshot.nodes[origin].labels;
+        let flavors = self.compiled.snapshot.flavors.iter().enumerate();
         flavors
             .filter(move |(_, flavor)| {
                 let carried = |(key, value)| labels.get(key) == Some(value);

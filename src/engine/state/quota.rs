@@ -1,6 +1,6 @@
 //! Quota in use up the tree, as Kueue reckons it: what a queue uses beyond what it never lends counts above it too.
 
-use crate::plant::{PairId, QueueId, Tree};
+use crate::compiled::{PairId, QueueId, Tree};
 
 /// Usage of all queues. `counted` is what counts against a queue's subtree; `gross` all that it and those below use.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -3,13 +3,13 @@
 use serde_json::json;
 
 use super::*;
-use crate::fit::Lens;
-use crate::fixture::{check, id, node, plant, work};
+use crate::fit::Relaxation;
+use crate::fixture::{check, compiled, id, node, work};
 
 /// `left` keeps 2 of its 10 to itself and borrows up to 3; `right` lends all of its 6; the cohort has 4 of its own and may
 /// get no more than 1 from the top, which has 5.
-fn tree() -> Plant {
-    plant(json!({
+fn tree() -> CompiledFleet {
+    compiled(json!({
         "flavors": [{ "name": "f" }],
         "queues": [
             { "name": "top", "admits": false, "quota": [{ "flavor": "f", "nominal": 5 }] },
@@ -22,11 +22,11 @@ fn tree() -> Plant {
 
 #[test]
 fn what_is_left_of_a_quota_counts_lending_and_borrowing_at_every_level() {
-    let plant = tree();
-    let queue = |name: &str| plant.tree.queue(name).expect("a queue");
+    let compiled = tree();
+    let queue = |name: &str| compiled.tree.queue(name).expect("a queue");
     let (left, right, mid, top) = (queue("left"), queue("right"), queue("mid"), queue("top"));
     let own = |queue: QueueId| {
-        let quotas = plant.tree.quota(queue, 0);
+        let quotas = compiled.tree.quota(queue, 0);
         (quotas.subtree, quotas.guaranteed, quotas.potential)
     };
     assert_eq!(own(left), (10_000, 2_000, 13_000));
@@ -35,7 +35,7 @@ fn what_is_left_of_a_quota_counts_lending_and_borrowing_at_every_level() {
     assert_eq!(own(top), (23_000, 0, 23_000));
     assert_eq!(own(right), (6_000, 0, 19_000));
 
-    let mut state = State::new(&plant);
+    let mut state = State::new(&compiled);
     assert_eq!(state.available(left, 0), 13_000);
     assert_eq!(state.available(right, 0), 19_000);
     state.use_quota(right, 0, 15_000);
@@ -57,9 +57,9 @@ fn what_is_left_of_a_quota_counts_lending_and_borrowing_at_every_level() {
 
 #[test]
 fn a_cap_holds_whatever_could_be_borrowed_and_supposed_quotas_are_taken_back() {
-    let plant = tree();
-    let left = plant.tree.queue("left").expect("a queue");
-    let mut state = State::new(&plant);
+    let compiled = tree();
+    let left = compiled.tree.queue("left").expect("a queue");
+    let mut state = State::new(&compiled);
     let mark = state.mark();
     let quotas = *state.tree().quota(left, 0);
     state.set_quota(
@@ -89,7 +89,7 @@ fn a_cap_holds_whatever_could_be_borrowed_and_supposed_quotas_are_taken_back() {
 #[test]
 fn pods_without_devices_take_their_cpu_and_memory() {
     let fleet = |cpu: i64, gib: i64| {
-        let plant = plant(json!({
+        let compiled = compiled(json!({
             "nodes": [node("a", 4, "r", "b")],
             "residents": [
                 { "name": "daemon", "node": "a", "owner_kind": "DaemonSet", "cpu_milli": cpu, "memory_bytes": gib << 30 },
@@ -97,9 +97,11 @@ fn pods_without_devices_take_their_cpu_and_memory() {
             ],
             "workloads": [work("waits", 1, 1, json!({}))],
         }));
-        let mut state = State::new(&plant);
+        let mut state = State::new(&compiled);
         check(&state);
-        state.start(id(&plant, "waits"), &Lens::default()).is_ok()
+        state
+            .start(id(&compiled, "waits"), &Relaxation::default())
+            .is_ok()
     };
     // Of 48 cores and 384 GiB it asks for one each.
     assert!(fleet(47_000, 383));
@@ -109,7 +111,7 @@ fn pods_without_devices_take_their_cpu_and_memory() {
 
 #[test]
 fn what_runs_holds_what_the_document_says_even_if_it_does_not_say_which() {
-    let plant = plant(json!({
+    let compiled = compiled(json!({
         "nodes": [node("a", 4, "r", "b")],
         "flavors": [{ "name": "f", "node_labels": { "class": "h100" } }, { "name": "other" }],
         "queues": [{ "name": "q", "quota": [{ "flavor": "f", "nominal": 3 }, { "flavor": "other", "nominal": 1 }] }],
@@ -119,17 +121,17 @@ fn what_runs_holds_what_the_document_says_even_if_it_does_not_say_which() {
             work("waits", 1, 1, json!({})),
         ],
     }));
-    let mut state = State::new(&plant);
+    let mut state = State::new(&compiled);
     check(&state);
     assert_eq!(state.left(0), [0, 0, 0, 1_000]);
-    let queue = plant.tree.queue("q").expect("a queue");
+    let queue = compiled.tree.queue("q").expect("a queue");
     assert_eq!(state.available(queue, 0), 0);
     let mark = state.mark();
-    state.finish(id(&plant, "unknown"));
+    state.finish(id(&compiled, "unknown"));
     assert_eq!(state.available(queue, 0), 2_000);
     assert_eq!(state.left(0), [1_000, 1_000, 0, 1_000]);
     state
-        .start(id(&plant, "waits"), &Lens::default())
+        .start(id(&compiled, "waits"), &Relaxation::default())
         .expect("room");
     check(&state);
     state.undo_to(mark);

@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
 
+use crate::compiled::{CompiledFleet, NodeId};
 use crate::fit::Gate;
-use crate::plant::{NodeId, Plant};
 
 use super::condition::Memo;
-use super::room::{Changes, Room};
+use super::node_free::{Changes, NodeFree};
 use super::{Occupancy, State};
 
 /// Most views that are kept.
@@ -84,10 +84,10 @@ impl View {
         key: Key,
         occupancy: &mut Occupancy,
         memo: &mut Memo,
-        plant: &Plant,
+        compiled: &CompiledFleet,
         gate: &Gate,
     ) -> Self {
-        let told = plant.sites.len();
+        let told = compiled.sites.len();
         let mut view = Self {
             key,
             seen: occupancy.changes.count,
@@ -96,13 +96,13 @@ impl View {
             ..Self::default()
         };
         for node in 0..occupancy.rooms.len() {
-            let condition = view.now(occupancy, memo, plant, gate, node);
+            let condition = view.now(occupancy, memo, compiled, gate, node);
             view.conditions.push(condition);
             let stretch = node / Changes::STRETCH;
             if node < told && condition != NEVER && view.stretches.last() != Some(&stretch) {
                 view.stretches.push(stretch);
             }
-            let room = view.room_in(memo, plant, condition);
+            let room = view.room_in(memo, compiled, condition);
             view.total += u64::from(room);
             view.widths[(room as usize).min(WIDE)] += 1;
         }
@@ -110,13 +110,19 @@ impl View {
     }
 
     /// Brings the view up to date.
-    fn catch_up(&mut self, occupancy: &mut Occupancy, memo: &mut Memo, plant: &Plant, gate: &Gate) {
+    fn catch_up(
+        &mut self,
+        occupancy: &mut Occupancy,
+        memo: &mut Memo,
+        compiled: &CompiledFleet,
+        gate: &Gate,
+    ) {
         if self.seen == occupancy.changes.count && self.conditions.len() == occupancy.rooms.len() {
             return;
         }
         while self.conditions.len() > occupancy.rooms.len() {
             let node = self.conditions.len() - 1;
-            self.change(memo, plant, node, NONE, None);
+            self.change(memo, compiled, node, NONE, None);
             self.widths[0] -= 1;
             self.conditions.pop();
             self.supposed.pop();
@@ -127,10 +133,10 @@ impl View {
             self.conditions.push(NONE);
             self.widths[0] += 1;
         }
-        let told = plant.sites.len();
+        let told = compiled.sites.len();
         if let Some(few) = occupancy.changes.since(self.seen).map(<[u32]>::to_vec) {
             for node in few {
-                self.follow(occupancy, memo, plant, gate, node as NodeId);
+                self.follow(occupancy, memo, compiled, gate, node as NodeId);
             }
         } else {
             for at in 0..self.stretches.len() {
@@ -141,12 +147,12 @@ impl View {
                 let begin = stretch * Changes::STRETCH;
                 for node in begin..(begin + Changes::STRETCH).min(told) {
                     if occupancy.changes.last[node] > self.seen {
-                        self.follow(occupancy, memo, plant, gate, node);
+                        self.follow(occupancy, memo, compiled, gate, node);
                     }
                 }
             }
             for node in told..occupancy.rooms.len() {
-                self.follow(occupancy, memo, plant, gate, node);
+                self.follow(occupancy, memo, compiled, gate, node);
             }
         }
         self.seen = occupancy.changes.count;
@@ -157,7 +163,7 @@ impl View {
         &mut self,
         occupancy: &mut Occupancy,
         memo: &mut Memo,
-        plant: &Plant,
+        compiled: &CompiledFleet,
         gate: &Gate,
         node: NodeId,
     ) {
@@ -167,9 +173,9 @@ impl View {
         // Most that changed is again as it was.
         let same = before == NEVER
             || before < NEVER && before == room.condition && room.open && !self.key.2;
-        if node >= plant.sites.len() || !same {
-            let after = self.now(occupancy, memo, plant, gate, node);
-            self.change(memo, plant, node, after, Some(origin));
+        if node >= compiled.sites.len() || !same {
+            let after = self.now(occupancy, memo, compiled, gate, node);
+            self.change(memo, compiled, node, after, Some(origin));
         }
     }
 
@@ -178,32 +184,38 @@ impl View {
         &self,
         occupancy: &mut Occupancy,
         memo: &mut Memo,
-        plant: &Plant,
+        compiled: &CompiledFleet,
         gate: &Gate,
         node: NodeId,
     ) -> u32 {
-        let room: &Room = &occupancy.rooms[node];
-        if !gate[plant.makes[room.make].zone] {
+        let room: &NodeFree = &occupancy.rooms[node];
+        if !gate[compiled.makes[room.make].zone] {
             return NEVER;
         }
         if !room.open || self.key.2 && occupancy.kept.contains(&node) {
             return NONE;
         }
-        occupancy.condition(plant, memo, node)
+        occupancy.condition(compiled, memo, node)
     }
 
-    fn room_in(&self, memo: &mut Memo, plant: &Plant, condition: u32) -> u32 {
+    fn room_in(&self, memo: &mut Memo, compiled: &CompiledFleet, condition: u32) -> u32 {
         match condition {
             NONE | NEVER => 0,
-            condition => memo.look(plant, self.key.0, condition).room,
+            condition => memo.look(compiled, self.key.0, condition).room,
         }
     }
 
-    fn add_ladder(&mut self, occupancy: &Occupancy, memo: &mut Memo, plant: &Plant, at: usize) {
-        let ladder = &plant.ladders[at];
+    fn add_ladder(
+        &mut self,
+        occupancy: &Occupancy,
+        memo: &mut Memo,
+        compiled: &CompiledFleet,
+        at: usize,
+    ) {
+        let ladder = &compiled.ladders[at];
         let mut sums = vec![0; ladder.domains.len()];
         for (node, &condition) in self.conditions.iter().enumerate() {
-            let room = u64::from(self.room_in(memo, plant, condition));
+            let room = u64::from(self.room_in(memo, compiled, condition));
             if room > 0 {
                 for &domain in &ladder.paths[occupancy.rooms[node].origin] {
                     sums[domain] += room;
@@ -213,11 +225,11 @@ impl View {
         self.sums.push((at, sums));
     }
 
-    fn add_order(&mut self, memo: &mut Memo, plant: &Plant) {
+    fn add_order(&mut self, memo: &mut Memo, compiled: &CompiledFleet) {
         let mut all = Vec::new();
         for (node, &condition) in self.conditions.iter().enumerate() {
             if condition < NEVER {
-                let look = memo.look(plant, self.key.0, condition);
+                let look = memo.look(compiled, self.key.0, condition);
                 if look.room > 0 {
                     all.push((look.cost, node as u32));
                 }
@@ -230,13 +242,13 @@ impl View {
     fn change(
         &mut self,
         memo: &mut Memo,
-        plant: &Plant,
+        compiled: &CompiledFleet,
         node: NodeId,
         after: u32,
         like: Option<NodeId>,
     ) {
         let before = self.conditions[node];
-        let told = plant.sites.len();
+        let told = compiled.sites.len();
         let was = node.checked_sub(told).map_or(node, |at| self.supposed[at]);
         let like = like.unwrap_or(was);
         if before == after && was == like {
@@ -246,14 +258,14 @@ impl View {
         if let Some(at) = node.checked_sub(told) {
             self.supposed[at] = like;
         }
-        let had = self.room_in(memo, plant, before);
-        let has = self.room_in(memo, plant, after);
+        let had = self.room_in(memo, compiled, before);
+        let has = self.room_in(memo, compiled, after);
         self.total = self.total - u64::from(had) + u64::from(has);
         self.widths[(had as usize).min(WIDE)] -= 1;
         self.widths[(has as usize).min(WIDE)] += 1;
         if had != has || was != like {
             for (at, sums) in &mut self.sums {
-                let paths = &plant.ladders[*at].paths;
+                let paths = &compiled.ladders[*at].paths;
                 for &domain in &paths[was] {
                     sums[domain] -= u64::from(had);
                 }
@@ -264,10 +276,10 @@ impl View {
         }
         if let Some(order) = &mut self.order {
             if had > 0 {
-                order.remove(&(memo.look(plant, self.key.0, before).cost, node as u32));
+                order.remove(&(memo.look(compiled, self.key.0, before).cost, node as u32));
             }
             if has > 0 {
-                order.insert((memo.look(plant, self.key.0, after).cost, node as u32));
+                order.insert((memo.look(compiled, self.key.0, after).cost, node as u32));
             }
         }
     }
@@ -283,7 +295,7 @@ impl State<'_> {
         ordered: bool,
     ) -> Box<View> {
         let Self {
-            plant,
+            compiled,
             memo,
             occupancy,
             ..
@@ -291,16 +303,16 @@ impl State<'_> {
         let key = (want, gate.id, occupancy.beside);
         let mut view = match occupancy.views.0.remove(&key) {
             Some(view) => view,
-            None => Box::new(View::build(key, occupancy, memo, plant, gate)),
+            None => Box::new(View::build(key, occupancy, memo, compiled, gate)),
         };
-        view.catch_up(occupancy, memo, plant, gate);
+        view.catch_up(occupancy, memo, compiled, gate);
         if let Some(ladder) = ladder
             && !view.sums.iter().any(|(at, _)| *at == ladder)
         {
-            view.add_ladder(occupancy, memo, plant, ladder);
+            view.add_ladder(occupancy, memo, compiled, ladder);
         }
         if ordered && view.order.is_none() {
-            view.add_order(memo, plant);
+            view.add_order(memo, compiled);
         }
         view
     }

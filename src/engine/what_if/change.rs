@@ -32,7 +32,7 @@ pub enum Suppose {
     /// All nodes of a pool, zone or name are gone.
     Lost {
         /// `pool`, `zone` or `node`.
-        what: Place,
+        what: LostPart,
         /// Its name.
         name: String,
     },
@@ -109,7 +109,7 @@ pub enum Suppose {
 
 /// What kind of place is lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum LostPart {
     /// A pool.
     Pool,
     /// A zone, by the node label that names it.
@@ -118,7 +118,7 @@ pub enum Place {
     Node,
 }
 
-impl Place {
+impl LostPart {
     /// Its word in the grammar.
     pub const fn name(self) -> &'static str {
         match self {
@@ -195,7 +195,7 @@ impl Suppose {
             }
             Self::Price { of, micro_usd } => price(snapshot, of, *micro_usd)?,
             Self::Spot { pool, micro_usd } => {
-                let names = of_place(snapshot, Place::Pool, pool)?;
+                let names = of_place(snapshot, LostPart::Pool, pool)?;
                 for node in &mut snapshot.nodes {
                     if names.contains(&node.name) {
                         node.billing = Some(Billing::Spot);
@@ -298,11 +298,11 @@ fn lose(snapshot: &mut Snapshot, gone: &BTreeSet<Name>) -> BTreeSet<JobKey> {
         .collect()
 }
 
-fn of_place(snapshot: &Snapshot, what: Place, name: &str) -> Result<BTreeSet<Name>, String> {
+fn of_place(snapshot: &Snapshot, what: LostPart, name: &str) -> Result<BTreeSet<Name>, String> {
     let of = |node: &crate::snapshot::Node| match what {
-        Place::Pool => Some(node.pool.clone()),
-        Place::Zone => node.labels.get(ZONE).cloned(),
-        Place::Node => Some(node.name.clone()),
+        LostPart::Pool => Some(node.pool.clone()),
+        LostPart::Zone => node.labels.get(ZONE).cloned(),
+        LostPart::Node => Some(node.name.clone()),
     };
     let named = |node: &&crate::snapshot::Node| of(node).is_some_and(|own| *own == *name);
     let found: BTreeSet<Name> = snapshot

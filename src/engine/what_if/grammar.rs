@@ -2,7 +2,7 @@
 
 use model::base::document::unknown;
 
-use super::change::{Place, Suppose};
+use super::change::{LostPart, Suppose};
 
 /// Every form, for usage texts.
 pub const GRAMMAR: [&str; 13] = [
@@ -52,9 +52,9 @@ pub fn parse(text: &str) -> Result<Suppose, String> {
             }
             Ok(Suppose::Lost {
                 what: match *verb {
-                    "pool" => Place::Pool,
-                    "zone" => Place::Zone,
-                    _ => Place::Node,
+                    "pool" => LostPart::Pool,
+                    "zone" => LostPart::Zone,
+                    _ => LostPart::Node,
                 },
                 name: (*name).to_owned(),
             })

@@ -13,10 +13,10 @@ use serde::Serialize;
 use model::base::{Moment, Name};
 use model::fleet::job::JobKey;
 
+use super::compiled::CompiledFleet;
 use super::cycle;
 use super::explain::{AS_TOLD, job};
 use super::forecast::{self, Start};
-use super::plant::Plant;
 use super::snapshot::Snapshot;
 use super::state::State;
 use model::plan::JobName;
@@ -127,11 +127,17 @@ pub fn what_if(snapshot: &Snapshot, changes: &[Suppose]) -> Result<Outcome, Stri
 }
 
 fn figures(snapshot: Snapshot) -> (Figures, BTreeMap<JobKey, Start>) {
-    let plant = Plant::new(snapshot);
-    let mut state = State::new(&plant);
+    let compiled = CompiledFleet::new(snapshot);
+    let mut state = State::new(&compiled);
     let starts = forecast::forecast(&state);
     cycle::cycle(&mut state, AS_TOLD);
-    let devices = || plant.snapshot.nodes.iter().flat_map(|node| &node.devices);
+    let devices = || {
+        compiled
+            .snapshot
+            .nodes
+            .iter()
+            .flat_map(|node| &node.devices)
+    };
     let now = state.now().millis();
     let mut waits: Vec<i64> = starts
         .values()
@@ -139,8 +145,8 @@ fn figures(snapshot: Snapshot) -> (Figures, BTreeMap<JobKey, Start>) {
         .collect();
     waits.sort_unstable();
     let figures = Figures {
-        nodes: plant.snapshot.nodes.len(),
-        devices: plant.snapshot.devices(),
+        nodes: compiled.snapshot.nodes.len(),
+        devices: compiled.snapshot.devices(),
         allocated_milli: state.device_use().into_values().map(i64::from).sum(),
         running: state.holders().count(),
         waiting: state.waiting().count(),
@@ -151,7 +157,7 @@ fn figures(snapshot: Snapshot) -> (Figures, BTreeMap<JobKey, Start>) {
     };
     let named = starts
         .into_iter()
-        .map(|(work, start)| (plant.workload(work).key.clone(), start));
+        .map(|(work, start)| (compiled.workload(work).key.clone(), start));
     (figures, named.collect())
 }
 

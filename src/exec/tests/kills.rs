@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use crate::answer::{Answer, Verdict};
 use crate::history::{Run, Trace, runs};
 use crate::journal::Pages;
-use crate::machine::{End, Machine, Note, Order};
+use crate::machine::{Command, End, Machine, Note};
 use crate::record::{Cluster, Line, Record, Who};
+use crate::response::{ServerResponse, Verdict};
 use model::base::Moment;
 use model::plan::{Plan, Until, Wait, When};
 
@@ -45,7 +45,7 @@ fn past(lines: &[Line]) -> Run {
     let lines = lines
         .iter()
         .map(|line| {
-            let text = serde_json::to_string(line).expect("serialises");
+            let text = serde_json::to_string(line).expect("serializes");
             serde_json::from_str(&text).expect("reads back")
         })
         .collect();
@@ -78,11 +78,11 @@ fn with_kills(plan: &Plan, world: &mut World, lives: &[u32], losses: &[bool]) ->
                 }
                 point!();
                 match machine.next(world.now) {
-                    Order::Read(object) => {
+                    Command::Read(object) => {
                         let seen = world.read(&object);
                         machine.read(world.now, seen);
                     }
-                    Order::Write {
+                    Command::Write {
                         step,
                         attempt,
                         call,
@@ -98,7 +98,11 @@ fn with_kills(plan: &Plan, world: &mut World, lives: &[u32], losses: &[bool]) ->
                         let lost = losses.next().unwrap_or(false);
                         let answer = world.write(&call);
                         point!();
-                        let answer = if lost { Answer::none("reset") } else { answer };
+                        let answer = if lost {
+                            ServerResponse::none("reset")
+                        } else {
+                            answer
+                        };
                         let accepted = match answer.verdict(&call) {
                             Verdict::Accepted => Some(true),
                             Verdict::Unknown(_) => None,
@@ -114,8 +118,8 @@ fn with_kills(plan: &Plan, world: &mut World, lives: &[u32], losses: &[bool]) ->
                         point!();
                         machine.answered(world.now, &answer);
                     }
-                    Order::Sleep(until) => world.now = until,
-                    Order::End(end) => {
+                    Command::Sleep(until) => world.now = until,
+                    Command::End(end) => {
                         lines.push(line(Record::End { end: end.clone() }));
                         return (end, lines);
                     }
@@ -125,7 +129,9 @@ fn with_kills(plan: &Plan, world: &mut World, lives: &[u32], losses: &[bool]) ->
                     lines.push(line(match note {
                         Note::Resolved { step, done } => Record::Resolved { step, done },
                         Note::Waits { step, words } => Record::Waits { step, words },
-                        Note::Over { step, how, words } => Record::Over { step, how, words },
+                        Note::Finished { step, how, words } => {
+                            Record::Finished { step, how, words }
+                        }
                     }));
                 }
                 false

@@ -31,8 +31,8 @@ fn told(records: Vec<Record>) -> Option<String> {
     runs(&pages)[0].undone()
 }
 
-fn over(step: u32, how: Over) -> Record {
-    Record::Over {
+fn over(step: u32, how: StepResult) -> Record {
+    Record::Finished {
         step,
         how,
         words: String::new(),
@@ -46,7 +46,7 @@ fn steps_and_pods_that_were_left_are_told_once_it_is_over() {
         pods: pods.iter().map(|pod| (*pod).to_owned()).collect(),
         unknown: unknown.to_owned(),
     };
-    let done = || vec![over(1, Over::Done), over(2, Over::Done)];
+    let done = || vec![over(1, StepResult::Done), over(2, StepResult::Done)];
     let with = |more: Vec<Record>| told(done().into_iter().chain(more).collect());
     assert_eq!(with(vec![]), None, "it is not over");
     assert_eq!(with(vec![end()]), None);
@@ -59,7 +59,7 @@ fn steps_and_pods_that_were_left_are_told_once_it_is_over() {
         with(vec![end(), behind(&[], "no answer")]).as_deref(),
         Some("whether its nodes are empty is not known: no answer")
     );
-    let left = vec![over(1, Over::Done), over(2, Over::Left), end()];
+    let left = vec![over(1, StepResult::Done), over(2, StepResult::Left), end()];
     assert_eq!(told(left).as_deref(), Some("1 step was left undone"));
 }
 

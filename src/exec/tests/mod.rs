@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use cluster::levers::{Call, Subresource};
+use cluster::mutations::{Call, Subresource};
 use model::base::Moment;
-use model::plan::{Fact, Intent, Lever, Object, Plan, Step, Test, Until, Verb, Wait, When};
+use model::plan::{Fact, Intent, Mutation, Object, Plan, Step, Test, Until, Verb, Wait, When};
 
 mod kills;
 mod left;
 mod roles;
 
-use super::answer::Answer;
-use super::machine::{End, Machine, Note, Order, Over, Seen, Stand};
+use super::machine::{Command, End, Machine, Note, Seen, StepResult, StepStatus};
+use super::response::ServerResponse;
 
 fn job(name: &str) -> Object {
     Object::new("batch", "v1", "jobs", "Job", name)
@@ -29,7 +29,7 @@ fn pod(name: &str) -> Object {
 }
 
 fn suspend(name: &str) -> Step {
-    let mut step = Step::new(Verb::Suspend, job(name), Lever::Suspend { value: true });
+    let mut step = Step::new(Verb::Suspend, job(name), Mutation::Suspend { value: true });
     step.guards.push(Fact {
         object: job(name),
         test: Test::Is {
@@ -44,7 +44,7 @@ fn evict(name: &str) -> Step {
     let mut step = Step::new(
         Verb::Evict,
         pod(name),
-        Lever::Evict {
+        Mutation::Evict {
             grace_seconds: None,
         },
     );
@@ -108,10 +108,10 @@ impl World {
         }
     }
 
-    fn write(&mut self, call: &Call) -> Answer {
+    fn write(&mut self, call: &Call) -> ServerResponse {
         let name = call.object.name.to_string();
         let Some(object) = self.objects.get_mut(&name) else {
-            return Answer::of(404, Value::Null);
+            return ServerResponse::of(404, Value::Null);
         };
         if call.subresource == Subresource::Eviction {
             if self
@@ -119,23 +119,23 @@ impl World {
                 .get(&name)
                 .is_some_and(|until| self.now < *until)
             {
-                return Answer::of(
+                return ServerResponse::of(
                     429,
                     json!({"details": {"causes": [{"reason": "DisruptionBudget", "message": "no"}]}}),
                 );
             }
             self.carried_out.push(name.clone());
             self.objects.remove(&name);
-            return Answer::of(201, json!({"kind": "Status", "status": "Success"}));
+            return ServerResponse::of(201, json!({"kind": "Status", "status": "Success"}));
         }
         let patch: json_patch::Patch = serde_json::from_value(call.body.clone()).expect("a patch");
         match json_patch::patch(object, &patch) {
             Ok(()) => {
                 object["metadata"]["resourceVersion"] = "2".into();
                 self.carried_out.push(name);
-                Answer::of(200, object.clone())
+                ServerResponse::of(200, object.clone())
             }
-            Err(_) => Answer::of(422, json!({"message": "the patch does not apply"})),
+            Err(_) => ServerResponse::of(422, json!({"message": "the patch does not apply"})),
         }
     }
 }
@@ -144,24 +144,24 @@ impl World {
 fn drive(
     machine: &mut Machine,
     world: &mut World,
-    mut meddle: impl FnMut(&mut World, &Call) -> Option<Answer>,
+    mut meddle: impl FnMut(&mut World, &Call) -> Option<ServerResponse>,
 ) -> (End, Vec<Note>) {
     let mut notes = Vec::new();
     for _ in 0..10_000 {
         match machine.next(world.now) {
-            Order::Read(object) => {
+            Command::Read(object) => {
                 let seen = world.read(&object);
                 machine.read(world.now, seen);
             }
-            Order::Write { call, .. } => {
+            Command::Write { call, .. } => {
                 let answer = meddle(world, &call).unwrap_or_else(|| world.write(&call));
                 machine.answered(world.now, &answer);
             }
-            Order::Sleep(until) => {
+            Command::Sleep(until) => {
                 assert!(until > world.now, "a sleep that does not pass time");
                 world.now = until;
             }
-            Order::End(end) => {
+            Command::End(end) => {
                 notes.extend(machine.notes());
                 return (end, notes);
             }
@@ -193,8 +193,8 @@ fn steps_go_in_their_order_and_each_once() {
     let over = notes.iter().filter(|note| {
         matches!(
             note,
-            Note::Over {
-                how: Over::Done,
+            Note::Finished {
+                how: StepResult::Done,
                 ..
             }
         )
@@ -250,7 +250,7 @@ fn a_conflict_is_read_again_and_a_true_refusal_is_not_tried_for_ever() {
     let mut left = 3;
     let (end, _) = drive(&mut machine, &mut world, |_, _| {
         left -= 1;
-        (left >= 0).then(|| Answer::of(409, json!({"message": "modified"})))
+        (left >= 0).then(|| ServerResponse::of(409, json!({"message": "modified"})))
     });
     assert_eq!((end, world.carried_out.len()), (End::Done, 1));
     // 422 with the object as it was: a webhook says no.
@@ -259,7 +259,7 @@ fn a_conflict_is_read_again_and_a_true_refusal_is_not_tried_for_ever() {
     let mut sent = 0;
     let (end, _) = drive(&mut machine, &mut world, |_, _| {
         sent += 1;
-        Some(Answer::of(
+        Some(ServerResponse::of(
             422,
             json!({"message": "spec.suspend: forbidden"}),
         ))
@@ -269,7 +269,7 @@ fn a_conflict_is_read_again_and_a_true_refusal_is_not_tried_for_ever() {
     let mut world = World::new(&plan);
     let mut machine = Machine::new("r", &plan, &BTreeMap::new());
     let (end, _) = drive(&mut machine, &mut world, |_, _| {
-        Some(Answer::of(409, Value::Null))
+        Some(ServerResponse::of(409, Value::Null))
     });
     assert!(failed(&end).1.contains("others write"), "{end:?}");
 }
@@ -281,17 +281,17 @@ fn after_a_refusal_nothing_more_is_sent() {
         let mut world = World::new(&plan);
         let mut machine = Machine::new("r", &plan, &BTreeMap::new());
         let (end, _) = drive(&mut machine, &mut world, |_, call| {
-            (&*call.object.name == "b").then(|| Answer::of(code, json!({"message": "no"})))
+            (&*call.object.name == "b").then(|| ServerResponse::of(code, json!({"message": "no"})))
         });
         assert_eq!(failed(&end).0, 2);
         assert_eq!(world.carried_out, ["a"], "{code}");
-        let stands: Vec<Stand> = machine.stands().map(|(_, stand, _)| stand).collect();
+        let stands: Vec<StepStatus> = machine.stands().map(|(_, stand, _)| stand).collect();
         assert_eq!(
             stands,
             [
-                Stand::Over(Over::Done),
-                Stand::Over(Over::Failed),
-                Stand::Todo
+                StepStatus::Finished(StepResult::Done),
+                StepStatus::Finished(StepResult::Failed),
+                StepStatus::Todo
             ]
         );
     }
@@ -318,7 +318,7 @@ fn a_blocked_eviction_waits_while_others_go_on() {
 #[test]
 fn a_budget_that_never_allows_stops_the_run_or_is_left() {
     let never = Moment::from_seconds(10_000_000);
-    for (go_on, wanted) in [(false, None), (true, Some(Over::Left))] {
+    for (go_on, wanted) in [(false, None), (true, Some(StepResult::Left))] {
         let mut first = evict("a");
         first.waits.push(Wait {
             when: When::Before,
@@ -335,7 +335,7 @@ fn a_budget_that_never_allows_stops_the_run_or_is_left() {
         let begun = world.now;
         let (end, notes) = go(&plan, &mut world);
         let left = notes.iter().find_map(|note| match note {
-            Note::Over { step: 1, how, .. } => Some(*how),
+            Note::Finished { step: 1, how, .. } => Some(*how),
             _ => None,
         });
         if let Some(wanted) = wanted {
@@ -372,7 +372,7 @@ fn a_pod_that_goes_by_itself_counts_as_gone() {
     let mut world = World::new(&plan);
     let mut machine = Machine::new("r", &plan, &BTreeMap::new());
     let (end, _) = drive(&mut machine, &mut world, |_, _| {
-        Some(Answer::of(404, Value::Null))
+        Some(ServerResponse::of(404, Value::Null))
     });
     assert_eq!(end, End::Done);
 }
@@ -383,7 +383,7 @@ fn an_eviction_that_fails_inside_a_201_stops_the_run() {
     let mut world = World::new(&plan);
     let mut machine = Machine::new("r", &plan, &BTreeMap::new());
     let (end, _) = drive(&mut machine, &mut world, |_, _| {
-        Some(Answer::of(
+        Some(ServerResponse::of(
             201,
             json!({"kind": "Status", "status": "Failure", "code": 500, "message": "more than one budget"}),
         ))
@@ -406,7 +406,7 @@ fn an_unanswered_call_is_looked_into_and_not_sent_twice() {
             if carried_out {
                 world.write(call);
             }
-            Some(Answer::none("connection reset"))
+            Some(ServerResponse::none("connection reset"))
         });
         assert_eq!(end, End::Done);
         assert_eq!(world.carried_out, ["a", "b"], "each once");
@@ -425,10 +425,10 @@ fn a_server_that_stays_away_ends_the_run() {
     let begun = world.now;
     loop {
         match machine.next(world.now) {
-            Order::Read(_) => machine.read(world.now, Seen::Not(Answer::none("refused"))),
-            Order::Sleep(until) => world.now = until,
-            Order::Write { .. } => panic!("nothing could be read"),
-            Order::End(end) => {
+            Command::Read(_) => machine.read(world.now, Seen::Not(ServerResponse::none("refused"))),
+            Command::Sleep(until) => world.now = until,
+            Command::Write { .. } => panic!("nothing could be read"),
+            Command::End(end) => {
                 assert!(failed(&end).1.contains("does not answer"), "{end:?}");
                 break;
             }
@@ -440,9 +440,12 @@ fn a_server_that_stays_away_ends_the_run() {
     machine.next(world.now);
     machine.read(
         world.now,
-        Seen::Not(Answer::of(403, json!({"message": "may not get jobs"}))),
+        Seen::Not(ServerResponse::of(
+            403,
+            json!({"message": "may not get jobs"}),
+        )),
     );
-    let Order::End(end) = machine.next(world.now) else {
+    let Command::End(end) = machine.next(world.now) else {
         panic!("a right that is missing is not waited for");
     };
     assert!(failed(&end).1.contains("may not get jobs"));
@@ -478,11 +481,11 @@ fn it_waits_for_a_checkpoint_and_for_what_comes_after() {
     let mut machine = Machine::new("r", &plan, &BTreeMap::new());
     loop {
         match machine.next(world.now) {
-            Order::Read(object) => {
+            Command::Read(object) => {
                 let seen = world.read(&object);
                 machine.read(world.now, seen);
             }
-            Order::Write { call, .. } => {
+            Command::Write { call, .. } => {
                 let a = &world.objects["a"];
                 assert!(
                     a["metadata"]["annotations"].is_object(),
@@ -491,7 +494,7 @@ fn it_waits_for_a_checkpoint_and_for_what_comes_after() {
                 let answer = world.write(&call);
                 machine.answered(world.now, &answer);
             }
-            Order::Sleep(until) => {
+            Command::Sleep(until) => {
                 world.now = until.max(world.now.plus(Duration::from_secs(5)));
                 let a = world.objects.get_mut("a").expect("is there");
                 if world.now >= Moment::from_seconds(1100) {
@@ -499,7 +502,7 @@ fn it_waits_for_a_checkpoint_and_for_what_comes_after() {
                         json!({"stokehold.dev/last-checkpoint": saved.rfc3339()});
                 }
             }
-            Order::End(end) => {
+            Command::End(end) => {
                 assert!(
                     failed(&end).1.contains("waited"),
                     "nobody sets the condition: {end:?}"
@@ -516,7 +519,7 @@ fn a_stop_comes_after_the_step_under_way() {
     let plan = plan(vec![suspend("a"), suspend("b")]);
     let mut world = World::new(&plan);
     let mut machine = Machine::new("r", &plan, &BTreeMap::new());
-    let Order::Read(object) = machine.next(world.now) else {
+    let Command::Read(object) = machine.next(world.now) else {
         panic!("reads first");
     };
     machine.stop();
@@ -535,7 +538,7 @@ fn versions_that_the_plan_leaves_open_are_those_that_the_cluster_serves() {
     let plan = plan(vec![step]);
     let versions = BTreeMap::from([("batch".to_owned(), "v7".to_owned())]);
     let mut machine = Machine::new("r", &plan, &versions);
-    let Order::Read(object) = machine.next(Moment::from_seconds(0)) else {
+    let Command::Read(object) = machine.next(Moment::from_seconds(0)) else {
         panic!("reads first");
     };
     assert_eq!(&*object.place.version, "v7");

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use cluster::kinds;
-use cluster::levers::OPERATOR;
+use cluster::mutations::OPERATOR;
 use cluster::rights;
 
 /// Every kind that a name is looked for among may be read with the two roles that `rbac operator` prints.

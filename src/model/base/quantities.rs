@@ -2,7 +2,7 @@
 
 /// Parses a Kubernetes quantity (`500m`, `8`, `16Gi`, `1e3`) into thousandths, rounding up.
 ///
-/// Source: the serialisation format of `k8s.io/apimachinery/pkg/api/resource`. `None` when the text is
+/// Source: the serialization format of `k8s.io/apimachinery/pkg/api/resource`. `None` when the text is
 /// not a quantity or does not fit.
 pub fn quantity_milli(text: &str) -> Option<i64> {
     let text = text.trim();

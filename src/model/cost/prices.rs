@@ -87,14 +87,14 @@ pub struct Override {
 
 /// A book with its rows found by machine type and by class.
 #[derive(Clone, Debug)]
-struct Shelf {
+struct BookIndex {
     provider: Name,
     rows: Vec<BookRow>,
     by_instance: Map<String, Vec<usize>>,
     by_class: Map<String, Vec<usize>>,
 }
 
-impl Shelf {
+impl BookIndex {
     fn new(book: PriceBook, catalog: &Catalog) -> Self {
         let mut shelf = Self {
             provider: Name::from(book.provider),
@@ -124,7 +124,7 @@ impl Shelf {
 /// Every price that is known, ready to be asked.
 #[derive(Clone, Debug, Default)]
 pub struct Prices {
-    shelves: Vec<Shelf>,
+    shelves: Vec<BookIndex>,
     /// Provider by scheme of `spec.providerID`.
     schemes: Map<String, usize>,
     /// The provider of nodes that do not say.
@@ -146,7 +146,7 @@ impl Prices {
             if book.provider == MARKET {
                 prices.market = prices.market.or(Some(at));
             }
-            prices.shelves.push(Shelf::new(book, catalog));
+            prices.shelves.push(BookIndex::new(book, catalog));
         }
         prices
     }
@@ -283,7 +283,7 @@ impl Prices {
 /// The row of this purchase that fits the node best: its region, then a price of devices alone (where rows of
 /// a class are looked at), then its number of devices. Of those that fit alike, the one in the middle, so that neither the cheapest nor the dearest shape speaks for a class.
 fn pick<'a>(
-    shelf: &'a Shelf,
+    shelf: &'a BookIndex,
     rows: &[usize],
     purchase: Purchase,
     node: &Node,
@@ -315,7 +315,7 @@ fn pick<'a>(
 }
 
 fn priced(
-    shelf: &Shelf,
+    shelf: &BookIndex,
     row: &BookRow,
     billing: Billing,
     by_instance: bool,

@@ -39,7 +39,7 @@ pub fn pod(namespace: &str, name: &str, queue: Option<&str>, team: &str) -> Arc<
     })
 }
 
-/// A healthy device that was read 10 s ago at 63 % utilisation.
+/// A healthy device that was read 10 s ago at 63 % utilization.
 pub fn device(node: &str, index: u32, class: &str) -> Device {
     Device {
         id: Name::from(format!("{node}/gpu{index}")),
@@ -63,7 +63,7 @@ pub fn device(node: &str, index: u32, class: &str) -> Device {
     }
 }
 
-/// Readings of a device at this utilisation.
+/// Readings of a device at this utilization.
 pub fn signals(util: f64) -> Signals {
     [
         (Signal::Util, util),

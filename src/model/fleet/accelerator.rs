@@ -158,7 +158,7 @@ impl Catalog {
     /// The model of a product string as a label or an exporter writes it (`NVIDIA-H100-80GB-HBM3`,
     /// `tpu-v5p-slice`, `nvidia-l4`). Case, spaces and separators do not matter.
     pub fn find(&self, product: &str) -> Option<&Accelerator> {
-        let plain = normalised(product);
+        let plain = normalized(product);
         self.accelerators.iter().find(|accelerator| {
             accelerator
                 .product
@@ -176,7 +176,7 @@ impl Catalog {
 }
 
 /// Lower case, every run of other characters than letters, digits and dots as one dash.
-fn normalised(product: &str) -> String {
+fn normalized(product: &str) -> String {
     let mut out = String::with_capacity(product.len() + 2);
     out.push('-');
     for c in product.chars() {

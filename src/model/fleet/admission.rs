@@ -6,7 +6,7 @@ use crate::base::{Moment, Name, ObjectKey};
 
 use super::observe::{Labels, OwnerRef, Table};
 use super::queue::QueueSystem;
-use super::siting::{PodSet, TopologyWish};
+use super::siting::{PodSet, TopologyConstraint};
 
 /// Waits to be let in again after an eviction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -101,7 +101,7 @@ pub struct GroupSeen {
     /// Pods without which it does nothing.
     pub gang_min: Option<u32>,
     /// How close to each other all its pods want to be, where it says so for all of them.
-    pub topology: Option<Box<TopologyWish>>,
+    pub topology: Option<Box<TopologyConstraint>>,
     /// Priority that orders it in its queue.
     pub priority: Option<i32>,
     /// Name of its priority class.

@@ -254,7 +254,7 @@ impl Device {
         })
     }
 
-    /// Utilisation: its own, else (a partitioned device has none) the mean of its slices that are known.
+    /// Utilization: its own, else (a partitioned device has none) the mean of its slices that are known.
     pub fn util(&self) -> Option<f64> {
         self.signals.get(Signal::Util).or_else(|| {
             let known: Vec<f64> = self

@@ -73,7 +73,7 @@ pub struct Gang {
 
 /// A device, or a slice of one, that a job holds.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Place {
+pub struct HeldDevice {
     /// Node.
     pub node: Name,
     /// Index of the device on its node.
@@ -143,8 +143,8 @@ pub struct Job {
     /// Its pods, by name; those that are over are left out unless it failed.
     pub pods: Box<[Arc<Pod>]>,
     /// What it holds, in order.
-    pub places: Box<[Place]>,
-    /// Mean utilisation of its devices that are known and fresh, 0 to 1.
+    pub places: Box<[HeldDevice]>,
+    /// Mean utilization of its devices that are known and fresh, 0 to 1.
     pub util: Option<f64>,
     /// Its devices that do no work.
     pub idle_devices: u32,

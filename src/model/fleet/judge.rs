@@ -6,7 +6,7 @@ use super::device::Device;
 use super::policy::Policy;
 use super::signal::Signal;
 
-/// True when the readings alone say that the device does no work: utilisation (or engine activity) below
+/// True when the readings alone say that the device does no work: utilization (or engine activity) below
 /// the threshold, and power, where both it and the model's idle power are known, near idle.
 pub fn does_nothing(device: &Device, policy: &Policy) -> Option<bool> {
     let util = device

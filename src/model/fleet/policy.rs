@@ -60,7 +60,7 @@ pub struct Policy {
     pub team_labels: Vec<String>,
     /// Labels of a workload or pod that name its queue, first present wins.
     pub queue_labels: Vec<String>,
-    /// Utilisation below which a held device does no work, 0 to 1.
+    /// Utilization below which a held device does no work, 0 to 1.
     pub idle_util_below: f64,
     /// How many times its model's idle power a device may draw and still do no work.
     pub idle_power_factor: f64,

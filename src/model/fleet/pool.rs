@@ -135,7 +135,7 @@ pub struct Pool {
     pub nodes: NodeCounts,
     /// Devices.
     pub devices: DeviceCounts,
-    /// Mean utilisation of devices with a fresh reading, 0 to 1.
+    /// Mean utilization of devices with a fresh reading, 0 to 1.
     pub util: Option<f64>,
     /// Memory in use as a share of all, over devices that say both.
     pub mem_used: Option<f64>,

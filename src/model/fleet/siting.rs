@@ -183,7 +183,7 @@ impl Siting {
 
 /// How much a wish weighs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum WishMode {
+pub enum ConstraintMode {
     /// It must be met.
     Required,
     /// It is met where it can be.
@@ -192,7 +192,7 @@ pub enum WishMode {
     Unconstrained,
 }
 
-impl WishMode {
+impl ConstraintMode {
     /// As in the fleet document.
     pub const fn name(self) -> &'static str {
         match self {
@@ -205,9 +205,9 @@ impl WishMode {
 
 /// A wish that pods stand close to each other.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct TopologyWish {
+pub struct TopologyConstraint {
     /// How much it weighs.
-    pub mode: WishMode,
+    pub mode: ConstraintMode,
     /// The level within which all stand: a node label, or a tier's name; empty when unconstrained.
     pub level: Name,
     /// Parts of so many pods that must each stand within a narrower level.
@@ -230,7 +230,7 @@ pub struct PodSet {
     /// What else decides where they may go.
     pub siting: Option<Arc<Siting>>,
     /// How close to each other they want to be.
-    pub topology: Option<Box<TopologyWish>>,
+    pub topology: Option<Box<TopologyConstraint>>,
 }
 
 #[cfg(test)]

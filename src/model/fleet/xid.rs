@@ -83,7 +83,7 @@ impl XidTable {
             Arc::new(Xid {
                 code,
                 severity: XidSeverity::Warn,
-                meaning: String::from("a code that is not in the catalogue"),
+                meaning: String::from("unknown XID"),
                 repair: String::from(
                     "look the code up in the driver's documentation and in the node's kernel log",
                 ),
@@ -114,7 +114,7 @@ pub fn recovery(value: f64) -> Option<&'static str> {
         2 => Some("reboot the node"),
         3 => Some("drain its peer-to-peer traffic, then reset it"),
         4 => Some("drain and reset the GPU"),
-        _ => Some("an action that is not in the catalogue"),
+        _ => Some("unknown recovery action"),
     }
 }
 

@@ -21,7 +21,7 @@ use crate::base::{Moment, Name, ObjectKey};
 pub use evicted::{Evicted, evicted_words};
 pub use option::{Origin, Origins, Source, Used};
 pub use step::{
-    Budgets, Fact, JobRef, Lever, Loss, Object, Place, Policy, SideEffects, Step, Test, Until,
+    ApiPath, Budgets, Fact, JobRef, Loss, Mutation, Object, Policy, SideEffects, Step, Test, Until,
     Verb, VolcanoAction, Wait, When,
 };
 
@@ -71,7 +71,7 @@ pub struct Plan {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Intent {
-    /// Take all work off nodes, which take no new work.
+    /// Cordon nodes, then evict or requeue all work on them.
     Drain {
         /// The nodes, resolved from names, a pool or a rack.
         nodes: Vec<Name>,
@@ -103,7 +103,7 @@ pub enum Intent {
         /// Whether others may be taken off their devices for it.
         preempt: bool,
     },
-    /// Give a job another priority.
+    /// Change the priority of a job.
     Reprioritise {
         /// `NAMESPACE/NAME`.
         job: JobName,
@@ -120,7 +120,7 @@ pub enum Intent {
         /// The job or queue, as it was named.
         target: String,
     },
-    /// Take a job off its devices and queue it again.
+    /// Evict a job and requeue it.
     Requeue {
         /// `NAMESPACE/NAME`.
         job: JobName,

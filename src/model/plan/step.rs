@@ -19,7 +19,7 @@ pub struct Step {
     /// What it is done to.
     pub object: Object,
     /// By which API call.
-    pub lever: Lever,
+    pub lever: Mutation,
     /// The job that it touches, where it is one.
     pub job: Option<JobRef>,
     /// Facts that must still hold when it is carried out, its object's uid aside.
@@ -36,7 +36,7 @@ pub struct Step {
 
 impl Step {
     /// A step that waits for nothing and relies on its object's uid alone.
-    pub fn new(verb: Verb, object: Object, lever: Lever) -> Self {
+    pub fn new(verb: Verb, object: Object, lever: Mutation) -> Self {
         Self {
             verb,
             object,
@@ -114,7 +114,7 @@ impl Verb {
 /// Where a kind of object stands in the API.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Place {
+pub struct ApiPath {
     /// API group; empty for the core group.
     pub group: Name,
     /// Version; empty for whichever the cluster serves.
@@ -136,7 +136,7 @@ pub struct Object {
     /// This incarnation of it; another under the same name is another object. Null guards nothing.
     pub uid: Option<Name>,
     /// Where it stands in the API.
-    pub place: Place,
+    pub place: ApiPath,
 }
 
 impl Object {
@@ -147,7 +147,7 @@ impl Object {
             namespace: Name::default(),
             name: Name::new(name),
             uid: None,
-            place: Place {
+            place: ApiPath {
                 group: Name::new(group),
                 version: Name::new(version),
                 plural: Name::new(plural),
@@ -201,10 +201,10 @@ pub struct JobRef {
     pub gang: Option<u32>,
 }
 
-/// The API call that a step is. `cluster::levers` says for each which objects have it and what exactly is sent.
+/// The API call that a step is. `cluster::mutations` says for each which objects have it and what exactly is sent.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Lever {
+pub enum Mutation {
     /// A batch/v1 Job's, or another job owner's, field that suspends it.
     Suspend {
         /// Suspended or not.
@@ -250,7 +250,7 @@ pub enum Lever {
         /// The class; empty for none.
         name: String,
     },
-    /// `pods/eviction`: the only lever that honours disruption budgets.
+    /// `pods/eviction`: the only lever that honors disruption budgets.
     Evict {
         /// Seconds that the pod gets to end; its own when null.
         grace_seconds: Option<u32>,

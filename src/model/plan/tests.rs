@@ -17,57 +17,57 @@ fn full() -> Plan {
         since: Some(at),
     };
     let levers = [
-        (Verb::Suspend, Lever::Suspend { value: true }),
-        (Verb::Suspend, Lever::WorkloadActive { value: false }),
-        (Verb::Reprioritise, Lever::WorkloadPriority { value: -7 }),
+        (Verb::Suspend, Mutation::Suspend { value: true }),
+        (Verb::Suspend, Mutation::WorkloadActive { value: false }),
+        (Verb::Reprioritise, Mutation::WorkloadPriority { value: -7 }),
         (
             Verb::Reprioritise,
-            Lever::KueuePriorityClass {
+            Mutation::KueuePriorityClass {
                 name: "high".into(),
             },
         ),
         (
             Verb::Hold,
-            Lever::StopPolicy {
+            Mutation::StopPolicy {
                 value: Policy::HoldAndDrain,
             },
         ),
         (
             Verb::Hold,
-            Lever::VolcanoCommand {
+            Mutation::VolcanoCommand {
                 action: VolcanoAction::CloseQueue,
             },
         ),
         (
             Verb::Reprioritise,
-            Lever::VolcanoPriorityClass {
+            Mutation::VolcanoPriorityClass {
                 name: "high".into(),
             },
         ),
-        (Verb::Scale, Lever::VolcanoQueueWeight { value: 3 }),
+        (Verb::Scale, Mutation::VolcanoQueueWeight { value: 3 }),
         (
             Verb::Reprioritise,
-            Lever::KaiPriorityClass {
+            Mutation::KaiPriorityClass {
                 name: "train".into(),
             },
         ),
         (
             Verb::Evict,
-            Lever::Evict {
+            Mutation::Evict {
                 grace_seconds: Some(30),
             },
         ),
         (
             Verb::Cordon,
-            Lever::Cordon {
+            Mutation::Cordon {
                 by: "ana".into(),
                 why: "XID 79".into(),
             },
         ),
-        (Verb::Uncordon, Lever::Uncordon),
+        (Verb::Uncordon, Mutation::Uncordon),
         (
             Verb::Taint,
-            Lever::Taint {
+            Mutation::Taint {
                 key: "k".into(),
                 value: String::new(),
                 effect: "NoExecute".into(),
@@ -75,16 +75,16 @@ fn full() -> Plan {
         ),
         (
             Verb::Untaint,
-            Lever::Untaint {
+            Mutation::Untaint {
                 key: "k".into(),
                 effect: "NoExecute".into(),
             },
         ),
-        (Verb::Admit, Lever::Ungate { gate: "g".into() }),
-        (Verb::Scale, Lever::Scale { replicas: 0 }),
+        (Verb::Admit, Mutation::Ungate { gate: "g".into() }),
+        (Verb::Scale, Mutation::Scale { replicas: 0 }),
         (
             Verb::Mark,
-            Lever::Annotate {
+            Mutation::Annotate {
                 key: "stokehold.dev/x".into(),
                 value: None,
             },
@@ -254,7 +254,7 @@ fn a_plan_survives_json_and_keeps_to_its_schema() {
         all.push(plan);
     }
     for plan in all {
-        let document = serde_json::to_value(&plan).expect("serialises");
+        let document = serde_json::to_value(&plan).expect("serializes");
         assert_eq!(faults(&document), [""; 0], "{:?}", plan.intent);
         let back: Plan = serde_json::from_value(document).expect("reads back");
         assert_eq!(back, plan);
@@ -264,7 +264,7 @@ fn a_plan_survives_json_and_keeps_to_its_schema() {
 
 #[test]
 fn the_schema_refuses_what_the_reader_refuses() {
-    let good = serde_json::to_value(full()).expect("serialises");
+    let good = serde_json::to_value(full()).expect("serializes");
     let broken: [(&str, Value); 9] = [
         ("/version", json!("1")),
         ("/computed_at", json!(17)),
@@ -343,7 +343,7 @@ fn a_refusal_says_what_can_be_done_instead() {
         refusal.to_string(),
         "a LeaderWorkerSet cannot be suspended; instead: scale it to 0; or: hold its queue"
     );
-    let json = serde_json::to_value(&refusal).expect("serialises");
+    let json = serde_json::to_value(&refusal).expect("serializes");
     assert_eq!(json["code"], "unsupported");
     assert_eq!(
         serde_json::from_value::<Refusal>(json).expect("reads back"),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::request::Target;
+use super::request::ResourcePath;
 use super::status::Refusal;
 use super::validate::{self, Deletion};
 use super::{Answer, Asked, write};
@@ -23,7 +23,7 @@ use model::base::Moment;
 /// # Errors
 /// 400 on a malformed eviction, 404 when there is no such pod, 409 on a failed precondition, 429 when a
 /// disruption budget does not allow it.
-pub fn create(cluster: &Arc<Cluster>, asked: &Asked, target: &Target) -> Answer {
+pub fn create(cluster: &Arc<Cluster>, asked: &Asked, target: &ResourcePath) -> Answer {
     let manner = asked.manner()?;
     let eviction = validate::body(asked, "Eviction")?;
     let kind = text(&eviction, "/kind");
@@ -51,7 +51,7 @@ pub fn create(cluster: &Arc<Cluster>, asked: &Asked, target: &Target) -> Answer 
     manner.document(201, &outcome)
 }
 
-fn evict(core: &mut Core, target: &Target, deletion: &Deletion) -> Result<Value, Refusal> {
+fn evict(core: &mut Core, target: &ResourcePath, deletion: &Deletion) -> Result<Value, Refusal> {
     let pods = spec(Resource::Pods);
     let now = core.scene.now();
     let pod = core

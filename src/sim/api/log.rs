@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use serde_json::Value;
 
-use super::request::Target;
+use super::request::ResourcePath;
 use super::status::Refusal;
 use super::{Answer, Asked, BoxError, respond};
 use crate::change::Resource;
@@ -23,7 +23,7 @@ use model::base::{Moment, ObjectKey};
 type Line = (Moment, String);
 
 /// What a client wants of a log.
-struct Wish {
+struct LogQuery {
     container: String,
     previous: bool,
     timestamps: bool,
@@ -55,7 +55,7 @@ fn number(asked: &Asked, key: &str, least: i64) -> Result<Option<i64>, Refusal> 
     Ok(Some(number))
 }
 
-impl Wish {
+impl LogQuery {
     fn read(asked: &Asked, pod: &Value, now: Moment) -> Result<Self, Refusal> {
         let names = |pointer: &str| -> Vec<String> {
             list(pod, pointer)
@@ -129,7 +129,7 @@ impl Wish {
 ///
 /// # Errors
 /// 404 when there is no such pod, 400 when its container is not named, does not run yet or never ran before.
-pub fn serve(cluster: &Arc<Cluster>, asked: &Asked, target: &Target) -> Answer {
+pub fn serve(cluster: &Arc<Cluster>, asked: &Asked, target: &ResourcePath) -> Answer {
     let key = ObjectKey::new(target.namespace.as_str(), target.name.as_str());
     let (wish, lines) = {
         let core = cluster.core();
@@ -137,7 +137,7 @@ pub fn serve(cluster: &Arc<Cluster>, asked: &Asked, target: &Target) -> Answer {
             .store
             .get(Resource::Pods, &target.namespace, &target.name)
             .ok_or_else(|| Refusal::not_found(spec(Resource::Pods), &target.name))?;
-        let wish = Wish::read(asked, &pod, core.scene.now())?;
+        let wish = LogQuery::read(asked, &pod, core.scene.now())?;
         if text(&pod, "/spec/nodeName").is_empty() {
             // A pod without a node has no log, and that is no error.
             return Ok(respond(200, "text/plain", Bytes::new()));
@@ -183,7 +183,7 @@ pub fn serve(cluster: &Arc<Cluster>, asked: &Asked, target: &Target) -> Answer {
 }
 
 /// Why there is no log, in the words of the kubelet.
-fn absent(pod: &Value, wish: &Wish) -> Refusal {
+fn absent(pod: &Value, wish: &LogQuery) -> Refusal {
     let container = quoted(&wish.container);
     let name = quoted(text(pod, "/metadata/name"));
     if wish.previous {
@@ -215,7 +215,7 @@ fn mark(lines: &[Line]) -> Option<(Moment, usize)> {
 struct Follower {
     cluster: Arc<Cluster>,
     key: ObjectKey,
-    wish: Wish,
+    wish: LogQuery,
     last: Option<(Moment, usize)>,
     left: Option<usize>,
 }

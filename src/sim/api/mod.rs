@@ -31,7 +31,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 
 use self::present::Manner;
-use self::request::{Query, Target};
+use self::request::{Query, ResourcePath};
 use self::status::Refusal;
 use super::audit::Entry;
 use super::cluster::Cluster;
@@ -321,7 +321,7 @@ impl Service {
     }
 
     async fn dispatch(&self, asked: &Asked) -> Answer {
-        let Some(target) = Target::parse(&asked.path) else {
+        let Some(target) = ResourcePath::parse(&asked.path) else {
             return self.path(asked);
         };
         let mut target = target;
@@ -354,7 +354,7 @@ impl Service {
     }
 
     /// The verb of a request on a resource. A list or watch of one name is a request on that name.
-    fn verb(&self, asked: &Asked, target: &mut Target) -> &'static str {
+    fn verb(&self, asked: &Asked, target: &mut ResourcePath) -> &'static str {
         match asked.method {
             Method::GET | Method::HEAD => {
                 let watching = target.watch || asked.query.flag("watch");
@@ -383,7 +383,7 @@ impl Service {
     async fn resource(
         &self,
         asked: &Asked,
-        target: &Target,
+        target: &ResourcePath,
         spec: &'static Spec,
         verb: &str,
     ) -> Answer {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::request::Target;
+use super::request::ResourcePath;
 use super::status::Refusal;
 use super::{Answer, Asked, respond};
 use crate::change::Resource;
@@ -31,7 +31,7 @@ fn address(id: &str) -> Option<(&str, &str, &str)> {
 ///
 /// # Errors
 /// 400 on a malformed address, 404 when there is no such object, 503 when nothing listens.
-pub fn serve(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, spec: &Spec) -> Answer {
+pub fn serve(cluster: &Arc<Cluster>, asked: &Asked, target: &ResourcePath, spec: &Spec) -> Answer {
     let what = spec.singular;
     let (scheme, name, port) = address(&target.name)
         .filter(|(_, name, _)| !name.is_empty())

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-use super::request::{Query, Target};
+use super::request::{Query, ResourcePath};
 use super::status::Refusal;
 use super::{Answer, Asked};
 use crate::cluster::Cluster;
@@ -28,7 +28,7 @@ impl Filter {
     ///
     /// # Errors
     /// 400 on a selector that does not parse or a field that the resource cannot be selected by.
-    pub fn read(query: &Query, target: &Target, spec: &Spec) -> Result<Self, Refusal> {
+    pub fn read(query: &Query, target: &ResourcePath, spec: &Spec) -> Result<Self, Refusal> {
         let labels = Labels::parse(query.get("labelSelector").unwrap_or(""))
             .map_err(Refusal::bad_request)?;
         let fields = Fields::parse(query.get("fieldSelector").unwrap_or(""))
@@ -77,7 +77,7 @@ pub fn revision(query: &Query) -> Result<Option<u64>, String> {
 ///
 /// # Errors
 /// 404 when there is none, 406 when it cannot be shown as asked.
-pub fn get(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, spec: &Spec) -> Answer {
+pub fn get(cluster: &Arc<Cluster>, asked: &Asked, target: &ResourcePath, spec: &Spec) -> Answer {
     let manner = asked.manner()?;
     let object = cluster
         .get(spec.resource, &target.namespace, &target.name)
@@ -134,7 +134,7 @@ impl Cursor {
 ///
 /// # Errors
 /// 400 on malformed parameters, 410 when the revision is no longer kept, 504 when it does not exist yet.
-pub fn list(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, spec: &Spec) -> Answer {
+pub fn list(cluster: &Arc<Cluster>, asked: &Asked, target: &ResourcePath, spec: &Spec) -> Answer {
     let manner = asked.manner()?;
     let query = &asked.query;
     let filter = Filter::read(query, target, spec)?;

@@ -82,7 +82,7 @@ impl Query {
 
 /// A resource path taken apart.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Target {
+pub struct ResourcePath {
     /// API group; empty for the core group.
     pub group: String,
     /// API version.
@@ -101,7 +101,7 @@ pub struct Target {
     pub watch: bool,
 }
 
-impl Target {
+impl ResourcePath {
     /// Takes apart `/api/v1/...` and `/apis/GROUP/VERSION/...`; `None` for every other path, and for those that
     /// end at a group or a group version.
     pub fn parse(path: &str) -> Option<Self> {
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn paths_come_apart() {
         let show = |path: &str| {
-            Target::parse(path).map(|t| {
+            ResourcePath::parse(path).map(|t| {
                 format!(
                     "{}|{}|{}|{}|{}|{}|{}",
                     t.group, t.version, t.namespace, t.plural, t.name, t.subresource, t.rest

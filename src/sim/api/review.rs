@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::request::Target;
+use super::request::ResourcePath;
 use super::status::Refusal;
 use super::{Answer, Asked, validate};
 use crate::cluster::Cluster;
@@ -34,7 +34,7 @@ pub const REVIEWS: &[(&str, &str, &str, &str)] = &[
 ];
 
 /// Serves the review groups; `None` for every other group.
-pub fn serve(cluster: &Arc<Cluster>, asked: &Asked, target: &Target) -> Option<Answer> {
+pub fn serve(cluster: &Arc<Cluster>, asked: &Asked, target: &ResourcePath) -> Option<Answer> {
     if !matches!(
         target.group.as_str(),
         "authentication.k8s.io" | "authorization.k8s.io"
@@ -53,7 +53,7 @@ pub fn serve(cluster: &Arc<Cluster>, asked: &Asked, target: &Target) -> Option<A
     Some(review(cluster, asked, target, kind))
 }
 
-fn review(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, kind: &str) -> Answer {
+fn review(cluster: &Arc<Cluster>, asked: &Asked, target: &ResourcePath, kind: &str) -> Answer {
     let manner = asked.manner()?;
     let body = validate::body(asked, kind)?;
     if !matches!(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::request::Target;
+use super::request::ResourcePath;
 use super::status::Refusal;
 use super::{Answer, Asked, validate, write};
 use crate::cluster::Cluster;
@@ -42,7 +42,7 @@ fn scale_of(object: &Value) -> Value {
 ///
 /// # Errors
 /// 400, 404, 409, 415 and 422 as the real server.
-pub fn serve(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, spec: &Spec) -> Answer {
+pub fn serve(cluster: &Arc<Cluster>, asked: &Asked, target: &ResourcePath, spec: &Spec) -> Answer {
     let manner = asked.manner()?;
     let missing = || Refusal::not_found(spec, &target.name);
     if asked.method == http::Method::GET {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Asked;
-use super::request::Target;
+use super::request::ResourcePath;
 use super::status::{Cause, Refusal};
 use crate::change::Resource;
 use crate::json::{fault, flag, list, name, text};
@@ -86,7 +86,7 @@ pub fn dry_run<'a>(options: &str, values: impl Iterator<Item = &'a str>) -> Resu
 ///
 /// # Errors
 /// 400 where body and path disagree.
-pub fn place(object: &mut Value, target: &Target, spec: &Spec) -> Result<(), Refusal> {
+pub fn place(object: &mut Value, target: &ResourcePath, spec: &Spec) -> Result<(), Refusal> {
     let version = spec.api_version();
     let (kind, given) = (
         text(object, "/kind").to_owned(),

@@ -15,7 +15,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::present::Manner;
 use super::read::{Filter, revision};
-use super::request::Target;
+use super::request::ResourcePath;
 use super::status::Refusal;
 use super::{Answer, Asked, BoxError};
 use crate::cluster::Cluster;
@@ -60,7 +60,7 @@ struct Watching {
 pub fn serve(
     cluster: &Arc<Cluster>,
     asked: &Asked,
-    target: &Target,
+    target: &ResourcePath,
     spec: &'static Spec,
 ) -> Answer {
     let query = &asked.query;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::patch::{decoded, json_patch, strategic};
-use super::request::Target;
+use super::request::ResourcePath;
 use super::status::{Refusal, success};
 use super::validate::{self, Deletion};
 use super::{Answer, Asked, defaults};
@@ -27,7 +27,7 @@ fn stored(core: &Core, spec: &Spec, object: Value) -> Arc<Value> {
 ///
 /// # Errors
 /// 400, 404, 409 and 422 as the real server.
-pub fn create(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, spec: &Spec) -> Answer {
+pub fn create(cluster: &Arc<Cluster>, asked: &Asked, target: &ResourcePath, spec: &Spec) -> Answer {
     let manner = asked.manner()?;
     let dry_run = asked.dry_run()?;
     if spec.namespaced && target.namespace.is_empty() {
@@ -67,7 +67,12 @@ pub fn create(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, spec: &Spe
     manner.object(201, spec, &object, now)
 }
 
-fn check_namespace(core: &Core, target: &Target, spec: &Spec, name: &str) -> Result<(), Refusal> {
+fn check_namespace(
+    core: &Core,
+    target: &ResourcePath,
+    spec: &Spec,
+    name: &str,
+) -> Result<(), Refusal> {
     let namespaces = crate::resource::spec(Resource::Namespaces);
     let Some(namespace) = core.store.get(Resource::Namespaces, "", &target.namespace) else {
         return Err(Refusal::not_found(namespaces, &target.namespace));
@@ -90,7 +95,7 @@ fn check_namespace(core: &Core, target: &Target, spec: &Spec, name: &str) -> Res
 ///
 /// # Errors
 /// 400, 404, 409 and 422 as the real server.
-pub fn update(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, spec: &Spec) -> Answer {
+pub fn update(cluster: &Arc<Cluster>, asked: &Asked, target: &ResourcePath, spec: &Spec) -> Answer {
     let mut object = validate::body(asked, spec.kind)?;
     validate::place(&mut object, target, spec)?;
     let creates = matches!(spec.resource, Resource::Leases | Resource::Events);
@@ -111,7 +116,7 @@ const CUSTOM_PATCHES: &str = "application/json-patch+json, application/merge-pat
 ///
 /// # Errors
 /// 400, 404, 409, 415 and 422 as the real server.
-pub fn patch(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, spec: &Spec) -> Answer {
+pub fn patch(cluster: &Arc<Cluster>, asked: &Asked, target: &ResourcePath, spec: &Spec) -> Answer {
     let apply = patcher(asked, spec)?;
     change(cluster, asked, target, spec, move |old| {
         let mut object = old.clone();
@@ -157,7 +162,7 @@ pub fn patcher<'a>(asked: &'a Asked, spec: &Spec) -> Result<Patcher<'a>, Refusal
 fn change(
     cluster: &Arc<Cluster>,
     asked: &Asked,
-    target: &Target,
+    target: &ResourcePath,
     spec: &Spec,
     make: impl FnOnce(&Value) -> Result<Value, Refusal>,
 ) -> Answer {
@@ -290,7 +295,7 @@ fn key_of(object: &Value) -> ObjectKey {
 ///
 /// # Errors
 /// 404, 409 and 422 as the real server.
-pub fn delete(cluster: &Arc<Cluster>, asked: &Asked, target: &Target, spec: &Spec) -> Answer {
+pub fn delete(cluster: &Arc<Cluster>, asked: &Asked, target: &ResourcePath, spec: &Spec) -> Answer {
     let manner = asked.manner()?;
     let deletion = Deletion::read(asked)?;
     let (body, gone, now) = {
@@ -371,7 +376,7 @@ fn leaving(object: &Value, seconds: u64, now: Moment) -> Value {
 pub fn delete_collection(
     cluster: &Arc<Cluster>,
     asked: &Asked,
-    target: &Target,
+    target: &ResourcePath,
     spec: &Spec,
 ) -> Answer {
     let manner = asked.manner()?;

@@ -192,7 +192,7 @@ fn expression(query: &Query) -> Result<Expression, String> {
 fn evaluated(
     cluster: &Cluster,
     expression: &Expression,
-    targets: &[pages::Target],
+    targets: &[pages::ExporterPage],
     at: Option<Moment>,
     honor_labels: bool,
 ) -> Vec<(pages::Labels, f64)> {
@@ -215,7 +215,7 @@ fn evaluated(
 }
 
 /// The targets that an expression can be about.
-fn reached(cluster: &Cluster, expression: &Expression) -> Vec<pages::Target> {
+fn reached(cluster: &Cluster, expression: &Expression) -> Vec<pages::ExporterPage> {
     let mut targets = pages::targets(cluster);
     targets.retain(|target| expression.selector.reaches(&target.labels));
     targets

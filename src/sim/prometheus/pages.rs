@@ -21,7 +21,7 @@ pub(super) struct Series {
 
 /// An exporter as a target.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Target {
+pub(super) struct ExporterPage {
     pod: ObjectKey,
     port: u16,
     /// The page's path.
@@ -31,7 +31,7 @@ pub(super) struct Target {
 }
 
 /// Every exporter, in a stable order.
-pub(super) fn targets(cluster: &Cluster) -> Vec<Target> {
+pub(super) fn targets(cluster: &Cluster) -> Vec<ExporterPage> {
     let core = cluster.core();
     let label = |(pod, port, path): (ObjectKey, u16, &'static str)| {
         let object = core.store.get(Resource::Pods, &pod.namespace, &pod.name)?;
@@ -65,7 +65,7 @@ pub(super) fn targets(cluster: &Cluster) -> Vec<Target> {
             .into_iter()
             .map(|(key, value)| (key.to_owned(), value))
             .collect();
-        Some(Target {
+        Some(ExporterPage {
             pod,
             port,
             path,
@@ -79,7 +79,7 @@ pub(super) fn targets(cluster: &Cluster) -> Vec<Target> {
         .collect()
 }
 
-fn page(cluster: &Cluster, target: &Target, at: Option<Moment>) -> Option<String> {
+fn page(cluster: &Cluster, target: &ExporterPage, at: Option<Moment>) -> Option<String> {
     // The lock is taken for one page at a time, so that a large fleet's scrape holds nobody up.
     let core = cluster.core();
     let page = match at {
@@ -95,7 +95,7 @@ fn page(cluster: &Cluster, target: &Target, at: Option<Moment>) -> Option<String
 /// metric's name. An exporter that did not run then has none.
 pub(super) fn scrape(
     cluster: &Cluster,
-    targets: &[Target],
+    targets: &[ExporterPage],
     at: Option<Moment>,
     honor_labels: bool,
     wanted: &dyn Fn(&str) -> bool,

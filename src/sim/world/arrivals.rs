@@ -76,7 +76,7 @@ impl Draft {
         self
     }
 
-    /// The same with this behaviour: profile, mean utilisation, share of memory.
+    /// The same with this behavior: profile, mean utilization, share of memory.
     pub(super) fn acts(mut self, profile: Profile, util: f64, memory: f64) -> Self {
         self.profile = profile;
         self.util = util;

@@ -171,7 +171,7 @@ impl Cuts {
 }
 
 /// Where a node stands; what a new machine in its place inherits.
-pub(super) struct Site {
+pub(super) struct NodeLocation {
     pub pool: usize,
     pub serial: u32,
     pub slice: u32,
@@ -182,7 +182,13 @@ pub(super) struct Site {
 }
 
 /// A fresh, empty, ready machine at a site.
-pub(super) fn machine(site: Site, name: Name, seed: u64, created: Moment, now: Moment) -> Node {
+pub(super) fn machine(
+    site: NodeLocation,
+    name: Name,
+    seed: u64,
+    created: Moment,
+    now: Moment,
+) -> Node {
     let spec = &POOLS[site.pool];
     let uid = mix(mix(seed, hash(&name)), created.millis() as u64);
     let zone = spec.zones[(mix(uid, 11) % spec.zones.len() as u64) as usize];
@@ -270,7 +276,7 @@ pub(super) fn nodes(options: &Options, cuts: &Cuts) -> Vec<Node> {
             };
             let age = oldest * (0.15 + 0.85 * unit(mix(options.seed, hash(&name)))) * 3_600_000.0;
             let created = Moment::from_millis((options.at.millis() - age as i64) / 1000 * 1000);
-            let site = Site {
+            let site = NodeLocation {
                 pool,
                 serial,
                 slice,

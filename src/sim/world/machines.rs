@@ -9,7 +9,7 @@ use model::base::{Moment, Name, ObjectKey};
 
 use super::super::change::Resource;
 use super::faults::Fault;
-use super::layout::{Site, machine};
+use super::layout::{NodeLocation, machine};
 use super::node::{NodeId, Taint};
 use super::noise::mix;
 use super::pod::PodId;
@@ -108,7 +108,7 @@ impl World {
             + 1;
         let own = || Name::from(format!("{}-{next}", spec.prefix));
         let name = name.cloned().unwrap_or_else(own);
-        let site = Site {
+        let site = NodeLocation {
             pool: old.pool,
             serial: next,
             slice: old.slice,

@@ -6,13 +6,13 @@
 
 mod admission;
 mod arrivals;
+mod bootstrap;
 mod catalog;
 mod control;
 mod created;
 mod edit;
 mod events;
 mod faults;
-mod furnish;
 mod kueue;
 mod layout;
 mod lifecycle;
@@ -29,12 +29,12 @@ mod policies;
 mod render;
 mod requests;
 mod scalers;
+mod scenarios;
 mod scheduler;
 mod services;
-mod stories;
 #[cfg(test)]
 mod tests;
-mod warm;
+mod warm_start;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -134,7 +134,7 @@ pub struct World {
     names: BTreeMap<(Resource, ObjectKey), Ref>,
     queues: Queues,
     budgets: BTreeMap<ObjectKey, Budget>,
-    /// Objects without behaviour: namespaces, events, services and the like, kept as they are served.
+    /// Objects without behavior: namespaces, events, services and the like, kept as they are served.
     plain: BTreeMap<(Resource, ObjectKey), Value>,
     /// When autoscalers last looked around.
     scaled_at: Moment,
@@ -206,8 +206,8 @@ impl World {
             out: Vec::new(),
             live: false,
         };
-        world.furnish();
-        world.warm();
+        world.bootstrap();
+        world.warm_start();
         world.look_around();
         world.dirty.clear();
         world.out.clear();

@@ -73,7 +73,7 @@ impl World {
         }
     }
 
-    /// An object without behaviour is kept as it was written.
+    /// An object without behavior is kept as it was written.
     fn write_plain(&mut self, resource: Resource, key: ObjectKey, mut object: Value) {
         let uid = self.plain_uid(resource, &key);
         let created = self

@@ -179,7 +179,7 @@ pub(super) struct Work {
     pub sliced: bool,
     pub groups: Vec<Group>,
     pub profile: Profile,
-    /// Mean utilisation of its devices while it works, 0 to 1.
+    /// Mean utilization of its devices while it works, 0 to 1.
     pub util: f64,
     /// Share of device memory that it holds, 0 to 1.
     pub memory: f64,

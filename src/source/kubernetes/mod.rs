@@ -20,11 +20,11 @@ use model::base::{Moment, Name, Names};
 use model::fleet::observe::{Extent, Lost, Observation, Table};
 
 use super::again::Again;
-use super::carried::{Carried, resource};
+use super::api_error::{ApiError, What};
+use super::api_stats::{ApiStats, Class};
 use super::server::{Api as ServerApi, Served};
 use super::serving::Serving;
-use super::trouble::{Trouble, What};
-use super::wire::{Class, Wire};
+use super::watch_object::{WatchObject, resource};
 use telling::ROW_EVERY;
 
 /// Observations are handed over in batches of at most this many.
@@ -59,7 +59,7 @@ pub enum Namespaces {
 /// What every table's task shares.
 pub(super) struct Shared {
     pub client: Client,
-    pub wire: Arc<Wire>,
+    pub stats: Arc<ApiStats>,
     pub server: Arc<ServerApi>,
     pub namespaces: Namespaces,
     pub names: Arc<Mutex<Names>>,
@@ -78,12 +78,12 @@ pub(super) struct Shared {
 pub(super) async fn follow(shared: Arc<Shared>, table: Table) {
     let out = visit(table, Follower::new(&shared, table)).await;
     if out.is_err() {
-        tracing::debug!(table = table.name(), "nobody listens any more");
+        tracing::debug!(table = table.name(), "the receiver is closed");
     }
 }
 
 /// Nobody listens: the task ends.
-struct Deaf;
+struct ChannelClosed;
 
 /// Why a watcher was given up.
 enum Exit {
@@ -139,7 +139,7 @@ struct Follower<'s> {
 }
 
 impl<'s> Visit for Follower<'s> {
-    type Out = BoxFuture<'s, Result<(), Deaf>>;
+    type Out = BoxFuture<'s, Result<(), ChannelClosed>>;
     fn visit<T: Projected>(self) -> Self::Out {
         Box::pin(self.run::<T>())
     }
@@ -173,7 +173,7 @@ impl<'s> Follower<'s> {
         }
     }
 
-    async fn run<T: Projected>(mut self) -> Result<(), Deaf> {
+    async fn run<T: Projected>(mut self) -> Result<(), ChannelClosed> {
         // The version that has just turned out not to be served, which discovery may still name.
         let mut gone: Option<String> = None;
         loop {
@@ -209,10 +209,10 @@ impl<'s> Follower<'s> {
     }
 
     /// Runs one watcher for as long as it is of use.
-    async fn watch<T: Projected>(&mut self, version: &str) -> Result<Exit, Deaf> {
+    async fn watch<T: Projected>(&mut self, version: &str) -> Result<Exit, ChannelClosed> {
         let kind = resource(self.table, version);
         let client = self.shared.client.clone();
-        let table::Place {
+        let table::TableResource {
             namespaced, only, ..
         } = table::place(self.table);
         let namespace = match (&self.narrowed, &self.shared.namespaces) {
@@ -222,7 +222,7 @@ impl<'s> Follower<'s> {
             (None, Namespaces::All { .. } | Namespaces::Several(_)) => None,
         };
         let place = namespace.clone().unwrap_or_default();
-        let api: Api<Carried<T>> = match &namespace {
+        let api: Api<WatchObject<T>> = match &namespace {
             Some(namespace) => Api::namespaced_with(client, namespace, &kind),
             None => Api::all_with(client, &kind),
         };
@@ -242,9 +242,9 @@ impl<'s> Follower<'s> {
             Phase::Listing
         };
         let mut events = std::pin::pin!(watcher::watcher(api, config));
-        let mut asked_at = self.shared.wire.local();
+        let mut asked_at = self.shared.stats.local();
         let mut begun = false;
-        let epoch = self.shared.wire.epoch();
+        let epoch = self.shared.stats.epoch();
         let mut again = self.again.clone();
         loop {
             let listing = self.phase != Phase::Watching;
@@ -260,7 +260,7 @@ impl<'s> Follower<'s> {
                 match self.lost {
                     Some(_) if !listing => {
                         self.shared
-                            .wire
+                            .stats
                             .watch_opened(self.class, &place, asked_at)
                             .await
                     }
@@ -270,7 +270,7 @@ impl<'s> Follower<'s> {
             let event = tokio::select! {
                 event = tokio::time::timeout(patience, events.next()) => event,
                 () = resumed => {
-                    if self.shared.wire.epoch() == epoch {
+                    if self.shared.stats.epoch() == epoch {
                         self.back();
                         self.flush().await?;
                         continue;
@@ -286,9 +286,9 @@ impl<'s> Follower<'s> {
                     self.narrowed = None;
                     return Ok(Exit::Restart(Duration::ZERO));
                 }
-                () = self.shared.out.closed() => return Err(Deaf),
+                () = self.shared.out.closed() => return Err(ChannelClosed),
             };
-            if self.shared.wire.epoch() != epoch {
+            if self.shared.stats.epoch() != epoch {
                 // Another server: what it says from our revision on is about other things.
                 return Ok(Exit::Restart(Duration::ZERO));
             }
@@ -297,7 +297,10 @@ impl<'s> Follower<'s> {
                 Ok(None) => return Ok(Exit::Restart(Duration::from_secs(1))),
                 Err(_) if !listing => {
                     self.row_when_due().await?;
-                    if self.may_widen(&Carried::<T>::url_path(&kind, None)).await {
+                    if self
+                        .may_widen(&WatchObject::<T>::url_path(&kind, None))
+                        .await
+                    {
                         self.narrowed = None;
                         return Ok(Exit::Restart(Duration::ZERO));
                     }
@@ -305,7 +308,7 @@ impl<'s> Follower<'s> {
                 }
                 Err(_) if streams => return Ok(Exit::PlainLists),
                 Err(_) => {
-                    let stuck = Trouble::unreachable(format!(
+                    let stuck = ApiError::unreachable(format!(
                         "the list of {} has stopped half-way; it is started again",
                         self.table.name()
                     ));
@@ -324,7 +327,7 @@ impl<'s> Follower<'s> {
                         if streams {
                             return Ok(Exit::PlainLists);
                         }
-                        let cut = Trouble::unreachable(format!(
+                        let cut = ApiError::unreachable(format!(
                             "the list of {} is cut off again and again; is something between us and the API server closing connections?",
                             self.table.name()
                         ));
@@ -340,7 +343,7 @@ impl<'s> Follower<'s> {
                     {
                         return Ok(exit);
                     }
-                    asked_at = self.shared.wire.local();
+                    asked_at = self.shared.stats.local();
                     continue;
                 }
             }
@@ -356,7 +359,7 @@ impl<'s> Follower<'s> {
                         {
                             return Ok(exit);
                         }
-                        asked_at = self.shared.wire.local();
+                        asked_at = self.shared.stats.local();
                     }
                     None => break,
                 }
@@ -367,7 +370,7 @@ impl<'s> Follower<'s> {
     }
 
     /// Turns one event into observations.
-    fn take<T: Projected>(&mut self, event: Event<Carried<T>>) {
+    fn take<T: Projected>(&mut self, event: Event<WatchObject<T>>) {
         self.unreadable = 0;
         match event {
             Event::Init => {
@@ -474,8 +477,8 @@ impl<'s> Follower<'s> {
         error: &watcher::Error,
         streams: bool,
         wide: bool,
-    ) -> Result<Option<Exit>, Deaf> {
-        let trouble = Trouble::of_watcher(self.table, error);
+    ) -> Result<Option<Exit>, ChannelClosed> {
+        let trouble = ApiError::of_watcher(self.table, error);
         match trouble.what {
             // The server forgot where we were, which it may: the list that follows is no failure.
             What::Expired => {

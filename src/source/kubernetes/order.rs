@@ -14,7 +14,7 @@ use model::base::{Moment, Name, Names};
 use model::fleet::observe::{Observation, Pending, Table};
 
 use super::super::again::Again;
-use super::super::wire::Clock;
+use super::super::api_stats::Clock;
 
 /// The API group that Kueue serves beside its own.
 const GROUP: &str = "visibility.kueue.x-k8s.io";
@@ -82,7 +82,7 @@ impl Waiting {
 }
 
 /// What the task needs.
-pub(crate) struct Order {
+pub(crate) struct WatchRequest {
     pub(crate) client: Client,
     pub(crate) clock: Clock,
     pub(crate) waiting: Waiting,
@@ -91,7 +91,7 @@ pub(crate) struct Order {
     pub(crate) again: Again,
 }
 
-impl Order {
+impl WatchRequest {
     /// Asks for the order of one queue after the other until nobody listens.
     pub(crate) async fn run(mut self) {
         let mut told: BTreeMap<Name, Moment> = BTreeMap::new();
@@ -198,7 +198,7 @@ impl Order {
         match tokio::time::timeout(PATIENCE, asked).await {
             Ok(Ok(answer)) => Some(answer),
             Ok(Err(error)) => {
-                tracing::debug!(path, %error, "the order of pending work is not told");
+                tracing::debug!(path, %error, "the order of pending workloads is not served");
                 None
             }
             Err(_) => None,

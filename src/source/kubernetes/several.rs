@@ -65,7 +65,7 @@ pub(crate) async fn follow(shared: Arc<Shared>, table: Table, namespaces: Vec<St
         let (out, seen) = mpsc::channel(BACKLOG);
         let own = Shared {
             client: shared.client.clone(),
-            wire: Arc::clone(&shared.wire),
+            stats: Arc::clone(&shared.stats),
             server: Arc::clone(&shared.server),
             namespaces: Namespaces::One(namespace.clone()),
             names: Arc::clone(&shared.names),

@@ -5,9 +5,9 @@ use std::time::Duration;
 use model::base::Name;
 use model::fleet::observe::{Lost, LostKind, Observation, SourceHealth, SourceState};
 
-use super::{Deaf, Follower, Phase};
+use super::{ChannelClosed, Follower, Phase};
+use crate::api_error::{ApiError, What};
 use crate::pace::backoff;
-use crate::trouble::{Trouble, What};
 
 /// A table whose watch has sent nothing for this long, not even a bookmark, is stale.
 const PATIENCE: Duration = Duration::from_secs(240);
@@ -30,7 +30,7 @@ const WIDEN_EVERY: Duration = Duration::from_secs(300);
 impl Follower<'_> {
     /// How long to wait before the next try: longer with each that comes soon after the last.
     pub(super) fn again(&mut self) -> Duration {
-        let now = self.shared.wire.local();
+        let now = self.shared.stats.local();
         let forgiven = self
             .failed_at
             .is_none_or(|at| now.since(at) > FORGIVEN.into());
@@ -44,7 +44,7 @@ impl Follower<'_> {
     }
 
     /// Counts a failure, tells of it where it is time to, and says how long to wait.
-    pub(super) async fn fail(&mut self, trouble: &Trouble) -> Result<Duration, Deaf> {
+    pub(super) async fn fail(&mut self, trouble: &ApiError) -> Result<Duration, ChannelClosed> {
         // Another trouble than the last is met afresh.
         if self.met.replace(trouble.what) != Some(trouble.what) {
             self.attempt = 0;
@@ -57,7 +57,7 @@ impl Follower<'_> {
             let since = self
                 .lost
                 .as_ref()
-                .map_or_else(|| self.shared.wire.now(), |lost| lost.since);
+                .map_or_else(|| self.shared.stats.now(), |lost| lost.since);
             let mut message = trouble.message.clone();
             if let Some(only) = &self.narrowed {
                 message = format!("{message} (in namespace {only}, as all namespaces are refused)");
@@ -77,7 +77,7 @@ impl Follower<'_> {
         self.flush().await?;
         let asked = self
             .shared
-            .wire
+            .stats
             .asked_to_wait(self.class)
             .into_iter()
             .chain(trouble.retry_after)
@@ -98,7 +98,7 @@ impl Follower<'_> {
         self.row();
     }
 
-    pub(super) async fn absent(&mut self) -> Result<(), Deaf> {
+    pub(super) async fn absent(&mut self) -> Result<(), ChannelClosed> {
         self.lost = None;
         self.phase = Phase::New;
         let absent = Observation::Absent(self.table);
@@ -111,11 +111,11 @@ impl Follower<'_> {
     }
 
     /// Waits; after no answer at all only until the server answers anybody again. Ends early when nobody listens.
-    pub(super) async fn pause(&mut self, wait: Duration) -> Result<(), Deaf> {
+    pub(super) async fn pause(&mut self, wait: Duration) -> Result<(), ChannelClosed> {
         let awaits = std::mem::take(&mut self.awaits_return);
         let returned = async {
             match awaits {
-                true => self.shared.wire.returned().await,
+                true => self.shared.stats.returned().await,
                 false => std::future::pending().await,
             }
         };
@@ -126,30 +126,30 @@ impl Follower<'_> {
                 self.attempt = 0;
                 self.afresh = true;
                 // A server that asked for time gets it.
-                if let Some(left) = self.shared.wire.asked_to_wait(self.class) {
+                if let Some(left) = self.shared.stats.asked_to_wait(self.class) {
                     tokio::time::sleep(left.min(wait)).await;
                 }
                 return Ok(());
             }
-            () = self.shared.out.closed() => return Err(Deaf),
+            () = self.shared.out.closed() => return Err(ChannelClosed),
         }
         // Not all at once, and afresh: what comes now is another trouble.
         self.attempt = 0;
-        let now = self.shared.wire.local().millis();
+        let now = self.shared.stats.local().millis();
         tokio::time::sleep(backoff(2, (self.table, now))).await;
         Ok(())
     }
 
-    pub(super) async fn flush(&mut self) -> Result<(), Deaf> {
+    pub(super) async fn flush(&mut self) -> Result<(), ChannelClosed> {
         if self.batch.is_empty() {
             return Ok(());
         }
         let batch = std::mem::take(&mut self.batch);
-        self.shared.out.send(batch).await.map_err(|_| Deaf)
+        self.shared.out.send(batch).await.map_err(|_| ChannelClosed)
     }
 
-    pub(super) async fn row_when_due(&mut self) -> Result<(), Deaf> {
-        let now = self.shared.wire.local();
+    pub(super) async fn row_when_due(&mut self) -> Result<(), ChannelClosed> {
+        let now = self.shared.stats.local();
         if self
             .row_at
             .is_none_or(|at| now.since(at) >= ROW_EVERY.into())
@@ -162,7 +162,7 @@ impl Follower<'_> {
 
     /// Once in a while, where only one namespace is shown: may we see all of them by now?
     pub(super) async fn may_widen(&mut self, all: &str) -> bool {
-        let now = self.shared.wire.local();
+        let now = self.shared.stats.local();
         let due = self.narrowed.is_some() && self.widen_at.is_none_or(|at| now >= at);
         if !due {
             return false;
@@ -220,8 +220,8 @@ impl Follower<'_> {
     }
 
     pub(super) fn row_with(&mut self, state: SourceState, message: String) {
-        self.row_at = Some(self.shared.wire.local());
-        let figures = self.shared.wire.figures(self.class);
+        self.row_at = Some(self.shared.stats.local());
+        let figures = self.shared.stats.figures(self.class);
         self.batch.push(Observation::Source(SourceHealth {
             name: self.row_name(),
             kind: Name::new("kubernetes"),

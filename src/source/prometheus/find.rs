@@ -8,11 +8,11 @@ use http::Request;
 use kube::Client;
 use serde::Deserialize;
 
-use crate::wire::Wire;
+use crate::api_stats::ApiStats;
 use exporter::Dialects;
 use exporter::samples::words;
 
-use super::road::{Asker, Road, Service, Urgency};
+use super::prometheus_client::{PrometheusClient, PrometheusEndpoint, Service, Urgency};
 
 /// Labels of the services of the operator, of the charts, and of plain manifests.
 const SELECTORS: &[&str] = &[
@@ -108,12 +108,16 @@ pub async fn candidates(client: &Client) -> Vec<Service> {
 }
 
 /// The first service that knows metrics of an exporter.
-pub async fn find(client: &Client, wire: &Arc<Wire>, dialects: &Dialects) -> Option<Road> {
+pub async fn find(
+    client: &Client,
+    stats: &Arc<ApiStats>,
+    dialects: &Dialects,
+) -> Option<PrometheusEndpoint> {
     for service in candidates(client).await {
-        let road = Road::Service(service);
-        let asker = Asker::new(
+        let road = PrometheusEndpoint::Service(service);
+        let asker = PrometheusClient::new(
             client.clone(),
-            Arc::clone(wire),
+            Arc::clone(stats),
             road.clone(),
             PATIENCE,
             60.0,

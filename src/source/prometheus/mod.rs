@@ -1,11 +1,11 @@
 //! Prometheus as a source: one question for a fleet's readings instead of one for each exporter.
 //!
 //! What it holds goes through the same dialects as a page. While it answers, the exporters that it scrapes are not
-//! asked ([`super::cover`]); when it is lost, they are asked again.
+//! asked ([`super::scrape_coverage`]); when it is lost, they are asked again.
 
 pub mod find;
 mod past;
-pub mod road;
+pub mod prometheus_client;
 mod round;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,17 +22,17 @@ use model::base::{Moment, Name, Names, ObjectKey};
 use model::fleet::observe::{Observation, SourceHealth, SourceState};
 
 use super::again::Again;
-use super::cover::{Cover, Reach};
+use super::api_stats::ApiStats;
 use super::scrape::page::{NoPage, Why};
+use super::scrape_coverage::{Coverage, Reach};
 use super::serving::{ServingNews, ServingPod};
-use super::wire::Wire;
-use road::{Asker, Road};
+use prometheus_client::{PrometheusClient, PrometheusEndpoint};
 
 /// How Prometheus is asked.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PrometheusOptions {
     /// Where it is; `None` looks for one among the services of the cluster.
-    pub road: Option<Road>,
+    pub road: Option<PrometheusEndpoint>,
     /// Label matchers that every query carries.
     pub matchers: Matchers,
     /// How often it is asked.
@@ -70,13 +70,13 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// What the feed is made of.
 pub(super) struct Feed {
     pub client: Client,
-    pub wire: Arc<Wire>,
+    pub stats: Arc<ApiStats>,
     pub dialects: Arc<Dialects>,
     pub names: Arc<Mutex<Names>>,
     pub options: PrometheusOptions,
     pub out: mpsc::Sender<Vec<Observation>>,
     pub news: mpsc::UnboundedReceiver<ServingNews>,
-    pub cover: watch::Sender<Cover>,
+    pub cover: watch::Sender<Coverage>,
     /// Whose readings are needed: where nobody's are, it is not asked.
     pub reach: watch::Receiver<Reach>,
     pub again: Again,
@@ -108,17 +108,17 @@ struct Kept {
 
 /// What a round came to.
 struct Round {
-    cover: Cover,
+    cover: Coverage,
     used: usize,
     skipped: usize,
     message: String,
     /// What the past is asked for: a dialect, with its targets and how many series each has.
-    targets: Vec<Target>,
+    targets: Vec<PastTarget>,
 }
 
 /// A target as the past is asked for.
 #[derive(Clone, Debug)]
-struct Target {
+struct PastTarget {
     dialect: Name,
     job: String,
     instance: String,
@@ -147,7 +147,7 @@ impl Feed {
             match self.look().await {
                 Ok(Some(road)) => break road,
                 Ok(None) => {}
-                Err(Deaf) => return,
+                Err(ChannelClosed) => return,
             }
             tokio::select! {
                 () = tokio::time::sleep(LOOK_AGAIN) => {}
@@ -155,9 +155,9 @@ impl Feed {
                 () = self.out.closed() => return,
             }
         };
-        let asker = Arc::new(Asker::new(
+        let asker = Arc::new(PrometheusClient::new(
             self.client.clone(),
-            Arc::clone(&self.wire),
+            Arc::clone(&self.stats),
             road,
             self.options.timeout,
             self.options.per_minute,
@@ -176,17 +176,17 @@ impl Feed {
         let mut number = 0;
         loop {
             number += 1;
-            let begun = self.wire.local();
+            let begun = self.stats.local();
             self.again.done();
             let mut throttled = false;
             let round = self.round(&mut state, &asker, number).await;
             let latency =
-                u32::try_from(self.wire.local().since(begun).millis()).unwrap_or(u32::MAX);
+                u32::try_from(self.stats.local().since(begun).millis()).unwrap_or(u32::MAX);
             let (wait, told) = match round {
-                Err(Silence::Deaf) => return,
+                Err(RoundError::ChannelClosed) => return,
                 Ok(round) => {
                     failures = 0;
-                    state.last_ok = Some(self.wire.now());
+                    state.last_ok = Some(self.stats.now());
                     self.cover.send_replace(round.cover.clone());
                     if !filled && !round.targets.is_empty() {
                         filled = true;
@@ -203,13 +203,13 @@ impl Feed {
                         .await;
                     (self.options.interval, told)
                 }
-                Err(Silence::No(no)) => {
+                Err(RoundError::No(no)) => {
                     failures = failures.saturating_add(1);
                     state.errors += 1;
                     // One slip is no loss, unless it never answered.
                     let mut message = no.message;
                     if failures > 1 || state.last_ok.is_none() {
-                        self.cover.send_replace(Cover::nothing());
+                        self.cover.send_replace(Coverage::nothing());
                         message.push_str("; exporters are asked themselves meanwhile");
                     }
                     let own = RETRY
@@ -239,25 +239,25 @@ impl Feed {
     }
 
     /// Looks for a Prometheus once.
-    async fn look(&mut self) -> Result<Option<Road>, Deaf> {
+    async fn look(&mut self) -> Result<Option<PrometheusEndpoint>, ChannelClosed> {
         let name = Name::new("prometheus");
-        if *self.cover.borrow() == Cover::Pending {
+        if *self.cover.borrow() == Coverage::Pending {
             let row = Observation::Source(SourceHealth {
                 message: "looking for a Prometheus among the cluster's services".to_owned(),
                 ..blank(name.clone(), self.options.interval)
             });
-            self.out.send(vec![row]).await.map_err(|_| Deaf)?;
+            self.out.send(vec![row]).await.map_err(|_| ChannelClosed)?;
         }
-        let found = find::find(&self.client, &self.wire, &self.dialects).await;
+        let found = find::find(&self.client, &self.stats, &self.dialects).await;
         self.cover.send_if_modified(|cover| {
-            let pending = *cover == Cover::Pending && found.is_none();
+            let pending = *cover == Coverage::Pending && found.is_none();
             if pending {
-                *cover = Cover::nothing();
+                *cover = Coverage::nothing();
             }
             pending
         });
         let gone = vec![Observation::SourceGone(name)];
-        self.out.send(gone).await.map_err(|_| Deaf)?;
+        self.out.send(gone).await.map_err(|_| ChannelClosed)?;
         Ok(found)
     }
 
@@ -265,11 +265,11 @@ impl Feed {
     async fn tell(
         &self,
         state: &State,
-        asker: &Asker,
+        asker: &PrometheusClient,
         name: &Name,
         round: Option<(u32, &Round)>,
         message: &str,
-    ) -> Result<(), Deaf> {
+    ) -> Result<(), ChannelClosed> {
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let row = SourceHealth {
             state: match round {
@@ -287,7 +287,7 @@ impl Feed {
             ..blank(name.clone(), self.options.interval)
         };
         let batch = vec![Observation::Source(row)];
-        self.out.send(batch).await.map_err(|_| Deaf)
+        self.out.send(batch).await.map_err(|_| ChannelClosed)
     }
 
     /// Takes in the news of exporters' pods that have come.
@@ -339,24 +339,24 @@ fn blank(name: Name, interval: Duration) -> SourceHealth {
 }
 
 /// Nobody listens.
-struct Deaf;
+struct ChannelClosed;
 
 /// Why a round came to nothing.
-enum Silence {
+enum RoundError {
     /// Nobody listens.
-    Deaf,
+    ChannelClosed,
     /// Prometheus did not answer.
     No(NoPage),
 }
 
-impl From<NoPage> for Silence {
+impl From<NoPage> for RoundError {
     fn from(no: NoPage) -> Self {
         Self::No(no)
     }
 }
 
-impl From<Deaf> for Silence {
-    fn from(_: Deaf) -> Self {
-        Self::Deaf
+impl From<ChannelClosed> for RoundError {
+    fn from(_: ChannelClosed) -> Self {
+        Self::ChannelClosed
     }
 }

@@ -10,9 +10,9 @@ use model::fleet::observe::{Observation, Past};
 use model::fleet::reading::{Page, Scope};
 use model::fleet::signal::Signal;
 
-use super::road::{Asker, Urgency};
+use super::prometheus_client::{PrometheusClient, Urgency};
 use super::round::{ask, narrowed};
-use super::{Feed, State, Target};
+use super::{Feed, PastTarget, State};
 
 /// What history keeps of a device.
 const SIGNALS: &[Signal] = &[
@@ -43,20 +43,20 @@ const REST: Duration = Duration::from_millis(200);
 struct Part {
     dialect: Name,
     names: BTreeSet<String>,
-    targets: Vec<Target>,
+    targets: Vec<PastTarget>,
 }
 
 impl Feed {
     /// Asks for the past of these targets and tells of it. Gives up quietly: the past is a courtesy.
     pub(super) fn past(
         &self,
-        asker: Arc<Asker>,
-        targets: Vec<Target>,
+        asker: Arc<PrometheusClient>,
+        targets: Vec<PastTarget>,
         state: &State,
     ) -> impl Future<Output = ()> + Send + 'static {
         let mut parts: Vec<Part> = Vec::new();
         let mut series = 0usize;
-        let mut by_dialect: BTreeMap<Name, Vec<Target>> = BTreeMap::new();
+        let mut by_dialect: BTreeMap<Name, Vec<PastTarget>> = BTreeMap::new();
         for target in targets {
             by_dialect
                 .entry(target.dialect.clone())
@@ -98,11 +98,11 @@ impl Feed {
         }
         let history = self.options.history.min(LONGEST);
         let step = step(history, series);
-        let (wire, out) = (Arc::clone(&self.wire), self.out.clone());
+        let (stats, out) = (Arc::clone(&self.stats), self.out.clone());
         let (dialects, names) = (Arc::clone(&self.dialects), Arc::clone(&self.names));
         let matchers = self.options.matchers.clone();
         async move {
-            let end = wire.now().millis() / 1000;
+            let end = stats.now().millis() / 1000;
             let start = end - i64::try_from(history.as_secs()).unwrap_or(0);
             let (end, start) = (end.to_string(), start.to_string());
             let seconds = step.as_secs().to_string();
@@ -112,7 +112,7 @@ impl Feed {
                     continue;
                 };
                 let wanted: BTreeSet<&str> = part.names.iter().map(String::as_str).collect();
-                let targets: Vec<&Target> = part.targets.iter().collect();
+                let targets: Vec<&PastTarget> = part.targets.iter().collect();
                 let mut samples = Samples::default();
                 for query in narrowed(dialect, &wanted, &matchers, &targets) {
                     let parameters = [

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
-use crate::cover::{Cover, Covered};
 use crate::scrape::page::{NoPage, Why};
+use crate::scrape_coverage::{Coverage, Covered};
 use crate::serving::ServingPod;
 use exporter::promql::any_of;
 use exporter::samples::{BadAnswer, words};
@@ -16,8 +16,8 @@ use model::base::{Moment, Name, Names};
 use model::fleet::observe::Observation;
 use model::fleet::reading::Page;
 
-use super::road::{Asker, Urgency};
-use super::{Feed, Kept, Round, Silence, State, Target};
+use super::prometheus_client::{PrometheusClient, Urgency};
+use super::{Feed, Kept, PastTarget, Round, RoundError, State};
 
 /// Which metrics there are is asked this often.
 const NAMES_EVERY: Duration = Duration::from_secs(300);
@@ -39,13 +39,13 @@ impl Feed {
     pub(super) async fn round(
         &mut self,
         state: &mut State,
-        asker: &Arc<Asker>,
+        asker: &Arc<PrometheusClient>,
         number: u64,
-    ) -> Result<Round, Silence> {
+    ) -> Result<Round, RoundError> {
         self.plan(state, asker).await?;
         if state.plan.is_empty() {
             return Ok(Round {
-                cover: Cover::nothing(),
+                cover: Coverage::nothing(),
                 used: 0,
                 skipped: 0,
                 message: "it knows no metric of any exporter; does it scrape them, and does prometheus.matcher fit? Exporters are asked themselves".to_owned(),
@@ -70,7 +70,7 @@ impl Feed {
             .flat_map(|(_, samples)| samples.jobs())
             .map(str::to_owned)
             .collect();
-        let received = self.wire.now();
+        let received = self.stats.now();
         let ups = self.ups(asker, &jobs).await;
         let mut times: FxHashMap<String, Moment> = FxHashMap::default();
         for (dialect, samples) in &found {
@@ -104,7 +104,7 @@ impl Feed {
             self.out
                 .send(batch.to_vec())
                 .await
-                .map_err(|_| Silence::Deaf)?;
+                .map_err(|_| RoundError::ChannelClosed)?;
         }
         let mut round = done.round;
         for (dialect, no) in failed {
@@ -117,8 +117,8 @@ impl Feed {
     }
 
     /// Finds out which of the dialects' metrics there are, once in a while.
-    async fn plan(&mut self, state: &mut State, asker: &Asker) -> Result<(), NoPage> {
-        let now = self.wire.local();
+    async fn plan(&mut self, state: &mut State, asker: &PrometheusClient) -> Result<(), NoPage> {
+        let now = self.stats.local();
         let every = if state.plan.is_empty() {
             NAMES_SOON
         } else {
@@ -133,7 +133,7 @@ impl Feed {
         let selector = self.options.matchers.with("");
         let mut parameters: Vec<(&str, &str)> = Vec::new();
         // Of a Prometheus that keeps months, only what is there now counts.
-        let start = (self.wire.now().millis() / 1000 - 600).to_string();
+        let start = (self.stats.now().millis() / 1000 - 600).to_string();
         parameters.push(("start", &start));
         if !self.options.matchers.as_str().is_empty() {
             parameters.push(("match[]", &selector));
@@ -177,7 +177,7 @@ impl Feed {
     async fn samples(
         &self,
         state: &mut State,
-        asker: &Asker,
+        asker: &PrometheusClient,
         name: &Name,
     ) -> Result<Samples, NoPage> {
         let (Some(dialect), Some(parts)) = (self.dialects.get(name), state.plan.get_mut(name))
@@ -217,7 +217,7 @@ impl Feed {
     }
 
     /// The targets' own labels and when each was scraped; empty where Prometheus has no `up`.
-    async fn ups(&self, asker: &Asker, jobs: &BTreeSet<String>) -> Ups {
+    async fn ups(&self, asker: &PrometheusClient, jobs: &BTreeSet<String>) -> Ups {
         if jobs.is_empty() {
             return Ups::default();
         }
@@ -243,7 +243,7 @@ impl Feed {
     /// When the targets were scraped that `up` says nothing of: by the time of a metric that many of them have.
     async fn times(
         &self,
-        asker: &Asker,
+        asker: &PrometheusClient,
         dialect: &Name,
         samples: &Samples,
         ups: &Ups,
@@ -297,7 +297,7 @@ impl Feed {
 
 /// Asks a query and adds its samples to those that there are, on a thread where a large answer holds up nobody.
 pub(super) async fn ask(
-    asker: &Asker,
+    asker: &PrometheusClient,
     path: &str,
     parameters: &[(&str, &str)],
     urgency: Urgency,
@@ -329,10 +329,10 @@ pub(super) fn bad(answer: BadAnswer) -> NoPage {
             why: Why::TooLarge,
             message: format!("{answer} of one exporter; narrow them with prometheus.matcher"),
         },
-        BadAnswer::Refused(..) => NoPage::failed(crate::trouble::clipped(&answer.to_string())),
+        BadAnswer::Refused(..) => NoPage::failed(crate::api_error::clipped(&answer.to_string())),
         BadAnswer::Nonsense(_) => NoPage::failed(format!(
             "{}; check address or service of [prometheus]",
-            crate::trouble::clipped(&answer.to_string())
+            crate::api_error::clipped(&answer.to_string())
         )),
     }
 }
@@ -458,7 +458,7 @@ impl Job {
                         }
                     }
                 }
-                targets.push(Target {
+                targets.push(PastTarget {
                     dialect: name.clone(),
                     job: scrape.label("job").unwrap_or_default().to_owned(),
                     instance: scrape.label("instance").unwrap_or_default().to_owned(),
@@ -507,7 +507,7 @@ impl Job {
             pages,
             kept: self.kept,
             round: Round {
-                cover: Cover::Of(covered),
+                cover: Coverage::Of(covered),
                 used,
                 skipped,
                 message,
@@ -522,7 +522,7 @@ pub(super) fn narrowed(
     dialect: &Dialect,
     names: &BTreeSet<&str>,
     matchers: &Matchers,
-    targets: &[&Target],
+    targets: &[&PastTarget],
 ) -> Vec<String> {
     let jobs: BTreeSet<&str> = targets.iter().map(|target| target.job.as_str()).collect();
     let instances: BTreeSet<&str> = targets

@@ -13,8 +13,8 @@ use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
 
+use crate::api_error::ApiError;
 use crate::local;
-use crate::trouble::Trouble;
 use model::base::ObjectKey;
 
 use super::page::{Asked, LARGEST, NoPage, Why, beginning, gathered, headers, refusal, unpacked};
@@ -97,7 +97,7 @@ pub async fn through_proxy(
         let answer = client
             .send(request)
             .await
-            .map_err(|error| NoPage::failed(Trouble::of_transport(&error).message))?;
+            .map_err(|error| NoPage::failed(ApiError::of_transport(&error).message))?;
         let (parts, body) = answer.into_parts();
         let body = body
             .into_data_stream()
@@ -264,7 +264,7 @@ pub(crate) fn unreachable(error: &reqwest::Error) -> String {
     } else {
         "it cannot be reached from here; check the address, the network, and network policies"
     };
-    format!("{words} ({})", crate::trouble::clipped(&text))
+    format!("{words} ({})", crate::api_error::clipped(&text))
 }
 
 async fn read(

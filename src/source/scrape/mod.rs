@@ -15,15 +15,15 @@ use kube::Client;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use exporter::{Dialects, HostRule, Rates, Read, Target, read};
+use exporter::{Dialects, HostRule, PageSource, Rates, Read, read};
 use model::base::{Moment, Name, Names, ObjectKey};
 use model::fleet::observe::{Observation, SourceState};
 use model::fleet::reading::Page;
 
 use super::again::Again;
-use super::cover::{Cover, Reach};
+use super::api_stats::ApiStats;
+use super::scrape_coverage::{Coverage, Reach};
 use super::serving::{ServingNews, ServingPod};
-use super::wire::Wire;
 pub use ask::Endpoint;
 use ask::{Direct, PodPage};
 pub use options::{Mode, ScrapeOptions};
@@ -46,7 +46,7 @@ const LARGE: usize = 256 << 10;
 /// What the scraper is made of.
 pub(super) struct Scraper {
     pub client: Client,
-    pub wire: Arc<Wire>,
+    pub stats: Arc<ApiStats>,
     pub dialects: Arc<Dialects>,
     pub names: Arc<Mutex<Names>>,
     pub options: ScrapeOptions,
@@ -54,7 +54,7 @@ pub(super) struct Scraper {
     pub news: mpsc::UnboundedReceiver<ServingNews>,
     pub on_screen: watch::Receiver<BTreeSet<Name>>,
     /// What Prometheus reads for us.
-    pub cover: watch::Receiver<Cover>,
+    pub cover: watch::Receiver<Coverage>,
     /// Whose readings are needed.
     pub reach: watch::Receiver<Reach>,
     pub again: Again,
@@ -104,7 +104,7 @@ struct State {
     last_id: u64,
     /// Namespaces in which the proxy is refused to us, since when and in which words.
     refused: BTreeMap<Name, (Moment, String)>,
-    cover: Cover,
+    cover: Coverage,
     reach: Reach,
     /// The pods have been listed once.
     found: bool,
@@ -142,7 +142,7 @@ impl Scraper {
         tokio::pin!(grace);
         loop {
             let wake = loop {
-                match state.schedule.next(self.wire.local()) {
+                match state.schedule.next(self.stats.local()) {
                     Next::Ask(id) => self.start(&mut state, id, &direct, &mut under_way),
                     Next::Wait(until) => break Some(until),
                     Next::Rest => break None,
@@ -151,7 +151,7 @@ impl Scraper {
             let nap = async {
                 match wake {
                     Some(until) => {
-                        let left = until.since(self.wire.local()).millis();
+                        let left = until.since(self.stats.local()).millis();
                         tokio::time::sleep(Duration::from_millis(left.max(1))).await;
                     }
                     None => std::future::pending().await,
@@ -177,7 +177,7 @@ impl Scraper {
                     let cover = match changed {
                         Ok(()) => self.cover.borrow_and_update().clone(),
                         // Whoever asked Prometheus has ended.
-                        Err(_) => Cover::nothing(),
+                        Err(_) => Coverage::nothing(),
                     };
                     self.take_cover(&mut state, cover)
                 }
@@ -188,8 +188,8 @@ impl Scraper {
                     grace.set(tokio::time::sleep(GRACE));
                     self.take_reach(&mut state, reach)
                 }
-                () = &mut grace, if state.cover == Cover::Pending && state.reach != Reach::Undecided => {
-                    self.take_cover(&mut state, Cover::nothing())
+                () = &mut grace, if state.cover == Coverage::Pending && state.reach != Reach::Undecided => {
+                    self.take_cover(&mut state, Coverage::nothing())
                 }
                 Some(ended) = under_way.join_next(), if !under_way.is_empty() => match ended {
                     Ok(outcome) => self.end(&mut state, outcome),
@@ -216,7 +216,7 @@ impl Scraper {
 
     fn add_endpoints(&self, state: &mut State) -> Vec<Observation> {
         let mut told = Vec::new();
-        let now = self.wire.local();
+        let now = self.stats.local();
         for endpoint in self.options.endpoints.clone() {
             state.last_id += 1;
             let id = state.last_id;
@@ -317,13 +317,13 @@ impl Scraper {
             state.targets.insert(id, known);
             return gone;
         }
-        let way = self.way(state, &pod.key.namespace, self.wire.local());
+        let way = self.way(state, &pod.key.namespace, self.stats.local());
         state.schedule.add(
             id,
             pod.node.clone(),
             dialect.interval,
             way,
-            self.wire.local(),
+            self.stats.local(),
         );
         state.by_pod.insert(pod.key.clone(), id);
         // Replaced under the same name: its row goes on instead of ending.
@@ -355,7 +355,7 @@ impl Scraper {
         direct: &Arc<Direct>,
         under_way: &mut JoinSet<Outcome>,
     ) {
-        let sent = self.wire.local();
+        let sent = self.stats.local();
         let way = match state.targets.get(&id).map(|known| &known.spot) {
             Some(Spot::Pod(page)) => self.way(state, &page.pod.namespace, sent),
             _ => Way::Direct,
@@ -365,9 +365,9 @@ impl Scraper {
             return;
         };
         known.asked.push_back(sent);
-        let (client, wire, direct) = (
+        let (client, stats, direct) = (
             self.client.clone(),
-            Arc::clone(&self.wire),
+            Arc::clone(&self.stats),
             Arc::clone(direct),
         );
         let (dialects, names) = (Arc::clone(&self.dialects), Arc::clone(&self.names));
@@ -383,8 +383,8 @@ impl Scraper {
                 Spot::Pod(page) => direct.pod(page, timeout).await,
                 Spot::Endpoint(endpoint) => direct.endpoint(endpoint, timeout).await,
             };
-            let latency_ms = u32::try_from(wire.local().since(sent).millis()).unwrap_or(u32::MAX);
-            let at = wire.now();
+            let latency_ms = u32::try_from(stats.local().since(sent).millis()).unwrap_or(u32::MAX);
+            let at = stats.now();
             let (page, rates) = match body {
                 Ok(body) => {
                     let job = Job {
@@ -415,7 +415,7 @@ impl Scraper {
     }
 
     fn end(&self, state: &mut State, outcome: Outcome) -> Vec<Observation> {
-        let now = self.wire.local();
+        let now = self.stats.local();
         let namespace = state
             .targets
             .get(&outcome.id)
@@ -548,7 +548,7 @@ struct Job {
 
 impl Job {
     fn done(mut self) -> (Read, Rates, Moment) {
-        let target = Target {
+        let target = PageSource {
             pod: self.pod,
             node: self.node,
             dialect: self.dialect.as_deref(),

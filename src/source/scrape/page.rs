@@ -9,8 +9,8 @@ use futures::{Stream, StreamExt};
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
 use http::{HeaderValue, StatusCode};
 
-use crate::trouble::clipped;
-use crate::wire::retry_after;
+use crate::api_error::clipped;
+use crate::api_stats::retry_after;
 
 /// The largest page, unpacked. A page of 64 devices with a hundred metrics each takes 2 MiB.
 pub const LARGEST: usize = 16 << 20;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::cover::{Cover, Reach};
+use crate::scrape_coverage::{Coverage, Reach};
 use crate::serving::ServingPod;
 use exporter::{Dialect, HostRule, Rates, Report};
 use model::base::{Name, ObjectKey};
@@ -13,7 +13,7 @@ use super::{Known, Scraper, State};
 
 impl Scraper {
     /// Takes in what Prometheus covers now: spares those exporters, and asks the others again.
-    pub(super) fn take_cover(&self, state: &mut State, cover: Cover) -> Vec<Observation> {
+    pub(super) fn take_cover(&self, state: &mut State, cover: Coverage) -> Vec<Observation> {
         state.cover = cover;
         self.sort_out(state)
     }
@@ -36,7 +36,7 @@ impl Scraper {
 
     /// Asks no more whom it need not, and again whom it must.
     fn sort_out(&self, state: &mut State) -> Vec<Observation> {
-        let now = self.wire.local();
+        let now = self.stats.local();
         let mut told = Vec::new();
         let ids: Vec<u64> = state.targets.keys().copied().collect();
         for id in ids {
@@ -76,7 +76,8 @@ impl State {
     /// Says once that each exporter that is asked has a row: as soon as the pods are listed, and it is known which of
     /// them Prometheus covers and whose readings are needed.
     pub(super) fn all_found(&mut self) -> Option<Observation> {
-        let settled = self.found && self.cover != Cover::Pending && self.reach != Reach::Undecided;
+        let settled =
+            self.found && self.cover != Coverage::Pending && self.reach != Reach::Undecided;
         (settled && !std::mem::replace(&mut self.told_found, true))
             .then_some(Observation::ExportersFound)
     }

@@ -72,7 +72,7 @@ struct Rank {
 }
 
 #[derive(Clone, Debug)]
-struct Target {
+struct ScheduledPage {
     node: Option<Name>,
     interval: Duration,
     /// The target's own place within its interval.
@@ -88,7 +88,7 @@ struct Target {
 /// The queue of all targets.
 #[derive(Debug)]
 pub struct Schedule {
-    targets: BTreeMap<u64, Target>,
+    targets: BTreeMap<u64, ScheduledPage>,
     queues: BTreeMap<Rank, BTreeSet<(Moment, u64)>>,
     near: BTreeSet<Name>,
     spacing: Duration,
@@ -164,7 +164,7 @@ impl Schedule {
         };
         self.targets.insert(
             id,
-            Target {
+            ScheduledPage {
                 node,
                 interval,
                 phase: interval.mul_f64(share),

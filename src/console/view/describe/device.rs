@@ -1,6 +1,6 @@
 //! A device: place, health, readings, past, holders, what a repair ticket needs.
 
-use crate::brush::Brush;
+use crate::painter::Painter;
 use crate::text::{UNKNOWN, counted, percent};
 use crate::theme::Role;
 use crate::view::devices;
@@ -13,22 +13,22 @@ use model::fleet::node::Node;
 use model::fleet::signal::Signal;
 use table::Facts;
 
-use super::{Line, Sheet};
+use super::{Description, Line};
 
 /// What is known of a device.
 pub(super) fn lines(
-    sheet: &mut Sheet,
+    table: &mut Description,
     facts: &Facts,
     node: &Node,
     device: &Device,
-    brush: &mut Brush<'_>,
+    painter: &mut Painter<'_>,
 ) {
-    sheet.title = format!("{} / gpu {}", node.name(), device.index);
+    table.title = format!("{} / gpu {}", node.name(), device.index);
     if device.kind == DeviceKind::Tpu {
-        sheet.title = format!("{} / tpu {}", node.name(), device.index);
+        table.title = format!("{} / tpu {}", node.name(), device.index);
     }
     let place = [("rack", &node.rack), ("domain", &node.clique)];
-    sheet.note = place
+    table.note = place
         .iter()
         .filter_map(|(what, name)| name.as_ref().map(|name| format!("{what} {name}")))
         .collect::<Vec<_>>()
@@ -38,7 +38,7 @@ pub(super) fn lines(
     } else {
         &device.model
     };
-    sheet.known("model", Some(model));
+    table.known("model", Some(model));
     let about = |finding: &&Finding| {
         finding.subject.kind == "Device" && finding.subject.key.name == device.id
     };
@@ -47,33 +47,33 @@ pub(super) fn lines(
     // What a finding tells in a sentence is told once.
     let told = found.iter().any(|finding| finding.message.contains(why));
     let health = if told { device.health.name() } else { why };
-    sheet.words("health", health, role);
-    sheet.findings(found.into_iter());
+    table.words("health", health, role);
+    table.findings(found.into_iter());
     // Who holds it, and for how much, comes before its readings: it is what is asked first, and has room on every screen.
-    sheet.gap();
-    holders(sheet, facts, device, brush);
-    cost(sheet, facts, node, device);
+    table.gap();
+    holders(table, facts, device, painter);
+    cost(table, facts, node, device);
     // Who is about to write a ticket needs these next; who is not, last.
     let broken = device.health.why().is_some();
     if broken {
-        ticket(sheet, node, device);
+        ticket(table, node, device);
     }
-    sheet.gap();
-    readings(sheet, facts, device);
-    let age = device.read_at.map(|at| brush.age(at));
+    table.gap();
+    readings(table, facts, device);
+    let age = device.read_at.map(|at| painter.age(at));
     match (device.is_stale(facts.now), age) {
-        (true, Some(age)) => sheet.words("read", format!("{age} ago: stale"), Role::Warn),
+        (true, Some(age)) => table.words("read", format!("{age} ago: stale"), Role::Warn),
         (false, Some(_)) => {}
-        (_, None) => sheet.words("read", "never: no exporter reports it", Role::Muted),
+        (_, None) => table.words("read", "never: no exporter reports it", Role::Muted),
     }
-    pasts(sheet, facts, device);
+    pasts(table, facts, device);
     if !broken {
-        ticket(sheet, node, device);
+        ticket(table, node, device);
     }
 }
 
 /// What it costs an hour, and the job that holds it so far.
-fn cost(sheet: &mut Sheet, facts: &Facts, node: &Node, device: &Device) {
+fn cost(table: &mut Description, facts: &Facts, node: &Node, device: &Device) {
     let Some(rate) = facts.burn.nodes.get(node.name()) else {
         return;
     };
@@ -88,29 +88,29 @@ fn cost(sheet: &mut Sheet, facts: &Facts, node: &Node, device: &Device) {
         0 | 1 => "",
         _ => " for the whole device",
     };
-    sheet.words("cost", format!("${share}/h{whole}{so_far}"), Role::Accent);
+    table.words("cost", format!("${share}/h{whole}{so_far}"), Role::Accent);
 }
 
 /// What a vendor or a cloud asks for before it looks at a device.
-fn ticket(sheet: &mut Sheet, node: &Node, device: &Device) {
-    sheet.gap();
-    sheet.said("serial", device.serial.as_ref());
-    sheet.said("pci", device.pci.as_ref());
-    sheet.said("uuid", device.uuid.as_ref());
-    sheet.said("driver", node.driver.as_ref());
-    sheet.said("machine", node.instance_type.as_ref());
-    sheet.said("provider id", node.seen.provider_id.as_ref());
+fn ticket(table: &mut Description, node: &Node, device: &Device) {
+    table.gap();
+    table.said("serial", device.serial.as_ref());
+    table.said("pci", device.pci.as_ref());
+    table.said("uuid", device.uuid.as_ref());
+    table.said("driver", node.driver.as_ref());
+    table.said("machine", node.instance_type.as_ref());
+    table.said("provider id", node.seen.provider_id.as_ref());
 }
 
 /// The last hour, as far as it is held.
-fn pasts(sheet: &mut Sheet, facts: &Facts, device: &Device) {
+fn pasts(table: &mut Description, facts: &Facts, device: &Device) {
     if facts.history.since().is_none() {
         return;
     }
-    sheet.gap();
+    table.gap();
     let id = || device.id.clone();
     let share = |value: f32| percent(f64::from(value));
-    sheet.past(
+    table.past(
         facts,
         "util, 1 h",
         &Track::DeviceUtil(id()),
@@ -118,14 +118,14 @@ fn pasts(sheet: &mut Sheet, facts: &Facts, device: &Device) {
         &share,
     );
     let memory = Track::DeviceMemory(id());
-    sheet.past(facts, "memory, 1 h", &memory, Some(1.0), &share);
+    table.past(facts, "memory, 1 h", &memory, Some(1.0), &share);
     let temp = Track::DeviceTemp(id());
-    sheet.past(facts, "temp, 1 h", &temp, Some(100.0), &|degrees| {
+    table.past(facts, "temp, 1 h", &temp, Some(100.0), &|degrees| {
         format!("{degrees:.0}°")
     });
     let limit = device.signals.get(Signal::PowerLimit);
     let top = limit.map(|watts| watts as f32);
-    sheet.past(
+    table.past(
         facts,
         "power, 1 h",
         &Track::DevicePower(id()),
@@ -134,7 +134,7 @@ fn pasts(sheet: &mut Sheet, facts: &Facts, device: &Device) {
     );
 }
 
-fn readings(sheet: &mut Sheet, facts: &Facts, device: &Device) {
+fn readings(table: &mut Description, facts: &Facts, device: &Device) {
     let stale = device.is_stale(facts.now);
     let hot = if stale { Role::Muted } else { Role::Accent };
     let util_role = match (stale, facts.fleet.is_idle(device)) {
@@ -150,24 +150,24 @@ fn readings(sheet: &mut Sheet, facts: &Facts, device: &Device) {
                 ""
             };
             let words = format!("{}{idle}", percent(util));
-            sheet.lines.push(Line::Bar("util", util, words, util_role));
+            table.lines.push(Line::Bar("util", util, words, util_role));
         }
-        None => sheet.words("util", UNKNOWN, Role::Muted),
+        None => table.words("util", UNKNOWN, Role::Muted),
     }
     match (device.memory(), device.memory_ratio()) {
         ((Some(used), Some(total)), Some(ratio)) => {
             let words = bytes_of(used, total).replace('/', " / ");
-            sheet.lines.push(Line::Bar("memory", ratio, words, hot));
+            table.lines.push(Line::Bar("memory", ratio, words, hot));
         }
         (_, Some(ratio)) => {
-            sheet
+            table
                 .lines
                 .push(Line::Bar("memory", ratio, percent(ratio), hot));
         }
-        _ => sheet.words("memory", UNKNOWN, Role::Muted),
+        _ => table.words("memory", UNKNOWN, Role::Muted),
     }
     if let Some(tensor) = device.signals.get(Signal::TensorActive) {
-        sheet
+        table
             .lines
             .push(Line::Bar("tensor", tensor, percent(tensor), hot));
     }
@@ -177,11 +177,11 @@ fn readings(sheet: &mut Sheet, facts: &Facts, device: &Device) {
     ) {
         (Some(watts), Some(limit)) if limit > 0.0 => {
             let words = format!("{watts:.0} / {limit:.0} W");
-            sheet
+            table
                 .lines
                 .push(Line::Bar("power", watts / limit, words, hot));
         }
-        (Some(watts), _) => sheet.words("power", format!("{watts:.0} W"), Role::Text),
+        (Some(watts), _) => table.words("power", format!("{watts:.0} W"), Role::Text),
         (None, _) => {}
     }
     if let Some(degrees) = device.signals.get(Signal::Temp) {
@@ -198,7 +198,7 @@ fn readings(sheet: &mut Sheet, facts: &Facts, device: &Device) {
             })
             .unwrap_or(90.0);
         let role = if degrees >= slowdown { Role::Crit } else { hot };
-        sheet.lines.push(Line::Bar(
+        table.lines.push(Line::Bar(
             "temp",
             degrees / slowdown.max(1.0),
             format!("{degrees:.0}°"),
@@ -207,12 +207,12 @@ fn readings(sheet: &mut Sheet, facts: &Facts, device: &Device) {
     }
 }
 
-fn holders(sheet: &mut Sheet, facts: &Facts, device: &Device, brush: &mut Brush<'_>) {
+fn holders(table: &mut Description, facts: &Facts, device: &Device, painter: &mut Painter<'_>) {
     let Some((pod, attribution)) = device.first_holder() else {
-        sheet.words("pod", "free", Role::Muted);
+        table.words("pod", "free", Role::Muted);
         return;
     };
-    sheet.words(
+    table.words(
         "pod",
         format!("{}{}", pod.key(), attribution.mark()),
         Role::Title,
@@ -223,10 +223,10 @@ fn holders(sheet: &mut Sheet, facts: &Facts, device: &Device, brush: &mut Brush<
         Attribution::Counted => "~ counted: which of the node's devices is a guess",
         Attribution::None => "not known how",
     };
-    sheet.words("", how, Role::Muted);
+    table.words("", how, Role::Muted);
     let others = device.holders().count() - 1;
     if others > 0 {
-        sheet.words(
+        table.words(
             "",
             format!("and {}", counted(others as u64, "other pod")),
             Role::Muted,
@@ -244,14 +244,18 @@ fn holders(sheet: &mut Sheet, facts: &Facts, device: &Device, brush: &mut Brush<
             ));
         }
     }
-    sheet.words("job", words, Role::Text);
-    sheet.known("queue", pod.queue.as_ref());
-    sheet.words("team", pod.team.to_string(), Role::Text);
+    table.words("job", words, Role::Text);
+    table.known("queue", pod.queue.as_ref());
+    table.words("team", pod.team.to_string(), Role::Text);
     if let Some(since) = device.held_since() {
         let longest = if others > 0 { ", the longest" } else { "" };
-        sheet.words("held", format!("{}{longest}", brush.age(since)), Role::Text);
+        table.words(
+            "held",
+            format!("{}{longest}", painter.age(since)),
+            Role::Text,
+        );
     }
     if let Some(since) = device.idle_since {
-        sheet.words("idle for", brush.age(since), Role::IdleMoney);
+        table.words("idle for", painter.age(since), Role::IdleMoney);
     }
 }

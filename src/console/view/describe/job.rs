@@ -1,6 +1,6 @@
 //! A job: state and why, gang, owners, pods, failure, money.
 
-use crate::brush::Brush;
+use crate::painter::Painter;
 use crate::text::{UNKNOWN, counted, percent};
 use crate::theme::Role;
 use crate::view::{jobs, waiting};
@@ -11,9 +11,9 @@ use model::fleet::job::{Job, JobState};
 use model::fleet::observe::{Phase, Table};
 use model::plan::evicted_words;
 use table::Facts;
-use table::answers::Told;
+use table::explanations::JobExplanation;
 
-use super::{Sheet, scaling};
+use super::{Description, scaling};
 
 /// Pods, or groups of pods alike, that are told.
 const PODS: usize = 6;
@@ -21,12 +21,12 @@ const PODS: usize = 6;
 const NAME: usize = 12;
 
 /// What is known of a job.
-pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Brush<'_>) {
+pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painter<'_>) {
     let (_, role) = jobs::sign(job.state);
-    sheet.note = job.id.kind.to_string();
-    sheet.words("state", job.state.name(), role);
+    table.note = job.id.kind.to_string();
+    table.words("state", job.state.name(), role);
     let reason = jobs::where_or_why(job);
-    sheet.words(
+    table.words(
         if job.devices_allocated > 0 {
             "place"
         } else {
@@ -35,25 +35,25 @@ pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Bru
         reason,
         Role::Text,
     );
-    waits(sheet, facts, job, brush);
-    scaling::job(sheet, facts, job, brush);
+    waits(table, facts, job, painter);
+    scaling::job(table, facts, job, painter);
     if let Some(failure) = &job.failure {
         let role = if job.state == JobState::Failed {
             Role::Crit
         } else {
             Role::Warn
         };
-        sheet.words("failure", jobs::why_failed(failure), role);
+        table.words("failure", jobs::why_failed(failure), role);
         if let Some(at) = failure.last_eviction {
-            let words = format!("{} ago", brush.age(at));
-            sheet.words("evicted", words, Role::Warn);
+            let words = format!("{} ago", painter.age(at));
+            table.words("evicted", words, Role::Warn);
         }
     }
     let about =
         |finding: &&Finding| finding.subject.kind == "Job" && finding.subject.key == job.id.key;
-    sheet.findings(facts.fleet.findings.iter().filter(about));
+    table.findings(facts.fleet.findings.iter().filter(about));
     let class = job.class.as_ref().map_or(UNKNOWN, |class| class.as_str());
-    sheet.words(
+    table.words(
         "devices",
         format!(
             "{} of {} {class}",
@@ -61,7 +61,7 @@ pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Bru
         ),
         Role::Text,
     );
-    gang(sheet, job);
+    gang(table, job);
     let held = |job: &Job| match job.util {
         Some(util) if job.idle_devices == 0 => format!("{}, no device idle", percent(util)),
         Some(util) => format!(
@@ -78,53 +78,57 @@ pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Bru
         } else {
             Role::Text
         };
-        sheet.words("efficiency", held(job), role);
+        table.words("efficiency", held(job), role);
     }
     if let Some(serving) = &job.serving {
-        sheet.words("serves", table::text::serving(serving), Role::Text);
+        table.words("serves", table::text::serving(serving), Role::Text);
     }
-    sheet.known("queue", job.queue.as_ref());
-    sheet.words(
+    table.known("queue", job.queue.as_ref());
+    table.words(
         "team",
         format!("{} · by {}", job.team, job.team_source.name()),
         Role::Text,
     );
-    sheet.known("priority", job.priority);
+    table.known("priority", job.priority);
     let chain: Vec<String> = job
         .chain
         .iter()
         .map(|owner| format!("{} {}", owner.kind, owner.name))
         .collect();
     if !chain.is_empty() {
-        sheet.words("owners", chain.join(" ▸ "), Role::Muted);
+        table.words("owners", chain.join(" ▸ "), Role::Muted);
     }
-    sheet.words(
+    table.words(
         "made",
-        format!("{} ago", brush.age(job.created)),
+        format!("{} ago", painter.age(job.created)),
         Role::Text,
     );
     if let Some(started) = job.started {
-        sheet.words("started", format!("{} ago", brush.age(started)), Role::Text);
+        table.words(
+            "started",
+            format!("{} ago", painter.age(started)),
+            Role::Text,
+        );
     }
     if let Some(finished) = job.finished {
         let ran = job.started.map(|started| finished.since(started));
         let ran = ran.map_or_else(String::new, |ran| format!(", after {ran}"));
-        let words = format!("{} ago{ran}", brush.age(finished));
-        sheet.words("ended", words, Role::Text);
+        let words = format!("{} ago{ran}", painter.age(finished));
+        table.words("ended", words, Role::Text);
     }
     if let Some((spend, so_far)) = facts.burn.jobs.get(&job.id) {
-        sheet.words(
+        table.words(
             "cost",
             format!("${}/h · ${so_far} so far", spend.burn),
             Role::Accent,
         );
     }
-    shares(sheet, facts, job);
-    pods(sheet, job, brush);
+    shares(table, facts, job);
+    pods(table, job, painter);
 }
 
 /// What a job holds of devices that others work on, too: their rows are of the whole device.
-fn shares(sheet: &mut Sheet, facts: &Facts, job: &Job) {
+fn shares(table: &mut Description, facts: &Facts, job: &Job) {
     let slices = job.places.iter().filter(|place| place.slice.is_some());
     let slices: Vec<_> = slices.collect();
     let Some(first) = slices.first() else { return };
@@ -135,7 +139,7 @@ fn shares(sheet: &mut Sheet, facts: &Facts, job: &Job) {
         [one] => format!("slice {} of {of}", one.slice.as_deref().unwrap_or_default()),
         many => format!("{} of {of} and others", counted(many.len() as u64, "slice")),
     };
-    sheet.words(
+    table.words(
         "share",
         format!("{held}: money and times here are the job's; device rows are of the whole device"),
         Role::Text,
@@ -143,26 +147,26 @@ fn shares(sheet: &mut Sheet, facts: &Facts, job: &Job) {
 }
 
 /// The whole chain of reasons, who is before it, what would start it, and when.
-fn waits(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Brush<'_>) {
+fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painter<'_>) {
     let Some(told) = waiting::told(facts, job) else {
         if job.state == JobState::Waiting && facts.answers.at.is_none() {
             let words = waiting::mend(facts, job);
             // What the facts alone tell is told where they are known.
             if words != UNKNOWN && facts.fleet.known(Table::Nodes).is_known() {
-                sheet.words("would start", words, Role::Info);
+                table.words("would start", words, Role::Info);
             }
-            sheet.words("engine", "computing…", Role::Muted);
+            table.words("engine", "computing…", Role::Muted);
         }
         return;
     };
     let explanation = &told.answer.explanation;
     let mut label = "why";
     for reason in &explanation.reasons {
-        sheet.words(label, reason.sentence(), Role::Text);
+        table.words(label, reason.sentence(), Role::Text);
         label = "";
     }
     if explanation.reasons.is_empty() {
-        sheet.words("why", waiting::why(facts, job), Role::Text);
+        table.words("why", waiting::why(facts, job), Role::Text);
     }
     if let Some(position) = explanation.position {
         let mut words = format!("{position} in its queue");
@@ -179,11 +183,11 @@ fn waits(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Brush<'_>) {
                 words.push_str(&format!(" and {more} more"));
             }
         }
-        sheet.words("place", words, Role::Text);
+        table.words("place", words, Role::Text);
     }
     if let Some(words) = waiting::outlook(facts, job) {
         let words = words.strip_prefix("starts ").unwrap_or(&words);
-        sheet.words("starts", without_change(facts, told, words), Role::Text);
+        table.words("starts", without_change(facts, told, words), Role::Text);
     }
     if let Some(words) = told
         .answer
@@ -191,15 +195,15 @@ fn waits(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Brush<'_>) {
         .as_ref()
         .and_then(|start| waiting::confidence(facts, start))
     {
-        sheet.words("", words, Role::Muted);
+        table.words("", words, Role::Muted);
     }
     if !explanation.victims.is_empty() {
         let words = evicted_words(&explanation.victims);
-        sheet.words("evicts", words, Role::Warn);
+        table.words("evicts", words, Role::Warn);
     }
     let mut label = "would start";
     for change in explanation.unblock.iter().chain(&explanation.alternatives) {
-        sheet.words(label, waiting::change_words(change, facts.now), Role::Info);
+        table.words(label, waiting::change_words(change, facts.now), Role::Info);
         label = "or";
     }
     if let Some(now) = &told.now {
@@ -209,16 +213,16 @@ fn waits(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Brush<'_>) {
             ""
         };
         let words = format!("preempt {}{proven}", waiting::victims(now));
-        sheet.words(label, words, Role::Info);
+        table.words(label, words, Role::Info);
     }
     if let Some(at) = facts.answers.at {
-        let words = format!("worked out {} ago", brush.age(at));
-        sheet.words("", words, Role::Muted);
+        let words = format!("worked out {} ago", painter.age(at));
+        table.words("", words, Role::Muted);
     }
 }
 
 /// An outlook without what would start the job: that stands on lines of its own below.
-fn without_change<'a>(facts: &Facts, told: &Told, words: &'a str) -> &'a str {
+fn without_change<'a>(facts: &Facts, told: &JobExplanation, words: &'a str) -> &'a str {
     let change = told.answer.explanation.unblock.as_ref();
     let change = change.map(|change| waiting::change_words(change, facts.now));
     let victims = told.now.as_ref().map(waiting::victims);
@@ -230,7 +234,7 @@ fn without_change<'a>(facts: &Facts, told: &Told, words: &'a str) -> &'a str {
 }
 
 /// How many of the pods that belong together are there.
-fn gang(sheet: &mut Sheet, job: &Job) {
+fn gang(table: &mut Description, job: &Job) {
     let Some(gang) = job.gang else { return };
     let bound = job.pods.iter().filter(|pod| pod.seen.node.is_some());
     let bound = bound.count() as u32;
@@ -245,7 +249,7 @@ fn gang(sheet: &mut Sheet, job: &Job) {
         let short = gang.min - bound;
         (format!("broken: {short} short of its least"), Role::Crit)
     };
-    sheet.words(
+    table.words(
         "gang",
         format!(
             "{bound} of {} placed, {ready} ready, at least {} together: {}",
@@ -258,17 +262,17 @@ fn gang(sheet: &mut Sheet, job: &Job) {
 }
 
 /// The pods that have something to tell, then the others, as far as there is room.
-fn pods(sheet: &mut Sheet, job: &Job, brush: &mut Brush<'_>) {
+fn pods(table: &mut Description, job: &Job, painter: &mut Painter<'_>) {
     let mut pods: Vec<&Pod> = job.pods.iter().map(|pod| &**pod).collect();
     if pods.is_empty() {
         return;
     }
     pods.sort_by_key(|pod| (pod.seen.failure.is_none(), pod.seen.ready));
-    sheet.head("pods");
+    table.head("pods");
     // Pods of which the same is said are told together.
     let mut groups: Vec<(String, Role, Vec<&Pod>)> = Vec::new();
     for pod in pods {
-        let (words, role) = pod_words(pod, brush);
+        let (words, role) = pod_words(pod, painter);
         match groups.iter_mut().find(|group| group.0 == words) {
             Some((.., members)) => members.push(pod),
             None => groups.push((words, role, vec![pod])),
@@ -280,17 +284,17 @@ fn pods(sheet: &mut Sheet, job: &Job, brush: &mut Brush<'_>) {
             [one] => {
                 let name = short(one, job);
                 if name.len() < NAME {
-                    sheet.words(name, words, role);
+                    table.words(name, words, role);
                 } else {
-                    sheet.words("", format!("{name}  {words}"), role);
+                    table.words("", format!("{name}  {words}"), role);
                 }
             }
-            many => sheet.words(format!("{} ×", many.len()), words, role),
+            many => table.words(format!("{} ×", many.len()), words, role),
         }
     }
     if rest > 0 {
         let more = format!("and {rest} more");
-        sheet.words("", more, Role::Muted);
+        table.words("", more, Role::Muted);
     }
 }
 
@@ -302,7 +306,7 @@ fn short(pod: &Pod, job: &Job) -> String {
     if rest.is_empty() { name } else { rest }.to_owned()
 }
 
-fn pod_words(pod: &Pod, brush: &mut Brush<'_>) -> (String, Role) {
+fn pod_words(pod: &Pod, painter: &mut Painter<'_>) -> (String, Role) {
     let seen = &pod.seen;
     let (state, mut role) = match seen.phase {
         _ if seen.deleted.is_some() => ("ending", Role::Info),
@@ -319,7 +323,7 @@ fn pod_words(pod: &Pod, brush: &mut Brush<'_>) -> (String, Role) {
         words.push_str(&format!(" on {node}"));
     }
     if let Some(since) = seen.started.or(seen.scheduled) {
-        words.push_str(&format!(" for {}", brush.age(since)));
+        words.push_str(&format!(" for {}", painter.age(since)));
     }
     if let Some(failure) = &seen.failure {
         words.push_str(&format!(" · {}", jobs::why_failed(failure)));
@@ -335,31 +339,31 @@ fn pod_words(pod: &Pod, brush: &mut Brush<'_>) -> (String, Role) {
 
 /// What is known of a pod.
 pub(super) fn pod_lines(
-    sheet: &mut Sheet,
+    table: &mut Description,
     facts: &Facts,
     key: &ObjectKey,
-    brush: &mut Brush<'_>,
+    painter: &mut Painter<'_>,
 ) -> Option<()> {
     let pod = facts.fleet.pod(key)?;
-    sheet.note = String::from("Pod");
-    let (words, role) = pod_words(pod, brush);
-    sheet.words("state", words, role);
-    sheet.known("job", Some(format!("{} {}", pod.job.kind, pod.job)));
-    sheet.known("node", pod.seen.node.as_ref());
-    sheet.known("queue", pod.queue.as_ref());
-    sheet.words(
+    table.note = String::from("Pod");
+    let (words, role) = pod_words(pod, painter);
+    table.words("state", words, role);
+    table.known("job", Some(format!("{} {}", pod.job.kind, pod.job)));
+    table.known("node", pod.seen.node.as_ref());
+    table.known("queue", pod.queue.as_ref());
+    table.words(
         "team",
         format!("{} · by {}", pod.team, pod.team_source.name()),
         Role::Text,
     );
     for (resource, count) in &pod.seen.requests.devices {
-        sheet.words("asks for", format!("{count} {resource}"), Role::Text);
+        table.words("asks for", format!("{count} {resource}"), Role::Text);
     }
-    sheet.known("priority", Some(pod.seen.priority));
-    sheet.known("address", pod.seen.ip.as_ref());
-    sheet.words(
+    table.known("priority", Some(pod.seen.priority));
+    table.known("address", pod.seen.ip.as_ref());
+    table.words(
         "made",
-        format!("{} ago", brush.age(pod.seen.created)),
+        format!("{} ago", painter.age(pod.seen.created)),
         Role::Text,
     );
     Some(())

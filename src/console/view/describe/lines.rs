@@ -2,20 +2,20 @@
 
 use ratatui::layout::Rect;
 
-use crate::brush::Brush;
+use crate::painter::Painter;
 use crate::text;
 use crate::theme::Role;
 use crate::widget::bar::bar;
 use crate::widget::panel::{focusable, foot};
 use crate::widget::spark::spark;
 
-use super::{Line, Sheet};
+use super::{Description, Line};
 
 /// Cells of the labels.
 const LABEL: u16 = 12;
 
 /// Draws lines from `skip` on; words that are too long go on below themselves. Returns the lines that all would take.
-pub fn draw_lines(brush: &mut Brush<'_>, area: Rect, lines: &[Line], skip: usize) -> usize {
+pub fn draw_lines(painter: &mut Painter<'_>, area: Rect, lines: &[Line], skip: usize) -> usize {
     let label = LABEL.min(area.width / 3);
     let room = area.width.saturating_sub(label);
     let graphic = room.saturating_sub(14).min(24);
@@ -36,45 +36,45 @@ pub fn draw_lines(brush: &mut Brush<'_>, area: Rect, lines: &[Line], skip: usize
                 slot(1);
             }
             Line::Words(name, words, role) => {
-                let clean = text::clean(words, brush.ink.ascii).into_owned();
+                let clean = text::clean(words, painter.render_style.ascii).into_owned();
                 let wrapped = text::wrap(&clean, usize::from(room));
                 let rows = slot(wrapped.len());
                 for (part, y) in wrapped.iter().zip(rows) {
                     if let Some(y) = y {
-                        brush.say(area.x + label, y, room, part, *role);
+                        painter.say(area.x + label, y, room, part, *role);
                         if std::ptr::eq(part, &wrapped[0]) {
-                            brush.say(area.x, y, label, name, Role::Muted);
+                            painter.say(area.x, y, label, name, Role::Muted);
                         }
                     }
                 }
             }
             Line::Bar(name, ratio, words, role) => {
                 if let Some(y) = slot(1)[0] {
-                    brush.say(area.x, y, label, name, Role::Muted);
+                    painter.say(area.x, y, label, name, Role::Muted);
                     let x = area.x + label;
                     if graphic >= 4 {
-                        bar(brush, x, y, graphic, *ratio, *role);
+                        bar(painter, x, y, graphic, *ratio, *role);
                         let rest = room - graphic - 1;
-                        brush.say(x + graphic + 1, y, rest, words, Role::Text);
+                        painter.say(x + graphic + 1, y, rest, words, Role::Text);
                     } else {
-                        brush.say(x, y, room, words, Role::Text);
+                        painter.say(x, y, room, words, Role::Text);
                     }
                 }
             }
             Line::Past(name, values, words) => {
                 if let Some(y) = slot(1)[0] {
-                    brush.say(area.x, y, label, name, Role::Muted);
+                    painter.say(area.x, y, label, name, Role::Muted);
                     let x = area.x + label;
-                    let beside = brush.width(words) + 1;
+                    let beside = painter.width(words) + 1;
                     let cells = room.saturating_sub(beside).min(values.len() as u16);
                     let skip = values.len() - usize::from(cells);
-                    spark(brush, x, y, &values[skip..], false);
-                    brush.say(x + cells + 1, y, beside, words, Role::Text);
+                    spark(painter, x, y, &values[skip..], false);
+                    painter.say(x + cells + 1, y, beside, words, Role::Text);
                 }
             }
             Line::Head(words) => {
                 if let Some(y) = slot(1)[0] {
-                    brush.say(area.x, y, area.width, words, Role::Title);
+                    painter.say(area.x, y, area.width, words, Role::Title);
                 }
             }
         }
@@ -88,7 +88,7 @@ const TWO_FROM: u16 = 116;
 const BETWEEN: u16 = 4;
 
 /// Where the second column begins and how high the higher one is; `None` where one column is drawn.
-fn parting(brush: &mut Brush<'_>, width: u16, lines: &[Line]) -> Option<(usize, u16)> {
+fn parting(painter: &mut Painter<'_>, width: u16, lines: &[Line]) -> Option<(usize, u16)> {
     if width < TWO_FROM || lines.len() < 8 {
         return None;
     }
@@ -96,7 +96,7 @@ fn parting(brush: &mut Brush<'_>, width: u16, lines: &[Line]) -> Option<(usize, 
     let none = Rect::new(0, 0, half, 0);
     let heights: Vec<usize> = lines
         .iter()
-        .map(|line| draw_lines(brush, none, std::slice::from_ref(line), 0))
+        .map(|line| draw_lines(painter, none, std::slice::from_ref(line), 0))
         .collect();
     let whole: usize = heights.iter().sum();
     let mut above = 0;
@@ -126,9 +126,9 @@ fn parting(brush: &mut Brush<'_>, width: u16, lines: &[Line]) -> Option<(usize, 
 }
 
 /// Draws lines in two columns where the area is wide, else in one; returns the height that all would take.
-pub fn draw_columns(brush: &mut Brush<'_>, area: Rect, lines: &[Line]) -> u16 {
-    let Some((at, high)) = parting(brush, area.width, lines) else {
-        let height = draw_lines(brush, area, lines, 0);
+pub fn draw_columns(painter: &mut Painter<'_>, area: Rect, lines: &[Line]) -> u16 {
+    let Some((at, high)) = parting(painter, area.width, lines) else {
+        let height = draw_lines(painter, area, lines, 0);
         return u16::try_from(height).unwrap_or(u16::MAX);
     };
     let half = (area.width - BETWEEN) / 2;
@@ -141,20 +141,25 @@ pub fn draw_columns(brush: &mut Brush<'_>, area: Rect, lines: &[Line]) -> u16 {
         width: area.width - half - BETWEEN,
         ..area
     };
-    draw_lines(brush, left, &lines[..at], 0);
-    draw_lines(brush, right, &lines[at..], 0);
+    draw_lines(painter, left, &lines[..at], 0);
+    draw_lines(painter, right, &lines[at..], 0);
     high
 }
 
 /// Draws a panel with what is known of an object. What has no room is counted in the lower border, with the key that shows it;
 /// returns how many lines that are.
-pub fn draw_panel(brush: &mut Brush<'_>, area: Rect, sheet: &Sheet, focused: bool) -> u16 {
-    let inside = focusable(brush, area, &sheet.title, &sheet.note, focused);
-    let lines = draw_columns(brush, inside, &sheet.lines);
+pub fn draw_panel(
+    painter: &mut Painter<'_>,
+    area: Rect,
+    table: &Description,
+    focused: bool,
+) -> u16 {
+    let inside = focusable(painter, area, &table.title, &table.note, focused);
+    let lines = draw_columns(painter, inside, &table.lines);
     let hidden = lines.saturating_sub(inside.height);
     if hidden > 0 {
         let more = text::counted(u64::from(hidden), "more line");
-        foot(brush, area, &format!("{more}   . shows all"), Role::Warn);
+        foot(painter, area, &format!("{more}   . shows all"), Role::Warn);
     }
     hidden
 }

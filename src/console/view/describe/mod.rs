@@ -9,14 +9,14 @@ mod scaling;
 
 use std::borrow::Cow;
 
-use crate::brush::Brush;
+use crate::painter::Painter;
 use crate::text::{UNKNOWN, per_hour};
 use crate::theme::Role;
 use model::fleet::finding::{Finding, Severity};
 use model::fleet::history::Track;
 use table::Facts;
 
-use super::{Picked, alerts, plans, queues, sheet, sources, subject};
+use super::{Selection, alerts, plans, queues, sources, subject, table_view};
 
 pub use lines::{draw_columns, draw_lines, draw_panel};
 
@@ -39,7 +39,7 @@ const POINTS: usize = 60;
 
 /// An object's title, a note, and its lines.
 #[derive(Default)]
-pub struct Sheet {
+pub struct Description {
     /// Its name.
     pub title: String,
     /// Where it is.
@@ -48,7 +48,7 @@ pub struct Sheet {
     pub lines: Vec<Line>,
 }
 
-impl Sheet {
+impl Description {
     fn words(&mut self, label: impl Into<Cow<'static, str>>, words: impl Into<String>, role: Role) {
         self.lines
             .push(Line::Words(label.into(), words.into(), role));
@@ -102,7 +102,7 @@ impl Sheet {
         top: Option<f32>,
         words: &dyn Fn(f32) -> String,
     ) {
-        let mut values = sheet::past(facts, track, POINTS);
+        let mut values = table_view::past(facts, track, POINTS);
         let known = || values.iter().flatten().copied().filter(|v| v.is_finite());
         let Some(last) = known().next_back() else {
             return;
@@ -123,38 +123,42 @@ fn plain(number: f64) -> String {
 }
 
 /// What is known of an object; nothing when it has gone.
-pub fn describe(facts: &Facts, picked: &Picked, brush: &mut Brush<'_>) -> Option<Sheet> {
-    let mut sheet = Sheet {
-        title: picked.heading(facts),
-        ..Sheet::default()
+pub fn describe(
+    facts: &Facts,
+    selection: &Selection,
+    painter: &mut Painter<'_>,
+) -> Option<Description> {
+    let mut table = Description {
+        title: selection.heading(facts),
+        ..Description::default()
     };
-    match picked {
-        Picked::Device(node, index) => {
+    match selection {
+        Selection::Device(node, index) => {
             let node = facts.fleet.node(node)?;
             let device = node.device(*index)?;
-            device::lines(&mut sheet, facts, node, device, brush);
+            device::lines(&mut table, facts, node, device, painter);
         }
-        Picked::Node(name) => node::lines(&mut sheet, facts, facts.fleet.node(name)?, brush),
-        Picked::Job(id) => job::lines(&mut sheet, facts, facts.fleet.job(id)?, brush),
-        Picked::Pod(key) => job::pod_lines(&mut sheet, facts, key, brush)?,
-        Picked::Pool(name) => pool::lines(&mut sheet, facts, name, brush)?,
-        Picked::Finding(id) => {
+        Selection::Node(name) => node::lines(&mut table, facts, facts.fleet.node(name)?, painter),
+        Selection::Job(id) => job::lines(&mut table, facts, facts.fleet.job(id)?, painter),
+        Selection::Pod(key) => job::pod_lines(&mut table, facts, key, painter)?,
+        Selection::Pool(name) => pool::lines(&mut table, facts, name, painter)?,
+        Selection::Finding(id) => {
             let finding = facts
                 .fleet
                 .findings
                 .iter()
                 .find(|finding| finding.id == *id)?;
             let (_, role) = alerts::sign(finding.severity);
-            sheet.words("message", finding.message.clone(), role);
+            table.words("message", finding.message.clone(), role);
             if !finding.repair.is_empty() {
-                sheet.words("repair", finding.repair.clone(), Role::Warn);
+                table.words("repair", finding.repair.clone(), Role::Warn);
             }
-            sheet.words(
+            table.words(
                 "object",
                 format!("{} {}", finding.subject.kind, finding.subject.key),
                 Role::Title,
             );
-            let age = brush.age(finding.since);
+            let age = painter.age(finding.since);
             let since = match finding.first_seen {
                 true => format!("first seen by us {age} ago"),
                 false => format!("for {age}"),
@@ -168,77 +172,77 @@ pub fn describe(facts: &Facts, picked: &Picked, brush: &mut Brush<'_>) -> Option
             if let Some(threshold) = finding.threshold {
                 what.push_str(&format!(", threshold {}", plain(threshold)));
             }
-            sheet.words("finding", what, Role::Text);
-            if let Some(hush) = facts.hushed.of(finding, facts.now) {
-                sheet.words("", hush.name(), Role::Muted);
+            table.words("finding", what, Role::Text);
+            if let Some(silence) = facts.silences.of(finding, facts.now) {
+                table.words("", silence.name(), Role::Muted);
             }
             let of = finding.id.clone();
             if let Some(behind) = subject::behind(facts, &of)
-                && !matches!(behind, Picked::Source(_))
-                && let Some(rest) = describe(facts, &behind, brush)
+                && !matches!(behind, Selection::Source(_))
+                && let Some(rest) = describe(facts, &behind, painter)
             {
                 // The finding itself is told above.
-                sheet.gap();
+                table.gap();
                 let again = [finding.message.as_str(), finding.repair.as_str()];
                 let known = |words: &str| {
                     let mut again = again.iter();
                     again
                         .any(|told| *told == words || (words.contains(' ') && told.contains(words)))
                 };
-                sheet.lines.extend(
+                table.lines.extend(
                     rest.lines
                         .into_iter()
                         .filter(|line| !matches!(line, Line::Words(_, words, _) if known(words))),
                 );
             }
         }
-        Picked::Source(name) => {
+        Selection::Source(name) => {
             let source = facts
                 .fleet
                 .sources
                 .iter()
                 .find(|source| source.name == *name)?;
             let (_, role, word) = sources::state_of(source.state);
-            sheet.words("state", word, role);
-            sheet.known("kind", Some(&source.kind));
-            sheet.known("node", source.node.as_ref());
+            table.words("state", word, role);
+            table.known("kind", Some(&source.kind));
+            table.known("node", source.node.as_ref());
             if let Some(at) = source.failing_since {
-                let age = brush.age(at);
+                let age = painter.age(at);
                 let words = match source.last_ok {
                     Some(_) => format!("failing for {age}"),
                     None => format!("failing, first seen by us {age} ago"),
                 };
-                sheet.words("since", words, role);
+                table.words("since", words, role);
             }
             let answered = match source.last_ok {
-                Some(at) => format!("{} ago", brush.age(at)),
+                Some(at) => format!("{} ago", painter.age(at)),
                 None => String::from("never, since this program started"),
             };
-            sheet.words("last answer", answered, Role::Text);
-            sheet.known("latency", source.latency_ms.map(|ms| format!("{ms} ms")));
+            table.words("last answer", answered, Role::Text);
+            table.known("latency", source.latency_ms.map(|ms| format!("{ms} ms")));
             if source.errors > 0 {
                 let words = format!(
                     "{} requests failed since this program started",
                     source.errors
                 );
-                sheet.words("errors", words, Role::Text);
+                table.words("errors", words, Role::Text);
             }
-            sheet.known("series used", source.series_used);
-            sheet.known("skipped", source.series_skipped);
-            sheet.known("calls/min", source.calls_per_minute);
+            table.known("series used", source.series_used);
+            table.known("skipped", source.series_skipped);
+            table.known("calls/min", source.calls_per_minute);
             if !source.message.is_empty() {
-                sheet.gap();
-                sheet.words("message", source.message.clone(), Role::Warn);
+                table.gap();
+                table.words("message", source.message.clone(), Role::Warn);
             }
         }
-        Picked::Queue(name) => {
+        Selection::Queue(name) => {
             let jobs = facts.fleet.jobs.iter();
             let of = jobs.filter(|job| job.queue.as_ref() == Some(name)).count();
-            sheet.known("jobs", Some(of));
+            table.known("jobs", Some(of));
             let queues = facts.fleet.queues.iter();
             for queue in queues.filter(|queue| queue.name() == name) {
                 for bar in queues::device_quotas(facts, queue) {
-                    sheet.words(
+                    table.words(
                         "quota",
                         format!("{} {}", bar.label, bar.numbers()),
                         Role::Text,
@@ -246,44 +250,48 @@ pub fn describe(facts: &Facts, picked: &Picked, brush: &mut Brush<'_>) -> Option
                 }
             }
         }
-        Picked::Run(name) => {
+        Selection::Run(name) => {
             let run = facts.acts.run(name)?;
-            sheet.title.clone_from(&run.title);
-            sheet.note = name.to_string();
+            table.title.clone_from(&run.title);
+            table.note = name.to_string();
             let (_, role) = plans::sign(run.state);
-            sheet.words("state", run.state.name(), role);
+            table.words("state", run.state.name(), role);
             if !run.words.is_empty() {
-                sheet.words("why", run.words.clone(), role);
+                table.words("why", run.words.clone(), role);
             }
-            sheet.words("by", run.by.clone(), Role::Text);
+            table.words("by", run.by.clone(), Role::Text);
             if !run.reason.is_empty() {
-                sheet.words("reason", run.reason.clone(), Role::Text);
+                table.words("reason", run.reason.clone(), Role::Text);
             }
-            sheet.words("begun", format!("{} ago", brush.age(run.begun)), Role::Text);
-            sheet.head("steps");
+            table.words(
+                "begun",
+                format!("{} ago", painter.age(run.begun)),
+                Role::Text,
+            );
+            table.head("steps");
             for (at, step) in run.steps.iter().enumerate() {
                 let words = match step.note.is_empty() {
                     true => format!("{}: {}", step.words, step.stand.name()),
                     false => format!("{}: {}, {}", step.words, step.stand.name(), step.note),
                 };
-                sheet.words((at + 1).to_string(), words, plans::colour(step.stand));
+                table.words((at + 1).to_string(), words, plans::color(step.stand));
             }
         }
-        Picked::Cost(scope, name) => {
+        Selection::Cost(scope, name) => {
             let row = facts.burn.row(*scope, name)?;
-            sheet.note = format!("{} of cost", scope.name());
-            sheet.known("devices", Some(row.devices));
+            table.note = format!("{} of cost", scope.name());
+            table.known("devices", Some(row.devices));
             let spend = row.known();
             let burn = per_hour(spend.map(|spend| spend.burn));
-            sheet.words("burn", burn, Role::Accent);
+            table.words("burn", burn, Role::Accent);
             let free = per_hour(spend.and_then(|spend| spend.free));
-            sheet.words("free", free, Role::IdleMoney);
+            table.words("free", free, Role::IdleMoney);
             let idle = per_hour(spend.and_then(|spend| spend.idle_allocated));
-            sheet.words("idle allocated", idle, Role::IdleMoney);
-            sheet.known("no price", Some(row.unpriced));
-            sheet.known("price from", row.price_source.as_ref());
-            sheet.known("as of", row.price_as_of.as_ref());
+            table.words("idle allocated", idle, Role::IdleMoney);
+            table.known("no price", Some(row.unpriced));
+            table.known("price from", row.price_source.as_ref());
+            table.known("as of", row.price_as_of.as_ref());
         }
     }
-    Some(sheet)
+    Some(table)
 }

@@ -1,6 +1,6 @@
 //! A node: state, cordon, conditions, place, machine, taints.
 
-use crate::brush::Brush;
+use crate::painter::Painter;
 use crate::text::percent;
 use crate::theme::Role;
 use crate::view::nodes;
@@ -11,17 +11,22 @@ use model::fleet::node::Node;
 use model::fleet::observe::Table;
 use table::Facts;
 
-use super::Sheet;
+use super::Description;
 
 /// What is known of a node.
-pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, node: &Node, brush: &mut Brush<'_>) {
+pub(super) fn lines(
+    table: &mut Description,
+    facts: &Facts,
+    node: &Node,
+    painter: &mut Painter<'_>,
+) {
     let (_, role, words) = nodes::state_of(facts, node);
-    sheet.note = format!("pool {}", node.pool);
-    sheet.words("state", words, role);
+    table.note = format!("pool {}", node.pool);
+    table.words("state", words, role);
     let hidden = facts.fleet.is_hidden(Table::Nodes);
     if node.cordon.is_some() {
-        let words = nodes::who_cordoned(node, brush);
-        sheet.words("cordoned", words, Role::Warn);
+        let words = nodes::who_cordoned(node, painter);
+        table.words("cordoned", words, Role::Warn);
     }
     let about = |finding: &&Finding| {
         finding.subject.kind == "Node" && finding.subject.key.name == *node.name()
@@ -33,20 +38,20 @@ pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, node: &Node, brush: &mut B
             .iter()
             .any(|finding| finding.message.contains(condition.kind.as_str()));
         if !told && condition_is_wrong(condition) == Some(true) {
-            sheet.words("condition", condition_words(condition, brush), Role::Warn);
+            table.words("condition", condition_words(condition, painter), Role::Warn);
         }
     }
-    sheet.findings(found.into_iter());
-    sheet.known("type", node.instance_type.as_ref());
+    table.findings(found.into_iter());
+    table.known("type", node.instance_type.as_ref());
     let place: Vec<&str> = [&node.zone, &node.rack, &node.clique]
         .into_iter()
         .filter_map(|name| name.as_deref())
         .collect();
-    sheet.known("place", (!place.is_empty()).then(|| place.join(" · ")));
-    sheet.known("billing", node.billing.map(|billing| billing.name()));
-    sheet.known("driver", node.driver.as_ref());
-    sheet.said("provider id", node.seen.provider_id.as_ref());
-    sheet.words(
+    table.known("place", (!place.is_empty()).then(|| place.join(" · ")));
+    table.known("billing", node.billing.map(|billing| billing.name()));
+    table.known("driver", node.driver.as_ref());
+    table.said("provider id", node.seen.provider_id.as_ref());
+    table.words(
         "devices",
         match node.ignored.first() {
             _ if hidden => format!(
@@ -90,7 +95,7 @@ pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, node: &Node, brush: &mut B
         .filter(|device| facts.fleet.is_idle(device))
         .count();
     let mean = nodes::mean(node, Device::util).map(percent);
-    let util = mean.map_or(String::from("utilisation –"), |mean| {
+    let util = mean.map_or(String::from("utilization –"), |mean| {
         format!("mean {mean}")
     });
     let idle_words = if idle > 0 {
@@ -102,7 +107,7 @@ pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, node: &Node, brush: &mut B
         true => format!(" · {} pods", node.pod_count),
         false => String::new(),
     };
-    sheet.words(
+    table.words(
         "in use",
         format!("{held} held{idle_words} · {util}{pods}"),
         if idle > 0 {
@@ -111,16 +116,16 @@ pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, node: &Node, brush: &mut B
             Role::Text
         },
     );
-    sheet.known(
+    table.known(
         "power",
         node.power_watts()
             .map(|watts| format!("{:.1} kW", watts / 1000.0)),
     );
     if let Some(rate) = facts.burn.nodes.get(node.name()).filter(|_| !hidden) {
-        sheet.words("cost", format!("${rate}/h"), Role::Accent);
+        table.words("cost", format!("${rate}/h"), Role::Accent);
     }
     if !hidden {
-        sheet.words("age", brush.age(node.seen.created), Role::Text);
+        table.words("age", painter.age(node.seen.created), Role::Text);
     }
     for taint in &node.seen.taints {
         let value = if taint.value.is_empty() {
@@ -128,7 +133,7 @@ pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, node: &Node, brush: &mut B
         } else {
             format!("={}", taint.value)
         };
-        sheet.words(
+        table.words(
             "taint",
             format!("{}{value}:{}", taint.key, taint.effect),
             Role::Muted,
@@ -136,10 +141,13 @@ pub(super) fn lines(sheet: &mut Sheet, facts: &Facts, node: &Node, brush: &mut B
     }
 }
 
-fn condition_words(condition: &model::fleet::observe::Condition, brush: &mut Brush<'_>) -> String {
-    let ago = condition
-        .since
-        .map_or(String::new(), |since| format!(" for {}", brush.age(since)));
+fn condition_words(
+    condition: &model::fleet::observe::Condition,
+    painter: &mut Painter<'_>,
+) -> String {
+    let ago = condition.since.map_or(String::new(), |since| {
+        format!(" for {}", painter.age(since))
+    });
     format!(
         "{}{ago}: {} {}",
         condition.kind, condition.reason, condition.message

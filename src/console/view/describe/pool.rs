@@ -1,6 +1,6 @@
 //! A pool: size, fill, money, what may grow it, the last hour.
 
-use crate::brush::Brush;
+use crate::painter::Painter;
 use crate::text::{UNKNOWN, per_hour, percent};
 use crate::theme::Role;
 use crate::view::pools;
@@ -9,20 +9,20 @@ use model::fleet::finding::Finding;
 use model::fleet::history::{FleetSignal, Track};
 use table::Facts;
 
-use super::{Sheet, scaling};
+use super::{Description, scaling};
 
 /// What is known of a pool.
 pub(super) fn lines(
-    sheet: &mut Sheet,
+    table: &mut Description,
     facts: &Facts,
     name: &str,
-    brush: &mut Brush<'_>,
+    painter: &mut Painter<'_>,
 ) -> Option<()> {
     let pool = facts.fleet.pool(name)?;
-    sheet.note = pools::classes(pool);
-    sheet.known("mode", pool.mode.map(|mode| mode.name()));
+    table.note = pools::classes(pool);
+    table.known("mode", pool.mode.map(|mode| mode.name()));
     let billing = pool.billing.map(|billing| billing.name());
-    sheet.known(
+    table.known(
         "billing",
         if pool.billing_mixed {
             Some("mixed")
@@ -30,15 +30,15 @@ pub(super) fn lines(
             billing
         },
     );
-    sheet.said("owner", pool.owner.as_ref());
+    table.said("owner", pool.owner.as_ref());
     let about = |finding: &&Finding| {
         finding.subject.kind == "Pool" && finding.subject.key.name == pool.name
     };
-    sheet.findings(facts.fleet.findings.iter().filter(about));
-    scaling::pool(sheet, facts, pool, brush);
+    table.findings(facts.fleet.findings.iter().filter(about));
+    scaling::pool(table, facts, pool, painter);
     match pool.visible_nodes() {
-        None => sheet.words("nodes", "not visible to you", Role::Muted),
-        Some(nodes) => sheet.words(
+        None => table.words("nodes", "not visible to you", Role::Muted),
+        Some(nodes) => table.words(
             "nodes",
             format!(
                 "{} of {} ready, {} cordoned",
@@ -54,7 +54,7 @@ pub(super) fn lines(
     let counts = pool.counts();
     let number =
         |count: Option<u32>| count.map_or(String::from(UNKNOWN), |count| grouped(i64::from(count)));
-    sheet.words(
+    table.words(
         "devices",
         format!(
             "{}: {} held, of them {} idle; {} free, {} unhealthy",
@@ -67,7 +67,7 @@ pub(super) fn lines(
         Role::Text,
     );
     for class in &pool.classes {
-        sheet.words(
+        table.words(
             "class",
             format!("{} × {}", class.devices, class.class),
             Role::Text,
@@ -78,10 +78,10 @@ pub(super) fn lines(
             "{} devices wanted",
             grouped(i64::from(pool.waiting_devices))
         );
-        sheet.words("waiting", words, Role::Warn);
+        table.words("waiting", words, Role::Warn);
     }
     let share = |value: Option<f64>| value.map_or(String::from(UNKNOWN), percent);
-    sheet.words(
+    table.words(
         "now",
         format!(
             "util {} · memory {}",
@@ -90,18 +90,18 @@ pub(super) fn lines(
         ),
         if pool.stale { Role::Muted } else { Role::Text },
     );
-    sheet.said(
+    table.said(
         "hottest",
         pool.temp_max.map(|degrees| format!("{degrees:.0}°")),
     );
     if let Some(row) = facts.burn.row(model::cost::Scope::Pool, name) {
         let spend = row.known();
-        sheet.words(
+        table.words(
             "burn",
             per_hour(spend.map(|spend| spend.burn)),
             Role::Accent,
         );
-        sheet.words(
+        table.words(
             "idle",
             format!(
                 "{} free, {} held",
@@ -110,13 +110,13 @@ pub(super) fn lines(
             ),
             Role::IdleMoney,
         );
-        sheet.known("price from", row.price_source.as_ref());
+        table.known("price from", row.price_source.as_ref());
     }
     if facts.history.since().is_some() {
-        sheet.gap();
+        table.gap();
         let track = |signal| Track::Pool(pool.name.clone(), signal);
         let share = |value: f32| percent(f64::from(value));
-        sheet.past(
+        table.past(
             facts,
             "util, 1 h",
             &track(FleetSignal::Util),
@@ -124,9 +124,9 @@ pub(super) fn lines(
             &share,
         );
         let held = track(FleetSignal::Allocated);
-        sheet.past(facts, "held, 1 h", &held, Some(1.0), &share);
+        table.past(facts, "held, 1 h", &held, Some(1.0), &share);
         let burn = track(FleetSignal::Burn);
-        sheet.past(facts, "burn, 1 h", &burn, None, &|usd| {
+        table.past(facts, "burn, 1 h", &burn, None, &|usd| {
             format!("${}/h", grouped(usd.round() as i64))
         });
         let idle = track(FleetSignal::Idle);
@@ -134,7 +134,7 @@ pub(super) fn lines(
             .burn
             .row(model::cost::Scope::Pool, name)
             .map(|row| row.spend.burn.usd() as f32);
-        sheet.past(facts, "idle, 1 h", &idle, most, &|usd| {
+        table.past(facts, "idle, 1 h", &idle, most, &|usd| {
             format!("${}/h", grouped(usd.round() as i64))
         });
     }

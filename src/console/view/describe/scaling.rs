@@ -1,6 +1,6 @@
 //! What makes the nodes of a pool and the pods of a job come and go, in words.
 
-use crate::brush::Brush;
+use crate::painter::Painter;
 use crate::text::{UNKNOWN, counted};
 use crate::theme::Role;
 use model::base::{Moment, Name};
@@ -11,35 +11,35 @@ use model::fleet::scaling::{
 };
 use table::Facts;
 
-use super::Sheet;
+use super::Description;
 
 /// Nodes on their way that are told one by one.
 const COMING: usize = 4;
 
 /// Whether and how far a pool's size changes by itself, and what its autoscaler is at.
-pub(super) fn pool(sheet: &mut Sheet, facts: &Facts, pool: &Pool, brush: &mut Brush<'_>) {
+pub(super) fn pool(table: &mut Description, facts: &Facts, pool: &Pool, painter: &mut Painter<'_>) {
     let scaling = &facts.fleet.scaling;
     let end = |end: Option<u32>| end.map_or(String::from(UNKNOWN), |end| end.to_string());
     let nodes = counted(u64::from(pool.nodes.total), "node");
     match (pool.mode, pool.nodes.min, pool.nodes.max) {
         (Some(PoolMode::Static), None, None) => {
-            sheet.words("autoscaler", "none: its size is fixed", Role::Text);
+            table.words("autoscaler", "none: its size is fixed", Role::Text);
         }
         (_, None, None) if scaling.of_pool(&pool.name).next().is_none() => {
-            sheet.words("autoscaler", UNKNOWN, Role::Muted);
+            table.words("autoscaler", UNKNOWN, Role::Muted);
         }
-        (_, None, None) => sheet.words(
+        (_, None, None) => table.words(
             "autoscaler",
-            format!("{nodes}; how few and how many there may be is not known"),
+            format!("{nodes}; minimum and maximum are unknown"),
             Role::Text,
         ),
         (Some(PoolMode::Static), min, max) if min == max => {
             let words = format!("{nodes}, kept at {}", end(min));
-            sheet.words("autoscaler", words, Role::Text);
+            table.words("autoscaler", words, Role::Text);
         }
         (_, Some(min), None) => {
             let words = format!("{nodes}, {min} at least; no bound on their number");
-            sheet.words("autoscaler", words, Role::Text);
+            table.words("autoscaler", words, Role::Text);
         }
         (_, min, max) => {
             let full = max.is_some_and(|max| pool.nodes.total >= max);
@@ -54,19 +54,19 @@ pub(super) fn pool(sheet: &mut Sheet, facts: &Facts, pool: &Pool, brush: &mut Br
             } else {
                 Role::Text
             };
-            sheet.words("autoscaler", words, role);
+            table.words("autoscaler", words, role);
         }
     }
     for scaler in scaling.of_pool(&pool.name) {
-        one(sheet, scaler, facts.now, brush);
+        one(table, scaler, facts.now, painter);
         if scaler.kind == ScalerKind::NodePool {
-            coming(sheet, scaling.coming(&scaler.name).collect(), brush);
+            coming(table, scaling.coming(&scaler.name).collect(), painter);
         }
     }
 }
 
 /// What one autoscaler says of itself.
-fn one(sheet: &mut Sheet, scaler: &Scaler, now: Moment, brush: &mut Brush<'_>) {
+fn one(table: &mut Description, scaler: &Scaler, now: Moment, painter: &mut Painter<'_>) {
     let mut words = format!("{} {}", scaler.kind.name(), scaler.name);
     let counts = [
         (scaler.now, "there"),
@@ -87,8 +87,8 @@ fn one(sheet: &mut Sheet, scaler: &Scaler, now: Moment, brush: &mut Brush<'_>) {
     if let Some(weight) = scaler.weight {
         words.push_str(&format!(" · weight {weight}"));
     }
-    sheet.words("", words, Role::Text);
-    let age = scaler.since.map(|since| brush.age(since));
+    table.words("", words, Role::Text);
+    let age = scaler.since.map(|since| painter.age(since));
     let state = match (scaler.state, scaler.kind, &age) {
         (ScalerState::Steady, ScalerKind::NodeGroup, Some(age)) => format!("no scale-up for {age}"),
         (ScalerState::Steady, ..) => String::from("nothing to add"),
@@ -101,34 +101,34 @@ fn one(sheet: &mut Sheet, scaler: &Scaler, now: Moment, brush: &mut Brush<'_>) {
         ScalerState::Full | ScalerState::Backoff => Role::Warn,
         ScalerState::Broken => Role::Crit,
     };
-    sheet.words("", with_why(state, &scaler.why), role);
+    table.words("", with_why(state, &scaler.why), role);
     if let Some(silent) = scaler.silent_ms(now) {
         let words = format!(
             "has not reported for {} min; is the cluster autoscaler running? What stands here is as old",
             silent / 60_000
         );
-        sheet.words("", words, Role::Warn);
+        table.words("", words, Role::Warn);
     }
     if scaler.resource_unready > 0 {
         let words = format!(
             "{} ready without offering devices; is the driver up?",
             counted(u64::from(scaler.resource_unready), "node")
         );
-        sheet.words("", words, Role::Warn);
+        table.words("", words, Role::Warn);
     }
     for limit in &scaler.limits {
         let role = match limit.used {
             Some(used) if used >= limit.most => Role::Warn,
             _ => Role::Text,
         };
-        sheet.words("limit", limit_words(limit), role);
+        table.words("limit", limit_words(limit), role);
     }
     if let Some(candidates) = scaler.candidates.filter(|count| *count > 0) {
         let words = format!("would take {} away", counted(u64::from(candidates), "node"));
-        sheet.words("shrinks", words, Role::IdleMoney);
+        table.words("shrinks", words, Role::IdleMoney);
     }
     if !scaler.disruption.is_empty() {
-        sheet.words("shrinks", scaler.disruption.to_string(), Role::Muted);
+        table.words("shrinks", scaler.disruption.to_string(), Role::Muted);
     }
 }
 
@@ -161,29 +161,29 @@ fn with_why(mut words: String, why: &(Name, Name)) -> String {
 }
 
 /// Nodes on their way, those first that do not come.
-fn coming(sheet: &mut Sheet, mut claims: Vec<&NodeClaim>, brush: &mut Brush<'_>) {
+fn coming(table: &mut Description, mut claims: Vec<&NodeClaim>, painter: &mut Painter<'_>) {
     claims.sort_by_key(|claim| (!claim.failing, claim.stage, claim.created));
     let mut label = "on its way";
     for claim in claims.iter().take(COMING) {
-        let words = claim_words(claim, brush);
+        let words = claim_words(claim, painter);
         let role = if claim.failing {
             Role::Warn
         } else {
             Role::Info
         };
-        sheet.words(label, words, role);
+        table.words(label, words, role);
         label = "";
     }
     if claims.len() > COMING {
         let more = format!("and {} more", claims.len() - COMING);
-        sheet.words("", more, Role::Muted);
+        table.words("", more, Role::Muted);
     }
 }
 
-fn claim_words(claim: &NodeClaim, brush: &mut Brush<'_>) -> String {
+fn claim_words(claim: &NodeClaim, painter: &mut Painter<'_>) -> String {
     let name = claim.node.as_ref().unwrap_or(&claim.name);
     let since = claim.since.unwrap_or(claim.created);
-    let state = format!("{name} {} for {}", claim.stage.name(), brush.age(since));
+    let state = format!("{name} {} for {}", claim.stage.name(), painter.age(since));
     // That an object has not been looked at yet is no news.
     match claim.why.0.as_str() {
         "AwaitingReconciliation" => state,
@@ -192,7 +192,7 @@ fn claim_words(claim: &NodeClaim, brush: &mut Brush<'_>) -> String {
 }
 
 /// Capacity that a job waits for, nodes that are being made for it, and what scales its pods.
-pub(super) fn job(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Brush<'_>) {
+pub(super) fn job(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painter<'_>) {
     let scaling = &facts.fleet.scaling;
     let waits = matches!(job.state, JobState::Waiting | JobState::Starting);
     if waits {
@@ -201,7 +201,7 @@ pub(super) fn job(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Brush
                 true => Role::Warn,
                 false => Role::Info,
             };
-            sheet.words("capacity", provision_words(provision, brush), role);
+            table.words("capacity", provision_words(provision, painter), role);
         }
         let claims = scaling.coming_for(job);
         if !claims.is_empty() {
@@ -211,12 +211,12 @@ pub(super) fn job(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Brush
                 .collect();
             let pools: Vec<&str> = pools.into_iter().collect();
             let words = format!(
-                "{} on the way in {} that could take it",
+                "{} starting in {} that could run it",
                 counted(claims.len() as u64, "node"),
                 pools.join(", ")
             );
-            sheet.words("nodes", words, Role::Info);
-            coming(sheet, claims, brush);
+            table.words("nodes", words, Role::Info);
+            coming(table, claims, painter);
         }
     }
     for scaler in scaling.pod_scalers_of(job) {
@@ -224,14 +224,14 @@ pub(super) fn job(sheet: &mut Sheet, facts: &Facts, job: &Job, brush: &mut Brush
             (None, None) => Role::Text,
             _ => Role::Warn,
         };
-        sheet.words("scaled by", pod_scaler_words(scaler, brush), role);
+        table.words("scaled by", pod_scaler_words(scaler, painter), role);
     }
 }
 
-fn provision_words(provision: &Provision, brush: &mut Brush<'_>) -> String {
+fn provision_words(provision: &Provision, painter: &mut Painter<'_>) -> String {
     let mut words = format!("{} {}", provision.key.name, provision.state.name());
     if let Some(since) = provision.since {
-        words.push_str(&format!(" for {}", brush.age(since)));
+        words.push_str(&format!(" for {}", painter.age(since)));
     }
     words.push_str(&format!(
         " ({} by {})",
@@ -241,7 +241,7 @@ fn provision_words(provision: &Provision, brush: &mut Brush<'_>) -> String {
     with_why(words, &provision.why)
 }
 
-fn pod_scaler_words(scaler: &PodScaler, brush: &mut Brush<'_>) -> String {
+fn pod_scaler_words(scaler: &PodScaler, painter: &mut Painter<'_>) -> String {
     let number = |count: Option<u32>| count.map_or(UNKNOWN.to_owned(), |count| count.to_string());
     let mut words = format!(
         "{}: {} of {} to {}",
@@ -264,7 +264,7 @@ fn pod_scaler_words(scaler: &PodScaler, brush: &mut Brush<'_>) -> String {
         ));
     }
     if let Some(at) = scaler.scaled {
-        words.push_str(&format!(" · changed {} ago", brush.age(at)));
+        words.push_str(&format!(" · changed {} ago", painter.age(at)));
     }
     for (label, why) in [
         ("cannot scale", &scaler.failing),
@@ -287,26 +287,26 @@ mod tests {
     use ratatui::layout::Rect;
 
     use super::*;
-    use crate::brush::Ink;
     use crate::color::ColorDepth;
+    use crate::painter::RenderStyle;
     use crate::theme::Theme;
-    use crate::view::Picked;
+    use crate::view::Selection;
     use crate::view::describe::{Line, describe};
     use model::base::ObjectKey;
     use model::fleet::observe::{Labels, OwnerRef, Resources};
     use model::fleet::scaling::{Metric, ProvisionState, Scaling, Stage};
     use table::sample;
 
-    fn said(facts: &Facts, picked: &Picked) -> String {
-        let ink = Ink {
+    fn said(facts: &Facts, selection: &Selection) -> String {
+        let render_style = RenderStyle {
             theme: Theme::ember(),
             depth: ColorDepth::True,
             ascii: false,
         };
         let mut buffer = Buffer::empty(Rect::new(0, 0, 1, 1));
-        let mut brush = Brush::new(&mut buffer, &ink, facts.now);
-        let sheet = describe(facts, picked, &mut brush).expect("it is there");
-        let lines = sheet.lines.iter().filter_map(|line| match line {
+        let mut painter = Painter::new(&mut buffer, &render_style, facts.now);
+        let table = describe(facts, selection, &mut painter).expect("it is there");
+        let lines = table.lines.iter().filter_map(|line| match line {
             Line::Words(label, words, _) => Some(format!("{label}|{words}")),
             _ => None,
         });
@@ -368,7 +368,7 @@ mod tests {
             claims: [Arc::new(claim)].into(),
             ..Scaling::default()
         };
-        let text = said(&facts, &Picked::Pool(name));
+        let text = said(&facts, &Selection::Pool(name));
         for wanted in [
             "|Karpenter k · 6 there · 8 wanted · weight 10",
             "|adding nodes for 3m",
@@ -450,7 +450,7 @@ mod tests {
             pod_scalers: [Arc::new(scaler)].into(),
             ..Scaling::default()
         };
-        let text = said(&facts, &Picked::Job(id));
+        let text = said(&facts, &Selection::Job(id));
         for wanted in [
             "capacity|burst failed for 5m (4 pods by queued-provisioning.gke.io): CapacityIsNotFound: no zone has it",
             "nodes|1 node on the way in k that could take it",

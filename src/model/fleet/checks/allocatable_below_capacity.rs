@@ -5,7 +5,7 @@ use crate::fleet::node::Node;
 use crate::fleet::observe::Table;
 use crate::fleet::thresholds::Rule;
 
-use super::desk::{Desk, Draft, subject};
+use super::context::{CheckContext, Draft, subject};
 use super::{Check, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -13,16 +13,16 @@ pub(super) const CHECK: Check = Check {
     walk: Walk::Nodes(look),
 };
 
-fn look(desk: &mut Desk<'_>, node: &Node) {
+fn look(context: &mut CheckContext<'_>, node: &Node) {
     if node.device_capacity == 0 {
         return;
     }
-    if !desk.fleet.known(Table::Nodes).is_known() {
-        desk.unknown(node.name());
+    if !context.fleet.known(Table::Nodes).is_known() {
+        context.unknown(node.name());
         return;
     }
-    let threshold = desk.rule.threshold;
-    desk.report(node.name(), check(node, desk.rule), |missing| {
+    let threshold = context.rule.threshold;
+    context.report(node.name(), check(node, context.rule), |missing| {
         Draft::new(
             subject("Node", node.name()),
             format!(

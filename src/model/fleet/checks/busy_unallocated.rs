@@ -6,7 +6,7 @@ use crate::fleet::node::Node;
 use crate::fleet::observe::Table;
 use crate::fleet::thresholds::Rule;
 
-use super::desk::{Desk, Draft, counted, subject};
+use super::context::{CheckContext, Draft, counted, subject};
 use super::{Check, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -14,24 +14,24 @@ pub(super) const CHECK: Check = Check {
     walk: Walk::Nodes(look),
 };
 
-fn look(desk: &mut Desk<'_>, node: &Node) {
+fn look(context: &mut CheckContext<'_>, node: &Node) {
     if node.devices.is_empty() {
         return;
     }
     // A pod out of sight may hold it.
-    if !desk.fleet.known(Table::Pods).is_known() || !desk.fleet.sees_all_work() {
-        desk.unknown(node.name());
+    if !context.fleet.known(Table::Pods).is_known() || !context.fleet.sees_all_work() {
+        context.unknown(node.name());
         return;
     }
-    let now = desk.now;
+    let now = context.now;
     let fresh = |device: &Device| {
         (device.read_at.is_some() && !device.is_stale(now))
             .then(|| device.util())
             .flatten()
     };
-    let verdict = check(node, fresh, desk.rule);
-    let threshold = desk.rule.threshold;
-    desk.report(node.name(), verdict, |count| {
+    let verdict = check(node, fresh, context.rule);
+    let threshold = context.rule.threshold;
+    context.report(node.name(), verdict, |count| {
         let names: Vec<&str> = node
             .devices
             .iter()

@@ -3,7 +3,7 @@
 use crate::fleet::node::Node;
 use crate::fleet::observe::Table;
 
-use super::desk::{Desk, Draft, subject};
+use super::context::{CheckContext, Draft, subject};
 use super::{Check, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -11,9 +11,9 @@ pub(super) const CHECK: Check = Check {
     walk: Walk::Nodes(look),
 };
 
-fn look(desk: &mut Desk<'_>, node: &Node) {
-    if !desk.fleet.known(Table::Nodes).is_known() {
-        desk.unknown(node.name());
+fn look(context: &mut CheckContext<'_>, node: &Node) {
+    if !context.fleet.known(Table::Nodes).is_known() {
+        context.unknown(node.name());
         return;
     }
     let most = node.ignored.iter().max_by_key(|(_, count)| *count);
@@ -21,7 +21,7 @@ fn look(desk: &mut Desk<'_>, node: &Node) {
         Some((_, count)) => Verdict::Firing(f64::from(*count)),
         None => Verdict::Ok,
     };
-    desk.report(node.name(), verdict, |count| {
+    context.report(node.name(), verdict, |count| {
         let (what, _) = most.cloned().unwrap_or_default();
         Draft::new(
             subject("Node", node.name()),

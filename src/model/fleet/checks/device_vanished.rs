@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::base::Age;
 
-use super::desk::{Desk, Draft, on_it, subject};
+use super::context::{CheckContext, Draft, on_it, subject};
 use super::{Check, Input, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -13,8 +13,8 @@ pub(super) const CHECK: Check = Check {
     walk: Walk::Devices(look),
 };
 
-fn look(desk: &mut Desk<'_>, input: &Input<'_>) {
-    desk.report_since(&input.device.id, check(input), input.device.read_at, |seconds| {
+fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
+    context.report_since(&input.device.id, check(input), input.device.read_at, |seconds| {
         Draft::new(
             subject("Device", &input.device.id),
             format!(

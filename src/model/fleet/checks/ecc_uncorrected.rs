@@ -4,7 +4,7 @@
 use crate::base::Age;
 use crate::fleet::signal::Signal;
 
-use super::desk::{Desk, Draft, Memory, counted, on_it, subject};
+use super::context::{CheckContext, Draft, Memory, counted, on_it, subject};
 use super::{Check, Input, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -12,25 +12,26 @@ pub(super) const CHECK: Check = Check {
     walk: Walk::Devices(look),
 };
 
-fn look(desk: &mut Desk<'_>, input: &Input<'_>) {
+fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
     let id = &input.device.id;
     let Some(count) = input.get(Signal::EccUncorrected) else {
-        desk.unknown(id);
+        context.unknown(id);
         return;
     };
-    let known = desk.shelf.memory.get(id).copied();
-    let memory = check(known, count, input, Age::from(desk.rule.window));
+    let known = context.check_state.memory.get(id).copied();
+    let memory = check(known, count, input, Age::from(context.rule.window));
     if known.is_some() {
-        desk.shelf
+        context
+            .check_state
             .memory
             .entry(id.clone())
             .and_modify(|kept| *kept = memory);
     } else {
-        desk.shelf.memory.insert(id.clone(), memory);
+        context.check_state.memory.insert(id.clone(), memory);
     }
-    let verdict = Verdict::of(Some(memory.value - memory.base), desk.rule);
-    let threshold = desk.rule.threshold;
-    desk.report_since(id, verdict, Some(memory.changed), |errors| {
+    let verdict = Verdict::of(Some(memory.value - memory.base), context.rule);
+    let threshold = context.rule.threshold;
+    context.report_since(id, verdict, Some(memory.changed), |errors| {
         Draft::new(
             subject("Device", id),
             format!(

@@ -9,7 +9,7 @@ use crate::fleet::finding::{Finding, Severity};
 use crate::fleet::fleet::Fleet;
 use crate::fleet::node::Node;
 
-use super::desk::Found;
+use super::context::Found;
 
 /// Checks by which a device is broken. Of one device's the gravest leads, then the first of these.
 const OF_DEVICES: &[&str] = &[

@@ -4,7 +4,7 @@
 use crate::fleet::signal::Signal;
 use crate::fleet::thresholds::Rule;
 
-use super::desk::{Desk, Draft, on_it, subject};
+use super::context::{CheckContext, Draft, on_it, subject};
 use super::{Check, Input, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -12,14 +12,14 @@ pub(super) const CHECK: Check = Check {
     walk: Walk::Devices(look),
 };
 
-fn look(desk: &mut Desk<'_>, input: &Input<'_>) {
-    let heat = heat(input, desk.rule);
-    let verdict = check(heat, desk.rule);
+fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
+    let heat = heat(input, context.rule);
+    let verdict = check(heat, context.rule);
     let Some(heat) = heat else {
-        desk.unknown(&input.device.id);
+        context.unknown(&input.device.id);
         return;
     };
-    desk.report(&input.device.id, verdict, |_| {
+    context.report(&input.device.id, verdict, |_| {
         let message = match heat.celsius {
             Some(celsius) => format!(
                 "{celsius:.0} °C, its limit is {:.0} °C ({}); {}",
@@ -37,7 +37,7 @@ fn look(desk: &mut Desk<'_>, input: &Input<'_>) {
         let draft = Draft::new(
             subject("Device", &input.device.id),
             message,
-            "check fans, inlet and neighbours; it slows down by itself before it is harmed",
+            "check fans, inlet and neighbors; it slows down by itself before it is harmed",
         )
         .value(heat.celsius.unwrap_or(heat.beyond));
         match heat.celsius {

@@ -4,7 +4,7 @@ use crate::base::Age;
 use crate::fleet::judge::is_idle;
 use crate::fleet::policy::Policy;
 
-use super::desk::{Desk, Draft, Tally, counted, job_name, job_subject};
+use super::context::{CheckContext, Draft, Tally, counted, job_name, job_subject};
 use super::{Check, Input, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -12,16 +12,16 @@ pub(super) const CHECK: Check = Check {
     walk: Walk::Tally(count, finish),
 };
 
-fn count(desk: &mut Desk<'_>, input: &Input<'_>) {
+fn count(context: &mut CheckContext<'_>, input: &Input<'_>) {
     let device = input.device;
     let (Some(since), Some((pod, _))) = (device.idle_since, device.first_holder()) else {
         return;
     };
-    let verdict = check(input, Age::from(desk.rule.hold), &desk.fleet.policy);
+    let verdict = check(input, Age::from(context.rule.hold), &context.fleet.policy);
     if verdict == Verdict::Ok {
         return;
     }
-    let tally = desk
+    let tally = context
         .tally
         .entry(job_name(&pod.job))
         .or_insert_with(|| Tally::new(Some(pod.job.clone()), &device.class));
@@ -47,17 +47,17 @@ fn check(input: &Input<'_>, hold: Age, policy: &Policy) -> Verdict {
     Verdict::when(Some(input.now.since(since) >= hold))
 }
 
-fn finish(desk: &mut Desk<'_>) {
-    for (name, tally) in std::mem::take(&mut desk.tally) {
+fn finish(context: &mut CheckContext<'_>) {
+    for (name, tally) in std::mem::take(&mut context.tally) {
         let Some(job) = tally.job else { continue };
         let verdict = if tally.count > 0 {
             Verdict::Firing(f64::from(tally.count))
         } else {
             Verdict::Unknown
         };
-        let now = desk.now;
-        let held = desk.fleet.job(&job).map(|job| job.devices_allocated);
-        desk.report_since(&name, verdict, tally.since, |count| {
+        let now = context.now;
+        let held = context.fleet.job(&job).map(|job| job.devices_allocated);
+        context.report_since(&name, verdict, tally.since, |count| {
             let of = match held {
                 Some(held) if f64::from(held) > count => format!(" of its {held}"),
                 _ => String::new(),

@@ -2,7 +2,7 @@
 
 use crate::fleet::thresholds::Rule;
 
-use super::desk::{Desk, Draft, job_subject, on_it, subject};
+use super::context::{CheckContext, Draft, job_subject, on_it, subject};
 use super::{Check, Input, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -10,9 +10,9 @@ pub(super) const CHECK: Check = Check {
     walk: Walk::Devices(look),
 };
 
-fn look(desk: &mut Desk<'_>, input: &Input<'_>) {
-    let threshold = desk.rule.threshold;
-    desk.report(&input.device.id, check(input, desk.rule), |share| {
+fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
+    let threshold = context.rule.threshold;
+    context.report(&input.device.id, check(input, context.rule), |share| {
         let draft = Draft::new(
             subject("Device", &input.device.id),
             format!(

@@ -7,7 +7,7 @@ use crate::fleet::finding::{Finding, Subject};
 use crate::fleet::fleet::Fleet;
 
 use super::CHECKS;
-use super::desk::Found;
+use super::context::Found;
 use super::faults;
 
 /// So many findings with one code under one group become one.

@@ -6,7 +6,7 @@
 //!
 //! A message does not repeat the subject's name: a view shows it beside.
 
-mod desk;
+mod context;
 mod faults;
 mod merge;
 
@@ -48,8 +48,8 @@ use super::node::Node;
 use super::signal::Signal;
 use super::thresholds::{Rule, Thresholds};
 
-use desk::Desk;
-pub use desk::State;
+use context::CheckContext;
+pub use context::State;
 pub use node_condition::is_wrong as condition_is_wrong;
 
 /// How long a finding outlives a gap in what is known about its subject.
@@ -143,13 +143,16 @@ impl Input<'_> {
 /// What a check walks over.
 enum Walk {
     /// Each device, then `finish` for what was counted on the way.
-    Devices(fn(&mut Desk<'_>, &Input<'_>)),
+    Devices(fn(&mut CheckContext<'_>, &Input<'_>)),
     /// Each node.
-    Nodes(fn(&mut Desk<'_>, &Node)),
+    Nodes(fn(&mut CheckContext<'_>, &Node)),
     /// The fleet as a whole.
-    Fleet(fn(&mut Desk<'_>)),
+    Fleet(fn(&mut CheckContext<'_>)),
     /// Each device, then once more for what was counted.
-    Tally(fn(&mut Desk<'_>, &Input<'_>), fn(&mut Desk<'_>)),
+    Tally(
+        fn(&mut CheckContext<'_>, &Input<'_>),
+        fn(&mut CheckContext<'_>),
+    ),
 }
 
 /// A check of the registry.
@@ -204,20 +207,20 @@ pub fn run(state: &mut State, fleet: &Fleet, now: Moment, thresholds: &Threshold
         if !thresholds.rule(check.code).enabled {
             continue;
         }
-        let desk = state.open(check.code, fleet, now, thresholds);
+        let context = state.open(check.code, fleet, now, thresholds);
         match check.walk {
-            Walk::Nodes(look) => on_nodes.push((look, desk)),
-            Walk::Devices(look) => on_devices.push((look, None, desk)),
-            Walk::Tally(look, finish) => on_devices.push((look, Some(finish), desk)),
-            Walk::Fleet(look) => at_end.push((look, desk)),
+            Walk::Nodes(look) => on_nodes.push((look, context)),
+            Walk::Devices(look) => on_devices.push((look, None, context)),
+            Walk::Tally(look, finish) => on_devices.push((look, Some(finish), context)),
+            Walk::Fleet(look) => at_end.push((look, context)),
         }
     }
-    // One pass over the devices for all checks: at 80,000 devices each pass costs more than a check. Neighbours
+    // One pass over the devices for all checks: at 80,000 devices each pass costs more than a check. Neighbors
     // are of one class mostly, so the catalogue is asked when the class changes.
     let mut known: Option<(&Name, Option<&Accelerator>)> = None;
     for node in fleet.nodes.iter() {
-        for (look, desk) in &mut on_nodes {
-            look(desk, node);
+        for (look, context) in &mut on_nodes {
+            look(context, node);
         }
         for device in &node.devices {
             let model = match known {
@@ -240,30 +243,30 @@ pub fn run(state: &mut State, fleet: &Fleet, now: Moment, thresholds: &Threshold
                 values: &values,
                 now,
             };
-            for (look, _, desk) in &mut on_devices {
-                look(desk, &input);
+            for (look, _, context) in &mut on_devices {
+                look(context, &input);
             }
         }
     }
-    for (_, finish, desk) in &mut on_devices {
+    for (_, finish, context) in &mut on_devices {
         if let Some(finish) = finish {
-            finish(desk);
+            finish(context);
         }
     }
-    for (look, desk) in &mut at_end {
-        look(desk);
+    for (look, context) in &mut at_end {
+        look(context);
     }
-    let desks = (on_nodes.into_iter().map(|(_, desk)| desk))
-        .chain(on_devices.into_iter().map(|(.., desk)| desk))
-        .chain(at_end.into_iter().map(|(_, desk)| desk));
+    let desks = (on_nodes.into_iter().map(|(_, context)| context))
+        .chain(on_devices.into_iter().map(|(.., context)| context))
+        .chain(at_end.into_iter().map(|(_, context)| context));
     let mut found = Vec::new();
-    let mut shelves = Vec::with_capacity(CHECKS.len());
-    for desk in desks {
-        let code = desk.code;
-        let (shelf, mut these) = desk.close();
+    let mut check_states = Vec::with_capacity(CHECKS.len());
+    for context in desks {
+        let code = context.code;
+        let (check_state, mut these) = context.close();
         found.append(&mut these);
-        shelves.push((code, shelf));
+        check_states.push((code, check_state));
     }
-    state.put_back(shelves);
+    state.put_back(check_states);
     merge::merged(found, fleet)
 }

@@ -4,7 +4,7 @@
 use crate::fleet::node::Node;
 use crate::fleet::observe::{Condition, Table};
 
-use super::desk::{Desk, Draft, subject};
+use super::context::{CheckContext, Draft, subject};
 use super::{Check, Verdict, Walk};
 use crate::base::Name;
 
@@ -49,8 +49,8 @@ const ALARM: &[&str] = &[
     "down",
 ];
 
-fn look(desk: &mut Desk<'_>, node: &Node) {
-    let known = desk.fleet.known(Table::Nodes).is_known();
+fn look(context: &mut CheckContext<'_>, node: &Node) {
+    let known = context.fleet.known(Table::Nodes).is_known();
     for condition in &node.seen.conditions {
         if !speaks(condition) {
             continue;
@@ -61,7 +61,7 @@ fn look(desk: &mut Desk<'_>, node: &Node) {
         } else {
             Verdict::Unknown
         };
-        desk.report_since(&key, verdict, condition.since, |_| {
+        context.report_since(&key, verdict, condition.since, |_| {
             let why = if condition.message.is_empty() {
                 &condition.reason
             } else {

@@ -4,7 +4,7 @@ use crate::base::Age;
 use crate::fleet::node::Node;
 use crate::fleet::observe::Table;
 
-use super::desk::{Desk, Draft, counted, subject};
+use super::context::{CheckContext, Draft, counted, subject};
 use super::{Check, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -15,14 +15,14 @@ pub(super) const CHECK: Check = Check {
 /// A node that is younger may still be starting.
 const YOUNG: Age = Age::from_seconds(600);
 
-fn look(desk: &mut Desk<'_>, node: &Node) {
-    if !desk.fleet.known(Table::Nodes).is_known() {
-        desk.unknown(node.name());
+fn look(context: &mut CheckContext<'_>, node: &Node) {
+    if !context.fleet.known(Table::Nodes).is_known() {
+        context.unknown(node.name());
         return;
     }
-    let age = desk.now.since(node.seen.created);
+    let age = context.now.since(node.seen.created);
     let since = node.ready_since.map(|at| at.max(node.seen.created));
-    desk.report_since(node.name(), check(node, age), since, |devices| {
+    context.report_since(node.name(), check(node, age), since, |devices| {
         let state = if node.ready.is_none() {
             "kubelet stopped posting node status"
         } else {

@@ -3,7 +3,7 @@
 use crate::fleet::node::Node;
 use crate::fleet::observe::{Claimed, Table};
 
-use super::desk::{Desk, Draft, subject};
+use super::context::{CheckContext, Draft, subject};
 use super::{Check, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -31,12 +31,12 @@ const PROMISES: &[&str] = &[
     "habana.ai/product.name",
 ];
 
-fn look(desk: &mut Desk<'_>, node: &Node) {
-    if !desk.fleet.known(Table::Nodes).is_known() {
-        desk.unknown(node.name());
+fn look(context: &mut CheckContext<'_>, node: &Node) {
+    if !context.fleet.known(Table::Nodes).is_known() {
+        context.unknown(node.name());
         return;
     }
-    desk.report(node.name(), check(node), |_| {
+    context.report(node.name(), check(node), |_| {
         let message = if node.device_capacity > 0 {
             format!("0 of {} devices allocatable", node.device_capacity)
         } else {

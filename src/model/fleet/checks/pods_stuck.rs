@@ -4,7 +4,7 @@ use crate::base::Moment;
 use crate::fleet::node::Node;
 use crate::fleet::observe::Table;
 
-use super::desk::{Desk, Draft, counted, subject};
+use super::context::{CheckContext, Draft, counted, subject};
 use super::{Check, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -12,18 +12,18 @@ pub(super) const CHECK: Check = Check {
     walk: Walk::Nodes(look),
 };
 
-fn look(desk: &mut Desk<'_>, node: &Node) {
-    let fleet = desk.fleet;
+fn look(context: &mut CheckContext<'_>, node: &Node) {
+    let fleet = context.fleet;
     if !fleet.known(Table::Nodes).is_known() || !fleet.known(Table::Pods).is_known() {
-        desk.unknown(node.name());
+        context.unknown(node.name());
         return;
     }
     let (verdict, since, first) = check(node);
-    desk.report_since(node.name(), verdict, since, |devices| {
+    context.report_since(node.name(), verdict, since, |devices| {
         Draft::new(
             subject("Node", node.name()),
             format!(
-                "{} held by pods that were told to end ({first}), on a node that is not ready",
+                "{} allocated to terminating pods ({first}) on a node that is not ready",
                 counted(devices as usize, "device")
             ),
             "bring the node back, or delete the pods by force once it is certain that the machine is off",

@@ -3,7 +3,7 @@
 use crate::fleet::signal::Signal;
 use crate::fleet::thresholds::Rule;
 
-use super::desk::{Desk, Draft, subject};
+use super::context::{CheckContext, Draft, subject};
 use super::{Check, Input, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -14,9 +14,9 @@ pub(super) const CHECK: Check = Check {
 /// The clock-event bit of the software's power cap.
 const SOFTWARE_CAP: u64 = 0x4;
 
-fn look(desk: &mut Desk<'_>, input: &Input<'_>) {
-    let threshold = desk.rule.threshold;
-    desk.report(&input.device.id, check(input, desk.rule), |share| {
+fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
+    let threshold = context.rule.threshold;
+    context.report(&input.device.id, check(input, context.rule), |share| {
         Draft::new(
             subject("Device", &input.device.id),
             format!(

@@ -1,7 +1,7 @@
 //! `rack-hot`: many devices of one rack are hot. That is one fact about cooling, not many about devices, so the
 //! devices' own findings are left out while it stands.
 
-use super::desk::{Desk, Draft, Tally, subject};
+use super::context::{CheckContext, Draft, Tally, subject};
 use super::{Check, Input, Verdict, Walk, heat};
 
 pub(super) const CHECK: Check = Check {
@@ -9,17 +9,17 @@ pub(super) const CHECK: Check = Check {
     walk: Walk::Tally(count, finish),
 };
 
-fn count(desk: &mut Desk<'_>, input: &Input<'_>) {
+fn count(context: &mut CheckContext<'_>, input: &Input<'_>) {
     let Some(rack) = &input.node.rack else {
         return;
     };
-    let rule = desk.thresholds.rule("heat");
+    let rule = context.thresholds.rule("heat");
     let heat = heat::heat(input, rule);
     let verdict = heat::check(heat, rule);
     if verdict == Verdict::Ok {
         return;
     }
-    let tally = desk
+    let tally = context
         .tally
         .entry(rack.clone())
         .or_insert_with(|| Tally::new(None, &input.device.class));
@@ -33,11 +33,11 @@ fn count(desk: &mut Desk<'_>, input: &Input<'_>) {
     }
 }
 
-fn finish(desk: &mut Desk<'_>) {
-    for (rack, tally) in std::mem::take(&mut desk.tally) {
-        let verdict = check(&tally, desk.rule.threshold, desk.rule.clear);
-        let threshold = desk.rule.threshold;
-        desk.report(&rack, verdict, |count| {
+fn finish(context: &mut CheckContext<'_>) {
+    for (rack, tally) in std::mem::take(&mut context.tally) {
+        let verdict = check(&tally, context.rule.threshold, context.rule.clear);
+        let threshold = context.rule.threshold;
+        context.report(&rack, verdict, |count| {
             let hottest = if tally.most.is_finite() {
                 format!(", the hottest has {:.0} °C", tally.most)
             } else {

@@ -3,7 +3,7 @@
 use crate::fleet::signal::Signal;
 use crate::fleet::xid::recovery;
 
-use super::desk::{Desk, Draft, on_it, subject};
+use super::context::{CheckContext, Draft, on_it, subject};
 use super::{Check, Input, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -11,8 +11,8 @@ pub(super) const CHECK: Check = Check {
     walk: Walk::Devices(look),
 };
 
-fn look(desk: &mut Desk<'_>, input: &Input<'_>) {
-    desk.report(&input.device.id, check(input), |action| {
+fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
+    context.report(&input.device.id, check(input), |action| {
         let action_words = recovery(action).unwrap_or("act");
         Draft::new(
             subject("Device", &input.device.id),

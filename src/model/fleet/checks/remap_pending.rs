@@ -2,7 +2,7 @@
 
 use crate::fleet::signal::Signal;
 
-use super::desk::{Desk, Draft, on_it, subject};
+use super::context::{CheckContext, Draft, on_it, subject};
 use super::{Check, Input, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -10,8 +10,8 @@ pub(super) const CHECK: Check = Check {
     walk: Walk::Devices(look),
 };
 
-fn look(desk: &mut Desk<'_>, input: &Input<'_>) {
-    desk.report(&input.device.id, check(input), |_| {
+fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
+    context.report(&input.device.id, check(input), |_| {
         Draft::new(
             subject("Device", &input.device.id),
             format!(

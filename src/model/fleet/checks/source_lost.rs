@@ -7,23 +7,23 @@ use crate::fleet::fleet::Known;
 use crate::fleet::observe::{LostKind, SourceHealth, SourceState, Table};
 use crate::fleet::outage::{API, Outage};
 
-use super::desk::{Desk, Draft, subject};
+use super::context::{CheckContext, Draft, subject};
 use super::{Check, Verdict, Walk};
 
 const REPAIR: &str =
-    "what it said before stays, with its age; the sources view (0) has its last error";
+    "its last values stay, with their age; the sources view (0) shows its last error";
 
 pub(super) const CHECK: Check = Check {
     code: "source-lost",
     walk: Walk::Fleet(look),
 };
 
-fn look(desk: &mut Desk<'_>) {
-    let (fleet, now) = (desk.fleet, desk.now);
+fn look(context: &mut CheckContext<'_>) {
+    let (fleet, now) = (context.fleet, context.now);
     if let Some(outage) = fleet.outage() {
-        return whole(desk, &outage);
+        return whole(context, &outage);
     }
-    let severity = desk.rule.severity;
+    let severity = context.rule.severity;
     for source in fleet.sources.iter() {
         // One that never answered may have failed before this program first asked.
         let since = source.failing_since.filter(|_| source.last_ok.is_some());
@@ -32,7 +32,7 @@ fn look(desk: &mut Desk<'_>) {
             Some(Known::Lost(lost)) => Some(lost.since),
             _ => None,
         });
-        desk.report_since(&source.name, check(source), since, |_| {
+        context.report_since(&source.name, check(source), since, |_| {
             let on = source.node.as_ref().map(|node| format!(" (node {node})"));
             let draft = Draft::new(
                 subject("Source", &source.name),
@@ -57,7 +57,7 @@ fn look(desk: &mut Desk<'_>) {
         if fleet.sources.iter().any(|source| source.name == name) {
             continue;
         }
-        desk.report_since(&name, Verdict::Firing(1.0), Some(lost.since), |_| {
+        context.report_since(&name, Verdict::Firing(1.0), Some(lost.since), |_| {
             Draft::new(
                 subject("Source", &name),
                 words(now, Some(lost.since), "", &lost.message),
@@ -69,10 +69,10 @@ fn look(desk: &mut Desk<'_>) {
 }
 
 /// The server as a whole: its tables say no more than it does, and of what is asked through it nothing can be told.
-fn whole(desk: &mut Desk<'_>, outage: &Outage<'_>) {
-    let (fleet, severity) = (desk.fleet, desk.rule.severity);
+fn whole(context: &mut CheckContext<'_>, outage: &Outage<'_>) {
+    let (fleet, severity) = (context.fleet, context.rule.severity);
     let api = Name::new(API);
-    desk.report_since(&api, Verdict::Firing(1.0), outage.since, |_| {
+    context.report_since(&api, Verdict::Firing(1.0), outage.since, |_| {
         Draft::new(
             subject("Source", &api),
             format!("{}: {}", outage.title(), outage.message),
@@ -90,7 +90,7 @@ fn whole(desk: &mut Desk<'_>, outage: &Outage<'_>) {
         })
     });
     for source in fleet.sources.iter().filter(|one| one.gives_readings()) {
-        desk.unknown(&source.name);
+        context.unknown(&source.name);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::fleet::observe::{SourceHealth, SourceState};
 
-use super::desk::{Desk, Draft, subject};
+use super::context::{CheckContext, Draft, subject};
 use super::{Check, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -10,19 +10,19 @@ pub(super) const CHECK: Check = Check {
     walk: Walk::Fleet(look),
 };
 
-fn look(desk: &mut Desk<'_>) {
-    let (fleet, now) = (desk.fleet, desk.now);
+fn look(context: &mut CheckContext<'_>) {
+    let (fleet, now) = (context.fleet, context.now);
     // While the API server is lost, what comes through it is late as well: that is one finding, of another check.
     if fleet.outage().is_some() {
         return fleet
             .sources
             .iter()
-            .for_each(|source| desk.unknown(&source.name));
+            .for_each(|source| context.unknown(&source.name));
     }
     for source in fleet.sources.iter() {
         let silent = |at: &crate::base::Moment| now.since(*at) > source.patience.into();
         let since = source.last_ok.filter(silent);
-        desk.report_since(&source.name, check(source), since, |_| {
+        context.report_since(&source.name, check(source), since, |_| {
             let silent = match source.last_ok {
                 Some(at) => format!("stale: last answer {} ago", now.since(at)),
                 None => String::from("no answer yet"),

@@ -8,7 +8,7 @@ use crate::fleet::job::{Job, JobKey, JobState};
 use crate::fleet::signal::Signal;
 use crate::fleet::thresholds::Rule;
 
-use super::desk::{Desk, Draft, subject};
+use super::context::{CheckContext, Draft, subject};
 use super::{Check, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -28,8 +28,8 @@ struct Member<'a> {
     clock: Option<f64>,
 }
 
-fn look(desk: &mut Desk<'_>) {
-    let (fleet, now, rule) = (desk.fleet, desk.now, desk.rule);
+fn look(context: &mut CheckContext<'_>) {
+    let (fleet, now, rule) = (context.fleet, context.now, context.rule);
     let mut gangs: FxHashMap<&JobKey, (&Job, Vec<Member<'_>>)> = fleet
         .jobs
         .iter()
@@ -58,11 +58,11 @@ fn look(desk: &mut Desk<'_>) {
         });
     }
     for (job, members) in gangs.into_values() {
-        judge(desk, job, &members, rule);
+        judge(context, job, &members, rule);
     }
 }
 
-fn judge(desk: &mut Desk<'_>, job: &Job, members: &[Member<'_>], rule: &Rule) {
+fn judge(context: &mut CheckContext<'_>, job: &Job, members: &[Member<'_>], rule: &Rule) {
     let util = median(members.iter().filter_map(|member| member.util));
     let clock = median(members.iter().filter_map(|member| member.clock));
     let known = members
@@ -85,7 +85,7 @@ fn judge(desk: &mut Desk<'_>, job: &Job, members: &[Member<'_>], rule: &Rule) {
         return;
     }
     for (member, verdict) in members.iter().zip(verdicts) {
-        desk.report(&member.device.id, verdict, |share| {
+        context.report(&member.device.id, verdict, |share| {
             Draft::new(
                 subject("Device", &member.device.id),
                 format!(
@@ -102,7 +102,7 @@ fn judge(desk: &mut Desk<'_>, job: &Job, members: &[Member<'_>], rule: &Rule) {
     }
 }
 
-/// Firing with the device's utilisation or clock, the lower, as a share of the gang's median.
+/// Firing with the device's utilization or clock, the lower, as a share of the gang's median.
 fn check(member: &Member<'_>, util: f64, clock: Option<f64>, rule: &Rule) -> Verdict {
     if util < BUSY {
         return Verdict::Ok;

@@ -3,7 +3,7 @@
 
 use crate::fleet::signal::Signal;
 
-use super::desk::{Desk, Draft, on_it, subject};
+use super::context::{CheckContext, Draft, on_it, subject};
 use super::{Check, Input, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -17,8 +17,8 @@ const SOFTWARE_HEAT: u64 = 0x20;
 const HARDWARE_HEAT: u64 = 0x40;
 const POWER_BRAKE: u64 = 0x80;
 
-fn look(desk: &mut Desk<'_>, input: &Input<'_>) {
-    desk.report(&input.device.id, check(input), |bits| {
+fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
+    context.report(&input.device.id, check(input), |bits| {
         let bits = bits as u64;
         let why = if bits & HARDWARE_HEAT != 0 {
             "HW thermal slowdown"

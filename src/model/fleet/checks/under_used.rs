@@ -1,5 +1,5 @@
 //! `under-used`: a job whose devices work, but little, over a long window. Jobs on shared devices are left out:
-//! the utilisation of a shared device says nothing about one of its holders.
+//! the utilization of a shared device says nothing about one of its holders.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use crate::base::{Age, Moment};
 use crate::fleet::job::{Job, JobState};
 use crate::fleet::thresholds::Rule;
 
-use super::desk::{Desk, Draft, counted, job_name, job_subject};
+use super::context::{CheckContext, Draft, counted, job_name, job_subject};
 use super::{Check, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -80,22 +80,22 @@ impl Mean {
     }
 }
 
-fn look(desk: &mut Desk<'_>) {
-    let window = Age::from(desk.rule.window);
-    let mut means = std::mem::take(&mut desk.shelf.means);
+fn look(context: &mut CheckContext<'_>) {
+    let window = Age::from(context.rule.window);
+    let mut means = std::mem::take(&mut context.check_state.means);
     let mut kept = rustc_hash::FxHashMap::default();
-    for job in desk.fleet.jobs.iter() {
+    for job in context.fleet.jobs.iter() {
         if job.state != JobState::Running || job.places.iter().any(|place| place.slice.is_some()) {
             continue;
         }
         let name = job_name(&job.id);
         let mut mean = means.remove(&name).unwrap_or_default();
-        mean.add(desk.now, job.util, window);
+        mean.add(context.now, job.util, window);
         // While nothing is known of it, what its past says is a gap too.
         let known = job.util.and(mean.get(window));
-        let verdict = check(job, known, desk.rule);
-        let threshold = desk.rule.threshold;
-        desk.report(&name, verdict, |util| {
+        let verdict = check(job, known, context.rule);
+        let threshold = context.rule.threshold;
+        context.report(&name, verdict, |util| {
             Draft::new(
                 job_subject(&job.id),
                 format!(
@@ -111,7 +111,7 @@ fn look(desk: &mut Desk<'_>) {
         });
         kept.insert(name, mean);
     }
-    desk.shelf.means = kept;
+    context.check_state.means = kept;
 }
 
 /// Firing with the mean. A job whose devices are all idle is the business of `idle-allocated`.

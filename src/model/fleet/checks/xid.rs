@@ -7,7 +7,7 @@ use crate::fleet::finding::Severity;
 use crate::fleet::signal::Signal;
 use crate::fleet::xid::{XidSeverity, code};
 
-use super::desk::{Desk, Draft, Memory, counted, on_it, subject};
+use super::context::{CheckContext, Draft, Memory, counted, on_it, subject};
 use super::{Check, Input, Verdict, Walk};
 
 pub(super) const CHECK: Check = Check {
@@ -18,25 +18,25 @@ pub(super) const CHECK: Check = Check {
 /// Work was removed after an error: it follows another code, which must not be hidden by it.
 const CLEANUP: u32 = 45;
 
-fn look(desk: &mut Desk<'_>, input: &Input<'_>) {
+fn look(context: &mut CheckContext<'_>, input: &Input<'_>) {
     let device = input.device;
     if !matches!(device.vendor, Vendor::Nvidia | Vendor::Other) {
         return;
     }
     let last = input.get(Signal::XidLast);
-    let before = desk.shelf.memory.get(&device.id).copied();
+    let before = context.check_state.memory.get(&device.id).copied();
     let Some(last) = last else {
         if let Some(before) = before {
-            desk.unknown(&key(&device.id, before.value as u32));
+            context.unknown(&key(&device.id, before.value as u32));
         }
         if input.get(Signal::XidWindow).is_some() || before.is_none() {
-            count_only(desk, input);
+            count_only(context, input);
         }
         return;
     };
     let Some(mut now_code) = code(last) else {
         // 0: the driver was reloaded.
-        desk.shelf.memory.remove(&device.id);
+        context.check_state.memory.remove(&device.id);
         return;
     };
     if now_code == CLEANUP
@@ -44,8 +44,8 @@ fn look(desk: &mut Desk<'_>, input: &Input<'_>) {
     {
         now_code = before.value as u32;
     }
-    let memory = desk
-        .shelf
+    let memory = context
+        .check_state
         .memory
         .entry(device.id.clone())
         .and_modify(|memory| {
@@ -62,14 +62,14 @@ fn look(desk: &mut Desk<'_>, input: &Input<'_>) {
             read: input.now,
         });
     let age = input.now.since(memory.changed);
-    let recent = age <= Age::from(desk.rule.window)
+    let recent = age <= Age::from(context.rule.window)
         || input
             .get(Signal::XidWindow)
             .is_some_and(|count| count >= 1.0);
-    let xid = desk.thresholds.xid.get(now_code);
+    let xid = context.thresholds.xid.get(now_code);
     let stands = matches!(xid.severity, XidSeverity::Crit | XidSeverity::Warn);
     let verdict = Verdict::when(Some(stands || recent));
-    desk.report(&key(&device.id, now_code), verdict, |_| {
+    context.report(&key(&device.id, now_code), verdict, |_| {
         let blame = match (xid.severity, device.first_holder()) {
             (XidSeverity::App, Some((pod, _))) => {
                 format!("most likely the program of {}", pod.key())
@@ -88,11 +88,11 @@ fn look(desk: &mut Desk<'_>, input: &Input<'_>) {
 }
 
 /// Where only a count of a window is exported, something happened that has no name.
-fn count_only(desk: &mut Desk<'_>, input: &Input<'_>) {
+fn count_only(context: &mut CheckContext<'_>, input: &Input<'_>) {
     let key = Name::from(format!("{} window", input.device.id));
     let verdict = Verdict::when(input.get(Signal::XidWindow).map(|count| count >= 1.0));
     let count = input.get(Signal::XidWindow).unwrap_or_default();
-    desk.report(&key, verdict, |_| {
+    context.report(&key, verdict, |_| {
         Draft::new(
             subject("Device", &input.device.id),
             format!(

@@ -1,4 +1,4 @@
-//! History beside the fleet: quantised frames for a few signals, with gaps kept as gaps.
+//! History beside the fleet: quantized frames for a few signals, with gaps kept as gaps.
 //!
 //! A frame holds one value of every device (or pool) at one step of a fixed grid of time, and never changes once
 //! it is made. So publishing a history copies no column: a clone is four reference counts, and a new frame copies
@@ -40,7 +40,7 @@ pub enum Track {
     Fleet(FleetSignal),
     /// A pool.
     Pool(Name, FleetSignal),
-    /// A device's utilisation, 0 to 1, by device id.
+    /// A device's utilization, 0 to 1, by device id.
     DeviceUtil(Name),
     /// A device's memory in use as a share of all, by device id.
     DeviceMemory(Name),
@@ -53,7 +53,7 @@ pub enum Track {
 /// What is kept of the fleet and of each pool.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum FleetSignal {
-    /// Mean utilisation, 0 to 1.
+    /// Mean utilization, 0 to 1.
     Util,
     /// Devices held as a share of all, 0 to 1.
     Allocated,
@@ -296,7 +296,7 @@ pub struct Readings<'a>(&'a Frame<DeviceColumns>);
 /// What was read of one device at one step.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ReadThen {
-    /// Utilisation, 0 to 1.
+    /// Utilization, 0 to 1.
     pub util: Option<f32>,
     /// Memory in use as a share of all, 0 to 1.
     pub memory: Option<f32>,

@@ -66,7 +66,7 @@ impl History {
         }
     }
 
-    /// Works out the fleet's and the pools' utilisation and power of the past from their devices', where there is a gap.
+    /// Works out the fleet's and the pools' utilization and power of the past from their devices', where there is a gap.
     pub fn fill_sums(&mut self, fleet: &Fleet) {
         let now = self.fine.slot(fleet.at);
         let Some(start) = self.devices.start() else {
@@ -142,7 +142,7 @@ fn gaps(rows: usize) -> FleetRows {
     vec![[f32::NAN; SIGNALS]; rows].into()
 }
 
-/// Mean utilisation and summed power of each row at one step; what is not known is not a number.
+/// Mean utilization and summed power of each row at one step; what is not known is not a number.
 fn means(
     devices: &Ring<DeviceColumns>,
     slot: i64,

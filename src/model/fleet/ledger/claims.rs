@@ -13,7 +13,7 @@ use crate::fleet::claim::{
 use crate::fleet::device::Pod;
 use crate::fleet::observe::{Claimed, Labels, PodSeen, Resources, Table, WorkloadSeen};
 
-use super::chips::{self, Chips};
+use super::dra_devices::{self, DraDevices};
 
 /// A device of a slice: the slice, and its place in it.
 pub(super) type Spot = (Name, usize);
@@ -293,9 +293,9 @@ impl Claims {
     }
 
     /// The devices of a node as its drivers publish them; `wide` are those of slices that several nodes reach.
-    pub(super) fn chips(&self, node: &Name, wide: &[Spot], refused: bool) -> Chips {
+    pub(super) fn chips(&self, node: &Name, wide: &[Spot], refused: bool) -> DraDevices {
         let mut pools: BTreeMap<(Name, Name), bool> = BTreeMap::new();
-        let mut all: Vec<chips::Source<'_>> = Vec::new();
+        let mut all: Vec<dra_devices::Source<'_>> = Vec::new();
         let own = self.by_node.get(node).into_iter().flatten();
         let own = own
             .filter_map(|name| self.slices.get(name))
@@ -322,14 +322,14 @@ impl Claims {
             let complete = *pools
                 .entry(pool.clone())
                 .or_insert_with(|| self.is_complete(&pool));
-            all.push(chips::Source {
+            all.push(dra_devices::Source {
                 slice,
                 published,
                 complete,
             });
         }
-        let list = chips::chips(&all, |driver, part| self.resource(driver, part));
-        Chips::new(list, refused)
+        let list = dra_devices::chips(&all, |driver, part| self.resource(driver, part));
+        DraDevices::new(list, refused)
     }
 
     fn newest(&self, pool: &(Name, Name)) -> Option<i64> {

@@ -58,7 +58,7 @@ const TOPOLOGY_LABELS: &[(&str, &str)] = &[
 /// What a node's object and the policy say of it, whatever is read on it. Worked out when the node is seen: readings come
 /// far more often.
 #[derive(Default)]
-pub(super) struct Said {
+pub(super) struct NodeLabels {
     /// The product of its devices.
     pub(super) product: Option<Name>,
     /// The driver version.
@@ -73,7 +73,7 @@ pub(super) struct Said {
     pub(super) clique: Option<Name>,
 }
 
-impl Said {
+impl NodeLabels {
     pub(super) fn of(node: &NodeSeen, policy: &Policy, names: &mut Names) -> Self {
         let label = |key: &str| node.labels.get(key).cloned();
         Self {

@@ -9,12 +9,12 @@ use crate::base::{Moment, Name};
 use crate::fleet::admission::GroupSeen;
 use crate::fleet::device::Pod;
 use crate::fleet::fleet::hidden_pool;
-use crate::fleet::job::{Gang, Job, JobKey, JobState, Place};
+use crate::fleet::job::{Gang, HeldDevice, Job, JobKey, JobState};
 use crate::fleet::observe::{Labels, OwnerRef, Resources, Table, WorkloadSeen};
 use crate::fleet::queue::PriorityKind;
 use crate::fleet::siting::PodSet;
 
-use super::standing::{Standing, failure, reason, state, waiting_since};
+use super::state::{JobFacts, failure, reason, state, waiting_since};
 use super::{Ledger, sets};
 
 /// Builds the job of this id; `None` when nothing of it asks for devices (any more).
@@ -80,7 +80,7 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
             .collect(),
     };
     let belonging = ledger.queue_and_team(id, &labels);
-    let standing = Standing {
+    let standing = JobFacts {
         top,
         workloads: &workloads,
         pods: &pods,
@@ -222,7 +222,7 @@ impl Said {
 }
 
 /// What orders it in its queue; else what its owner says, what its pods have, what its class stands for.
-fn priority(ledger: &Ledger, standing: &Standing<'_>, said: &Said) -> Option<i32> {
+fn priority(ledger: &Ledger, standing: &JobFacts<'_>, said: &Said) -> Option<i32> {
     let class = || {
         let name = standing.top?.priority_class.as_ref()?;
         ledger.shelves.priority(PriorityKind::Pod, name)
@@ -369,7 +369,7 @@ fn gang(
     })
 }
 
-fn places(ledger: &Ledger, bound: &[&&Arc<Pod>]) -> Box<[Place]> {
+fn places(ledger: &Ledger, bound: &[&&Arc<Pod>]) -> Box<[HeldDevice]> {
     let mut places = Vec::new();
     for pod in bound {
         let Some(node) = pod
@@ -386,7 +386,7 @@ fn places(ledger: &Ledger, bound: &[&&Arc<Pod>]) -> Box<[Place]> {
                 .is_some_and(|holder| holder.key() == pod.key())
         };
         for device in &node.devices {
-            let place = |slice| Place {
+            let place = |slice| HeldDevice {
                 node: node.name().clone(),
                 device: device.index,
                 slice,

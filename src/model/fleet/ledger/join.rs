@@ -15,15 +15,15 @@ use crate::fleet::node::Node;
 use crate::fleet::observe::{Claimed, NodeSeen, PodSeen};
 use crate::fleet::policy::Policy;
 
-use super::chips::Chips;
-use super::facts::{self, Said};
+use super::dra_devices::DraDevices;
+use super::facts::{self, NodeLabels};
 use super::hami;
 use super::limits;
 use super::models::Models;
 use super::offer::{Offer, kind_of, offer};
 use super::readings::{DeviceReadings, NodeReadings, device_id};
+use super::requests::PodRequests;
 use super::slicing;
-use super::wants::Wants;
 
 /// What nodes are built with.
 pub(super) struct Bench<'l> {
@@ -54,8 +54,8 @@ impl OnNode {
 /// Builds a node's picture.
 pub(super) fn build(
     seen: Arc<NodeSeen>,
-    said: &Said,
-    chips: &Chips,
+    said: &NodeLabels,
+    chips: &DraDevices,
     OnNode {
         holders: pods,
         others,
@@ -276,7 +276,7 @@ fn place(
     bench: &mut Bench<'_>,
 ) {
     let at = bench.at;
-    let mut wants = Wants::of(pods, served);
+    let mut wants = PodRequests::of(pods, served);
     let asked_whole = wants.left(&offer.resource);
     slicing::cut(devices, offer, asked_whole, bench.names);
     let is_whole = |resource: &str| !offer.is_slice(resource);
@@ -359,7 +359,13 @@ fn place(
 }
 
 /// Gives the device of this id (`GPU-…`, `GPU-…::2`, `nvidia3`, `gpu-3`) to the pod.
-fn give(devices: &mut [Device], id: &str, pod: &Arc<Pod>, wants: &mut Wants<'_>, offer: &Offer) {
+fn give(
+    devices: &mut [Device],
+    id: &str,
+    pod: &Arc<Pod>,
+    wants: &mut PodRequests<'_>,
+    offer: &Offer,
+) {
     let plain = id.split("::").next().unwrap_or(id);
     let device = devices.iter_mut().find(|device| {
         device.uuid.as_deref() == Some(plain)

@@ -131,9 +131,9 @@ impl Grid {
     }
 
     /// What an instance of a profile takes.
-    fn takes(&self, profile: &Profile) -> Room {
+    fn takes(&self, profile: &Profile) -> MigCapacity {
         if profile.compute == 0 {
-            return Room {
+            return MigCapacity {
                 only_one: 0,
                 ..self.whole()
             };
@@ -148,7 +148,7 @@ impl Grid {
         }
         // A compute instance takes its part of the GPU instance.
         let part = profile.part.filter(|part| *part < profile.compute);
-        Room {
+        MigCapacity {
             compute: part.unwrap_or(profile.compute),
             memory: part.map_or(memory, |part| memory * part / profile.compute),
             only_one: u32::from(profile.is_only_one()),
@@ -156,8 +156,8 @@ impl Grid {
     }
 
     /// What a whole GPU has.
-    pub(super) fn whole(&self) -> Room {
-        Room {
+    pub(super) fn whole(&self) -> MigCapacity {
+        MigCapacity {
             compute: self.compute,
             memory: self.memory,
             only_one: 1,
@@ -167,13 +167,13 @@ impl Grid {
 
 /// What is left on a GPU, or what an instance takes of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Room {
+pub(super) struct MigCapacity {
     compute: u32,
     memory: u32,
     only_one: u32,
 }
 
-impl Room {
+impl MigCapacity {
     /// Takes an instance of this profile; false, and nothing taken, where it does not fit.
     pub(super) fn take(&mut self, grid: &Grid, profile: &Profile) -> bool {
         let one = grid.takes(profile);
@@ -200,7 +200,7 @@ impl Room {
 /// NVIDIA's default configurations cut all GPUs alike, so that is tried first; else the large ones are placed first.
 pub(super) fn lay_out(
     grid: &Grid,
-    rooms: &mut [Room],
+    rooms: &mut [MigCapacity],
     all: &mut [(Profile, u32)],
 ) -> Vec<Vec<usize>> {
     let mut out: Vec<Vec<usize>> = vec![Vec::new(); rooms.len()];
@@ -239,7 +239,12 @@ pub(super) fn lay_out(
 }
 
 /// What is left on each GPU when all are alike and each gets the same; `None` where that cannot be.
-fn alike(grid: &Grid, rooms: &[Room], all: &[(Profile, u32)], count: u32) -> Option<Room> {
+fn alike(
+    grid: &Grid,
+    rooms: &[MigCapacity],
+    all: &[(Profile, u32)],
+    count: u32,
+) -> Option<MigCapacity> {
     let first = rooms.first()?;
     let mut left = *first;
     let same = rooms.iter().all(|room| room == first);
@@ -251,7 +256,7 @@ fn alike(grid: &Grid, rooms: &[Room], all: &[(Profile, u32)], count: u32) -> Opt
 
 /// How many GPUs these instances need, placed as [`lay_out`] does.
 pub(super) fn gpus_for(grid: &Grid, all: &[(Profile, u32)]) -> u32 {
-    let sum = |of: fn(&Room) -> u32| -> u64 {
+    let sum = |of: fn(&MigCapacity) -> u32| -> u64 {
         let each = |(profile, count): &(Profile, u32)| {
             u64::from(of(&grid.takes(profile))) * u64::from(*count)
         };

@@ -6,8 +6,9 @@
 //! 2. What Kubernetes says of a pod wins over what an exporter says of it.
 //! 3. A device's readings stay when its page fails; they grow old and say so.
 
-mod chips;
+mod claim_updates;
 mod claims;
+mod dra_devices;
 mod facts;
 mod groups;
 mod hami;
@@ -22,16 +23,15 @@ mod pools;
 mod readings;
 mod reasons;
 mod rebuild;
+mod requests;
 mod scaling;
 mod serving;
 mod sets;
-mod shelf;
 mod slicing;
-mod standing;
+mod state;
 mod sweep;
-mod told_claims;
+mod tables;
 mod unseen;
-mod wants;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -63,7 +63,7 @@ struct NodeState {
     /// Absent while only pods or readings speak of the node.
     seen: Option<Arc<NodeSeen>>,
     /// What `seen` says by itself.
-    said: facts::Said,
+    said: facts::NodeLabels,
     /// Every pod bound to it, over or not.
     pods: BTreeSet<ObjectKey>,
     readings: NodeReadings,
@@ -87,9 +87,9 @@ pub struct Ledger {
     workloads_by_owner: FxHashMap<Name, BTreeSet<(Table, ObjectKey)>>,
     namespaces: BTreeMap<Name, Labels>,
     groups: groups::Groups,
-    shelves: shelf::Shelves,
+    shelves: tables::Tables,
     sitings: sets::Shared,
-    scaling: scaling::Shelf,
+    scaling: scaling::ScalingTables,
     claims: claims::Claims,
     /// Members of each job: workloads of its chain and pods.
     job_pods: FxHashMap<JobKey, BTreeSet<ObjectKey>>,
@@ -105,7 +105,7 @@ pub struct Ledger {
     sources: BTreeMap<Name, SourceHealth>,
     exporters_found: bool,
     /// Pages whose host is not a known node yet, by the host's own name for itself.
-    homeless: BTreeMap<Name, Page>,
+    unmatched_pages: BTreeMap<Name, Page>,
     /// What pods that serve models last said of their requests.
     serving: serving::Servers,
     skew_ms: Option<i64>,
@@ -143,9 +143,9 @@ impl Ledger {
             workloads_by_owner: FxHashMap::default(),
             namespaces: BTreeMap::new(),
             groups: groups::Groups::default(),
-            shelves: shelf::Shelves::default(),
+            shelves: tables::Tables::default(),
             sitings: sets::Shared::default(),
-            scaling: scaling::Shelf::default(),
+            scaling: scaling::ScalingTables::default(),
             claims: claims::Claims::default(),
             job_pods: FxHashMap::default(),
             job_workloads: FxHashMap::default(),
@@ -161,7 +161,7 @@ impl Ledger {
             sweeps: FxHashMap::default(),
             sources: BTreeMap::new(),
             exporters_found: false,
-            homeless: BTreeMap::new(),
+            unmatched_pages: BTreeMap::new(),
             serving: serving::Servers::default(),
             skew_ms: None,
             dirty_nodes: BTreeSet::new(),
@@ -401,7 +401,7 @@ impl Ledger {
         if reborn {
             state.readings = NodeReadings::default();
         }
-        state.said = facts::Said::of(&node, &self.policy, &mut self.names);
+        state.said = facts::NodeLabels::of(&node, &self.policy, &mut self.names);
         state.seen = Some(Arc::new(node));
         self.claims.nodes_changed();
         self.dirty_nodes.insert(name);

@@ -250,14 +250,14 @@ impl Means {
 }
 
 /// A selector and the resources asked for: jobs that wish the same go to the same pool.
-type Wish = (Vec<(Name, Name)>, Vec<Name>);
+type RequestShape = (Vec<(Name, Name)>, Vec<Name>);
 
 /// Devices that waiting jobs want, each given to one pool: the largest that could serve the job.
 fn waiting(members: &BTreeMap<&Name, Vec<&Node>>, jobs: &[Arc<Job>]) -> BTreeMap<Name, u32> {
     let mut by_size: Vec<(&Name, &Vec<&Node>)> =
         members.iter().map(|(name, nodes)| (*name, nodes)).collect();
     by_size.sort_by_key(|(name, nodes)| (std::cmp::Reverse(nodes.len()), *name));
-    let mut found: BTreeMap<Wish, Option<Name>> = BTreeMap::new();
+    let mut found: BTreeMap<RequestShape, Option<Name>> = BTreeMap::new();
     let mut waiting: BTreeMap<Name, u32> = BTreeMap::new();
     for job in jobs.iter().filter(|job| job.state == JobState::Waiting) {
         let missing = job.devices_requested.saturating_sub(job.devices_allocated);

@@ -402,15 +402,15 @@ impl Ledger {
 
     /// Keeps the last page of a host that is no node yet. Bounded, for a page can name any host it likes.
     fn keep_homeless(&mut self, host: Name, page: Page) {
-        if self.homeless.len() < MOST_HOMELESS || self.homeless.contains_key(&host) {
-            self.homeless.insert(host, page);
+        if self.unmatched_pages.len() < MOST_HOMELESS || self.unmatched_pages.contains_key(&host) {
+            self.unmatched_pages.insert(host, page);
         }
     }
 
     pub(super) fn house_the_homeless(&mut self) {
-        for host in self.homeless.keys().cloned().collect::<Vec<_>>() {
+        for host in self.unmatched_pages.keys().cloned().collect::<Vec<_>>() {
             if let Some(node) = self.node_of_host(&host)
-                && let Some(page) = self.homeless.remove(&host)
+                && let Some(page) = self.unmatched_pages.remove(&host)
             {
                 self.take_page(&node, &page);
             }

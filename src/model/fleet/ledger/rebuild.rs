@@ -9,7 +9,7 @@ use crate::base::{Moment, ObjectKey};
 use crate::fleet::device::Pod;
 use crate::fleet::observe::PodSeen;
 
-use super::facts::Said;
+use super::facts::NodeLabels;
 use super::join::OnNode;
 use super::{Ledger, jobs, join, unseen};
 
@@ -65,7 +65,7 @@ impl Ledger {
             let said = match state.seen {
                 Some(_) => &state.said,
                 None => {
-                    let mut said = Said::of(&seen, &self.policy, &mut self.names);
+                    let mut said = NodeLabels::of(&seen, &self.policy, &mut self.names);
                     said.product = given.get(name).cloned();
                     unlisted = said;
                     &unlisted
@@ -85,7 +85,7 @@ impl Ledger {
                     at,
                 },
             );
-            // A job's places and utilisation hang on its devices, those of the old picture included.
+            // A job's places and utilization hang on its devices, those of the old picture included.
             let old = std::mem::replace(&mut state.built, unseen::shown(&state.seen, node));
             let old = old.iter().filter(|_| !only_read);
             let pods = old.chain(&state.built).flat_map(|node| &node.pods);

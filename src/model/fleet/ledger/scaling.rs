@@ -16,16 +16,16 @@ use crate::fleet::scaling::{
 };
 use crate::fleet::siting::Operator;
 
-use super::{Ledger, shelf, wide};
+use super::{Ledger, tables, wide};
 
 /// Everything of it, as last told.
 #[derive(Default)]
-pub(super) struct Shelf {
+pub(super) struct ScalingTables {
     node_pools: BTreeMap<Name, Scaler>,
     groups: BTreeMap<ObjectKey, Box<[Scaler]>>,
-    claims: shelf::Shelf<Name, NodeClaim>,
-    provisions: shelf::Shelf<ObjectKey, Provision>,
-    pod_scalers: shelf::Shelf<ObjectKey, PodScaler>,
+    claims: tables::RowTable<Name, NodeClaim>,
+    provisions: tables::RowTable<ObjectKey, Provision>,
+    pod_scalers: tables::RowTable<ObjectKey, PodScaler>,
     changed: bool,
     /// The nodes with devices that `published` was joined to, and their pools.
     joined: Vec<(Arc<NodeSeen>, Name)>,
@@ -63,7 +63,7 @@ impl Ledger {
     }
 }
 
-impl Shelf {
+impl ScalingTables {
     fn see_node_pool(&mut self, pool: Scaler) -> bool {
         if self.node_pools.get(&pool.name) == Some(&pool) {
             return false;

@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 use crate::base::Name;
 use crate::fleet::device::Pod;
 use crate::fleet::observe::{Resources, WorkloadSeen};
-use crate::fleet::siting::{PodSet, Siting, TopologyWish};
+use crate::fleet::siting::{PodSet, Siting, TopologyConstraint};
 
 /// Sitings in use. Those that nobody holds any more are dropped now and then.
 #[derive(Default)]
@@ -107,7 +107,7 @@ pub(super) fn of_workloads<'a>(
 }
 
 /// The same sets, with this wish where they have none.
-pub(super) fn with_topology(sets: &Arc<[PodSet]>, wish: &TopologyWish) -> Arc<[PodSet]> {
+pub(super) fn with_topology(sets: &Arc<[PodSet]>, wish: &TopologyConstraint) -> Arc<[PodSet]> {
     sets.iter()
         .cloned()
         .map(|mut set| {

@@ -3,7 +3,7 @@
 use crate::base::Names;
 use crate::fleet::device::{Device, Slice};
 
-use super::mig::{Grid, Profile, Room, lay_out};
+use super::mig::{Grid, MigCapacity, Profile, lay_out};
 use super::offer::{Offer, Offered};
 
 /// More slices than this on one node are a mistake.
@@ -90,7 +90,7 @@ fn lay_in(
     left: &mut [(Profile, u32)],
     names: &mut Names,
 ) {
-    let room = |at: &usize| -> Room {
+    let room = |at: &usize| -> MigCapacity {
         let mut room = grid.whole();
         for slice in &devices[*at].slices {
             if let Some(profile) = Profile::of(&slice.name) {
@@ -99,7 +99,7 @@ fn lay_in(
         }
         room
     };
-    let mut rooms: Vec<Room> = at.iter().map(room).collect();
+    let mut rooms: Vec<MigCapacity> = at.iter().map(room).collect();
     let placed = lay_out(grid, &mut rooms, left);
     for (at, placed) in at.iter().zip(placed) {
         add(

@@ -8,7 +8,7 @@ use crate::fleet::observe::{OwnerRef, Pending};
 use crate::fleet::queue::{
     Door, PriorityClass, PriorityKind, Queue, QueueKey, QueueKind, QueueSystem,
 };
-use crate::fleet::siting::{Membership, PodSet, Siting, TopologyWish, WishMode};
+use crate::fleet::siting::{ConstraintMode, Membership, PodSet, Siting, TopologyConstraint};
 
 pub(super) fn group(
     table: Table,
@@ -299,8 +299,8 @@ fn a_pod_groups_minimum_is_the_gangs() {
     );
     volcano.gang_min = Some(3);
     volcano.queue_name = Some(Name::new("research"));
-    volcano.topology = Some(Box::new(TopologyWish {
-        mode: WishMode::Required,
+    volcano.topology = Some(Box::new(TopologyConstraint {
+        mode: ConstraintMode::Required,
         level: Name::new("tier-2"),
         slice: None,
     }));

@@ -1,0 +1,341 @@
+//! The doors from commands into the runtime: sessions, the console, the simulated fleet's server.
+
+use std::future::Future;
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::runtime::connection::{ClusterChoice, ConnectionRequest, Open, Opened};
+use crate::runtime::session::{self, Demo, Setup};
+use crate::runtime::ui::{End, Ui};
+use crate::runtime::{clock, doctor, explanation_task, silence, telemetry, ui};
+use console::{App, Msg, msg, printed_text};
+use model::base::{Exit, Failure, Name};
+use settings::{Rulebook, Settings};
+use sim::{self, Server};
+use source::kubeconfig::{self, Choice};
+use table::checkup::Point;
+use table::{Facts, Needs};
+
+use super::flags::{ConsoleFlags, Global};
+use super::out;
+use super::patience::patiently;
+use super::simulated::{FleetFlags, ServeFlags};
+use super::{load, look};
+
+/// Size of a frame where the output is no terminal and none is given.
+const SIZE: (u16, u16) = (120, 40);
+
+/// Where facts come from.
+#[derive(Clone, Debug)]
+pub enum FactsSource {
+    /// A cluster.
+    Cluster(Choice),
+    /// The simulated one, in this process.
+    Demo(FleetFlags),
+}
+
+/// Everything that is settled before a command runs.
+#[derive(Clone, Debug)]
+pub struct Situation {
+    /// Settings.
+    pub settings: Settings,
+    /// Rules, thresholds, prices and dialects.
+    pub rulebook: Rulebook,
+    /// Where facts come from.
+    pub target: FactsSource,
+    /// Every namespace that may be read is looked at, whichever was chosen.
+    pub every_namespace: bool,
+    /// Nothing is said of how far a look has come.
+    pub quiet: bool,
+}
+
+impl Situation {
+    fn setup(&self, interactive: bool) -> Setup {
+        Setup {
+            settings: self.settings.clone(),
+            rulebook: self.rulebook.clone(),
+            interactive,
+            every_namespace: self.every_namespace,
+        }
+    }
+
+    fn target(&self) -> session::ClusterTarget {
+        match &self.target {
+            FactsSource::Cluster(choice) => session::ClusterTarget::Cluster(choice.clone()),
+            FactsSource::Demo(fleet) => session::ClusterTarget::Demo(Demo {
+                world: world(fleet),
+                speed: fleet.speed,
+            }),
+        }
+    }
+}
+
+fn world(fleet: &FleetFlags) -> sim::world::Options {
+    sim::world::Options {
+        seed: fleet.seed,
+        nodes: fleet.nodes,
+        devices: fleet.devices,
+        at: fleet.at.unwrap_or_else(clock::now),
+        past: true,
+    }
+}
+
+/// Takes facts as they come; an error ends the stream with it.
+pub type Take<'a> = dyn FnMut(&Facts) -> Result<(), Failure> + 'a;
+
+/// Runs the console until the operator leaves. With an output that is no terminal, prints one frame.
+pub(super) fn console(
+    at: &Situation,
+    global: &Global,
+    flags: &ConsoleFlags,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let both = std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
+    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    let terminal = both && !dumb;
+    let mut app = App::new(look::options(&at.settings, terminal)?);
+    telemetry::log_to(at.settings.log_file.as_deref())
+        .map_err(|error| Failure::new(Exit::Usage, format!("{error:#}")))?;
+    if !terminal {
+        let facts = explanation_task::answered(snapshot(at, &Needs::everything())?);
+        let (width, height) = flags.size.unwrap_or(SIZE);
+        app.picture([
+            Msg::Resize(width, height),
+            Msg::Silences((*facts.silences).clone()),
+            Msg::JobExplanations(Arc::clone(&facts.answers)),
+            Msg::Facts(facts),
+        ]);
+        out::write(out, &printed_text(&app, width, height))?;
+        let why = match both {
+            true => "TERM=dumb has no full screen",
+            false => "not a terminal",
+        };
+        out::write(
+            out,
+            &format!(
+                "\n{why}: printed one frame. More: `stokehold get KIND -o table|wide|json|yaml|csv`;\n\
+                 another size: `--size WxH`.\n"
+            ),
+        )?;
+        return Ok(Exit::Done);
+    }
+    let open = opener(at.clone(), global.clone());
+    block_on(async {
+        let running = Ui {
+            app,
+            mouse: at.settings.mouse,
+            end_after: flags.end_after,
+            silences: match at.target {
+                FactsSource::Cluster(_) => silence::place(),
+                FactsSource::Demo(_) => None,
+            },
+            pictures: std::path::PathBuf::from("."),
+        };
+        Ok(match ui::run(running, open).await? {
+            End::Quit | End::Gone => Exit::Done,
+            End::Interrupted => Exit::Interrupted,
+        })
+    })
+}
+
+/// What opens the sessions of a console. Another context has settings of its own, so they are read again for it.
+fn opener(at: Situation, global: Global) -> Arc<Open> {
+    Arc::new(move |wish: &ConnectionRequest| {
+        let mut global = global.clone();
+        let (mut setup, target) = match &wish.place {
+            ClusterChoice::Named => (at.setup(false), at.target()),
+            ClusterChoice::Context(name) => {
+                global.context = Some(name.to_string());
+                let settings = load::settings(&global)?;
+                let setup = Setup {
+                    rulebook: load::rulebook(&settings)?,
+                    settings,
+                    interactive: false,
+                    every_namespace: false,
+                };
+                (setup, session::ClusterTarget::Cluster(global.choice()))
+            }
+            ClusterChoice::Demo => {
+                let fleet = Demo {
+                    world: world(&FleetFlags::default()),
+                    speed: 1.0,
+                };
+                (at.setup(false), session::ClusterTarget::Demo(fleet))
+            }
+        };
+        if let Some(names) = &wish.namespaces {
+            setup.settings.scope.namespaces = names.iter().map(ToString::to_string).collect();
+        }
+        let session = session::open(&setup, target)?;
+        // Contexts that cannot be listed cannot be offered; the session is there all the same.
+        let contexts = kubeconfig::contexts(&global.choice()).map_or(Vec::new(), |(all, _)| all);
+        let names = |all: &[String]| all.iter().map(|name| Name::new(name)).collect();
+        let about = msg::Session {
+            context: session.context.clone(),
+            contexts: names(&contexts),
+            namespaces: names(&setup.settings.scope.namespaces),
+        };
+        Ok(Opened { session, about })
+    })
+}
+
+/// Waits for all that is needed, or until a deadline with what is known then.
+pub(super) fn snapshot(at: &Situation, needs: &Needs) -> Result<Facts, Failure> {
+    look_once(at, needs).map(|facts| heard(at, facts))
+}
+
+/// The facts with what the operator muted on this machine.
+fn heard(at: &Situation, facts: Facts) -> Facts {
+    let place = match at.target {
+        FactsSource::Cluster(_) => silence::place(),
+        FactsSource::Demo(_) => None,
+    };
+    let silences = silence::load(place.as_deref(), &facts.context);
+    Facts {
+        silences: Arc::new(silences),
+        ..facts
+    }
+}
+
+fn look_once(at: &Situation, needs: &Needs) -> Result<Facts, Failure> {
+    let setup = at.setup(true);
+    let mut looking = out::LookProgress::new(at.quiet);
+    let mut told = |coming| looking.at(coming);
+    block_on(async {
+        tokio::select! {
+            facts = session::snapshot(&setup, at.target(), needs, &mut told) => facts,
+            () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
+        }
+    })
+}
+
+/// Looks at everything that `doctor` looks at.
+pub(super) fn examine(at: &Situation) -> Result<Vec<Point>, Failure> {
+    let setup = at.setup(true);
+    let FactsSource::Cluster(choice) = at.target.clone() else {
+        return Ok(Vec::new());
+    };
+    let mut looking = out::LookProgress::new(at.quiet);
+    let mut told = |coming| looking.at(coming);
+    block_on(async {
+        tokio::select! {
+            points = patiently(|line| out::say(&mut std::io::stderr(), line), doctor::examine(&setup, choice, &mut told)) => points,
+            () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
+        }
+    })
+}
+
+/// Hands over the first complete fleet, and each later one, until `take` fails or the process is interrupted.
+/// Two pictures are at least `refresh` apart.
+pub(super) fn follow(at: &Situation, take: &mut Take<'_>) -> Result<(), Failure> {
+    let refresh = at.settings.refresh.duration();
+    block_on(async {
+        let mut session = session::open(&at.setup(true), at.target())?;
+        let follow = async {
+            let first = {
+                let mut looking = out::LookProgress::new(at.quiet);
+                let needs = Needs::everything();
+                session
+                    .first(&needs, &mut |coming| looking.at(coming))
+                    .await?
+            };
+            take(&heard(at, (*first).clone()))?;
+            loop {
+                tokio::time::sleep(refresh).await;
+                session.facts.changed().await.map_err(|_| {
+                    Failure::new(Exit::Unreachable, "every source has ended; start again")
+                })?;
+                let facts = session.facts.borrow_and_update().clone();
+                if let Some(facts) = facts {
+                    take(&heard(at, (*facts).clone()))?;
+                }
+            }
+        };
+        tokio::select! {
+            end = follow => end,
+            () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
+        }
+    })
+}
+
+/// Serves the simulated fleet until it is told to end; writes a kubeconfig where one is asked for.
+pub(super) fn sim(
+    fleet: &FleetFlags,
+    serve: &ServeFlags,
+    kubeconfig: Option<&Path>,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    block_on(async {
+        let world = world(fleet);
+        let options = sim::Options {
+            listen: serve.listen,
+            kubeconfig: kubeconfig.map(Path::to_path_buf),
+            speed: fleet.speed,
+            seed: fleet.seed,
+            exporters: serve.exporters,
+            prometheus: serve.prometheus,
+            ..sim::Options::default()
+        };
+        let scene = sim::world::World::new(world).identified(session::identity());
+        let scene = Box::new(scene);
+        let running = Server::start(options, scene, clock::shared())
+            .await
+            .map_err(|error| Failure::new(Exit::Failed, format!("{error:#}")))?;
+        out::write(out, &format!("ready {}\n", running.url))?;
+        let others = [
+            ("exporters", &running.exporters),
+            ("prometheus", &running.prometheus),
+        ];
+        for (what, url) in others {
+            if let Some(url) = url {
+                eprintln!("{what} {url}");
+            }
+        }
+        for warning in serve.warnings() {
+            eprintln!("{warning}");
+        }
+        if kubeconfig.is_none() {
+            eprintln!("no kubeconfig was asked for; kubectl needs one: --kubeconfig FILE");
+        }
+        running.until(ended()).await;
+        Ok(Exit::Done)
+    })
+}
+
+/// Runs async work on a runtime of its own.
+pub(super) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Failed, format!("cannot start: {error}")))?;
+    let end = runtime.block_on(work);
+    // The process ends now. Taking the runtime down would pull timers from under tasks that still run, and
+    // these would say so on the screen.
+    std::mem::forget(runtime);
+    end
+}
+
+/// Comes when the operator interrupts.
+async fn interrupted() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Comes when somebody ends the process, by whichever signal.
+async fn ended() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut term) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = term.recv() => {}
+                () = interrupted() => {}
+            }
+            return;
+        }
+    }
+    interrupted().await;
+}

@@ -1,0 +1,99 @@
+//! What each lever needs to be allowed, and everything that may ever be written.
+
+use serde::Serialize;
+
+use model::plan::{Mutation, Object, Step};
+
+use crate::kinds;
+
+use super::call::{Call, Method, Subresource};
+
+/// The least role that suffices to carry out plans, besides the viewer's.
+pub const OPERATOR: &str = include_str!("../../../config/kubernetes/operator.yaml");
+
+/// One right: a verb on a resource, as RBAC and access reviews know it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+pub struct Right {
+    /// `get`, `create` or `patch`.
+    pub verb: &'static str,
+    /// API group; empty for the core group.
+    pub group: String,
+    /// Plural name.
+    pub resource: String,
+    /// Subresource; empty for the object itself.
+    pub subresource: &'static str,
+    /// Namespace; empty for everywhere.
+    pub namespace: String,
+}
+
+/// `patch jobs.batch`, `create pods/eviction`.
+impl std::fmt::Display for Right {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.verb, self.resource)?;
+        if !self.group.is_empty() {
+            write!(f, ".{}", self.group)?;
+        }
+        if !self.subresource.is_empty() {
+            write!(f, "/{}", self.subresource)?;
+        }
+        if !self.namespace.is_empty() {
+            write!(f, " in {}", self.namespace)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a request is one of [`kinds::writable`]. The write gate lets nothing else through and
+/// `config/kubernetes/operator.yaml` lists exactly these; tests hold both to it.
+pub fn writes(group: &str, plural: &str, subresource: &str, verb: &str) -> bool {
+    kinds::writable().any(|known| known == (group, plural, subresource, verb))
+}
+
+impl Call {
+    /// Whether [`kinds::writable`] lists this call.
+    pub fn is_listed(&self) -> bool {
+        let place = &self.object.place;
+        let subresource = match self.subresource {
+            Subresource::None => "",
+            Subresource::Eviction => "eviction",
+        };
+        writes(&place.group, &place.plural, subresource, self.method.verb())
+    }
+}
+
+fn right(verb: &'static str, object: &Object, subresource: &'static str) -> Right {
+    Right {
+        verb,
+        group: object.place.group.to_string(),
+        resource: object.place.plural.to_string(),
+        subresource,
+        namespace: object.namespace.to_string(),
+    }
+}
+
+/// What a step needs to be allowed: to read its object and those it relies on, and to write.
+pub fn rights(step: &Step) -> Vec<Right> {
+    let it = &step.object;
+    let mut all = vec![right("get", it, "")];
+    for guard in &step.guards {
+        all.push(right("get", &guard.object, ""));
+    }
+    all.push(match &step.lever {
+        Mutation::Evict { .. } => right(Method::Create.verb(), it, "eviction"),
+        Mutation::VolcanoCommand { .. } => Right {
+            verb: Method::Create.verb(),
+            group: "bus.volcano.sh".to_owned(),
+            resource: "commands".to_owned(),
+            subresource: "",
+            namespace: if it.namespace.is_empty() {
+                "default".to_owned()
+            } else {
+                it.namespace.to_string()
+            },
+        },
+        _ => right(Method::Patch.verb(), it, ""),
+    });
+    all.sort();
+    all.dedup();
+    all
+}

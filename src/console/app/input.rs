@@ -1,0 +1,437 @@
+//! Input: keys, paste and mouse become commands, commands become changes and effects.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Position;
+
+use crate::action_keys::{self, ActionRequest};
+use crate::clipboard::{self, As};
+use crate::commands::{Command, Context};
+use crate::filter;
+use crate::frame;
+use crate::msg::{Effect, Key, KeyPress, Mouse, Switch};
+use crate::overlay::{Navigation, Overlay, Verdict};
+use crate::picture;
+use crate::table_model::fields;
+use crate::view::devices;
+use crate::view::object_view::Sort;
+use crate::view::subject;
+use crate::view::{CommandOutcome, Destination, RowScope, Selection, ViewId};
+use model::object::ObjectPart;
+
+use table::silence::Silence;
+
+use super::App;
+
+/// From so many rows on, a filter is applied only once its letters are on screen.
+const LARGE: usize = 20_000;
+
+impl App {
+    pub(super) fn key(&mut self, press: KeyPress, effects: &mut Vec<Effect>) {
+        let command = self.options.keys.command(press, self.contexts());
+        if command == Some(Command::Quit)
+            && let Overlay::Plan(dialog) = &self.overlay
+            && let Some(run) = dialog.running(self)
+            && self.stopping.as_ref() != Some(&run)
+        {
+            self.stop(run, effects);
+            return;
+        }
+        if let Some(command) = command
+            && command.spec().contexts == [Context::Anywhere]
+        {
+            self.everywhere(command, effects);
+            return;
+        }
+        let mut overlay = std::mem::replace(&mut self.overlay, Overlay::None);
+        if matches!(overlay, Overlay::None) {
+            if let Some(command) = command {
+                self.command(command, effects);
+            }
+            return;
+        }
+        let verdict = overlay.key(press, command, self);
+        self.judge(verdict, overlay, effects);
+    }
+
+    fn judge(&mut self, verdict: Verdict, overlay: Overlay, effects: &mut Vec<Effect>) {
+        match verdict {
+            Verdict::Stay => self.overlay = overlay,
+            Verdict::Close => {}
+            Verdict::Copy(name) => {
+                self.overlay = overlay;
+                self.put_on_clipboard("name", name, effects);
+            }
+            Verdict::CopyAs(what) => self.copy(what, effects),
+            Verdict::Filter(words, true) if self.view().counts().1 > LARGE => {
+                self.typed = Some(words);
+                self.overlay = overlay;
+            }
+            Verdict::Filter(words, keep_open) => {
+                self.typed = None;
+                let wrong = match keep_open {
+                    true => self.filter_so_far(&words),
+                    false => self.filter(&words),
+                };
+                if keep_open || wrong.is_some() {
+                    self.overlay = overlay.with_error(wrong);
+                } else {
+                    self.remember_filter(&words);
+                }
+            }
+            Verdict::Column(at) => {
+                self.toggle_column(at);
+                self.overlay = overlay;
+            }
+            Verdict::Carry(order) => {
+                self.overlay = overlay;
+                effects.push(Effect::CarryOut(order));
+            }
+            Verdict::GoOn(run) => {
+                self.overlay = overlay;
+                effects.push(Effect::GoOn(run));
+            }
+            Verdict::ActionRequest(wish) => self.plan(wish),
+            Verdict::Read(command, selection) => self.read_of(command, selection),
+            Verdict::Navigation(to) => self.obey(to, effects),
+        }
+    }
+
+    /// Does what the palette or a dialog came to.
+    fn obey(&mut self, to: Navigation, effects: &mut Vec<Effect>) {
+        match to {
+            Navigation::Command(command) => self.command(command, effects),
+            Navigation::Theme(name) => {
+                let theme = self.options.themes.iter().find(|theme| theme.name == name);
+                if let Some(theme) = theme {
+                    self.render_style.theme = theme.clone();
+                }
+            }
+            Navigation::Object(selection) => self.go(place_of(selection)),
+            Navigation::Destination(place, words) => {
+                match place {
+                    Destination::Part(id, RowScope::All) => self.show(id),
+                    other => self.go(other),
+                }
+                if !words.is_empty() {
+                    match self.filter(&words) {
+                        Some(wrong) => self.notify(wrong),
+                        None => self.remember_filter(&words),
+                    }
+                }
+            }
+            Navigation::Team(team) => {
+                self.scope.team = team;
+                self.keep_to_part();
+                self.summarize();
+                self.enter();
+            }
+            Navigation::Sort(column) => {
+                let facts = self.facts.clone();
+                if let Some(table) = self.view_mut().table_mut() {
+                    table.table_model.sort_by(column, &facts);
+                }
+            }
+            Navigation::Palette(words) => self.overlay = Overlay::palette(self, &words),
+            Navigation::Switch(switch) => self.switch(switch, effects),
+        }
+    }
+
+    /// Asks for another session. What is shown stays until it is there.
+    fn switch(&mut self, switch: Switch, effects: &mut Vec<Effect>) {
+        self.notify(match &switch {
+            Switch::Context(name) => format!("opening context {name}…"),
+            Switch::Namespaces(names) if names.is_empty() => {
+                String::from("opening all namespaces…")
+            }
+            Switch::Namespaces(names) => format!("opening namespace {}…", names.join(", ")),
+            Switch::Demo => String::from("opening the simulated fleet…"),
+            Switch::Again => String::from("connecting again…"),
+        });
+        effects.push(Effect::Switch(switch));
+    }
+
+    /// Filters by what is typed so far: a column that is named last waits for what it is compared with.
+    pub(super) fn filter_so_far(&mut self, words: &str) -> Option<String> {
+        let kind = match self.view().table() {
+            Some(table) => Some(table.table_model.kind),
+            None if self.view().id() == ViewId::Devices => Some(&devices::KIND),
+            None => None,
+        };
+        match kind {
+            Some(kind) => self.filter(filter::without_open_end(words, &fields(kind))),
+            None => self.filter(words),
+        }
+    }
+
+    pub(super) fn filter(&mut self, words: &str) -> Option<String> {
+        let facts = self.facts.clone();
+        self.view_mut().set_filter(words, &facts).err()
+    }
+
+    fn everywhere(&mut self, command: Command, effects: &mut Vec<Effect>) {
+        match command {
+            Command::Suspend => effects.push(Effect::Suspend),
+            Command::Redraw => effects.push(Effect::Redraw),
+            Command::SavePicture => {
+                let area = self.area();
+                let mut buf = Buffer::empty(area);
+                self.draw(area, &mut buf);
+                effects.push(Effect::SavePicture(picture::svg(
+                    &buf,
+                    &self.render_style.theme,
+                )));
+            }
+            _ => effects.push(Effect::Quit),
+        }
+    }
+
+    /// Obeys a command of the view in front or of every view.
+    pub(super) fn command(&mut self, command: Command, effects: &mut Vec<Effect>) {
+        if let Some(id) = command.view() {
+            self.show(id);
+            return;
+        }
+        let (facts, body) = (self.facts.clone(), self.body());
+        match self.view_mut().on(command, &facts, body) {
+            CommandOutcome::Done => return,
+            CommandOutcome::Navigate(to) => {
+                self.go(to);
+                return;
+            }
+            CommandOutcome::Hush(id, entry) => {
+                self.notify(String::from(match entry.map(|entry| entry.silence) {
+                    Some(Silence::Muted) => "muted for a week; press again to unmute",
+                    Some(Silence::Acknowledged) => "acked until it ends; press again to undo",
+                    None => "heard again",
+                }));
+                self.silence(id.clone(), entry);
+                effects.push(Effect::Hush(id, entry));
+                return;
+            }
+            CommandOutcome::NotMine => {}
+        }
+        match command {
+            deed if deed.is_deed() => match self.wish(deed) {
+                Ok(wish) => self.plan(wish),
+                Err(why) => self.notify(why),
+            },
+            Command::StopRun => match self.view().selection(&self.facts) {
+                Some(Selection::Run(run)) => self.stop(run.to_string(), effects),
+                _ => self.notify(String::from("no run is under the cursor")),
+            },
+            Command::LastView => self.last(),
+            Command::Earlier => self.along(true),
+            Command::Later => self.along(false),
+            Command::Palette => self.overlay = Overlay::palette(self, ""),
+            Command::Help => self.overlay = Overlay::Help(0),
+            Command::Missing => self.overlay = Overlay::Missing(0),
+            Command::Contexts => self.overlay = Overlay::palette(self, "ctx "),
+            Command::Demo => self.switch(Switch::Demo, effects),
+            Command::Retry => self.switch(Switch::Again, effects),
+            Command::Filter => self.overlay = Overlay::filter(self.view().filter()),
+            Command::Columns => match self.view().table() {
+                Some(_) => self.overlay = Overlay::Columns(0),
+                None => self.notify(String::from("this view has no columns")),
+            },
+            Command::Facts => match self.view().selection(&self.facts) {
+                Some(selection) => self.overlay = Overlay::Facts(selection, 0),
+                None => self.notify(String::from("nothing is under the cursor")),
+            },
+            Command::Describe | Command::Yaml | Command::Events | Command::Logs => {
+                match self.view().selection(&self.facts) {
+                    Some(selection) => self.read_of(command, selection),
+                    None => self.notify(String::from("nothing is under the cursor")),
+                }
+            }
+            Command::Copy => match self.meant().is_empty() {
+                false => self.overlay = Overlay::Copy,
+                true => self.notify(String::from("nothing is under the cursor")),
+            },
+            Command::LongestWait => self.longest_wait(),
+            Command::Waste => self.go(Destination::Part(ViewId::Devices, RowScope::Idle)),
+            Command::Freeze => self.freeze(),
+            Command::TimeBack => self.step(true),
+            Command::TimeForward => self.step(false),
+            Command::Refresh => {
+                effects.push(Effect::Refresh);
+                // Logs are followed anyway.
+                let read = self.wanted.clone();
+                if read
+                    .as_ref()
+                    .is_some_and(|want| !matches!(want.part, ObjectPart::Logs(_)))
+                {
+                    effects.push(Effect::Read(read));
+                }
+            }
+            Command::Back => self.back(),
+            Command::Leave if !self.up() => effects.push(Effect::Quit),
+            Command::Suspend | Command::Redraw | Command::SavePicture | Command::Quit => {
+                self.everywhere(command, effects);
+            }
+            _ => {}
+        }
+    }
+
+    /// What a capital key asks for; what a finding is about is meant by the finding.
+    fn wish(&self, deed: Command) -> Result<ActionRequest, String> {
+        let meant: Vec<Selection> = self
+            .meant()
+            .into_iter()
+            .map(|selection| subject::meant(&self.facts, selection))
+            .collect();
+        action_keys::wish(deed, &meant, &self.facts)
+    }
+
+    /// Opens a plan.
+    fn plan(&mut self, wish: ActionRequest) {
+        if self.is_frozen() {
+            self.notify(String::from(
+                "the view is frozen: press f to resume, then plan",
+            ));
+            return;
+        }
+        self.asked += 1;
+        self.overlay = Overlay::plan(self.asked, wish, self.clock);
+    }
+
+    /// Stops a run after its current step.
+    fn stop(&mut self, run: String, effects: &mut Vec<Effect>) {
+        self.notify(String::from("it stops after the current step"));
+        effects.push(Effect::Stop(run.clone()));
+        self.stopping = Some(run);
+    }
+
+    /// Takes how a plan's run began; a dialog that was closed meanwhile is told of in words.
+    pub(super) fn began(&mut self, number: u64, run: Result<String, String>) {
+        match (&mut self.overlay, &run) {
+            (Overlay::Plan(dialog), _) => dialog.began(number, run),
+            (_, Err(why)) => self.notify(why.clone()),
+            (_, Ok(run)) => self.notify(format!("{run} continues in 9 plans")),
+        }
+    }
+
+    /// Opens what the cluster says of an object.
+    pub(super) fn read_of(&mut self, command: Command, selection: Selection) {
+        let id = self.view().id();
+        self.go(match command {
+            Command::Yaml => Destination::Paper(id, Sort::Yaml, selection),
+            Command::Events => Destination::Paper(id, Sort::Events, selection),
+            Command::Logs => Destination::Logs(id, selection),
+            _ => Destination::Paper(id, Sort::Describe, selection),
+        });
+    }
+
+    /// The objects that are meant: the marked ones, or the one under the cursor.
+    pub fn meant(&self) -> Vec<Selection> {
+        self.view().meant(&self.facts)
+    }
+
+    fn copy(&mut self, what: As, effects: &mut Vec<Effect>) {
+        let meant = self.meant();
+        let table = || match self.view().clip(&self.facts, &self.render_style) {
+            Some(clip) => clip,
+            None => (
+                vec!["NAME"],
+                meant
+                    .iter()
+                    .map(|selection| vec![selection.title(&self.facts)])
+                    .collect(),
+            ),
+        };
+        let (name, text) = match what {
+            As::Name => ("name", Some(clipboard::names(&self.facts, &meant))),
+            As::Row => {
+                let (heads, rows) = table();
+                ("row", Some(clipboard::rows(&heads, &rows)))
+            }
+            As::Markdown => {
+                let (heads, rows) = table();
+                ("row as Markdown", Some(clipboard::markdown(&heads, &rows)))
+            }
+            As::Kubectl => (
+                "kubectl command",
+                clipboard::kubectl(&self.facts.context, &meant),
+            ),
+        };
+        match text {
+            Some(text) => self.put_on_clipboard(name, text, effects),
+            None => self.notify(String::from("kubectl knows no such object")),
+        }
+    }
+
+    /// Puts text on the clipboard. What the cluster wrote is cleaned before it reaches the terminal.
+    fn put_on_clipboard(&mut self, what: &str, text: String, effects: &mut Vec<Effect>) {
+        let lines: Vec<String> = text
+            .split('\n')
+            .map(|line| {
+                let cells: Vec<_> = line.split('\t').map(model::base::name::printable).collect();
+                cells.join("\t")
+            })
+            .collect();
+        let clean = lines.join("\n");
+        if clean.len() > clipboard::LONGEST {
+            self.notify(format!(
+                "{} kB are too much for a terminal's clipboard; `stokehold get -o csv` writes all",
+                clean.len() / 1000
+            ));
+            return;
+        }
+        self.notify(match lines.len() {
+            1 => format!("copied {}", clean.replace('\t', " ")),
+            count => format!("copied {count} lines: {what}"),
+        });
+        effects.push(Effect::Copy(clean));
+    }
+
+    pub(super) fn paste(&mut self, words: &str, effects: &mut Vec<Effect>) {
+        let mut overlay = std::mem::replace(&mut self.overlay, Overlay::None);
+        let verdict = overlay.paste(words, self);
+        self.judge(verdict, overlay, effects);
+    }
+
+    pub(super) fn mouse(&mut self, mouse: Mouse, effects: &mut Vec<Effect>) {
+        let command = match mouse {
+            Mouse::WheelUp => Command::Up,
+            Mouse::WheelDown => Command::Down,
+            Mouse::Press(x, y) => {
+                if !matches!(self.overlay, Overlay::None) {
+                    return;
+                }
+                let area = self.area();
+                if let Some(id) = frame::tab_at(self, area, x, y) {
+                    self.show(id);
+                } else {
+                    let body = self.body();
+                    if body.contains(Position::new(x, y)) {
+                        let facts = self.facts.clone();
+                        self.view_mut().point(&facts, x, y, body);
+                    }
+                }
+                return;
+            }
+        };
+        let key = match command {
+            Command::Up => Key::Up,
+            _ => Key::Down,
+        };
+        if matches!(self.overlay, Overlay::None) {
+            for _ in 0..3 {
+                self.command(command, effects);
+            }
+        } else {
+            let mut overlay = std::mem::replace(&mut self.overlay, Overlay::None);
+            let verdict = overlay.key(KeyPress::plain(key), Some(command), self);
+            self.judge(verdict, overlay, effects);
+        }
+    }
+}
+
+/// Where an object is seen best.
+fn place_of(selection: Selection) -> Destination {
+    match selection {
+        Selection::Node(name) => Destination::Part(ViewId::Nodes, RowScope::Node(name)),
+        Selection::Job(id) => Destination::Part(ViewId::Jobs, RowScope::Job(id)),
+        Selection::Pool(name) => Destination::Part(ViewId::Nodes, RowScope::Pool(name)),
+        other => Destination::Facts(other),
+    }
+}

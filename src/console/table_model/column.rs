@@ -1,0 +1,201 @@
+//! What a table shows: its columns, and for each row its object, its labels and where it leads.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+
+use crate::filter::{self, Filter};
+use crate::theme::Role;
+use crate::view::{Destination, RowScope, Selection};
+use crate::widget::{Align, Cell, Head, Value, Width};
+use model::fleet::history::Track;
+use table::Facts;
+
+/// Where a row's object stands in the facts: its table's index, and a second one for what is within.
+pub type Row = (u32, u32);
+
+/// The sign and the color of a row's state.
+type SignOf = fn(&Facts, Row) -> (&'static str, Role);
+
+/// One column: header, width, cell, sort key and filter in one place.
+#[derive(Clone, Copy)]
+pub struct Column {
+    /// Its name in filters.
+    pub id: &'static str,
+    /// How it stands in the table.
+    pub head: Head,
+    /// Its cell of a row.
+    pub cell: for<'a> fn(&'a Facts, Row) -> Cell<'a>,
+    /// The sign before its words; asked only for rows that are drawn.
+    pub sign: Option<SignOf>,
+    /// Where the past of a trend is found; asked only for rows that are drawn.
+    pub trend: Option<fn(&Facts, Row) -> Option<Track>>,
+    /// Shown only when more columns are asked for.
+    pub wide: bool,
+    /// Only while some row has something to say in it.
+    pub rare: bool,
+}
+
+impl Column {
+    /// A column of words.
+    pub const fn words(
+        id: &'static str,
+        title: &'static str,
+        drop: u8,
+        (least, most): (u16, u16),
+        cell: for<'a> fn(&'a Facts, Row) -> Cell<'a>,
+    ) -> Self {
+        let width = Width::Cut(least, most);
+        Self::new(id, title, Align::Left, width, drop, cell)
+    }
+
+    /// A column of numbers.
+    pub const fn number(
+        id: &'static str,
+        title: &'static str,
+        drop: u8,
+        least: u16,
+        cell: for<'a> fn(&'a Facts, Row) -> Cell<'a>,
+    ) -> Self {
+        let width = Width::Fit(least);
+        Self::new(id, title, Align::Right, width, drop, cell)
+    }
+
+    /// A column of bars or trends.
+    pub const fn graphic(
+        id: &'static str,
+        title: &'static str,
+        drop: u8,
+        (least, most): (u16, u16),
+        cell: for<'a> fn(&'a Facts, Row) -> Cell<'a>,
+    ) -> Self {
+        let width = Width::Graphic(least, most);
+        Self::new(id, title, Align::Left, width, drop, cell)
+    }
+
+    const fn new(
+        id: &'static str,
+        title: &'static str,
+        align: Align,
+        width: Width,
+        drop: u8,
+        cell: for<'a> fn(&'a Facts, Row) -> Cell<'a>,
+    ) -> Self {
+        Self {
+            id,
+            head: Head {
+                title,
+                align,
+                width,
+                drop,
+            },
+            cell,
+            sign: None,
+            trend: None,
+            wide: false,
+            rare: false,
+        }
+    }
+
+    /// With a sign before its words.
+    #[must_use]
+    pub const fn sign(mut self, sign: SignOf) -> Self {
+        self.sign = Some(sign);
+        self
+    }
+
+    /// With its title at the left, for graphics that begin there.
+    #[must_use]
+    pub const fn left(mut self) -> Self {
+        self.head.align = Align::Left;
+        self
+    }
+
+    /// With a past.
+    #[must_use]
+    pub const fn trend(mut self, trend: fn(&Facts, Row) -> Option<Track>) -> Self {
+        self.trend = Some(trend);
+        self
+    }
+
+    /// Only while some row has something to say in it.
+    #[must_use]
+    pub const fn rare(mut self) -> Self {
+        self.rare = true;
+        self
+    }
+
+    /// Only when more columns are asked for.
+    #[must_use]
+    pub const fn wide(mut self) -> Self {
+        self.wide = true;
+        self
+    }
+
+    /// True for numbers, ages, money and graphics.
+    pub const fn is_numeric(&self) -> bool {
+        !matches!(self.head.width, Width::Cut(..))
+    }
+}
+
+/// What a table view shows. One constant a view.
+pub struct Kind {
+    /// The columns.
+    pub columns: &'static [Column],
+    /// The rows, in their natural order.
+    pub collect: fn(&Facts, &RowScope) -> Vec<Row>,
+    /// What stays the same of a row's object from one picture to the next.
+    pub id: fn(&Facts, Row) -> u64,
+    /// A label of the row's object.
+    pub label: fn(&Facts, Row, &str) -> Option<String>,
+    /// What the row's object is.
+    pub selection: fn(&Facts, Row) -> Option<Selection>,
+    /// Where `open` leads.
+    pub open: fn(&Facts, Row) -> Option<Destination>,
+    /// Shown when only faults are.
+    pub faulty: fn(&Facts, Row) -> bool,
+    /// Stands below all others whatever the order.
+    pub last: fn(&Facts, Row) -> bool,
+    /// The order at first: column and whether it falls; none is the natural order.
+    pub sort: Option<(usize, bool)>,
+    /// Said when there is no row at all and everything is known.
+    pub none: &'static str,
+}
+
+/// A stable number for anything that names an object.
+pub fn id_of(what: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    what.hash(&mut hasher);
+    hasher.finish()
+}
+
+struct Looked<'a> {
+    kind: &'static Kind,
+    facts: &'a Facts,
+    row: Row,
+}
+
+impl filter::Row for Looked<'_> {
+    fn value(&self, column: usize) -> Value<'_> {
+        (self.kind.columns[column].cell)(self.facts, self.row).value
+    }
+    fn label(&self, key: &str) -> Option<String> {
+        (self.kind.label)(self.facts, self.row, key)
+    }
+}
+
+/// The filter's view of a kind's columns.
+pub fn fields(kind: &Kind) -> Vec<filter::Field> {
+    kind.columns
+        .iter()
+        .map(|column| filter::Field {
+            id: column.id,
+            numeric: column.is_numeric(),
+            plain: !column.wide,
+        })
+        .collect()
+}
+
+/// True when the filter lets this row of this kind through.
+pub fn matches(filter: &Filter, kind: &'static Kind, facts: &Facts, row: Row) -> bool {
+    filter.matches(&Looked { kind, facts, row }, facts.now)
+}

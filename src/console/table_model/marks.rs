@@ -1,0 +1,72 @@
+//! Marks: rows that are meant together. A mark belongs to the object, not to the place of its row.
+
+use crate::commands::Command;
+
+use super::{Row, TableModel};
+
+impl TableModel {
+    /// Obeys a command about marks; true when it was one.
+    pub(super) fn mark(&mut self, command: Command) -> bool {
+        let Some(id) = self.ids.get(self.cursor).copied() else {
+            return matches!(
+                command,
+                Command::Mark | Command::Range | Command::Unmark | Command::Invert
+            );
+        };
+        match command {
+            Command::Mark => {
+                if !self.marks.remove(&id) {
+                    self.marks.insert(id);
+                }
+                self.anchor = Some(id);
+            }
+            Command::Range => {
+                let anchor = self.anchor.unwrap_or(id);
+                let from = self.ids.iter().position(|known| *known == anchor);
+                let from = from.unwrap_or(self.cursor);
+                let (first, last) = (from.min(self.cursor), from.max(self.cursor));
+                self.marks.extend(&self.ids[first..=last]);
+                self.anchor = Some(id);
+            }
+            Command::Unmark => {
+                self.marks.clear();
+                self.anchor = None;
+            }
+            Command::Invert => {
+                for id in &self.ids {
+                    if !self.marks.remove(id) {
+                        self.marks.insert(*id);
+                    }
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// True when the row at this place is marked.
+    pub fn is_marked(&self, at: usize) -> bool {
+        !self.marks.is_empty() && self.ids.get(at).is_some_and(|id| self.marks.contains(id))
+    }
+
+    /// The marked rows that are shown, in order. What a filter hides is not acted on.
+    pub fn marked(&self) -> Vec<Row> {
+        if self.marks.is_empty() {
+            return Vec::new();
+        }
+        let rows = self.rows.iter().zip(&self.ids);
+        rows.filter(|(_, id)| self.marks.contains(id))
+            .map(|(row, _)| *row)
+            .collect()
+    }
+
+    /// The marked rows; where none is, the one under the cursor.
+    pub fn meant(&self) -> Vec<Row> {
+        let marked = self.marked();
+        if marked.is_empty() {
+            self.current().into_iter().collect()
+        } else {
+            marked
+        }
+    }
+}

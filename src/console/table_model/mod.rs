@@ -1,0 +1,435 @@
+//! The rows of a table view: which, in what order, which of them are marked, and where the cursor stands. Kept between
+//! frames, so that a key sorts and filters nothing; the order holds still until it is asked for.
+
+mod column;
+mod marks;
+mod scope;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use table::Facts;
+
+use super::commands::Command;
+use super::filter::Filter;
+use super::text;
+use super::view::RowScope;
+use super::widget::Value;
+
+pub use column::{Column, Kind, Row, fields, id_of, matches};
+pub(super) use scope::Reach;
+pub use scope::Scope;
+
+/// Most rows that are measured for column widths.
+const MEASURED: usize = 300;
+
+/// Rows, order and cursor.
+pub struct TableModel {
+    /// What is listed.
+    pub kind: &'static Kind,
+    /// Which part of it.
+    pub row_scope: RowScope,
+    scope: Scope,
+    rows: Vec<Row>,
+    ids: Vec<u64>,
+    total: usize,
+    cursor: usize,
+    offset: usize,
+    sort: Option<(usize, bool)>,
+    filter: Option<Filter>,
+    faults: bool,
+    unsettled: bool,
+    widest: Vec<u16>,
+    /// Rare columns in which no row has anything to say.
+    empty: Vec<bool>,
+    marks: FxHashSet<u64>,
+    anchor: Option<u64>,
+    /// The operator has put the cursor where it stands: it follows its object. Before, it stays on the first row.
+    placed: bool,
+}
+
+impl TableModel {
+    /// An empty listing; `refresh` fills it.
+    pub fn new(kind: &'static Kind, row_scope: RowScope) -> Self {
+        Self {
+            kind,
+            row_scope,
+            scope: Scope::default(),
+            rows: Vec::new(),
+            ids: Vec::new(),
+            total: 0,
+            cursor: 0,
+            offset: 0,
+            sort: kind.sort,
+            filter: None,
+            faults: false,
+            unsettled: false,
+            widest: Vec::new(),
+            empty: Vec::new(),
+            marks: FxHashSet::default(),
+            anchor: None,
+            placed: false,
+        }
+    }
+
+    /// The rows in order.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// How many there are without filter.
+    pub fn total(&self) -> usize {
+        self.total
+    }
+
+    /// The row under the cursor.
+    pub fn current(&self) -> Option<Row> {
+        self.rows.get(self.cursor).copied()
+    }
+
+    /// Where the cursor stands, from 0.
+    pub fn cursor(&self) -> usize {
+        self.cursor
+    }
+
+    /// The column that it is sorted by, and whether it falls.
+    pub fn sorted(&self) -> Option<(usize, bool)> {
+        self.sort
+    }
+
+    /// True when the order is no longer that of the values.
+    pub fn is_unsettled(&self) -> bool {
+        self.unsettled
+    }
+
+    /// The filter as typed.
+    pub fn filter(&self) -> &str {
+        self.filter.as_ref().map_or("", |filter| &filter.text)
+    }
+
+    /// True when only faults are shown.
+    pub fn faults_only(&self) -> bool {
+        self.faults
+    }
+
+    /// The widest text of each column.
+    pub fn widest(&self) -> &[u16] {
+        &self.widest
+    }
+
+    /// The rows in a window of `height`, from which on, with the cursor in sight.
+    pub fn window(&self, height: usize) -> (usize, &[Row]) {
+        let from = self.first(height);
+        let to = (from + height).min(self.rows.len());
+        (from, &self.rows[from..to])
+    }
+
+    fn first(&self, height: usize) -> usize {
+        let height = height.max(1);
+        let most = self.rows.len().saturating_sub(height);
+        let least = (self.cursor + 1).saturating_sub(height);
+        self.offset.max(least).min(self.cursor).min(most)
+    }
+
+    /// Takes new facts. Rows keep their places unless `settle`; the cursor follows its object.
+    pub fn refresh(&mut self, facts: &Facts, settle: bool) {
+        let placed = self.placed;
+        let chosen = self.ids.get(self.cursor).filter(|_| placed).copied();
+        let mut rows = self.collect(facts);
+        self.total = rows.len();
+        let (kind, faults, filter) = (self.kind, self.faults, self.filter.as_ref());
+        if !self.marks.is_empty() {
+            // The marks of what has gone go with it.
+            let here: FxHashSet<u64> = rows.iter().map(|row| (kind.id)(facts, *row)).collect();
+            self.marks.retain(|id| here.contains(id));
+        }
+        if faults || filter.is_some() {
+            rows.retain(|row| {
+                (!faults || (kind.faulty)(facts, *row))
+                    && filter.is_none_or(|filter| matches(filter, kind, facts, *row))
+            });
+        }
+        let first = self.ids.is_empty();
+        if settle || first {
+            self.widest.clear();
+            self.settle(facts, rows);
+        } else {
+            self.keep(facts, rows);
+        }
+        self.measure(facts);
+        self.cursor = chosen
+            .and_then(|id| {
+                // The common case first: nothing moved.
+                (self.ids.get(self.cursor) == Some(&id))
+                    .then_some(self.cursor)
+                    .or_else(|| self.ids.iter().position(|known| *known == id))
+            })
+            .unwrap_or(if placed { self.cursor } else { 0 })
+            .min(self.rows.len().saturating_sub(1));
+    }
+
+    /// The rows of the lens that are within the scope.
+    fn collect(&self, facts: &Facts) -> Vec<Row> {
+        let mut rows = (self.kind.collect)(facts, &self.row_scope);
+        if !self.scope.is_all() {
+            let reach = Reach::of(facts, &self.scope);
+            rows.retain(|row| {
+                (self.kind.selection)(facts, *row)
+                    .is_none_or(|selection| reach.has(facts, &selection))
+            });
+        }
+        rows
+    }
+
+    /// Puts the rows in order.
+    fn settle(&mut self, facts: &Facts, rows: Vec<Row>) {
+        let kind = self.kind;
+        let mut keyed: Vec<(bool, Value<'_>, Row)> = rows
+            .into_iter()
+            .map(|row| {
+                let value = match self.sort {
+                    Some((column, _)) => (kind.columns[column].cell)(facts, row).value,
+                    None => Value::Empty,
+                };
+                ((kind.last)(facts, row), value, row)
+            })
+            .collect();
+        let falls = self.sort.is_some_and(|(_, falls)| falls);
+        // Stable, so equal values stand in their natural order.
+        keyed.sort_by(|a, b| {
+            a.0.cmp(&b.0)
+                .then_with(|| a.1.compare(&b.1, facts.now, falls))
+        });
+        self.rows = keyed.into_iter().map(|(_, _, row)| row).collect();
+        self.ids = self.rows.iter().map(|row| (kind.id)(facts, *row)).collect();
+        self.unsettled = false;
+    }
+
+    /// Keeps the known rows where they are; new ones come below.
+    fn keep(&mut self, facts: &Facts, rows: Vec<Row>) {
+        let kind = self.kind;
+        let ids: Vec<u64> = rows.iter().map(|row| (kind.id)(facts, *row)).collect();
+        // Where each row stands in its natural order.
+        let mut places_now: Vec<usize> = (0..rows.len()).collect();
+        if ids == self.ids {
+            self.rows = rows;
+        } else {
+            let mut places: FxHashMap<u64, usize> = ids
+                .iter()
+                .enumerate()
+                .map(|(place, id)| (*id, place))
+                .collect();
+            let mut order: Vec<usize> =
+                self.ids.iter().filter_map(|id| places.remove(id)).collect();
+            let mut fresh: Vec<usize> = places.into_values().collect();
+            fresh.sort_unstable();
+            order.extend(fresh);
+            self.rows = order.iter().map(|place| rows[*place]).collect();
+            self.ids = order.iter().map(|place| ids[*place]).collect();
+            places_now = order;
+        }
+        self.unsettled = match self.sort {
+            None => {
+                let mut keys = self.rows.iter().zip(&places_now);
+                !keys
+                    .by_ref()
+                    .map(|(row, place)| ((kind.last)(facts, *row), *place))
+                    .is_sorted()
+            }
+            Some((column, falls)) => !self.rows.is_sorted_by(|a, b| {
+                let value = |row: Row| (kind.columns[column].cell)(facts, row).value;
+                let order = (kind.last)(facts, *a)
+                    .cmp(&(kind.last)(facts, *b))
+                    .then_with(|| value(*a).compare(&value(*b), facts.now, falls));
+                order.is_le()
+            }),
+        };
+    }
+
+    /// True for a column that is only shown while some row has something to say in it, and none has.
+    pub fn is_empty_column(&self, column: usize) -> bool {
+        self.empty.get(column).copied().unwrap_or(false)
+    }
+
+    fn measure(&mut self, facts: &Facts) {
+        self.empty.clear();
+        for column in self.kind.columns {
+            let silent = |row: &Row| match (column.cell)(facts, *row).value {
+                Value::Empty => true,
+                Value::Text(words) => words.is_empty(),
+                _ => false,
+            };
+            self.empty.push(column.rare && self.rows.iter().all(silent));
+        }
+        self.widest.resize(self.kind.columns.len(), 0);
+        for (slot, column) in self.widest.iter_mut().zip(self.kind.columns) {
+            if column.is_numeric() {
+                continue;
+            }
+            for row in self.rows.iter().take(MEASURED) {
+                let cell = (column.cell)(facts, *row);
+                if let Some((namespace, name)) = cell.value.words() {
+                    let slash = usize::from(!namespace.is_empty());
+                    let beside =
+                        if column.sign.is_some() { 2 } else { 0 } + slash + text::width(cell.mark);
+                    let width = text::width(&text::clean(namespace, false))
+                        + text::width(&text::clean(name, false))
+                        + beside;
+                    *slot = (*slot).max(u16::try_from(width).unwrap_or(u16::MAX));
+                }
+            }
+        }
+    }
+
+    /// Sets the filter; an error leaves the old one.
+    pub fn set_filter(&mut self, words: &str, facts: &Facts) -> Result<(), String> {
+        let filter = if words.trim().is_empty() {
+            None
+        } else {
+            Some(Filter::parse(words, &fields(self.kind))?)
+        };
+        if filter == self.filter {
+            return Ok(());
+        }
+        let narrower = match (&filter, &self.filter) {
+            (Some(new), Some(old)) => new.narrows(old),
+            (Some(new), None) => new.is_plain(),
+            _ => false,
+        };
+        self.filter = filter;
+        if narrower {
+            self.narrow(facts);
+        } else {
+            self.refresh(facts, true);
+        }
+        Ok(())
+    }
+
+    /// Drops the shown rows that the filter no longer lets through. The others need no look: typing on only takes
+    /// away.
+    fn narrow(&mut self, facts: &Facts) {
+        let (kind, Some(filter)) = (self.kind, self.filter.as_ref()) else {
+            return;
+        };
+        let placed = self.placed;
+        let chosen = self.ids.get(self.cursor).filter(|_| placed).copied();
+        let rows = std::mem::take(&mut self.rows);
+        let ids = std::mem::take(&mut self.ids);
+        for (row, id) in rows.into_iter().zip(ids) {
+            if matches(filter, kind, facts, row) {
+                self.rows.push(row);
+                self.ids.push(id);
+            }
+        }
+        self.cursor = chosen
+            .and_then(|id| self.ids.iter().position(|known| *known == id))
+            .unwrap_or(0);
+    }
+
+    /// Shows another part.
+    pub fn set_lens(&mut self, row_scope: RowScope, facts: &Facts) {
+        self.row_scope = row_scope;
+        self.go_to_top();
+        self.refresh(facts, true);
+    }
+
+    /// Which part of everything is listed.
+    pub fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    /// Keeps to another scope.
+    pub fn set_scope(&mut self, scope: &Scope, facts: &Facts) {
+        if self.scope != *scope {
+            self.scope = scope.clone();
+            self.refresh(facts, true);
+        }
+    }
+
+    /// Sorts by this column: by the way that its kind is read first, the other way round when it is sorted so.
+    pub fn sort_by(&mut self, column: usize, facts: &Facts) {
+        if let Some(known) = self.kind.columns.get(column) {
+            let falls = match self.sort {
+                Some((sorted, falls)) if sorted == column => !falls,
+                _ => known.is_numeric(),
+            };
+            self.sort = Some((column, falls));
+            self.reorder(facts);
+        }
+    }
+
+    /// Puts the rows in an order that was asked for, the cursor on the first of them; from there it follows its object.
+    fn reorder(&mut self, facts: &Facts) {
+        self.go_to_top();
+        self.refresh(facts, true);
+        self.placed = true;
+    }
+
+    /// Back to the first row, whatever comes to stand there.
+    fn go_to_top(&mut self) {
+        self.cursor = 0;
+        self.offset = 0;
+        self.placed = false;
+    }
+
+    /// Puts the cursor on a line of the window, if there is a row.
+    pub fn point(&mut self, line: usize, height: usize) -> bool {
+        let (from, rows) = self.window(height);
+        let hit = line < rows.len();
+        if hit {
+            self.offset = from;
+            self.cursor = from + line;
+            self.placed = true;
+        }
+        hit
+    }
+
+    /// Obeys a command of tables; true when it was one. `height` is the window's.
+    pub fn on(
+        &mut self,
+        command: Command,
+        facts: &Facts,
+        height: usize,
+        shown: impl Fn(usize) -> bool,
+    ) -> bool {
+        let last = self.rows.len().saturating_sub(1);
+        let page = height.saturating_sub(1).max(1);
+        self.placed = true;
+        match command {
+            Command::Up => self.cursor = self.cursor.saturating_sub(1),
+            Command::Down => self.cursor = (self.cursor + 1).min(last),
+            Command::Top => self.cursor = 0,
+            Command::Bottom => self.cursor = last,
+            Command::PageUp => self.cursor = self.cursor.saturating_sub(page),
+            Command::PageDown => self.cursor = (self.cursor + page).min(last),
+            Command::Sort => {
+                if !self.unsettled {
+                    self.sort = self.next_sort(shown);
+                }
+                self.reorder(facts);
+            }
+            Command::Order => {
+                self.sort = Some(match self.sort {
+                    Some((column, falls)) => (column, !falls),
+                    None => (0, true),
+                });
+                self.reorder(facts);
+            }
+            Command::Faults => {
+                self.faults = !self.faults;
+                self.refresh(facts, true);
+            }
+            _ if self.mark(command) => {}
+            _ => return false,
+        }
+        self.offset = self.first(height);
+        true
+    }
+
+    /// The next shown column to sort by: words rise, numbers fall; after the last comes the natural order.
+    fn next_sort(&self, shown: impl Fn(usize) -> bool) -> Option<(usize, bool)> {
+        let from = self.sort.map_or(0, |(column, _)| column + 1);
+        (from..self.kind.columns.len())
+            .find(|at| shown(*at))
+            .map(|at| (at, self.kind.columns[at].is_numeric()))
+    }
+}

@@ -1,0 +1,418 @@
+//! How devices glow: each device's state and metric, quantized to a level, for heatmap and strip alike.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustc_hash::FxHashMap;
+
+use crate::table_model::id_of;
+use crate::widget::heat::{Heat, HeatCell};
+use crate::widget::spark::level;
+use model::base::Moment;
+use model::fleet::device::Device;
+use model::fleet::node::Node;
+use model::fleet::signal::Signal;
+use table::Facts;
+
+/// What the heatmap shows of a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Metric {
+    /// Utilization.
+    #[default]
+    Util,
+    /// Memory in use.
+    Memory,
+    /// Temperature.
+    Temp,
+    /// Power as a share of its limit.
+    Power,
+    /// Tensor or matrix units active.
+    Tensor,
+    /// Device memory active.
+    Dram,
+}
+
+/// Temperatures that span the ramp, degrees Celsius: a cool room and where boards slow down.
+const TEMPS: (f64, f64) = (30.0, 90.0);
+
+impl Metric {
+    /// Every metric, in the order of the key.
+    pub const ALL: [Self; 6] = [
+        Self::Util,
+        Self::Memory,
+        Self::Temp,
+        Self::Power,
+        Self::Tensor,
+        Self::Dram,
+    ];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Util => "utilization",
+            Self::Memory => "memory",
+            Self::Temp => "temperature",
+            Self::Power => "power",
+            Self::Tensor => "tensor cores",
+            Self::Dram => "memory bandwidth",
+        }
+    }
+
+    /// The words at the cold and the hot end of the ramp.
+    pub const fn ends(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Util | Self::Tensor | Self::Dram => ("idle", "busy"),
+            Self::Memory => ("empty", "full"),
+            Self::Temp => ("30°", "90°"),
+            Self::Power => ("0%", "limit"),
+        }
+    }
+
+    /// The metric of a device on the scale of the ramp, 0 to 1.
+    pub fn of(self, device: &Device, facts: &Facts) -> Option<f64> {
+        match self {
+            Self::Util => device.util(),
+            Self::Memory => device.memory_ratio(),
+            Self::Temp => device
+                .signals
+                .get(Signal::Temp)
+                .map(|degrees| (degrees - TEMPS.0) / (TEMPS.1 - TEMPS.0)),
+            Self::Power => {
+                let limit = device.signals.get(Signal::PowerLimit).or_else(|| {
+                    let model = facts.fleet.policy.catalog.of_class(&device.class)?;
+                    model.tdp_watts
+                })?;
+                (limit > 0.0).then_some(())?;
+                Some(device.signals.get(Signal::Power)? / limit)
+            }
+            Self::Tensor => device.signals.get(Signal::TensorActive),
+            Self::Dram => device.signals.get(Signal::DramActive),
+        }
+    }
+
+    /// The value as words, in its own unit.
+    pub fn words(self, device: &Device, facts: &Facts) -> Option<String> {
+        match self {
+            Self::Temp => device
+                .signals
+                .get(Signal::Temp)
+                .map(|degrees| format!("{degrees:.0}°")),
+            _ => self.of(device, facts).map(super::super::text::percent),
+        }
+    }
+}
+
+/// What the ramp spans.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Scale {
+    /// The whole range of the metric.
+    #[default]
+    Absolute,
+    /// From the least to the most of what is shown.
+    Relative,
+    /// The distance from the median of a device's own gang.
+    Outlier,
+}
+
+impl Scale {
+    /// Every scale, in the order of the key.
+    pub const ALL: [Self; 3] = [Self::Absolute, Self::Relative, Self::Outlier];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Absolute => "absolute",
+            Self::Relative => "relative",
+            Self::Outlier => "outlier in gang",
+        }
+    }
+}
+
+/// Free devices with less than this still count as cold: monitoring itself makes a little work.
+const COLD: f64 = 0.02;
+
+/// The glow of every device at one picture of the fleet: devices by node, in order.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceHeats {
+    cells: Vec<HeatCell>,
+    /// The metric of each device on the ramp's scale; not a number where it is not known.
+    values: Vec<f32>,
+    /// For outliers, how far each of them lies from the median of its gang; not a number where it is of none.
+    apart: Vec<f32>,
+    starts: Vec<u32>,
+    nodes: Option<Arc<[Arc<Node>]>>,
+    made_for: (Metric, Scale),
+    /// When every device was last looked at.
+    whole_at: Moment,
+}
+
+/// After so long every device is looked at again: a reading turns stale, and a device idle, without a change of its own.
+const WHOLE_EVERY: Duration = Duration::from_secs(15);
+
+impl DeviceHeats {
+    /// Takes a new picture. Nodes that did not change are not looked at, or a fleet that changes a little ten times a
+    /// second would be read whole ten times a second.
+    pub fn update(&mut self, facts: &Facts, metric: Metric, scale: Scale) {
+        let nodes = &facts.fleet.nodes;
+        let whole = self.made_for != (metric, scale)
+            || facts.now < self.whole_at
+            || facts.now >= self.whole_at.plus(WHOLE_EVERY)
+            // What the ramp spans depends on all of them.
+            || scale != Scale::Absolute;
+        let before = self.nodes.take().filter(|_| !whole);
+        if before
+            .as_ref()
+            .is_some_and(|before| Arc::ptr_eq(before, nodes))
+        {
+            self.nodes = before;
+            return;
+        }
+        if before.is_none() {
+            self.whole_at = facts.now;
+        }
+        self.made_for = (metric, scale);
+        let span = Span::of(facts, metric, scale);
+        let old = std::mem::take(self);
+        self.made_for = old.made_for;
+        self.whole_at = old.whole_at;
+        self.cells.reserve(old.cells.len());
+        self.values.reserve(old.values.len());
+        self.apart.reserve(old.apart.len());
+        self.starts.reserve(nodes.len() + 1);
+        let before = before.as_deref().unwrap_or_default();
+        let mut at = 0;
+        for node in nodes.iter() {
+            self.starts.push(self.cells.len() as u32);
+            // Both are in name order.
+            while at < before.len() && before[at].name() < node.name() {
+                at += 1;
+            }
+            let known = before
+                .get(at)
+                .filter(|known| Arc::ptr_eq(known, node))
+                .and_then(|_| old.node_range(at as u32));
+            if let Some(range) = known {
+                self.cells.extend_from_slice(&old.cells[range.clone()]);
+                self.values.extend_from_slice(&old.values[range]);
+                continue;
+            }
+            for device in &node.devices {
+                let value = metric.of(device, facts);
+                self.cells
+                    .push(cell(facts, node, device, (metric, value), &span));
+                self.values
+                    .push(value.map_or(f32::NAN, |value| value as f32));
+                if scale == Scale::Outlier {
+                    let apart = value.and_then(|value| span.apart(device, value));
+                    self.apart
+                        .push(apart.map_or(f32::NAN, |apart| apart as f32));
+                }
+            }
+        }
+        self.starts.push(self.cells.len() as u32);
+        self.nodes = Some(nodes.clone());
+    }
+
+    /// The metric of a device, or the mean over a node where `device` is beyond its last: sum and how many are known.
+    pub fn sum(&self, node: u32, device: u32) -> (f64, u32) {
+        self.total(&self.values, node, device)
+    }
+
+    /// What an order by value goes by: the metric, or for outliers how far it lies from the median of its gang.
+    pub fn rank(&self, node: u32, device: u32) -> Option<f64> {
+        let values = match self.made_for.1 {
+            Scale::Outlier => &self.apart,
+            Scale::Absolute | Scale::Relative => &self.values,
+        };
+        match self.total(values, node, device) {
+            (_, 0) => None,
+            (sum, count) => Some(sum / f64::from(count)),
+        }
+    }
+
+    fn total(&self, values: &[f32], node: u32, device: u32) -> (f64, u32) {
+        let Some(range) = self.node_range(node) else {
+            return (0.0, 0);
+        };
+        let values = &values[range];
+        let selection = match values.get(device as usize) {
+            Some(value) => std::slice::from_ref(value),
+            None => values,
+        };
+        selection
+            .iter()
+            .filter(|value| !value.is_nan())
+            .fold((0.0, 0), |(sum, count), value| {
+                (sum + f64::from(*value), count + 1)
+            })
+    }
+
+    /// The glow of a device by its node's place and its own.
+    pub fn device(&self, node: u32, device: u32) -> Option<HeatCell> {
+        let range = self.node_range(node)?;
+        self.cells[range].get(device as usize).copied()
+    }
+
+    /// The glows of a node's devices.
+    pub fn node(&self, node: u32) -> &[HeatCell] {
+        self.node_range(node)
+            .map_or(&[], |range| &self.cells[range])
+    }
+
+    fn node_range(&self, node: u32) -> Option<std::ops::Range<usize>> {
+        let from = *self.starts.get(node as usize)?;
+        let to = *self.starts.get(node as usize + 1)?;
+        Some(from as usize..to as usize)
+    }
+}
+
+/// One glow for several devices: a fault shows, then what most that are held do; heat is their mean, free ones counted as cold.
+pub fn together(cells: &[HeatCell]) -> Option<HeatCell> {
+    let (mut heat, mut hot, mut idle, mut free, mut unknown) = (0u32, 0u32, 0u32, 0u32, 0u32);
+    let mut stale = 0usize;
+    for cell in cells {
+        stale += usize::from(cell.stale);
+        match cell.heat {
+            Heat::Fault => return Some(HeatCell::fresh(Heat::Fault)),
+            Heat::Heat(level) => {
+                heat += u32::from(level);
+                hot += 1;
+            }
+            Heat::Idle => idle += 1,
+            Heat::Free => free += 1,
+            Heat::Unknown => unknown += 1,
+        }
+    }
+    if cells.is_empty() {
+        return None;
+    }
+    // Free is what nothing is held of; where some is, those that are free count as cold.
+    let heat = if unknown > hot + idle + free {
+        Heat::Unknown
+    } else if idle > hot {
+        Heat::Idle
+    } else if hot > 0 {
+        Heat::Heat((heat / (hot + free)) as u8)
+    } else {
+        Heat::Free
+    };
+    Some(HeatCell {
+        heat,
+        stale: stale * 2 > cells.len(),
+    })
+}
+
+/// What the scale needs to know of all devices before it can place one.
+enum Span {
+    Absolute,
+    Relative(f64, f64),
+    Outlier(FxHashMap<u64, f64>),
+}
+
+impl Span {
+    fn of(facts: &Facts, metric: Metric, scale: Scale) -> Self {
+        match scale {
+            Scale::Absolute => Self::Absolute,
+            Scale::Relative => {
+                let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
+                for (_, device) in facts.fleet.devices() {
+                    if let Some(value) = metric.of(device, facts).filter(|_| device.is_allocated())
+                    {
+                        (least, most) = (least.min(value), most.max(value));
+                    }
+                }
+                Self::Relative(least, most)
+            }
+            Scale::Outlier => {
+                let mut gangs: FxHashMap<u64, Vec<f64>> = FxHashMap::default();
+                for (_, device) in facts.fleet.devices() {
+                    if let (Some((pod, _)), Some(value)) =
+                        (device.first_holder(), metric.of(device, facts))
+                    {
+                        gangs.entry(id_of(&pod.job)).or_default().push(value);
+                    }
+                }
+                Self::Outlier(
+                    gangs
+                        .into_iter()
+                        .map(|(job, mut values)| {
+                            values.sort_by(f64::total_cmp);
+                            (job, values[values.len() / 2])
+                        })
+                        .collect(),
+                )
+            }
+        }
+    }
+
+    fn place(&self, device: &Device, value: f64) -> f64 {
+        match self {
+            Self::Absolute => value,
+            Self::Relative(least, most) if most > least => (value - least) / (most - least),
+            Self::Relative(..) => 0.5,
+            Self::Outlier(_) => self.apart(device, value).map_or(0.0, |apart| apart * 2.0),
+        }
+    }
+
+    /// How far a value lies from the median of the device's gang.
+    fn apart(&self, device: &Device, value: f64) -> Option<f64> {
+        let Self::Outlier(medians) = self else {
+            return None;
+        };
+        let (pod, _) = device.first_holder()?;
+        let median = medians.get(&id_of(&pod.job))?;
+        Some((value - median).abs())
+    }
+}
+
+fn cell(
+    facts: &Facts,
+    node: &Node,
+    device: &Device,
+    (metric, value): (Metric, Option<f64>),
+    span: &Span,
+) -> HeatCell {
+    let stale = is_old(facts.now, node, device);
+    let heat = if device.health.is_fault() {
+        Heat::Fault
+    } else {
+        let held = device.is_allocated();
+        match value {
+            _ if metric == Metric::Util && held && facts.fleet.is_idle(device) => Heat::Idle,
+            Some(value) if held || (metric == Metric::Util && value >= COLD) => {
+                Heat::Heat(level(span.place(device, value)) as u8)
+            }
+            None if held => Heat::Unknown,
+            // Whether a pod out of sight holds it is not known.
+            _ if !facts.fleet.sees_all_work() => Heat::Unknown,
+            _ => Heat::Free,
+        }
+    };
+    HeatCell { heat, stale }
+}
+
+fn is_old(now: Moment, node: &Node, device: &Device) -> bool {
+    device.is_stale(now) || node.ready.is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_devices_glow_as_most_of_them_but_a_fault_shows() {
+        let of = |glows: &[Heat]| {
+            let cells: Vec<HeatCell> = glows.iter().map(|heat| HeatCell::fresh(*heat)).collect();
+            together(&cells).map(|cell| cell.heat)
+        };
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[Heat::Heat(4), Heat::Heat(8)]), Some(Heat::Heat(6)));
+        assert_eq!(of(&[Heat::Heat(4), Heat::Fault]), Some(Heat::Fault));
+        assert_eq!(
+            of(&[Heat::Idle, Heat::Idle, Heat::Heat(9)]),
+            Some(Heat::Idle)
+        );
+        assert_eq!(of(&[Heat::Free, Heat::Unknown]), Some(Heat::Free));
+        assert_eq!(of(&[Heat::Unknown]), Some(Heat::Unknown));
+    }
+}

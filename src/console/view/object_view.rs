@@ -1,0 +1,552 @@
+//! What the cluster says of an object: its YAML, the events about it, or both beneath all that is known of it.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use crate::color::ColorDepth;
+use crate::commands::{Command, Context};
+use crate::painter::{Painter, RenderStyle};
+use crate::text::counted;
+use crate::theme::{Role, Theme};
+use crate::widget::table::{Align, Head, Look, Width, table};
+use crate::widget::{Cell, Value};
+use model::base::Name;
+use model::object::{EventSeen, ObjectNews, ObjectPart, ObjectRequest};
+use table::Facts;
+
+use super::describe::{Line, describe, draw_lines};
+use super::scroll::Scroll;
+use super::{CommandOutcome, Destination, Selection, TEXT, View, ViewId, subject};
+
+/// What is shown of an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sort {
+    /// Everything known, its labels and its events.
+    Describe,
+    /// The object as the API server has it.
+    Yaml,
+    /// The events about it.
+    Events,
+}
+
+/// How far the reading has come.
+enum State {
+    /// Nothing is to be read: there is no such object in the cluster.
+    Nothing,
+    Asked,
+    Failed(String),
+    Text(Vec<String>),
+    Events(Vec<EventSeen>, bool),
+}
+
+/// A text about an object.
+pub struct ObjectView {
+    id: ViewId,
+    subject: Selection,
+    /// The subject's name, as the facts have it.
+    name: String,
+    sort: Sort,
+    want: Option<ObjectRequest>,
+    state: State,
+    scroll: Scroll,
+    filter: String,
+    /// Lines or rows that are shown, as they were last counted, and all of them.
+    shown: usize,
+    total: usize,
+    size: (u16, u16),
+}
+
+impl ObjectView {
+    /// A text of this sort about an object, under the tab that it was opened from.
+    pub fn new(id: ViewId, subject: Selection, sort: Sort) -> Self {
+        Self {
+            id,
+            name: subject.name(),
+            subject,
+            sort,
+            want: None,
+            state: State::Nothing,
+            scroll: Scroll::default(),
+            filter: String::new(),
+            shown: 0,
+            total: 0,
+            size: (80, 20),
+        }
+    }
+
+    /// Asks for what is to be read, once the facts say what that is.
+    fn ask(&mut self, facts: &Facts) {
+        self.name = self.subject.heading(facts);
+        if self.want.is_some() {
+            return;
+        }
+        let part = match self.sort {
+            Sort::Yaml => subject::thing(facts, &self.subject).map(ObjectPart::Yaml),
+            Sort::Events | Sort::Describe => {
+                let things = subject::things(facts, &self.subject);
+                (!things.is_empty()).then_some(ObjectPart::Events(things))
+            }
+        };
+        if let Some(part) = part {
+            self.want = Some(ObjectRequest { part, turn: 0 });
+            self.state = State::Asked;
+        }
+    }
+
+    /// Lines or rows that fit under the title; events have a header besides.
+    fn height(&self, area: Rect) -> usize {
+        let above = if self.sort == Sort::Events { 3 } else { 2 };
+        usize::from(area.height.saturating_sub(above))
+    }
+
+    fn count(&mut self, facts: &Facts) {
+        (self.shown, self.total) = match (&self.state, self.sort) {
+            (_, Sort::Describe) => {
+                // What is counted is not shown: neither the moment nor the ink matters to the number of lines.
+                let render_style = RenderStyle {
+                    theme: Theme::ember(),
+                    depth: ColorDepth::None,
+                    ascii: false,
+                };
+                let mut buf = Buffer::empty(Rect::new(0, 0, 1, 1));
+                let mut painter = Painter::new(&mut buf, &render_style, facts.now);
+                let lines = self.described(facts, &mut painter);
+                let none = Rect::new(0, 0, self.size.0.saturating_sub(4), 0);
+                let height = draw_lines(&mut painter, none, &lines, 0);
+                (height, height)
+            }
+            (State::Text(lines), _) => (kept(lines, &self.filter).count(), lines.len()),
+            (State::Events(events, _), _) => (
+                events.iter().filter(|e| passes(e, &self.filter)).count(),
+                events.len(),
+            ),
+            _ => (0, 0),
+        };
+    }
+
+    /// Everything known, then what the cluster says.
+    fn described(&self, facts: &Facts, painter: &mut Painter<'_>) -> Vec<Line> {
+        let mut lines =
+            describe(facts, &self.subject, painter).map_or_else(Vec::new, |table| table.lines);
+        if lines.is_empty() {
+            lines.push(Line::Words("".into(), String::from("has gone"), Role::Warn));
+        }
+        labels(facts, &self.subject, &mut lines);
+        if matches!(self.state, State::Nothing) {
+            return self.sifted(lines);
+        }
+        lines.push(Line::Gap);
+        lines.push(Line::Head("events"));
+        match &self.state {
+            State::Asked => {
+                let words = String::from("reading…");
+                lines.push(Line::Words("".into(), words, Role::Muted));
+            }
+            State::Failed(why) => lines.push(Line::Words("".into(), why.clone(), Role::Crit)),
+            State::Events(events, _) if events.is_empty() => {
+                let words = String::from("none found; the API server forgets them after an hour");
+                lines.push(Line::Words("".into(), words, Role::Muted));
+            }
+            State::Events(events, _) => {
+                // The same said of many pods is told once.
+                let mut told: Vec<(&EventSeen, usize)> = Vec::new();
+                for event in events {
+                    let same = |known: &&mut (&EventSeen, usize)| {
+                        known.0.reason == event.reason
+                            && known.0.message == event.message
+                            && known.0.about != event.about
+                    };
+                    match told.iter_mut().find(same) {
+                        Some((_, others)) => *others += 1,
+                        None => told.push((event, 0)),
+                    }
+                }
+                for (event, others) in told {
+                    let age = event.last.map_or(String::from("–"), |at| painter.age(at));
+                    let times = if event.count > 1 {
+                        format!(" ×{}", event.count)
+                    } else {
+                        String::new()
+                    };
+                    let more = match others {
+                        0 => String::new(),
+                        count => format!(" and {}", counted(count as u64, "other")),
+                    };
+                    let words = format!(
+                        "{}{times}  {}{more}: {}",
+                        event.reason, event.about, event.message
+                    );
+                    lines.push(Line::Words(age.into(), words, role_of(event)));
+                }
+            }
+            State::Nothing | State::Text(_) => {}
+        }
+        self.sifted(lines)
+    }
+
+    /// The lines that the filter keeps; what has no words stands for itself.
+    fn sifted(&self, mut lines: Vec<Line>) -> Vec<Line> {
+        if !self.filter.trim().is_empty() {
+            lines.retain(|line| match line {
+                Line::Words(label, words, _) => {
+                    let low = format!("{label} {words}").to_lowercase();
+                    words_pass(&self.filter, |word| low.contains(word))
+                }
+                Line::Bar(label, ..) | Line::Past(label, ..) => {
+                    words_pass(&self.filter, |word| label.contains(word))
+                }
+                Line::Head(_) => true,
+                Line::Gap => false,
+            });
+        }
+        lines
+    }
+
+    fn title(&self) -> &'static str {
+        match self.sort {
+            Sort::Describe => "describe",
+            Sort::Yaml => "yaml",
+            Sort::Events => "events",
+        }
+    }
+
+    fn note(&self) -> (String, Role) {
+        match &self.state {
+            State::Nothing if self.sort == Sort::Describe => (String::new(), Role::Muted),
+            State::Nothing => (
+                String::from("not an object of the cluster: nothing to read"),
+                Role::Muted,
+            ),
+            State::Asked => (String::from("reading…"), Role::Muted),
+            State::Failed(why) => (why.clone(), Role::Crit),
+            State::Text(lines) => (counted(lines.len() as u64, "line"), Role::Muted),
+            State::Events(events, false) if events.is_empty() => {
+                (String::from("no events"), Role::Muted)
+            }
+            State::Events(events, more) => {
+                let beyond = if *more { ", and more are kept" } else { "" };
+                let words = format!("{}{beyond}", counted(events.len() as u64, "event"));
+                (words, Role::Muted)
+            }
+        }
+    }
+
+    fn draw_yaml(&self, lines: &[String], painter: &mut Painter<'_>, area: Rect) {
+        let first = self.scroll.first(self.shown, usize::from(area.height));
+        let window = kept(lines, &self.filter)
+            .skip(first)
+            .take(usize::from(area.height));
+        for (y, line) in (area.y..).zip(window) {
+            draw_yaml_line(painter, area, y, line);
+        }
+    }
+
+    fn draw_events(&self, events: &[EventSeen], painter: &mut Painter<'_>, area: Rect) {
+        let height = usize::from(area.height.saturating_sub(1));
+        let first = self.scroll.first(self.shown, height);
+        let rows: Vec<Vec<Cell<'_>>> = events
+            .iter()
+            .filter(|event| passes(event, &self.filter))
+            .skip(first)
+            .take(height)
+            .map(cells)
+            .collect();
+        table(painter, area, HEADS, &[], &rows, &Look::default());
+        if events.is_empty() {
+            let words = "no events; the API server deletes them after an hour";
+            painter.say(area.x + 2, area.y + 2, area.width, words, Role::Muted);
+        }
+    }
+}
+
+/// Columns of events.
+const HEADS: &[Head] = &[
+    head("LAST", Align::Right, Width::Fit(5), 0),
+    head("TIMES", Align::Right, Width::Fit(4), 5),
+    head("REASON", Align::Left, Width::Cut(12, 24), 1),
+    head("ABOUT", Align::Left, Width::Cut(16, 44), 3),
+    head("MESSAGE", Align::Left, Width::Cut(24, 160), 0),
+    head("BY", Align::Left, Width::Cut(10, 24), 6),
+    head("FIRST", Align::Right, Width::Fit(5), 7),
+];
+
+const fn head(title: &'static str, align: Align, width: Width, drop: u8) -> Head {
+    Head {
+        title,
+        align,
+        width,
+        drop,
+    }
+}
+
+fn cells(event: &EventSeen) -> Vec<Cell<'_>> {
+    let (sign, role) = if event.warning {
+        ("●", Role::Warn)
+    } else {
+        ("○", Role::Muted)
+    };
+    vec![
+        Cell::new(Value::known(event.last, Value::Since)),
+        Cell::new(Value::Count(i64::from(event.count))).role(Role::Muted),
+        Cell::text(event.reason.as_str())
+            .role(role_of(event))
+            .sign(sign, role),
+        Cell::text(event.about.as_str()).role(Role::Title),
+        Cell::text(event.message.as_str()),
+        Cell::text(event.by.as_str()).role(Role::Muted),
+        Cell::new(Value::known(event.first, Value::Since)).role(Role::Muted),
+    ]
+}
+
+const fn role_of(event: &EventSeen) -> Role {
+    if event.warning {
+        Role::Warn
+    } else {
+        Role::Text
+    }
+}
+
+fn passes(event: &EventSeen, filter: &str) -> bool {
+    let texts = [&event.reason, &event.about, &event.message, &event.by];
+    words_pass(filter, |word| {
+        texts.iter().any(|text| text.to_lowercase().contains(word))
+    })
+}
+
+/// True when every word is in, and no word after `!` is. Case does not matter.
+pub(super) fn words_pass(filter: &str, contains: impl Fn(&str) -> bool) -> bool {
+    let filter = filter.to_lowercase();
+    filter
+        .split_whitespace()
+        .all(|word| match word.strip_prefix('!') {
+            Some("") => true,
+            Some(unwanted) => !contains(unwanted),
+            None => contains(word),
+        })
+}
+
+/// The lines that the filter keeps, with those above them that say whose they are.
+fn kept<'a>(lines: &'a [String], filter: &str) -> impl Iterator<Item = &'a String> {
+    let mut keep = vec![filter.trim().is_empty(); lines.len()];
+    if !filter.trim().is_empty() {
+        let indent = |line: &str| line.len() - line.trim_start_matches([' ', '-']).len();
+        let mut above: Vec<(usize, usize)> = Vec::new();
+        for (at, line) in lines.iter().enumerate() {
+            let depth = indent(line);
+            while above.last().is_some_and(|(known, _)| *known >= depth) {
+                above.pop();
+            }
+            let low = line.to_lowercase();
+            if words_pass(filter, |word| low.contains(word)) {
+                keep[at] = true;
+                above.iter().for_each(|(_, parent)| keep[*parent] = true);
+            }
+            above.push((depth, at));
+        }
+    }
+    lines
+        .iter()
+        .zip(keep)
+        .filter_map(|(line, keep)| keep.then_some(line))
+}
+
+fn draw_yaml_line(painter: &mut Painter<'_>, area: Rect, y: u16, line: &str) {
+    let body = line.trim_start_matches([' ', '-']);
+    let (lead, rest) = line.split_at(line.len() - body.len());
+    let key = match rest.split_once(':') {
+        Some((key, value))
+            if !key.contains([' ', '"']) && (value.is_empty() || value.starts_with(' ')) =>
+        {
+            key.len() + 1
+        }
+        _ => 0,
+    };
+    let (name, value) = rest.split_at(key);
+    let role = match value.trim() {
+        "true" | "\"True\"" => Role::Ok,
+        "false" | "\"False\"" | "null" => Role::Muted,
+        _ => Role::Text,
+    };
+    let (faint, blue) = (
+        painter.render_style.fg(Role::Muted),
+        painter.render_style.fg(Role::Info),
+    );
+    let text = painter.render_style.fg(role);
+    painter.pieces(
+        area.x,
+        y,
+        area.width,
+        &[(lead, faint), (name, blue), (value, text)],
+    );
+}
+
+/// An object's labels, where they are held.
+fn labels(facts: &Facts, selection: &Selection, lines: &mut Vec<Line>) {
+    let labels = match selection {
+        Selection::Node(name) => facts.fleet.node(name).map(|node| &node.seen.labels),
+        Selection::Pod(key) => facts.fleet.pod(key).map(|pod| &pod.seen.labels),
+        Selection::Job(id) => facts
+            .fleet
+            .job(id)
+            .and_then(|job| job.pods.first().map(|pod| &pod.seen.labels)),
+        _ => None,
+    };
+    let Some(labels) = labels.filter(|labels| !labels.is_empty()) else {
+        return;
+    };
+    lines.push(Line::Gap);
+    lines.push(Line::Head(match selection {
+        Selection::Job(_) => "labels of its pods",
+        _ => "labels",
+    }));
+    for (key, value) in labels.iter() {
+        lines.push(Line::Words(
+            "".into(),
+            format!("{key}={value}"),
+            Role::Muted,
+        ));
+    }
+}
+
+impl View for ObjectView {
+    fn id(&self) -> ViewId {
+        self.id
+    }
+    fn trail(&self) -> String {
+        format!("{} {}", self.title(), self.name)
+    }
+    fn contexts(&self) -> &'static [Context] {
+        TEXT
+    }
+    fn fit(&mut self, facts: &Facts, area: Rect, _paired: bool) {
+        self.size = (area.width, area.height);
+        self.ask(facts);
+        self.count(facts);
+    }
+    fn refresh(&mut self, facts: &Facts, _settle: bool) {
+        self.ask(facts);
+        if self.sort == Sort::Describe {
+            self.count(facts);
+        }
+    }
+    fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> CommandOutcome {
+        if self.scroll.on(command, self.shown, self.height(area)) {
+            return CommandOutcome::Done;
+        }
+        match command {
+            // Read it again; what stands there stays until the answer comes.
+            Command::Refresh => {
+                if let Some(want) = &mut self.want {
+                    want.turn += 1;
+                }
+                CommandOutcome::Done
+            }
+            Command::Describe | Command::Yaml | Command::Events => {
+                let sort = match command {
+                    Command::Describe => Sort::Describe,
+                    Command::Yaml => Sort::Yaml,
+                    _ => Sort::Events,
+                };
+                if sort != self.sort {
+                    let size = self.size;
+                    *self = Self::new(self.id, self.subject.clone(), sort);
+                    self.size = size;
+                    self.ask(facts);
+                    self.count(facts);
+                }
+                CommandOutcome::Done
+            }
+            Command::Logs => {
+                CommandOutcome::Navigate(Destination::Logs(self.id, self.subject.clone()))
+            }
+            _ => CommandOutcome::NotMine,
+        }
+    }
+    fn point(&mut self, _: &Facts, _: u16, _: u16, _: Rect) -> bool {
+        false
+    }
+    fn set_filter(&mut self, words: &str, facts: &Facts) -> Result<(), String> {
+        words.clone_into(&mut self.filter);
+        self.count(facts);
+        Ok(())
+    }
+    fn filter(&self) -> &str {
+        &self.filter
+    }
+    fn selection(&self, _: &Facts) -> Option<Selection> {
+        Some(self.subject.clone())
+    }
+    fn counts(&self) -> (usize, usize) {
+        (self.shown, self.total)
+    }
+    fn is_unsettled(&self) -> bool {
+        false
+    }
+    fn faults_only(&self) -> bool {
+        false
+    }
+    fn on_screen(&self, _: &Facts, _: Rect) -> Vec<Name> {
+        Vec::new()
+    }
+    fn want(&self) -> Option<&ObjectRequest> {
+        self.want.as_ref()
+    }
+    fn told(&mut self, news: &ObjectNews, facts: &Facts) {
+        match news {
+            ObjectNews::Text(lines) => self.state = State::Text(lines.clone()),
+            ObjectNews::Events(events, more) => self.state = State::Events(events.clone(), *more),
+            ObjectNews::Failed(why) => self.state = State::Failed(why.clone()),
+            ObjectNews::Containers(..) | ObjectNews::Lines(_) | ObjectNews::Ended(..) => {}
+        }
+        self.count(facts);
+    }
+
+    fn draw(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
+        if area.height < 3 || area.width < 8 {
+            return;
+        }
+        let (note, role) = self.note();
+        let (muted, title) = (
+            painter.render_style.fg(Role::Muted),
+            painter.render_style.fg(Role::Title),
+        );
+        let what = self.title().to_uppercase();
+        let name = self.subject.heading(facts);
+        let note_style = painter.render_style.fg(role);
+        painter.pieces(
+            area.x + 2,
+            area.y,
+            area.width - 3,
+            &[
+                (&what, muted),
+                ("  ", muted),
+                (&name, title),
+                ("   ", muted),
+                (&note, note_style),
+            ],
+        );
+        let below = Rect::new(area.x, area.y + 2, area.width, area.height - 2);
+        let inset = Rect::new(below.x + 2, below.y, below.width - 4, below.height);
+        match &self.state {
+            _ if self.sort == Sort::Describe => {
+                let lines = self.described(facts, painter);
+                let first = self.scroll.first(self.shown, usize::from(inset.height));
+                draw_lines(painter, inset, &lines, first);
+            }
+            State::Text(lines) => self.draw_yaml(lines, painter, inset),
+            State::Events(events, _) => self.draw_events(events, painter, below),
+            State::Nothing | State::Asked | State::Failed(_) => {}
+        }
+        let rows = self.height(area);
+        let first = self.scroll.first(self.shown, rows);
+        if self.shown > rows {
+            let words = format!(
+                "{} to {} of {}",
+                first + 1,
+                (first + rows).min(self.shown),
+                self.shown
+            );
+            painter.right(area.right() - 1, area.y, 24, &words, muted);
+        }
+    }
+}

@@ -1,0 +1,416 @@
+//! Smaller pictures of devices and time: the fleet's strip, the time strip, a tile for one device.
+
+use std::time::Duration;
+
+use ratatui::layout::Rect;
+
+use crate::painter::Painter;
+use crate::summary::fleet_util;
+use crate::text::{counted, per_hour, percent};
+use crate::theme::Role;
+use crate::widget::bar::bar;
+use crate::widget::heat::{Heat, HeatCell, pair, single};
+use crate::widget::panel::panel;
+use crate::widget::spark::{chart, spark};
+use model::base::{Moment, Name};
+use model::fleet::device::Device;
+use model::fleet::history::{FleetSignal, Track};
+use table::Facts;
+
+use super::device_heat::{DeviceHeats, Metric, together};
+use super::devices::health_of;
+
+/// Every pool's devices as rows of cells.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceStrip {
+    pools: Vec<(Name, Vec<HeatCell>)>,
+    /// Devices that one half of a cell (one cell without half blocks) stands for.
+    per: usize,
+    width: u16,
+    paired: bool,
+}
+
+/// Cells of the pools' names.
+const LABEL: u16 = 16;
+
+impl DeviceStrip {
+    /// As many lines as `height` allows, in cells across `width`.
+    pub fn of(facts: &Facts, glows: &DeviceHeats, width: u16, height: u16, paired: bool) -> Self {
+        let width = width.saturating_sub(LABEL + 4);
+        if width == 0 || height == 0 {
+            return Self::default();
+        }
+        let fleet = &facts.fleet;
+        let mut pools: Vec<(Name, Vec<HeatCell>)> = fleet
+            .pools
+            .iter()
+            .map(|pool| {
+                (
+                    pool.name.clone(),
+                    Vec::with_capacity(pool.devices.total as usize),
+                )
+            })
+            .collect();
+        for (at, node) in fleet.nodes.iter().enumerate() {
+            if let Ok(place) = pools.binary_search_by(|(name, _)| name.cmp(&node.pool)) {
+                pools[place].1.extend_from_slice(glows.node(at as u32));
+            }
+        }
+        pools.retain(|(_, cells)| !cells.is_empty());
+        let mut others: Option<(Name, Vec<HeatCell>)> = None;
+        // A strip of a few of many pools would mislead: from six lines on it shows the largest by name, below it shows all.
+        if pools.len() > usize::from(height) {
+            if height < 6 {
+                return Self::default();
+            }
+            pools.sort_by_key(|(_, cells)| std::cmp::Reverse(cells.len()));
+            // The smallest share the last line: none is left out.
+            let rest = pools.split_off(usize::from(height) - 1);
+            let name = Name::from(format!("{} more pools", rest.len()));
+            let cells = rest.into_iter().flat_map(|(_, cells)| cells).collect();
+            others = Some((name, cells));
+            pools.sort_by(|a, b| a.0.cmp(&b.0));
+        }
+        pools.extend(others);
+        let line = usize::from(width) * if paired { 2 } else { 1 };
+        let lines = |per: usize| -> usize {
+            pools
+                .iter()
+                .map(|(_, cells)| cells.len().div_ceil(per).div_ceil(line))
+                .sum()
+        };
+        let mut per = 1;
+        while lines(per) > usize::from(height) && per < 1 << 20 {
+            per *= 2;
+        }
+        if per > 1 {
+            for (_, cells) in &mut pools {
+                *cells = cells.chunks(per).filter_map(together).collect();
+            }
+        }
+        Self {
+            pools,
+            per,
+            width,
+            paired,
+        }
+    }
+
+    /// Lines with the heading.
+    pub fn height(&self) -> u16 {
+        if self.pools.is_empty() {
+            return 0;
+        }
+        let line = usize::from(self.width.max(1)) * if self.paired { 2 } else { 1 };
+        let cells: usize = self
+            .pools
+            .iter()
+            .map(|(_, cells)| cells.len().div_ceil(line))
+            .sum();
+        1 + u16::try_from(cells).unwrap_or(u16::MAX)
+    }
+
+    /// Draws the heading and the pools.
+    pub fn draw(&self, painter: &mut Painter<'_>, area: Rect) {
+        if area.height == 0 || self.pools.is_empty() {
+            return;
+        }
+        let used = painter.say(area.x + 2, area.y, area.width, "DEVICES", Role::Muted);
+        let half = if self.paired {
+            "1 half-cell = "
+        } else {
+            "a cell is "
+        };
+        // Without half blocks digits tell how busy a cell is.
+        let busier = match (self.paired, painter.render_style.theme.dark) {
+            (true, true) => "brighter is busier",
+            (true, false) => "darker is busier",
+            (false, _) => "9 is busiest",
+        };
+        let what = format!("{half}{}; {busier}, ", counted(self.per as u64, "device"));
+        let x = area.x + used + 4;
+        let room = area.width.saturating_sub(used + 4);
+        let used = painter.say(x, area.y, room, &what, Role::Muted);
+        let idle = HeatCell::fresh(Heat::Idle);
+        if room > used + 20 {
+            if self.paired {
+                pair(painter, x + used, area.y, Some(idle), Some(idle));
+            } else {
+                single(painter, x + used, area.y, idle);
+            }
+            let said = used + 2;
+            let said = said + painter.say(x + said, area.y, 20, "is held but idle", Role::Muted);
+            let mut at = x + said;
+            for (heat, words) in [
+                (Heat::Free, "free"),
+                (Heat::Fault, "fault"),
+                (Heat::Unknown, "unknown"),
+            ] {
+                if area.right().saturating_sub(at) > 12 {
+                    painter.say(at, area.y, 2, ",", Role::Muted);
+                    single(painter, at + 2, area.y, HeatCell::fresh(heat));
+                    at += 4 + painter.say(at + 4, area.y, 8, words, Role::Muted);
+                }
+            }
+        }
+        let mut y = area.y + 1;
+        let across = usize::from(self.width);
+        for (name, cells) in &self.pools {
+            if y < area.bottom() {
+                painter.say(area.x + 2, y, LABEL - 1, name, Role::Muted);
+            }
+            let line = across * if self.paired { 2 } else { 1 };
+            for row in cells.chunks(line.max(1)) {
+                if y >= area.bottom() {
+                    return;
+                }
+                // A last line that is not full still fills from the left, both halves.
+                let top = if self.paired {
+                    row.len().div_ceil(2).min(across)
+                } else {
+                    row.len()
+                };
+                for at in 0..top {
+                    let x = area.x + 2 + LABEL + at as u16;
+                    if self.paired {
+                        pair(painter, x, y, Some(row[at]), row.get(top + at).copied());
+                    } else {
+                        single(painter, x, y, row[at]);
+                    }
+                }
+                y += 1;
+            }
+        }
+    }
+}
+
+/// The past of a track as far as history holds it: one value a step, oldest first, and the step.
+pub struct Past {
+    /// The values.
+    pub values: Vec<Option<f32>>,
+    /// What one of them stands for.
+    pub step: Duration,
+    /// The end of the last.
+    pub to: Moment,
+}
+
+/// Steps of time that a chart's cell may stand for, seconds.
+const STEPS: [i64; 12] = [
+    15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 28_800,
+];
+
+impl Past {
+    /// The span that history holds in at most `width` values. It moves only when a step is full.
+    pub fn of(facts: &Facts, track: &Track, width: u16) -> Option<Self> {
+        Self::until(facts, track, width, facts.now)
+    }
+
+    /// The same up to another moment than the one that is shown.
+    fn until(facts: &Facts, track: &Track, width: u16, end: Moment) -> Option<Self> {
+        let since = facts.history.since()?;
+        let span = end.since(since).millis() as i64;
+        let width = i64::from(width.max(1));
+        let step = STEPS
+            .iter()
+            .map(|seconds| seconds * 1000)
+            .find(|step| span.div_euclid(*step) < width)
+            .unwrap_or(28_800_000);
+        let to = (end.millis().div_euclid(step) + 1) * step;
+        let points = ((to - since.millis().div_euclid(step) * step) / step).clamp(1, width);
+        let values = facts.history.window(
+            track,
+            Moment::from_millis(to - points * step),
+            Moment::from_millis(to),
+            points as usize,
+        );
+        Some(Self {
+            values,
+            step: Duration::from_millis(step as u64),
+            to: Moment::from_millis(to),
+        })
+    }
+
+    /// Which value is that of a moment.
+    fn place(&self, at: Moment) -> Option<usize> {
+        let begin = self.to.minus(self.step * self.values.len() as u32);
+        let into = at.millis().checked_sub(begin.millis())?;
+        let place = usize::try_from(into.div_euclid(self.step.as_millis().max(1) as i64)).ok()?;
+        (place < self.values.len()).then_some(place)
+    }
+
+    /// The last value that is known.
+    pub fn last(&self) -> Option<f64> {
+        let last = self.values.iter().rev().find_map(|value| *value);
+        last.map(f64::from)
+    }
+
+    /// The largest value.
+    pub fn top(&self) -> f32 {
+        self.values.iter().flatten().copied().fold(0.0, f32::max)
+    }
+}
+
+/// What lies further back than this behind the newest is the past.
+const LATELY: Duration = Duration::from_secs(45);
+
+/// A chart of the fleet over the span that history holds, and which span that is.
+pub fn time_strip(facts: &Facts, painter: &mut Painter<'_>, area: Rect, signal: FleetSignal) {
+    let Some(since) = facts.history.since() else {
+        return;
+    };
+    // What is shown may lie in the past: the chart goes on to the newest all the same.
+    let newest = facts
+        .history
+        .until()
+        .map_or(facts.now, |at| at.max(facts.now));
+    let back = newest.since(facts.now);
+    let is_past = back >= LATELY.into();
+    let clock = facts.now.clock();
+    let clock = clock.get(..5).unwrap_or_default();
+    let note = if is_past {
+        format!("shown: {clock} UTC, {back} before the newest")
+    } else {
+        format!("now {clock} UTC")
+    };
+    let span = match is_past {
+        true => newest.since(since).to_string(),
+        false => painter.age(since),
+    };
+    let past = Past::until(
+        facts,
+        &Track::Fleet(signal),
+        area.width.saturating_sub(4),
+        newest,
+    );
+    // A line of one point tells nothing: that there is no past yet does.
+    let Some(past) = past.filter(|past| past.values.iter().flatten().count() > 1) else {
+        let inside = panel(painter, area, "utilization", &note);
+        let words = format!(
+            "no history yet: it is kept since {} UTC, and drawn from the second point on",
+            since.clock()
+        );
+        painter.say(inside.x, inside.y, inside.width, &words, Role::Muted);
+        return;
+    };
+    let inside = panel(painter, area, &format!("utilization, last {span}"), &note);
+    if inside.height < 3 {
+        return;
+    }
+    let body = Rect::new(inside.x, inside.y, inside.width, inside.height - 2);
+    chart(painter, body, &past.values, 1.0, 1.0);
+    // The time below each twentieth cell, so that it stands still while the chart grows.
+    let y = inside.bottom() - 2;
+    let begin = past.to.minus(past.step * past.values.len() as u32);
+    for cell in (0..past.values.len()).step_by(20) {
+        let clock = begin.plus(past.step * cell as u32).clock();
+        let room = inside.width.saturating_sub(cell as u16);
+        if room >= 5 {
+            let words = clock.get(..5).unwrap_or_default();
+            painter.say(inside.x + cell as u16, y, 5, words, Role::Muted);
+        }
+    }
+    let here = past.place(facts.now).filter(|_| is_past);
+    if let Some(cell) = here {
+        painter.sign(
+            inside.x + cell as u16,
+            y,
+            "▲",
+            painter.render_style.bold(Role::Mark),
+        );
+    }
+    let (muted, title) = (
+        painter.render_style.fg(Role::Muted),
+        painter.render_style.fg(Role::Title),
+    );
+    let shown = match here {
+        Some(cell) => past.values[cell].map(f64::from),
+        // The same number as the header's: the last sample may be a quarter of a minute old.
+        None => fleet_util(&facts.fleet).or_else(|| past.last()),
+    };
+    let util = shown.map_or_else(|| String::from("–"), percent);
+    let idle = per_hour(facts.burn.known().and_then(|spend| spend.idle_allocated));
+    painter.pieces(
+        inside.x,
+        inside.bottom() - 1,
+        inside.width,
+        &[
+            ("fleet utilization ", muted),
+            (&util, title),
+            ("   allocated but idle ", muted),
+            (&idle, painter.render_style.bold(Role::IdleMoney)),
+        ],
+    );
+}
+
+/// One device with its own trend: what the closest zoom shows.
+pub fn device_tile(
+    facts: &Facts,
+    painter: &mut Painter<'_>,
+    area: Rect,
+    device: &Device,
+    selected: bool,
+) {
+    if area.height < 2 || area.width < 8 {
+        return;
+    }
+    if selected {
+        let ground = Rect::new(
+            area.x,
+            area.y,
+            area.width,
+            area.height.saturating_sub(1).max(1),
+        );
+        painter.ground(ground, Role::Selection);
+        for y in ground.top()..ground.bottom() {
+            painter.sign(area.x, y, "▌", painter.render_style.fg(Role::Accent));
+        }
+    }
+    let (x, room) = (area.x + 2, area.width - 2);
+    let (sign, role, health) = health_of(device);
+    let head = format!("{}", device.index);
+    painter.sign(x, area.y, sign, painter.render_style.fg(role));
+    let used = painter.say(x + 2, area.y, room, &head, Role::Title);
+    let class = format!(" {}  {health}", device.class);
+    painter.say(
+        x + 2 + used,
+        area.y,
+        room.saturating_sub(2 + used),
+        &class,
+        Role::Muted,
+    );
+    let words = |metric: Metric| {
+        metric
+            .words(device, facts)
+            .unwrap_or_else(|| String::from("–"))
+    };
+    let stale = device.is_stale(facts.now);
+    let numbers = if stale { Role::Muted } else { Role::Text };
+    if area.height > 1 {
+        let line = format!(
+            "util {}  mem {}  {}",
+            words(Metric::Util),
+            words(Metric::Memory),
+            words(Metric::Temp)
+        );
+        painter.say(x, area.y + 1, room, &line, numbers);
+    }
+    if area.height > 2 {
+        let track = Track::DeviceUtil(device.id.clone());
+        let past = super::table_view::past(facts, &track, usize::from(room));
+        match device.util() {
+            // Without a past the present stands alone.
+            Some(util) if past.iter().all(Option::is_none) => {
+                let role = if stale { Role::Muted } else { Role::Accent };
+                bar(painter, x, area.y + 2, room, util, role);
+            }
+            _ => spark(painter, x, area.y + 2, &past, stale),
+        }
+    }
+    if area.height > 3 {
+        let holder = device.first_holder().map_or_else(
+            || String::from("free"),
+            |(pod, attribution)| format!("{}{}", pod.key(), attribution.mark()),
+        );
+        painter.say(x, area.y + 3, room, &holder, Role::Muted);
+    }
+}

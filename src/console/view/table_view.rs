@@ -1,0 +1,373 @@
+//! A table view: a listing drawn as a table. Every view that is a table is this, with columns of its own.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use crate::commands::{Command, Context};
+use crate::painter::{Painter, RenderStyle};
+use crate::table_model::{Kind, Row, TableModel};
+use crate::text;
+use crate::theme::Role;
+use crate::widget::table::{Look, table};
+use crate::widget::{Cell, Head, Value};
+use model::base::{Moment, Name};
+use model::fleet::Known;
+use model::fleet::observe::Table;
+use model::fleet::sight::HELP;
+use table::Facts;
+
+use super::{CommandOutcome, CopiedRows, PLANS, RowScope, Selection, TABLE, View, ViewId, Whole};
+
+/// Columns of a trend at most: a point a cell.
+const POINTS: usize = 24;
+/// How readily a column that was asked for gives way.
+const WIDE: u8 = 3;
+/// The span of a trend.
+pub const TREND_MINUTES: i64 = 60;
+
+/// A listing and how it is drawn.
+pub struct TableView {
+    id: ViewId,
+    /// Rows, order and cursor.
+    pub table_model: TableModel,
+    wide: bool,
+    /// What was chosen column by column; where nothing was, `wide` decides.
+    chosen: Option<Vec<bool>>,
+}
+
+impl TableView {
+    /// A sheet of this kind.
+    pub fn new(id: ViewId, kind: &'static Kind, row_scope: RowScope) -> Self {
+        Self {
+            id,
+            table_model: TableModel::new(kind, row_scope),
+            wide: false,
+            chosen: None,
+        }
+    }
+
+    /// Rows that fit under the header.
+    pub fn height(area: Rect) -> usize {
+        usize::from(area.height.saturating_sub(1))
+    }
+
+    /// Obeys a command of tables.
+    pub fn obey(&mut self, command: Command, facts: &Facts, area: Rect) -> CommandOutcome {
+        match command {
+            Command::Open => self
+                .table_model
+                .current()
+                .and_then(|row| (self.table_model.kind.open)(facts, row))
+                .into(),
+            Command::Wide => {
+                self.wide = !self.wide;
+                self.chosen = None;
+                CommandOutcome::Done
+            }
+            _ => {
+                let shown = self.columns();
+                let height = Self::height(area);
+                if self.table_model.on(command, facts, height, |at| shown[at]) {
+                    CommandOutcome::Done
+                } else {
+                    CommandOutcome::NotMine
+                }
+            }
+        }
+    }
+
+    /// Which columns are wanted; room decides which of them are drawn.
+    pub fn columns(&self) -> Vec<bool> {
+        let all = self.table_model.kind.columns;
+        match &self.chosen {
+            Some(chosen) => chosen.clone(),
+            // The pools' own view shows more of them than the fleet's, as far as there is room.
+            None => all
+                .iter()
+                .map(|column| self.wide || !column.wide || self.is_of_pools())
+                .collect(),
+        }
+    }
+
+    fn is_of_pools(&self) -> bool {
+        self.id == ViewId::Pools
+            && std::ptr::eq(self.table_model.kind, &raw const super::pools::KIND)
+    }
+
+    /// Wants these columns; a choice for another table is not taken, nor one without any column.
+    pub fn choose_columns(&mut self, chosen: Vec<bool>) {
+        if chosen.len() == self.table_model.kind.columns.len() && chosen.contains(&true) {
+            self.chosen = Some(chosen);
+        }
+    }
+
+    /// The choice of columns, when one was made.
+    pub fn chosen_columns(&self) -> Option<&[bool]> {
+        self.chosen.as_deref()
+    }
+
+    /// What is meant, as words: titles of the wanted columns, and a line of cells a row.
+    pub fn clip(&self, facts: &Facts, render_style: &RenderStyle) -> CopiedRows {
+        let mut nothing = Buffer::empty(Rect::new(0, 0, 1, 1));
+        let mut painter = Painter::new(&mut nothing, render_style, facts.now);
+        let wanted = self.columns();
+        let columns = || {
+            let all = self.table_model.kind.columns.iter().zip(&wanted);
+            all.filter(|(_, wanted)| **wanted).map(|(column, _)| column)
+        };
+        let rows = self.table_model.meant().into_iter().map(|row| {
+            columns()
+                .map(|column| (column.cell)(facts, row).words(&mut painter).into_owned())
+                .collect()
+        });
+        let rows = rows.collect();
+        (columns().map(|column| column.head.title).collect(), rows)
+    }
+
+    /// The objects that are meant: the marked ones, or the one under the cursor.
+    pub fn meant(&self, facts: &Facts) -> Vec<Selection> {
+        let rows = self.table_model.meant().into_iter();
+        rows.filter_map(|row| (self.table_model.kind.selection)(facts, row))
+            .collect()
+    }
+
+    /// Draws header and visible rows; `focus` shows the cursor.
+    pub fn paint(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect, focus: bool) {
+        let table_model = &self.table_model;
+        let wanted = self.columns();
+        let shown: Vec<usize> = (0..wanted.len())
+            .filter(|at| {
+                wanted[*at] && (self.chosen.is_some() || !table_model.is_empty_column(*at))
+            })
+            .collect();
+        let (from, rows) = table_model.window(Self::height(area));
+        let mut cells: Vec<Vec<Cell<'_>>> = rows
+            .iter()
+            .map(|row| shown.iter().map(|at| self.cell(facts, *at, *row)).collect())
+            .collect();
+        let heads: Vec<Head> = shown
+            .iter()
+            .enumerate()
+            .map(|(place, at)| {
+                let column = &table_model.kind.columns[*at];
+                // What was asked for must not be the first to go where room is short.
+                let drop = match (self.wide || self.chosen.is_some()) && column.wide {
+                    true => WIDE,
+                    false => column.head.drop,
+                };
+                // Without a past a bar of the present stands there: the title does not speak of an hour.
+                let title = match column.trend.is_some() && !give_pasts(&mut cells, place) {
+                    true => column.head.title.trim_end_matches(" 60m"),
+                    false => column.head.title,
+                };
+                Head {
+                    title,
+                    drop,
+                    ..column.head
+                }
+            })
+            .collect();
+        let widest: Vec<u16> = shown
+            .iter()
+            .map(|at| table_model.widest().get(*at).copied().unwrap_or(0))
+            .collect();
+        let look = Look {
+            selected: (focus && !rows.is_empty())
+                .then(|| table_model.cursor().saturating_sub(from)),
+            sorted: table_model.sorted().and_then(|(column, falls)| {
+                let place = shown.iter().position(|at| *at == column)?;
+                Some((place, falls))
+            }),
+            unsettled: table_model.is_unsettled(),
+            marked: (0..rows.len())
+                .filter(|line| table_model.is_marked(from + line))
+                .collect(),
+        };
+        table(painter, area, &heads, &widest, &cells, &look);
+        if rows.is_empty() && area.height > 2 {
+            self.say_why_empty(facts, painter, area);
+        }
+    }
+
+    fn cell<'a>(&self, facts: &'a Facts, at: usize, row: Row) -> Cell<'a> {
+        let column = &self.table_model.kind.columns[at];
+        let mut cell = (column.cell)(facts, row);
+        cell.sign = column.sign.map(|sign| sign(facts, row));
+        if let (Value::Trend(values, _), Some(trend)) = (&mut cell.value, column.trend)
+            && let Some(track) = trend(facts, row)
+        {
+            *values = past(facts, &track, POINTS);
+        }
+        cell
+    }
+
+    fn say_why_empty(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
+        let (words, role) = if self.table_model.total() > 0 {
+            let what = match (self.table_model.filter(), self.table_model.faults_only()) {
+                ("", _) => String::from("nothing is faulty"),
+                (filter, false) => format!("nothing matches {filter}"),
+                (filter, true) => format!("nothing faulty matches {filter}"),
+            };
+            (format!("{what}  ·  esc shows everything"), Role::Muted)
+        } else {
+            nothing_known(facts, self.id).unwrap_or_else(|| {
+                let none = self.table_model.kind.none;
+                let words = match self.id {
+                    ViewId::Plans | ViewId::Sources => none.to_owned(),
+                    _ if self.table_model.scope().is_all() => facts.fleet.within(none),
+                    _ => self.table_model.scope().says(facts, none),
+                };
+                (words, Role::Muted)
+            })
+        };
+        let width = area.width.saturating_sub(4);
+        for (line, words) in text::wrap(&words, usize::from(width)).iter().enumerate() {
+            let y = area.y + 2 + line as u16;
+            if y >= area.bottom() {
+                break;
+            }
+            painter.say(area.x + 2, y, width, words, role);
+        }
+    }
+}
+
+/// True when some row of a column of trends has a past. Then the others show theirs, the present alone, the same way: one
+/// column says one thing.
+fn give_pasts(cells: &mut [Vec<Cell<'_>>], column: usize) -> bool {
+    let has_past = |cell: &Cell<'_>| match &cell.value {
+        Value::Trend(values, _) => values.iter().any(Option::is_some),
+        _ => false,
+    };
+    if !cells
+        .iter()
+        .any(|row| row.get(column).is_some_and(has_past))
+    {
+        return false;
+    }
+    for cell in cells.iter_mut().filter_map(|row| row.get_mut(column)) {
+        if let Value::Trend(values, Some(last)) = &mut cell.value
+            && let Some(newest) = values.last_mut()
+            && newest.is_none()
+        {
+            *newest = Some(*last as f32);
+        }
+    }
+    true
+}
+
+/// Why there may be no row: not visible to us, not read yet, or lost.
+fn nothing_known(facts: &Facts, id: ViewId) -> Option<(String, Role)> {
+    let tables: &[Table] = match id {
+        ViewId::Jobs => &[Table::Pods, Table::Jobs],
+        ViewId::Queues => &[Table::ClusterQueues, Table::VolcanoQueues, Table::KaiQueues],
+        ViewId::Alerts | ViewId::Cost => &[Table::Nodes, Table::Pods],
+        ViewId::Sources | ViewId::Plans => return None,
+        _ => &[Table::Nodes],
+    };
+    if let Some(hidden) = facts.fleet.hidden_of(tables) {
+        return Some((format!("{hidden}: {HELP}"), Role::Muted));
+    }
+    for table in tables {
+        match facts.fleet.known(*table) {
+            Known::Lost(lost) => {
+                return Some((
+                    format!("{} lost: {}", table.name(), lost.message),
+                    Role::Crit,
+                ));
+            }
+            Known::Waiting => {
+                return Some((format!("reading {}…", table.name()), Role::Muted));
+            }
+            Known::Live | Known::Absent | Known::NotVisible(_) => {}
+        }
+    }
+    None
+}
+
+/// The last hour of a track, oldest first, in whole steps, so that it moves only when a step is full.
+pub fn past(
+    facts: &Facts,
+    track: &model::fleet::history::Track,
+    points: usize,
+) -> Vec<Option<f32>> {
+    let step = TREND_MINUTES * 60_000 / points.max(1) as i64;
+    let to = facts.now.millis().div_euclid(step) * step;
+    facts.history.window(
+        track,
+        Moment::from_millis(to - TREND_MINUTES * 60_000),
+        Moment::from_millis(to),
+        points,
+    )
+}
+
+impl View for TableView {
+    fn id(&self) -> ViewId {
+        self.id
+    }
+    fn trail(&self) -> String {
+        self.table_model.row_scope.title()
+    }
+    fn contexts(&self) -> &'static [Context] {
+        match self.id {
+            ViewId::Plans => PLANS,
+            _ => TABLE,
+        }
+    }
+    fn refresh(&mut self, facts: &Facts, settle: bool) {
+        self.table_model.refresh(facts, settle);
+    }
+    fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> CommandOutcome {
+        self.obey(command, facts, area)
+    }
+    fn point(&mut self, _: &Facts, _x: u16, y: u16, area: Rect) -> bool {
+        y > area.y
+            && self
+                .table_model
+                .point(usize::from(y - area.y - 1), Self::height(area))
+    }
+    fn set_filter(&mut self, words: &str, facts: &Facts) -> Result<(), String> {
+        self.table_model.set_filter(words, facts)
+    }
+    fn filter(&self) -> &str {
+        self.table_model.filter()
+    }
+    fn selection(&self, facts: &Facts) -> Option<Selection> {
+        (self.table_model.kind.selection)(facts, self.table_model.current()?)
+    }
+    fn counts(&self) -> (usize, usize) {
+        (self.table_model.rows().len(), self.table_model.total())
+    }
+    fn is_unsettled(&self) -> bool {
+        self.table_model.is_unsettled()
+    }
+    fn faults_only(&self) -> bool {
+        self.table_model.faults_only()
+    }
+    fn on_screen(&self, facts: &Facts, area: Rect) -> Vec<Name> {
+        if self.id != ViewId::Nodes {
+            return Vec::new();
+        }
+        let (_, rows) = self.table_model.window(Self::height(area));
+        rows.iter()
+            .filter_map(|row| facts.fleet.nodes.get(row.0 as usize))
+            .map(|node| node.name().clone())
+            .collect()
+    }
+    fn whole(&self) -> Option<Whole> {
+        match self.id {
+            ViewId::Pools => Some(Whole::ButMoney("pools")),
+            ViewId::Nodes => Some(Whole::All("nodes")),
+            _ => None,
+        }
+    }
+    fn table(&self) -> Option<&TableView> {
+        Some(self)
+    }
+    fn table_mut(&mut self) -> Option<&mut TableView> {
+        Some(self)
+    }
+
+    fn draw(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
+        self.paint(facts, painter, area, true);
+    }
+}

@@ -1,0 +1,197 @@
+//! Nodes as the scheduler sees them: units that can be given out, and zones that constraints cannot tell apart.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::packing::{self, Demand};
+use crate::ratio::Ratio;
+use crate::snapshot::{Health, Node, Snapshot, Taint};
+use model::base::Name;
+
+use super::{Index, NodeId, ResourceId};
+
+/// Most specs of pods that the packing policy keeps in mind.
+const MOST_SPECS: usize = 64;
+
+/// Memory in MiB to a byte.
+const MIB: i64 = 1 << 20;
+
+/// Something that a pod can hold: a device, or a slice of one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Unit {
+    /// The resource that asks for it.
+    pub resource: ResourceId,
+    /// Position of the device in [`Node::devices`].
+    pub device: usize,
+    /// Position of the slice in its device; none for the device itself.
+    pub slice: Option<usize>,
+    /// It works.
+    pub sound: bool,
+}
+
+/// The shape of a node: everything about it that does not change.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct NodeShape {
+    /// Its zone: nodes of one zone meet the same constraints.
+    pub zone: usize,
+    /// Its kind to the packing policy.
+    pub(crate) kind: usize,
+    /// CPU in thousandths of a core.
+    pub cpu: i64,
+    /// Memory in bytes.
+    pub memory: i64,
+    /// What can be given out, by device and slice.
+    pub units: Vec<Unit>,
+}
+
+/// A node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CompiledNode {
+    /// Index of its shape in [`super::CompiledFleet::makes`].
+    pub make: usize,
+    /// New pods may be placed on it.
+    pub open: bool,
+}
+
+/// Resources of all devices, slices and asks, by name.
+pub(super) fn resources(snapshot: &Snapshot) -> Vec<Name> {
+    let mut all: BTreeSet<&Name> = BTreeSet::new();
+    for device in snapshot.nodes.iter().flat_map(|node| &node.devices) {
+        all.insert(&device.resource);
+        all.extend(device.slices.iter().map(|slice| &slice.resource));
+    }
+    for set in snapshot.workloads.iter().flat_map(|work| &work.sets) {
+        all.extend(set.ask.devices.iter().map(|ask| &ask.resource));
+    }
+    all.into_iter().cloned().collect()
+}
+
+/// Label keys that anything compares.
+fn mentioned(snapshot: &Snapshot) -> Vec<&Name> {
+    let mut keys: BTreeSet<&Name> = BTreeSet::new();
+    for flavor in &snapshot.flavors {
+        keys.extend(flavor.labels.keys());
+    }
+    for set in snapshot.workloads.iter().flat_map(|work| &work.sets) {
+        keys.extend(set.selector.keys());
+        keys.extend(set.affinity.iter().flatten().map(|need| &need.key));
+    }
+    keys.into_iter().collect()
+}
+
+pub(super) fn compile(
+    snapshot: &Snapshot,
+    resources: &[Name],
+) -> (Vec<NodeShape>, Vec<CompiledNode>, Vec<NodeId>, Demand) {
+    let keys = mentioned(snapshot);
+    let mut zone_index: Index<(Vec<Option<&Name>>, &[Taint])> = Index::new();
+    let mut zones = Vec::new();
+    let demand = demand(snapshot);
+    let mut make_index: Index<NodeShape> = Index::new();
+    let mut makes = Vec::new();
+    let mut sites = Vec::with_capacity(snapshot.nodes.len());
+    let resource_of: BTreeMap<&Name, ResourceId> = resources
+        .iter()
+        .enumerate()
+        .map(|(at, name)| (name, at))
+        .collect();
+    for (id, node) in snapshot.nodes.iter().enumerate() {
+        let values = keys.iter().map(|key| node.labels.get(*key)).collect();
+        let (zone, new) = zone_index.of((values, &node.taints[..]));
+        if new {
+            zones.push(id);
+        }
+        let make = NodeShape {
+            zone,
+            kind: demand.kind_of[id],
+            cpu: node.cpu_milli,
+            memory: node.memory_bytes,
+            units: units(node, &resource_of),
+        };
+        let (at, new) = make_index.of(make.clone());
+        if new {
+            makes.push(make);
+        }
+        sites.push(CompiledNode {
+            make: at,
+            open: node.is_open(),
+        });
+    }
+    (makes, sites, zones, demand)
+}
+
+fn units(node: &Node, resource_of: &BTreeMap<&Name, ResourceId>) -> Vec<Unit> {
+    let mut units = Vec::new();
+    let of = |name: &Name| resource_of.get(name).copied().unwrap_or_default();
+    for (at, device) in node.devices.iter().enumerate() {
+        let sound = device.health != Health::Fault;
+        if device.slices.is_empty() {
+            units.push(Unit {
+                resource: of(&device.resource),
+                device: at,
+                slice: None,
+                sound,
+            });
+        }
+        for (slice, part) in device.slices.iter().enumerate() {
+            units.push(Unit {
+                resource: of(&part.resource),
+                device: at,
+                slice: Some(slice),
+                sound,
+            });
+        }
+    }
+    units
+}
+
+/// What the pods of all workloads ask for, as the packing policy takes it. Slices play no part in it.
+fn demand(snapshot: &Snapshot) -> Demand {
+    let whole = |node: &Node| {
+        let whole = node
+            .devices
+            .iter()
+            .filter(|device| device.slices.is_empty());
+        u32::try_from(whole.count()).unwrap_or(u32::MAX)
+    };
+    let nodes: Vec<packing::Node> = snapshot
+        .nodes
+        .iter()
+        .map(|node| packing::Node {
+            name: String::new(),
+            cpu: node.cpu_milli,
+            memory: node.memory_bytes / MIB,
+            gpus: whole(node),
+            model: node
+                .devices
+                .first()
+                .map_or_else(String::new, |device| device.class.to_string()),
+        })
+        .collect();
+    let sliced: BTreeSet<&Name> = snapshot
+        .nodes
+        .iter()
+        .flat_map(|node| &node.devices)
+        .flat_map(|device| &device.slices)
+        .map(|slice| &slice.resource)
+        .collect();
+    let mut pods: Vec<(packing::Pod, i64)> = Vec::new();
+    for set in snapshot.workloads.iter().flat_map(|work| &work.sets) {
+        let whole = set
+            .ask
+            .devices
+            .iter()
+            .find(|ask| !sliced.contains(&ask.resource));
+        let pod = packing::Pod {
+            name: String::new(),
+            cpu: set.ask.cpu_milli,
+            memory: set.ask.memory_bytes.div_euclid(MIB),
+            gpus: whole.map_or(0, |ask| ask.count),
+            milli: whole.map_or(0, |ask| ask.milli),
+            models: Vec::new(),
+        };
+        pods.push((pod, i64::from(set.count.max(1))));
+    }
+    let weighed: Vec<(&packing::Pod, i64)> =
+        pods.iter().map(|(pod, count)| (pod, *count)).collect();
+    Demand::weighed(&nodes, &weighed, Ratio::millionths(950_000), MOST_SPECS)
+}

@@ -1,0 +1,120 @@
+//! Topologies: domains within domains, from wide to narrow, and the nodes in each.
+
+use std::collections::BTreeMap;
+
+use crate::snapshot::{Node, Snapshot};
+use model::base::Name;
+
+use super::NodeId;
+
+/// Nodes that share a value at a level and at all levels above.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Domain {
+    /// Index of its level in [`TopologyTree::levels`].
+    pub level: usize,
+    /// Value: the name of the rack, say.
+    pub value: Name,
+    /// The domain around it.
+    pub parent: Option<usize>,
+    /// The domains in it.
+    pub children: Vec<usize>,
+    /// All its nodes, in order.
+    pub nodes: Vec<NodeId>,
+}
+
+/// One topology.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TopologyTree {
+    /// Its name; empty for that of the nodes' own places.
+    pub name: Name,
+    /// Levels, in the order of first mention.
+    pub levels: Vec<Name>,
+    /// Domains; each after the one around it.
+    pub domains: Vec<Domain>,
+    /// Per node: its domains, from wide to narrow.
+    pub paths: Vec<Vec<usize>>,
+}
+
+impl TopologyTree {
+    /// The level of this name.
+    pub fn level(&self, name: &str) -> Option<usize> {
+        self.levels.iter().position(|level| &**level == name)
+    }
+
+    /// How many domains are around one.
+    pub fn depth(&self, domain: usize) -> usize {
+        std::iter::successors(self.domains[domain].parent, |&up| self.domains[up].parent).count()
+    }
+
+    /// The domain of a node at a level.
+    pub fn domain_of(&self, node: NodeId, level: usize) -> Option<usize> {
+        let path = self.paths.get(node)?;
+        path.iter()
+            .copied()
+            .find(|&domain| self.domains[domain].level == level)
+    }
+
+    /// A topology from each node's place in it.
+    fn new<'a>(
+        name: Name,
+        nodes: &'a [Node],
+        place: impl Fn(&'a Node) -> Vec<(&'a Name, &'a Name)>,
+    ) -> Self {
+        let mut ladder = Self {
+            name,
+            ..Self::default()
+        };
+        let mut known: BTreeMap<(Option<usize>, usize, &Name), usize> = BTreeMap::new();
+        for (id, node) in nodes.iter().enumerate() {
+            let mut path: Vec<usize> = Vec::new();
+            for (level, value) in place(node) {
+                let level = ladder.level(level).unwrap_or_else(|| {
+                    ladder.levels.push(level.clone());
+                    ladder.levels.len() - 1
+                });
+                let parent = path.last().copied();
+                let domain = *known.entry((parent, level, value)).or_insert_with(|| {
+                    let domain = ladder.domains.len();
+                    ladder.domains.push(Domain {
+                        level,
+                        value: value.clone(),
+                        parent,
+                        children: Vec::new(),
+                        nodes: Vec::new(),
+                    });
+                    if let Some(parent) = parent {
+                        ladder.domains[parent].children.push(domain);
+                    }
+                    domain
+                });
+                ladder.domains[domain].nodes.push(id);
+                path.push(domain);
+            }
+            ladder.paths.push(path);
+        }
+        ladder
+    }
+}
+
+/// The topology of a list of label keys; a node that lacks one is in it down to there.
+pub(super) fn of_labels(name: Name, keys: &[Name], nodes: &[Node]) -> TopologyTree {
+    TopologyTree::new(name, nodes, |node| {
+        keys.iter()
+            .map_while(|key| node.labels.get_key_value(key))
+            .collect()
+    })
+}
+
+pub(super) fn compile(snapshot: &Snapshot) -> Vec<TopologyTree> {
+    let own = TopologyTree::new(Name::default(), &snapshot.nodes, |node| {
+        node.topology
+            .iter()
+            .map(|(level, value)| (level, value))
+            .collect()
+    });
+    let labelled = snapshot
+        .topologies
+        .iter()
+        .map(|topology| of_labels(topology.name.clone(), &topology.levels, &snapshot.nodes));
+    std::iter::once(own).chain(labelled).collect()
+}

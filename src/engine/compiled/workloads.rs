@@ -1,0 +1,195 @@
+//! Workloads as the scheduler sees them: what is alike becomes one.
+
+use std::collections::BTreeMap;
+
+use crate::snapshot::{Ask, Choice, PodSet, Requirement, Route, Snapshot, Toleration, Workload};
+use model::base::Name;
+
+use super::topology_tree::{self, TopologyTree};
+use super::tree::Tree;
+use super::{FlavorId, Index, QueueId, ResourceId};
+
+/// What one pod asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PodRequest {
+    /// As it stands in the snapshot.
+    pub ask: Ask,
+    /// Devices: resource, count, thousandths of each.
+    pub devices: Vec<(ResourceId, u32, i32)>,
+}
+
+/// Where pods may go, topology and flavors aside.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Constraint {
+    /// Labels that a node carries.
+    pub selector: BTreeMap<Name, Name>,
+    /// One of these lists is met.
+    pub affinity: Vec<Vec<Requirement>>,
+    /// Tolerations.
+    pub tolerations: Vec<Toleration>,
+}
+
+/// Pods that are alike.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct CompiledPodSet {
+    /// Index in [`super::CompiledFleet::wants`].
+    pub want: usize,
+    /// Index in [`super::CompiledFleet::constraints`].
+    pub constraint: usize,
+    /// Pods that it wants.
+    pub count: u32,
+    /// Pods without which it does not start.
+    pub min: u32,
+    /// Ladder, level, and whether it is required.
+    pub wish: Option<(usize, usize, bool)>,
+}
+
+/// A workload.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CompiledWorkload {
+    /// Its queue; none where it names one that is not there.
+    pub queue: Option<QueueId>,
+    /// Its pods.
+    pub sets: Vec<CompiledPodSet>,
+    /// Flavors that it may use, best first, each with its speed in thousandths; none: those of its queue.
+    pub choices: Option<Vec<(FlavorId, i64)>>,
+    /// Workloads of one shape fare alike at any one moment.
+    pub shape: usize,
+}
+
+/// What workloads of one shape have in common: queue, pods, flavors.
+type Shape = (
+    Option<QueueId>,
+    Vec<CompiledPodSet>,
+    Option<Vec<(FlavorId, i64)>>,
+);
+
+pub(super) struct Workloads {
+    pub(super) wants: Vec<PodRequest>,
+    pub(super) constraints: Vec<Constraint>,
+    pub(super) works: Vec<CompiledWorkload>,
+    pub(super) shapes: usize,
+}
+
+pub(super) fn compile(
+    snapshot: &Snapshot,
+    resources: &[Name],
+    ladders: &mut Vec<TopologyTree>,
+    tree: &Tree,
+) -> Workloads {
+    let mut want_index: Index<&Ask> = Index::new();
+    let mut constraint_index: Index<Constraint> = Index::new();
+    let mut shape_index: Index<Shape> = Index::new();
+    let (mut wants, mut constraints, mut works) = (Vec::new(), Vec::new(), Vec::new());
+    for workload in &snapshot.workloads {
+        let name = workload.queue.as_deref().unwrap_or_default();
+        let queue = tree.queue(name);
+        let sets: Vec<CompiledPodSet> = workload
+            .sets
+            .iter()
+            .map(|set| {
+                let (want, new) = want_index.of(&set.ask);
+                if new {
+                    wants.push(compiled(&set.ask, resources));
+                }
+                let constraint = Constraint {
+                    selector: set.selector.clone(),
+                    affinity: set.affinity.clone(),
+                    tolerations: set.tolerations.clone(),
+                };
+                let (at, new) = constraint_index.of(constraint.clone());
+                if new {
+                    constraints.push(constraint);
+                }
+                CompiledPodSet {
+                    want,
+                    constraint: at,
+                    count: set.count,
+                    min: set.min.min(set.count),
+                    wish: wish(set, snapshot, ladders),
+                }
+            })
+            .collect();
+        let choices = choices(workload, snapshot);
+        let (shape, _) = shape_index.of((queue, sets.clone(), choices.clone()));
+        works.push(CompiledWorkload {
+            queue,
+            sets,
+            choices,
+            shape,
+        });
+    }
+    Workloads {
+        wants,
+        constraints,
+        works,
+        shapes: shape_index.at.len(),
+    }
+}
+
+fn compiled(ask: &Ask, resources: &[Name]) -> PodRequest {
+    let devices = ask.devices.iter().map(|device| {
+        let resource = resources.binary_search(&device.resource);
+        (
+            resource.unwrap_or(usize::MAX),
+            device.count,
+            device.milli.clamp(1, crate::snapshot::WHOLE),
+        )
+    });
+    PodRequest {
+        devices: devices.collect(),
+        ask: ask.clone(),
+    }
+}
+
+/// The ladder and level of a wish. A level that no topology has is taken for a node label's key.
+fn wish(
+    set: &PodSet,
+    snapshot: &Snapshot,
+    ladders: &mut Vec<TopologyTree>,
+) -> Option<(usize, usize, bool)> {
+    let wish = set.topology.as_ref()?;
+    let find = |ladders: &[TopologyTree]| {
+        let mut all = ladders.iter().enumerate();
+        all.find_map(|(at, ladder)| Some((at, ladder.level(&wish.level)?)))
+    };
+    let (ladder, level) = find(ladders).unwrap_or_else(|| {
+        let keys = std::slice::from_ref(&wish.level);
+        let mut ladder = topology_tree::of_labels(wish.level.clone(), keys, &snapshot.nodes);
+        if ladder.levels.is_empty() {
+            // No node has it: a level without domains, in which nothing fits.
+            ladder.levels.push(wish.level.clone());
+        }
+        ladders.push(ladder);
+        (ladders.len() - 1, 0)
+    });
+    Some((ladder, level, wish.required))
+}
+
+/// Flavors that a workload names, or else the first route that matches it.
+fn choices(workload: &Workload, snapshot: &Snapshot) -> Option<Vec<(FlavorId, i64)>> {
+    let route = || {
+        let matches = |route: &&Route| {
+            let labels = |(key, value): (&Name, &Name)| workload.labels.get(key) == Some(value);
+            (route.queue.is_none() || route.queue == workload.queue)
+                && route.labels.iter().all(labels)
+        };
+        snapshot.routes.iter().find(matches)
+    };
+    let (list, most): (&[Choice], Option<i64>) = if workload.flavors.is_empty() {
+        let route = route()?;
+        (&route.flavors, route.most_price)
+    } else {
+        (&workload.flavors, None)
+    };
+    let flavor = |choice: &Choice| {
+        let at = snapshot
+            .flavors
+            .binary_search_by(|flavor| flavor.name.cmp(&choice.flavor))
+            .ok()?;
+        let price = snapshot.flavors[at].price;
+        let dear = most.is_some_and(|most| price.is_some_and(|price| price > most));
+        (!dear).then_some((at, choice.speed_milli.max(1)))
+    };
+    Some(list.iter().filter_map(flavor).collect())
+}

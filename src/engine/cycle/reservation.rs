@@ -1,0 +1,345 @@
+//! Room kept for those that cannot start yet: the earliest moment at which they can, by when what runs is expected to end,
+//! and the fleet as it will be then. Whoever starts before must leave that as it is.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::compiled::{NodeId, QueueId, WorkloadId};
+use crate::fit::Relaxation;
+use crate::state::{Allocation, Occupancy, State};
+use model::base::Moment;
+
+use super::{Reservation, at_speed, end_of};
+
+/// How many later moments are tried where the earliest is taken by another reservation.
+const MOST_TRIES: usize = 16;
+
+/// One reservation, with the fleet at its start.
+struct Promise {
+    work: WorkloadId,
+    queue: QueueId,
+    at: Moment,
+    end: Option<Moment>,
+    allocation: Arc<Allocation>,
+    /// What is used when it has started.
+    then: Occupancy,
+    /// Nodes on which somebody sits then who does not sit there now: there pods may find other units than now, or none.
+    /// Elsewhere whoever holds something then holds it now too, and what fits now fits then.
+    moved: BTreeSet<NodeId>,
+}
+
+/// All reservations of a cycle.
+pub(super) struct Reservations {
+    durations: Arc<[Option<i64>]>,
+    made: Vec<Promise>,
+    /// Shapes for which there is no room even when all has ended that will.
+    never: BTreeSet<usize>,
+}
+
+impl Reservations {
+    pub(super) fn new(durations: Arc<[Option<i64>]>) -> Self {
+        Self {
+            durations,
+            made: Vec::new(),
+            never: BTreeSet::new(),
+        }
+    }
+
+    /// How many of a queue hold one.
+    pub(super) fn of_queue(&self, queue: QueueId) -> usize {
+        self.made.iter().filter(|made| made.queue == queue).count()
+    }
+
+    /// Nodes that are kept.
+    pub(super) fn nodes(&self) -> BTreeSet<NodeId> {
+        let nodes = self.made.iter().flat_map(|made| made.allocation.nodes());
+        nodes.collect()
+    }
+
+    fn end(&self, from: Moment, work: WorkloadId, allocation: &Allocation) -> Option<Moment> {
+        let lasts = at_speed(self.durations[work]?, allocation.speed_milli);
+        Some(Moment::from_millis(from.millis().saturating_add(lasts)))
+    }
+
+    /// The reservation that a workload would delay if it held this from now on.
+    pub(super) fn conflict(
+        &mut self,
+        state: &mut State<'_>,
+        work: WorkloadId,
+        allocation: &Arc<Allocation>,
+    ) -> Option<WorkloadId> {
+        let end = self.end(state.now(), work, allocation);
+        let mut conflict = None;
+        for made in &mut self.made {
+            if end.is_some_and(|end| end <= made.at) {
+                continue;
+            }
+            if !made.has_room(state, work, allocation) {
+                conflict = Some(made.work);
+                break;
+            }
+        }
+        conflict
+    }
+
+    /// A workload starts now: it is there when those start whose reservations begin before its end.
+    pub(super) fn keep(
+        &mut self,
+        state: &mut State<'_>,
+        work: WorkloadId,
+        allocation: &Arc<Allocation>,
+    ) {
+        let end = self.end(state.now(), work, allocation);
+        for made in &mut self.made {
+            if end.is_none_or(|end| end > made.at) {
+                made.let_in(state, work, allocation);
+            }
+        }
+    }
+
+    /// A workload starts now in the place of others; false, and nothing done, where it would delay a reservation.
+    pub(super) fn replace(
+        &mut self,
+        state: &mut State<'_>,
+        gone: &[WorkloadId],
+        work: WorkloadId,
+        allocation: &Arc<Allocation>,
+    ) -> bool {
+        let end = self.end(state.now(), work, allocation);
+        let lasts = |made: &Promise| end.is_none_or(|end| end > made.at);
+        for made in self.made.iter_mut().filter(|made| lasts(made)) {
+            state.exchange(&mut made.then);
+            let mark = state.mark();
+            for victim in gone {
+                state.evict(*victim);
+            }
+            let fits = state.seat_again(work, allocation, &made.moved).is_some();
+            state.undo_to(mark);
+            state.exchange(&mut made.then);
+            if !fits {
+                return false;
+            }
+        }
+        for made in &mut self.made {
+            state.exchange(&mut made.then);
+            let mark = state.mark();
+            for victim in gone {
+                state.evict(*victim);
+            }
+            state.forget_since(mark);
+            state.exchange(&mut made.then);
+        }
+        self.keep(state, work, allocation);
+        true
+    }
+
+    /// Keeps room for a workload that cannot start now: at the earliest moment at which it can, others' reservations
+    /// considered. Nothing where no such moment is known.
+    pub(super) fn make(
+        &mut self,
+        state: &mut State<'_>,
+        queue: QueueId,
+        work: WorkloadId,
+    ) -> Option<Reservation> {
+        let shape = state.compiled().works[work].shape;
+        if self.never.contains(&shape) {
+            return None;
+        }
+        let mut ends: Vec<(Moment, WorkloadId)> = state
+            .holders()
+            .filter_map(|holder| Some((end_of(state, holder, self.durations[holder])?, holder)))
+            .collect();
+        ends.sort_unstable();
+        let start = state.mark();
+        let Some(first) = earliest(state, work, &ends) else {
+            state.undo_to(start);
+            self.never.insert(shape);
+            return None;
+        };
+        // The first so many have gone now; from here on as many more as each try needs.
+        let mut gone = first + 1;
+        let first = ends.get(first).map_or(state.now(), |end| end.0);
+        let mut moments: BTreeSet<Moment> = ends.iter().map(|end| end.0).collect();
+        moments.extend(self.made.iter().filter_map(|made| made.end));
+        let tries: Vec<Moment> = moments.range(first..).copied().take(MOST_TRIES).collect();
+        let mut found = None;
+        for at in tries {
+            while let Some((_, holder)) = ends.get(gone).filter(|end| end.0 <= at) {
+                state.evict(*holder);
+                gone += 1;
+            }
+            found = self.promise_at(state, queue, work, at);
+            if found.is_some() {
+                break;
+            }
+        }
+        state.undo_to(start);
+        let promise = found?;
+        // Those that begin while it runs must find what they were promised, and it beside them.
+        for made in &mut self.made {
+            if promise.is_there(made.at) && made.at > promise.at {
+                made.moved.extend(promise.allocation.nodes());
+                made.let_in(state, work, &promise.allocation);
+            }
+        }
+        let reservation = Reservation {
+            work,
+            at: promise.at,
+            allocation: promise.allocation.clone(),
+        };
+        self.made.push(promise);
+        state.keep_nodes(self.nodes());
+        Some(reservation)
+    }
+
+    /// The promise of a moment at which all have gone that end until then, if there is room.
+    fn promise_at(
+        &mut self,
+        state: &mut State<'_>,
+        queue: QueueId,
+        work: WorkloadId,
+        at: Moment,
+    ) -> Option<Promise> {
+        let mark = state.mark();
+        let mut moved = BTreeSet::new();
+        for made in &self.made {
+            if made.at <= at && made.is_there(at) {
+                moved.extend(made.allocation.nodes());
+                if let Some(allocation) = state.seat_again(made.work, &made.allocation, &moved) {
+                    state.admit(made.work, allocation);
+                }
+            }
+        }
+        let found = state.start(work, &Relaxation::default());
+        let found = found.map(|allocation| (allocation, state.occupancy()));
+        state.undo_to(mark);
+        let (allocation, then) = found.ok()?;
+        let end = self.end(at, work, &allocation);
+        for made in &mut self.made {
+            let during = made.at > at && end.is_none_or(|end| end > made.at);
+            let mut moved = made.moved.clone();
+            moved.extend(allocation.nodes());
+            if during && !fits_then(state, &mut made.then, work, &allocation, &moved, false) {
+                return None;
+            }
+        }
+        moved.extend(allocation.nodes());
+        Some(Promise {
+            work,
+            queue,
+            at,
+            end,
+            allocation,
+            then,
+            moved,
+        })
+    }
+}
+
+impl Promise {
+    /// Whether it has not ended by a moment.
+    fn is_there(&self, at: Moment) -> bool {
+        self.end.is_none_or(|end| end > at)
+    }
+
+    /// Whether a workload that holds this now can hold it when the promised one begins.
+    fn has_room(
+        &mut self,
+        state: &mut State<'_>,
+        work: WorkloadId,
+        allocation: &Arc<Allocation>,
+    ) -> bool {
+        fits_then(state, &mut self.then, work, allocation, &self.moved, false)
+    }
+
+    /// A workload that holds this now holds it when the promised one begins.
+    fn let_in(&mut self, state: &mut State<'_>, work: WorkloadId, allocation: &Arc<Allocation>) {
+        fits_then(state, &mut self.then, work, allocation, &self.moved, true);
+    }
+}
+
+/// Whether a workload can hold a tenure at some other moment, on the same nodes; and, if told to, lets it.
+fn fits_then(
+    state: &mut State<'_>,
+    then: &mut Occupancy,
+    work: WorkloadId,
+    allocation: &Arc<Allocation>,
+    moved: &BTreeSet<NodeId>,
+    keep: bool,
+) -> bool {
+    state.exchange(then);
+    let again = state.seat_again(work, allocation, moved);
+    if keep && let Some(allocation) = again.clone() {
+        let mark = state.mark();
+        state.admit(work, allocation);
+        state.forget_since(mark);
+    }
+    state.exchange(then);
+    again.is_some()
+}
+
+/// The least number of ends after which a workload fits, less one: the index of the last of those ends. So many are gone
+/// from the state then.
+fn earliest(
+    state: &mut State<'_>,
+    work: WorkloadId,
+    ends: &[(Moment, WorkloadId)],
+) -> Option<usize> {
+    let start = state.mark();
+    let relaxation = Relaxation::default();
+    // Before that it cannot fit: most often it does then.
+    let least = state.least_ends(work, ends)?;
+    let mut marks = vec![(0_usize, start)];
+    let mut done = 0;
+    let mut step = 1;
+    // Ever larger steps until it fits, then back and forth between the last two.
+    let (mut no, mut yes) = (least.saturating_sub(1), None);
+    while yes.is_none() {
+        if done == ends.len() {
+            return None;
+        }
+        let until = if done == 0 {
+            least.max(1)
+        } else {
+            ends.len().min(done + step)
+        };
+        for (_, holder) in &ends[done..until] {
+            state.evict(*holder);
+        }
+        if done > 0 {
+            step *= 2;
+        }
+        done = until;
+        if state.find(work, &relaxation).is_ok() {
+            yes = Some(done);
+        } else {
+            no = done;
+            marks.push((done, state.mark()));
+        }
+    }
+    let mut yes = yes.unwrap_or(ends.len());
+    let mut there = yes;
+    while yes - no > 1 {
+        let (at, mark) = marks.last().copied().unwrap_or((0, start));
+        state.undo_to(mark);
+        let middle = (no + yes) / 2;
+        for (_, holder) in &ends[at..middle] {
+            state.evict(*holder);
+        }
+        there = middle;
+        if state.find(work, &relaxation).is_ok() {
+            yes = middle;
+        } else {
+            no = middle;
+            marks.push((middle, state.mark()));
+        }
+    }
+    if there != yes {
+        let (at, mark) = marks.last().copied().unwrap_or((0, start));
+        state.undo_to(mark);
+        for (_, holder) in &ends[at..yes] {
+            state.evict(*holder);
+        }
+    }
+    Some(yes - 1)
+}

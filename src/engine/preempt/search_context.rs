@@ -1,0 +1,244 @@
+//! One way in which a workload could start, and what is short for it.
+
+use crate::compiled::{FlavorId, PairId, QueueId, WorkloadId};
+use crate::fit::Relaxation;
+use crate::snapshot::{Borrow, Preemption, Reclaim, Within};
+use crate::state::{Allocation, PodSetAllocation, State};
+
+use super::Mode;
+
+/// Most ways to give flavors to sets of pods that are tried.
+const MOST_ASSIGNMENTS: usize = 64;
+
+/// A workload with flavors given to each of its sets.
+#[derive(Debug)]
+pub(super) struct SearchContext {
+    pub(super) work: WorkloadId,
+    pub(super) queue: QueueId,
+    pub(super) flavors: Vec<Vec<FlavorId>>,
+    /// Pods of each set: all, or the minimum. Nobody goes so that more than the minimum starts unless all do.
+    pub(super) counts: Vec<u32>,
+    /// What it must get at least.
+    pub(super) usage: Vec<(PairId, i64)>,
+    /// Of that, what its queue has too little of; all of it where only room on nodes is short.
+    pub(super) short: Vec<PairId>,
+    /// Quota is short, rather than only room.
+    pub(super) by_quota: bool,
+    /// Under fair sharing: with it its queue uses no more than its own of what is short. Then it takes that back whatever the shares.
+    /// Kueue: `FairSharingPreemptWithinNominal`.
+    pub(super) within_nominal: bool,
+    /// What its queue may take.
+    pub(super) rules: Preemption,
+    /// No queue is known: only priority counts.
+    pub(super) nameless: bool,
+    /// An operator asks, whom no queue's policy binds.
+    pub(super) by_hand: bool,
+    /// How nodes are looked at.
+    pub(super) relaxation: Relaxation,
+}
+
+impl SearchContext {
+    /// The scene as the cluster's scheduler sees it, if preemption could be of help at all.
+    #[cfg(test)]
+    pub(super) fn new(
+        state: &State<'_>,
+        work: WorkloadId,
+        queue: QueueId,
+        flavors: &[Vec<FlavorId>],
+        whole: bool,
+    ) -> Option<Self> {
+        Self::of(state, work, queue, flavors, whole, Mode::AsCluster)
+    }
+
+    /// The scene for a way of choosing, if preemption could be of help at all.
+    pub(super) fn of(
+        state: &State<'_>,
+        work: WorkloadId,
+        queue: QueueId,
+        flavors: &[Vec<FlavorId>],
+        whole: bool,
+        mode: Mode,
+    ) -> Option<Self> {
+        let compiled = state.compiled();
+        let own = &compiled.works[work].sets;
+        let counts: Vec<u32> = own
+            .iter()
+            .map(|set| {
+                if whole {
+                    set.count
+                } else {
+                    set.min.max(1).min(set.count)
+                }
+            })
+            .collect();
+        let sets: Vec<PodSetAllocation> = flavors
+            .iter()
+            .zip(&counts)
+            .map(|(flavors, count)| PodSetAllocation {
+                count: *count,
+                flavors: flavors.clone(),
+                placements: Vec::new(),
+            })
+            .collect();
+        let usage = state.usage_of(work, queue, &sets);
+        let nameless = state.tree().branches[queue].nameless;
+        let known = compiled.snapshot.queues.get(queue);
+        let rules = known.map_or_else(Preemption::default, |queue| queue.preemption);
+        let by_hand = mode == Mode::ByHand;
+        let inside = |within| Preemption {
+            within,
+            ..Preemption::default()
+        };
+        let mut scene = Self {
+            work,
+            queue,
+            flavors: flavors.to_vec(),
+            counts,
+            short: Vec::new(),
+            by_quota: false,
+            within_nominal: false,
+            rules: match (by_hand, nameless) {
+                (true, _) => inside(Within::LowerOrNewerEqualPriority),
+                (_, true) => inside(Within::LowerPriority),
+                _ => rules,
+            },
+            nameless,
+            by_hand,
+            relaxation: Relaxation::default(),
+            usage,
+        };
+        for &(pair, amount) in &scene.usage {
+            if amount <= state.available(queue, pair) {
+                continue;
+            }
+            if !scene.may_get(state, pair, amount) {
+                return None;
+            }
+            scene.short.push(pair);
+        }
+        scene.by_quota = !scene.short.is_empty();
+        scene.within_nominal = compiled.snapshot.options.fair_sharing.is_some()
+            && scene.by_quota
+            && scene.usage.iter().all(|&(pair, amount)| {
+                let own = state.tree().quota(queue, pair).nominal;
+                !scene.short.contains(&pair) || state.used(queue, pair) + amount <= own
+            });
+        if !scene.by_quota {
+            scene.short = scene.usage.iter().map(|(pair, _)| *pair).collect();
+        }
+        Some(scene)
+    }
+
+    /// Whether an amount could be got by preemption: within what is the queue's own or of a cohort below the top, or by
+    /// borrowing where it may preempt to borrow.
+    fn may_get(&self, state: &State<'_>, pair: PairId, amount: i64) -> bool {
+        let quotas = state.tree().quota(self.queue, pair);
+        if amount > quotas.potential {
+            return false;
+        }
+        if self.by_hand {
+            return true;
+        }
+        let fair = state.compiled().snapshot.options.fair_sharing.is_some();
+        let while_borrowing = if fair {
+            self.rules.reclaim != Reclaim::Never
+        } else {
+            self.rules.borrow != Borrow::Never
+        };
+        amount <= quotas.nominal || while_borrowing || self.fits_below_top(state, pair, amount)
+    }
+
+    /// Whether some subtree around the queue, but not the whole tree, has enough of its own.
+    fn fits_below_top(&self, state: &State<'_>, pair: PairId, amount: i64) -> bool {
+        let mut left = amount;
+        for node in state.tree().path(self.queue) {
+            if state.tree().branches[node].parent.is_none() {
+                return false;
+            }
+            let quotas = state.tree().quota(node, pair);
+            let used = state.used(node, pair);
+            if used.saturating_add(left) <= quotas.subtree {
+                return true;
+            }
+            left -= (quotas.guaranteed - used).max(0);
+        }
+        false
+    }
+
+    /// Seats the workload as things are; without `borrow` only if its queue then uses no more than its own.
+    pub(super) fn start(&self, state: &mut State<'_>, borrow: bool) -> Option<Allocation> {
+        let mark = state.mark();
+        let allocation = state.start_with(
+            self.work,
+            self.queue,
+            &self.flavors,
+            &self.counts,
+            &self.relaxation,
+        )?;
+        if borrow || !self.borrows(state, &allocation) {
+            return Some(allocation);
+        }
+        state.undo_to(mark);
+        None
+    }
+
+    /// Whether it fits as things are.
+    pub(super) fn fits(&self, state: &mut State<'_>, borrow: bool) -> bool {
+        let mark = state.mark();
+        let fits = self.start(state, borrow).is_some();
+        state.undo_to(mark);
+        fits
+    }
+
+    /// Whether its queue, which gave it a tenure, uses more than its own of that.
+    pub(super) fn borrows(&self, state: &State<'_>, allocation: &Allocation) -> bool {
+        let mut usage = allocation.usage.iter();
+        usage.any(|(pair, _)| state.borrowed(self.queue, *pair) > 0)
+    }
+
+    /// Whether a queue or cohort uses no more than its own of what is short.
+    pub(super) fn is_within_own(&self, state: &State<'_>, queue: QueueId) -> bool {
+        let mut short = self.short.iter();
+        short.all(|pair| state.borrowed(queue, *pair) == 0)
+    }
+
+    /// Whether its own queue uses less than its own of all that is short.
+    pub(super) fn is_under_own(&self, state: &State<'_>) -> bool {
+        let mut short = self.short.iter();
+        short.all(|&pair| {
+            let quotas = state.tree().quota(self.queue, pair);
+            state.used(self.queue, pair) < quotas.nominal
+        })
+    }
+}
+
+/// Flavors for every set of pods, in the order in which they are tried.
+pub(super) fn assignments(
+    state: &State<'_>,
+    work: WorkloadId,
+    queue: QueueId,
+) -> Vec<Vec<Vec<FlavorId>>> {
+    let relaxation = Relaxation::default();
+    let mut all: Vec<Vec<Vec<FlavorId>>> = vec![Vec::new()];
+    for set in 0..state.compiled().works[work].sets.len() {
+        let Ok(options) = state.options(work, set, queue, &relaxation) else {
+            return Vec::new();
+        };
+        let suits = |flavors: &Vec<FlavorId>| {
+            let suits = state.flavors_suit(work, set, queue, flavors, &relaxation);
+            suits.is_ok()
+        };
+        let options: Vec<Vec<FlavorId>> = options.into_iter().filter(suits).collect();
+        let mut longer = Vec::new();
+        for start in &all {
+            for option in &options {
+                let mut next = start.clone();
+                next.push(option.clone());
+                longer.push(next);
+            }
+        }
+        longer.truncate(MOST_ASSIGNMENTS);
+        all = longer;
+    }
+    all
+}

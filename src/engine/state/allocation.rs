@@ -1,0 +1,245 @@
+//! What a workload holds, and how what the snapshot says of that becomes it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::compiled::{FlavorId, NodeId, PairId, QueueId, WorkloadId};
+use crate::snapshot::{PodSet, Status, WHOLE};
+use model::base::Name;
+
+use super::{State, WorkloadState};
+
+/// A pod on a node, with what it holds there.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct PodPlacement {
+    /// Node.
+    pub node: NodeId,
+    /// Units of the node's make, and thousandths of each.
+    pub grips: Arc<[(u32, i32)]>,
+}
+
+/// What a set of pods holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PodSetAllocation {
+    /// Pods that it was admitted with.
+    pub count: u32,
+    /// Flavors: one for each group of resources that it asks for.
+    pub flavors: Vec<FlavorId>,
+    /// Its pods that have a node; fewer than `count` where some have none yet.
+    pub placements: Vec<PodPlacement>,
+}
+
+/// What a workload holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Allocation {
+    /// The queue whose quota it uses.
+    pub queue: Option<QueueId>,
+    /// Quota in use: pair of the queue's tree, amount.
+    pub usage: Vec<(PairId, i64)>,
+    /// Per set of pods.
+    pub sets: Vec<PodSetAllocation>,
+    /// Its speed in thousandths, by the slowest flavor that it uses.
+    pub speed_milli: i64,
+}
+
+impl Allocation {
+    /// Pods that have a node.
+    pub fn pods(&self) -> usize {
+        self.sets.iter().map(|set| set.placements.len()).sum()
+    }
+
+    /// Nodes that its pods are on, in order.
+    pub fn nodes(&self) -> Vec<NodeId> {
+        let placements = self.sets.iter().flat_map(|set| &set.placements);
+        let mut nodes: Vec<NodeId> = placements.map(|placement| placement.node).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    }
+
+    /// Thousandths of devices and slices that it holds.
+    pub fn device_milli(&self) -> i64 {
+        let placements = self.sets.iter().flat_map(|set| &set.placements);
+        let grips = placements.flat_map(|placement| placement.grips.iter());
+        grips.map(|(_, milli)| i64::from(*milli)).sum()
+    }
+}
+
+impl State<'_> {
+    /// Thousandths of each physical device that are held: all of one of which any slice is.
+    pub fn device_use(&self) -> BTreeMap<(NodeId, usize), i32> {
+        let mut held: BTreeMap<(NodeId, usize), i32> = BTreeMap::new();
+        let allocations = self.holders().filter_map(|work| self.allocation(work));
+        let placements = allocations
+            .flat_map(|allocation| allocation.sets.iter().flat_map(|set| &set.placements));
+        for placement in placements {
+            let units = &self.compiled.makes[self.room(placement.node).make].units;
+            for (unit, milli) in placement.grips.iter() {
+                let unit = &units[*unit as usize];
+                let whole = held.entry((placement.node, unit.device)).or_default();
+                let milli = if unit.slice.is_some() { WHOLE } else { *milli };
+                *whole = whole.saturating_add(milli).min(WHOLE);
+            }
+        }
+        held
+    }
+
+    /// Lets a workload hold what the snapshot says that it holds.
+    pub(super) fn settle_in(&mut self, work: WorkloadId) {
+        let workload = self.workload(work);
+        let placed = workload.sets.iter().any(|set| !set.placements.is_empty());
+        if !placed && workload.status != Status::Running {
+            return;
+        }
+        let queue = self.compiled.works[work].queue;
+        let mut allocation = Allocation {
+            queue,
+            usage: Vec::new(),
+            sets: Vec::new(),
+            speed_milli: 1_000,
+        };
+        for (at, set) in workload.sets.iter().enumerate() {
+            let want = self.compiled.works[work].sets[at].want;
+            let mut placements = Vec::new();
+            for placement in &set.placements {
+                let Some(node) = self.compiled.node(&placement.node) else {
+                    continue;
+                };
+                let placement = self.seat_of(node, set, &placement.grips);
+                // At once, so that the next pod whose devices are not known takes others.
+                self.apply(&placement, want, 1);
+                placements.push(placement);
+            }
+            let flavors = self.flavors_in_use(work, at, &placements);
+            let placed = u32::try_from(placements.len()).unwrap_or(u32::MAX);
+            allocation.sets.push(PodSetAllocation {
+                // What has its quota but not all its nodes counts in full; what merely runs, by what runs.
+                count: if set.admitted.is_empty() && placed > 0 {
+                    placed
+                } else {
+                    set.count
+                },
+                flavors,
+                placements,
+            });
+        }
+        allocation.speed_milli = self.speed(work, &allocation.sets);
+        if let Some(queue) = queue {
+            allocation.usage = self.usage_of(work, queue, &allocation.sets);
+            for &(pair, amount) in &allocation.usage {
+                self.use_quota(queue, pair, amount);
+            }
+        }
+        let priority = workload.priority;
+        self.occupancy.works[work] = WorkloadState {
+            status: match workload.status {
+                // Part of it runs already.
+                Status::Waiting => Status::Running,
+                status => status,
+            },
+            allocation: Some(Arc::new(allocation)),
+            priority,
+            since: workload.admitted_at,
+        };
+    }
+
+    /// The slowest speed of the flavors in use, 1,000 where nothing says.
+    pub(crate) fn speed(&self, work: WorkloadId, sets: &[PodSetAllocation]) -> i64 {
+        let choices = self.compiled.works[work].choices.as_ref();
+        let speed = |flavor: &FlavorId| {
+            let mut all = choices?.iter();
+            all.find(|(choice, _)| choice == flavor)
+                .map(|(_, speed)| *speed)
+        };
+        let used = sets.iter().flat_map(|set| &set.flavors);
+        used.filter_map(speed).min().unwrap_or(1_000)
+    }
+
+    /// The units of a node that a pod holds: those that are named, or else the first that are free.
+    fn seat_of(
+        &self,
+        node: NodeId,
+        set: &PodSet,
+        grips: &[crate::snapshot::HeldDevices],
+    ) -> PodPlacement {
+        let compiled = self.compiled;
+        let units = &compiled.makes[compiled.sites[node].make].units;
+        let devices = &compiled.snapshot.nodes[node].devices;
+        let mut held: Vec<(u32, i32)> = Vec::new();
+        for grip in grips {
+            let named = |unit: &crate::compiled::Unit| {
+                let device = &devices[unit.device];
+                let slice = unit.slice.map(|slice| &device.slices[slice].name);
+                // A device that has been cut into slices since is held by all of them.
+                device.index == grip.device
+                    && (grip.slice.is_none() || slice == grip.slice.as_ref())
+            };
+            let milli = |unit: &crate::compiled::Unit| match unit.slice {
+                Some(_) => WHOLE,
+                None => grip.milli.clamp(1, WHOLE),
+            };
+            let named = units.iter().enumerate().filter(|(_, unit)| named(unit));
+            held.extend(named.map(|(at, unit)| (at as u32, milli(unit))));
+        }
+        if grips.is_empty() {
+            let left = self.left(node);
+            for ask in &set.ask.devices {
+                let of = |at: &usize| compiled.resources[units[*at].resource] == ask.resource;
+                let mut own: Vec<usize> = (0..units.len()).filter(of).collect();
+                // The first that are free, then those with most left: an unknown device is still a held one.
+                own.sort_by_key(|&at| (!units[at].sound, left[at] < WHOLE, -left[at], at));
+                let milli = |at: usize| match units[at].slice {
+                    Some(_) => WHOLE,
+                    None => ask.milli.clamp(1, WHOLE),
+                };
+                let taken = own.iter().take(ask.count as usize);
+                held.extend(taken.map(|&at| (at as u32, milli(at))));
+            }
+        }
+        held.sort_unstable();
+        held.dedup_by_key(|grip| grip.0);
+        PodPlacement {
+            node,
+            grips: held.into(),
+        }
+    }
+
+    /// The flavor of each group that a running set asks for: as admitted, or else the first that its nodes carry.
+    fn flavors_in_use(
+        &self,
+        work: WorkloadId,
+        set: usize,
+        placements: &[PodPlacement],
+    ) -> Vec<FlavorId> {
+        let compiled = self.compiled;
+        let Some(queue) = compiled.works[work].queue else {
+            return Vec::new();
+        };
+        let told = &self.workload(work).sets[set].admitted;
+        let nodes: Vec<NodeId> = placements.iter().map(|placement| placement.node).collect();
+        let groups = self.groups_of(work, set, queue).unwrap_or_default();
+        let flavor = |group: usize| {
+            let group = &self.tree().branches[queue].groups[group];
+            let named = |resource: &Name| compiled.flavor(told.get(resource)?);
+            let told = group.resources.iter().find_map(named);
+            // The accelerators' flavor may be told by their own resource's name.
+            let own = self.workload(work).sets[set].ask.devices.iter();
+            let told = told.or_else(|| {
+                let devices = group
+                    .resources
+                    .iter()
+                    .any(|name| &**name == crate::snapshot::DEVICES);
+                own.filter(|_| devices).find_map(|ask| named(&ask.resource))
+            });
+            told.or_else(|| {
+                let carried = |flavor: &&FlavorId| {
+                    let all = |node: &NodeId| self.flavors_of(*node).any(|own| own == **flavor);
+                    !nodes.is_empty() && nodes.iter().all(all)
+                };
+                group.flavors.iter().find(carried).copied()
+            })
+            .or_else(|| group.flavors.first().copied())
+        };
+        groups.into_iter().filter_map(flavor).collect()
+    }
+}

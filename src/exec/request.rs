@@ -1,0 +1,140 @@
+//! One request and its answer, whichever client sends it.
+
+use futures::{StreamExt, stream};
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{Method, Request};
+use http_body_util::{BodyExt, Limited};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+
+use cluster::mutations::{Right, path, text};
+use model::plan::Object;
+use source::api_error::ApiError;
+use source::api_stats::retry_after;
+
+use super::machine::Seen;
+use super::response::ServerResponse;
+
+/// Questions under way at one time.
+const AT_ONCE: usize = 8;
+
+/// The largest answer that is read, bytes.
+const LARGEST: usize = 64 << 20;
+
+/// Sends one request. Every end of it is an answer; one without a code is none.
+pub(super) async fn ask(
+    client: &Client,
+    method: Method,
+    path: &str,
+    content: &str,
+    body: &Value,
+) -> ServerResponse {
+    let body = if body.is_null() {
+        Vec::new()
+    } else {
+        body.to_string().into_bytes()
+    };
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(ACCEPT, "application/json")
+        .header(CONTENT_TYPE, content)
+        .body(Body::from(body));
+    let request = match request {
+        Ok(request) => request,
+        Err(error) => return ServerResponse::of(400, json!({"message": error.to_string()})),
+    };
+    match client.send(request).await {
+        Ok(response) => {
+            let code = response.status().as_u16();
+            let wait = retry_after(response.headers());
+            let body = Limited::new(response.into_body(), LARGEST).collect().await;
+            let body = body
+                .ok()
+                .and_then(|body| serde_json::from_slice(&body.to_bytes()).ok());
+            // The code came: it was carried out or refused, whatever became of the rest.
+            let mut answer = ServerResponse::of(code, body.unwrap_or(Value::Null));
+            answer.retry_after = wait;
+            answer
+        }
+        Err(error) => ServerResponse::none(ApiError::of_transport(&error).message),
+    }
+}
+
+/// Reads what stands at a path.
+pub(super) async fn get(client: &Client, path: &str) -> ServerResponse {
+    ask(client, Method::GET, path, "application/json", &Value::Null).await
+}
+
+/// Reads one object.
+pub(super) async fn read(client: &Client, object: &Object) -> Seen {
+    let Some(path) = path(object, false) else {
+        return Seen::Not(unwritable(object));
+    };
+    let answer = get(client, &path).await;
+    match answer.code {
+        Some(200) if answer.body.is_object() => Seen::There(Box::new(answer.body)),
+        // It broke off, or is none of Kubernetes: ask again.
+        Some(200) => Seen::Not(ServerResponse::none("the answer is not an object")),
+        Some(404) => Seen::Gone,
+        _ => Seen::Not(answer),
+    }
+}
+
+/// What is said of an object that no request can name.
+pub(super) fn unwritable(object: &Object) -> ServerResponse {
+    let message = format!("{object}: its name or version cannot stand in a path");
+    ServerResponse::of(400, json!({ "message": message }))
+}
+
+/// What tells this cluster from any other: the UID of its namespace `kube-system`, asked for by a list, which every role
+/// of ours may make.
+///
+/// # Errors
+/// Why it is not known.
+pub async fn identity(client: &Client) -> Result<String, String> {
+    let path = "/api/v1/namespaces?fieldSelector=metadata.name%3Dkube-system";
+    let answer = get(client, path).await;
+    let items = answer.body.get("items").and_then(Value::as_array);
+    let mut items = items.into_iter().flatten();
+    let found = items.find(|item| text(item, "/metadata/name") == "kube-system");
+    match found.map(|item| text(item, "/metadata/uid")) {
+        Some(uid) if !uid.is_empty() => Ok(uid.to_owned()),
+        _ if answer.code == Some(200) => Err("it has no namespace kube-system".to_owned()),
+        _ => Err(answer.words()),
+    }
+}
+
+/// Asks whether we may do something: `None` when the server does not say.
+pub async fn may(client: &Client, right: &Right) -> Option<bool> {
+    let mut attributes = json!({
+        "verb": right.verb,
+        "group": right.group,
+        "resource": right.resource,
+    });
+    if !right.subresource.is_empty() {
+        attributes["subresource"] = right.subresource.into();
+    }
+    if !right.namespace.is_empty() {
+        attributes["namespace"] = right.namespace.as_str().into();
+    }
+    let body = json!({
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    });
+    let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let answer = ask(client, Method::POST, path, "application/json", &body).await;
+    answer.body.pointer("/status/allowed")?.as_bool()
+}
+
+/// Those of these rights that we lack, as far as the server says.
+pub async fn missing(client: &Client, rights: &[Right]) -> Vec<Right> {
+    let answers = stream::iter(rights)
+        .map(
+            |right| async move { (may(client, right).await == Some(false)).then(|| right.clone()) },
+        )
+        .buffered(AT_ONCE);
+    answers.filter_map(std::future::ready).collect().await
+}

@@ -1,0 +1,229 @@
+//! What the server answered to a call, and what that means for a run.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use cluster::mutations::{Call, Method, Subresource, text};
+use model::base::name::printable;
+
+/// An answer, or that none came.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ServerResponse {
+    /// Code of HTTP; `None` when nothing came that could be an answer: whether it was carried out is not known.
+    pub code: Option<u16>,
+    /// Its body; null when it is not JSON.
+    pub body: Value,
+    /// How long the server asked to wait.
+    pub retry_after: Option<Duration>,
+    /// Why no answer came; empty when one did.
+    pub trouble: String,
+}
+
+/// What an answer means.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Done.
+    Accepted,
+    /// A disruption budget refuses now; with its words and the wait it asks for.
+    Budget(String, Option<Duration>),
+    /// The server is busy: the call was not carried out.
+    Busy(String, Option<Duration>),
+    /// Somebody wrote in between.
+    Conflict(String),
+    /// The server cannot take it as it is: the object has changed, or it is not allowed to be so.
+    Invalid(String),
+    /// There is no such object.
+    Gone(String),
+    /// No, and asking again does not help.
+    Refused(String),
+    /// Nobody knows whether it was carried out.
+    Unknown(String),
+}
+
+/// The longest message that is kept of an answer.
+const LONGEST: usize = 1000;
+
+impl ServerResponse {
+    /// A code and a body.
+    pub fn of(code: u16, body: Value) -> Self {
+        Self {
+            code: Some(code),
+            body,
+            retry_after: None,
+            trouble: String::new(),
+        }
+    }
+
+    /// No answer.
+    pub fn none(trouble: impl Into<String>) -> Self {
+        Self {
+            code: None,
+            body: Value::Null,
+            retry_after: None,
+            trouble: trouble.into(),
+        }
+    }
+
+    /// What it says, for people.
+    pub fn words(&self) -> String {
+        let said = text(&self.body, "/message");
+        let causes = self
+            .body
+            .pointer("/details/causes")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .map(|cause| text(cause, "/message"))
+            .filter(|cause| !cause.is_empty() && !said.contains(cause));
+        let mut all: Vec<&str> = Vec::new();
+        all.extend(Some(said).filter(|said| !said.is_empty()));
+        all.extend(causes);
+        let words = match (all.is_empty(), self.code) {
+            (false, _) => all.join(" "),
+            (true, Some(code)) => format!("the server answered {code}"),
+            (true, None) => self.trouble.clone(),
+        };
+        printable(&words.chars().take(LONGEST).collect::<String>()).into_owned()
+    }
+
+    fn is_budget(&self) -> bool {
+        let causes = self.body.pointer("/details/causes");
+        causes
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .any(|cause| text(cause, "/reason") == "DisruptionBudget")
+    }
+
+    fn wait(&self) -> Option<Duration> {
+        let asked = self.body.pointer("/details/retryAfterSeconds");
+        let asked = asked.and_then(Value::as_u64).map(Duration::from_secs);
+        self.retry_after.max(asked).filter(|wait| !wait.is_zero())
+    }
+
+    /// What it means for this call.
+    pub fn verdict(&self, call: &Call) -> Verdict {
+        let words = self.words();
+        let Some(code) = self.code else {
+            return Verdict::Unknown(words);
+        };
+        match code {
+            // An eviction's failure may come as a Status in the body of a 201.
+            200..=299 if text(&self.body, "/kind") == "Status" => {
+                let failed = text(&self.body, "/status") == "Failure"
+                    || self.body.get("code").and_then(Value::as_u64) >= Some(400);
+                if failed {
+                    Verdict::Refused(words)
+                } else {
+                    Verdict::Accepted
+                }
+            }
+            200..=299 => Verdict::Accepted,
+            429 if call.subresource == Subresource::Eviction && self.is_budget() => {
+                Verdict::Budget(words, self.wait())
+            }
+            429 => Verdict::Busy(words, self.wait()),
+            // A new object is named for its step: there is one already because we made it.
+            409 if call.method == Method::Create
+                && call.subresource == Subresource::None
+                && text(&self.body, "/reason") == "AlreadyExists" =>
+            {
+                Verdict::Accepted
+            }
+            409 => Verdict::Conflict(words),
+            422 => Verdict::Invalid(words),
+            404 | 410 => Verdict::Gone(words),
+            // It may have failed before or after it was written.
+            500..=599 => Verdict::Unknown(words),
+            _ => Verdict::Refused(words),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::plan::Object;
+    use serde_json::json;
+
+    fn call(method: Method, subresource: Subresource) -> Call {
+        Call {
+            method,
+            object: Object::new("", "v1", "pods", "Pod", "p").within("nlp"),
+            subresource,
+            body: Value::Null,
+        }
+    }
+
+    #[test]
+    fn a_failure_in_the_body_of_a_201_is_a_failure() {
+        let evict = call(Method::Create, Subresource::Eviction);
+        let two = json!({"kind": "Status", "status": "Failure", "code": 500, "message": "more than one PodDisruptionBudget"});
+        assert_eq!(
+            ServerResponse::of(201, two).verdict(&evict),
+            Verdict::Refused("more than one PodDisruptionBudget".into())
+        );
+        let only_code = json!({"kind": "Status", "code": 500});
+        assert!(matches!(
+            ServerResponse::of(201, only_code).verdict(&evict),
+            Verdict::Refused(_)
+        ));
+        let good = json!({"kind": "Status", "status": "Success", "code": 201});
+        assert_eq!(
+            ServerResponse::of(201, good).verdict(&evict),
+            Verdict::Accepted
+        );
+    }
+
+    #[test]
+    fn budgets_are_told_from_a_busy_server() {
+        let evict = call(Method::Create, Subresource::Eviction);
+        let budget = json!({"kind": "Status", "message": "Cannot evict pod.", "details": {"retryAfterSeconds": 10, "causes": [{"reason": "DisruptionBudget", "message": "needs 2 and has 2"}]}});
+        assert_eq!(
+            ServerResponse::of(429, budget).verdict(&evict),
+            Verdict::Budget(
+                "Cannot evict pod. needs 2 and has 2".into(),
+                Some(Duration::from_secs(10))
+            )
+        );
+        let mut busy = ServerResponse::of(
+            429,
+            json!({"kind": "Status", "message": "too many requests"}),
+        );
+        busy.retry_after = Some(Duration::from_secs(3));
+        assert_eq!(
+            busy.verdict(&evict),
+            Verdict::Busy("too many requests".into(), Some(Duration::from_secs(3)))
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_taken_for_a_failure() {
+        let patch = call(Method::Patch, Subresource::None);
+        for answer in [
+            ServerResponse::none("connection reset"),
+            ServerResponse::of(500, Value::Null),
+            ServerResponse::of(504, Value::Null),
+        ] {
+            assert!(matches!(answer.verdict(&patch), Verdict::Unknown(_)));
+        }
+        for (code, wanted) in [
+            (403, Verdict::Refused("no".into())),
+            (401, Verdict::Refused("no".into())),
+            (404, Verdict::Gone("no".into())),
+            (409, Verdict::Conflict("no".into())),
+            (422, Verdict::Invalid("no".into())),
+        ] {
+            assert_eq!(
+                ServerResponse::of(code, json!({"message": "no"})).verdict(&patch),
+                wanted
+            );
+        }
+        let create = call(Method::Create, Subresource::None);
+        let again = ServerResponse::of(409, json!({"reason": "AlreadyExists"}));
+        assert_eq!(again.verdict(&create), Verdict::Accepted);
+        let hostile = ServerResponse::of(403, json!({"message": "\u{1b}[2J"}));
+        assert!(!hostile.words().contains('\u{1b}'));
+    }
+}

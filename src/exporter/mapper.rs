@@ -1,0 +1,547 @@
+//! From a page to readings: each series finds its device, its pod and the signal it stands for.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::hash::{Hash, Hasher};
+
+use rustc_hash::FxHashMap;
+
+use model::base::name::printable;
+use model::base::{Moment, Name, Names, ObjectKey};
+use model::fleet::reading::Reading;
+use model::fleet::signal::Signal;
+
+use super::device_rows::{Rows, Spot};
+use super::dialect::{Dialect, Dialects, Map, Part, Scale, Use};
+use super::exposition::{Limits, Nature, Scan, Series, scan};
+use super::fold::{self, Contribution, NONE};
+use super::labels::label;
+use super::rate::Total;
+use super::spec::ScopeSpec;
+
+/// What was scraped.
+#[derive(Clone, Debug, Default)]
+pub struct PageSource<'a> {
+    /// The exporter's own pod: rows that name it as the holder of a device name nobody.
+    pub pod: Option<ObjectKey>,
+    /// The node that pod runs on.
+    pub node: Option<Name>,
+    /// The dialect, where it is known; else it is found out.
+    pub dialect: Option<&'a str>,
+}
+
+/// What a page said.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Read {
+    /// One reading for each node, device, slice and pod's copy, in that order within a device; devices by host
+    /// and index.
+    pub readings: Vec<Reading>,
+    /// Running totals behind signals that are rates: [`super::Rates`] makes rates of them.
+    pub totals: Vec<Total>,
+    /// How the reading went.
+    pub report: Report,
+}
+
+/// How the reading of a page went.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Report {
+    /// The dialect, when one was found.
+    pub dialect: Option<Name>,
+    /// True for a page with nothing on it yet: the exporter is there and has not measured.
+    pub starting: bool,
+    /// Series that gave a value or an identity.
+    pub series_used: usize,
+    /// Series that the dialect does not know, or whose rows it does not want.
+    pub series_skipped: usize,
+    /// Series of known metrics on rows that name no device; part of `series_skipped`.
+    pub no_device: usize,
+    /// Lines that are not series.
+    pub bad_lines: usize,
+    /// Series that stood on the page before, with the same labels: the last one counts.
+    pub duplicates: usize,
+    /// Series whose value was a sentinel, not finite, or not believable.
+    pub missing_values: usize,
+    /// Devices on the page.
+    pub devices: usize,
+    /// The newest timestamp on the page, where its lines have any.
+    pub newest: Option<Moment>,
+    /// What the operator should know, in sentences.
+    pub messages: Vec<String>,
+}
+
+/// Reads a page. Never fails: what could not be read is in the report.
+pub fn read(dialects: &Dialects, page: &[u8], target: &PageSource<'_>, names: &mut Names) -> Read {
+    let mut report = Report::default();
+    let wanted = match target.dialect.map(|name| dialects.named(name)) {
+        Some(Err(message)) => {
+            report.messages.push(message);
+            return Read {
+                report,
+                ..Read::default()
+            };
+        }
+        Some(Ok(dialect)) => Some(&*dialect.name),
+        None => None,
+    };
+    let Some((dialect, prefix)) = dialects.detect_with_prefix(page, wanted) else {
+        let met = scan(page, Limits::default(), |_| {});
+        report.series_skipped = met.series;
+        describe(&met, &mut report);
+        if met.series > 0 {
+            report.messages.push(format!(
+                "no dialect knows these metrics ({} series); name one, or add one under exporters/",
+                met.series
+            ));
+        }
+        return Read {
+            report,
+            ..Read::default()
+        };
+    };
+    report.dialect = Some(dialect.name.clone());
+    let mut reader = Reader::new(dialect, prefix, target, names);
+    let met = scan(page, Limits::default(), |series| reader.take(series));
+    reader.report(&mut report);
+    describe(&met, &mut report);
+    fold::fold(reader.dialect, reader.rows, reader.contributions, report)
+}
+
+/// Shows each series to whoever takes them.
+pub(super) type Show<'s, 'a> = dyn FnMut(&mut dyn FnMut(&Series<'a, '_>)) + 's;
+
+/// Reads series that are known to be of `dialect`, their names with `prefix` before them.
+pub(super) fn read_rows<'a>(
+    dialect: &Dialect,
+    prefix: &'a str,
+    target: &PageSource<'_>,
+    names: &mut Names,
+    show: &mut Show<'_, 'a>,
+) -> Read {
+    let mut report = Report {
+        dialect: Some(dialect.name.clone()),
+        ..Report::default()
+    };
+    let mut reader = Reader::new(dialect, prefix, target, names);
+    show(&mut |series| reader.take(series));
+    reader.report(&mut report);
+    fold::fold(dialect, reader.rows, reader.contributions, report)
+}
+
+/// What the scan met, in the report's words.
+fn describe(met: &Scan, report: &mut Report) {
+    report.bad_lines = met.bad;
+    report.starting = met.nature == Nature::Empty;
+    let told = match met.nature {
+        Nature::Metrics => None,
+        Nature::Empty => Some("nothing measured yet: the exporter is starting"),
+        Nature::Html => Some("this is HTML, not metrics; check port and path"),
+        Nature::Json => Some("this is JSON, not metrics; check the path"),
+        Nature::Gzip => Some("this is a gzip stream that was not unpacked"),
+        Nature::Binary => Some("this is not text; check port and path"),
+    };
+    report.messages.extend(told.map(String::from));
+    if met.bad > 0 && matches!(met.nature, Nature::Metrics) {
+        let mut text = format!("{} bad {}:", met.bad, plural(met.bad, "line", "lines"));
+        for (at, bad) in met.first_bad.iter().enumerate() {
+            let comma = if at > 0 { "," } else { "" };
+            let _ = write!(text, "{comma} line {}: {}", bad.line, bad.fault.text());
+        }
+        if met.bad > met.first_bad.len() {
+            text.push_str(", …");
+        }
+        report.messages.push(text);
+    }
+    if met.left_out > 0 {
+        report.messages.push(format!(
+            "the page is too long: its last {} bytes were not read",
+            met.left_out
+        ));
+    }
+    if met.not_utf8 > 0 {
+        report.messages.push(format!(
+            "{} names or label values are not UTF-8",
+            met.not_utf8
+        ));
+    }
+    if met.open_end && met.series + met.bad > 0 {
+        report
+            .messages
+            .push("the last line has no line end: the page may be cut".into());
+    }
+}
+
+fn plural<'a>(count: usize, one: &'a str, many: &'a str) -> &'a str {
+    if count == 1 { one } else { many }
+}
+
+/// Labels with values, sorted.
+type LabelSet<'a> = Vec<(Cow<'a, str>, Cow<'a, str>)>;
+
+/// State while a page is read.
+struct Reader<'d, 'a, 'n> {
+    dialect: &'d Dialect,
+    prefix: &'a str,
+    rows: Rows<'d, 'n>,
+    /// What each label block of the page says.
+    spots: Vec<Option<Spot>>,
+    /// Distinct sets of labels, whatever their order.
+    sets: FxHashMap<LabelSet<'a>, u32>,
+    /// The set of each label block of the page.
+    blocks: Vec<Option<u32>>,
+    families: FxHashMap<Cow<'a, str>, u32>,
+    /// The family of the series before: most are of the same.
+    last: (Cow<'a, str>, u32, Option<&'d [Use]>),
+    /// Series seen: family and label set, with where their contributions stand.
+    seen: FxHashMap<(u32, u32), (usize, usize)>,
+    contributions: Vec<Contribution>,
+    used: usize,
+    skipped: usize,
+    no_device: usize,
+    missing: usize,
+    duplicates: usize,
+    first_duplicate: Option<(usize, String)>,
+    newest: Option<i64>,
+    unbelievable: Vec<(Signal, f64, usize)>,
+}
+
+impl<'d, 'a, 'n> Reader<'d, 'a, 'n> {
+    fn new(
+        dialect: &'d Dialect,
+        prefix: &'a str,
+        target: &PageSource<'_>,
+        names: &'n mut Names,
+    ) -> Self {
+        Self {
+            dialect,
+            prefix,
+            rows: Rows::new(dialect, target.pod.clone(), names),
+            spots: Vec::new(),
+            sets: FxHashMap::default(),
+            blocks: Vec::new(),
+            families: FxHashMap::default(),
+            last: (Cow::Borrowed(""), NONE, None),
+            seen: FxHashMap::default(),
+            contributions: Vec::new(),
+            used: 0,
+            skipped: 0,
+            no_device: 0,
+            missing: 0,
+            duplicates: 0,
+            first_duplicate: None,
+            newest: None,
+            unbelievable: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, series: &Series<'a, '_>) {
+        if self.last.0 != series.name {
+            let uses = self.dialect.family(self.prefix, &series.name);
+            let next = count(self.families.len());
+            let number = match uses {
+                Some(_) => *self.families.entry(series.name.clone()).or_insert(next),
+                None => NONE,
+            };
+            self.last = (series.name.clone(), number, uses);
+        }
+        let (_, family, Some(uses)) = self.last else {
+            self.skipped += 1;
+            return;
+        };
+        self.newest = self.newest.max(series.timestamp);
+        if !self.dialect.only.passes(series.labels) {
+            self.skipped += 1;
+            return;
+        }
+        let set = self.set_number(series);
+        let key = (family, set);
+        self.unless_seen(key, series);
+        let from = self.contributions.len();
+        let (mut used, mut homeless) = (false, false);
+        for using in uses {
+            match *using {
+                Use::Join(join) => {
+                    used |= self.rows.join(usize::from(join), series.labels);
+                }
+                Use::Cores => used |= self.rows.cores(series.labels),
+                Use::Map { map, rank, part } => {
+                    let rule = &self.dialect.maps[usize::from(map)];
+                    if !rule.filter.passes(series.labels) {
+                        continue;
+                    }
+                    let spot = self.spot(series);
+                    match self.place(rule, spot, series) {
+                        Placed::At { place, pod, core } => {
+                            used = true;
+                            let Some(value) = self.value(rule, part, series) else {
+                                self.missing += 1;
+                                continue;
+                            };
+                            let item = item(rule, series, key);
+                            self.contributions.push(Contribution {
+                                place,
+                                map,
+                                rank,
+                                pod,
+                                core,
+                                item,
+                                value,
+                                part,
+                                moment: if rule.newest { series.value } else { 0.0 },
+                            });
+                        }
+                        Placed::Elsewhere => {}
+                        Placed::Nowhere => homeless = true,
+                    }
+                }
+            }
+        }
+        if used {
+            self.used += 1;
+        } else {
+            self.skipped += 1;
+            self.no_device += usize::from(homeless);
+        }
+        let added = self.contributions.len() - from;
+        self.seen.insert(key, (from, added));
+    }
+
+    /// Takes back what an earlier line of the same name and labels contributed: the last one counts.
+    fn unless_seen(&mut self, key: (u32, u32), series: &Series<'a, '_>) {
+        let Some((from, count)) = self.seen.get(&key).copied() else {
+            return;
+        };
+        for old in &mut self.contributions[from..from + count] {
+            old.value = f64::NAN;
+        }
+        self.duplicates += 1;
+        if self.first_duplicate.is_none() {
+            self.first_duplicate = Some((series.line, series.name.clone().into_owned()));
+        }
+    }
+
+    fn spot(&mut self, series: &Series<'a, '_>) -> Spot {
+        let kept = series.block.map(|block| block as usize);
+        if let Some(Some(spot)) = kept.and_then(|at| self.spots.get(at)) {
+            return *spot;
+        }
+        let spot = self.rows.spot(series.labels);
+        if let Some(at) = kept {
+            if self.spots.len() <= at {
+                self.spots.resize(at + 1, None);
+            }
+            self.spots[at] = Some(spot);
+        }
+        spot
+    }
+
+    fn set_number(&mut self, series: &Series<'a, '_>) -> u32 {
+        let kept = series.block.map(|block| block as usize);
+        if let Some(Some(known)) = kept.and_then(|at| self.blocks.get(at)) {
+            return *known;
+        }
+        let mut labels: LabelSet<'a> = series
+            .labels
+            .iter()
+            .filter(|label| !label.value.is_empty())
+            .map(|label| (label.name.clone(), label.value.clone()))
+            .collect();
+        labels.sort_unstable();
+        let next = count(self.sets.len());
+        let number = *self.sets.entry(labels).or_insert(next);
+        if let Some(at) = kept {
+            if self.blocks.len() <= at {
+                self.blocks.resize(at + 1, None);
+            }
+            self.blocks[at] = Some(number);
+        }
+        number
+    }
+
+    /// Where a value of `rule` on a row at `spot` belongs.
+    fn place(&mut self, rule: &Map, spot: Spot, series: &Series<'a, '_>) -> Placed {
+        if spot.ignored {
+            return Placed::Elsewhere;
+        }
+        let at = |place, pod| Placed::At {
+            place,
+            pod,
+            core: NONE,
+        };
+        match rule.scope {
+            ScopeSpec::Serving => at(self.rows.serving_place(series.labels), NONE),
+            ScopeSpec::Node => at(self.rows.node_place(spot.host), NONE),
+            ScopeSpec::Each => at(self.rows.each_place(spot.host), NONE),
+            ScopeSpec::Core => match self.rows.core(series.labels) {
+                Some(core) => Placed::At {
+                    place: if spot.device == NONE {
+                        self.rows.core_place(spot.host)
+                    } else {
+                        spot.device_place
+                    },
+                    pod: spot.pod,
+                    core,
+                },
+                None => Placed::Nowhere,
+            },
+            _ if spot.device == NONE => Placed::Nowhere,
+            ScopeSpec::Slice => {
+                self.rows.hold(spot.place, spot.pod);
+                at(spot.place, spot.pod)
+            }
+            ScopeSpec::Pod if spot.pod == NONE => Placed::Elsewhere,
+            ScopeSpec::Pod => {
+                self.rows.copy(spot.place, spot.pod);
+                at(spot.place, spot.pod)
+            }
+            ScopeSpec::Whole if spot.place != spot.device_place => Placed::Elsewhere,
+            ScopeSpec::Whole | ScopeSpec::Device => {
+                self.rows.hold(spot.place, spot.pod);
+                // A device's value on the row of one of its slices says nothing of who holds the device.
+                let lifted = spot.place != spot.device_place;
+                at(spot.device_place, if lifted { NONE } else { spot.pod })
+            }
+        }
+    }
+
+    /// The canonical value of a series, unless it says that there is none.
+    fn value(&mut self, rule: &Map, part: Part, series: &Series<'_, '_>) -> Option<f64> {
+        let raw = match &rule.value_label {
+            Some(name) => label(series.labels, name)?.trim().parse().ok()?,
+            None => series.value,
+        };
+        if part == Part::Count {
+            return (raw.is_finite() && raw >= 0.0).then_some(raw);
+        }
+        if !raw.is_finite()
+            || self.dialect.missing.has(raw)
+            || rule.missing.contains(&raw)
+            || rule.ceiling.is_some_and(|ceiling| raw > ceiling)
+            || (rule.zero_is_unknown && raw == 0.0)
+        {
+            return None;
+        }
+        let raw = if rule.values.is_empty() {
+            raw
+        } else {
+            rule.values.iter().find(|(from, _)| *from == raw)?.1
+        };
+        let value = match rule.scale {
+            Scale::By(times, over) => raw * times / over,
+            Scale::BySize => raw,
+        };
+        let believed = believe(rule, value);
+        if believed.is_none() {
+            match self
+                .unbelievable
+                .iter_mut()
+                .find(|(signal, ..)| *signal == rule.signal)
+            {
+                Some((.., times)) => *times += 1,
+                None => self.unbelievable.push((rule.signal, value, 1)),
+            }
+        }
+        believed
+    }
+
+    fn report(&self, report: &mut Report) {
+        report.series_used = self.used;
+        report.series_skipped = self.skipped;
+        report.no_device = self.no_device;
+        report.missing_values = self.missing;
+        report.duplicates = self.duplicates;
+        report.newest = self.newest.map(Moment::from_millis);
+        if let Some((line, name)) = &self.first_duplicate {
+            report.messages.push(format!(
+                "{} duplicate series, the last of each was kept; the first is {} in line {line}",
+                self.duplicates,
+                printable(name)
+            ));
+        }
+        for (signal, value, times) in &self.unbelievable {
+            report.messages.push(format!(
+                "{} read {value}, which cannot be: left out {times} {} (is the dialect's scale right?)",
+                signal.name(),
+                plural(*times, "time", "times")
+            ));
+        }
+        if self.no_device > 0 {
+            report.messages.push(format!(
+                "{} series {} no device and {} left out",
+                self.no_device,
+                plural(self.no_device, "names", "name"),
+                plural(self.no_device, "was", "were")
+            ));
+        }
+        if self.rows.own_pod > 0 {
+            report.messages.push(format!(
+                "{} {} the exporter's own pod, which holds nothing",
+                self.rows.own_pod,
+                plural(self.rows.own_pod, "row names", "rows name")
+            ));
+        }
+        if self.rows.zero_ids > 0 {
+            report.messages.push(format!(
+                "{} {} an id of zeros only, which names no device",
+                self.rows.zero_ids,
+                plural(self.rows.zero_ids, "row has", "rows have")
+            ));
+        }
+    }
+}
+
+/// What tells a series from others that are folded together with it; `key` is its family and label set.
+fn item(rule: &Map, series: &Series<'_, '_>, key: (u32, u32)) -> u64 {
+    if rule.over.is_empty() {
+        return u64::from(key.0) << 32 | u64::from(key.1);
+    }
+    let mut hash = rustc_hash::FxHasher::default();
+    key.0.hash(&mut hash);
+    for name in &rule.over {
+        label(series.labels, name).hash(&mut hash);
+    }
+    hash.finish()
+}
+
+/// Where a value goes.
+enum Placed {
+    At {
+        place: u32,
+        pod: u32,
+        core: u32,
+    },
+    /// The row is about something that this mapping leaves alone.
+    Elsewhere,
+    /// The row does not say which device it is about.
+    Nowhere,
+}
+
+/// The value, unless it cannot be true: a ratio far above one, a negative amount.
+fn believe(rule: &Map, value: f64) -> Option<f64> {
+    let ratio = rule.signal.name().ends_with("_ratio");
+    let signed = matches!(
+        rule.signal,
+        Signal::Temp
+            | Signal::MemTemp
+            | Signal::TempSlowdown
+            | Signal::TempShutdown
+            | Signal::TempMargin
+    );
+    if ratio && !rule.total {
+        // Rounding gives a little more than one; a wrong scale gives far more.
+        if value > 1.05 && !rule.clamp {
+            return None;
+        }
+        return (value >= 0.0).then(|| value.min(1.0));
+    }
+    (signed || value >= 0.0).then_some(value)
+}
+
+/// A count as a number of a table; a page is too short for more than this holds.
+fn count(len: usize) -> u32 {
+    u32::try_from(len).unwrap_or(NONE)
+}
+
+/// A label's text, interned.
+pub(super) fn intern(names: &mut Names, text: Option<Cow<'_, str>>) -> Option<Name> {
+    text.map(|text| names.intern(&text))
+}

@@ -1,0 +1,376 @@
+//! What the checks remember between two runs, and where a check puts its verdicts during one.
+
+use rustc_hash::FxHashMap;
+
+use crate::base::{Age, Moment, Name, ObjectKey};
+use crate::fleet::device::Device;
+use crate::fleet::finding::{Finding, Severity, Subject};
+use crate::fleet::fleet::Fleet;
+use crate::fleet::job::JobKey;
+use crate::fleet::thresholds::{Rule, Thresholds};
+
+use super::under_used::Mean;
+use super::{PATIENCE, Verdict};
+
+/// What all checks remember. Grows with what is wrong, not with the fleet, but for a few numbers a device.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    check_states: FxHashMap<&'static str, CheckState>,
+}
+
+impl State {
+    /// A check's desk for one run, with what it remembers on it.
+    pub(super) fn open<'a>(
+        &mut self,
+        code: &'static str,
+        fleet: &'a Fleet,
+        now: Moment,
+        thresholds: &'a Thresholds,
+    ) -> CheckContext<'a> {
+        let mut check_state = self.check_states.remove(code).unwrap_or_default();
+        check_state.run = check_state.run.wrapping_add(1);
+        CheckContext {
+            code,
+            rule: thresholds.rule(code),
+            thresholds,
+            fleet,
+            now,
+            check_state,
+            tally: FxHashMap::default(),
+            found: Vec::new(),
+        }
+    }
+
+    /// Keeps what the checks that ran remember, and forgets those that are switched off.
+    pub(super) fn put_back(&mut self, check_states: Vec<(&'static str, CheckState)>) {
+        self.check_states = check_states.into_iter().collect();
+    }
+}
+
+/// What one check remembers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CheckState {
+    /// Number of the current run: what it did not touch has ended.
+    run: u32,
+    entries: FxHashMap<Name, Entry>,
+    /// Last values of counters and sticky gauges, by device.
+    pub(super) memory: FxHashMap<Name, Memory>,
+    /// Means over a window, by job.
+    pub(super) means: FxHashMap<Name, Mean>,
+}
+
+/// Something that is, or may become, a finding.
+#[derive(Clone, Debug)]
+struct Entry {
+    run: u32,
+    /// Since when it has been true.
+    first: Moment,
+    /// Something other than our own watching says so.
+    told: bool,
+    /// It has lasted long enough to be shown.
+    shown: bool,
+    /// Since when nothing is known about it.
+    gap: Option<Moment>,
+    /// The finding as last made.
+    last: Option<Found>,
+}
+
+/// The last value of a counter or a sticky gauge.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Memory {
+    /// The value.
+    pub(super) value: f64,
+    /// The value that was there before we looked.
+    pub(super) base: f64,
+    /// When it last changed under our eyes.
+    pub(super) changed: Moment,
+    /// When it was last read.
+    pub(super) read: Moment,
+}
+
+/// What was counted for one subject on the walk over the devices.
+#[derive(Clone, Debug)]
+pub(super) struct Tally {
+    /// The job, where the subject is one.
+    pub(super) job: Option<JobKey>,
+    /// Class of its devices.
+    pub(super) class: Name,
+    /// Devices that the check is about.
+    pub(super) count: u32,
+    /// Devices of which too little is known.
+    pub(super) unknown: u32,
+    /// The largest value.
+    pub(super) most: f64,
+    /// The earliest beginning.
+    pub(super) since: Option<Moment>,
+}
+
+impl Tally {
+    /// Nothing counted yet.
+    pub(super) fn new(job: Option<JobKey>, class: &Name) -> Self {
+        Self {
+            job,
+            class: class.clone(),
+            count: 0,
+            unknown: 0,
+            most: f64::NEG_INFINITY,
+            since: None,
+        }
+    }
+}
+
+/// A finding with what it may be merged under.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    /// The check that found it.
+    pub(super) check: &'static str,
+    /// The finding.
+    pub(super) finding: Finding,
+    /// Three or more with one code and one group become one: the group's subject, and what to say after
+    /// their number.
+    pub(super) group: Option<(Subject, &'static str)>,
+}
+
+/// What a check has to say, before id and time are added.
+pub(super) struct Draft {
+    subject: Subject,
+    code: Option<Name>,
+    detail: Option<Name>,
+    severity: Option<Severity>,
+    value: Option<f64>,
+    threshold: Option<f64>,
+    message: String,
+    repair: String,
+    group: Option<(Subject, &'static str)>,
+}
+
+impl Draft {
+    /// A sentence about a subject, and what to do.
+    pub(super) fn new(subject: Subject, message: String, repair: impl Into<String>) -> Self {
+        Self {
+            subject,
+            code: None,
+            detail: None,
+            severity: None,
+            value: None,
+            threshold: None,
+            message,
+            repair: repair.into(),
+            group: None,
+        }
+    }
+
+    /// The measured value.
+    pub(super) fn value(mut self, value: f64) -> Self {
+        self.value = Some(value);
+        self
+    }
+
+    /// The threshold that it passed.
+    pub(super) fn threshold(mut self, threshold: f64) -> Self {
+        self.threshold = Some(threshold);
+        self
+    }
+
+    /// A code of its own (`xid-79`).
+    pub(super) fn code(mut self, code: String) -> Self {
+        self.code = Some(Name::from(code));
+        self
+    }
+
+    /// What tells it from another finding with this code and subject.
+    pub(super) fn detail(mut self, detail: &Name) -> Self {
+        self.detail = Some(detail.clone());
+        self
+    }
+
+    /// A severity of its own.
+    pub(super) fn severity(mut self, severity: Severity) -> Self {
+        self.severity = Some(severity);
+        self
+    }
+
+    /// Under what, and with which words after their number, three or more of these become one.
+    pub(super) fn group(mut self, subject: Subject, words: &'static str) -> Self {
+        self.group = Some((subject, words));
+        self
+    }
+}
+
+/// One check's place during one run.
+pub(super) struct CheckContext<'a> {
+    /// The check.
+    pub(super) code: &'static str,
+    /// Its rule.
+    pub(super) rule: &'a Rule,
+    /// All rules.
+    pub(super) thresholds: &'a Thresholds,
+    /// The fleet.
+    pub(super) fleet: &'a Fleet,
+    /// The moment.
+    pub(super) now: Moment,
+    /// What it remembers.
+    pub(super) check_state: CheckState,
+    /// What it counts during this run.
+    pub(super) tally: FxHashMap<Name, Tally>,
+    found: Vec<Found>,
+}
+
+impl CheckContext<'_> {
+    /// Takes a verdict about the subject called `key`. What is not mentioned in a run has ended.
+    pub(super) fn report(
+        &mut self,
+        key: &Name,
+        verdict: Verdict,
+        draft: impl FnOnce(f64) -> Draft,
+    ) {
+        self.report_since(key, verdict, None, draft);
+    }
+
+    /// As [`CheckContext::report`], where something better than our own watching says since when.
+    pub(super) fn report_since(
+        &mut self,
+        key: &Name,
+        verdict: Verdict,
+        since: Option<Moment>,
+        draft: impl FnOnce(f64) -> Draft,
+    ) {
+        let (now, run) = (self.now, self.check_state.run);
+        let (value, begins) = match verdict {
+            Verdict::Ok => return,
+            Verdict::Unknown => return self.unknown(key),
+            Verdict::Firing(value) => (value, true),
+            Verdict::Held(value) => (value, false),
+        };
+        if begins && !self.check_state.entries.contains_key(key) {
+            let entry = Entry {
+                run,
+                first: now,
+                told: false,
+                shown: false,
+                gap: None,
+                last: None,
+            };
+            self.check_state.entries.insert(key.clone(), entry);
+        }
+        let Some(entry) = self.check_state.entries.get_mut(key) else {
+            return;
+        };
+        if !begins && !entry.shown {
+            return;
+        }
+        entry.run = run;
+        if let Some(gap) = entry.gap.take()
+            && !entry.shown
+        {
+            // Time in which nothing was known does not count towards `for`.
+            let blind = now.since(gap).millis();
+            entry.first = entry.first.plus(std::time::Duration::from_millis(blind));
+        }
+        // A clock that went back must not leave a beginning in the future.
+        entry.first = since.unwrap_or(entry.first).min(now);
+        entry.told = since.is_some();
+        entry.shown = entry.shown || now.since(entry.first) >= Age::from(self.rule.hold);
+        if entry.shown {
+            let mut found = finish(self.code, self.rule, entry.first, draft(value));
+            found.finding.first_seen = !entry.told;
+            entry.last = Some(found.clone());
+            self.found.push(found);
+        }
+    }
+
+    /// Nothing is known about the subject called `key` now: what stood about it stands, for a while.
+    pub(super) fn unknown(&mut self, key: &Name) {
+        let (now, run) = (self.now, self.check_state.run);
+        let Some(entry) = self.check_state.entries.get_mut(key) else {
+            return;
+        };
+        let since = entry.gap.unwrap_or(now).min(now);
+        entry.gap = Some(since);
+        if now.since(since) > Age::from(PATIENCE) {
+            return;
+        }
+        entry.run = run;
+        if let Some(last) = entry.last.as_ref().filter(|_| entry.shown) {
+            self.found.push(last.clone());
+        }
+    }
+
+    /// What is remembered, without what has ended, and what was found.
+    pub(super) fn close(mut self) -> (CheckState, Vec<Found>) {
+        let (now, run) = (self.now, self.check_state.run);
+        let forget = Age::from_seconds(24 * 3600);
+        self.check_state.entries.retain(|_, entry| entry.run == run);
+        self.check_state
+            .memory
+            .retain(|_, memory| now.since(memory.read) < forget);
+        (self.check_state, self.found)
+    }
+}
+
+fn finish(check: &'static str, rule: &Rule, since: Moment, draft: Draft) -> Found {
+    let code = draft.code.unwrap_or_else(|| Name::from(check));
+    let id = match &draft.detail {
+        Some(detail) => format!(
+            "{code}:{}:{}:{detail}",
+            draft.subject.kind, draft.subject.key
+        ),
+        None => format!("{code}:{}:{}", draft.subject.kind, draft.subject.key),
+    };
+    Found {
+        check,
+        finding: Finding {
+            id: Name::from(id),
+            severity: draft.severity.unwrap_or(rule.severity),
+            code,
+            subject: draft.subject,
+            since,
+            first_seen: false,
+            value: draft.value,
+            threshold: draft.threshold,
+            message: draft.message,
+            repair: draft.repair,
+        },
+        group: draft.group,
+    }
+}
+
+/// A subject without a namespace.
+pub(super) fn subject(kind: &'static str, name: &Name) -> Subject {
+    Subject {
+        kind,
+        key: ObjectKey::new("", name.clone()),
+    }
+}
+
+/// A job as a subject.
+pub(super) fn job_subject(job: &JobKey) -> Subject {
+    Subject {
+        kind: "Job",
+        key: job.key.clone(),
+    }
+}
+
+/// The name under which a job is remembered.
+pub(super) fn job_name(job: &JobKey) -> Name {
+    Name::from(format!("{}/{}", job.kind, job.key))
+}
+
+/// `1 device`, `3 devices`.
+pub(super) fn counted(count: usize, noun: &str) -> String {
+    if count == 1 {
+        format!("1 {noun}")
+    } else {
+        format!("{count} {noun}s")
+    }
+}
+
+/// Who suffers with a device: `vision/clip-l-6 is on it`.
+pub(super) fn on_it(device: &Device) -> String {
+    let mut holders = device.holders();
+    match (holders.next(), holders.count()) {
+        (None, _) => String::from("no pod is on it"),
+        (Some((pod, how)), 0) => format!("{}{} is on it", how.mark(), pod.key()),
+        (Some(_), more) => format!("{} pods are on it", more + 1),
+    }
+}

@@ -1,0 +1,467 @@
+//! Devices out of what drivers publish: whole ones and their parts gathered by device, each with the readings that are
+//! about it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::base::{Name, ObjectKey};
+use crate::fleet::claim::{Published, SliceSeen};
+use crate::fleet::device::{Attribution, Device, Health, Pod, Slice};
+use crate::fleet::observe::{Claimed, NodeSeen, Taint};
+use crate::fleet::signal::{Signal, Signals};
+
+use super::limits::{self, Ignored, MOST};
+use super::readings::{DeviceReadings, NodeReadings};
+
+/// One device that is published, and by which slice.
+pub(super) struct Source<'s> {
+    pub(super) slice: &'s SliceSeen,
+    pub(super) published: &'s Published,
+    /// All slices of its pool are there.
+    pub(super) complete: bool,
+}
+
+/// Driver, pool and name of something published.
+type Handle = (Name, Name, Name);
+
+/// A part of a device.
+pub(super) struct Part {
+    handle: Handle,
+    /// What it is cut to.
+    profile: Name,
+    /// It is made when it is asked for, out of what others may take: until then it is not there.
+    made_on_demand: bool,
+}
+
+/// A physical device.
+pub(super) struct DraDevice {
+    /// The resource that asks for it.
+    pub(super) resource: Name,
+    /// The resource that asks for a part of it.
+    part_resource: Name,
+    /// What stands for it as a whole; several where it can be had in several ways.
+    wholes: Vec<Handle>,
+    parts: Vec<Part>,
+    index: Option<u32>,
+    uuid: Option<Name>,
+    pci: Option<Name>,
+    pub(super) product: Option<Name>,
+    memory: Option<i64>,
+    version: Option<Name>,
+    taints: Vec<Taint>,
+    complete: bool,
+}
+
+/// The devices of a node as its drivers publish them.
+#[derive(Default)]
+pub(super) struct DraDevices {
+    pub(super) list: Vec<DraDevice>,
+    /// What drivers publish is withheld from us.
+    pub(super) refused: bool,
+    /// Claims of drivers that are ignored: they are for more devices than a node may have.
+    pub(super) ignored: Ignored,
+}
+
+/// A name by which two published devices are known to be of one piece.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Tie<'s> {
+    Uuid(&'s str),
+    Counters(&'s Name, &'s Name, &'s Name),
+    Pci(String),
+    Index(&'s Name, &'s Name, u32),
+}
+
+fn ties<'s>(source: &Source<'s>) -> Vec<Tie<'s>> {
+    let (slice, one) = (source.slice, source.published);
+    let mut out = Vec::new();
+    let uuid = if one.part { &one.parent } else { &one.uuid };
+    out.extend(uuid.as_deref().map(Tie::Uuid));
+    out.extend(one.pci.as_deref().map(|pci| Tie::Pci(plain_pci(pci))));
+    // Without a name of its own it is known by what it draws from, or by its place.
+    if out.is_empty() || one.part {
+        out.extend(
+            one.counters
+                .iter()
+                .map(|set| Tie::Counters(&slice.driver, &slice.pool, set)),
+        );
+    }
+    if out.is_empty() || one.part {
+        out.extend(
+            one.index
+                .map(|index| Tie::Index(&slice.driver, &slice.pool, index)),
+        );
+    }
+    out
+}
+
+/// Other names that later parts may know it by.
+fn further<'s>(source: &Source<'s>) -> Vec<Tie<'s>> {
+    let (slice, one) = (source.slice, source.published);
+    let sets = one
+        .counters
+        .iter()
+        .map(|set| Tie::Counters(&slice.driver, &slice.pool, set));
+    let index = one
+        .index
+        .map(|index| Tie::Index(&slice.driver, &slice.pool, index));
+    sets.chain(index).collect()
+}
+
+/// An address without the zeros that some write before its domain.
+fn plain_pci(address: &str) -> String {
+    let lower = address.to_ascii_lowercase();
+    let plain = lower.trim_start_matches('0');
+    plain.trim_start_matches(':').to_owned()
+}
+
+/// The physical devices among what is published, in the order of their indices.
+pub(super) fn chips(
+    sources: &[Source<'_>],
+    resource: impl Fn(&Name, bool) -> Name,
+) -> Vec<DraDevice> {
+    let mut order: Vec<&Source<'_>> = sources.iter().collect();
+    // Whole devices first: parts look for theirs.
+    order.sort_by(|a, b| {
+        let key = |source: &Source<'_>| {
+            let one = source.published;
+            (
+                one.part,
+                one.index.unwrap_or(u32::MAX),
+                one.pci.clone(),
+                one.name.clone(),
+                source.slice.pool.clone(),
+            )
+        };
+        key(a).cmp(&key(b))
+    });
+    let mut list: Vec<DraDevice> = Vec::new();
+    let mut known: BTreeMap<Tie<'_>, usize> = BTreeMap::new();
+    for source in order {
+        let (slice, one) = (source.slice, source.published);
+        let own = ties(source);
+        let found = own.iter().find_map(|tie| known.get(tie).copied());
+        let at = found.unwrap_or_else(|| {
+            list.push(DraDevice {
+                resource: resource(&slice.driver, false),
+                part_resource: resource(&slice.driver, true),
+                wholes: Vec::new(),
+                parts: Vec::new(),
+                index: one.index,
+                uuid: if one.part {
+                    one.parent.clone()
+                } else {
+                    one.uuid.clone()
+                },
+                pci: one.pci.clone(),
+                product: None,
+                memory: None,
+                version: None,
+                taints: Vec::new(),
+                complete: true,
+            });
+            list.len() - 1
+        });
+        for tie in own.into_iter().chain(further(source)) {
+            known.entry(tie).or_insert(at);
+        }
+        let chip = &mut list[at];
+        let handle = (slice.driver.clone(), slice.pool.clone(), one.name.clone());
+        if chip.product.is_none() {
+            chip.product.clone_from(&one.product);
+        }
+        if chip.version.is_none() {
+            chip.version.clone_from(&one.version);
+        }
+        chip.complete &= source.complete;
+        if one.part {
+            chip.parts.push(Part {
+                handle,
+                profile: one.profile.clone().unwrap_or_else(|| one.name.clone()),
+                made_on_demand: !one.counters.is_empty(),
+            });
+        } else {
+            chip.memory = chip.memory.or(one.memory);
+            chip.taints.extend(one.taints.iter().cloned());
+            chip.wholes.push(handle);
+        }
+    }
+    list
+}
+
+impl DraDevice {
+    /// Nothing is given out of an incomplete pool, nor what bears a taint that keeps pods away.
+    fn is_usable(&self) -> bool {
+        self.complete && self.taint().is_none()
+    }
+
+    /// The gravest taint that keeps pods away.
+    fn taint(&self) -> Option<&Taint> {
+        let of = |effect: &str| {
+            self.taints
+                .iter()
+                .find(|taint| taint.effect.as_str() == effect)
+        };
+        of("NoExecute").or_else(|| of("NoSchedule"))
+    }
+
+    /// Cut for good: what is offered are its parts.
+    fn is_cut(&self) -> bool {
+        self.wholes.is_empty() && !self.parts.is_empty()
+    }
+
+    fn offers(&self) -> (&Name, u32) {
+        let ready = self
+            .parts
+            .iter()
+            .filter(|part| !part.made_on_demand)
+            .count();
+        match self.is_cut() && ready > 0 {
+            true => (
+                &self.part_resource,
+                u32::try_from(ready).unwrap_or(u32::MAX),
+            ),
+            false => (&self.resource, 1),
+        }
+    }
+
+    /// True when these readings are about it, by an id of its own.
+    fn is(&self, read: &DeviceReadings) -> bool {
+        let uuid = self.uuid.is_some() && self.uuid == read.uuid;
+        let pci = self.pci.as_deref().zip(read.pci.as_deref());
+        uuid || pci.is_some_and(|(own, read)| plain_pci(own) == plain_pci(read))
+    }
+
+    /// True when these readings may be about it: no id says otherwise.
+    fn may_be(&self, read: Option<&DeviceReadings>) -> bool {
+        let Some(read) = read else { return true };
+        let differ = |own: Option<String>, read: Option<String>| {
+            own.zip(read).is_some_and(|(own, read)| own != read)
+        };
+        let text = |name: &Option<Name>| name.as_deref().map(str::to_owned);
+        let pci = |name: &Option<Name>| name.as_deref().map(plain_pci);
+        !differ(text(&self.uuid), text(&read.uuid)) && !differ(pci(&self.pci), pci(&read.pci))
+    }
+
+    /// Completes a device by what its driver publishes of it.
+    pub(super) fn complete(&self, device: &mut Device) {
+        device.uuid = device.uuid.take().or_else(|| self.uuid.clone());
+        device.pci = device.pci.take().or_else(|| self.pci.clone());
+        if let Some(memory) = self.memory {
+            let published: Signals = [(Signal::MemTotal, memory as f64)].into_iter().collect();
+            device.signals = device.signals.or(&published);
+        }
+        if let Some(taint) = self.taint()
+            && !device.health.is_fault()
+        {
+            let words = match taint.value.is_empty() {
+                true => format!("its driver has tainted it: {}", taint.key),
+                false => format!("its driver has tainted it: {}={}", taint.key, taint.value),
+            };
+            device.health = match taint.effect.as_str() {
+                "NoExecute" => Health::Fault(Name::from(words)),
+                _ => Health::Warn(Name::from(words)),
+            };
+        }
+    }
+
+    /// Cuts the device into the parts that are there: those made for good, and those in use.
+    fn cut(&self, device: &mut Device, held: &BTreeSet<&Handle>) -> Vec<(usize, usize)> {
+        let there = |part: &Part| !part.made_on_demand || held.contains(&part.handle);
+        let mut slices = std::mem::take(&mut device.slices).into_vec();
+        let mut taken: BTreeSet<usize> = BTreeSet::new();
+        let mut places = Vec::new();
+        for (at, part) in self
+            .parts
+            .iter()
+            .enumerate()
+            .filter(|(_, part)| there(part))
+        {
+            // Exporters name an instance in another way: the next of its profile stands for it.
+            let fits = |slice: &Slice| {
+                let rest = slice.name.strip_prefix(part.profile.as_str());
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+            };
+            let read = (0..slices.len()).find(|at| !taken.contains(at) && fits(&slices[*at]));
+            let place = read.unwrap_or_else(|| {
+                slices.push(Slice::free(part.handle.2.clone(), &self.part_resource));
+                slices.len() - 1
+            });
+            slices[place].resource = Some(self.part_resource.clone());
+            taken.insert(place);
+            places.push((at, place));
+        }
+        device.slices = slices.into_boxed_slice();
+        places
+    }
+}
+
+impl DraDevices {
+    /// These devices, without those of drivers that publish more for one node than it can have.
+    pub(super) fn new(mut list: Vec<DraDevice>, refused: bool) -> Self {
+        let mut counts: BTreeMap<Name, usize> = BTreeMap::new();
+        for chip in &list {
+            *counts.entry(chip.resource.clone()).or_default() += 1;
+            *counts.entry(chip.part_resource.clone()).or_default() += chip.parts.len();
+        }
+        let mut ignored = Ignored::new();
+        for (resource, count) in counts {
+            if count > MOST as usize {
+                let count = u32::try_from(count).unwrap_or(u32::MAX);
+                limits::claim(&mut ignored, &resource, count);
+            }
+        }
+        if !ignored.is_empty() {
+            list.retain(|chip| {
+                !ignored.contains_key(&chip.resource) && !ignored.contains_key(&chip.part_resource)
+            });
+        }
+        Self {
+            list,
+            refused,
+            ignored,
+        }
+    }
+
+    /// The node with what its drivers publish among what it has.
+    pub(super) fn added_to(&self, seen: Arc<NodeSeen>) -> Arc<NodeSeen> {
+        if self.list.is_empty() {
+            return seen;
+        }
+        let mut counts: BTreeMap<&Name, (u32, u32)> = BTreeMap::new();
+        for chip in &self.list {
+            let (resource, count) = chip.offers();
+            let sum = counts.entry(resource).or_default();
+            sum.0 += count;
+            sum.1 += if chip.is_usable() { count } else { 0 };
+        }
+        let mut out = (*seen).clone();
+        for (resource, (all, usable)) in counts {
+            for (list, count) in [(&mut out.capacity, all), (&mut out.allocatable, usable)] {
+                let mut devices: BTreeMap<Name, u32> = list.devices.iter().cloned().collect();
+                let known = devices.entry(resource.clone()).or_default();
+                *known = count.max(*known);
+                list.devices = devices.into_iter().collect();
+            }
+        }
+        Arc::new(out)
+    }
+
+    /// The driver's version, where it publishes it.
+    pub(super) fn version(&self) -> Option<Name> {
+        self.list.iter().find_map(|chip| chip.version.clone())
+    }
+
+    /// The index of each device, with what is published of it: the one that its exporter gives to the same id, else its
+    /// own, else the next that is free. Devices that only an exporter knows come as well.
+    pub(super) fn indices(&self, readings: &NodeReadings) -> BTreeMap<u32, Option<usize>> {
+        let mut out: BTreeMap<u32, Option<usize>> = BTreeMap::new();
+        let mut left: Vec<usize> = Vec::new();
+        for (at, chip) in self.list.iter().enumerate() {
+            let same = readings
+                .devices
+                .iter()
+                .find(|(slot, read)| !out.contains_key(slot) && chip.is(read));
+            match same {
+                Some((slot, _)) => {
+                    out.insert(*slot, Some(at));
+                }
+                None => left.push(at),
+            }
+        }
+        let mut unmatched_pages = Vec::new();
+        for at in left {
+            let chip = &self.list[at];
+            let own = chip.index.filter(|index| {
+                *index < MOST
+                    && !out.contains_key(index)
+                    && chip.may_be(readings.devices.get(index))
+            });
+            match own {
+                Some(index) => {
+                    out.insert(index, Some(at));
+                }
+                None => unmatched_pages.push(at),
+            }
+        }
+        for at in unmatched_pages {
+            let chip = &self.list[at];
+            let free = (0..)
+                .find(|index| !out.contains_key(index) && chip.may_be(readings.devices.get(index)));
+            if let Some(index) = free {
+                out.insert(index, Some(at));
+            }
+        }
+        for slot in readings.devices.keys() {
+            out.entry(*slot).or_insert(None);
+        }
+        out
+    }
+
+    /// Gives devices and parts to the pods that claims name; the pods that were given what they ask for.
+    pub(super) fn place(
+        &self,
+        devices: &mut [Device],
+        at: &BTreeMap<u32, Option<usize>>,
+        pods: &[Arc<Pod>],
+    ) -> BTreeSet<ObjectKey> {
+        let mut holders: BTreeMap<Handle, Vec<&Arc<Pod>>> = BTreeMap::new();
+        for pod in pods {
+            for claimed in &pod.seen.claimed {
+                if let Claimed::Claim(driver, pool, device) = claimed {
+                    let handle = (driver.clone(), pool.clone(), device.clone());
+                    holders.entry(handle).or_default().push(pod);
+                }
+            }
+        }
+        let held: BTreeSet<&Handle> = holders.keys().collect();
+        let mut served: BTreeSet<ObjectKey> = BTreeSet::new();
+        for device in devices.iter_mut() {
+            let Some(chip) = at
+                .get(&device.index)
+                .copied()
+                .flatten()
+                .map(|at| &self.list[at])
+            else {
+                continue;
+            };
+            for (part, place) in chip.cut(device, &held) {
+                // A part of a device is shown with one holder, however many share it.
+                if let Some(pods) = holders.get(&chip.parts[part].handle)
+                    && let Some(first) = pods.first()
+                {
+                    device.slices[place].holder = Some(Arc::clone(first));
+                    device.slices[place].attribution = Attribution::Claim;
+                    served.extend(pods.iter().map(|pod| pod.key().clone()));
+                }
+            }
+            let pods: Vec<&Arc<Pod>> = chip
+                .wholes
+                .iter()
+                .filter_map(|whole| holders.get(whole))
+                .flatten()
+                .copied()
+                .collect();
+            served.extend(pods.iter().map(|pod| pod.key().clone()));
+            match pods.as_slice() {
+                [] => {}
+                [only] => {
+                    device.holder = Some(Arc::clone(only));
+                    device.attribution = Attribution::Claim;
+                }
+                // Several pods share one claim: each has a share, the device counts once.
+                many => {
+                    device.slices = many
+                        .iter()
+                        .enumerate()
+                        .map(|(share, pod)| Slice {
+                            holder: Some(Arc::clone(pod)),
+                            attribution: Attribution::Claim,
+                            ..Slice::free(Name::from(format!("share-{share}")), &chip.resource)
+                        })
+                        .collect();
+                }
+            }
+        }
+        served
+    }
+}

@@ -1,0 +1,310 @@
+//! Where a job stands, why it waits, how it failed: judged from its workloads, pods and its queueing system.
+
+use std::sync::Arc;
+
+use crate::base::{Moment, Name};
+use crate::fleet::admission::Admission;
+use crate::fleet::device::Pod;
+use crate::fleet::job::{Gang, JobState};
+use crate::fleet::observe::{Failure, Phase, WorkloadSeen};
+use crate::fleet::queue::QueueSystem;
+use crate::fleet::siting::PodSet;
+
+use super::{reasons, sets};
+
+/// Everything that a job is judged by.
+pub(super) struct JobFacts<'a> {
+    /// The job's own object, where it is known.
+    pub(super) top: Option<&'a Arc<WorkloadSeen>>,
+    /// All workloads of its chain.
+    pub(super) workloads: &'a [&'a Arc<WorkloadSeen>],
+    /// Its pods that ask for devices.
+    pub(super) pods: &'a [&'a Arc<Pod>],
+    /// Its queueing system's word.
+    pub(super) admission: Option<&'a Admission>,
+    /// Its gang.
+    pub(super) gang: Option<Gang>,
+    /// Its pod sets.
+    pub(super) sets: &'a [PodSet],
+    /// The system of the queue that it is in.
+    pub(super) queue_system: QueueSystem,
+}
+
+impl<'a> JobFacts<'a> {
+    fn suspended(&self) -> bool {
+        self.top.is_some_and(|top| top.suspended)
+            || (self.top.is_none()
+                && !self.workloads.is_empty()
+                && self.workloads.iter().all(|workload| workload.suspended))
+    }
+
+    /// A queueing system that has not let it in.
+    fn held_back(&self) -> Option<&'a Admission> {
+        self.admission.filter(|admission| {
+            let seen = &admission.seen;
+            seen.outcome.is_none()
+                && (!seen.active || (seen.pending.is_some() && seen.admitted_at.is_none()))
+        })
+    }
+
+    /// In a queue of Kueue, which has made no Workload for it (yet).
+    fn is_unseen(&self) -> bool {
+        self.queue_system == QueueSystem::Kueue && self.admission.is_none()
+    }
+
+    /// In a queue of Kueue, whose Workload says nothing yet: neither let in nor why not.
+    fn is_undecided(&self) -> bool {
+        let says_nothing = self.admission.is_none_or(|admission| {
+            let seen = &admission.seen;
+            seen.pending.is_none() && seen.admitted_at.is_none() && seen.reserved_at.is_none()
+        });
+        self.queue_system == QueueSystem::Kueue && says_nothing
+    }
+
+    /// Held by a queueing system rather than by a person.
+    fn is_queued(&self) -> bool {
+        const QUEUES: [&str; 2] = ["kueue.x-k8s.io/queue-name", "stokehold.dev/queue"];
+        if let Some(admission) = self.admission
+            && admission.system() == QueueSystem::Kueue
+        {
+            return admission.seen.active;
+        }
+        self.top
+            .into_iter()
+            .chain(self.workloads.iter().copied())
+            .any(|workload| workload.labels.first(QUEUES).is_some())
+    }
+}
+
+pub(super) fn state(standing: &JobFacts<'_>) -> JobState {
+    let JobFacts {
+        top,
+        workloads,
+        pods,
+        admission,
+        gang,
+        ..
+    } = *standing;
+    let live: Vec<&&Arc<Pod>> = pods
+        .iter()
+        .filter(|pod| !pod.seen.phase.is_over())
+        .collect();
+    let bound = live.iter().filter(|pod| pod.seen.node.is_some()).count();
+    let running = live
+        .iter()
+        .filter(|pod| pod.seen.phase == Phase::Running && pod.seen.deleted.is_none())
+        .count();
+    let leaving = live.iter().filter(|pod| pod.seen.deleted.is_some()).count();
+    // Where the job's own object is not known, its queueing system may still say that it has ended.
+    let outcome = match top {
+        Some(top) => top.outcome,
+        None => admission.and_then(|admission| admission.seen.outcome),
+    };
+    match outcome {
+        Some(true) if bound == 0 => return JobState::Done,
+        Some(false) if bound == 0 => return JobState::Failed,
+        Some(_) => return JobState::Finishing,
+        None => {}
+    }
+    if top.is_some_and(|top| top.deleted.is_some()) {
+        return JobState::Finishing;
+    }
+    let inactive = standing
+        .held_back()
+        .is_some_and(|admission| !admission.seen.active);
+    if standing.suspended() {
+        return match (bound > 0, standing.is_queued()) {
+            (true, _) => JobState::Finishing,
+            // A queueing system holds what it has not admitted: to its owner that is waiting.
+            (false, true) => JobState::Waiting,
+            (false, false) => JobState::Suspended,
+        };
+    }
+    if inactive && bound == 0 {
+        return JobState::Suspended;
+    }
+    let only_pods_tell =
+        admission.is_none() || (!pods.is_empty() && standing.held_back().is_none());
+    if top.is_none() && workloads.is_empty() && live.is_empty() && only_pods_tell {
+        let failed = pods.iter().any(|pod| pod.seen.phase == Phase::Failed);
+        return if failed {
+            JobState::Failed
+        } else {
+            JobState::Done
+        };
+    }
+    if leaving > 0 && leaving == live.len() && top.is_none() {
+        return JobState::Finishing;
+    }
+    // Launchers and heads without devices are not among the pods that are counted here.
+    let needed = gang.map_or(1, |gang| sets::device_pods(standing.sets, gang.min).max(1)) as usize;
+    if running >= needed {
+        JobState::Running
+    } else if bound > 0 {
+        JobState::Starting
+    } else if live.is_empty() && top.is_some_and(|top| top.pods == 0) {
+        JobState::Suspended
+    } else {
+        JobState::Waiting
+    }
+}
+
+/// Since when it has waited.
+pub(super) fn waiting_since(standing: &JobFacts<'_>, created: Moment) -> Moment {
+    // A job that lost its devices waits since its oldest pod was made anew, not since it was submitted.
+    let pending = standing
+        .pods
+        .iter()
+        .filter(|pod| pod.seen.node.is_none() && !pod.seen.phase.is_over())
+        .map(|pod| pod.seen.created)
+        .min();
+    let queued = standing
+        .held_back()
+        .map(|admission| admission.seen.queued_at.unwrap_or(admission.seen.created));
+    let held = standing.top.and_then(|top| {
+        top.conditions
+            .iter()
+            .find(|condition| {
+                condition.kind.as_str() == "Suspended" && condition.status == Some(true)
+            })
+            .and_then(|condition| condition.since)
+    });
+    pending.or(queued).or(held).unwrap_or(created)
+}
+
+/// Why it waits or is held: our word and a sentence.
+pub(super) fn reason(
+    standing: &JobFacts<'_>,
+    state: JobState,
+    queue: Option<&Name>,
+) -> (Option<&'static str>, Name) {
+    let JobFacts { top, pods, .. } = *standing;
+    if let Some(admission) = standing.held_back() {
+        if !admission.seen.active {
+            let why = admission
+                .seen
+                .evictions
+                .first()
+                .map(|eviction| &eviction.message)
+                .filter(|message| !message.is_empty());
+            return (
+                Some("deactivated"),
+                why.cloned()
+                    .unwrap_or_else(|| Name::new("taken out of its queue: spec.active is false")),
+            );
+        }
+        let sentence = match &admission.seen.pending {
+            Some((_, sentence)) if !sentence.is_empty() => sentence.clone(),
+            Some((word, _)) => word.clone(),
+            None => Name::default(),
+        };
+        return (Some(reasons::code(&admission.seen)), sentence);
+    }
+    let refused = pods
+        .iter()
+        .filter(|pod| pod.seen.node.is_none() && !pod.seen.phase.is_over())
+        .find_map(|pod| pod.seen.unschedulable.as_ref());
+    if let Some((reason, message)) = refused {
+        return if reason.as_str() == "SchedulingGated" {
+            (Some("gated"), Name::new("its pods carry scheduling gates"))
+        } else {
+            (Some("unschedulable"), message.clone())
+        };
+    }
+    if top.is_some_and(|top| top.suspended) {
+        return match (state, queue) {
+            (JobState::Waiting, Some(queue)) => (
+                Some("queued"),
+                match standing.is_unseen() {
+                    true => Name::from(format!(
+                        "not yet seen by Kueue: it has no Workload in queue {queue}"
+                    )),
+                    false => Name::from(format!("not admitted by queue {queue} yet")),
+                },
+            ),
+            _ => (Some("suspended"), Name::new("held by spec.suspend")),
+        };
+    }
+    if state == JobState::Suspended {
+        return (Some("scaled-to-zero"), Name::new("asks for no pods"));
+    }
+    let pending = pods
+        .iter()
+        .any(|pod| pod.seen.node.is_none() && !pod.seen.phase.is_over());
+    if pending {
+        return (
+            Some("pending"),
+            Name::new("the scheduler has given no reason yet"),
+        );
+    }
+    if pods
+        .iter()
+        .any(|pod| pod.seen.node.is_some() && pod.seen.phase == Phase::Pending)
+    {
+        return (
+            Some("starting"),
+            Name::new("its containers are being started"),
+        );
+    }
+    if pods.iter().all(|pod| pod.seen.phase.is_over()) && standing.is_undecided() {
+        return (Some("queued"), Name::new("Kueue has given no reason yet"));
+    }
+    if pods.iter().all(|pod| pod.seen.phase.is_over()) {
+        return (
+            Some("no-pods"),
+            Name::new("its controller has made no pods"),
+        );
+    }
+    (Some("incomplete"), Name::new("not all of its gang runs"))
+}
+
+/// The worst that its pods tell: an exit code before a restart, the latest first; else what its own object or
+/// its last eviction says.
+pub(super) fn failure(standing: &JobFacts<'_>) -> Option<Failure> {
+    let JobFacts { top, pods, .. } = *standing;
+    let eviction = standing
+        .admission
+        .and_then(|admission| admission.seen.evictions.first());
+    let mut told: Vec<&Failure> = pods
+        .iter()
+        .filter_map(|pod| pod.seen.failure.as_ref())
+        .collect();
+    let restarts = told
+        .iter()
+        .map(|failure| failure.restarts)
+        .fold(0, u32::saturating_add);
+    let last_eviction = told
+        .iter()
+        .filter_map(|failure| failure.last_eviction)
+        .chain(eviction.and_then(|eviction| eviction.at))
+        .max();
+    told.sort_by_key(|failure| (failure.exit_code.is_none(), failure.message.is_empty()));
+    if let Some(worst) = told.first() {
+        return Some(Failure {
+            restarts,
+            last_eviction,
+            ..(*worst).clone()
+        });
+    }
+    if let Some(top) = top.filter(|top| top.outcome == Some(false) || top.failed_pods > 0) {
+        let condition = top.conditions.iter().find(|condition| {
+            condition.kind.as_str() == "Failed" && condition.status == Some(true)
+        });
+        return Some(Failure {
+            message: condition.map_or_else(
+                || Name::from(format!("{} of its pods failed", top.failed_pods)),
+                |condition| condition.message.clone(),
+            ),
+            last_eviction,
+            ..Failure::default()
+        });
+    }
+    eviction.map(|eviction| Failure {
+        message: match eviction.message.is_empty() {
+            true => eviction.reason.clone(),
+            false => Name::from(format!("{}: {}", eviction.reason, eviction.message)),
+        },
+        last_eviction,
+        ..Failure::default()
+    })
+}

@@ -1,0 +1,335 @@
+//! Small tables that the fleet shows as they are, and the tree of queues with their doors.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::base::{Name, ObjectKey};
+use crate::fleet::budget::Budget;
+use crate::fleet::observe::Table;
+use crate::fleet::queue::{
+    Door, Flavor, PriorityClass, PriorityKind, Queue, QueueKey, QueueKind, QueueSystem, Topology,
+};
+use crate::fleet::scheduling::KueueConfig;
+
+/// Rows of one kind in key order, published as they stand.
+pub(super) struct RowTable<K, T> {
+    rows: BTreeMap<K, Arc<T>>,
+    published: Arc<[Arc<T>]>,
+    changed: bool,
+}
+
+impl<K, T> Default for RowTable<K, T> {
+    fn default() -> Self {
+        Self {
+            rows: BTreeMap::new(),
+            published: Arc::from([]),
+            changed: false,
+        }
+    }
+}
+
+impl<K: Ord + Clone, T: PartialEq> RowTable<K, T> {
+    /// Puts a row in its place; true when that changed anything.
+    pub(super) fn see(&mut self, key: K, row: T) -> bool {
+        if self.rows.get(&key).is_some_and(|old| **old == row) {
+            return false;
+        }
+        self.rows.insert(key, Arc::new(row));
+        self.changed = true;
+        true
+    }
+
+    pub(super) fn get(&self, key: &K) -> Option<&Arc<T>> {
+        self.rows.get(key)
+    }
+
+    pub(super) fn remove(&mut self, key: &K) -> Option<Arc<T>> {
+        let old = self.rows.remove(key);
+        self.changed |= old.is_some();
+        old
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = &K> {
+        self.rows.keys()
+    }
+
+    /// True when something changed since it was last published.
+    pub(super) const fn is_changed(&self) -> bool {
+        self.changed
+    }
+
+    pub(super) fn publish(&mut self) -> Arc<[Arc<T>]> {
+        if std::mem::take(&mut self.changed) {
+            self.published = self.rows.values().cloned().collect();
+        }
+        Arc::clone(&self.published)
+    }
+}
+
+/// Everything of queues and policies that is not a job's.
+#[derive(Default)]
+pub(super) struct Tables {
+    queues: RowTable<QueueKey, Queue>,
+    doors: RowTable<ObjectKey, Door>,
+    doors_of: BTreeMap<Name, BTreeSet<ObjectKey>>,
+    built: RowTable<QueueKey, Queue>,
+    dirty: BTreeSet<QueueKey>,
+    flavors: RowTable<Name, Flavor>,
+    topologies: RowTable<Name, Topology>,
+    budgets: RowTable<ObjectKey, Budget>,
+    classes: RowTable<(PriorityKind, Name), PriorityClass>,
+    kueue: Option<Arc<KueueConfig>>,
+}
+
+/// The published parts.
+pub(super) struct Published {
+    pub(super) queues: Arc<[Arc<Queue>]>,
+    pub(super) flavors: Arc<[Arc<Flavor>]>,
+    pub(super) topologies: Arc<[Arc<Topology>]>,
+    pub(super) budgets: Arc<[Arc<Budget>]>,
+    pub(super) classes: Arc<[Arc<PriorityClass>]>,
+    pub(super) kueue: Option<Arc<KueueConfig>>,
+}
+
+/// What a row of a table of queues is called in the tree.
+fn queue_key(table: Table, name: &Name) -> Option<QueueKey> {
+    let (system, kind) = match table {
+        Table::ClusterQueues => (QueueSystem::Kueue, QueueKind::Queue),
+        Table::Cohorts => (QueueSystem::Kueue, QueueKind::Cohort),
+        Table::VolcanoQueues => (QueueSystem::Volcano, QueueKind::Queue),
+        Table::KaiQueues => (QueueSystem::Kai, QueueKind::Queue),
+        _ => return None,
+    };
+    Some(QueueKey {
+        system,
+        kind,
+        name: name.clone(),
+    })
+}
+
+/// The cluster queue of this name: what Kueue's doors lead to.
+fn behind(door: &Name) -> QueueKey {
+    QueueKey {
+        system: QueueSystem::Kueue,
+        kind: QueueKind::Queue,
+        name: door.clone(),
+    }
+}
+
+impl Tables {
+    /// True when there was no such queue before.
+    pub(super) fn see_queue(&mut self, queue: Queue) -> bool {
+        let key = queue.key.clone();
+        let parent = queue.parent_key();
+        let known = self.queues.get(&key);
+        let is_new = known.is_none();
+        let old = known.and_then(|old| old.parent_key());
+        if self.queues.see(key.clone(), queue) {
+            self.dirty.insert(key);
+            self.dirty.extend(parent);
+            self.dirty.extend(old);
+        }
+        is_new
+    }
+
+    /// The door's old and new state; `None` when nothing changed.
+    pub(super) fn see_door(&mut self, door: Door) -> bool {
+        let key = door.key.clone();
+        let old = self.doors.get(&key).cloned();
+        if let Some(old) = &old
+            && old.queue != door.queue
+        {
+            self.unhang(old);
+        }
+        self.doors_of
+            .entry(door.queue.clone())
+            .or_default()
+            .insert(key.clone());
+        let queue = behind(&door.queue);
+        let leads_elsewhere = old.is_none_or(|old| old.queue != door.queue);
+        if self.doors.see(key, door) {
+            self.dirty.insert(queue);
+        }
+        leads_elsewhere
+    }
+
+    fn unhang(&mut self, door: &Door) {
+        if let Some(keys) = self.doors_of.get_mut(&door.queue) {
+            keys.remove(&door.key);
+            if keys.is_empty() {
+                self.doors_of.remove(&door.queue);
+            }
+        }
+        self.dirty.insert(behind(&door.queue));
+    }
+
+    /// The queue behind a namespace's door.
+    pub(super) fn behind_door(&self, key: &ObjectKey) -> Option<&Name> {
+        self.doors.get(key).map(|door| &door.queue)
+    }
+
+    /// True when there is a queue of this key.
+    pub(super) fn has_queue(&self, key: &QueueKey) -> bool {
+        self.queues.get(key).is_some()
+    }
+
+    pub(super) fn see_flavor(&mut self, flavor: Flavor) {
+        self.flavors.see(flavor.name.clone(), flavor);
+    }
+
+    pub(super) fn see_topology(&mut self, topology: Topology) {
+        self.topologies.see(topology.name.clone(), topology);
+    }
+
+    pub(super) fn see_budget(&mut self, budget: Budget) {
+        self.budgets.see(budget.key.clone(), budget);
+    }
+
+    pub(super) fn see_kueue(&mut self, config: KueueConfig) {
+        if self.kueue.as_deref() != Some(&config) {
+            self.kueue = Some(Arc::new(config));
+        }
+    }
+
+    /// True when a priority changed by which jobs may be ordered.
+    pub(super) fn see_class(&mut self, class: PriorityClass) -> bool {
+        self.classes.see((class.kind, class.name.clone()), class)
+    }
+
+    /// The priority that a class of pods stands for.
+    pub(super) fn priority(&self, kind: PriorityKind, class: &Name) -> Option<i32> {
+        self.classes
+            .get(&(kind, class.clone()))
+            .map(|class| class.value)
+    }
+
+    /// The table that an observed row of this shelf belongs to, with its key there.
+    pub(super) fn keys_of(&self, table: Table) -> Vec<ObjectKey> {
+        let wide = |name: &Name| ObjectKey {
+            namespace: Name::default(),
+            name: name.clone(),
+        };
+        match table {
+            Table::LocalQueues => self.doors.keys().cloned().collect(),
+            Table::ResourceFlavors => self.flavors.keys().map(wide).collect(),
+            Table::Topologies => self.topologies.keys().map(wide).collect(),
+            Table::Budgets => self.budgets.keys().cloned().collect(),
+            Table::KueueConfig => self.kueue.iter().map(|config| config.key.clone()).collect(),
+            Table::PriorityClasses | Table::WorkloadPriorityClasses => self
+                .classes
+                .keys()
+                .filter(|(kind, _)| *kind == class_kind(table))
+                .map(|(_, name)| wide(name))
+                .collect(),
+            _ => self
+                .queues
+                .keys()
+                .filter(|key| queue_key(table, &key.name).as_ref() == Some(key))
+                .map(|key| wide(&key.name))
+                .collect(),
+        }
+    }
+
+    /// Forgets a row; true when jobs may be about it.
+    pub(super) fn forget(&mut self, table: Table, key: &ObjectKey) -> bool {
+        match table {
+            Table::LocalQueues => match self.doors.remove(key) {
+                Some(old) => {
+                    self.unhang(&old);
+                    true
+                }
+                None => false,
+            },
+            Table::ResourceFlavors => {
+                self.flavors.remove(&key.name);
+                false
+            }
+            Table::Topologies => {
+                self.topologies.remove(&key.name);
+                false
+            }
+            Table::Budgets => {
+                self.budgets.remove(key);
+                false
+            }
+            Table::KueueConfig => {
+                self.kueue = None;
+                false
+            }
+            Table::PriorityClasses | Table::WorkloadPriorityClasses => self
+                .classes
+                .remove(&(class_kind(table), key.name.clone()))
+                .is_some(),
+            _ => {
+                if let Some(key) = queue_key(table, &key.name)
+                    && let Some(old) = self.queues.remove(&key)
+                {
+                    self.dirty.extend(old.parent_key());
+                    self.dirty.insert(key);
+                    return table == Table::ClusterQueues;
+                }
+                false
+            }
+        }
+    }
+
+    /// Everything as it stands now.
+    pub(super) fn publish(&mut self) -> Published {
+        for key in std::mem::take(&mut self.dirty) {
+            match self.build(&key) {
+                Some(queue) => {
+                    self.built.see(key, queue);
+                }
+                None => {
+                    self.built.remove(&key);
+                }
+            }
+        }
+        Published {
+            queues: self.built.publish(),
+            flavors: self.flavors.publish(),
+            topologies: self.topologies.publish(),
+            kueue: self.kueue.clone(),
+            budgets: self.budgets.publish(),
+            classes: self.classes.publish(),
+        }
+    }
+
+    /// A queue with its doors. A cohort that queues name exists, whether it has an object or not.
+    fn build(&self, key: &QueueKey) -> Option<Queue> {
+        let mut queue = match self.queues.get(key) {
+            Some(seen) => (**seen).clone(),
+            None if key.kind == QueueKind::Cohort && self.is_parent(key) => Queue {
+                key: key.clone(),
+                reclaimable: true,
+                ..Queue::default()
+            },
+            None => return None,
+        };
+        if key.system == QueueSystem::Kueue && key.kind == QueueKind::Queue {
+            queue.doors = self
+                .doors_of
+                .get(&key.name)
+                .into_iter()
+                .flatten()
+                .filter_map(|door| self.doors.get(door))
+                .map(|door| (**door).clone())
+                .collect();
+        }
+        Some(queue)
+    }
+
+    fn is_parent(&self, key: &QueueKey) -> bool {
+        self.queues
+            .rows
+            .values()
+            .any(|queue| queue.parent_key().as_ref() == Some(key))
+    }
+}
+
+const fn class_kind(table: Table) -> PriorityKind {
+    match table {
+        Table::WorkloadPriorityClasses => PriorityKind::Workload,
+        _ => PriorityKind::Pod,
+    }
+}

@@ -1,0 +1,426 @@
+//! What planners share: the objects behind workloads, the levers that stop them and let them go on, what that loses, and
+//! the fleet as it will be.
+
+use cluster::mutations::{self, fields};
+use cluster::table;
+use engine::compiled::WorkloadId;
+use engine::explanations;
+use engine::snapshot::{
+    Budget, HeldDevices, Node, Placement, PodSet, Resident, Snapshot, Status, System, WHOLE,
+    Workload,
+};
+use model::base::{Moment, Name, ObjectKey};
+use model::cost;
+use model::fleet::job::JobKey;
+use model::plan::{
+    Budgets, Fact, JobName, JobRef, Loss, Mutation, Object, Refusal, RefusalCode, SideEffects,
+    Step, Test, Until, Verb, VolcanoAction, Wait, When,
+};
+
+use super::hold::{after, suspended};
+
+/// A pod that was told to end and is still there after so many seconds is said to be stuck.
+const STUCK: u64 = 600;
+
+/// Who asks, and why; both are written where the world can keep them (a cordoned node).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Author {
+    /// Who.
+    pub by: String,
+    /// Why.
+    pub why: String,
+}
+
+/// How a workload is taken off its devices.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Way {
+    /// Kueue's Workload is made inactive, and active again.
+    Kueue(Object),
+    /// The owner is suspended, and resumed.
+    Suspend(Object),
+    /// Volcano's job is aborted, and resumed.
+    Volcano(Object),
+    /// Its pods are evicted; its owner makes them again at once.
+    Pods(Object),
+    /// Its pods are evicted; nobody makes them again.
+    Bare(Object),
+}
+
+/// The workload of this name.
+///
+/// # Errors
+/// There is none, or there are several.
+pub(super) fn find(snapshot: &Snapshot, job: &JobName) -> Result<WorkloadId, Refusal> {
+    let same: Vec<&Workload> = snapshot
+        .workloads
+        .iter()
+        .filter(|work| work.key.key == job.0)
+        .collect();
+    if let [_, _, ..] = same.as_slice() {
+        let kinds: Vec<&str> = same.iter().map(|work| &*work.key.kind).collect();
+        let sentence = format!("{job} is the name of several jobs: {}", kinds.join(", "));
+        return Err(Refusal::new(RefusalCode::Ambiguous, sentence)
+            .instead("act on one of them by its own tool"));
+    }
+    explanations::find(snapshot, &job.to_string()).map_err(|sentence| {
+        Refusal::new(RefusalCode::NotFound, sentence)
+            .instead("`get jobs` lists what there is; jobs without devices are not among them")
+    })
+}
+
+/// The name of a workload as plans write it.
+pub(super) fn name(key: &JobKey) -> JobName {
+    JobName(key.key.clone())
+}
+
+/// The object that owns a workload's pods.
+///
+/// # Errors
+/// Its kind is none that is known.
+pub(super) fn top(work: &Workload) -> Result<Object, Refusal> {
+    let kind = work.key.kind.as_str();
+    let object = match (table::of_job_kind(kind), kind) {
+        (Some(known), _) => {
+            let place = table::place(known);
+            Object::new(
+                place.group,
+                place.version,
+                known.plural(),
+                place.kind,
+                &work.key.key.name,
+            )
+        }
+        (None, "Pod") => Object::new("", "v1", "pods", "Pod", &work.key.key.name),
+        (None, _) => {
+            let sentence = format!("{kind} {} has no known way to act on it", work.key);
+            return Err(Refusal::new(RefusalCode::OwnedByAnother, sentence)
+                .instead(format!("act on {kind} {} by its own tool", work.key)));
+        }
+    };
+    Ok(object.within(&work.key.key.namespace).with_uid(&work.uid))
+}
+
+/// The object that a queueing system keeps of a workload.
+pub(super) fn admission(work: &Workload, of: System) -> Option<Object> {
+    let handle = work.admission.as_ref().filter(|it| it.system == of)?;
+    let (group, plural, kind) = match of {
+        System::Kueue => ("kueue.x-k8s.io", "workloads", "Workload"),
+        System::Volcano => ("scheduling.volcano.sh", "podgroups", "PodGroup"),
+        System::Kai => ("scheduling.run.ai", "podgroups", "PodGroup"),
+        System::Stokehold | System::None => return None,
+    };
+    let object = Object::new(group, "", plural, kind, &handle.name);
+    Some(object.within(&work.key.key.namespace).with_uid(&handle.uid))
+}
+
+/// Who orders a workload: its queue's system, or that which keeps something of it.
+pub(super) fn system(snapshot: &Snapshot, work: &Workload) -> System {
+    let queue = work.queue.as_ref().and_then(|name| {
+        let known = snapshot.queues.iter().find(|queue| queue.name == *name);
+        known.map(|queue| queue.system)
+    });
+    let kept = work.admission.as_ref().map(|handle| handle.system);
+    kept.or(queue).unwrap_or_else(|| {
+        if work.key.kind.as_str() == table::VOLCANO_JOB {
+            System::Volcano
+        } else if work
+            .labels
+            .iter()
+            .any(|(key, _)| &**key == "kai.scheduler/queue")
+        {
+            System::Kai
+        } else {
+            System::None
+        }
+    })
+}
+
+/// How a workload is taken off its devices.
+///
+/// # Errors
+/// There is no way, with what can be done instead.
+pub(super) fn way(snapshot: &Snapshot, work: &Workload) -> Result<Way, Refusal> {
+    if let Some(object) = admission(work, System::Kueue) {
+        return Ok(Way::Kueue(object));
+    }
+    let top = top(work)?;
+    if system(snapshot, work) == System::Kueue {
+        let sentence = format!("{top} is under Kueue, which has made no Workload for it");
+        return Err(Refusal::new(RefusalCode::Unknown, sentence)
+            .instead("look at its events: its queue or its priority class may not exist"));
+    }
+    if &*top.place.group == "batch.volcano.sh" {
+        return Ok(Way::Volcano(top));
+    }
+    if mutations::support(&top, &Mutation::Suspend { value: true }).is_ok() {
+        return Ok(Way::Suspend(top));
+    }
+    Ok(match work.key.kind.as_str() {
+        "Pod" => Way::Bare(top),
+        _ => Way::Pods(top),
+    })
+}
+
+/// The pods of a workload that must come together, where that is more than one.
+pub(super) fn gang(work: &Workload) -> Option<u32> {
+    let least: u32 = work.sets.iter().map(|set| set.min).sum();
+    (least > 1).then_some(least)
+}
+
+/// A workload as a step names it.
+pub(super) fn reference(work: &Workload) -> JobRef {
+    JobRef {
+        name: name(&work.key),
+        devices: u32::try_from(work.device_count()).ok(),
+        gang: gang(work),
+    }
+}
+
+/// Its pods that have a node, each with its set.
+pub(super) fn seated(work: &Workload) -> impl Iterator<Item = (&PodSet, &Placement)> {
+    work.sets
+        .iter()
+        .flat_map(|set| set.placements.iter().map(move |pod| (set, pod)))
+}
+
+/// What a pod holds costs an hour, micro-USD: of a device that is cut up, its slices' shares by their size. Unknown where a price
+/// is, or which devices it holds of several prices.
+fn rate(node: &Node, set: &PodSet, pod: &Placement) -> Option<i64> {
+    let count = i64::from(set.ask.device_count());
+    if pod.grips.is_empty() {
+        let mut prices = node.devices.iter().map(|device| device.price);
+        let first = prices.next()??;
+        let alike = node.devices.iter().all(|device| device.slices.is_empty());
+        let alike = alike && prices.all(|price| price == Some(first));
+        return alike.then_some(first * count);
+    }
+    let of = |grip: &HeldDevices| {
+        let mut devices = node.devices.iter();
+        let device = devices.find(|device| device.index == grip.device)?;
+        let whole = i128::from(device.price?) * i128::from(grip.milli) / i128::from(WHOLE);
+        let Some(slice) = &grip.slice else {
+            return i64::try_from(whole).ok();
+        };
+        let sizes = cost::sizes(device.slices.iter().map(|slice| &slice.name));
+        let at = device.slices.iter().position(|one| one.name == *slice)?;
+        let all: u64 = sizes.iter().sum();
+        i64::try_from(whole * i128::from(sizes[at]) / i128::from(all.max(1))).ok()
+    };
+    pod.grips.iter().map(of).sum()
+}
+
+/// What is lost when these pods of a workload end now: what each has done since it began or, later, since the workload's last
+/// checkpoint.
+pub(super) fn loss<'a>(
+    snapshot: &Snapshot,
+    work: &Workload,
+    pods: impl Iterator<Item = (&'a PodSet, &'a Placement)>,
+) -> Loss {
+    let (mut device_seconds, mut micro_usd) = (Some(0_u64), Some(0_i128));
+    for (set, pod) in pods {
+        let since = work.checkpoint.max(pod.started.or(work.admitted_at));
+        let seconds = since.map(|since| snapshot.at.since(since).seconds());
+        let count = u64::from(set.ask.device_count());
+        device_seconds = device_seconds
+            .zip(seconds)
+            .map(|(sum, seconds)| sum.saturating_add(seconds.saturating_mul(count)));
+        let node = snapshot
+            .nodes
+            .binary_search_by(|node| node.name.cmp(&pod.node));
+        let rate = node.ok().and_then(|at| rate(&snapshot.nodes[at], set, pod));
+        micro_usd = micro_usd
+            .zip(rate.zip(seconds))
+            .map(|(sum, (rate, seconds))| sum + i128::from(rate) * i128::from(seconds) / 3_600);
+    }
+    Loss {
+        device_seconds,
+        micro_usd: micro_usd.and_then(|sum| i64::try_from(sum).ok()),
+        since: work.checkpoint,
+    }
+}
+
+fn effects(snapshot: &Snapshot, work: &Workload, timer: bool, note: &str) -> SideEffects {
+    if seated(work).next().is_none() && work.status != Status::Running {
+        return SideEffects::default();
+    }
+    SideEffects {
+        interrupts: true,
+        budgets: Budgets::Ignored,
+        timer_reset: timer,
+        loss: Some(loss(snapshot, work, seated(work))),
+        gang_broken: gang(work),
+        overwritten_by: None,
+        notes: vec![note.to_owned()],
+    }
+}
+
+/// A field of an object has a value.
+pub(super) fn fact(object: &Object, path: &str, value: impl Into<serde_json::Value>) -> Fact {
+    Fact {
+        object: object.clone(),
+        test: Test::Is {
+            path: path.to_owned(),
+            value: value.into(),
+        },
+    }
+}
+
+/// A step by a lever that its object must have.
+///
+/// # Errors
+/// It has not.
+pub(super) fn step(verb: Verb, object: &Object, lever: Mutation) -> Result<Step, Refusal> {
+    mutations::support(object, &lever)?;
+    Ok(Step::new(verb, object.clone(), lever))
+}
+
+/// The step that takes a workload off its devices and keeps it waiting.
+///
+/// # Errors
+/// Its kind has no such lever.
+pub(super) fn stop(snapshot: &Snapshot, work: &Workload) -> Result<Step, Refusal> {
+    let note = "its pods are deleted; disruption budgets are not asked";
+    let runs = work.status == Status::Running;
+    let mut step = match way(snapshot, work)? {
+        Way::Kueue(object) => {
+            let mut step = step(
+                Verb::Suspend,
+                &object,
+                Mutation::WorkloadActive { value: false },
+            )?;
+            step.guards.push(fact(&object, "/spec/active", true));
+            if runs {
+                step.waits.push(after(Until::Condition {
+                    name: "QuotaReserved".to_owned(),
+                    status: "False".to_owned(),
+                }));
+            }
+            step.side_effects = effects(snapshot, work, true, note);
+            step
+        }
+        Way::Suspend(object) => {
+            let mut step = step(Verb::Suspend, &object, Mutation::Suspend { value: true })?;
+            for path in fields(&step) {
+                step.guards.push(fact(&object, &path, false));
+            }
+            step.waits.extend(suspended(&object));
+            step.side_effects = effects(snapshot, work, &*object.kind == "Job", note);
+            step
+        }
+        Way::Volcano(object) => {
+            let action = VolcanoAction::AbortJob;
+            let mut step = step(Verb::Suspend, &object, Mutation::VolcanoCommand { action })?;
+            step.guards.push(exists(&object));
+            step.waits.push(after(Until::Is {
+                path: "/status/state/phase".to_owned(),
+                value: "Aborted".into(),
+            }));
+            step.side_effects = effects(snapshot, work, true, note);
+            step
+        }
+        Way::Pods(object) | Way::Bare(object) => {
+            let lever = Mutation::Suspend { value: true };
+            // Says what can be done instead.
+            mutations::support(&object, &lever)?;
+            Step::new(Verb::Suspend, object, lever)
+        }
+    };
+    step.job = Some(reference(work));
+    Ok(step)
+}
+
+/// The step that lets a stopped workload be queued and run again.
+///
+/// # Errors
+/// Its kind has no such lever.
+pub(super) fn again(snapshot: &Snapshot, work: &Workload) -> Result<Step, Refusal> {
+    let mut step = match way(snapshot, work)? {
+        Way::Kueue(object) => step(
+            Verb::Resume,
+            &object,
+            Mutation::WorkloadActive { value: true },
+        )?,
+        Way::Volcano(object) => {
+            let action = VolcanoAction::ResumeJob;
+            step(Verb::Resume, &object, Mutation::VolcanoCommand { action })?
+        }
+        Way::Suspend(object) | Way::Pods(object) | Way::Bare(object) => {
+            step(Verb::Resume, &object, Mutation::Suspend { value: false })?
+        }
+    };
+    step.job = Some(reference(work));
+    Ok(step)
+}
+
+/// That an object is there.
+pub(super) fn exists(object: &Object) -> Fact {
+    Fact {
+        object: object.clone(),
+        test: Test::Exists,
+    }
+}
+
+/// A pod as an object.
+pub(super) fn pod(namespace: &Name, name: &Name, uid: &Name) -> Object {
+    Object::new("", "v1", "pods", "Pod", name)
+        .within(namespace)
+        .with_uid(uid)
+}
+
+/// The budgets that cover a pod.
+pub(super) fn budgets<'a>(
+    snapshot: &'a Snapshot,
+    namespace: &'a Name,
+    pod: &'a Name,
+) -> impl Iterator<Item = &'a Budget> {
+    snapshot.budgets.iter().filter(move |budget| {
+        budget.namespace == *namespace && budget.pods.binary_search(pod).is_ok()
+    })
+}
+
+/// The eviction of a pod on a node. It waits for its budget, and until the pod has gone, `most` seconds each; a budget
+/// that does not allow it by then is left.
+pub(super) fn evict(pod: &Object, node: &Name, most: u64) -> Result<Step, Refusal> {
+    let lever = Mutation::Evict {
+        grace_seconds: None,
+    };
+    let mut step = step(Verb::Evict, pod, lever)?;
+    step.guards.push(fact(pod, "/spec/nodeName", node.as_str()));
+    step.waits = vec![
+        Wait {
+            when: When::Before,
+            until: Until::Budget,
+            at_most_seconds: Some(most),
+            deadline: None,
+            go_on: true,
+        },
+        Wait {
+            when: When::After,
+            until: Until::Gone,
+            at_most_seconds: Some(most),
+            deadline: None,
+            go_on: false,
+        },
+    ];
+    step.side_effects.interrupts = true;
+    step.side_effects.budgets = Budgets::Respected;
+    Ok(step)
+}
+
+/// What is to be said of a pod that was told to end and has not.
+pub(super) fn stuck(pod: &str, deleted: Option<Moment>, now: Moment) -> Option<String> {
+    let since = now.since(deleted?);
+    (since.seconds() >= STUCK).then(|| {
+        format!(
+            "{pod} has been terminating for {since}: a finalizer or a dead kubelet keeps it; eviction does not help"
+        )
+    })
+}
+
+/// A pod without devices in words.
+pub(super) fn resident_name(pod: &Resident) -> ObjectKey {
+    ObjectKey {
+        namespace: pod.namespace.clone(),
+        name: pod.name.clone(),
+    }
+}

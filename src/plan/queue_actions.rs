@@ -1,0 +1,444 @@
+//! Hold, resume and reprioritise on a snapshot of the fleet: what the console and documents plan with.
+
+use engine::compiled::WorkloadId;
+use engine::snapshot::{Queue, Snapshot, Status, Stop, System, Workload};
+use model::base::ObjectKey;
+use model::plan::{
+    Alternative, Effect, Intent, JobName, Mutation, Object, Plan, Policy, Refusal, RefusalCode,
+    Step, Undo, Verb, VolcanoAction,
+};
+
+use super::effect::{Leaver, Picture, compare, news};
+use super::hold::{SCALED, already, back};
+use super::planner_context::{self, Way, fact};
+use super::reprioritise::class;
+use super::subject::Class;
+
+enum QueueActionTarget<'a> {
+    Job(WorkloadId),
+    Queue(usize, &'a Queue),
+}
+
+/// A queue by its name, or a job (`NAMESPACE/NAME`), each with its kind before it or not.
+fn target<'a>(snapshot: &'a Snapshot, name: &str) -> Result<QueueActionTarget<'a>, Refusal> {
+    let of_queue = |kind: &str| {
+        let kind = kind.to_ascii_lowercase();
+        matches!(
+            &*kind,
+            "queue" | "queues" | "clusterqueue" | "clusterqueues"
+        )
+    };
+    let plain = match name.split_once('/') {
+        Some((kind, rest)) if of_queue(kind) && !rest.contains('/') => rest,
+        _ => name,
+    };
+    let found = snapshot
+        .queues
+        .iter()
+        .position(|queue| queue.admits && *queue.name == *plain)
+        .or_else(|| {
+            let known = |queue: &Queue| queue.admits && *queue.object == *plain;
+            snapshot.queues.iter().position(known)
+        });
+    if let Some(at) = found {
+        return Ok(QueueActionTarget::Queue(at, &snapshot.queues[at]));
+    }
+    let key = match name.split('/').collect::<Vec<_>>().as_slice() {
+        [namespace, name] if plain.contains('/') => JobName(ObjectKey::new(*namespace, *name)),
+        [kind, namespace, name] if !kind.to_ascii_lowercase().starts_with("localqueue") => {
+            JobName(ObjectKey::new(*namespace, *name))
+        }
+        _ => {
+            let all = snapshot.queues.iter().filter(|queue| queue.admits);
+            let near = model::base::document::nearest(plain, all.map(|queue| queue.name.as_str()));
+            let sentence = match near {
+                Some(near) => format!("there is no queue `{plain}`; did you mean `{near}`?"),
+                None => format!("there is no queue `{plain}`"),
+            };
+            return Err(Refusal::new(RefusalCode::NotFound, sentence)
+                .instead("write NAMESPACE/NAME for a job"));
+        }
+    };
+    Ok(QueueActionTarget::Job(planner_context::find(
+        snapshot, &key,
+    )?))
+}
+
+fn queue_object(queue: &Queue) -> Result<Object, Refusal> {
+    let name = match queue.object.is_empty() {
+        true => &queue.name,
+        false => &queue.object,
+    };
+    match queue.system {
+        System::Kueue => Ok(Object::new(
+            "kueue.x-k8s.io",
+            "",
+            "clusterqueues",
+            "ClusterQueue",
+            name,
+        )),
+        System::Volcano => Ok(Object::new(
+            "scheduling.volcano.sh",
+            "",
+            "queues",
+            "Queue",
+            name,
+        )),
+        System::Kai => Ok(Object::new(
+            "scheduling.run.ai",
+            "",
+            "queues",
+            "Queue",
+            name,
+        )),
+        System::Stokehold | System::None => Err(Refusal::new(
+            RefusalCode::Unsupported,
+            format!("the queue {name} is no object of the cluster that could be held"),
+        )
+        .instead("hold its jobs one by one")),
+    }
+}
+
+/// Closes a plan with the step's facts and what the engine makes of the fleet afterwards.
+fn close(snapshot: &Snapshot, mut after: Snapshot, leavers: Vec<Leaver>, plan: &mut Plan) {
+    after.settle();
+    let (before, then) = (Picture::sure(snapshot, &[]), Picture::sure(&after, &[]));
+    let forecast = compare(snapshot, &before, &then, leavers);
+    let pushed = then
+        .preempted
+        .iter()
+        .filter(|(key, _)| !before.preempted.contains_key(*key));
+    for (key, by) in pushed.take(5) {
+        let why = by
+            .as_ref()
+            .map_or_else(String::new, |by| format!(" for {by}"));
+        plan.reasons.push(format!("{key} is preempted{why}"));
+    }
+    plan.reasons.extend(news(&forecast, snapshot.at));
+    plan.effect = Effect::Forecast(forecast);
+}
+
+/// The plan that holds a job or a queue.
+///
+/// # Errors
+/// It is held already, or its kind has no such lever.
+pub(super) fn hold(snapshot: &Snapshot, named: &str) -> Result<Plan, Refusal> {
+    let target = target(snapshot, named)?;
+    let mut plan = Plan::new(
+        format!("hold {named}"),
+        Intent::Hold {
+            target: named.to_owned(),
+        },
+        snapshot.at,
+    );
+    let mut after = snapshot.clone();
+    let mut leavers = Vec::new();
+    let mut step = match target {
+        QueueActionTarget::Job(work) => {
+            let model = &snapshot.workloads[work];
+            if model.status == Status::Held {
+                return Err(already(format!("{} is held already", model.key)));
+            }
+            let step = match planner_context::way(snapshot, model)? {
+                Way::Pods(object) if !model.sets.is_empty() => {
+                    let step = planner_context::step(
+                        Verb::Scale,
+                        &object,
+                        Mutation::Scale { replicas: 0 },
+                    )?;
+                    scaled(snapshot, model, step)
+                }
+                _ => planner_context::stop(snapshot, model)?,
+            };
+            leavers.extend(Leaver::whole(snapshot, work));
+            after.displace(work, true);
+            step
+        }
+        QueueActionTarget::Queue(at, queue) => {
+            if queue.stop != Stop::None {
+                return Err(already(format!("the queue {} is held already", queue.name)));
+            }
+            let object = queue_object(queue)?;
+            after.queues[at].stop = Stop::Hold;
+            plan.reasons
+                .push("running jobs continue; no new job is admitted".to_owned());
+            match queue.system {
+                System::Volcano => {
+                    let action = VolcanoAction::CloseQueue;
+                    planner_context::step(Verb::Hold, &object, Mutation::VolcanoCommand { action })?
+                }
+                _ => {
+                    let value = Policy::Hold;
+                    planner_context::step(Verb::Hold, &object, Mutation::StopPolicy { value })?
+                }
+            }
+        }
+    };
+    if step.guards.is_empty() {
+        step.guards.push(planner_context::exists(&step.object));
+    }
+    step.reason = "it was asked for".to_owned();
+    plan.undo = Undo {
+        possible: true,
+        notes: match step.side_effects.interrupts {
+            true => vec![
+                "its devices may be another's by then, and work since the last checkpoint is lost"
+                    .to_owned(),
+            ],
+            false => Vec::new(),
+        },
+    };
+    plan.alternatives.push(back(&step, named));
+    plan.steps.push(step);
+    close(snapshot, after, leavers, &mut plan);
+    Ok(plan)
+}
+
+/// What scaling a workload to nothing does besides.
+fn scaled(snapshot: &Snapshot, model: &Workload, mut step: Step) -> Step {
+    step.side_effects.interrupts = true;
+    step.side_effects.budgets = model::plan::Budgets::Ignored;
+    step.side_effects.loss = Some(planner_context::loss(
+        snapshot,
+        model,
+        planner_context::seated(model),
+    ));
+    step.side_effects.gang_broken = planner_context::gang(model);
+    step.side_effects.notes.push(SCALED.to_owned());
+    step.job = Some(planner_context::reference(model));
+    step
+}
+
+/// The plan that lets a held job or queue go on.
+///
+/// # Errors
+/// It is not held, or its kind has no such lever.
+pub(super) fn resume(snapshot: &Snapshot, named: &str) -> Result<Plan, Refusal> {
+    let target = target(snapshot, named)?;
+    let mut plan = Plan::new(
+        format!("resume {named}"),
+        Intent::Resume {
+            target: named.to_owned(),
+        },
+        snapshot.at,
+    );
+    let mut after = snapshot.clone();
+    let mut step = match target {
+        QueueActionTarget::Job(work) => {
+            let model = &snapshot.workloads[work];
+            if model.status != Status::Held {
+                return Err(already(format!("{} is not held", model.key))
+                    .instead(format!("look at why it waits: `explain job {}`", model.key)));
+            }
+            after.workloads[work].status = Status::Waiting;
+            planner_context::again(snapshot, model)?
+        }
+        QueueActionTarget::Queue(at, queue) => {
+            if queue.stop == Stop::None {
+                return Err(already(format!("the queue {} is not held", queue.name)));
+            }
+            if queue.stop == Stop::Inactive {
+                let sentence = format!(
+                    "queue {} is not held: its own system says that it is inactive",
+                    queue.name
+                );
+                return Err(Refusal::new(RefusalCode::IllegalState, sentence).instead(
+                    "see its conditions: a flavor or a check that it names may be missing",
+                ));
+            }
+            let object = queue_object(queue)?;
+            after.queues[at].stop = Stop::None;
+            match queue.system {
+                System::Volcano => {
+                    let action = VolcanoAction::OpenQueue;
+                    planner_context::step(
+                        Verb::Release,
+                        &object,
+                        Mutation::VolcanoCommand { action },
+                    )?
+                }
+                _ => {
+                    let value = Policy::None;
+                    planner_context::step(Verb::Release, &object, Mutation::StopPolicy { value })?
+                }
+            }
+        }
+    };
+    step.guards.push(planner_context::exists(&step.object));
+    step.reason = "it was asked for".to_owned();
+    plan.undo.possible = true;
+    plan.alternatives.push(Alternative {
+        sentence: "take it back later".to_owned(),
+        command: Some(format!("plan hold {named}")),
+    });
+    plan.steps.push(step);
+    close(snapshot, after, Vec::new(), &mut plan);
+    Ok(plan)
+}
+
+/// The plan that gives a job another priority: a number, or the name of a class.
+///
+/// # Errors
+/// It has that priority, or nothing can change its priority.
+pub(super) fn reprioritise(
+    snapshot: &Snapshot,
+    job: &JobName,
+    priority: &str,
+) -> Result<Plan, Refusal> {
+    let work = planner_context::find(snapshot, job)?;
+    let model = &snapshot.workloads[work];
+    if model.status == Status::Ending {
+        let sentence = format!("{job} is ending: there is nothing left to change");
+        return Err(Refusal::new(RefusalCode::IllegalState, sentence));
+    }
+    let number: Option<i32> = priority.parse().ok();
+    let (mut step, value) = order(snapshot, model, priority, number)?;
+    if value == model.priority {
+        return Err(already(format!("{job} has the priority {value} already")));
+    }
+    step.job = Some(planner_context::reference(model));
+    step.reason = "it was asked for".to_owned();
+    let mut plan = Plan::new(
+        format!("reprioritise {job} to {priority}"),
+        Intent::Reprioritise {
+            job: job.clone(),
+            priority: priority.to_owned(),
+        },
+        snapshot.at,
+    );
+    plan.undo = Undo {
+        possible: true,
+        notes: vec!["what was preempted meanwhile does not come back by it".to_owned()],
+    };
+    if matches!(step.lever, Mutation::WorkloadPriority { .. }) {
+        step.side_effects.notes.push(
+            "the pods keep the priority they were made with: only Kueue's order changes".to_owned(),
+        );
+    }
+    plan.steps.push(step);
+    let mut after = snapshot.clone();
+    after.workloads[work].priority = value;
+    plan.reasons.push(format!(
+        "its priority is {} now, and becomes {value}",
+        model.priority
+    ));
+    plan.reasons.extend(places(snapshot, &after, work));
+    close(snapshot, after, Vec::new(), &mut plan);
+    Ok(plan)
+}
+
+/// Where a waiting workload stands in its queue before and after.
+fn places(before: &Snapshot, after: &Snapshot, work: WorkloadId) -> Option<String> {
+    let model = &before.workloads[work];
+    if model.status != Status::Waiting {
+        return None;
+    }
+    let place = |snapshot: &Snapshot| {
+        let own = &snapshot.workloads[work];
+        let ahead = snapshot.workloads.iter().filter(|other| {
+            other.queue == own.queue
+                && other.status == Status::Waiting
+                && (std::cmp::Reverse(other.priority), other.created, &other.key)
+                    < (std::cmp::Reverse(own.priority), own.created, &own.key)
+        });
+        ahead.count() + 1
+    };
+    let (was, is) = (place(before), place(after));
+    Some(match was == is {
+        true => format!("it stays at place {is} of those that wait in its queue"),
+        false => format!("it goes from place {was} to place {is} of those that wait in its queue"),
+    })
+}
+
+/// The step that changes a priority, and the number that it comes to.
+fn order(
+    snapshot: &Snapshot,
+    model: &Workload,
+    priority: &str,
+    number: Option<i32>,
+) -> Result<(Step, i32), Refusal> {
+    let top = planner_context::top(model)?;
+    let classes = |of_workloads: bool| -> Vec<Class> {
+        snapshot
+            .classes
+            .iter()
+            .filter(|class| class.of_workloads == of_workloads)
+            .map(|class| Class {
+                name: class.name.to_string(),
+                value: i64::from(class.value),
+            })
+            .collect()
+    };
+    let pick = |of_workloads: bool, kind: &str| -> Result<(String, i32), Refusal> {
+        let all = classes(of_workloads);
+        let by_number = number.filter(|_| !of_workloads);
+        let name = class(&all, priority, by_number, kind)?;
+        let value = all.iter().find(|class| class.name == name);
+        let value = value.and_then(|class| i32::try_from(class.value).ok());
+        Ok((name, value.unwrap_or(0)))
+    };
+    match planner_context::system(snapshot, model) {
+        System::Kueue => {
+            let object = planner_context::admission(model, System::Kueue).ok_or_else(|| {
+                let sentence = format!("{top} is under Kueue, which has made no Workload for it");
+                Refusal::new(RefusalCode::Unknown, sentence)
+            })?;
+            if let Some(value) = number {
+                let lever = Mutation::WorkloadPriority { value };
+                let mut step = planner_context::step(Verb::Reprioritise, &object, lever)?;
+                step.guards
+                    .push(fact(&object, "/spec/priority", model.priority));
+                return Ok((step, value));
+            }
+            let (name, value) = pick(true, "WorkloadPriorityClass")?;
+            let lever = Mutation::KueuePriorityClass { name };
+            let mut step = planner_context::step(Verb::Reprioritise, &top, lever)?;
+            step.guards.push(planner_context::exists(&top));
+            Ok((step, value))
+        }
+        System::Volcano => {
+            let (name, value) = pick(false, "PriorityClass")?;
+            let object = match &*top.place.group {
+                "batch.volcano.sh" => top,
+                _ => planner_context::admission(model, System::Volcano).unwrap_or(top),
+            };
+            let lever = Mutation::VolcanoPriorityClass { name };
+            let mut step = planner_context::step(Verb::Reprioritise, &object, lever)?;
+            step.guards.push(planner_context::exists(&object));
+            Ok((step, value))
+        }
+        System::Kai => {
+            let (name, value) = pick(false, "PriorityClass")?;
+            let mut step = planner_context::step(
+                Verb::Reprioritise,
+                &top,
+                Mutation::KaiPriorityClass { name },
+            )?;
+            step.guards.push(planner_context::exists(&top));
+            Ok((step, value))
+        }
+        System::Stokehold => {
+            let Some(value) = number else {
+                let sentence =
+                    format!("`{priority}` is not a number, and stokehold.dev/priority is one");
+                return Err(Refusal::new(RefusalCode::Unsupported, sentence));
+            };
+            let lever = Mutation::Annotate {
+                key: "stokehold.dev/priority".to_owned(),
+                value: Some(value.to_string()),
+            };
+            let mut step = planner_context::step(Verb::Reprioritise, &top, lever)?;
+            step.guards.push(planner_context::exists(&top));
+            Ok((step, value))
+        }
+        System::None => {
+            let sentence = format!(
+                "{top}: a pod's priority is fixed when the pod is made, and no queueing system orders this job"
+            );
+            Err(Refusal::new(RefusalCode::Unsupported, sentence)
+                .instead("hold the jobs ahead in the queue: `plan hold NS/NAME`")
+                .instead("recreate it with another priorityClassName")
+                .instead("submit it to a Kueue queue, whose order can be changed"))
+        }
+    }
+}

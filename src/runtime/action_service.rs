@@ -1,0 +1,545 @@
+//! The composition root of acting: the one place where settings become a grant, and a grant a writer.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Mutex, watch};
+
+use cluster::mutations::Right;
+use engine::live;
+use exec::look::Unseen;
+use exec::record::Record;
+use exec::{
+    self, Cluster, End, Journal, Looker, Probe, Progress, Run, RunContext, RunError, Runs, Same,
+    Writer, WritingClient, checks, name_of_run,
+};
+use model::base::{Exit, Failure, Moment};
+use model::plan::{Intent, Plan, Refusal, RefusalCode};
+use plan::grant::{Approved, Confirmation, Denied, Grant};
+use plan::{self, ActionTarget, Author, hold, reprioritise, resume};
+use settings::Settings;
+use sim;
+use source::client::{self, Connection};
+use source::kubeconfig::Choice;
+use table::{self, Facts};
+
+use super::action_task::no_picture;
+use super::clock;
+
+/// How long a list of runs waits to be told which cluster this is.
+const PROMPT: Duration = Duration::from_secs(5);
+
+/// A cluster to act on, with the right to write to it where the settings grant one.
+pub struct ActionService {
+    connection: Connection,
+    right: Result<(Grant, WritingClient), Denied>,
+    journal: Option<Journal>,
+    /// The cluster's identity, and which server gave it.
+    identity: Mutex<Option<(u64, String)>>,
+    /// What the journal was last seen to say.
+    runs: Mutex<Runs>,
+}
+
+/// What was carried out: the run's name and how it ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outcome {
+    /// The run.
+    pub run: String,
+    /// How it ended.
+    pub end: End,
+    /// Pods that a drain which is over has left behind, since they came after its plan was made; and why that is not known.
+    pub left: Result<Vec<String>, String>,
+}
+
+impl Outcome {
+    /// What is to be done about pods that were left behind; `None` where there are none.
+    pub fn undone(&self) -> Option<String> {
+        match &self.left {
+            Ok(left) if left.is_empty() => None,
+            Ok(left) => Some(format!(
+                "every step is done, but {} there still, most likely come after the plan was made: {}; plan the drain again",
+                match left.len() {
+                    1 => "a pod is".to_owned(),
+                    count => format!("{count} pods are"),
+                },
+                left.iter().take(8).cloned().collect::<Vec<_>>().join(", ")
+            )),
+            Err(why) => Some(format!(
+                "every step is done, but whether the nodes are empty is not known: {why}"
+            )),
+        }
+    }
+}
+
+fn journal(settings: &Settings) -> Option<Journal> {
+    settings
+        .journal_dir
+        .clone()
+        .or_else(Journal::place)
+        .map(Journal::new)
+}
+
+/// The journal that the settings name, else the platform's place.
+///
+/// # Errors
+/// There is no home to keep it in.
+pub fn journal_of(settings: &Settings) -> Result<Journal, Failure> {
+    journal(settings).ok_or_else(no_home)
+}
+
+fn no_home() -> Failure {
+    let message = "there is no home directory to keep the journal in; set journal_dir";
+    Failure::new(Exit::Failed, message)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place that asks settings for a grant"
+)]
+impl ActionService {
+    /// Connects to a cluster of the kubeconfig. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// The kubeconfig cannot be used.
+    pub fn open(settings: &Settings, choice: Choice, interactive: bool) -> Result<Self, Failure> {
+        let usage =
+            |fault: source::kubeconfig::ConfigFault| Failure::new(Exit::Usage, fault.to_string());
+        let connection =
+            client::connect(choice.clone(), clock::shared(), [], interactive).map_err(usage)?;
+        let right = match Grant::from_settings(settings, &connection.context, false) {
+            Ok(grant) => {
+                let stats = Arc::clone(&connection.stats);
+                let writing = exec::connect(&grant, choice, stats, interactive).map_err(usage)?;
+                Ok((grant, writing))
+            }
+            Err(denied) => Err(denied),
+        };
+        Ok(Self {
+            connection,
+            right,
+            journal: journal(settings),
+            identity: Mutex::default(),
+            runs: Mutex::default(),
+        })
+    }
+
+    /// The simulated cluster in this process: it is ours, so writing is granted unless somebody says otherwise.
+    pub fn on_simulated(settings: &Settings, context: &str, service: sim::Service) -> Self {
+        let connection = client::client_for(service.clone(), context, clock::shared(), []);
+        let right = Grant::from_settings(settings, &connection.context, true).map(|grant| {
+            let stats = Arc::clone(&connection.stats);
+            let writing = exec::client_for(&grant, service, stats);
+            (grant, writing)
+        });
+        Self {
+            connection,
+            right,
+            journal: journal(settings),
+            identity: Mutex::default(),
+            runs: Mutex::default(),
+        }
+    }
+
+    /// The grant, or why there is none.
+    ///
+    /// # Errors
+    /// What says so.
+    pub fn grant(&self) -> Result<&Grant, &Denied> {
+        self.right.as_ref().map(|(grant, _)| grant)
+    }
+
+    /// Name of the context.
+    pub fn context(&self) -> &str {
+        &self.connection.context
+    }
+
+    /// The server's clock.
+    pub fn now(&self) -> Moment {
+        self.connection.stats.now()
+    }
+
+    /// What reads the objects that an action is about.
+    pub fn looker(&self) -> Looker {
+        let connection = &self.connection;
+        Looker::new(connection.client.clone(), connection.namespace.clone())
+    }
+
+    /// The job or queue of this name, in `namespace` where it says none.
+    ///
+    /// # Errors
+    /// As [`Looker::target`].
+    pub async fn target(
+        &self,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<ActionTarget, Unseen> {
+        let own = namespace.unwrap_or(&self.connection.namespace);
+        let looker = Looker::new(self.connection.client.clone(), own);
+        looker.target(name).await
+    }
+
+    /// The namespace of names that come without.
+    pub fn namespace(&self) -> &str {
+        &self.connection.namespace
+    }
+
+    /// Who the server takes us for; the name on this machine where it does not say.
+    pub async fn user(&self) -> String {
+        match &self.right {
+            Ok((grant, client)) => {
+                let told = Writer::new(grant, client.clone()).user().await;
+                if told.is_empty() { local_name() } else { told }
+            }
+            Err(_) => local_name(),
+        }
+    }
+
+    /// Writes into a plan the versions that the cluster serves, where the plan leaves them open.
+    pub async fn settle(&self, plan: &mut Plan) {
+        self.looker().settle(plan).await;
+    }
+
+    /// The journal.
+    ///
+    /// # Errors
+    /// There is no home to keep it in.
+    pub fn journal(&self) -> Result<&Journal, Failure> {
+        self.journal.as_ref().ok_or_else(no_home)
+    }
+
+    fn named(&self, uid: String) -> Cluster {
+        Cluster {
+            context: self.connection.context.to_string(),
+            server: self.connection.server.clone(),
+            uid,
+        }
+    }
+
+    /// Which cluster this is. Where its identity may not be read, and why that is.
+    pub async fn cluster(&self) -> (Cluster, Option<String>) {
+        let connection = &self.connection;
+        let epoch = connection.stats.epoch();
+        let mut known = self.identity.lock().await;
+        if let Some((_, uid)) = known.as_ref().filter(|(of, _)| *of == epoch) {
+            return (self.named(uid.clone()), None);
+        }
+        match exec::request::identity(&connection.client).await {
+            Ok(uid) => {
+                *known = Some((epoch, uid.clone()));
+                (self.named(uid), None)
+            }
+            Err(why) => (self.named(String::new()), Some(why)),
+        }
+    }
+
+    /// The runs of the journal that are about this cluster, or may be, oldest first; each with what is not known of that.
+    /// Only what is new in the journal is read. None where there is no journal, or it cannot be read.
+    pub async fn runs(&self) -> Vec<(Run, Option<String>)> {
+        let Some(journal) = &self.journal else {
+            return Vec::new();
+        };
+        let asked = tokio::time::timeout(PROMPT, self.cluster()).await;
+        let late = || (self.named(String::new()), Some("no answer yet".to_owned()));
+        let (here, why) = asked.unwrap_or_else(|_| late());
+        let mut runs = self.runs.lock().await;
+        let Ok(all) = runs.look(journal) else {
+            return Vec::new();
+        };
+        all.iter()
+            .filter_map(|run| match run.cluster.compare(&here) {
+                Same::Yes => Some((run.clone(), None)),
+                Same::ByAddress => Some((run.clone(), Some(doubt(why.as_deref())))),
+                Same::No => None,
+            })
+            .collect()
+    }
+
+    /// What is not known of whether a run was carried out on this cluster; `None` where it was.
+    ///
+    /// # Errors
+    /// There is no such run, or it was carried out on another cluster.
+    pub async fn doubt(&self, run: &str) -> Result<Option<String>, Failure> {
+        let past = exec::run::find(self.journal()?, run)?;
+        let (here, why) = self.cluster().await;
+        match past.cluster.compare(&here) {
+            Same::Yes => Ok(None),
+            Same::ByAddress => Ok(Some(doubt(why.as_deref()))),
+            Same::No => Err(Failure::new(
+                Exit::Refused,
+                format!(
+                    "{run} was carried out on {}, and this is {here}",
+                    past.cluster
+                ),
+            )),
+        }
+    }
+
+    /// Those of these rights that the server says we lack.
+    pub async fn missing(&self, rights: &[Right]) -> Vec<Right> {
+        exec::request::missing(&self.connection.client, rights).await
+    }
+
+    /// The plan that holds a job or queue of this name, in `namespace` where it says none.
+    ///
+    /// # Errors
+    /// It is not there, is held already, or has no such lever.
+    pub async fn hold(&self, namespace: Option<&str>, name: &str) -> Result<Plan, Unseen> {
+        let found = self.target(namespace, name).await?;
+        Ok(hold::plan(&found, name, self.now())?)
+    }
+
+    /// The plan that lets a held one go on.
+    ///
+    /// # Errors
+    /// It is not there, is not held, or has no such lever.
+    pub async fn resume(&self, namespace: Option<&str>, name: &str) -> Result<Plan, Unseen> {
+        let found = self.target(namespace, name).await?;
+        Ok(resume::plan(&found, name, self.now())?)
+    }
+
+    /// The plan that gives a job another priority: a number, or the name of a class.
+    ///
+    /// # Errors
+    /// It is not there, is a queue, or nothing can change its priority.
+    pub async fn reprioritise(
+        &self,
+        namespace: Option<&str>,
+        name: &str,
+        priority: &str,
+    ) -> Result<Plan, Unseen> {
+        match self.target(namespace, name).await? {
+            ActionTarget::Job(subject) => Ok(reprioritise::plan(&subject, priority, self.now())?),
+            ActionTarget::Queue(queue) => {
+                let sentence = format!("{} is a queue; a priority is a job's", queue.object);
+                Err(Refusal::new(RefusalCode::Unsupported, sentence).into())
+            }
+        }
+    }
+
+    /// The plan that takes back what a run did; `elsewhere` makes the refusal out of the words that it was on another
+    /// cluster.
+    ///
+    /// # Errors
+    /// There is no journal, no such run in it, it was taken back already, or nothing of it can be taken back.
+    pub async fn undo(
+        &self,
+        run: &str,
+        elsewhere: impl FnOnce(String) -> Unseen,
+    ) -> Result<Plan, Unseen> {
+        let journal = self.journal().map_err(Unseen::Failed)?;
+        let past = exec::run::find(journal, run).map_err(|broken| Unseen::Failed(broken.into()))?;
+        let doubt = match self.doubt(run).await {
+            Ok(doubt) => doubt,
+            Err(failure) if failure.exit == Exit::Refused => {
+                return Err(elsewhere(failure.message));
+            }
+            Err(failure) => return Err(Unseen::Failed(failure)),
+        };
+        let pages = journal.read();
+        let pages = pages.map_err(|fault| Unseen::Failed(exec::RunError::from(fault).into()))?;
+        if let Some(undo) = exec::undone_by(&exec::runs(&pages), run) {
+            let sentence = format!("{run} was taken back by {} already", undo.name);
+            return Err(Refusal::new(RefusalCode::AlreadySo, sentence).into());
+        }
+        let mut plan = past.undo(self.now())?;
+        plan.warnings.extend(doubt);
+        Ok(plan)
+    }
+
+    /// The plan for an intent, on the latest picture and on the objects as they are read now.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn plan(&self, intent: &Intent, facts: Option<&Facts>) -> Result<Plan, Unseen> {
+        let mut plan = match intent {
+            Intent::Hold { target } => self.hold(None, target).await?,
+            Intent::Resume { target } => self.resume(None, target).await?,
+            Intent::Reprioritise { job, priority } => {
+                self.reprioritise(None, &job.to_string(), priority).await?
+            }
+            _ => {
+                let facts = facts.ok_or_else(no_picture)?;
+                let gaps = table::gaps(facts).map_err(Unseen::Failed)?;
+                let fleet = live::snapshot(&facts.fleet, &facts.burn);
+                let author = Author {
+                    by: self.user().await,
+                    ..Author::default()
+                };
+                let mut plan = plan::plan(&fleet, intent, &author)?;
+                plan.warnings.extend(gaps);
+                return Ok(plan);
+            }
+        };
+        if let Some(facts) = facts {
+            plan::foretell(&live::snapshot(&facts.fleet, &facts.burn), &mut plan);
+        }
+        Ok(plan)
+    }
+
+    /// Fills in what can be checked of a plan before it is confirmed.
+    pub async fn check(&self, plan: &mut Plan) {
+        let probe = self
+            .right
+            .as_ref()
+            .ok()
+            .map(|(grant, client)| Probe::new(grant, client.clone()));
+        plan.checks = checks(plan, &self.connection.client, probe.as_ref()).await;
+    }
+
+    /// Approves a plan.
+    ///
+    /// # Errors
+    /// There is no grant, or the plan is not confirmed.
+    pub fn approve(&self, plan: Plan, consent: Confirmation) -> Result<Approved, Failure> {
+        let grant = self
+            .grant()
+            .map_err(|denied| Failure::new(Exit::Refused, denied.to_string()))?;
+        grant
+            .approve(plan, consent)
+            .map_err(|error| Failure::new(Exit::Refused, error.to_string()))
+    }
+
+    /// Carries out an approved plan. Progress goes to `progress`; `stop` turned true stops it after a step.
+    ///
+    /// # Errors
+    /// The journal cannot be written, or it is refused.
+    pub async fn carry_out(
+        &self,
+        approved: &Approved,
+        progress: watch::Sender<Option<Progress>>,
+        stop: watch::Receiver<bool>,
+    ) -> Result<Outcome, Failure> {
+        let run = name_of_run(clock::now());
+        let end = self
+            .with_hands(progress, stop, async |hands, _| {
+                hands.carry_out(approved, &run).await
+            })
+            .await?;
+        let left = self.left(&run, approved.plan(), &end).await;
+        Ok(Outcome { run, end, left })
+    }
+
+    /// Takes up a run that was stopped, or whose process has ended.
+    ///
+    /// # Errors
+    /// As [`RunContext::take_up`].
+    pub async fn take_up(
+        &self,
+        run: &str,
+        progress: watch::Sender<Option<Progress>>,
+        stop: watch::Receiver<bool>,
+    ) -> Result<Outcome, Failure> {
+        let end = self
+            .with_hands(progress, stop, async |hands, grant| {
+                hands.take_up(grant, run).await
+            })
+            .await?;
+        let past = exec::run::find(self.journal()?, run)?;
+        let left = self.left(run, &past.plan, &end).await;
+        Ok(Outcome {
+            run: run.to_owned(),
+            end,
+            left,
+        })
+    }
+
+    /// What a plan that is over has left behind, which the journal keeps.
+    async fn left(&self, run: &str, plan: &Plan, end: &End) -> Result<Vec<String>, String> {
+        if *end != End::Done || !matches!(plan.intent, Intent::Drain { .. }) {
+            return Ok(Vec::new());
+        }
+        let look = || exec::behind::left_behind(&self.connection.client, plan);
+        let mut left = look().await;
+        // What a queue has evicted may take a moment to be told to end.
+        for _ in 0..10 {
+            if matches!(&left, Ok(left) if left.is_empty()) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            left = look().await;
+        }
+        let record = Record::Behind {
+            pods: left.clone().unwrap_or_default(),
+            unknown: left.clone().err().unwrap_or_default(),
+        };
+        if let Ok(journal) = self.journal()
+            && let Err(fault) = journal
+                .open(run, clock::now())
+                .and_then(|mut pen| pen.write(clock::now(), record))
+        {
+            tracing::warn!(%fault, "what the run left behind is not written down");
+        }
+        left
+    }
+
+    async fn with_hands<F>(
+        &self,
+        progress: watch::Sender<Option<Progress>>,
+        stop: watch::Receiver<bool>,
+        act: F,
+    ) -> Result<End, Failure>
+    where
+        F: AsyncFnOnce(RunContext<'_>, &Grant) -> Result<End, RunError>,
+    {
+        let (grant, client) = self
+            .right
+            .as_ref()
+            .map_err(|denied| Failure::new(Exit::Refused, denied.to_string()))?;
+        let journal = self.journal.as_ref().ok_or_else(no_home)?;
+        let writer = Writer::new(grant, client.clone());
+        let hands = RunContext {
+            writer: &writer,
+            journal,
+            local: local_name(),
+            clock: &clock::now,
+            progress,
+            stop,
+        };
+        Ok(act(hands, grant).await?)
+    }
+}
+
+/// That two clusters were told apart by less than their identity.
+fn doubt(why: Option<&str>) -> String {
+    let why = why.unwrap_or("the run's record does not name it");
+    format!(
+        "that it is the cluster of this run is judged by its context and address alone: the UID of namespace kube-system is not known ({why})"
+    )
+}
+
+/// Our name on this machine, as far as the environment says.
+fn local_name() -> String {
+    ["USER", "LOGNAME", "USERNAME"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok())
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// A progress that nobody looks at, and a stop that never comes.
+pub fn unwatched() -> (watch::Sender<Option<Progress>>, watch::Receiver<bool>) {
+    (watch::Sender::new(None), watch::channel(false).1)
+}
+
+/// Runs `work`; the first interrupt asks it to stop after its step, the second one ends it where it stands.
+///
+/// # Errors
+/// Those of the work; interrupted twice.
+pub async fn interruptible<T>(
+    stop: watch::Sender<bool>,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let mut work = std::pin::pin!(work);
+    tokio::select! {
+        end = &mut work => return end,
+        heard = tokio::signal::ctrl_c() => if heard.is_err() {
+            return work.await;
+        }
+    }
+    stop.send_replace(true);
+    tokio::select! {
+        end = &mut work => end,
+        _ = tokio::signal::ctrl_c() => Err(Failure::quiet(Exit::Interrupted)),
+    }
+}

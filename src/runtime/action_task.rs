@@ -1,0 +1,371 @@
+//! The hands behind the console: plans are made and carried out off every loop, and the journal is read for what was
+//! done. Without a grant nothing here can write.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, watch};
+
+use cluster::mutations::Right;
+use console::action_keys::{ConfirmedPlan, PlanOutcome, PlanRequest};
+use exec::look::Unseen;
+use exec::{self, End, Progress, Run, StepResult};
+use model::base::{Exit, Failure};
+use model::plan::{Intent, Plan, Refusal, RefusalCode};
+use table::Facts;
+use table::actions::{ActionState, May, RunRow, RunState, StepRow, StepState};
+
+use super::action_service::{ActionService, Outcome};
+
+/// Pieces of news that may wait for the screen.
+const BACKLOG: usize = 32;
+
+/// Runs that are shown, the latest.
+const SHOWN: usize = 200;
+
+/// What an action task reports.
+#[derive(Debug)]
+pub enum ActionEvent {
+    /// What may be done, and what was done.
+    ActionState(Arc<ActionState>),
+    /// A plan, or why there is none.
+    PlanOutcome(u64, PlanOutcome),
+    /// How a run began.
+    Began(u64, Result<String, String>),
+}
+
+/// A run that this console carries out: its stop, and where it says how far it is.
+struct Running {
+    stop: watch::Sender<bool>,
+    progress: watch::Receiver<Option<Progress>>,
+}
+
+/// Plans and runs of one session.
+pub struct ActionTask {
+    action_service: Arc<ActionService>,
+    facts: watch::Receiver<Option<Arc<Facts>>>,
+    out: mpsc::Sender<ActionEvent>,
+    news: mpsc::Receiver<ActionEvent>,
+    running: Vec<Running>,
+    /// Dropped with the session: what is carried out then is left where it stands, and can be taken up again.
+    gone: watch::Sender<()>,
+}
+
+impl ActionTask {
+    /// A task for one cluster; looks at once what may be done and what was done. Must be called within a runtime.
+    pub fn new(action_service: ActionService, facts: watch::Receiver<Option<Arc<Facts>>>) -> Self {
+        let (out, news) = mpsc::channel(BACKLOG);
+        let actions = Self {
+            action_service: Arc::new(action_service),
+            facts,
+            out,
+            news,
+            running: Vec::new(),
+            gone: watch::Sender::new(()),
+        };
+        actions.look();
+        actions
+    }
+
+    /// The next piece of news.
+    pub async fn next(&mut self) -> ActionEvent {
+        match self.news.recv().await {
+            Some(deed) => deed,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Runs work on a thread of its own, until the session ends.
+    fn spawn<F, T>(&self, work: T)
+    where
+        F: Future<Output = ()>,
+        T: FnOnce() -> F + Send + 'static,
+    {
+        let mut gone = self.gone.subscribe();
+        let handle = Handle::current();
+        tokio::task::spawn_blocking(move || {
+            handle.block_on(async move {
+                tokio::select! {
+                    () = work() => {}
+                    _ = gone.changed() => {}
+                }
+            });
+        });
+    }
+
+    /// Looks what may be done and what was done.
+    pub fn look(&self) {
+        let (action_service, out) = (Arc::clone(&self.action_service), self.out.clone());
+        self.spawn(move || async move {
+            let first = acts(&action_service, BTreeMap::new()).await;
+            let granted = first.may == May::Yes;
+            let _ = out.send(ActionEvent::ActionState(Arc::new(first))).await;
+            if granted {
+                let lacking = lacking(&action_service).await;
+                if !lacking.is_empty() {
+                    let _ = out
+                        .send(ActionEvent::ActionState(Arc::new(
+                            acts(&action_service, lacking).await,
+                        )))
+                        .await;
+                }
+            }
+        });
+    }
+
+    /// Makes a plan on the latest picture.
+    pub fn plan(&self, ask: PlanRequest) {
+        let (action_service, out) = (Arc::clone(&self.action_service), self.out.clone());
+        let facts = self.facts.borrow().clone();
+        self.spawn(move || async move {
+            let made = match make(&action_service, &ask.intent, facts.as_deref()).await {
+                Ok(mut plan) => {
+                    action_service.settle(&mut plan).await;
+                    action_service.check(&mut plan).await;
+                    PlanOutcome::Plan(Box::new(plan))
+                }
+                Err(Unseen::Refused(refusal)) => PlanOutcome::Refused(refusal),
+                Err(Unseen::Failed(failure)) => PlanOutcome::Failed(failure.message),
+            };
+            let _ = out.send(ActionEvent::PlanOutcome(ask.number, made)).await;
+        });
+    }
+
+    /// Carries out a confirmed plan.
+    pub fn carry_out(&mut self, order: ConfirmedPlan) {
+        let (number, plan, consent) = (order.number, order.plan, order.consent);
+        self.run(number, async move |action_service, progress, stop| {
+            let approved = action_service.approve(plan, consent)?;
+            whole(action_service.carry_out(&approved, progress, stop).await?)
+        });
+    }
+
+    /// Goes on with a run that stands.
+    pub fn go_on(&mut self, run: String) {
+        self.run(0, async move |action_service, progress, stop| {
+            whole(action_service.take_up(&run, progress, stop).await?)
+        });
+    }
+
+    fn run<W>(&mut self, number: u64, work: W)
+    where
+        W: AsyncFnOnce(
+                &ActionService,
+                watch::Sender<Option<Progress>>,
+                watch::Receiver<bool>,
+            ) -> Result<(), Failure>
+            + Send
+            + 'static,
+    {
+        let (progress, seen) = watch::channel(None);
+        let (stop, stopped) = watch::channel(false);
+        self.running.retain(|run| !run.is_over());
+        self.running.push(Running {
+            stop,
+            progress: seen.clone(),
+        });
+        let (action_service, out) = (Arc::clone(&self.action_service), self.out.clone());
+        self.spawn(move || async move {
+            let mut seen = seen;
+            let told = async {
+                let mut begun = false;
+                while seen.changed().await.is_ok() {
+                    let run = seen.borrow_and_update().as_ref().map(|it| it.run.clone());
+                    if let Some(run) = run
+                        && !std::mem::replace(&mut begun, true)
+                    {
+                        let _ = out.send(ActionEvent::Began(number, Ok(run))).await;
+                    }
+                    let _ = out
+                        .send(ActionEvent::ActionState(Arc::new(
+                            acts(&action_service, BTreeMap::new()).await,
+                        )))
+                        .await;
+                }
+            };
+            let (end, ()) = tokio::join!(work(&action_service, progress, stopped), told);
+            if let Err(failure) = end {
+                let _ = out
+                    .send(ActionEvent::Began(number, Err(failure.message)))
+                    .await;
+            }
+            let _ = out
+                .send(ActionEvent::ActionState(Arc::new(
+                    acts(&action_service, BTreeMap::new()).await,
+                )))
+                .await;
+        });
+    }
+
+    /// Stops a run of this console after its current step; false when it is not one of ours.
+    pub fn stop(&self, run: &str) -> bool {
+        let is = |running: &&Running| {
+            let progress = running.progress.borrow();
+            progress.as_ref().is_some_and(|it| it.run == run)
+        };
+        match self.running.iter().find(is) {
+            Some(running) => {
+                running.stop.send_replace(true);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+impl Running {
+    fn is_over(&self) -> bool {
+        let progress = self.progress.borrow();
+        progress.as_ref().is_some_and(|it| it.end.is_some())
+    }
+}
+
+/// Tells of what a run left behind.
+fn whole(outcome: Outcome) -> Result<(), Failure> {
+    match outcome.undone() {
+        Some(words) => Err(Failure::new(Exit::Failed, words)),
+        None => Ok(()),
+    }
+}
+
+/// Makes a plan: what the whole fleet is needed for on the picture, the rest on the objects as they are read now.
+async fn make(
+    action_service: &ActionService,
+    intent: &Intent,
+    facts: Option<&Facts>,
+) -> Result<Plan, Unseen> {
+    if let Intent::Undo { run } = intent {
+        let elsewhere = |sentence| Refusal::new(RefusalCode::NotFound, sentence).into();
+        return action_service.undo(run, elsewhere).await;
+    }
+    action_service.plan(intent, facts).await
+}
+
+/// What may be done, and the runs on this cluster.
+async fn acts(
+    action_service: &ActionService,
+    lacking: BTreeMap<&'static str, String>,
+) -> ActionState {
+    let may = match action_service.grant() {
+        Ok(_) => May::Yes,
+        Err(denied) => May::No {
+            short: denied.short.to_owned(),
+            sentence: denied.sentence.clone(),
+        },
+    };
+    let journal = action_service.journal().ok();
+    let (all, doubts): (Vec<Run>, Vec<Option<String>>) =
+        action_service.runs().await.into_iter().unzip();
+    let latest = all.iter().zip(doubts).rev().take(SHOWN);
+    let runs = latest
+        .map(|(run, doubt)| {
+            // Only a run without an end may still be carried out.
+            let open = run.end.is_none();
+            let running = open && journal.is_some_and(|journal| journal.is_running(&run.name));
+            let mut row = row(run, running, exec::undone_by(&all, &run.name));
+            if let Some(doubt) = doubt {
+                row.words = match row.words.is_empty() {
+                    true => doubt,
+                    false => format!("{}; {doubt}", row.words),
+                };
+            }
+            row
+        })
+        .collect();
+    ActionState { may, lacking, runs }
+}
+
+fn row(run: &Run, running: bool, undo: Option<&Run>) -> RunRow {
+    let (state, words) = match (&run.end, undo) {
+        (Some(_), Some(undo)) => (RunState::Undone, format!("taken back by {}", undo.name)),
+        (Some(End::Done), None) => match run.undone() {
+            Some(words) => (RunState::Incomplete, words),
+            None => (RunState::Done, String::new()),
+        },
+        (Some(End::Stopped), None) => (RunState::Stopped, String::new()),
+        (Some(End::Failed { step, words }), None) => {
+            (RunState::Failed, format!("step {step} failed: {words}"))
+        }
+        (None, _) if running => (RunState::Running, String::new()),
+        (None, Some(undo)) => (RunState::Undone, format!("taken back by {}", undo.name)),
+        (None, None) => (RunState::BrokenOff, String::new()),
+    };
+    let steps = run.steps.iter().zip(&run.plan.steps);
+    RunRow {
+        name: run.name.clone(),
+        title: run.plan.title.clone(),
+        begun: run.begun,
+        by: run.who.name().to_owned(),
+        reason: run.reason.clone(),
+        state,
+        words,
+        steps: steps
+            .map(|(trace, step)| StepRow {
+                words: step.to_string(),
+                stand: match trace.over {
+                    Some(StepResult::Done) => StepState::Done,
+                    Some(StepResult::Already) => StepState::Already,
+                    Some(StepResult::Left) => StepState::Left,
+                    Some(StepResult::Failed) => StepState::Failed,
+                    None if trace.is_unresolved() => StepState::Unresolved,
+                    None if trace.has_written() || !trace.words.is_empty() => StepState::Waiting,
+                    None => StepState::Todo,
+                },
+                note: match trace.over {
+                    Some(StepResult::Done) => String::new(),
+                    _ => trace.words.clone(),
+                },
+            })
+            .collect(),
+    }
+}
+
+/// A verb on a resource that a command cannot do without.
+type Need = (&'static str, &'static str, &'static str, &'static str);
+
+/// The rights without which a command can do nothing anywhere; any one of a row suffices.
+const NEEDS: &[(&[&str], &[Need])] = &[
+    (&["cordon"], &[("patch", "", "nodes", "")]),
+    (&["drain"], &[("create", "", "pods", "eviction")]),
+    (
+        &["hold", "preempt", "requeue", "start", "priority"],
+        &[
+            ("patch", "batch", "jobs", ""),
+            ("patch", "kueue.x-k8s.io", "workloads", ""),
+        ],
+    ),
+];
+
+/// What is missing for each command, by the server's access reviews.
+async fn lacking(action_service: &ActionService) -> BTreeMap<&'static str, String> {
+    let mut out = BTreeMap::new();
+    for (commands, needs) in NEEDS {
+        let rights: Vec<Right> = needs
+            .iter()
+            .map(|(verb, group, resource, subresource)| Right {
+                verb,
+                group: (*group).to_owned(),
+                resource: (*resource).to_owned(),
+                subresource,
+                namespace: String::new(),
+            })
+            .collect();
+        let missing = action_service.missing(&rights).await;
+        if missing.len() == rights.len()
+            && let Some(first) = missing.first()
+        {
+            for command in *commands {
+                out.insert(*command, first.to_string());
+            }
+        }
+    }
+    out
+}
+
+/// That a plan needs the fleet, and there is none yet.
+pub(super) fn no_picture() -> Unseen {
+    let message = "the fleet has not been read yet";
+    Unseen::Failed(Failure::new(Exit::Unreachable, message))
+}

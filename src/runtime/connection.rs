@@ -1,0 +1,220 @@
+//! What the console looks at: the session that runs, and the one that is being opened in its place.
+
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
+
+use console::msg::{self, Switch};
+use model::base::{Exit, Failure, Moment, Name};
+use model::object::{self, ObjectRequest};
+use table::Facts;
+use table::explanations::JobExplanations;
+
+use super::action_task::{ActionEvent, ActionTask};
+use super::clock;
+use super::session::Session;
+
+/// What to look at.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ConnectionRequest {
+    /// Which cluster.
+    pub place: ClusterChoice,
+    /// Only these namespaces; `None` leaves it to the settings.
+    pub namespaces: Option<Vec<Name>>,
+}
+
+/// Which cluster.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum ClusterChoice {
+    /// The one that the command line names.
+    #[default]
+    Named,
+    /// This context of the kubeconfig.
+    Context(Name),
+    /// The simulated fleet.
+    Demo,
+}
+
+impl ConnectionRequest {
+    /// What is wished after a switch.
+    fn after(&self, switch: &Switch) -> Self {
+        match switch {
+            Switch::Context(name) => Self {
+                place: ClusterChoice::Context(name.clone()),
+                namespaces: None,
+            },
+            Switch::Namespaces(names) => Self {
+                place: self.place.clone(),
+                namespaces: Some(names.clone()),
+            },
+            Switch::Demo => Self {
+                place: ClusterChoice::Demo,
+                namespaces: None,
+            },
+            Switch::Again => self.clone(),
+        }
+    }
+}
+
+/// A session with what the screen says of it.
+pub struct Opened {
+    /// The session.
+    pub session: Session,
+    /// Its context and namespaces, and the contexts that could be chosen instead.
+    pub about: msg::Session,
+}
+
+/// What comes from the session.
+pub enum ConnectionEvent {
+    /// Another session runs now.
+    Session(msg::Session),
+    /// None could be opened, for this reason.
+    NoSession(String),
+    /// Newer facts, if there are any.
+    Facts(Option<Arc<Facts>>),
+    /// What the engine says of the work that waits.
+    JobExplanations(Arc<JobExplanations>),
+    /// What the action task reported.
+    ActionEvent(ActionEvent),
+    /// What came of what a view wanted read.
+    Read(ObjectRequest, object::ObjectNews),
+}
+
+/// Opens what is wished. Called within a tokio runtime, where it may block.
+pub type Open = dyn Fn(&ConnectionRequest) -> Result<Opened, Failure> + Send + Sync;
+
+/// The session that runs, if one does, and the one that is being opened.
+pub struct Connections {
+    open: Arc<Open>,
+    wish: ConnectionRequest,
+    /// The running session.
+    pub session: Option<Session>,
+    opening: Option<(ConnectionRequest, JoinHandle<Result<Opened, Failure>>)>,
+    /// The store has ended: nothing comes any more.
+    ended: bool,
+    /// Why no session runs, where none ever did.
+    pub fault: Option<Failure>,
+}
+
+impl Connections {
+    /// No session yet, and none is being opened.
+    pub fn idle(open: Arc<Open>) -> Self {
+        Self {
+            open,
+            wish: ConnectionRequest::default(),
+            session: None,
+            opening: None,
+            ended: false,
+            fault: None,
+        }
+    }
+
+    /// Begins to open what the command line names.
+    pub fn begin(open: Arc<Open>) -> Self {
+        let mut connections = Self::idle(open);
+        connections.switch(&Switch::Again);
+        connections
+    }
+
+    /// Begins to open another session. The running one goes on until that is there; one that was being opened is
+    /// forgotten.
+    pub fn switch(&mut self, switch: &Switch) {
+        let wish = self.wish.after(switch);
+        let (open, asked) = (Arc::clone(&self.open), wish.clone());
+        let task = tokio::task::spawn_blocking(move || open(&asked));
+        self.opening = Some((wish, task));
+    }
+
+    /// Waits for what comes next. Pends for ever while no session runs and none is being opened.
+    pub async fn news(&mut self) -> ConnectionEvent {
+        let done = tokio::select! {
+            biased;
+            done = finished(&mut self.opening) => done,
+            piece = heard(&mut self.session, self.ended) => {
+                if let Some(news) = piece {
+                    return news;
+                }
+                // The store has ended: what is on screen stays, and the clock shows its age.
+                self.ended = true;
+                return ConnectionEvent::Facts(None);
+            }
+        };
+        let wish = self.opening.take().map(|(wish, _)| wish);
+        match done {
+            Ok(opened) => {
+                self.wish = wish.unwrap_or_default();
+                self.session = Some(opened.session);
+                self.ended = false;
+                self.fault = None;
+                ConnectionEvent::Session(opened.about)
+            }
+            Err(failure) => {
+                let message = failure.message.clone();
+                if self.session.is_none() {
+                    self.fault = Some(failure);
+                }
+                ConnectionEvent::NoSession(message)
+            }
+        }
+    }
+
+    /// The moment on the clock of the server that is looked at.
+    pub fn now(&self) -> Moment {
+        match &self.session {
+            Some(session) => session.clock.now(),
+            None => clock::now(),
+        }
+    }
+}
+
+/// Waits for the session that is being opened.
+async fn finished(
+    opening: &mut Option<(ConnectionRequest, JoinHandle<Result<Opened, Failure>>)>,
+) -> Result<Opened, Failure> {
+    let Some((_, task)) = opening else {
+        return std::future::pending().await;
+    };
+    task.await
+        .unwrap_or_else(|error| Err(Failure::new(Exit::Failed, format!("cannot start: {error}"))))
+}
+
+/// Waits for newer facts, or for what came of a want; nothing when no facts will come any more.
+async fn heard(session: &mut Option<Session>, ended: bool) -> Option<ConnectionEvent> {
+    let Some(session) = session else {
+        return std::future::pending().await;
+    };
+    let facts = &mut session.facts;
+    let answers = &mut session.answers;
+    let answered = async {
+        if answers.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    let changed = async {
+        if ended {
+            return std::future::pending().await;
+        }
+        facts.changed().await
+    };
+    tokio::select! {
+        biased;
+        changed = changed => changed.ok()?,
+        () = answered => {
+            let latest = session.answers.borrow_and_update().clone();
+            return Some(ConnectionEvent::JobExplanations(latest));
+        }
+        deed = done(&mut session.actions) => return Some(ConnectionEvent::ActionEvent(deed)),
+        (want, news) = session.reading.next() => return Some(ConnectionEvent::Read(want, news)),
+    }
+    Some(ConnectionEvent::Facts(
+        session.facts.borrow_and_update().clone(),
+    ))
+}
+
+/// Waits for the action task; forever where the session has none.
+async fn done(actions: &mut Option<ActionTask>) -> ActionEvent {
+    match actions {
+        Some(actions) => actions.next().await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,237 @@
+//! The console without its terminal: what the session says becomes messages, and effects are carried out on the session.
+
+use std::collections::VecDeque;
+
+use console::action_keys::PlanOutcome;
+use console::{App, Effect, Msg};
+use model::base::Moment;
+
+use super::action_task::{ActionEvent, ActionTask};
+use super::connection::{ConnectionEvent, Connections};
+
+/// News of a session as the screen takes it; nothing when there is nothing new to show.
+pub fn message(news: ConnectionEvent) -> Option<Msg> {
+    match news {
+        ConnectionEvent::Facts(latest) => latest.map(|facts| Msg::Facts((*facts).clone())),
+        ConnectionEvent::JobExplanations(answers) => Some(Msg::JobExplanations(answers)),
+        ConnectionEvent::ActionEvent(ActionEvent::ActionState(acts)) => {
+            Some(Msg::ActionState(acts))
+        }
+        ConnectionEvent::ActionEvent(ActionEvent::PlanOutcome(number, made)) => {
+            Some(Msg::PlanOutcome(number, made))
+        }
+        ConnectionEvent::ActionEvent(ActionEvent::Began(number, run)) => {
+            Some(Msg::Began(number, run))
+        }
+        ConnectionEvent::Session(about) => Some(Msg::Session(about)),
+        ConnectionEvent::NoSession(why) => Some(Msg::NoSession(why)),
+        ConnectionEvent::Read(want, news) => Some(Msg::Read(want, news)),
+    }
+}
+
+/// The action task of the running session.
+fn action_task(connections: &mut Connections) -> Option<&mut ActionTask> {
+    connections.session.as_mut()?.actions.as_mut()
+}
+
+/// Gives the console a message, carries out every effect of it with `perform`, and gives the console what comes of that,
+/// until nothing is left to do. Effects are carried out here and nowhere else (`tests/workspace.rs`).
+///
+/// # Errors
+/// What `perform` says: the effects behind it are not carried out.
+pub fn deliver<E>(
+    app: &mut App,
+    msg: Msg,
+    mut perform: impl FnMut(Effect) -> Result<Vec<Msg>, E>,
+) -> Result<(), E> {
+    let mut due = VecDeque::from([msg]);
+    while let Some(msg) = due.pop_front() {
+        for effect in app.update(msg) {
+            due.extend(perform(effect)?);
+        }
+    }
+    Ok(())
+}
+
+/// What the console is told after it was suspended: the terminal's size, that it must paint all of it, and the time.
+pub fn resumed(width: u16, height: u16, now: Moment) -> Vec<Msg> {
+    vec![Msg::Resize(width, height), Msg::Resume, Msg::Tick(now)]
+}
+
+/// Carries out an effect on the session, and gives what the console is to be told of it. Effects on the terminal or on a
+/// file (leaving, the clipboard, pictures, muted findings) do nothing here.
+pub fn perform(connections: &mut Connections, effect: Effect) -> Vec<Msg> {
+    let unconnected = || String::from("no cluster is connected");
+    match effect {
+        Effect::Switch(switch) => connections.switch(&switch),
+        Effect::Refresh => {
+            let Some(session) = &mut connections.session else {
+                return vec![Msg::Notice(unconnected())];
+            };
+            if let Some(actions) = &session.actions {
+                actions.look();
+            }
+            return vec![Msg::Notice(match session.sources.read_again() {
+                Ok(()) => String::from(
+                    "reading every source again; an exporter only when it has new values",
+                ),
+                Err(left) => format!(
+                    "every source has just been read again; possible again in {} s",
+                    left.as_millis().div_ceil(1000)
+                ),
+            })];
+        }
+        Effect::Plan(ask) => match action_task(connections) {
+            Some(actions) => actions.plan(ask),
+            None => {
+                return vec![Msg::PlanOutcome(
+                    ask.number,
+                    PlanOutcome::Failed(unconnected()),
+                )];
+            }
+        },
+        Effect::CarryOut(order) => match action_task(connections) {
+            Some(actions) => actions.carry_out(*order),
+            None => return vec![Msg::Began(order.number, Err(unconnected()))],
+        },
+        Effect::GoOn(run) => match action_task(connections) {
+            Some(actions) => actions.go_on(run),
+            None => return vec![Msg::Notice(unconnected())],
+        },
+        Effect::Stop(run) => {
+            if !action_task(connections).is_some_and(|actions| actions.stop(&run)) {
+                let words = format!("{run} is not carried out by this console");
+                return vec![Msg::Notice(words)];
+            }
+        }
+        Effect::Read(want) => {
+            if let Some(session) = &mut connections.session {
+                session.reading.want(want);
+            }
+        }
+        Effect::OnScreen(nodes) => {
+            if let Some(session) = &connections.session {
+                let nodes = nodes.into_iter().collect();
+                session.on_screen.send_if_modified(|shown| {
+                    let differs = *shown != nodes;
+                    if differs {
+                        *shown = nodes;
+                    }
+                    differs
+                });
+            }
+        }
+        Effect::Quit
+        | Effect::Suspend
+        | Effect::Redraw
+        | Effect::Copy(_)
+        | Effect::Hush(..)
+        | Effect::SavePicture(_) => {}
+    }
+    Vec::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::time::Duration;
+
+    use super::*;
+    use console::msg::Session;
+    use console::view::ViewId;
+    use console::{AppOptions, Key, KeyPress};
+    use model::base::Name;
+    use model::plan::Plan;
+
+    /// A console on a fleet, and what it has asked for so far. Every plan that it asks for is made at once.
+    struct Bench {
+        app: App,
+        done: Vec<Effect>,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let mut app = App::new(AppOptions {
+                view: ViewId::Nodes,
+                ..AppOptions::default()
+            });
+            let facts = table::sample::facts();
+            app.picture([
+                Msg::Resize(120, 40),
+                Msg::Tick(facts.now),
+                Msg::Facts(facts),
+            ]);
+            let done = Vec::new();
+            Self { app, done }
+        }
+
+        fn tell(&mut self, msg: Msg) -> &mut Self {
+            let (done, now) = (&mut self.done, self.app.present());
+            let told: Result<(), Infallible> = deliver(&mut self.app, msg, |effect| {
+                done.push(effect.clone());
+                Ok(match effect {
+                    Effect::Plan(ask) => {
+                        let plan = Plan::new("drain", ask.intent, now);
+                        vec![Msg::PlanOutcome(
+                            ask.number,
+                            PlanOutcome::Plan(Box::new(plan)),
+                        )]
+                    }
+                    _ => Vec::new(),
+                })
+            });
+            let Ok(()) = told;
+            self
+        }
+
+        fn plans(&self) -> usize {
+            let is_plan = |effect: &&Effect| matches!(effect, Effect::Plan(_));
+            self.done.iter().filter(is_plan).count()
+        }
+    }
+
+    #[test]
+    fn a_plan_that_stays_open_is_recomputed_by_whatever_comes_next() {
+        let mut bench = Bench::new();
+        bench.tell(Msg::Key(KeyPress::char('D')));
+        assert_eq!(bench.plans(), 1);
+        let mut facts = bench.app.facts().clone();
+        let later = |seconds| bench.app.present().plus(Duration::from_secs(seconds));
+        let (seven, fourteen) = (later(7), later(14));
+        facts.now = fourteen;
+        bench.tell(Msg::Tick(seven));
+        assert_eq!(bench.plans(), 2, "after seven seconds");
+        // The facts bring the later time with them; a notice would have eaten this question before.
+        bench
+            .tell(Msg::Facts(facts))
+            .tell(Msg::Notice(String::new()));
+        assert_eq!(bench.plans(), 3, "and after seven more");
+        bench.tell(Msg::Notice(String::new()));
+        assert_eq!(bench.plans(), 3, "no sooner than that");
+    }
+
+    #[test]
+    fn a_plan_for_one_cluster_is_closed_when_another_is_opened() {
+        let mut bench = Bench::new();
+        bench.tell(Msg::Key(KeyPress::char('D')));
+        bench.tell(Msg::Session(Session {
+            context: Name::new("other"),
+            ..Session::default()
+        }));
+        let later = bench.app.present().plus(Duration::from_secs(7));
+        bench.tell(Msg::Tick(later));
+        assert_eq!(bench.plans(), 1, "nothing is planned any more");
+        bench.tell(Msg::Key(KeyPress::plain(Key::Enter)));
+        let sent = |effect: &Effect| matches!(effect, Effect::CarryOut(_));
+        assert!(!bench.done.iter().any(sent), "{:?}", bench.done);
+    }
+
+    #[test]
+    fn coming_back_to_the_foreground_paints_the_screen_anew() {
+        let mut bench = Bench::new();
+        for msg in resumed(100, 30, bench.app.present()) {
+            bench.tell(msg);
+        }
+        assert!(bench.done.contains(&Effect::Redraw), "{:?}", bench.done);
+    }
+}

@@ -1,0 +1,382 @@
+//! The pieces that every demo fleet has: the gang that waits, the hoarders, the straggler, the services.
+
+use model::base::{Moment, Name};
+
+use super::catalog::{A100, H100, L4, MI300X, MIG, POOLS, TEAMS, V5P};
+use super::noise::{mix, unit};
+use super::work::{Draft, Kind, Profile, WorkId};
+use super::{World, seconds};
+
+impl World {
+    /// So many nodes of the demo's pool, in proportion to this fleet's.
+    pub(super) fn part(&self, pool: usize, of_demo: u32) -> u32 {
+        (f64::from(of_demo) * self.pools[pool].len() as f64 / f64::from(POOLS[pool].nodes)).round()
+            as u32
+    }
+
+    pub(super) fn ago(&self, minutes: i64) -> Moment {
+        self.now.minus(seconds(minutes * 60))
+    }
+
+    /// Running and waiting work with a name and a reason.
+    pub(super) fn scenarios(&mut self) {
+        self.broken_gang();
+        self.hot_gang();
+        self.waiting_giants();
+        let ago = |world: &Self, minutes| world.ago(minutes);
+
+        let pods = self.part(H100, 16);
+        if pods > 1 {
+            let draft = Draft::new("nlp", "moe-8x7b-r2", Kind::JobSet)
+                .by("tomas")
+                .queue("nlp")
+                .class("research")
+                .on(H100, 8)
+                .acts(Profile::Train, 0.94, 0.88)
+                .shape(1, pods, pods)
+                .gang()
+                .lasts(4_300, 20);
+            let since = ago(self, 1_580);
+            if let Some(id) = self.begin_running(draft, since, None)
+                && let Some(work) = self.works.get_mut(&id)
+            {
+                work.straggler = Some((pods / 2, 3));
+            }
+        }
+        let pods = self.part(H100, 4);
+        if pods > 0 {
+            let draft = Draft::new("vision", "video-vae-xl", Kind::JobSet)
+                .by("omar")
+                .queue("vision")
+                .class("research")
+                .on(H100, 8)
+                .acts(Profile::InputBound, 0.30, 0.71)
+                .shape(1, pods, pods)
+                .gang()
+                .lasts(1_900, 15);
+            let since = ago(self, 412);
+            self.begin_running(draft, since, None);
+        }
+        let wide = self.part(H100, 12);
+        if wide > 1 {
+            let mut draft = Draft::new("research", "sweep-0412", Kind::Job)
+                .by("noor")
+                .queue("research")
+                .class("research-low")
+                .on(H100, 8)
+                .acts(Profile::Sweep, 0.91, 0.62)
+                .shape(1, wide, wide * 5)
+                .lasts(38, 0);
+            draft.labels.push((Name::new("sweep"), Name::new("0412")));
+            let since = ago(self, 82);
+            self.begin_running(draft, since, None);
+        }
+        self.notebooks();
+        self.odd_ones();
+    }
+
+    /// A gang with a rank on a device that is about to fall, or has fallen, off the bus.
+    fn broken_gang(&mut self) {
+        if !self.has(A100, 24) {
+            return;
+        }
+        let nodes = self.serials(A100, 13..=20);
+        let draft = Draft::new("vision", "clip-h", Kind::JobSet)
+            .by("lena")
+            .queue("vision")
+            .class("research")
+            .on(A100, 8)
+            .acts(Profile::Train, 0.78, 0.87)
+            .shape(1, 8, 8)
+            .gang()
+            .lasts(1_700, 15);
+        let since = self.ago(310);
+        let id = self.begin_running(draft, since, Some(&nodes));
+        self.scenes.broken_gang = id;
+        // With this the queue's quota is used up to the last device.
+        let quota = self.part(A100, 16).saturating_sub(8 + 3);
+        if quota > 0 {
+            let draft = Draft::new("vision", "dit-b-ft", Kind::JobSet)
+                .by("omar")
+                .queue("vision")
+                .class("research")
+                .on(A100, 8)
+                .acts(Profile::Train, 0.52, 0.66)
+                .shape(1, quota, quota)
+                .gang()
+                .lasts(2_400, 30);
+            let since = self.ago(905);
+            self.begin_running(draft, since, None);
+        }
+    }
+
+    /// Hard work at the top of the rack whose aisle is blocked.
+    fn hot_gang(&mut self) {
+        if !self.has(A100, 24) {
+            return;
+        }
+        let nodes = self.serials(A100, 21..=23);
+        if let Some(node) = nodes.first() {
+            self.scenes.hot_rack = Some(self.nodes[*node].rack);
+        }
+        let draft = Draft::new("vision", "detr-xl", Kind::JobSet)
+            .by("lena")
+            .queue("vision")
+            .class("research")
+            .on(A100, 8)
+            .acts(Profile::Train, 0.965, 0.91)
+            .shape(1, 3, 3)
+            .gang()
+            .lasts(2_200, 20);
+        let since = self.ago(540);
+        self.begin_running(draft, since, Some(&nodes));
+    }
+
+    /// Gangs that have their quota and wait for devices, and one that waits for quota.
+    fn waiting_giants(&mut self) {
+        let pods = self.part(H100, 64);
+        if pods > 3 {
+            let draft = Draft::new("nlp", "llm-70b-sft", Kind::JobSet)
+                .by("ada")
+                .queue("nlp")
+                .class("research-high")
+                .on(H100, 8)
+                .acts(Profile::Train, 0.93, 0.92)
+                .shape(1, pods, pods)
+                .gang()
+                .lasts(2_800, 20);
+            let since = self.ago(192);
+            self.begin_waiting(draft, since, true);
+        }
+        let slices = self.pools[V5P].len() as u32 / self.slice_hosts().max(1);
+        if slices > 1 {
+            let hosts = self.slice_hosts();
+            let mut draft = Draft::new("speech", "asr-xl", Kind::JobSet)
+                .by("yuki")
+                .queue("speech")
+                .class("research")
+                .on(V5P, 4)
+                .acts(Profile::Train, 0.9, 0.9)
+                .shape(slices / 2, hosts, hosts)
+                .gang()
+                .lasts(1_500, 20);
+            draft.sliced = true;
+            let since = self.ago(22);
+            self.begin_waiting(draft, since, true);
+        }
+        let pods = self.part(A100, 8);
+        if pods > 0 && self.has(A100, 24) {
+            let draft = Draft::new("vision", "clip-l", Kind::JobSet)
+                .by("kim")
+                .queue("vision")
+                .class("research")
+                .on(A100, 8)
+                .acts(Profile::Train, 0.8, 0.85)
+                .shape(1, pods, pods)
+                .gang()
+                .lasts(900, 15);
+            let since = self.ago(41);
+            self.begin_waiting(draft, since, false);
+        }
+        let slots = self.part(MIG, 5) * 20;
+        if slots > 0 {
+            let draft = Draft::new("lab", "hpo-quant", Kind::Job)
+                .by("wei")
+                .queue("lab")
+                .class("research-low")
+                .on(MIG, 1)
+                .acts(Profile::Sweep, 0.7, 0.7)
+                .shape(1, slots, slots * 2)
+                .lasts(45, 0);
+            let since = self.ago(66);
+            self.begin_waiting(draft, since, false);
+        }
+    }
+
+    /// A work that has been waiting since `since`, with its quota reserved or not.
+    fn begin_waiting(&mut self, draft: Draft, since: Moment, admitted: bool) -> WorkId {
+        let now = std::mem::replace(&mut self.now, since);
+        let shape = draft.groups.clone();
+        let id = self.begin(draft, since);
+        if admitted {
+            let cell = self.works.get(&id).and_then(|work| {
+                let (cluster, _) = self.queues.find(&work.namespace, work.queue.as_ref()?)?;
+                let cell = self.queues.cell(cluster, work)?;
+                (self.queues.room(cluster, cell) >= work.devices()).then_some((cluster, cell))
+            });
+            if let Some((cluster, cell)) = cell {
+                self.now = since.plus(seconds(21));
+                self.reserve(cluster, cell, id);
+                let at = self.now;
+                if let Some(work) = self.works.get_mut(&id) {
+                    work.suspended = false;
+                    work.suspended_since = at;
+                    for group in &mut work.groups {
+                        group.started = Some(at);
+                    }
+                }
+                for (group, (_, parallelism, _)) in shape.iter().enumerate() {
+                    for index in 0..*parallelism {
+                        self.make_pod(id, group as u32, index);
+                    }
+                }
+            }
+        }
+        self.now = now;
+        id
+    }
+
+    /// Notebooks: hoarders on whole A100 nodes, and many on MIG slices.
+    fn notebooks(&mut self) {
+        let count = self.part(A100, 13);
+        for at in 0..count {
+            let (namespace, _, people) = TEAMS[[1, 0, 3, 2, 5, 3, 1][at as usize % 7]];
+            let word = mix(self.key_word("hoard"), u64::from(at));
+            let user = people[at as usize % people.len()];
+            let (size, minutes) = match at {
+                0 => (8, 182),
+                n if n % 4 == 3 => (4, 60 + (word % 2_000) as i64),
+                _ => (8, 200 + (word % 3_400) as i64),
+            };
+            let name = if at == 0 {
+                "notebook-4".to_owned()
+            } else {
+                format!("notebook-{user}-{}", at + 4)
+            };
+            let user = if at == 0 { "kim" } else { user };
+            let mut draft = Draft::new(namespace, &name, Kind::StatefulSet)
+                .by(user)
+                .on(A100, size);
+            let used = if at % 5 == 4 { 0.6 } else { 0.0 };
+            draft = draft
+                .acts(Profile::Notebook, used, 0.2 + 0.7 * unit(word))
+                .shape(1, 1, 1);
+            draft.length = (minutes + 240 + (word % 1_500) as i64) * 60_000;
+            let since = self.ago(minutes);
+            self.begin_running(draft, since, None);
+        }
+        for (namespace, name, user, pool, minutes) in [
+            ("nlp", "debug-mei", "mei", A100, 96),
+            ("vision", "shell-lena", "lena", L4, 27),
+        ] {
+            if self.has(pool, 8) {
+                let mut draft = Draft::new(namespace, name, Kind::Pod)
+                    .by(user)
+                    .on(pool, 1)
+                    .acts(Profile::Notebook, 0.35, 0.3)
+                    .shape(1, 1, 1);
+                draft.length = (minutes + 150) * 60_000;
+                let since = self.ago(minutes);
+                self.begin_running(draft, since, None);
+            }
+        }
+        let slots = self.capacity(MIG) * 2 / 5;
+        for at in 0..slots {
+            let (namespace, _, people) = TEAMS[at as usize % 4];
+            let word = mix(self.key_word("slice"), u64::from(at));
+            let user = people[word as usize % people.len()];
+            let mut draft = Draft::new(namespace, &format!("nb-{user}-{at}"), Kind::StatefulSet)
+                .by(user)
+                .on(MIG, 1)
+                .acts(
+                    Profile::Notebook,
+                    0.2 + 0.5 * unit(mix(word, 2)),
+                    0.15 + 0.7 * unit(mix(word, 3)),
+                )
+                .shape(1, 1, 1);
+            if at % 9 == 8 && self.nodes.iter().any(|node| node.capacity(1) > 0) && at < 48 {
+                draft.ask.resource = Some(Name::new(POOLS[MIG].resources[1]));
+            }
+            let minutes = 20 + (word % 1_400) as i64;
+            draft.length = (minutes + 30 + (mix(word, 5) % 1_500) as i64) * 60_000;
+            let since = self.ago(minutes);
+            self.begin_running(draft, since, None);
+        }
+    }
+
+    /// Jobs that wait for a reason of their own.
+    fn odd_ones(&mut self) {
+        if self.has(MI300X, 1) {
+            let mut draft = Draft::new("lab", "rocm-port-ci", Kind::Job)
+                .by("jonas")
+                .class("research")
+                .on(MI300X, 1)
+                .acts(Profile::Train, 0.3, 0.3)
+                .shape(1, 1, 1)
+                .gang()
+                .lasts(40, 0);
+            draft.tolerations.clear();
+            let since = self.ago(17);
+            self.begin_loose(draft, since);
+        }
+        let mut draft = Draft::new("research", "h200-probe", Kind::Job)
+            .by("sven")
+            .class("research")
+            .on(H100, 8)
+            .acts(Profile::Train, 0.9, 0.8)
+            .shape(1, 2, 2)
+            .gang()
+            .lasts(200, 0);
+        draft.pool = None;
+        draft.selector = std::iter::once((
+            Name::new("nvidia.com/gpu.product"),
+            Name::new("NVIDIA-H200"),
+        ))
+        .collect();
+        let since = self.ago(274);
+        self.begin_loose(draft, since);
+        if self.has(A100, 1) {
+            let mut draft = Draft::new("research", "graph-build", Kind::Job)
+                .by("emma")
+                .class("evaluation")
+                .on(A100, 1)
+                .acts(Profile::Eval, 0.5, 0.5)
+                .shape(1, 1, 1)
+                .lasts(50, 0);
+            draft.ask.memory_mib = 1400 * 1024;
+            let since = self.ago(33);
+            self.begin_loose(draft, since);
+        }
+        if self.has(H100, 2) {
+            let mut draft = Draft::new("speech", "tts-multi-v2", Kind::Job)
+                .by("paulo")
+                .class("research")
+                .on(H100, 8)
+                .acts(Profile::Train, 0.88, 0.8)
+                .shape(1, 2, 2)
+                .gang()
+                .lasts(700, 20);
+            draft.held = true;
+            let since = self.ago(1_130);
+            self.begin(draft, since);
+        }
+        if self.has(H100, 8) {
+            let quota = self.part(H100, 40);
+            let draft = Draft::new("research", "scaling-law-xxl", Kind::JobSet)
+                .by("chidi")
+                .queue("research")
+                .class("research")
+                .on(H100, 8)
+                .acts(Profile::Train, 0.9, 0.8)
+                .shape(1, quota, quota)
+                .gang()
+                .lasts(3_000, 30);
+            let since = self.ago(655);
+            self.begin_waiting(draft, since, false);
+        }
+    }
+
+    /// A job outside every queue whose pods have been waiting since `since`.
+    fn begin_loose(&mut self, draft: Draft, since: Moment) {
+        let now = std::mem::replace(&mut self.now, since);
+        let pods = draft.groups[0].1;
+        let id = self.begin(draft, since);
+        for index in 0..pods {
+            self.make_pod(id, 0, index);
+        }
+        if let Some(work) = self.works.get_mut(&id) {
+            work.groups[0].started = Some(since);
+        }
+        self.now = now;
+    }
+}

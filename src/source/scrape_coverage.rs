@@ -1,0 +1,70 @@
+//! Which exporters need not be asked: those that Prometheus reads for us, and those whose readings serve no purpose.
+
+use std::collections::BTreeSet;
+
+use rustc_hash::FxHashSet;
+
+use model::base::{Name, ObjectKey};
+
+use super::serving::ServingPod;
+
+/// What Prometheus covers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Coverage {
+    /// It has not answered yet: wait a little before exporters are asked.
+    Pending,
+    /// These exporters; none where there is no Prometheus or it does not answer.
+    Of(Covered),
+}
+
+/// Exporters that Prometheus scrapes and has fresh samples of.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Covered {
+    /// By their pods.
+    pub pods: FxHashSet<ObjectKey>,
+    /// By dialect and node, where the pod is not known.
+    pub nodes: FxHashSet<(Name, Name)>,
+}
+
+impl Coverage {
+    /// Nothing is covered.
+    pub fn nothing() -> Self {
+        Self::Of(Covered::default())
+    }
+
+    /// True when this exporter need not be asked now.
+    pub fn spares(&self, pod: &ServingPod) -> bool {
+        match self {
+            Self::Pending => true,
+            Self::Of(covered) => {
+                covered.pods.contains(&pod.key)
+                    || pod.node.as_ref().is_some_and(|node| {
+                        covered.nodes.contains(&(pod.dialect.clone(), node.clone()))
+                    })
+            }
+        }
+    }
+}
+
+/// Whose readings are needed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// That is not decided yet: nothing is asked.
+    Undecided,
+    /// Those of these nodes.
+    Nodes(BTreeSet<Name>),
+    /// All.
+    All,
+}
+
+impl Reach {
+    /// True when the page of an exporter on this node is needed; one that runs nowhere, or speaks of many nodes, is when
+    /// any is.
+    pub fn includes(&self, node: Option<&Name>) -> bool {
+        match self {
+            Self::Undecided => false,
+            Self::Nodes(nodes) => node.map_or(!nodes.is_empty(), |node| nodes.contains(node)),
+            Self::All => true,
+        }
+    }
+}

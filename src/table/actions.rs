@@ -1,0 +1,171 @@
+//! What may be done to the cluster, and what was done: the right to write, and the runs of the journal.
+
+use std::collections::BTreeMap;
+
+use model::base::Moment;
+
+/// Whether this console may write.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum May {
+    /// Nobody has looked yet.
+    #[default]
+    Unknown,
+    /// It may.
+    Yes,
+    /// It may not.
+    No {
+        /// A few words for a greyed key: `read-only`.
+        short: String,
+        /// What says so and what would change it.
+        sentence: String,
+    },
+}
+
+/// Where a step of a run stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StepState {
+    /// Nothing was sent.
+    Todo,
+    /// It waits before its call, or was sent and is not over.
+    Waiting,
+    /// Sent, and nobody knows whether it was carried out.
+    Unresolved,
+    /// Carried out.
+    Done,
+    /// It was so already.
+    Already,
+    /// Left undone, as its plan allows.
+    Left,
+    /// Failed.
+    Failed,
+}
+
+impl StepState {
+    /// As a person says it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Todo => "not done",
+            Self::Waiting => "waits",
+            Self::Unresolved => "sent, not answered",
+            Self::Done => "done",
+            Self::Already => "was so already",
+            Self::Left => "left undone",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// Nothing more comes of it.
+    pub const fn is_over(self) -> bool {
+        matches!(self, Self::Done | Self::Already | Self::Left | Self::Failed)
+    }
+}
+
+/// One step of a run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StepRow {
+    /// What it does: `suspend Job nlp/train`.
+    pub words: String,
+    /// Where it stands.
+    pub stand: StepState,
+    /// What it waits for, or why it failed; empty otherwise.
+    pub note: String,
+}
+
+/// How a run stands.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum RunState {
+    /// It is being carried out.
+    Running,
+    /// Its process has ended in the middle of it.
+    BrokenOff,
+    /// Its operator stopped it after a step.
+    Stopped,
+    /// A step failed; nothing was sent after it.
+    Failed,
+    /// Every step is over, and something is not as it was to be: a step was left undone, or a node is not empty.
+    Incomplete,
+    /// Every step is over.
+    Done,
+    /// Another run has taken back what it did.
+    Undone,
+}
+
+impl RunState {
+    /// Its word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::BrokenOff => "broken off",
+            Self::Stopped => "stopped",
+            Self::Failed => "failed",
+            Self::Incomplete => "incomplete",
+            Self::Done => "done",
+            Self::Undone => "undone",
+        }
+    }
+
+    /// Whether it can be taken up again.
+    pub const fn can_go_on(self) -> bool {
+        matches!(self, Self::BrokenOff | Self::Stopped)
+    }
+}
+
+/// One run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RunRow {
+    /// Its name.
+    pub name: String,
+    /// What was done.
+    pub title: String,
+    /// When it began.
+    pub begun: Moment,
+    /// By whom.
+    pub by: String,
+    /// Why; may be empty.
+    pub reason: String,
+    /// How it stands.
+    pub state: RunState,
+    /// Why it failed, or what is not as it was to be; empty otherwise.
+    pub words: String,
+    /// Its steps.
+    pub steps: Vec<StepRow>,
+}
+
+impl RunRow {
+    /// Steps that are over.
+    pub fn over(&self) -> usize {
+        self.steps
+            .iter()
+            .filter(|step| step.stand.is_over())
+            .count()
+    }
+}
+
+/// What may be done, and what was done on this cluster.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ActionState {
+    /// The right to write.
+    pub may: May,
+    /// By command: the right that is missing for it, `patch nodes`.
+    pub lacking: BTreeMap<&'static str, String>,
+    /// Runs, the latest first.
+    pub runs: Vec<RunRow>,
+}
+
+impl ActionState {
+    /// The run of this name.
+    pub fn run(&self, name: &str) -> Option<&RunRow> {
+        self.runs.iter().find(|run| run.name == name)
+    }
+
+    /// Why a command would change nothing, in a few words; `None` where it may.
+    pub fn barred(&self, command: &str) -> Option<String> {
+        match &self.may {
+            May::No { short, .. } => Some(short.clone()),
+            May::Unknown | May::Yes => self
+                .lacking
+                .get(command)
+                .map(|right| format!("needs {right}")),
+        }
+    }
+}

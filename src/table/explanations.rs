@@ -1,0 +1,172 @@
+//! What the engine says of the work that waits: why, what would start it, when it starts by itself, and who would have to go
+//! for it to start now.
+
+use std::collections::BTreeMap;
+
+use engine::compiled::CompiledFleet;
+use engine::explain::Explainer;
+use engine::explanations::{self, Answer};
+use engine::forecast;
+use engine::live;
+use engine::options;
+use engine::preempt::Mode;
+use engine::snapshot::Snapshot;
+use engine::state::State;
+use model::base::{Moment, Rate};
+use model::cost::Burn;
+use model::fleet::Fleet;
+use model::fleet::job::JobKey;
+
+/// For so many of those that have waited longest it is asked who would have to go.
+const ASKED: usize = 12;
+
+/// Who would have to go so that a job could start now, with the least work lost.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Now {
+    /// Their number.
+    pub jobs: usize,
+    /// Device-milliseconds of work that would be done again.
+    pub lost_ms: i64,
+    /// What that work cost; unknown where one of them has no price.
+    pub lost: Option<Rate>,
+    /// No smaller loss does: every set was looked at.
+    pub proven: bool,
+}
+
+/// What is said of one job.
+#[derive(Clone, PartialEq, Debug)]
+pub struct JobExplanation {
+    /// Why, what helps, and when.
+    pub answer: Answer,
+    /// Who would have to go; `None` where nobody may be taken, or nobody has asked.
+    pub now: Option<Now>,
+}
+
+/// What is said of all that wait, of one picture of the fleet.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct JobExplanations {
+    /// The fleet's moment that they are of; `None` as long as there is no answer.
+    pub at: Option<Moment>,
+    /// By job.
+    pub jobs: BTreeMap<JobKey, JobExplanation>,
+}
+
+impl JobExplanations {
+    /// Asks the engine. On a fleet of thousands of nodes this takes long: it belongs off every loop.
+    pub fn of(fleet: &Fleet, burn: &Burn) -> Self {
+        let snapshot = live::snapshot(fleet, burn);
+        let let_in = snapshot
+            .workloads
+            .iter()
+            .filter(|work| explanations::is_let_in(work));
+        let let_in: Vec<_> = let_in.cloned().collect();
+        let beyond = (!let_in.is_empty()).then(|| explanations::past_queues(&snapshot));
+        let let_in: Vec<_> = let_in
+            .into_iter()
+            .map(|work| (options::used(&snapshot, Some(&work)), work))
+            .collect();
+        let mut jobs = told(fleet, burn, snapshot);
+        if let Some(beyond) = beyond {
+            let mut more = told(fleet, burn, beyond);
+            for (used, work) in let_in {
+                if let Some(mut told) = more.remove(&work.key) {
+                    explanations::say_let_in(&mut told.answer.explanation, &work);
+                    told.answer.options = used;
+                    jobs.insert(work.key.clone(), told);
+                }
+            }
+        }
+        Self {
+            at: Some(fleet.at),
+            jobs,
+        }
+    }
+
+    /// What is said of a job.
+    pub fn job(&self, key: &JobKey) -> Option<&JobExplanation> {
+        self.jobs.get(key)
+    }
+}
+
+/// What is said of all that wait in a picture.
+fn told(fleet: &Fleet, burn: &Burn, snapshot: Snapshot) -> BTreeMap<JobKey, JobExplanation> {
+    let compiled = CompiledFleet::new(snapshot);
+    let mut state = State::new(&compiled);
+    let mut starts = forecast::forecast(&state);
+    let all = Explainer::new(&compiled).explain_all();
+    let mut jobs: BTreeMap<JobKey, JobExplanation> = BTreeMap::new();
+    for (work, explanation) in all {
+        let start = starts.remove(&work);
+        let answer = Answer::new(explanation, start, compiled.snapshot.at)
+            .decided_by(&compiled.snapshot, work);
+        let told = JobExplanation { answer, now: None };
+        jobs.insert(compiled.workload(work).key.clone(), told);
+    }
+    let whole = compiled.snapshot.not_visible.is_empty();
+    for key in longest(fleet).into_iter().filter(|_| whole) {
+        let (Some(told), Some(work)) = (jobs.get_mut(&key), compiled.work(&key)) else {
+            continue;
+        };
+        if let Ok(victims) = state.victims(work, Mode::Least) {
+            let lost = victims.list.iter().map(|victim| {
+                let key = &compiled.workload(victim.work).key;
+                money_of(fleet, burn, key, victim.lost_ms)
+            });
+            told.now = Some(Now {
+                jobs: victims.list.len(),
+                lost_ms: victims.lost_ms,
+                lost: lost.sum(),
+                proven: victims.proven,
+            });
+        }
+    }
+    jobs
+}
+
+/// Those that have waited longest.
+fn longest(fleet: &Fleet) -> Vec<JobKey> {
+    let mut all: Vec<_> = fleet
+        .jobs
+        .iter()
+        .filter(|job| job.state == model::fleet::job::JobState::Waiting)
+        .map(|job| (job.waiting_since.unwrap_or(job.created), &job.id))
+        .collect();
+    all.sort_unstable();
+    all.truncate(ASKED);
+    all.into_iter().map(|(_, key)| key.clone()).collect()
+}
+
+/// What device-milliseconds of a running job cost, by what its devices cost now.
+fn money_of(fleet: &Fleet, burn: &Burn, key: &JobKey, lost_ms: i64) -> Option<Rate> {
+    let (spend, _) = burn.jobs.get(key)?;
+    let devices = i128::from(fleet.job(key)?.devices_allocated).max(1);
+    let micros = i128::from(spend.burn.micros()) * i128::from(lost_ms) / devices / 3_600_000;
+    Some(Rate::from_micros(i64::try_from(micros).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn what_waits_is_told_why_and_nothing_else_is_told_of() {
+        let facts = sample::facts();
+        let answers = JobExplanations::of(&facts.fleet, &facts.burn);
+        assert_eq!(answers.at, Some(facts.fleet.at));
+        for job in facts.fleet.jobs.iter() {
+            let waits = job.state == model::fleet::job::JobState::Waiting;
+            assert!(answers.job(&job.id).is_some() || !waits, "{}", job.id);
+        }
+    }
+
+    #[test]
+    fn lost_work_costs_what_its_devices_cost() {
+        let facts = sample::facts();
+        let (key, (spend, _)) = facts.burn.jobs.iter().next().expect("somebody burns");
+        let devices = i64::from(facts.fleet.job(key).expect("there").devices_allocated);
+        let hour = 3_600_000 * devices;
+        let money = money_of(&facts.fleet, &facts.burn, key, hour).expect("has a price");
+        assert_eq!(money, spend.burn, "an hour of all its devices");
+    }
+}

@@ -1,0 +1,196 @@
+//! Findings that somebody muted or took on: kept beside the cluster, on the operator's own machine.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use model::base::{Moment, Name};
+use model::fleet::finding::Finding;
+
+/// A mute ends by itself after so long, for what is muted for ever is forgotten.
+pub const MUTED_FOR: std::time::Duration = std::time::Duration::from_secs(7 * 86_400);
+
+/// What somebody did with a finding.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Silence {
+    /// Does not want to hear of it: it stays out of every count, for a week at most, however often it comes back.
+    Muted,
+    /// Is on it: it stays out of every count for as long as it lasts.
+    Acknowledged,
+}
+
+impl Silence {
+    /// As the alerts view says it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Muted => "muted",
+            Self::Acknowledged => "acked",
+        }
+    }
+}
+
+/// One finding's entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// What was done.
+    pub silence: Silence,
+    /// When.
+    pub at: Moment,
+}
+
+/// What was done with the findings of one cluster, by their ids.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Silences(BTreeMap<Name, Entry>);
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    version: u32,
+    #[serde(default)]
+    context: BTreeMap<String, BTreeMap<String, Line>>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    state: Silence,
+    at: String,
+}
+
+impl Silences {
+    /// What holds for a finding at this moment.
+    pub fn of(&self, finding: &Finding, now: Moment) -> Option<Silence> {
+        let entry = self.0.get(&finding.id)?;
+        let holds = match entry.silence {
+            Silence::Muted => now < entry.at.plus(MUTED_FOR),
+            // What came back afterwards is news.
+            Silence::Acknowledged => finding.since <= entry.at,
+        };
+        holds.then_some(entry.silence)
+    }
+
+    /// Notes what was done with a finding; `None` takes it back.
+    pub fn set(&mut self, id: Name, entry: Option<Entry>) {
+        match entry {
+            Some(entry) => self.0.insert(id, entry),
+            None => self.0.remove(&id),
+        };
+    }
+
+    /// The entries of `context` out of the text of the state file; an empty text has none.
+    ///
+    /// # Errors
+    /// The text is not what this program writes.
+    pub fn read(text: &str, context: &str) -> Result<Self, String> {
+        let mut file = file(text)?;
+        let lines = file.context.remove(context).unwrap_or_default();
+        let entries = lines.into_iter().filter_map(|(id, line)| {
+            let at = Moment::parse(&line.at)?;
+            let silence = line.state;
+            Some((Name::from(id), Entry { silence, at }))
+        });
+        Ok(Self(entries.collect()))
+    }
+
+    /// The text of the state file with one finding's entry of `context` changed, and what has run out left away.
+    ///
+    /// # Errors
+    /// The text is not what this program writes.
+    pub fn written(
+        text: &str,
+        context: &str,
+        id: &str,
+        entry: Option<Entry>,
+        now: Moment,
+    ) -> Result<String, String> {
+        let mut file = file(text)?;
+        let lines = file.context.entry(context.to_owned()).or_default();
+        match entry {
+            Some(entry) => {
+                let (state, at) = (entry.silence, entry.at.rfc3339());
+                lines.insert(id.to_owned(), Line { state, at });
+            }
+            None => {
+                lines.remove(id);
+            }
+        }
+        for lines in file.context.values_mut() {
+            // Nobody knows here whether a finding still lasts: both sorts are forgotten after a while.
+            lines.retain(|_, line| {
+                Moment::parse(&line.at).is_some_and(|at| now < at.plus(MUTED_FOR * 4))
+            });
+        }
+        file.context.retain(|_, lines| !lines.is_empty());
+        let text = serde_json::to_string_pretty(&file).expect("has text keys");
+        Ok(text + "\n")
+    }
+}
+
+fn file(text: &str) -> Result<File, String> {
+    if text.trim().is_empty() {
+        return Ok(File {
+            version: 1,
+            context: BTreeMap::new(),
+        });
+    }
+    let file: File = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    if file.version == 1 {
+        Ok(file)
+    } else {
+        Err(format!("version {} is not known here", file.version))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::facts;
+    use std::time::Duration;
+
+    #[test]
+    fn a_mute_runs_out_and_what_comes_back_is_news() {
+        let facts = facts();
+        let finding = &facts.fleet.findings[0];
+        let now = facts.now;
+        let mut silences = Silences::default();
+        assert_eq!(silences.of(finding, now), None);
+        let entry = |silence| Some(Entry { silence, at: now });
+        silences.set(finding.id.clone(), entry(Silence::Muted));
+        assert_eq!(silences.of(finding, now), Some(Silence::Muted));
+        assert_eq!(silences.of(finding, now.plus(MUTED_FOR)), None);
+        silences.set(finding.id.clone(), entry(Silence::Acknowledged));
+        assert_eq!(silences.of(finding, now), Some(Silence::Acknowledged));
+        let again = Finding {
+            since: now.plus(Duration::from_secs(1)),
+            ..finding.clone()
+        };
+        assert_eq!(silences.of(&again, now.plus(Duration::from_secs(2))), None);
+        silences.set(finding.id.clone(), None);
+        assert_eq!(silences, Silences::default());
+    }
+
+    #[test]
+    fn the_file_keeps_other_clusters_and_forgets_what_ran_out() {
+        let at = Moment::from_seconds(1_800_000_000);
+        let entry = |silence| Some(Entry { silence, at });
+        let one = Silences::written("", "prod", "xid-79 n/gpu3", entry(Silence::Muted), at);
+        let two = Silences::written(
+            &one.expect("is ours"),
+            "lab",
+            "a",
+            entry(Silence::Acknowledged),
+            at,
+        )
+        .expect("is ours");
+        let prod = Silences::read(&two, "prod").expect("is ours");
+        assert_eq!(prod.0.len(), 1);
+        assert_eq!(Silences::read(&two, "lab").expect("is ours").0.len(), 1);
+        assert_eq!(Silences::read(&two, "else"), Ok(Silences::default()));
+        let later = at.plus(MUTED_FOR * 5);
+        let three = Silences::written(&two, "lab", "a", None, later).expect("is ours");
+        assert_eq!(three, "{\n  \"version\": 1,\n  \"context\": {}\n}\n");
+        assert!(Silences::read("{\"version\": 2}", "x").is_err());
+        assert!(Silences::read("nonsense", "x").is_err());
+    }
+}
