@@ -565,10 +565,8 @@ fn a_queue_that_is_stopped_is_resumed() {
     assert_eq!(codes(&answer)[0], "stopped");
     assert_eq!(helps(&answer), ["resume queue q"]);
     let change = &answer.unblock.as_ref().expect("one").changes[0];
-    assert_eq!(
-        change.command(&answer.job).as_deref(),
-        Some("plan resume queue/q")
-    );
+    let command = change.command(&answer.job);
+    assert_eq!(command.as_deref(), Some("plan resume queue/q"));
     // What its own system calls inactive no operator resumes.
     document["queues"][0]["stopped"] = json!("inactive");
     assert_eq!(ask(document.clone(), "waits").unblock, None);
@@ -576,10 +574,8 @@ fn a_queue_that_is_stopped_is_resumed() {
     document["queues"][0]["stopped"] = json!("hold");
     document["queues"][0]["quota"][0]["nominal"] = json!(6);
     let answer = ask(document, "waits");
-    assert_eq!(
-        helps(&answer),
-        ["resume queue q, and 2 more devices of f for queue q"]
-    );
+    let both = ["resume queue q, and 2 more devices of f for queue q"];
+    assert_eq!(helps(&answer), both);
 }
 
 #[test]
