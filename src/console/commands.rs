@@ -142,7 +142,7 @@ commands! {
     ViewPools "view-pools" "pools" [Global] 0 "pools with size, allocation, utilization, power and cost";
     ViewDevices "view-devices" "devices" [Global] 0 "the heatmap of every device";
     ViewQueues "view-queues" "queues" [Global] 0 "queues with quotas, shares, cost and waiting jobs";
-    ViewJobs "view-jobs" "jobs" [Global] 0 "jobs with state, place, utilization and money";
+    ViewJobs "view-jobs" "jobs" [Global] 0 "jobs with state, nodes, utilization and cost";
     ViewNodes "view-nodes" "nodes" [Global] 0 "nodes with health, devices, power and cost";
     ViewCost "view-cost" "cost" [Global] 0 "burn by pool, queue, team, job and class";
     ViewAlerts "view-alerts" "alerts" [Global] 0 "findings, worst first, with the repair";

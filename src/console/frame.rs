@@ -306,7 +306,7 @@ fn freshness(app: &App) -> (String, Role) {
     }
     if app.is_frozen() {
         let clock = app.facts.now.clock();
-        return (format!("held {clock}"), Role::Info);
+        return (format!("frozen {clock}"), Role::Info);
     }
     let outage = fleet.outage().and_then(|outage| outage.since);
     let lost = outage.or_else(|| {
@@ -337,6 +337,9 @@ fn freshness(app: &App) -> (String, Role) {
             .count()
     };
     match (count(SourceState::Lost), count(SourceState::Stale)) {
+        (0, 0) if fleet.is_hidden(Table::Nodes) && fleet.is_hidden(Table::Pods) => {
+            (String::from("not visible"), Role::Warn)
+        }
         (0, 0) => (String::from("live"), Role::Ok),
         (0, stale) => (format!("{stale} stale"), Role::Warn),
         (lost, _) => (format!("{lost} lost"), Role::Warn),

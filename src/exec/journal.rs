@@ -478,7 +478,7 @@ mod tests {
         for name in ["../../x", "", "a/b", "..", "-r", "r.lock", "r\0", "ü"] {
             let refused = journal.open(name, at(0)).expect_err("is none");
             assert!(
-                refused.to_string().contains("no name of a run"),
+                refused.to_string().contains("not the name of a run"),
                 "{refused}"
             );
             assert!(!journal.is_running(name));

@@ -295,7 +295,7 @@ impl Drain<'_> {
         }
         if bare && gone > 0 {
             self.plan.warnings.push(format!(
-                "{} has no controller: once evicted, nothing makes it again, and all its work is lost",
+                "{} has no controller: once evicted, no controller recreates it, and its work is lost",
                 model.key
             ));
         }

@@ -164,7 +164,7 @@ fn a_drain_takes_each_by_its_own_way_and_leaves_the_daemons() {
     for word in [
         "ml/lone has no controller",
         "disruption budget ml/web needs 1 of its 1 pods up and can never",
-        "ml/gone was told to end 40m",
+        "ml/gone has been terminating for 40m",
     ] {
         assert!(said.contains(word), "{word}: {said}");
     }

@@ -337,7 +337,7 @@ mod tests {
             (401, What::Unknown, "log in again"),
             (403, What::Forbidden, "verbs list and watch on jobs.batch"),
             (404, What::Missing, "does not serve jobs.batch"),
-            (410, What::Expired, "listed anew"),
+            (410, What::Expired, "listed again"),
             (429, What::Busy, "throttles"),
             (500, What::Unreachable, "its log says why"),
             (503, What::Busy, "starting or overloaded"),

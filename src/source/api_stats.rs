@@ -302,9 +302,14 @@ impl ApiStats {
         }
     }
 
+    /// Counts how often the server answered again after it did not.
+    pub fn returns(&self) -> watch::Receiver<u64> {
+        self.returned.subscribe()
+    }
+
     /// Completes when the server answers again after it did not.
     pub async fn returned(&self) {
-        let mut changes = self.returned.subscribe();
+        let mut changes = self.returns();
         if changes.changed().await.is_err() {
             // The sender lives in `self`: it cannot be gone.
             std::future::pending::<()>().await;

@@ -375,3 +375,9 @@ fn a_broken_pipe_ends_quietly() {
         assert_eq!(output.status.code(), Some(0), "{arguments:?}");
     }
 }
+
+/// True for a line that only tells how far a first look has come, as it does after a second.
+fn is_progress(line: &str) -> bool {
+    line.starts_with("stokehold: listing: ")
+        || (line.starts_with("stokehold: readings: ") && line.ends_with(" exporters"))
+}

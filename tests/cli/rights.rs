@@ -136,6 +136,8 @@ async fn a_user_without_rights_is_told_that_nothing_is_visible() {
                 view.name()
             );
         }
+        let header = frame.lines().next().expect("a header");
+        assert!(!header.contains("live"), "{header}");
         assert!(
             frame.contains("not visible to you"),
             "{}\n{frame}",

@@ -116,17 +116,14 @@ async fn a_run_is_taken_back_once() {
         other => panic!("{other:?}"),
     };
     let said = again("r1").await;
-    assert!(
-        !said.contains("taken back by"),
-        "half of it is not all: {said}"
-    );
+    assert!(!said.contains("undone by"), "half of it is not all: {said}");
     write(&journal, "r3", &here, undo("r1"), Some(End::Done));
     let said = again("r1").await;
-    assert!(said.contains("r1 was taken back by r3"), "{said}");
+    assert!(said.contains("r1 was undone by r3"), "{said}");
     // The undoing is taken back in its turn: then the first stands again.
     write(&journal, "r4", &here, undo("r3"), Some(End::Done));
-    assert!(!again("r1").await.contains("taken back by"));
-    assert!(again("r3").await.contains("r3 was taken back by r4"));
+    assert!(!again("r1").await.contains("undone by"));
+    assert!(again("r3").await.contains("r3 was undone by r4"));
 }
 
 #[tokio::test]

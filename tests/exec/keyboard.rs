@@ -151,7 +151,7 @@ impl Keyboard {
             self.press(&words);
             self.press("\n");
         }
-        self.sees("done; U takes it back").await;
+        self.sees("done; U undoes it").await;
     }
 }
 

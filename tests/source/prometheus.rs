@@ -1,7 +1,7 @@
 //! Prometheus as a source: the same readings as from the pages, preferred while it answers, replaced while it does not.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -295,6 +295,8 @@ const NAMES: &str = "/api/v1/label/__name__/values";
 
 /// A cluster with two exporters and a Prometheus that scrapes one of them.
 struct Watched {
+    /// The API server answers nothing at all.
+    down: AtomicBool,
     status: AtomicU16,
     queries: Mutex<Vec<String>>,
     scraped: AtomicUsize,
@@ -317,6 +319,7 @@ fn vector(rows: Vec<Value>) -> Reply {
 
 fn watched() -> (Server, Arc<Watched>) {
     let state = Arc::new(Watched {
+        down: AtomicBool::new(false),
         status: AtomicU16::new(200),
         queries: Mutex::default(),
         scraped: AtomicUsize::new(0),
@@ -330,6 +333,9 @@ fn watched() -> (Server, Arc<Watched>) {
     );
     let own = Arc::clone(&state);
     let server = Server::new(move |asked| {
+        if own.down.load(Ordering::SeqCst) {
+            return Reply::Broken(std::io::ErrorKind::ConnectionRefused);
+        }
         if asked.path == "/api/v1/pods" {
             return shelf.answer(asked);
         }
@@ -531,6 +537,44 @@ async fn what_prometheus_reads_is_not_asked_for_until_it_is_lost() {
             |one| matches!(one, Observation::SourceGone(name) if name.ends_with("dcgm-a")),
         )
         .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn prometheus_is_asked_at_once_when_the_api_server_answers_again() {
+    let (server, state) = watched();
+    let options = PrometheusOptions {
+        interval: Duration::from_secs(60),
+        ..through_service()
+    };
+    let mut bench = bench(&server, options);
+    row(&mut bench, SourceState::Live).await;
+    let last_state = |bench: &Bench| {
+        let rows = bench.told.iter().rev().filter_map(|one| match one {
+            Observation::Source(row) if &*row.kind == "prometheus" => Some(row.state),
+            _ => None,
+        });
+        rows.take(1).next()
+    };
+    let tries = || {
+        let log = server.log.lock().unwrap();
+        let of_prometheus = |one: &&(_, Asked)| one.1.path.contains("prometheus:9090");
+        log.iter().filter(of_prometheus).count()
+    };
+    state.down.store(true, Ordering::SeqCst);
+    // Long enough that it is tried once a minute only.
+    bench.during(Duration::from_secs(500)).await;
+    assert_eq!(last_state(&bench), Some(SourceState::Lost));
+    let before = tries();
+    let mut waited = 0;
+    while tries() == before {
+        bench.during(Duration::from_secs(1)).await;
+        waited += 1;
+        assert!(waited < 70, "it is tried once a minute");
+    }
+    // Its own next try is a minute away.
+    state.down.store(false, Ordering::SeqCst);
+    bench.during(Duration::from_secs(30)).await;
+    assert_eq!(last_state(&bench), Some(SourceState::Live));
 }
 
 #[tokio::test]

@@ -172,7 +172,7 @@ fn another_flavor_is_named_where_its_queue_has_one() {
     assert_eq!(codes(&answer), ["too-large"]);
     assert_eq!(
         answer.reasons[0].sentence(),
-        "a pod asks for 8 nvidia.com/gpu, and no node that it may use has more than 2"
+        "a pod needs 8 nvidia.com/gpu, and no eligible node has more than 2"
     );
     assert_eq!(helps(&answer), ["ask for flavor a100"]);
 }

@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(of("b200").why, "dearer than its route allows");
         assert_eq!((of("none").start, of("none").cost_micro_usd), (None, None));
         assert!(
-            of("none").why.contains("could hold 0 devices"),
+            of("none").why.contains("have 0 devices in total"),
             "{}",
             of("none").why
         );

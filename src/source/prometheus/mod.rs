@@ -174,8 +174,10 @@ impl Feed {
         let mut filled = self.options.history.is_zero();
         let mut failures: u32 = 0;
         let mut number = 0;
+        let mut returns = self.stats.returns();
         loop {
             number += 1;
+            returns.mark_unchanged();
             let begun = self.stats.local();
             self.again.done();
             let mut throttled = false;
@@ -232,6 +234,8 @@ impl Feed {
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
                 () = self.again.asked(), if !throttled => {}
+                // The API server answers again: so may what stands behind it.
+                Ok(()) = returns.changed(), if failures > 0 && !throttled => {}
                 () = self.out.closed() => return,
             }
             while past.try_join_next().is_some() {}

@@ -1,5 +1,5 @@
 //! error[E0624]: a writer sends nothing by itself: calls come from a run.
-use stokehold::cluster::levers::Call;
+use stokehold::cluster::mutations::Call;
 use stokehold::exec::Writer;
 
 pub async fn send(writer: &Writer, call: &Call) {

@@ -453,7 +453,7 @@ mod tests {
         let text = said(&facts, &Selection::Job(id));
         for wanted in [
             "capacity|burst failed for 5m (4 pods by queued-provisioning.gke.io): CapacityIsNotFound: no zone has it",
-            "nodes|1 node on the way in k that could take it",
+            "nodes|1 node starting in k that could run it",
             "on its way|k-1 booting for 2m: NodeNotFound",
             "scaled by|hpa: 8 pods of 2 to 8 · queue_depth – for 8 · held back: TooManyReplicas: more than the most",
         ] {
