@@ -156,7 +156,7 @@ impl Drain<'_> {
             }
             if pod.owner.is_empty() {
                 self.plan.warnings.push(format!(
-                    "{name} has no controller: once evicted, nothing makes it again"
+                    "{name} has no controller: once evicted, no controller recreates it"
                 ));
             }
             let object = planner_context::pod(&pod.namespace, &pod.name, &pod.uid);

@@ -57,7 +57,7 @@ fn off(
     let whereabouts = then.where_to(&model.key);
     match planner_context::way(snapshot, model)? {
         Way::Bare(_) => {
-            let sentence = format!("{job} is a pod without a controller: nothing makes it again");
+            let sentence = format!("{job} is a pod without a controller: nothing recreates it");
             return Err(Refusal::new(RefusalCode::Unsupported, sentence)
                 .instead(format!(
                     "evict it for good with its node: `plan drain {}`",

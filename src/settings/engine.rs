@@ -366,7 +366,7 @@ mod tests {
             ),
             (
                 "\n[[route]]\nflavors = [{ flavor = \"a\" }, { flavor = \"a\" }]\n",
-                ":2: route: flavor `a` stands twice",
+                ":2: route: flavor `a` appears twice",
             ),
             (
                 "\n[[route]]\nflavors = [{ flavor = \"a\", speed = 0 }]\n",
