@@ -8,6 +8,9 @@
 )]
 
 mod cli;
+mod dependencies;
 mod exec;
 mod live;
+#[cfg(target_os = "linux")]
+mod release;
 mod workspace;

@@ -339,10 +339,8 @@ async fn download(url: &str) -> Result<Vec<u8>, Failure> {
     };
     // Another part of the program may have chosen the provider already; it is the same one.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let client = reqwest::Client::builder()
-        .timeout(PATIENCE)
-        .build()
-        .map_err(unreachable)?;
+    let client = source::trust::client(url, || reqwest::Client::builder().timeout(PATIENCE))
+        .map_err(|words| Failure::new(Exit::Unreachable, format!("{url}: {words}")))?;
     let answer = client.get(url).send().await.map_err(unreachable)?;
     let status = answer.status();
     if !status.is_success() {

@@ -11,6 +11,7 @@ pub mod flags;
 pub mod get;
 mod load;
 mod look;
+mod man;
 mod out;
 mod patience;
 mod plan;
@@ -105,6 +106,8 @@ enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Print the manual page of a command, or write all pages into a folder
+    Man(man::Man),
 }
 
 /// Runs the program with these arguments, the program's own name first; returns its exit code.
@@ -195,5 +198,6 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
             out::write(out, &String::from_utf8_lossy(&script))?;
             Ok(Exit::Done)
         }
+        Some(Command::Man(man)) => man::run(Cli::command(), man, out),
     }
 }

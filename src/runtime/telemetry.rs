@@ -4,10 +4,13 @@ use std::fs::OpenOptions;
 use std::path::Path;
 
 use anyhow::Context;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{fmt, registry};
 
 /// Sends tracing to `file` (made with its folders, appended to, readable by its owner only). Without a file
-/// nothing is logged. The level comes from `STOKEHOLD_LOG`, `info` by default.
+/// nothing is logged. The level comes from `STOKEHOLD_LOG`, `info` by default; `info,source=debug` sets it for a target.
 ///
 /// # Errors
 /// When the file cannot be opened for appending.
@@ -33,13 +36,42 @@ pub fn log_to(file: Option<&Path>) -> anyhow::Result<()> {
             path.display()
         )
     })?;
-    let filter =
-        EnvFilter::try_from_env("STOKEHOLD_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    // A second start in one process (tests) keeps the first subscriber; that is no error of the user's.
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let levels = std::env::var("STOKEHOLD_LOG").unwrap_or_default();
+    let lines = fmt::layer()
         .with_ansi(false)
-        .with_writer(std::sync::Mutex::new(log))
-        .try_init();
+        .with_writer(std::sync::Mutex::new(log));
+    // A second start in one process (tests) keeps the first subscriber; that is no error of the user's.
+    let _ = registry().with(lines).with(filter(&levels)).try_init();
     Ok(())
+}
+
+/// What `STOKEHOLD_LOG` asks for; `info` where it asks for nothing that can be read.
+fn filter(levels: &str) -> Targets {
+    let read = levels.parse().ok().filter(|_| !levels.trim().is_empty());
+    read.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO))
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::Level;
+
+    use super::*;
+
+    #[test]
+    fn a_level_is_for_all_or_for_a_target_and_info_without_one() {
+        let shown = |levels: &str| {
+            let filter = filter(levels);
+            [
+                ("source", Level::DEBUG),
+                ("exec", Level::INFO),
+                ("exec", Level::DEBUG),
+            ]
+            .map(|(target, level)| filter.would_enable(target, &level))
+        };
+        assert_eq!(shown(""), [false, true, false]);
+        assert_eq!(shown("warn"), [false, false, false]);
+        assert_eq!(shown("debug"), [true, true, true]);
+        assert_eq!(shown("info,source=debug"), [true, true, false]);
+        assert_eq!(shown("source=loud"), [false, true, false]);
+    }
 }

@@ -26,6 +26,7 @@ pub mod scrape;
 pub mod scrape_coverage;
 pub mod server;
 pub mod serving;
+pub mod trust;
 pub mod watch_object;
 
 use std::collections::BTreeSet;

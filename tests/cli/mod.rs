@@ -1,6 +1,8 @@
 //! The program as a shell calls it: exit codes, settings files, exporter pages, pipes that break.
 
 mod cells;
+#[cfg(target_os = "linux")]
+mod empty_root;
 mod engine;
 mod link;
 mod rights;

@@ -15,6 +15,7 @@ use kube::client::Body;
 
 use crate::api_error::ApiError;
 use crate::local;
+use crate::trust;
 use model::base::ObjectKey;
 
 use super::page::{Asked, LARGEST, NoPage, Why, beginning, gathered, headers, refusal, unpacked};
@@ -114,6 +115,8 @@ pub struct Direct {
     pods: Result<reqwest::Client, String>,
     /// For endpoints without a CA of their own.
     endpoints: Result<reqwest::Client, String>,
+    /// For those of them that are plain HTTP: needs no CA certificates.
+    plain: Result<reqwest::Client, String>,
 }
 
 impl Default for Direct {
@@ -121,9 +124,12 @@ impl Default for Direct {
         // Several crypto providers may be linked in: name the one to use. A second call is refused, rightly.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let pods = base().no_proxy().tls_danger_accept_invalid_certs(true);
+        let endpoints = trust::client("https://", base);
+        let plain = endpoints.clone();
         Self {
-            pods: pods.build().map_err(|error| error.to_string()),
-            endpoints: base().build().map_err(|error| error.to_string()),
+            pods: pods.build().map_err(|error| trust::explained(&error)),
+            endpoints,
+            plain: plain.or_else(|_| trust::client("http://", base)),
         }
     }
 }
@@ -194,6 +200,9 @@ impl Direct {
             asked.insert(AUTHORIZATION, value);
         }
         let client = match &endpoint.ca_file {
+            None if endpoint.url.starts_with("http://") => {
+                self.plain.as_ref().map_err(NoPage::failed)?.clone()
+            }
             None => self.endpoints.as_ref().map_err(NoPage::failed)?.clone(),
             Some(file) => {
                 let wrong = |words: String| {
