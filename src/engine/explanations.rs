@@ -39,7 +39,8 @@ impl Answer {
         if let Some(start) = &start
             && let Some(at) = start.p90.or(start.p50)
         {
-            let sure = matches!(start.basis, Basis::Now | Basis::Limits);
+            // A range says that ends were taken together.
+            let sure = matches!(start.basis, Basis::Now | Basis::Limits) && start.p10 == start.p90;
             for one in &mut all {
                 if matches!(one.changes[..], [Change::Wait { .. }]) {
                     *one = Unblock::new(vec![Change::Wait { at }], one.proven && sure);
@@ -91,16 +92,18 @@ pub fn find(snapshot: &Snapshot, name: &str) -> Result<WorkloadId, String> {
 /// As [`find`].
 pub fn explain(snapshot: &Snapshot, name: &str) -> Result<Answer, String> {
     let work = find(snapshot, name)?;
-    let beyond = is_let_in(&snapshot.workloads[work]).then(|| past_queues(snapshot));
-    let queued = CompiledFleet::new(snapshot.clone());
-    let beyond = beyond.map(CompiledFleet::new);
-    let (compiled, mut scene) = match &beyond {
-        Some(compiled) => (compiled, Explainer::past_queues(compiled, &queued)),
-        None => (&queued, Explainer::new(&queued)),
+    let let_in = is_let_in(&snapshot.workloads[work]);
+    let compiled = match let_in {
+        true => CompiledFleet::new(past_queues(snapshot)),
+        false => CompiledFleet::new(snapshot.clone()),
+    };
+    let mut scene = match let_in {
+        true => Explainer::past_queues(&compiled, snapshot),
+        false => Explainer::new(&compiled),
     };
     let mut explanation = scene.explain(work);
     say_let_in(&mut explanation, &snapshot.workloads[work]);
-    let start = forecast::forecast_one(&State::new(compiled), work);
+    let start = forecast::forecast_one(&State::new(&compiled), work);
     Ok(Answer::new(explanation, start, snapshot.at).decided_by(snapshot, work))
 }
 
@@ -159,7 +162,7 @@ pub fn explain_all(snapshot: &Snapshot) -> BTreeMap<JobKey, Answer> {
     let mut all = answers_of(&compiled, Explainer::new(&compiled));
     if snapshot.workloads.iter().any(is_let_in) {
         let beyond = CompiledFleet::new(past_queues(snapshot));
-        let more = answers_of(&beyond, Explainer::past_queues(&beyond, &compiled));
+        let more = answers_of(&beyond, Explainer::past_queues(&beyond, snapshot));
         all.extend(let_in_of(snapshot, more));
     }
     all
@@ -298,6 +301,7 @@ mod tests {
         explanation.unblock = Some(wait(later(60)));
         explanation.alternatives = vec![flavor.clone()];
         let start = |p90: Option<Moment>| Start {
+            p10: p90,
             p50: None,
             p90,
             ..forecast::forecast_one(&State::new(&compiled), 0).expect("it waits")

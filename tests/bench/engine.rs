@@ -1,6 +1,6 @@
 //! Benchmarks of the engine: its replays on generated traces (packing by policy and by size of the cluster, queueing by
-//! discipline), and its decisions on generated fleets of growing size (a cycle, explanations, the least victims), with the
-//! memory that a fleet takes.
+//! discipline), its decisions on generated fleets of growing size (a cycle, explanations, the least victims), with the
+//! memory that a fleet takes, and its forecasts (of all, beside an explanation, and with something changed).
 
 use std::collections::BTreeMap;
 
@@ -8,6 +8,8 @@ use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_ma
 use engine::compiled::{CompiledFleet, WorkloadId};
 use engine::cycle::{Options, cycle};
 use engine::explain::Explainer;
+use engine::explanations;
+use engine::forecast;
 use engine::packing::{Node, Pod, Policy, Replay, Setup};
 use engine::preempt::Mode;
 use engine::queueing::{Discipline, Job, pool, replay};
@@ -214,5 +216,57 @@ const TAKING: Preemption = Preemption {
     borrow_threshold: None,
 };
 
-criterion_group!(benches, packing, queueing, decisions, victims);
+/// When who waits starts: where every runtime is known, and where past runs tell a third of them.
+fn forecasts(c: &mut Criterion) {
+    let mut group = c.benchmark_group("forecasts");
+    group.sample_size(10);
+    for (nodes, runtimes) in [(300, "known"), (300, "history"), (1_000, "known")] {
+        let mut snapshot = Recipe::crowded(nodes, nodes).snapshot();
+        if runtimes == "known" {
+            for (at, work) in snapshot.workloads.iter_mut().enumerate() {
+                let minutes = 10 * (1 + (at as i64 * 7_919) % 144);
+                work.estimate_ms.get_or_insert(60_000 * minutes);
+            }
+        }
+        let before = HEAP.current_usage();
+        HEAP.reset_peak_usage();
+        let compiled = CompiledFleet::new(snapshot.clone());
+        let state = State::new(&compiled);
+        let known = forecast::forecast(&state)
+            .values()
+            .filter(|it| it.p90.is_some())
+            .count();
+        let most = (HEAP.peak_usage() - before) >> 20;
+        eprintln!("{nodes} nodes, {runtimes}: {known} of {nodes} starts known, {most} MiB at most");
+        let waiting: Vec<WorkloadId> = state.waiting().collect();
+        let name = compiled
+            .workload(waiting[waiting.len() / 2])
+            .key
+            .key
+            .to_string();
+        group.bench_function(BenchmarkId::new(format!("all-{runtimes}"), nodes), |b| {
+            b.iter(|| forecast::forecast(&state).len());
+        });
+        group.bench_function(
+            BenchmarkId::new(format!("explain-{runtimes}"), nodes),
+            |b| {
+                b.iter(|| {
+                    explanations::explain(&snapshot, &name)
+                        .expect("it is there")
+                        .start
+                });
+            },
+        );
+        group.bench_function(
+            BenchmarkId::new(format!("what-if-{runtimes}"), nodes),
+            |b| {
+                let changed = || explanations::what_if(&snapshot, &["nodes n00001 +2"]);
+                b.iter(|| changed().expect("there is such a node").starts.len());
+            },
+        );
+    }
+    group.finish();
+}
+
+criterion_group!(benches, packing, queueing, decisions, forecasts, victims);
 criterion_main!(benches);

@@ -6,8 +6,10 @@
 //! reservation of one before them would be delayed.
 
 mod admitted;
+mod carried;
 mod order;
 mod reservation;
+mod series;
 pub mod share;
 mod watch;
 
@@ -31,6 +33,7 @@ use reservation::Reservations;
 pub(super) use admitted::unplaced;
 pub use admitted::{bind, place};
 pub use order::{pending, precedes};
+pub(super) use series::Series;
 pub(super) use watch::{Attempt, Known, Watch};
 
 /// How to run a cycle.
@@ -503,7 +506,7 @@ impl Run {
             && !(self.quota_alone && is_kueue(state.compiled(), line.queue))
         {
             let queue = line.queue;
-            if let Some(reservation) = self.promises.make(state, queue, work) {
+            if let Ok(reservation) = self.promises.make(state, queue, work) {
                 self.out.reservations.push(reservation);
             }
         }

@@ -3,7 +3,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 
-use crate::compiled::{CompiledFleet, QueueId, WorkloadId};
+use crate::compiled::{CompiledFleet, PairId, QueueId, WorkloadId};
 use crate::fit::Relaxation;
 use crate::state::State;
 use model::base::Moment;
@@ -95,6 +95,20 @@ impl HeadOrder {
         Self::Plain(order.into_iter())
     }
 
+    /// The same where what each would use is known already.
+    pub(super) fn of_known(state: &mut State<'_>, heads: Vec<(usize, WorkloadId, Usage)>) -> Self {
+        let mut keyed: Vec<((usize, Rank), (usize, WorkloadId))> = heads
+            .into_iter()
+            .map(|(line, work, usage)| {
+                let height = height_of(state, work, &usage);
+                ((height, rank(state, work)), (line, work))
+            })
+            .collect();
+        keyed.sort_unstable();
+        let order: Vec<(usize, WorkloadId)> = keyed.into_iter().map(|(_, head)| head).collect();
+        Self::Plain(order.into_iter())
+    }
+
     /// The next to have its turn.
     pub(super) fn next(&mut self, state: &mut State<'_>) -> Option<(usize, WorkloadId)> {
         match self {
@@ -111,15 +125,28 @@ impl HeadOrder {
     }
 }
 
+/// What a workload would use of its queue's quotas.
+type Usage = Vec<(PairId, i64)>;
+
 /// How high in the tree a workload borrows, by its first flavors that quota allows: 0 where its queue's own suffices.
 fn borrow_height(state: &mut State<'_>, work: WorkloadId) -> usize {
-    let Some(queue) = state.compiled().works[work].queue else {
-        return 0;
-    };
-    if state.tree().branches[queue].parent.is_none() {
+    if !may_borrow(state, work) {
         return 0;
     }
     let usage = state.nominated(work, &Relaxation::default());
+    height_of(state, work, &usage)
+}
+
+/// Whether its queue is in a cohort.
+pub(super) fn may_borrow(state: &State<'_>, work: WorkloadId) -> bool {
+    let queue = state.compiled().works[work].queue;
+    queue.is_some_and(|queue| state.tree().branches[queue].parent.is_some())
+}
+
+fn height_of(state: &State<'_>, work: WorkloadId, usage: &[(PairId, i64)]) -> usize {
+    let Some(queue) = state.compiled().works[work].queue else {
+        return 0;
+    };
     let heights = usage
         .iter()
         .map(|&(pair, amount)| state.borrow_height(queue, pair, amount));

@@ -1,7 +1,7 @@
 //! Room kept for those that cannot start yet: the earliest moment at which they can, by when what runs is expected to end,
 //! and the fleet as it will be then. Whoever starts before must leave that as it is.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::compiled::{NodeId, QueueId, WorkloadId};
@@ -9,31 +9,44 @@ use crate::fit::Relaxation;
 use crate::state::{Allocation, Occupancy, State};
 use model::base::Moment;
 
+use super::carried::take_from;
 use super::{Reservation, at_speed, end_of};
 
 /// How many later moments are tried where the earliest is taken by another reservation.
 const MOST_TRIES: usize = 16;
 
 /// One reservation, with the fleet at its start.
-struct Promise {
-    work: WorkloadId,
+pub(super) struct Promise {
+    pub(super) work: WorkloadId,
     queue: QueueId,
-    at: Moment,
+    pub(super) at: Moment,
     end: Option<Moment>,
-    allocation: Arc<Allocation>,
+    pub(super) allocation: Arc<Allocation>,
     /// What is used when it has started.
-    then: Occupancy,
+    pub(super) then: Occupancy,
     /// Nodes on which somebody sits then who does not sit there now: there pods may find other units than now, or none.
     /// Elsewhere whoever holds something then holds it now too, and what fits now fits then.
-    moved: BTreeSet<NodeId>,
+    pub(super) moved: BTreeSet<NodeId>,
 }
 
 /// All reservations of a cycle.
 pub(super) struct Reservations {
-    durations: Arc<[Option<i64>]>,
-    made: Vec<Promise>,
+    pub(super) durations: Arc<[Option<i64>]>,
+    pub(super) made: Vec<Promise>,
+    /// Those of the cycle before whose turn has not come, in the order in which they were made ([`super::carried`]).
+    pub(super) carried: Vec<Promise>,
     /// Shapes for which there is no room even when all has ended that will.
-    never: BTreeSet<usize>,
+    pub(super) never: BTreeSet<usize>,
+    /// The state knows which nodes are kept.
+    pub(super) nodes_told: bool,
+    /// How often something went otherwise than was believed when room was kept.
+    pub(super) surprises: usize,
+    /// Those for whom no room could be kept, as others' was, until when that is not looked for again.
+    pub(super) in_vain: BTreeMap<WorkloadId, Moment>,
+    /// They are carried from cycle to cycle.
+    pub(super) carries: bool,
+    /// When all that hold something are believed to end, in order, where that is known still.
+    pub(super) ends: Option<Vec<(Moment, WorkloadId)>>,
 }
 
 impl Reservations {
@@ -41,7 +54,13 @@ impl Reservations {
         Self {
             durations,
             made: Vec::new(),
+            carried: Vec::new(),
             never: BTreeSet::new(),
+            nodes_told: true,
+            surprises: 0,
+            in_vain: BTreeMap::new(),
+            carries: false,
+            ends: None,
         }
     }
 
@@ -50,10 +69,13 @@ impl Reservations {
         self.made.iter().filter(|made| made.queue == queue).count()
     }
 
-    /// Nodes that are kept.
-    pub(super) fn nodes(&self) -> BTreeSet<NodeId> {
-        let nodes = self.made.iter().flat_map(|made| made.allocation.nodes());
-        nodes.collect()
+    /// Tells the state which nodes are kept.
+    pub(super) fn tell_nodes(&mut self, state: &mut State<'_>) {
+        if !self.nodes_told {
+            let nodes = self.made.iter().flat_map(|made| made.allocation.nodes());
+            state.keep_nodes(nodes.collect());
+            self.nodes_told = true;
+        }
     }
 
     fn end(&self, from: Moment, work: WorkloadId, allocation: &Allocation) -> Option<Moment> {
@@ -74,7 +96,15 @@ impl Reservations {
             if end.is_some_and(|end| end <= made.at) {
                 continue;
             }
-            if !made.has_room(state, work, allocation) {
+            let mut room = made.has_room(state, work, allocation);
+            if !room && !self.carried.is_empty() {
+                // Whose turn is to come has no say yet.
+                for carried in &self.carried {
+                    take_from(state, &mut made.then, carried.work);
+                }
+                room = made.has_room(state, work, allocation);
+            }
+            if !room {
                 conflict = Some(made.work);
                 break;
             }
@@ -95,6 +125,8 @@ impl Reservations {
                 made.let_in(state, work, allocation);
             }
         }
+        self.ends = None;
+        self.keep_carried(state, work, allocation, end);
     }
 
     /// A workload starts now in the place of others; false, and nothing done, where it would delay a reservation.
@@ -134,34 +166,65 @@ impl Reservations {
     }
 
     /// Keeps room for a workload that cannot start now: at the earliest moment at which it can, others' reservations
-    /// considered. Nothing where no such moment is known.
+    /// considered.
+    ///
+    /// # Errors
+    /// The last moment that was tried, others' reservations being in the way; nothing where there is no such moment.
     pub(super) fn make(
         &mut self,
         state: &mut State<'_>,
         queue: QueueId,
         work: WorkloadId,
-    ) -> Option<Reservation> {
+    ) -> Result<Reservation, Option<Moment>> {
         let shape = state.compiled().works[work].shape;
         if self.never.contains(&shape) {
-            return None;
+            return Err(None);
         }
+        let ends = self.ends.take().unwrap_or_else(|| self.ends_of(state));
+        let made = self.make_by(state, queue, work, &ends);
+        // Elsewhere somebody may hold something of which nobody was told here.
+        self.ends = self.carries.then_some(ends);
+        made
+    }
+
+    /// When all that hold something are believed to end, in order.
+    fn ends_of(&self, state: &State<'_>) -> Vec<(Moment, WorkloadId)> {
         let mut ends: Vec<(Moment, WorkloadId)> = state
             .holders()
             .filter_map(|holder| Some((end_of(state, holder, self.durations[holder])?, holder)))
             .collect();
         ends.sort_unstable();
+        ends
+    }
+
+    fn make_by(
+        &mut self,
+        state: &mut State<'_>,
+        queue: QueueId,
+        work: WorkloadId,
+        ends: &[(Moment, WorkloadId)],
+    ) -> Result<Reservation, Option<Moment>> {
         let start = state.mark();
-        let Some(first) = earliest(state, work, &ends) else {
+        let Some(first) = earliest(state, work, ends) else {
             state.undo_to(start);
-            self.never.insert(shape);
-            return None;
+            self.never.insert(state.compiled().works[work].shape);
+            return Err(None);
         };
         // The first so many have gone now; from here on as many more as each try needs.
         let mut gone = first + 1;
         let first = ends.get(first).map_or(state.now(), |end| end.0);
-        let mut moments: BTreeSet<Moment> = ends.iter().map(|end| end.0).collect();
-        moments.extend(self.made.iter().filter_map(|made| made.end));
-        let tries: Vec<Moment> = moments.range(first..).copied().take(MOST_TRIES).collect();
+        let later = &ends[ends.partition_point(|end| end.0 < first)..];
+        let mut tries: Vec<Moment> = later
+            .chunk_by(|one, next| one.0 == next.0)
+            .map(|same| same[0].0)
+            .take(MOST_TRIES)
+            .collect();
+        let made = self.made.iter().filter_map(|made| made.end);
+        tries.extend(made.filter(|end| *end >= first));
+        tries.sort_unstable();
+        tries.dedup();
+        tries.truncate(MOST_TRIES);
+        let last = tries.last().copied();
         let mut found = None;
         for at in tries {
             while let Some((_, holder)) = ends.get(gone).filter(|end| end.0 <= at) {
@@ -174,7 +237,7 @@ impl Reservations {
             }
         }
         state.undo_to(start);
-        let promise = found?;
+        let promise = found.ok_or(last)?;
         // Those that begin while it runs must find what they were promised, and it beside them.
         for made in &mut self.made {
             if promise.is_there(made.at) && made.at > promise.at {
@@ -188,8 +251,8 @@ impl Reservations {
             allocation: promise.allocation.clone(),
         };
         self.made.push(promise);
-        state.keep_nodes(self.nodes());
-        Some(reservation)
+        self.nodes_told = false;
+        Ok(reservation)
     }
 
     /// The promise of a moment at which all have gone that end until then, if there is room.
@@ -210,19 +273,24 @@ impl Reservations {
                 }
             }
         }
-        let found = state.start(work, &Relaxation::default());
-        let found = found.map(|allocation| (allocation, state.occupancy()));
-        state.undo_to(mark);
-        let (allocation, then) = found.ok()?;
+        let Ok(allocation) = state.start(work, &Relaxation::default()) else {
+            state.undo_to(mark);
+            return None;
+        };
         let end = self.end(at, work, &allocation);
         for made in &mut self.made {
-            let during = made.at > at && end.is_none_or(|end| end > made.at);
+            if made.at <= at || end.is_some_and(|end| end <= made.at) {
+                continue;
+            }
             let mut moved = made.moved.clone();
             moved.extend(allocation.nodes());
-            if during && !fits_then(state, &mut made.then, work, &allocation, &moved, false) {
+            if !fits_then(state, &mut made.then, work, &allocation, &moved, false) {
+                state.undo_to(mark);
                 return None;
             }
         }
+        let then = state.occupancy();
+        state.undo_to(mark);
         moved.extend(allocation.nodes());
         Some(Promise {
             work,
@@ -238,12 +306,12 @@ impl Reservations {
 
 impl Promise {
     /// Whether it has not ended by a moment.
-    fn is_there(&self, at: Moment) -> bool {
+    pub(super) fn is_there(&self, at: Moment) -> bool {
         self.end.is_none_or(|end| end > at)
     }
 
     /// Whether a workload that holds this now can hold it when the promised one begins.
-    fn has_room(
+    pub(super) fn has_room(
         &mut self,
         state: &mut State<'_>,
         work: WorkloadId,
@@ -253,8 +321,13 @@ impl Promise {
     }
 
     /// A workload that holds this now holds it when the promised one begins.
-    fn let_in(&mut self, state: &mut State<'_>, work: WorkloadId, allocation: &Arc<Allocation>) {
-        fits_then(state, &mut self.then, work, allocation, &self.moved, true);
+    pub(super) fn let_in(
+        &mut self,
+        state: &mut State<'_>,
+        work: WorkloadId,
+        allocation: &Arc<Allocation>,
+    ) -> bool {
+        fits_then(state, &mut self.then, work, allocation, &self.moved, true)
     }
 }
 

@@ -20,6 +20,7 @@ mod laws;
 #[cfg(test)]
 mod tests;
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ use super::compiled::{CompiledFleet, QueueId, WorkloadId};
 use super::cycle::{self, Cycle, Watch};
 use super::fit::{Miss, Relaxation};
 use super::preempt::evicted;
-use super::snapshot::Status;
+use super::snapshot::{Snapshot, Status};
 use super::state::State;
 use model::plan::{Evicted, JobName};
 
@@ -128,11 +129,18 @@ impl Explanation {
     pub const MOST_NAMED: usize = 5;
 }
 
+/// The fleet with its queues, compiled once somebody asks for it.
+#[derive(Debug)]
+struct Queued<'p> {
+    snapshot: &'p Snapshot,
+    compiled: OnceCell<CompiledFleet>,
+}
+
 /// A fleet at one moment, with the cycle that would be run on it, ready to be asked.
 #[derive(Debug)]
 pub struct Explainer<'p> {
     /// Where it is the fleet as it is to pods behind the queues: the fleet with its queues.
-    queued: Option<&'p CompiledFleet>,
+    queued: Option<Queued<'p>>,
     /// As the snapshot shows it.
     state: State<'p>,
     cycle: Cycle,
@@ -174,9 +182,12 @@ impl<'p> Explainer<'p> {
     }
 
     /// The same for the fleet as it is to pods behind the queues ([`super::explanations::past_queues`]), beside the fleet with its queues.
-    pub fn past_queues(compiled: &'p CompiledFleet, queued: &'p CompiledFleet) -> Self {
+    pub fn past_queues(compiled: &'p CompiledFleet, queued: &'p Snapshot) -> Self {
         Self {
-            queued: Some(queued),
+            queued: Some(Queued {
+                snapshot: queued,
+                compiled: OnceCell::new(),
+            }),
             ..Self::new(compiled)
         }
     }

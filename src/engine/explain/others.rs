@@ -95,17 +95,22 @@ impl Explainer<'_> {
     /// Whether no one else can take what these jobs leave before one behind the queues does. Jobs do not end at one moment: while
     /// the nodes of a gang become free one by one, pods of others are bound to them.
     pub(super) fn outlasts(&self, key: &JobKey, jobs: &[JobName]) -> bool {
-        let Some(compiled) = self.queued else {
+        let Some(queued) = &self.queued else {
             return true;
         };
-        let Some(work) = compiled.work(key) else {
+        let mut works = queued.snapshot.workloads.iter();
+        let Some(model) = works.find(|work| work.key == *key) else {
             return false;
         };
         // One pod is bound at the moment at which one other job is gone.
-        let sets = &compiled.works[work].sets;
-        if jobs.len() < 2 && sets.iter().map(|set| set.count).sum::<u32>() < 2 {
+        if jobs.len() < 2 && model.sets.iter().map(|set| set.count).sum::<u32>() < 2 {
             return true;
         }
+        let compile = || CompiledFleet::new(queued.snapshot.clone());
+        let compiled = queued.compiled.get_or_init(compile);
+        let Some(work) = compiled.work(key) else {
+            return false;
+        };
         let mut state = State::new(compiled);
         let mut freed: BTreeSet<NodeId> = BTreeSet::new();
         let holders: Vec<WorkloadId> = state.holders().collect();

@@ -7,6 +7,7 @@
 mod bound;
 mod gang;
 mod gate;
+mod needs;
 mod option;
 mod placement;
 
@@ -23,6 +24,7 @@ use super::state::{Allocation, PodSetAllocation, State};
 
 pub(super) use bound::Reach;
 pub(super) use gate::{Gate, Gates};
+pub(super) use needs::Shortages;
 
 /// Most ways to give flavors to the sets of a workload together that are tried.
 const MOST_WAYS: usize = 32;

@@ -18,7 +18,7 @@ use serde::Serialize;
 use model::base::{Moment, Name};
 
 use super::compiled::{CompiledFleet, WorkloadId};
-use super::cycle::{self, Options, at_speed};
+use super::cycle::{self, Series, at_speed};
 use super::explain::{AS_TOLD, job};
 use super::preempt::evicted;
 use super::rng::Rng;
@@ -31,11 +31,17 @@ pub use runtime::{remaining, runtime};
 /// How often the timeline is run where runtimes are drawn.
 const RUNS: usize = 15;
 
-/// Most cycles of one timeline.
-const MOST_CYCLES: usize = 2_000;
+/// So much may be done in all timelines ([`Series::work_done`]) at the end of each workload, by exact cycles. After that what ends
+/// within a part of the time that has passed until then counts as ending at once, and who starts then did so within that time; the
+/// more has been done the larger is the part.
+const EXACT_WORK: usize = 30_000;
 
-/// Most turns of all cycles of one timeline; a cycle counts as many as wait.
-const MOST_TURNS: usize = 1_000_000;
+/// That part: one in so many, and how much work makes it twice that.
+const PART: i64 = 32;
+const COARSER: usize = 8;
+
+/// What may be done in all at most; who has not started by then starts later than is known.
+const MOST_WORK: usize = 1_500_000;
 
 /// The seed that runtimes are drawn with.
 const SEED: u64 = 0x5706_e401d;
@@ -84,8 +90,8 @@ fn moment<S: serde::Serializer>(at: &Option<Moment>, out: S) -> Result<S::Ok, S:
 
 /// One run of the timeline.
 struct Timeline {
-    /// Per workload: when it starts.
-    starts: BTreeMap<WorkloadId, Moment>,
+    /// Per workload: between which moments it starts.
+    starts: BTreeMap<WorkloadId, (Moment, Moment)>,
     /// The first moment at which a runtime that was drawn had ended.
     drawn: Option<Moment>,
 }
@@ -145,25 +151,36 @@ fn forecast_for(
         true => start_now(&mut state),
         false => (BTreeMap::new(), true),
     };
-    let starts: BTreeMap<WorkloadId, Moment> = begun.keys().map(|work| (*work, now)).collect();
+    let starts = begun.keys().map(|work| (*work, (now, now))).collect();
     let mut runs: Vec<Timeline> = Vec::with_capacity(times);
+    let mut series = Series::new(&state);
     for shares in shares(compiled, times) {
-        runs.push(timeline(&mut state, &shares, only, (&starts, again)));
+        runs.push(timeline(
+            &mut state,
+            &mut series,
+            &shares,
+            only,
+            (&starts, again),
+            times,
+        ));
     }
     wanted
         .into_iter()
         .map(|work| {
-            let mut starts: Vec<Option<Moment>> = runs
-                .iter()
-                .map(|run| run.starts.get(&work).copied())
-                .collect();
-            // Unknown is later than any moment.
-            starts.sort_by_key(|start| (start.is_none(), *start));
-            let at = |percent: usize| starts[(times * percent).div_ceil(100).max(1) - 1];
+            let sorted = |part: fn(&(Moment, Moment)) -> Moment| {
+                let of_run = |run: &Timeline| run.starts.get(&work).map(part);
+                let mut starts: Vec<Option<Moment>> = runs.iter().map(of_run).collect();
+                // Unknown is later than any moment.
+                starts.sort_by_key(|start| (start.is_none(), *start));
+                starts
+            };
+            let (from, to) = (sorted(|it| it.0), sorted(|it| it.1));
+            let place = |percent: usize| (times * percent).div_ceil(100).max(1) - 1;
+            let at = |percent: usize| to[place(percent)];
             let touched = runs.iter().any(|run| {
                 let start = run.starts.get(&work);
                 run.drawn
-                    .is_some_and(|drawn| start.is_none_or(|start| *start >= drawn))
+                    .is_some_and(|drawn| start.is_none_or(|start| start.1 >= drawn))
             });
             let basis = match at(50) {
                 None => Basis::None,
@@ -173,7 +190,7 @@ fn forecast_for(
             };
             let start = Start {
                 job: job(&compiled.workload(work).key),
-                p10: at(10),
+                p10: from[place(10)],
                 p50: at(50),
                 p90: at(90),
                 basis,
@@ -229,20 +246,20 @@ fn spread(rng: &mut Rng, times: usize) -> Vec<usize> {
     parts
 }
 
-/// Runs cycles at every end until nothing is left to wait for, or the bound is reached. Some have started already; the first cycle
+/// Runs cycles at every end, or at some together, until nothing is left to wait for, or the bound is reached. Some have started already; the first cycle
 /// is run at once, or at the first end.
 fn timeline(
     state: &mut State<'_>,
+    series: &mut Series,
     shares: &[u32],
     only: Option<WorkloadId>,
-    (begun, at_once): (&BTreeMap<WorkloadId, Moment>, bool),
+    (begun, at_once): (&BTreeMap<WorkloadId, (Moment, Moment)>, bool),
+    times: usize,
 ) -> Timeline {
     let compiled = state.compiled();
     let begin = state.now();
     let mark = state.mark();
-    let total: Vec<Option<i64>> = (0..compiled.works.len())
-        .map(|work| runtime(compiled, work, shares[work]))
-        .collect();
+    series.restart();
     let mut out = Timeline {
         starts: begun.clone(),
         drawn: None,
@@ -253,37 +270,32 @@ fn timeline(
         .into_iter()
         .filter_map(|work| Some((end_of_holder(state, work, shares[work])?, work)))
         .collect();
-    let (mut cycles, mut turns) = (0, 0);
     let mut due = at_once;
+    let mut since = begin;
     loop {
-        let waiting = state.waiting().count();
         let done = only.is_some_and(|work| out.starts.contains_key(&work));
-        cycles += 1;
-        turns += waiting;
-        if done || waiting == 0 || cycles > MOST_CYCLES || turns > MOST_TURNS {
+        if done || series.waiting() == 0 || series.work_done() > MOST_WORK / times {
             break;
         }
         // What the scheduler believes of runtimes, not what this run draws, decides whom it lets pass.
-        let options = Options {
-            spare_all: true,
-            ..Options::default()
-        };
-        let cycle = match std::mem::replace(&mut due, true) {
-            true => cycle::cycle(state, options),
-            false => cycle::Cycle::default(),
+        let started = match std::mem::replace(&mut due, true) {
+            true => series.cycle(state, since, series.work_done() <= EXACT_WORK / times),
+            false => Vec::new(),
         };
         let now = state.now();
-        for admission in &cycle.admitted {
-            out.starts.insert(admission.work, now);
-            if let Some(lasts) = total[admission.work] {
-                let lasts = at_speed(lasts, admission.allocation.speed_milli).max(1);
+        for (work, allocation) in started {
+            out.starts.insert(work, (since, now));
+            if let Some(lasts) = runtime(compiled, work, shares[work]) {
+                let lasts = at_speed(lasts, allocation.speed_milli).max(1);
                 let end = Moment::from_millis(now.millis().saturating_add(lasts));
-                ends.insert((end, admission.work));
+                ends.insert((end, work));
             }
         }
         let Some(&(next, _)) = ends.first() else {
             break;
         };
+        since = next;
+        let next = together(&ends, begin, next, series.work_done() * times);
         state.set_now(next);
         while let Some(&(at, work)) = ends.first()
             && at <= next
@@ -292,12 +304,32 @@ fn timeline(
             if is_drawn(compiled, work) {
                 out.drawn = out.drawn.or(Some(at));
             }
-            state.finish(work);
+            series.finish(state, work);
         }
     }
     state.undo_to(mark);
     state.set_now(begin);
     out
+}
+
+/// The last of the ends that count as one with the next, once so much was done.
+fn together(
+    ends: &BTreeSet<(Moment, WorkloadId)>,
+    begin: Moment,
+    next: Moment,
+    done: usize,
+) -> Moment {
+    if done <= EXACT_WORK {
+        return next;
+    }
+    let (mut part, mut level) = (PART, EXACT_WORK * COARSER);
+    while done > level && part > 4 {
+        (part, level) = (part / 2, level.saturating_mul(COARSER));
+    }
+    let passed = next.millis().saturating_sub(begin.millis()).max(0);
+    let until = Moment::from_millis(next.millis().saturating_add(passed / part));
+    let some = ends.range(..=(until, WorkloadId::MAX));
+    some.last().map_or(next, |end| end.0)
 }
 
 /// When one that runs ends. One that ran over what it said ends a minute from now.

@@ -4,7 +4,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::cycle::Options;
 use crate::fixture::{compiled, id, node, work};
+use crate::sample::Recipe;
+use crate::snapshot::{QueueingStrategy, Snapshot};
 
 fn runs(name: &str, node: &str, gpus: u32, more: Value) -> Value {
     let mut all = json!({ "state": "running", "admitted_at": "2026-11-21T06:30:00Z", "placements": [{ "node": node }] });
@@ -153,6 +156,127 @@ fn stepped(compiled: &CompiledFleet) -> BTreeMap<WorkloadId, Moment> {
     // Who was evicted starts again, and is not asked for.
     starts.retain(|work, _| asked.contains(work));
     starts
+}
+
+/// When everybody starts, by a whole cycle at each end.
+fn by_cycles(compiled: &CompiledFleet) -> BTreeMap<WorkloadId, Moment> {
+    let mut state = State::new(compiled);
+    let asked: Vec<WorkloadId> = state.waiting().collect();
+    let end = |state: &State<'_>, work: WorkloadId| {
+        let end = cycle::end_of(state, work, compiled.workload(work).estimate_ms);
+        (end.expect("told"), work)
+    };
+    let mut ends: BTreeSet<(Moment, WorkloadId)> =
+        state.holders().map(|work| end(&state, work)).collect();
+    let mut starts = BTreeMap::new();
+    let mut options = AS_TOLD;
+    loop {
+        for admission in cycle::cycle(&mut state, options).admitted {
+            starts.insert(admission.work, state.now());
+            ends.insert(end(&state, admission.work));
+        }
+        if !options.spare_all {
+            // Who was evicted holds nothing any more.
+            ends.retain(|(_, work)| state.allocation(*work).is_some());
+            options = Options {
+                spare_all: true,
+                ..Options::default()
+            };
+            continue;
+        }
+        let Some(&(next, _)) = ends.first() else {
+            break;
+        };
+        state.set_now(next);
+        while let Some(&(at, work)) = ends.first()
+            && at <= next
+        {
+            ends.pop_first();
+            state.finish(work);
+        }
+    }
+    starts.retain(|work, _| asked.contains(work));
+    starts
+}
+
+#[test]
+fn little_is_exact_and_much_is_taken_together() {
+    let minute = |at: i64| Moment::from_millis(at * 60_000);
+    let ends: BTreeSet<(Moment, WorkloadId)> = (0..100).map(|at| (minute(6_400 + at), 7)).collect();
+    let last = |done: usize| together(&ends, minute(0), minute(6_400), done);
+    assert_eq!(last(EXACT_WORK), minute(6_400));
+    // One in 32 of 6,400 minutes, and later twice that: past all that ends.
+    assert_eq!(last(EXACT_WORK + 1), minute(6_499));
+    let soon = together(&ends, minute(5_440), minute(6_400), EXACT_WORK + 1);
+    assert_eq!(soon, minute(6_430));
+    let later = together(
+        &ends,
+        minute(5_440),
+        minute(6_400),
+        EXACT_WORK * COARSER + 1,
+    );
+    assert_eq!(later, minute(6_460));
+}
+
+#[test]
+fn a_crowded_fleet_has_ranges_that_hold_the_moment() {
+    let mut snapshot = Recipe {
+        preempts: false,
+        queues: 6,
+        ..Recipe::crowded(60, 160)
+    }
+    .snapshot();
+    estimate_all(&mut snapshot);
+    let compiled = CompiledFleet::new(snapshot);
+    let (told, cycles) = (forecast(&State::new(&compiled)), by_cycles(&compiled));
+    let ranges = told.values().filter(|start| start.p10 < start.p50);
+    assert!(ranges.count() > 10, "so much is not worked out end by end");
+    // Eight in ten is what a range says.
+    let within = told.iter().filter(|(work, start)| {
+        let real = cycles.get(work).copied();
+        let wait = |at: Option<Moment>| at.map(|at| at.millis() - compiled.snapshot.at.millis());
+        let slack = wait(real).unwrap_or(0) / PART;
+        wait(start.p10) <= wait(real).map(|it| it + slack)
+            && wait(real) <= wait(start.p90).map(|it| it + slack)
+    });
+    let within = within.count();
+    assert!(within * 10 >= told.len() * 8, "{within} of {}", told.len());
+}
+
+fn estimate_all(snapshot: &mut Snapshot) {
+    for (at, work) in snapshot.workloads.iter_mut().enumerate() {
+        let minutes = 10 * (1 + (at as i64 * 7_919) % 144);
+        work.estimate_ms.get_or_insert(60_000 * minutes);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn skipping_who_cannot_start_changes_no_start(
+        seed in 0_u64..1_000,
+        nodes in 4_usize..16,
+        waiting in 8_usize..20,
+        preempts in any::<bool>(),
+        fair in any::<bool>(),
+        queues in 2_usize..5,
+    ) {
+        let recipe = Recipe { seed, preempts, fair, queues, widest: 64, ..Recipe::crowded(nodes, waiting) };
+        let mut snapshot = recipe.snapshot();
+        estimate_all(&mut snapshot);
+        if seed % 3 == 0 {
+            for queue in snapshot.queues.iter_mut().skip(5).step_by(2) {
+                queue.order = QueueingStrategy::Strict;
+            }
+        }
+        let compiled = CompiledFleet::new(snapshot);
+        let told: BTreeMap<WorkloadId, Moment> = forecast(&State::new(&compiled))
+            .into_iter()
+            .filter_map(|(work, start)| Some((work, start.p50?)))
+            .collect();
+        prop_assert_eq!(told, by_cycles(&compiled));
+    }
 }
 
 proptest! {

@@ -60,6 +60,18 @@ pub struct Occupancy {
     works: Vec<WorkloadState>,
 }
 
+impl Occupancy {
+    /// Whether a workload holds something.
+    pub(super) fn holds(&self, work: WorkloadId) -> bool {
+        self.works[work].allocation.is_some()
+    }
+
+    /// What a queue may still take of a flavor and resource.
+    pub(super) fn available(&self, queue: QueueId, pair: PairId) -> i64 {
+        self.usage.available(&self.tree, queue, pair)
+    }
+}
+
 /// One thing that was done, as what takes it back.
 #[derive(Clone, Debug)]
 enum Undo {

@@ -1,0 +1,336 @@
+//! Cycles one after the other on one fleet, as workloads end. Only those have their turn for whom what is free may suffice, and
+//! those for whom room is to be kept. An exact cycle starts whom a cycle by itself would start. In the others room stays kept from
+//! one cycle to the next while workloads end as they were believed to ([`super::carried`]).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::compiled::{CompiledFleet, QueueId, WorkloadId};
+use crate::fit::{Relaxation, Shortages, Why};
+use crate::snapshot::Status;
+use crate::state::{Allocation, State};
+
+use super::order::{self, HeadOrder};
+use super::reservation::Reservations;
+use model::base::Moment;
+
+use super::{at_speed, durations, is_strict};
+
+/// Of so many that run one may end sooner than believed before all that is kept is looked for anew.
+const BELIEVED: usize = 16;
+
+/// So often room that is to be kept is looked for in a queue in one cycle.
+const MOST_LOOKS: usize = 2;
+
+/// Those who wait in one queue.
+#[derive(Clone, Debug)]
+struct Line {
+    queue: QueueId,
+    /// In order.
+    works: Vec<WorkloadId>,
+    strict: bool,
+}
+
+/// How far a cycle has come in a line.
+#[derive(Clone, Copy, Default, Debug)]
+struct Place {
+    /// The next that was not looked at.
+    next: usize,
+    /// Nobody behind has a turn.
+    over: bool,
+    /// How often room was looked for.
+    looks: usize,
+}
+
+/// The cycles of timelines that begin with one state.
+pub(crate) struct Series {
+    begin: Vec<Line>,
+    lines: Vec<Line>,
+    shortages: Shortages,
+    promises: Reservations,
+    /// Starts that were tried, and room that was looked for.
+    work_done: usize,
+    relaxation: Relaxation,
+    /// How many hold something, and did in the beginning.
+    holders: usize,
+    held: usize,
+}
+
+impl Series {
+    /// Of those who wait in a state.
+    pub(crate) fn new(state: &State<'_>) -> Self {
+        let compiled = state.compiled();
+        let line = |(queue, works)| Line {
+            queue,
+            works,
+            strict: is_strict(compiled, queue),
+        };
+        let begin: Vec<Line> = order::pending(state).into_iter().map(line).collect();
+        let mut promises = Reservations::new(durations(compiled));
+        promises.carries = true;
+        Self {
+            lines: begin.clone(),
+            begin,
+            shortages: Shortages::new(compiled),
+            promises,
+            work_done: 0,
+            relaxation: Relaxation::default(),
+            holders: state.holders().count(),
+            held: state.holders().count(),
+        }
+    }
+
+    /// Another timeline begins with the same state.
+    pub(crate) fn restart(&mut self) {
+        self.lines.clone_from(&self.begin);
+        self.promises.forget();
+        self.promises.in_vain.clear();
+        (self.work_done, self.holders) = (0, self.held);
+    }
+
+    /// How much was done since the timeline began: starts that were tried, and a hundred for each room that was looked for.
+    pub(crate) fn work_done(&self) -> usize {
+        self.work_done
+    }
+
+    /// Those who wait in queues that are there.
+    pub(crate) fn waiting(&self) -> usize {
+        self.lines.iter().map(|line| line.works.len()).sum()
+    }
+
+    /// Ends one that runs.
+    pub(crate) fn finish(&mut self, state: &mut State<'_>, work: WorkloadId) {
+        if self.is_sooner(state, work) {
+            self.promises.surprises += 1;
+        }
+        self.promises.ended(state, work);
+        state.finish(work);
+        self.holders = self.holders.saturating_sub(1);
+    }
+
+    /// Whether one that ends now was believed to run on.
+    fn is_sooner(&self, state: &State<'_>, work: WorkloadId) -> bool {
+        let believed = || {
+            let lasts = self.promises.durations[work]?;
+            let lasts = at_speed(lasts, state.allocation(work)?.speed_milli);
+            Some(state.since(work)?.millis().saturating_add(lasts))
+        };
+        let ends = state.standing(work).status == Status::Ending;
+        !ends && believed().is_none_or(|end| end > state.now().millis())
+    }
+
+    /// Runs a cycle in which nobody is preempted: who starts, in the order in which it was decided. What has ended since a moment
+    /// is free. What an `exact` one starts is what [`super::cycle`] would; another looks for room that is to be kept less often.
+    pub(crate) fn cycle(
+        &mut self,
+        state: &mut State<'_>,
+        since: Moment,
+        exact: bool,
+    ) -> Vec<(WorkloadId, Arc<Allocation>)> {
+        self.shortages.look_anew();
+        let mut started = Vec::new();
+        if !self.somebody_may_fit(state) {
+            return started;
+        }
+        self.promises.begin(state, since);
+        if exact || self.promises.surprises > self.holders / BELIEVED {
+            self.promises.forget();
+        }
+        let fair = state.compiled().snapshot.options.fair_sharing.is_some();
+        let mut run = Run {
+            failed: FxHashMap::default(),
+            places: vec![Place::default(); self.lines.len()],
+            heads: BTreeMap::new(),
+            most_looks: if exact { usize::MAX } else { MOST_LOOKS },
+        };
+        for line in 0..self.lines.len() {
+            self.seek(state, &mut run, line);
+        }
+        while let Some((round, mut heads)) = run.heads.pop_first() {
+            if fair {
+                // Those who cannot start take part in the tournament.
+                heads = self.all_heads(&run, round);
+            }
+            let mut turns = self.turns(state, &heads, round, fair);
+            while let Some((line, work)) = turns.next(state) {
+                let allocation = self.turn(state, &mut run, line, work);
+                turns.done(state, work, allocation.is_some());
+                started.extend(allocation.map(|allocation| (work, allocation)));
+            }
+            for line in heads {
+                if run.places[line].next == round + 1 {
+                    self.seek(state, &mut run, line);
+                }
+            }
+        }
+        state.keep_nodes(std::collections::BTreeSet::new());
+        self.promises.nodes_told = false;
+        for line in &mut self.lines {
+            line.works.retain(|work| state.allocation(*work).is_none());
+        }
+        started
+    }
+
+    fn somebody_may_fit(&mut self, state: &mut State<'_>) -> bool {
+        let Self {
+            lines, shortages, ..
+        } = self;
+        lines.iter().any(|line| {
+            let most = if line.strict { 1 } else { usize::MAX };
+            let mut works = line.works.iter().take(most);
+            works.any(|work| shortages.may_fit(state, *work))
+        })
+    }
+
+    /// Finds the next of a line that is to have its turn.
+    fn seek(&mut self, state: &mut State<'_>, run: &mut Run, at: usize) {
+        let line = &self.lines[at];
+        let place = &mut run.places[at];
+        if place.over {
+            return;
+        }
+        let due = is_due(&self.promises, state.compiled(), line.queue);
+        while let Some(&work) = line.works.get(place.next) {
+            let may_fit = self.shortages.may_fit(state, work);
+            let for_room = due
+                && !line.strict
+                && (self.promises.is_carried(work)
+                    || place.looks < run.most_looks
+                        && !self.promises.is_in_vain(state, work)
+                        && self.shortages.may_pass(state, work) != Some(false));
+            if may_fit || for_room {
+                run.heads.entry(place.next).or_default().push(at);
+                place.next += 1;
+                return;
+            }
+            // Behind one that does not start nobody does.
+            if line.strict {
+                break;
+            }
+            place.next += 1;
+        }
+        place.over = true;
+    }
+
+    /// The lines in which somebody stands at a place.
+    fn all_heads(&self, run: &Run, round: usize) -> Vec<usize> {
+        let all = self.lines.iter().enumerate();
+        let there = |(at, line): &(usize, &Line)| {
+            line.works.len() > round && !(line.strict && run.places[*at].next < round)
+        };
+        all.filter(there).map(|(at, _)| at).collect()
+    }
+
+    fn turns(
+        &mut self,
+        state: &mut State<'_>,
+        heads: &[usize],
+        round: usize,
+        fair: bool,
+    ) -> HeadOrder {
+        let heads = heads.iter().map(|&at| (at, self.lines[at].works[round]));
+        if fair {
+            return HeadOrder::new(state, heads.collect());
+        }
+        let heads: Vec<(usize, WorkloadId)> = heads.collect();
+        let known = heads.into_iter().map(|(at, work)| {
+            let usage = match order::may_borrow(state, work) {
+                true => self.shortages.nominated(state, work),
+                false => Vec::new(),
+            };
+            (at, work, usage)
+        });
+        let known: Vec<_> = known.collect();
+        HeadOrder::of_known(state, known)
+    }
+
+    fn turn(
+        &mut self,
+        state: &mut State<'_>,
+        run: &mut Run,
+        at: usize,
+        work: WorkloadId,
+    ) -> Option<Arc<Allocation>> {
+        let shape = state.compiled().works[work].shape;
+        let own = self.promises.take_carried(state, work);
+        let passes = if let Some(passes) = run.failed.get(&shape) {
+            *passes
+        } else if self.shortages.may_fit(state, work)
+            && self.promises.lacks_quota(state, &self.shortages, work)
+        {
+            // It would take what is kept.
+            true
+        } else if self.shortages.may_fit(state, work) {
+            self.work_done += 1;
+            match self.promises.try_start(state, work, &self.relaxation) {
+                Ok(allocation) => {
+                    self.shortages.look_anew();
+                    if let Some(own) = own {
+                        self.promises.started(state, &own);
+                    }
+                    self.holders += 1;
+                    return Some(allocation);
+                }
+                Err(misses) => {
+                    let passes = misses.iter().any(|miss| miss.why.may_pass());
+                    let promised = |why: &Why| matches!(why, Why::Reserved { .. });
+                    if !misses.iter().any(|miss| promised(&miss.why)) {
+                        run.failed.insert(shape, passes);
+                    }
+                    passes
+                }
+            }
+        } else {
+            let told = self.shortages.may_pass(state, work);
+            told.unwrap_or_else(|| {
+                let misses = state.find(work, &self.relaxation).err().unwrap_or_default();
+                misses.iter().any(|miss| miss.why.may_pass())
+            })
+        };
+        let line = &self.lines[at];
+        if line.strict {
+            // Nobody behind it is a head any more.
+            let place = &mut run.places[at];
+            (place.over, place.next) = (true, place.next.saturating_sub(1));
+        } else if passes && is_due(&self.promises, state.compiled(), line.queue) {
+            let queue = line.queue;
+            let kept = own.is_some_and(|own| self.promises.carry_on(state, own));
+            let looks = &mut run.places[at].looks;
+            if !kept && *looks < run.most_looks && !self.promises.is_in_vain(state, work) {
+                *looks += 1;
+                self.work_done += LOOK_FOR_ROOM;
+                if let Err(Some(until)) = self.promises.make(state, queue, work) {
+                    self.promises.in_vain.insert(work, until);
+                }
+            }
+        } else if let Some(own) = own {
+            // It may be due again when others are not.
+            self.promises.carried.push(own);
+        }
+        None
+    }
+}
+
+/// How many tries of a start looking for room that is to be kept is counted as.
+const LOOK_FOR_ROOM: usize = 100;
+
+/// One cycle.
+struct Run {
+    /// By shape: it does not start, and whether that may pass.
+    failed: FxHashMap<usize, bool>,
+    /// Per line.
+    places: Vec<Place>,
+    /// By place: the lines in which who stands there is to have its turn.
+    heads: BTreeMap<usize, Vec<usize>>,
+    /// So often room that is to be kept is looked for in a line.
+    most_looks: usize,
+}
+
+/// Whether room is kept for one more of a queue.
+fn is_due(promises: &Reservations, compiled: &CompiledFleet, queue: QueueId) -> bool {
+    let options = &compiled.snapshot.options;
+    promises.made.len() < options.most_reservations as usize
+        && promises.of_queue(queue) < options.backfill.depth()
+}
