@@ -302,6 +302,7 @@ mod tests {
         explanation.unblock = Some(wait(later(60)));
         explanation.alternatives = vec![flavor.clone()];
         let start = |p90: Option<Moment>| Start {
+            p10: p90,
             p50: None,
             p90,
             ..forecast::forecast_one(&State::new(&compiled), 0).expect("it waits")

@@ -62,12 +62,13 @@ impl Reservations {
         false
     }
 
-    /// Forgets all that is kept. Where room was looked for in vain is known still.
+    /// Forgets all that is kept.
     pub(super) fn forget(&mut self) {
         self.made.clear();
         self.carried.clear();
         self.nodes_told = false;
         self.surprises = 0;
+        self.in_vain.clear();
     }
 
     /// Whether one holds a reservation from the cycle before.

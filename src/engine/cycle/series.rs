@@ -90,7 +90,7 @@ impl Series {
         (self.work_done, self.holders) = (0, self.held);
     }
 
-    /// How much was done since the timeline began: starts that were tried, and some hundred for each room that was looked for.
+    /// How much was done since the timeline began: starts that were tried, and a hundred for each room that was looked for.
     pub(crate) fn work_done(&self) -> usize {
         self.work_done
     }
@@ -135,9 +135,6 @@ impl Series {
             return started;
         }
         self.promises.begin(state, since);
-        if exact {
-            self.promises.in_vain.clear();
-        }
         if exact || self.promises.surprises > self.holders / BELIEVED {
             self.promises.forget();
         }
@@ -303,7 +300,7 @@ impl Series {
             let looks = &mut run.places[at].looks;
             if !kept && *looks < run.most_looks && !self.promises.is_in_vain(state, work) {
                 *looks += 1;
-                self.work_done += LOOK_FOR_ROOM + state.compiled().works.len() / MANY;
+                self.work_done += LOOK_FOR_ROOM;
                 if let Err(Some(until)) = self.promises.make(state, queue, work) {
                     self.promises.in_vain.insert(work, until);
                 }
@@ -316,9 +313,8 @@ impl Series {
     }
 }
 
-/// How many tries of a start looking for room that is to be kept is counted as, and one more for so many workloads.
+/// How many tries of a start looking for room that is to be kept is counted as.
 const LOOK_FOR_ROOM: usize = 100;
-const MANY: usize = 64;
 
 /// One cycle.
 struct Run {

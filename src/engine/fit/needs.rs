@@ -44,13 +44,16 @@ struct Spot {
     counted: (u64, u64),
 }
 
+/// What is asked, number of the gate, ladder and level.
+type SpotKey = (usize, u32, Option<(usize, usize)>);
+
 /// What all shapes of a plant need. It holds for one state and what becomes of it, quotas and nodes staying as they are.
 #[derive(Debug)]
 pub(crate) struct Shortages {
     /// By shape, once somebody asked; nothing within where it can never start.
     shapes: Vec<Option<Option<Needs>>>,
     spots: Vec<Spot>,
-    spot_index: FxHashMap<(usize, u32, Option<(usize, usize)>), usize>,
+    spot_index: FxHashMap<SpotKey, usize>,
     /// Counts the states that were looked at.
     look: u64,
     /// By queue: in which look it was counted, and what is free of each pair.

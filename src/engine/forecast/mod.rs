@@ -34,11 +34,11 @@ const RUNS: usize = 15;
 /// So much may be done in all timelines ([`Series::work_done`]) at the end of each workload, by exact cycles. After that what ends
 /// within a part of the time that has passed until then counts as ending at once, and who starts then did so within that time; the
 /// more has been done the larger is the part.
-const EXACT_WORK: usize = 20_000;
+const EXACT_WORK: usize = 30_000;
 
 /// That part: one in so many, and how much work makes it twice that.
 const PART: i64 = 32;
-const COARSER: usize = 4;
+const COARSER: usize = 8;
 
 /// What may be done in all at most; who has not started by then starts later than is known.
 const MOST_WORK: usize = 1_500_000;
