@@ -1,8 +1,11 @@
 //! `get`: every kind of object, once or as it changes.
 
+use std::ffi::OsStr;
 use std::io::Write;
 use std::sync::Arc;
 
+use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
+use clap::error::ErrorKind;
 use clap::{Args, ValueEnum};
 
 use console::scoped_cost::burn_of;
@@ -10,28 +13,140 @@ use console::table_model::Scope;
 use model::base::{Exit, Failure, Name};
 use model::value::Value;
 use settings::Settings;
-use table::output::{self, OutputTable, output_table};
+use table::output::{self, Item, OutputTable, output_table};
 use table::table::Layout;
-use table::watch::Change;
-use table::{Facts, Format, Kind, Needs, Query, Watch, losses, silent};
+use table::watch::{Change, Event};
+use table::{
+    Facts, Format, Kind, Needs, Query, Select, Sort, Template, Unanswered, Watch, losses, silent,
+};
 
 use super::out;
 use super::setup::{self, Situation};
 
 /// What to get.
+///
+/// As kubectl has it: -o name, -o jsonpath=TEMPLATE, -l, --field-selector, --sort-by, -w.
+///
+/// A template is kubectl's: {.items[*].name}, {range .items[*]}{.name}{"\t"}{.node}{"\n"}{end}, {.name} of one object. Fields are
+/// those of -o json; unknown is null. A path without braces that begins with $ is RFC 9535 on the array that -o json prints. What
+/// cannot be translated is refused with the reason.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 pub struct Get {
     /// What to list
     pub kind: KindName,
     /// Only the object of this name (jobs and pods also as NAMESPACE/NAME, devices also by node or UUID)
     pub name: Option<String>,
-    /// How to print it
-    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    pub output: FormatName,
+    /// How to print it: one of these, or jsonpath=TEMPLATE
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = OutputParser)]
+    pub output: Output,
+    /// Only objects of these labels (nodes, pods, jobs): key=value, key!=value, key, !key, key in (a,b), key notin (a,b)
+    #[arg(
+        short = 'l',
+        long,
+        value_name = "LABELS",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub selector: String,
+    /// Only rows of these values: FIELD=VALUE, FIELD!=VALUE, by fields of -o json or kubectl's (spec.nodeName, status.phase)
+    #[arg(
+        long,
+        value_name = "FIELDS",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub field_selector: String,
+    /// Sort by a column or a field of -o json; with a - before it the greatest first
+    #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
+    pub sort_by: Option<String>,
+    /// Leave the line of titles out of tables and CSV
+    #[arg(long)]
+    pub no_headers: bool,
     /// Print changes as they come; with `-o json`, one object a line
     #[arg(short, long)]
     pub watch: bool,
 }
+
+/// How `get` prints.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Output {
+    /// In one of the plain formats.
+    Plain(FormatName),
+    /// As a template has it.
+    JsonPath(String),
+}
+
+impl Output {
+    /// The shape of rows.
+    pub fn format(&self) -> Format {
+        match self {
+            Self::Plain(name) => (*name).into(),
+            Self::JsonPath(_) => Format::Template,
+        }
+    }
+}
+
+/// Reads `-o`: help and completion list the plain formats.
+#[derive(Clone)]
+struct OutputParser;
+
+impl TypedValueParser for OutputParser {
+    type Value = Output;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<Output, clap::Error> {
+        let text = value.to_str().unwrap_or_default();
+        if let Some(template) = text.strip_prefix("jsonpath=") {
+            return Ok(Output::JsonPath(template.to_owned()));
+        }
+        let head = text.split('=').next().unwrap_or(text);
+        if let Some((_, why)) = ABSENT.iter().find(|(name, _)| *name == head) {
+            let message = format!("-o {head}: {why}\n");
+            return Err(command.clone().error(ErrorKind::InvalidValue, message));
+        }
+        EnumValueParser::<FormatName>::new()
+            .parse_ref(command, argument, value)
+            .map(Output::Plain)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let plain = FormatName::value_variants().iter();
+        let plain = plain.filter_map(ValueEnum::to_possible_value);
+        let path = PossibleValue::new("jsonpath=").help("As a template has it");
+        Some(Box::new(plain.chain([path])))
+    }
+}
+
+/// Formats of kubectl that are not here, and what serves instead.
+const ABSENT: &[(&str, &str)] = &[
+    (
+        "jsonpath",
+        "a template is missing: -o jsonpath='{.items[*].name}'",
+    ),
+    (
+        "jsonpath-file",
+        "files are not read: -o jsonpath=\"$(cat FILE)\"",
+    ),
+    ("jsonpath-as-json", "use -o json, or -o jsonpath='{.items}'"),
+    (
+        "go-template",
+        "Go templates are not read: use -o jsonpath=TEMPLATE",
+    ),
+    (
+        "go-template-file",
+        "Go templates are not read: use -o jsonpath=TEMPLATE",
+    ),
+    (
+        "custom-columns",
+        "use -o csv, or -o jsonpath='{range .items[*]}{.name}{\"\\t\"}{.pool}{\"\\n\"}{end}'",
+    ),
+    ("custom-columns-file", "use -o csv, or -o jsonpath=TEMPLATE"),
+    ("kyaml", "use -o yaml"),
+];
 
 /// A kind on the command line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -97,6 +212,8 @@ pub enum FormatName {
     Yaml,
     /// A line a row
     Csv,
+    /// KIND/NAME a line
+    Name,
 }
 
 impl From<FormatName> for Format {
@@ -107,6 +224,7 @@ impl From<FormatName> for Format {
             FormatName::Json => Self::Json,
             FormatName::Yaml => Self::Yaml,
             FormatName::Csv => Self::Csv,
+            FormatName::Name => Self::Name,
         }
     }
 }
@@ -119,8 +237,9 @@ pub(super) fn run(
     err: &mut dyn Write,
 ) -> Result<Exit, Failure> {
     let query = query(get, &at.settings)?;
+    let format = get.output.format();
     if get.watch {
-        let mut follower = Follower::new(query, get.output.into());
+        let mut follower = Follower::new(query, format);
         let mut told = Vec::new();
         setup::follow(at, &mut |facts| {
             let facts = &part_of(facts, &follower.query);
@@ -137,14 +256,14 @@ pub(super) fn run(
         })?;
         return Ok(Exit::Done);
     }
-    let needs = Needs::of(&query, get.output.into());
+    let needs = Needs::of(&query, format);
     let facts = part_of(&setup::snapshot(at, &needs)?, &query);
-    print(&facts, &query, get.output.into(), out, err)
+    print(&facts, &query, format, out, err)
 }
 
 /// The facts with the money of the part that is asked for, as the console has it: rows and sums are those of a team or of
 /// some namespaces.
-fn part_of(facts: &Facts, query: &Query) -> Facts {
+pub(super) fn part_of(facts: &Facts, query: &Query) -> Facts {
     let scope = Scope {
         team: query.team.as_deref().map(Name::new),
         namespaces: query
@@ -163,17 +282,39 @@ fn part_of(facts: &Facts, query: &Query) -> Facts {
     }
 }
 
-fn query(get: &Get, settings: &Settings) -> Result<Query, Failure> {
+pub(super) fn query(get: &Get, settings: &Settings) -> Result<Query, Failure> {
     let kind = Kind::from(get.kind);
     if kind == Kind::Fleet && get.name.is_some() {
         let message = "get fleet takes no name: there is one fleet";
         return Err(Failure::new(Exit::Usage, message));
     }
+    let usage = |message: String| Failure::new(Exit::Usage, message);
+    let select = Select::parse(kind, &get.selector, &get.field_selector).map_err(usage)?;
+    if get.name.is_some() && !select.is_all() {
+        let message = "a name goes without -l and --field-selector";
+        return Err(usage(message.to_owned()));
+    }
+    let sort = get.sort_by.as_deref();
+    let sort = sort.map(|text| Sort::parse(kind, text, &output::titles(kind)));
+    let template = match &get.output {
+        Output::JsonPath(text) => Some(Template::parse(kind, text).map_err(usage)?),
+        Output::Plain(_) => None,
+    };
+    let of_one = template.as_ref().is_some_and(Template::is_of_one);
+    if of_one && get.name.is_none() {
+        let message =
+            "-o jsonpath: a path begins at one object: write {.items[*]…}, or give a NAME";
+        return Err(usage(message.to_owned()));
+    }
     Ok(Query {
-        kind,
         name: get.name.clone(),
         namespaces: settings.scope.namespaces.clone(),
         team: settings.scope.team.clone(),
+        select,
+        sort: sort.transpose().map_err(usage)?,
+        template,
+        titled: !get.no_headers,
+        ..Query::all(kind)
     })
 }
 
@@ -188,6 +329,7 @@ pub fn print(
     let lost = losses(facts, query.kind);
     let text = match output::render(facts, query, format) {
         Ok(text) => text,
+        Err(Unanswered::Refused(why)) => return Err(Failure::new(Exit::Usage, why)),
         Err(missing) => {
             // What was not listed may well be there.
             for (_, said) in &lost {
@@ -204,14 +346,42 @@ pub fn print(
     for (_, said) in &lost {
         out::say(err, said);
     }
-    if let Some(said) = silent(facts, query.kind) {
+    // Names alone hold no reading.
+    if let Some(said) = silent(facts, query.kind).filter(|_| format != Format::Name) {
         out::say(err, &said);
     }
-    Ok(lost
-        .iter()
-        .map(|(exit, _)| *exit)
-        .max()
-        .unwrap_or(Exit::Done))
+    let exit = lost.iter().map(|(exit, _)| *exit).max();
+    Ok(exit.unwrap_or(selected(facts, query, err)))
+}
+
+/// Says what a selector could not decide, and what may be wrong with one that finds nothing. An answer that leaves out what is
+/// not known ends as a refused one does.
+fn selected(facts: &Facts, query: &Query, err: &mut dyn Write) -> Exit {
+    let said = query
+        .select
+        .asks_labels()
+        .then(|| output::unselected(facts, query));
+    match said.flatten() {
+        Some(output::Unselected::NotKnown(why)) => {
+            out::say(err, &why);
+            Exit::Refused
+        }
+        Some(output::Unselected::NoSuch(why)) => {
+            out::say(err, &why);
+            Exit::Done
+        }
+        None => {
+            let none = || {
+                output_table(facts, query, Format::Name, false)
+                    .is_ok_and(|found| found.items.is_empty())
+            };
+            if !query.select.is_all() && none() {
+                let kind = query.kind.name();
+                out::say(err, &format!("no {kind} match {}", query.select.words()));
+            }
+            Exit::Done
+        }
+    }
 }
 
 /// Turns facts into lines as they change.
@@ -261,7 +431,7 @@ impl Follower {
             Format::Csv => {
                 let fields = output::fields(self.query.kind);
                 let mut text = String::new();
-                if first {
+                if first && self.query.titled {
                     let own = ["event", "at"].into_iter();
                     let names: Vec<&str> = own.chain(fields.iter().map(|name| &**name)).collect();
                     text = output::csv_line(&names);
@@ -272,6 +442,23 @@ impl Follower {
                     text.push_str(&output::csv_line(&cells));
                 }
                 text
+            }
+            Format::Name => {
+                let named = |change: &Change| {
+                    let name = output::names(std::slice::from_ref(&change.item));
+                    format!("{} {name}", change.event.name())
+                };
+                changes.iter().map(named).collect()
+            }
+            Format::Template => {
+                // What has gone has no values any more: a template is of what is there.
+                let set = changes.iter().filter(|change| change.event == Event::Set);
+                let items: Vec<Item> = set.map(|change| change.item.clone()).collect();
+                match items.is_empty() {
+                    true => String::new(),
+                    false => output::templated(&self.query, &items)
+                        .map_err(|why| Failure::new(Exit::Usage, why.to_string()))?,
+                }
             }
             Format::Table | Format::Wide => self.lines(titles, &changes),
         })
@@ -287,10 +474,13 @@ impl Follower {
             })
             .collect();
         let mut text = String::new();
+        let titled = self.query.titled;
         let layout = self.layout.get_or_insert_with(|| {
             let titles = [("EVENT", false)].into_iter().chain(titles).collect();
             let layout = Layout::new(titles, &lines);
-            text.push_str(&layout.header());
+            if titled {
+                text.push_str(&layout.header());
+            }
             layout
         });
         for line in &lines {

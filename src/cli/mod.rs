@@ -1,6 +1,7 @@
 //! The command line: parse, settle, run, end with the contract's exit code. One file a command.
 
 mod config;
+mod describe;
 mod doctor;
 pub mod engine;
 pub mod engine_plan;
@@ -20,6 +21,7 @@ mod shot;
 pub mod simulated;
 #[cfg(test)]
 mod tests;
+mod top;
 mod what_if;
 
 use std::ffi::OsString;
@@ -72,6 +74,10 @@ enum Command {
     },
     /// Print objects, once or as they change; needs no terminal
     Get(get::Get),
+    /// Everything known of one object: the facts of the console's page of it, its labels and its events
+    Describe(describe::Describe),
+    /// Nodes, devices, jobs or teams, what is used most first
+    Top(top::Top),
     /// Draw any view as SVG, colored text or plain text; needs no terminal
     Shot(shot::Shot),
     /// Compute a plan, print it, and with --apply carry it out
@@ -165,6 +171,8 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
             setup::sim(fleet, serve, cli.global.kubeconfig.as_deref(), out)
         }
         Some(Command::Get(get)) => get::run(&cluster()?, get, out, err),
+        Some(Command::Describe(describe)) => describe::run(&cluster()?, describe, out, err),
+        Some(Command::Top(top)) => top::run(&cluster()?, top, out, err),
         Some(Command::Shot(shot)) => match shot.fleet() {
             Some(fleet) => shot::run(&settle(FactsSource::Demo(fleet))?, shot, out),
             None => shot::run(&cluster()?, shot, out),

@@ -11,6 +11,7 @@ use crate::runtime::ui::{End, Ui};
 use crate::runtime::{clock, doctor, explanation_task, silence, telemetry, ui};
 use console::{App, Msg, msg, printed_text};
 use model::base::{Exit, Failure, Name};
+use model::object::{ObjectNews, ObjectRequest};
 use settings::{Rulebook, Settings};
 use sim::{self, Server};
 use source::kubeconfig::{self, Choice};
@@ -208,6 +209,24 @@ fn look_once(at: &Situation, needs: &Needs) -> Result<Facts, Failure> {
             () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
         }
     })
+}
+
+/// The same, and what comes of what is wanted to be read of a single object then.
+pub(super) fn page(
+    at: &Situation,
+    needs: &Needs,
+    wanted: &dyn Fn(&Facts) -> Option<ObjectRequest>,
+) -> Result<(Facts, Option<ObjectNews>), Failure> {
+    let setup = at.setup(true);
+    let mut looking = out::LookProgress::new(at.quiet);
+    let mut told = |coming| looking.at(coming);
+    let (facts, news) = block_on(async {
+        tokio::select! {
+            page = session::page(&setup, at.target(), needs, &mut told, wanted) => page,
+            () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
+        }
+    })?;
+    Ok((heard(at, facts), news))
 }
 
 /// Looks at everything that `doctor` looks at.

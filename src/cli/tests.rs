@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use model::fleet::Known;
 use model::fleet::observe::{Lost, LostKind, Table};
+use settings::Settings;
 use table::sample::facts;
 use table::{Facts, Format, Kind, Query, losses};
 
@@ -15,6 +16,11 @@ use super::*;
 fn parsed(line: &str) -> Result<Cli, clap::Error> {
     let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
     parse(&words)
+}
+
+/// The settings of nobody.
+pub(super) fn defaults() -> Settings {
+    settings::load(&settings::Inputs::default()).expect("is right")
 }
 
 fn refused(line: &str) -> String {
@@ -102,6 +108,12 @@ fn commands_take_what_the_contract_says() {
         "stokehold get fleet -o json",
         "stokehold get jobs nlp/train -o wide --watch",
         "stokehold get device n1 -ocsv -w",
+        "stokehold get nodes -o name -l pool=a,rack!=r1 --sort-by -util",
+        "stokehold get pods -o jsonpath={.items[*].name} --field-selector spec.nodeName=n1",
+        "stokehold describe node n1",
+        "stokehold describe jobset/nlp/train",
+        "stokehold top nodes -o csv",
+        "stokehold top team",
         "stokehold exporter list",
         "stokehold exporter read - -o json",
         "stokehold exporter read page.txt --dialect dcgm",
@@ -127,6 +139,13 @@ fn wrong_use_is_refused_with_the_mend() {
         ("stokehold get", "<KIND>"),
         ("stokehold get jbos", "'jobs'"),
         ("stokehold get jobs -o jsn", "'json'"),
+        (
+            "stokehold get jobs -o go-template={{.x}}",
+            "use -o jsonpath",
+        ),
+        ("stokehold get jobs -o jsonpath", "a template is missing"),
+        ("stokehold top pods", "possible values"),
+        ("stokehold describe", "<OBJECT>"),
         ("stokehold demo --speed -1", "a speed is a number from 0"),
         ("stokehold demo --speed=nan", "a speed is a number from 0"),
         ("stokehold demo --nodes 0", "1..=100000"),
@@ -248,6 +267,89 @@ fn an_unknown_name_fails_and_offers_the_nearest() {
     assert!(err.contains("nodes: cannot list nodes"), "{err}");
 }
 
+fn got(line: &str) -> Result<Query, Failure> {
+    let cli = parsed(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    match &cli.command {
+        Some(super::Command::Get(get)) => super::get::query(get, &defaults()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn selectors_orders_and_templates_are_understood_or_refused_before_the_cluster_is_asked() {
+    for (line, said) in [
+        ("stokehold get queues -l a=b", "queues have no labels"),
+        ("stokehold get nodes n1 -l a=b", "a name goes without -l"),
+        (
+            "stokehold get nodes --field-selector nope=1",
+            "no field `nope`",
+        ),
+        ("stokehold get nodes --sort-by nope", "or a column: NAME"),
+        (
+            "stokehold get nodes -o jsonpath={.items[*].nope}",
+            "no field `nope`",
+        ),
+        ("stokehold get nodes -o jsonpath={.name}", "or give a NAME"),
+    ] {
+        let failure = got(line).expect_err(line);
+        assert_eq!(failure.exit, Exit::Usage, "{line}");
+        assert!(failure.message.contains(said), "{line}: {failure}");
+    }
+    let facts = facts();
+    let text = |line: &str, format: Format| {
+        let query = got(line).unwrap_or_else(|failure| panic!("{line}: {failure}"));
+        table::render(&facts, &query, format).unwrap_or_else(|why| panic!("{line}: {why}"))
+    };
+    let names = text("stokehold get nodes -o name", Format::Name);
+    assert!(
+        names.lines().all(|line| line.starts_with("node/")),
+        "{names}"
+    );
+    let first = names
+        .lines()
+        .next()
+        .and_then(|line| line.strip_prefix("node/"))
+        .expect("a node");
+    let line = format!("stokehold get nodes -o name --field-selector metadata.name={first}");
+    assert_eq!(text(&line, Format::Name), format!("node/{first}\n"));
+    let line = format!("stokehold get node {first} -o jsonpath={{.metadata.name}}");
+    assert_eq!(text(&line, Format::Template), first);
+    let bare = text("stokehold get nodes --no-headers", Format::Table);
+    assert_eq!(bare.lines().count(), names.lines().count(), "{bare}");
+    let all = text(
+        "stokehold get nodes -o jsonpath={.items[*].name}",
+        Format::Template,
+    );
+    assert_eq!(all.split(' ').count(), names.lines().count());
+    let falling = text("stokehold get nodes --sort-by=-name -o name", Format::Name);
+    assert_eq!(falling.lines().last(), names.lines().next());
+}
+
+#[test]
+fn a_label_that_is_not_known_is_said_and_one_that_nobody_has_too() {
+    let mut facts = facts();
+    let nodes = got("stokehold get nodes -l nobody/has=it").expect("understood");
+    let (exit, out, err) = printed(&facts, &nodes);
+    assert_eq!(
+        (exit.expect("an answer"), out.as_str()),
+        (Exit::Done, "[]\n")
+    );
+    assert!(err.contains("no node has a label `nobody/has`"), "{err}");
+    // A job whose object is not listed and that has no pods: nobody knows.
+    let fleet = Arc::make_mut(&mut facts.fleet);
+    let mut jobs = fleet.jobs.to_vec();
+    let job = Arc::make_mut(&mut jobs[0]);
+    (job.labels, job.pods) = (None, Box::default());
+    fleet.jobs = jobs.into();
+    let jobs = got("stokehold get jobs -l team=nlp").expect("understood");
+    let (exit, _, err) = printed(&facts, &jobs);
+    assert_eq!(exit.expect("an answer"), Exit::Refused);
+    assert!(
+        err.contains("the labels of") && err.contains("are not known"),
+        "{err}"
+    );
+}
+
 #[test]
 fn watching_prints_headers_once_and_then_changes() {
     let before = facts();
@@ -272,6 +374,7 @@ fn watching_prints_headers_once_and_then_changes() {
             "{\"event\":\"gone\"",
         ),
         (Format::Yaml, "---\nevent: set\n", "---\nevent: gone\n"),
+        (Format::Name, "set alert/", "gone alert/xid-79/n1/gpu2\n"),
     ] {
         let mut follower = Follower::new(Query::all(Kind::Alerts), format);
         let text = follower.take(&before).expect("is there");

@@ -10,6 +10,7 @@ use table::Facts;
 use table::actions::ActionState;
 use table::explanations::JobExplanations;
 use table::silence::{Entry, Silences};
+use table::what_if::Supposed;
 
 use super::action_keys::{ConfirmedPlan, PlanOutcome, PlanRequest};
 use model::object::{ObjectNews, ObjectRequest};
@@ -234,6 +235,8 @@ pub enum Msg {
     ActionState(Arc<ActionState>),
     /// What came of the question of this number.
     PlanOutcome(u64, PlanOutcome),
+    /// What came of these changes, which were supposed.
+    Supposed(Name, Supposed),
     /// How the carrying out of the plan of this number began: the run's name, or why not.
     Began(u64, Result<String, String>),
     /// The time is now this, on the server's clock.
@@ -299,6 +302,8 @@ pub enum Effect {
     Hush(Name, Option<Entry>),
     /// Nodes whose devices are on screen, in order; their readings come first.
     OnScreen(Vec<Name>),
+    /// Compute what becomes of the fleet under these changes; nothing is changed.
+    Suppose(Name),
     /// Make a plan; nothing is changed.
     Plan(PlanRequest),
     /// Carry out a confirmed plan.

@@ -201,13 +201,14 @@ pub fn forecast(snapshot: &Snapshot) -> BTreeMap<JobKey, Start> {
         .collect()
 }
 
-/// What becomes of the fleet under changes in the words of [`what_if::GRAMMAR`].
+/// What becomes of the fleet under changes in the words of [`what_if::GRAMMAR`]; `;` stands between several in one text.
 ///
 /// # Errors
 /// A change is not understood, or names what is not there.
 pub fn what_if(snapshot: &Snapshot, changes: &[&str]) -> Result<Outcome, String> {
     visible(snapshot)?;
-    let read = changes.iter().map(|text| what_if::parse(text));
+    let all = changes.iter().flat_map(|text| what_if::split(text));
+    let read = all.map(what_if::parse);
     let changes: Vec<_> = read.collect::<Result<_, _>>()?;
     what_if::what_if(snapshot, &changes)
 }
@@ -270,7 +271,7 @@ mod tests {
         assert_eq!(
             what_if(snapshot, &["nodes a +1"])
                 .expect("known")
-                .starts
+                .jobs
                 .len(),
             1
         );

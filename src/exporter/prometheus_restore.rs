@@ -1,7 +1,7 @@
 //! Readings out of Prometheus: its samples as the pages they came from, read by the same code as those.
 //!
 //! A scrape adds labels of its target to every row, and moves an exporter's own label of the same name aside
-//! (`exported_pod`), unless it is told to honor it. The series `up` has the target's labels alone, so with it both
+//! (`exported_pod`), unless it is told to honour it. The series `up` has the target's labels alone, so with it both
 //! forms lead back to the rows of the page.
 
 use std::borrow::Cow;

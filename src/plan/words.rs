@@ -227,7 +227,7 @@ pub fn parse(snapshot: &Snapshot, text: &str) -> Result<Question, ParseError> {
         ("route", ["job", name] | [name]) => return Ok(Question::Route((*name).to_owned())),
         ("what-if", rest) if !rest.is_empty() => {
             let all = rest.join(" ");
-            let changes = all.split(';').map(|change| change.trim().to_owned());
+            let changes = engine::what_if::split(&all).map(str::to_owned);
             return Ok(Question::WhatIf(changes.collect()));
         }
         ("cycle", []) => return Ok(Question::Cycle),

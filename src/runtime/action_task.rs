@@ -12,10 +12,11 @@ use cluster::mutations::Right;
 use console::action_keys::{ConfirmedPlan, PlanOutcome, PlanRequest};
 use exec::look::Unseen;
 use exec::{self, End, Progress, Run, StepResult};
-use model::base::{Exit, Failure};
+use model::base::{Exit, Failure, Name};
 use model::plan::{Intent, Plan, Refusal, RefusalCode};
 use table::Facts;
 use table::actions::{ActionState, May, RunRow, RunState, StepRow, StepState};
+use table::what_if::Supposed;
 
 use super::action_service::{ActionService, Outcome};
 
@@ -32,6 +33,8 @@ pub enum ActionEvent {
     ActionState(Arc<ActionState>),
     /// A plan, or why there is none.
     PlanOutcome(u64, PlanOutcome),
+    /// What came of changes that were supposed.
+    Supposed(Name, Supposed),
     /// How a run began.
     Began(u64, Result<String, String>),
 }
@@ -130,6 +133,19 @@ impl ActionTask {
                 Err(Unseen::Failed(failure)) => PlanOutcome::Failed(failure.message),
             };
             let _ = out.send(ActionEvent::PlanOutcome(ask.number, made)).await;
+        });
+    }
+
+    /// Computes what becomes of the latest picture under changes. It reads and writes nothing, and needs no grant.
+    pub fn suppose(&self, changes: Name) {
+        let out = self.out.clone();
+        let facts = self.facts.borrow().clone();
+        self.spawn(move || async move {
+            let supposed = match facts {
+                Some(facts) => Supposed::of(&facts, &changes),
+                None => Supposed::Failed(NO_PICTURE.to_owned()),
+            };
+            let _ = out.send(ActionEvent::Supposed(changes, supposed)).await;
         });
     }
 
@@ -364,8 +380,9 @@ async fn lacking(action_service: &ActionService) -> BTreeMap<&'static str, Strin
     out
 }
 
+const NO_PICTURE: &str = "the fleet has not been read yet";
+
 /// That a plan needs the fleet, and there is none yet.
 pub(super) fn no_picture() -> Unseen {
-    let message = "the fleet has not been read yet";
-    Unseen::Failed(Failure::new(Exit::Unreachable, message))
+    Unseen::Failed(Failure::new(Exit::Unreachable, NO_PICTURE))
 }

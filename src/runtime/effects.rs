@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use console::action_keys::PlanOutcome;
 use console::{App, Effect, Msg};
 use model::base::Moment;
+use table::what_if::Supposed;
 
 use super::action_task::{ActionEvent, ActionTask};
 use super::connection::{ConnectionEvent, Connections};
@@ -19,6 +20,9 @@ pub fn message(news: ConnectionEvent) -> Option<Msg> {
         }
         ConnectionEvent::ActionEvent(ActionEvent::PlanOutcome(number, made)) => {
             Some(Msg::PlanOutcome(number, made))
+        }
+        ConnectionEvent::ActionEvent(ActionEvent::Supposed(changes, supposed)) => {
+            Some(Msg::Supposed(changes, supposed))
         }
         ConnectionEvent::ActionEvent(ActionEvent::Began(number, run)) => {
             Some(Msg::Began(number, run))
@@ -89,6 +93,10 @@ pub fn perform(connections: &mut Connections, effect: Effect) -> Vec<Msg> {
                     PlanOutcome::Failed(unconnected()),
                 )];
             }
+        },
+        Effect::Suppose(changes) => match action_task(connections) {
+            Some(actions) => actions.suppose(changes),
+            None => return vec![Msg::Supposed(changes, Supposed::Failed(unconnected()))],
         },
         Effect::CarryOut(order) => match action_task(connections) {
             Some(actions) => actions.carry_out(*order),

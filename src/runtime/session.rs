@@ -13,6 +13,7 @@ use model::fleet::observe::{LostKind, Table};
 use model::fleet::queue::QueueSystem;
 use model::fleet::sight::HELP;
 use model::fleet::{Fleet, Known};
+use model::object::{ObjectNews, ObjectRequest};
 use settings::{Rulebook, ScrapeMode, Settings};
 use sim;
 use source::api_stats::ApiStats;
@@ -352,6 +353,33 @@ pub struct Coming {
 }
 
 impl Session {
+    /// One look: the facts as they are printed.
+    async fn look(
+        &mut self,
+        needs: &Needs,
+        told: &mut dyn FnMut(Coming),
+    ) -> Result<Facts, Failure> {
+        let facts = self.first(needs, told).await?;
+        let mut fleet = (*facts.fleet).clone();
+        // One look is no rate: a single answer's latency and half a minute's count would be noise.
+        let still: Vec<_> = fleet
+            .sources
+            .iter()
+            .map(|source| {
+                let mut source = source.clone();
+                source.latency_ms = None;
+                source.calls_per_minute = None;
+                source
+            })
+            .collect();
+        fleet.sources = still.into();
+        fleet.revision = 1;
+        Ok(Facts {
+            fleet: Arc::new(fleet),
+            ..(*facts).clone()
+        })
+    }
+
     /// Waits until all that is needed has answered or failed, and gives the facts of that moment.
     ///
     /// `told` is told how far it has come, some five times a second.
@@ -431,25 +459,28 @@ pub async fn snapshot(
     told: &mut dyn FnMut(Coming),
 ) -> Result<Facts, Failure> {
     let mut session = open_as(setup, target, Some(needs))?;
-    let facts = session.first(needs, told).await?;
-    let mut fleet = (*facts.fleet).clone();
-    // One look is no rate: a single answer's latency and half a minute's count would be noise.
-    let still: Vec<_> = fleet
-        .sources
-        .iter()
-        .map(|source| {
-            let mut source = source.clone();
-            source.latency_ms = None;
-            source.calls_per_minute = None;
-            source
-        })
-        .collect();
-    fleet.sources = still.into();
-    fleet.revision = 1;
-    Ok(Facts {
-        fleet: Arc::new(fleet),
-        ..(*facts).clone()
-    })
+    session.look(needs, told).await
+}
+
+/// The same, and what comes of what is wanted to be read of a single object then; nothing where nothing is.
+///
+/// # Errors
+/// As [`snapshot`].
+pub async fn page(
+    setup: &Setup,
+    target: ClusterTarget,
+    needs: &Needs,
+    told: &mut dyn FnMut(Coming),
+    wanted: &dyn Fn(&Facts) -> Option<ObjectRequest>,
+) -> Result<(Facts, Option<ObjectNews>), Failure> {
+    let mut session = open_as(setup, target, Some(needs))?;
+    let facts = session.look(needs, told).await?;
+    let Some(want) = wanted(&facts) else {
+        return Ok((facts, None));
+    };
+    session.reading.want(Some(want));
+    let (_, news) = session.reading.next().await;
+    Ok((facts, Some(news)))
 }
 
 /// True once every exporter that a pod serves is among the sources. Pods that cannot be listed tell of none.

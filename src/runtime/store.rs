@@ -119,6 +119,7 @@ impl Store {
             silences: Arc::default(),
             answers: Arc::default(),
             acts: Arc::default(),
+            supposed: Arc::default(),
             now: at,
         }
     }

@@ -430,7 +430,7 @@ fn note_skew(known: &mut Option<i64>, sent: Moment, received: Moment, date: Mome
     };
 }
 
-/// The longest wait that is honored: a server that asks for a day has misspoken.
+/// The longest wait that is honoured: a server that asks for a day has misspoken.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
 /// What `Retry-After` asks for, in its form as seconds.

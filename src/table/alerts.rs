@@ -70,9 +70,9 @@ pub(super) const FIELDS: &[&str] = &[
 /// Columns as a table.
 pub(super) fn columns<'a>() -> Vec<Column<AlertRow<'a>>> {
     vec![
-        Column::text("LEVEL", |row: &AlertRow<'_>| row.level.to_owned()),
+        Column::text("LEVEL", |row: &AlertRow<'_>| row.level.to_owned()).by("severity"),
         Column::text("CODE", |row| row.code.to_owned()),
-        Column::text("OBJECT", |row| {
+        Column::text("OBJECT", |row: &AlertRow<'_>| {
             let namespace = row
                 .object
                 .namespace
@@ -83,7 +83,8 @@ pub(super) fn columns<'a>() -> Vec<Column<AlertRow<'a>>> {
                 namespace.unwrap_or_default(),
                 row.object.name
             )
-        }),
+        })
+        .by("object.name"),
         Column::text("SINCE", |row| match (&row.since, &row.first_seen) {
             (Some(since), _) => since.clone(),
             (None, Some(seen)) => format!("first seen {seen}"),

@@ -4,12 +4,12 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
-use model::base::Rate;
+use model::base::{Rate, natural};
 use model::cost;
 
-use super::Facts;
 use super::table::Column;
 use super::text::{usd, word};
+use super::{Facts, UNATTRIBUTED};
 
 /// One row of one scope. In each scope the rows add up to the header.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -55,22 +55,37 @@ pub(super) fn columns<'a>() -> Vec<Column<CostRow<'a>>> {
             0 if row.burn_usd_per_hour > Some(0.0) => "<1".to_owned(),
             devices => devices.to_string(),
         }),
-        Column::number("$/H", |row| usd(row.burn_usd_per_hour)),
-        Column::number("FREE $/H", |row| usd(row.free_usd_per_hour)),
-        Column::number("IDLE $/H", |row| usd(row.idle_allocated_usd_per_hour)),
-        Column::text("PRICED", |row| word(row.price_as_of)),
-        Column::text("BY", |row| word(row.price_source.as_deref())),
+        Column::number("$/H", |row: &CostRow<'_>| usd(row.burn_usd_per_hour))
+            .by("burn_usd_per_hour"),
+        Column::number("FREE $/H", |row: &CostRow<'_>| usd(row.free_usd_per_hour))
+            .by("free_usd_per_hour"),
+        Column::number("IDLE $/H", |row: &CostRow<'_>| {
+            usd(row.idle_allocated_usd_per_hour)
+        })
+        .by("idle_allocated_usd_per_hour"),
+        Column::text("PRICED", |row: &CostRow<'_>| word(row.price_as_of)).by("price_as_of"),
+        Column::text("BY", |row: &CostRow<'_>| word(row.price_source.as_deref()))
+            .by("price_source"),
     ]
 }
 
 /// Every row, scope by scope.
 pub fn rows(facts: &Facts) -> Vec<CostRow<'_>> {
-    cost::Scope::ALL
-        .iter()
-        .filter_map(|scope| facts.burn.rows.get(scope))
-        .flatten()
-        .map(row)
-        .collect()
+    let scopes = cost::Scope::ALL.iter();
+    let rows = scopes.filter_map(|scope| facts.burn.rows.get(scope));
+    let mut all: Vec<CostRow<'_>> = rows.flatten().map(row).collect();
+    // The scopes stand in their order, and in each what no other row holds stands last.
+    let place = |row: &CostRow<'_>| {
+        let mut scopes = cost::Scope::ALL.iter();
+        let at = scopes.position(|scope| scope.name() == row.scope);
+        (at, row.name == UNATTRIBUTED)
+    };
+    all.sort_by(|a, b| {
+        place(a)
+            .cmp(&place(b))
+            .then_with(|| natural(a.name, b.name))
+    });
+    all
 }
 
 /// The row as the contract has it.

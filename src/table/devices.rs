@@ -59,7 +59,7 @@ pub struct DeviceRow<'a> {
     #[serde(skip)]
     pub health_words: &'a str,
     /// Utilization: its own, or the mean of its slices.
-    #[serde(skip)]
+    #[serde(rename = "util_ratio")]
     pub util: Option<f64>,
     /// How long it has been held.
     pub held_seconds: Option<u64>,
@@ -99,6 +99,7 @@ pub(super) const FIELDS: &[&str] = &[
     "team_source",
     "attribution",
     "health",
+    "util_ratio",
     "held_seconds",
     "age_seconds",
 ];
@@ -112,15 +113,23 @@ pub(super) fn columns<'a>() -> Vec<Column<DeviceRow<'a>>> {
         Column::wide_text("UUID", |row| word(row.uuid)),
         Column::text("POOL", |row| row.pool.to_owned()),
         Column::text("HEALTH", |row| row.health_words.to_owned()),
-        Column::number("UTIL", |row| percent(row.util)),
-        Column::number("MEM", |row| {
+        Column::number("UTIL", |row: &DeviceRow<'_>| percent(row.util)).by("util_ratio"),
+        Column::number("MEM", |row: &DeviceRow<'_>| {
             or_unknown(row.signals.get(Signal::MemUsed).map(bytes))
-        }),
-        Column::wide_number("TENSOR", |row| {
+        })
+        .by("signals.mem_used_bytes"),
+        Column::wide_number("TENSOR", |row: &DeviceRow<'_>| {
             percent(row.signals.get(Signal::TensorActive))
-        }),
-        Column::number("TEMP", |row| celsius(row.signals.get(Signal::Temp))),
-        Column::number("POWER", |row| watts(row.signals.get(Signal::Power))),
+        })
+        .by("signals.tensor_active_ratio"),
+        Column::number("TEMP", |row: &DeviceRow<'_>| {
+            celsius(row.signals.get(Signal::Temp))
+        })
+        .by("signals.temp_celsius"),
+        Column::number("POWER", |row: &DeviceRow<'_>| {
+            watts(row.signals.get(Signal::Power))
+        })
+        .by("signals.power_watts"),
         Column::text("POD", |row| match (row.namespace, row.pod) {
             (Some(namespace), Some(pod)) => {
                 let mark = if row.attribution == "counted" {
@@ -135,8 +144,8 @@ pub(super) fn columns<'a>() -> Vec<Column<DeviceRow<'a>>> {
         Column::text("JOB", |row| word(row.job)),
         Column::wide_text("QUEUE", |row| word(row.queue)),
         Column::text("TEAM", |row| word(row.team)),
-        Column::number("HELD", |row| age(row.held_seconds)),
-        Column::number("READ", |row| age(row.age_seconds)),
+        Column::number("HELD", |row: &DeviceRow<'_>| age(row.held_seconds)).by("held_seconds"),
+        Column::number("READ", |row: &DeviceRow<'_>| age(row.age_seconds)).by("age_seconds"),
     ]
 }
 

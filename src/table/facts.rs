@@ -10,6 +10,7 @@ use model::fleet::history::History;
 use super::actions::ActionState;
 use super::explanations::JobExplanations;
 use super::silence::Silences;
+use super::what_if::Suppositions;
 
 /// A picture of everything, handed over as a few reference counts.
 #[derive(Clone, Debug)]
@@ -28,6 +29,8 @@ pub struct Facts {
     pub answers: Arc<JobExplanations>,
     /// What may be done, and what was done from here.
     pub acts: Arc<ActionState>,
+    /// What was supposed in this session, and what came of it.
+    pub supposed: Arc<Suppositions>,
     /// The moment of drawing, on the server's clock: ages count from here.
     pub now: Moment,
 }

@@ -8,6 +8,7 @@ use model::cost::Spend;
 use model::fleet::job::{Gang, Job, JobState};
 use model::fleet::observe;
 
+use super::select::Labelled;
 use super::table::Column;
 use super::text::{age, or_unknown, percent, usd, word};
 use super::{Facts, said};
@@ -57,6 +58,9 @@ impl<'a> From<&'a observe::Failure> for FailureCell<'a> {
 /// One job.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct JobRow<'a> {
+    /// Its labels and those of its pods.
+    #[serde(skip)]
+    pub labels: Labelled<'a>,
     /// Namespace.
     pub namespace: &'a str,
     /// Name.
@@ -138,23 +142,27 @@ pub(super) fn columns<'a>() -> Vec<Column<JobRow<'a>>> {
         Column::text("KIND", |row| row.kind.to_owned()),
         Column::text("QUEUE", |row| word(row.queue)),
         Column::text("TEAM", |row| row.team.to_owned()),
-        Column::wide_number("PRIO", |row| or_unknown(row.priority)),
+        Column::wide_number("PRIO", |row: &JobRow<'_>| or_unknown(row.priority)).by("priority"),
         Column::text("STATE", |row| row.state.to_owned()),
-        Column::number("DEVICES", |row| {
+        Column::number("DEVICES", |row: &JobRow<'_>| {
             format!("{}/{}", row.devices_allocated, row.devices_requested)
-        }),
+        })
+        .by("devices_allocated"),
         Column::text("CLASS", |row| word(row.class)),
-        Column::wide_number("GANG", |row| {
+        Column::wide_number("GANG", |row: &JobRow<'_>| {
             or_unknown(row.gang.map(|gang| format!("{}/{}", gang.min, gang.size)))
-        }),
-        Column::number("AGE", |row| age(Some(row.age_seconds))),
-        Column::number("WAIT/RUN", |row| {
+        })
+        .by("gang.size"),
+        Column::number("AGE", |row: &JobRow<'_>| age(Some(row.age_seconds))).by("age_seconds"),
+        Column::number("WAIT/RUN", |row: &JobRow<'_>| {
             age(row.waiting_seconds.or(row.running_seconds))
-        }),
+        })
+        .by("waiting_seconds|running_seconds"),
         // The only reading: without it the table waits for no exporter.
-        Column::wide_number("UTIL", |row| percent(row.util_ratio)),
-        Column::number("$/H", |row| usd(row.burn_usd_per_hour)),
-        Column::number("COST", |row| usd(row.cost_usd)),
+        Column::wide_number("UTIL", |row: &JobRow<'_>| percent(row.util_ratio)).by("util_ratio"),
+        Column::number("$/H", |row: &JobRow<'_>| usd(row.burn_usd_per_hour))
+            .by("burn_usd_per_hour"),
+        Column::number("COST", |row: &JobRow<'_>| usd(row.cost_usd)).by("cost_usd"),
         Column::text("REASON", |row| {
             let failure = row.failure.as_ref().and_then(|failure| failure.message);
             word(row.reason.or(failure))
@@ -228,6 +236,7 @@ pub fn row<'a>(facts: &Facts, job: &'a Job) -> JobRow<'a> {
         Clock::Over(span) => Some(span.seconds()),
     };
     JobRow {
+        labels: Labelled::Job(job),
         namespace: job.namespace(),
         name: job.name(),
         kind: &job.id.kind,

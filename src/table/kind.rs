@@ -56,6 +56,22 @@ impl Kind {
         }
     }
 
+    /// What one object of it is called before its name.
+    pub const fn singular(self) -> &'static str {
+        match self {
+            Self::Pools => "pool",
+            Self::Nodes => "node",
+            Self::Devices => "device",
+            Self::Queues => "queue",
+            Self::Jobs => "job",
+            Self::Pods => "pod",
+            Self::Cost => "cost",
+            Self::Alerts => "alert",
+            Self::Sources => "source",
+            Self::Fleet => "fleet",
+        }
+    }
+
     /// Its JSON Schema (draft 2020-12).
     pub const fn schema(self) -> &'static str {
         match self {
@@ -86,4 +102,8 @@ pub enum Format {
     Yaml,
     /// A line a row, nested fields as `nodes.total`.
     Csv,
+    /// `KIND/NAME` a line.
+    Name,
+    /// What a template of the query makes of them.
+    Template,
 }

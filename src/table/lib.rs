@@ -16,30 +16,39 @@ mod kind;
 mod losses;
 mod needs;
 pub mod nodes;
+mod order;
 pub mod output;
 pub mod past;
 pub mod pods;
 pub mod pools;
+mod query;
 pub mod queues;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
 pub mod scheduling;
+pub mod select;
 pub mod silence;
 pub mod sources;
 pub mod table;
+mod template;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod tests_scheduling;
 pub mod text;
 pub mod watch;
+pub mod what_if;
 
 pub use document::{Figures, figures};
 pub use facts::Facts;
 pub use kind::{Format, Kind};
 pub use losses::{gaps, losses, silent};
 pub use needs::{Needs, Readings};
-pub use output::{NotFound, Query, render};
+pub use order::Sort;
+pub use output::render;
+pub use query::{NotFound, Query, Unanswered};
+pub use select::Select;
+pub use template::Template;
 pub use watch::Watch;
 
 /// The name of the row that holds what no other row of an output does.

@@ -26,7 +26,7 @@ pub enum Readings {
     /// Those of nodes whose objects do not say what devices they have. All else is known without.
     Unnamed,
     /// Those, and of the nodes that the rows of a query are about.
-    Of(Query),
+    Of(Box<Query>),
     /// All.
     All,
 }
@@ -63,13 +63,19 @@ impl Needs {
     /// What the rows of a query are made of in this format.
     pub fn of(query: &Query, format: Format) -> Self {
         let readings = match query.kind {
+            // Names alone are known without.
+            Kind::Pools | Kind::Nodes | Kind::Devices | Kind::Jobs | Kind::Pods
+                if format == Format::Name && query.name.is_none() && !query.asks_readings() =>
+            {
+                Readings::Unnamed
+            }
             // Money alone: what a device costs hangs on its class.
             Kind::Queues => Readings::Unnamed,
             // Utilization is a column of the wide table.
-            Kind::Jobs if format == Format::Table => Readings::Unnamed,
-            Kind::Jobs => Readings::Of(query.clone()),
+            Kind::Jobs if format == Format::Table && !query.asks_readings() => Readings::Unnamed,
+            Kind::Jobs => Readings::Of(Box::new(query.clone())),
             Kind::Nodes | Kind::Devices | Kind::Pools if query.name.is_some() => {
-                Readings::Of(query.clone())
+                Readings::Of(Box::new(query.clone()))
             }
             Kind::Pools
             | Kind::Nodes
@@ -95,7 +101,7 @@ impl Needs {
         let query = match &self.readings {
             Readings::All => return None,
             Readings::Unnamed => None,
-            Readings::Of(query) => Some(query),
+            Readings::Of(query) => Some(&**query),
         };
         let nodes = fleet.nodes.iter();
         let mut found: BTreeSet<Name> = nodes

@@ -8,13 +8,16 @@ use serde::ser::{SerializeMap, Serializer};
 use model::base::Name;
 use model::base::natural;
 use model::fleet::Known;
+use model::fleet::device::Device;
 use model::fleet::finding::{Finding, Severity};
 use model::fleet::node::{Cordon, Node};
 use model::fleet::observe::Table;
+use model::fleet::signal::Signal;
 
 use super::Facts;
+use super::select::Labelled;
 use super::table::Column;
-use super::text::{usd, watts, word};
+use super::text::{celsius, percent, usd, watts, word};
 
 /// Who cordoned a node, when and why, as far as anything says so.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -60,6 +63,9 @@ pub struct NodeDevices {
 /// One node.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct NodeRow<'a> {
+    /// Its labels.
+    #[serde(skip)]
+    pub labels: Labelled<'a>,
     /// Name.
     pub name: &'a str,
     /// Pool.
@@ -91,6 +97,12 @@ pub struct NodeRow<'a> {
     pub devices: NodeDevices,
     /// Pods on it that are not over; `None` where not all may be seen.
     pub pods: Option<u32>,
+    /// Mean utilization of its devices, 0 to 1.
+    pub util_ratio: Option<f64>,
+    /// Mean share of their memory in use, 0 to 1.
+    pub mem_used_ratio: Option<f64>,
+    /// The hottest of them, degrees Celsius.
+    pub temp_max_celsius: Option<f64>,
     /// Power drawn by its devices, watts.
     pub power_watts: Option<f64>,
     /// USD an hour of its devices; `None` when none has a price, or there is none.
@@ -125,6 +137,9 @@ pub(super) const FIELDS: &[&str] = &[
     "devices.unhealthy",
     "devices.idle_allocated",
     "pods",
+    "util_ratio",
+    "mem_used_ratio",
+    "temp_max_celsius",
     "power_watts",
     "burn_usd_per_hour",
 ];
@@ -134,25 +149,46 @@ pub(super) fn columns<'a>() -> Vec<Column<NodeRow<'a>>> {
     vec![
         Column::text("NAME", |row: &NodeRow<'_>| row.name.to_owned()),
         Column::text("POOL", |row| row.pool.to_owned()),
-        Column::text("STATE", |row| row.state.to_string()),
-        Column::text("INSTANCE", |row| word(row.instance_type)),
+        Column::text("STATE", |row: &NodeRow<'_>| row.state.to_string()).by("ready"),
+        Column::text("INSTANCE", |row: &NodeRow<'_>| word(row.instance_type)).by("instance_type"),
         Column::text("ZONE", |row| word(row.zone)),
         Column::text("RACK", |row| word(row.rack)),
-        Column::wide_text("DRIVER", |row| word(row.driver_version)),
-        Column::wide_text("PROVIDER ID", |row| word(row.provider_id)),
-        Column::number("DEVICES", |row| {
+        Column::wide_text("DRIVER", |row: &NodeRow<'_>| word(row.driver_version))
+            .by("driver_version"),
+        Column::wide_text("PROVIDER ID", |row: &NodeRow<'_>| word(row.provider_id))
+            .by("provider_id"),
+        Column::number("DEVICES", |row: &NodeRow<'_>| {
             match (row.devices.allocated, row.devices.total) {
                 (Some(held), Some(all)) => format!("{held}/{all}"),
                 _ => word(None),
             }
-        }),
-        Column::wide_number("ALLOCATABLE", |row| count(row.devices.allocatable)),
-        Column::number("UNHEALTHY", |row| count(row.devices.unhealthy)),
-        Column::number("IDLE", |row| count(row.devices.idle_allocated)),
+        })
+        .by("devices.allocated"),
+        Column::wide_number("ALLOCATABLE", |row: &NodeRow<'_>| {
+            count(row.devices.allocatable)
+        })
+        .by("devices.allocatable"),
+        Column::number("UNHEALTHY", |row: &NodeRow<'_>| {
+            count(row.devices.unhealthy)
+        })
+        .by("devices.unhealthy"),
+        Column::number("IDLE", |row: &NodeRow<'_>| {
+            count(row.devices.idle_allocated)
+        })
+        .by("devices.idle_allocated"),
         Column::number("PODS", |row| count(row.pods)),
-        Column::number("POWER", |row| watts(row.power_watts)),
-        Column::number("$/H", |row| usd(row.burn_usd_per_hour)),
-        Column::wide_text("CORDONED BY", |row| word(row.cordoned_by.as_deref())),
+        Column::wide_number("UTIL", |row: &NodeRow<'_>| percent(row.util_ratio)).by("util_ratio"),
+        Column::wide_number("MEM", |row: &NodeRow<'_>| percent(row.mem_used_ratio))
+            .by("mem_used_ratio"),
+        Column::wide_number("TMAX", |row: &NodeRow<'_>| celsius(row.temp_max_celsius))
+            .by("temp_max_celsius"),
+        Column::number("POWER", |row: &NodeRow<'_>| watts(row.power_watts)).by("power_watts"),
+        Column::number("$/H", |row: &NodeRow<'_>| usd(row.burn_usd_per_hour))
+            .by("burn_usd_per_hour"),
+        Column::wide_text("CORDONED BY", |row: &NodeRow<'_>| {
+            word(row.cordoned_by.as_deref())
+        })
+        .by("cordoned"),
     ]
 }
 
@@ -240,6 +276,23 @@ pub(super) fn nodes(facts: &Facts) -> Vec<&Node> {
     all
 }
 
+/// The mean of what is known of a node's devices.
+pub fn mean(node: &Node, of: impl Fn(&Device) -> Option<f64>) -> Option<f64> {
+    let (mut sum, mut count) = (0.0, 0u32);
+    for value in node.devices.iter().filter_map(of) {
+        sum += value;
+        count += 1;
+    }
+    (count > 0).then(|| sum / f64::from(count))
+}
+
+/// The temperature of the hottest of its devices, degrees Celsius.
+pub fn hottest(node: &Node) -> Option<f64> {
+    let devices = node.devices.iter();
+    let known = devices.filter_map(|device| device.signals.get(Signal::Temp));
+    known.reduce(f64::max)
+}
+
 /// The row of one node.
 pub fn row<'a>(facts: &'a Facts, node: &'a Node) -> NodeRow<'a> {
     let (mut held, mut unhealthy, mut idle) = (0, 0, 0);
@@ -265,6 +318,7 @@ pub fn row<'a>(facts: &'a Facts, node: &'a Node) -> NodeRow<'a> {
     };
     let burn = facts.burn.nodes.get(node.name()).filter(|_| listed);
     NodeRow {
+        labels: Labelled::Own(&node.seen.labels),
         name: node.name(),
         pool: &node.pool,
         state: state(facts, node).1,
@@ -279,6 +333,9 @@ pub fn row<'a>(facts: &'a Facts, node: &'a Node) -> NodeRow<'a> {
         driver_version: node.driver.as_deref(),
         devices,
         pods: sees_pods.then_some(node.pod_count),
+        util_ratio: mean(node, Device::util),
+        mem_used_ratio: mean(node, Device::memory_ratio),
+        temp_max_celsius: hottest(node),
         power_watts: node.power_watts(),
         burn_usd_per_hour: burn.map(|rate| rate.usd()),
     }

@@ -1,82 +1,28 @@
 //! Rows as outputs: filtered, then as a table, JSON, YAML or CSV.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+use model::base::Name;
 use model::base::document::nearest;
 use model::fleet::signal::Signal;
 
+use super::query::{NotFound, Query, Unanswered};
+use super::select::Labelled;
 use super::table::{Column, Layout, cell};
-use super::{Facts, Format, Kind};
+use super::{Facts, Format, Kind, UNATTRIBUTED};
 use super::{alerts, cost, devices, document, jobs, nodes, pods, pools, queues, sources};
 use model::value::{Value, escaped};
-
-/// What is asked for.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Query {
-    /// Kind.
-    pub kind: Kind,
-    /// Only objects of this name.
-    pub name: Option<String>,
-    /// Only objects of these namespaces, where the kind has any; empty is all.
-    pub namespaces: Vec<String>,
-    /// Only objects of this team, where the kind has any.
-    pub team: Option<String>,
-}
-
-impl Query {
-    /// Every object of a kind.
-    pub const fn all(kind: Kind) -> Self {
-        Self {
-            kind,
-            name: None,
-            namespaces: Vec::new(),
-            team: None,
-        }
-    }
-
-    /// True when an object of this namespace and team is asked for.
-    pub(super) fn wants(&self, namespace: Option<&str>, team: Option<&str>) -> bool {
-        let in_namespace = self.namespaces.is_empty()
-            || namespace
-                .is_some_and(|namespace| self.namespaces.iter().any(|own| own == namespace));
-        in_namespace
-            && self
-                .team
-                .as_deref()
-                .is_none_or(|wanted| team == Some(wanted))
-    }
-}
-
-/// No object of the name that was asked for.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct NotFound {
-    /// Kind.
-    pub kind: Kind,
-    /// The name that was asked for.
-    pub name: String,
-    /// The nearest name that there is.
-    pub nearest: Option<String>,
-}
-
-impl std::fmt::Display for NotFound {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "no {} named `{}`", self.kind.name(), cell(&self.name))?;
-        if let Some(near) = &self.nearest {
-            write!(f, "; did you mean `{}`?", cell(near))?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for NotFound {}
 
 /// One row, ready for any output.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Item {
     /// Tells it from the other rows of its kind, for as long as it lasts.
     pub key: String,
+    /// As `-o name` calls it: `node/a100-1`, `job/nlp/pretrain`.
+    pub name: String,
     /// Its JSON.
     pub json: String,
     /// Its cells, when a table was asked for.
@@ -94,6 +40,10 @@ pub struct OutputTable {
 
 /// How a kind is told apart, found by name and filtered.
 struct Shape<R> {
+    /// As `-o name` calls it, where that is not the kind and the key.
+    name: Option<fn(&R) -> String>,
+    /// Its labels, where the kind has any.
+    labels: Option<fn(&R) -> Labelled<'_>>,
     key: fn(&R) -> Cow<'_, str>,
     /// Other names under which it may be asked for.
     also: fn(&R) -> Vec<Cow<'_, str>>,
@@ -122,7 +72,10 @@ pub fn output_table(
             )
         }
         Kind::Nodes => {
-            let shape = plain(|row: &nodes::NodeRow<'_>| Cow::Borrowed(row.name));
+            let shape = Shape {
+                labels: Some(|row: &nodes::NodeRow<'_>| row.labels),
+                ..plain(|row: &nodes::NodeRow<'_>| Cow::Borrowed(row.name))
+            };
             build(
                 nodes::rows(facts),
                 &shape,
@@ -134,6 +87,8 @@ pub fn output_table(
         }
         Kind::Devices => {
             let shape = Shape {
+                name: None,
+                labels: None,
                 key: |row: &devices::DeviceRow<'_>| Cow::Borrowed(&*row.id),
                 also: |row| {
                     let device = row.id.strip_suffix(row.slice.unwrap_or_default());
@@ -155,6 +110,8 @@ pub fn output_table(
         }
         Kind::Queues => {
             let shape = Shape {
+                name: Some(|row: &queues::QueueRow<'_>| format!("queue/{}", row.name)),
+                labels: None,
                 key: |row: &queues::QueueRow<'_>| {
                     Cow::Owned(format!("{} ({})", row.name, row.system))
                 },
@@ -173,6 +130,11 @@ pub fn output_table(
         }
         Kind::Jobs => {
             let shape = Shape {
+                name: Some(|row: &jobs::JobRow<'_>| {
+                    let kind = row.kind.to_ascii_lowercase();
+                    format!("{kind}/{}/{}", row.namespace, row.name)
+                }),
+                labels: Some(|row| row.labels),
                 key: |row: &jobs::JobRow<'_>| {
                     Cow::Owned(format!("{}/{} ({})", row.namespace, row.name, row.kind))
                 },
@@ -194,6 +156,8 @@ pub fn output_table(
         }
         Kind::Pods => {
             let shape = Shape {
+                name: None,
+                labels: Some(|row: &pods::PodRow<'_>| row.labels),
                 key: |row: &pods::PodRow<'_>| Cow::Owned(format!("{}/{}", row.namespace, row.name)),
                 also: |row| vec![Cow::Borrowed(row.name)],
                 place: |row| (Some(row.namespace), Some(row.team)),
@@ -210,6 +174,7 @@ pub fn output_table(
         }
         Kind::Cost => {
             let shape = Shape {
+                name: Some(|row: &cost::CostRow<'_>| format!("{}/{}", row.scope, row.name)),
                 key: |row: &cost::CostRow<'_>| Cow::Owned(format!("{}/{}", row.scope, row.name)),
                 also: |row| vec![Cow::Borrowed(row.name), Cow::Borrowed(row.scope)],
                 ..plain(|row: &cost::CostRow<'_>| Cow::Borrowed(row.name))
@@ -225,6 +190,8 @@ pub fn output_table(
         }
         Kind::Alerts => {
             let shape = Shape {
+                name: None,
+                labels: None,
                 key: |row: &alerts::AlertRow<'_>| Cow::Borrowed(row.id),
                 also: |row| vec![Cow::Borrowed(row.object.name), Cow::Borrowed(row.code)],
                 place: |row| (row.object.namespace, None),
@@ -267,6 +234,8 @@ pub fn output_table(
 
 fn plain<R>(key: fn(&R) -> Cow<'_, str>) -> Shape<R> {
     Shape {
+        name: None,
+        labels: None,
         key,
         also: |_| Vec::new(),
         place: |_| (None, None),
@@ -312,15 +281,35 @@ fn build<R: Serialize>(
         }
         rows.retain(named);
     }
-    let columns: Vec<Column<R>> = columns
-        .into_iter()
-        .filter(|column| !column.wide || format == Format::Wide)
-        .collect();
+    if let Some(labels) = shape.labels.filter(|_| query.select.asks_labels()) {
+        rows.retain(|row| query.select.wants_labels(labels(row).all().as_ref()));
+    }
+    let rows = arranged(rows, shape, query);
+    let columns: Vec<Column<R>> = match query.columns {
+        [] => columns
+            .into_iter()
+            .filter(|column| !column.wide || format == Format::Wide)
+            .collect(),
+        chosen => {
+            let mut chosen: Vec<Column<R>> = columns
+                .into_iter()
+                .filter(|column| chosen.contains(&column.title))
+                .collect();
+            let place = |title| query.columns.iter().position(|own| *own == title);
+            chosen.sort_by_key(|column| place(column.title));
+            chosen
+        }
+    };
     let tabular = matches!(format, Format::Table | Format::Wide);
     let items = rows
         .iter()
         .map(|row| Item {
             key: (shape.key)(row).into_owned(),
+            name: match shape.name {
+                Some(name) => name(row),
+                None if query.kind == Kind::Fleet => query.kind.singular().to_owned(),
+                None => format!("{}/{}", query.kind.singular(), (shape.key)(row)),
+            },
             json: if tabular && pretty {
                 String::new()
             } else {
@@ -345,6 +334,107 @@ fn build<R: Serialize>(
     })
 }
 
+/// The rows whose fields are wanted, in the order that is asked for. What no other row holds stays the last.
+fn arranged<R: Serialize>(rows: Vec<R>, shape: &Shape<R>, query: &Query) -> Vec<R> {
+    if query.select.fields().next().is_none() && query.sort.is_none() {
+        return rows;
+    }
+    let values = rows
+        .into_iter()
+        .map(|row| (Value::of(&json(&row, false)), row));
+    let mut all: Vec<(Value, R)> = values
+        .filter(|(value, _)| query.select.wants_row(value))
+        .collect();
+    if let Some(sort) = &query.sort {
+        let rest = |row: &R| (shape.key)(row).starts_with(UNATTRIBUTED);
+        // Stable: rows that are alike stand in the order of their kind.
+        all.sort_by(|(a, row), (b, other)| {
+            (rest(row).cmp(&rest(other))).then_with(|| sort.compare(a, b))
+        });
+    }
+    all.into_iter().map(|(_, row)| row).collect()
+}
+
+/// The titles of a kind's columns, each with the fields that it shows.
+pub fn titles(kind: Kind) -> Vec<(&'static str, &'static str)> {
+    fn of<R>(kind: Kind, columns: Vec<Column<R>>) -> Vec<(&'static str, &'static str)> {
+        let fields = fields(kind);
+        let field = |column: &Column<R>| match column.field {
+            Some(field) => Some(field),
+            None => fields.iter().find_map(|field| match field {
+                Cow::Borrowed(own) if own.eq_ignore_ascii_case(column.title) => Some(*own),
+                _ => None,
+            }),
+        };
+        let all = columns.iter();
+        all.filter_map(|column| Some((column.title, field(column)?)))
+            .filter(|(_, field)| !field.is_empty())
+            .collect()
+    }
+    match kind {
+        Kind::Pools => of(kind, pools::columns()),
+        Kind::Nodes => of(kind, nodes::columns()),
+        Kind::Devices => of(kind, devices::columns()),
+        Kind::Queues => of(kind, queues::columns()),
+        Kind::Jobs => of(kind, jobs::columns()),
+        Kind::Pods => of(kind, pods::columns()),
+        Kind::Cost => of(kind, cost::columns()),
+        Kind::Alerts => of(kind, alerts::columns()),
+        Kind::Sources => of(kind, sources::columns()),
+        Kind::Fleet => Vec::new(),
+    }
+}
+
+/// What a label selector could not decide, or that no object has such a label.
+pub fn unselected(facts: &Facts, query: &Query) -> Option<Unselected> {
+    let (unknown, keys) = match query.kind {
+        Kind::Nodes => labelled(nodes::rows(facts).iter().map(|row| row.labels)),
+        Kind::Pods => labelled(pods::rows(facts).iter().map(|row| row.labels)),
+        Kind::Jobs => {
+            let rows = jobs::rows(facts);
+            let asked = rows
+                .iter()
+                .filter(|row| query.wants(Some(row.namespace), Some(row.team)));
+            labelled(asked.map(|row| row.labels))
+        }
+        _ => return None,
+    };
+    let kind = query.kind.name();
+    if unknown > 0 {
+        return Some(Unselected::NotKnown(format!(
+            "-l: the labels of {unknown} {kind} are not known (their objects are not listed, and they have no pods); they are left out"
+        )));
+    }
+    let (key, near) = query.select.unheard(keys.iter())?;
+    let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+    let kind = query.kind.singular();
+    Some(Unselected::NoSuch(format!(
+        "-l: no {kind} has a label `{}`{near}",
+        cell(key)
+    )))
+}
+
+/// What is to be said of an answer to a selector.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Unselected {
+    /// Some labels are not known: the answer may lack rows.
+    NotKnown(String),
+    /// No object has such a label.
+    NoSuch(String),
+}
+
+/// How many labels are not known, and the keys of those that are.
+fn labelled<'a>(all: impl Iterator<Item = Labelled<'a>>) -> (usize, BTreeSet<Name>) {
+    let (mut unknown, mut keys) = (0, BTreeSet::new());
+    for labels in all {
+        match labels.all() {
+            Some(labels) => keys.extend(labels.into_keys()),
+            None => unknown += 1,
+        }
+    }
+    (unknown, keys)
+}
+
 fn json<R: Serialize>(row: &R, pretty: bool) -> String {
     let text = if pretty {
         serde_json::to_string_pretty(row)
@@ -360,12 +450,18 @@ pub fn safe_json<T: Serialize>(value: &T) -> String {
 }
 
 /// Everything that a query finds, as text.
-pub fn render(facts: &Facts, query: &Query, format: Format) -> Result<String, NotFound> {
+///
+/// # Errors
+/// There is no object of its name, or its template does not fit what is found.
+pub fn render(facts: &Facts, query: &Query, format: Format) -> Result<String, Unanswered> {
     let sheet = output_table(facts, query, format, true)?;
     Ok(match format {
         Format::Table | Format::Wide => {
             let layout = Layout::new(sheet.titles, sheet.items.iter().map(|item| &item.cells));
-            let mut out = layout.header();
+            let mut out = match query.titled {
+                true => layout.header(),
+                false => String::new(),
+            };
             for item in &sheet.items {
                 out.push_str(&layout.line(&item.cells));
             }
@@ -373,8 +469,29 @@ pub fn render(facts: &Facts, query: &Query, format: Format) -> Result<String, No
         }
         Format::Json => array(query.kind, &sheet.items),
         Format::Yaml => yaml(query.kind, &sheet.items),
-        Format::Csv => csv(query.kind, &sheet.items),
+        Format::Csv => csv(query, &sheet.items),
+        Format::Name => names(&sheet.items),
+        Format::Template => return templated(query, &sheet.items),
     })
+}
+
+/// One name a line.
+pub fn names(items: &[Item]) -> String {
+    items
+        .iter()
+        .map(|item| format!("{}\n", cell(&item.name)))
+        .collect()
+}
+
+/// What a query's template makes of rows.
+///
+/// # Errors
+/// It is of one object, and there are more.
+pub fn templated(query: &Query, items: &[Item]) -> Result<String, Unanswered> {
+    let template = query.template.as_ref();
+    let rows = items.iter().map(|item| item.json.as_str());
+    let text = template.map_or_else(|| Ok(String::new()), |template| template.render(rows));
+    text.map_err(Unanswered::Refused)
 }
 
 fn array(kind: Kind, items: &[Item]) -> String {
@@ -451,10 +568,13 @@ pub fn csv_line<T: AsRef<[u8]>>(cells: &[T]) -> String {
     String::from_utf8(bytes).expect("cells are texts")
 }
 
-fn csv(kind: Kind, items: &[Item]) -> String {
-    let fields = fields(kind);
+fn csv(query: &Query, items: &[Item]) -> String {
+    let fields = fields(query.kind);
     let names: Vec<&str> = fields.iter().map(|name| &**name).collect();
-    let mut out = csv_line(&names);
+    let mut out = match query.titled {
+        true => csv_line(&names),
+        false => String::new(),
+    };
     for item in items {
         out.push_str(&csv_line(&flat(&fields, &item.json)));
     }

@@ -2,12 +2,13 @@
 
 use serde::Serialize;
 
-use model::base::Rate;
+use model::base::{Rate, natural};
 use model::cost::sizes;
 use model::fleet::device::Pod;
 use model::fleet::node::Node;
 use model::fleet::observe::Phase;
 
+use super::select::Labelled;
 use super::table::Column;
 use super::text::{age, usd, word};
 use super::{Facts, said};
@@ -15,6 +16,9 @@ use super::{Facts, said};
 /// One pod.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PodRow<'a> {
+    /// Its labels.
+    #[serde(skip)]
+    pub labels: Labelled<'a>,
     /// Namespace.
     pub namespace: &'a str,
     /// Name.
@@ -75,17 +79,19 @@ pub(super) fn columns<'a>() -> Vec<Column<PodRow<'a>>> {
         Column::text("NAMESPACE", |row: &PodRow<'_>| row.namespace.to_owned()),
         Column::text("NAME", |row| row.name.to_owned()),
         Column::text("NODE", |row| word(row.node)),
-        Column::number("DEVICES", |row| {
+        Column::number("DEVICES", |row: &PodRow<'_>| {
             format!("{}/{}", row.devices_allocated, row.devices_requested)
-        }),
+        })
+        .by("devices_allocated"),
         Column::text("READY", |row| yes(row.ready).to_owned()),
         Column::number("RESTARTS", |row| row.restarts.to_string()),
         Column::text("PHASE", |row| stage(row.phase, row.terminating).to_owned()),
-        Column::number("AGE", |row| age(Some(row.age_seconds))),
+        Column::number("AGE", |row: &PodRow<'_>| age(Some(row.age_seconds))).by("age_seconds"),
         Column::text("JOB", |row| row.job.to_owned()),
         Column::wide_text("QUEUE", |row| word(row.queue)),
         Column::wide_text("TEAM", |row| row.team.to_owned()),
-        Column::number("$/H", |row| usd(row.burn_usd_per_hour)),
+        Column::number("$/H", |row: &PodRow<'_>| usd(row.burn_usd_per_hour))
+            .by("burn_usd_per_hour"),
         Column::wide_text("MESSAGE", |row| word(row.message)),
     ]
 }
@@ -124,7 +130,10 @@ pub fn rows(facts: &Facts) -> Vec<PodRow<'_>> {
         .map(|pod| &**pod)
         .filter(|pod| asks_for_devices(pod))
         .collect();
-    pods.sort_by_key(|pod| pod.key());
+    pods.sort_by(|a, b| {
+        let (a, b) = (a.key(), b.key());
+        natural(&a.namespace, &b.namespace).then_with(|| natural(&a.name, &b.name))
+    });
     pods.dedup_by_key(|pod| pod.key());
     pods.into_iter().map(|pod| row(facts, pod)).collect()
 }
@@ -135,6 +144,7 @@ pub fn row<'a>(facts: &Facts, pod: &'a Pod) -> PodRow<'a> {
     let (held, burn) = holds(facts, pod);
     let unplaced = seen.unschedulable.as_ref();
     PodRow {
+        labels: Labelled::Own(&seen.labels),
         namespace: &seen.key.namespace,
         name: &seen.key.name,
         node: seen.node.as_deref(),

@@ -159,40 +159,64 @@ pub(super) const FIELDS: &[&str] = &[
 pub(super) fn columns<'a>() -> Vec<Column<PoolRow<'a>>> {
     vec![
         Column::text("NAME", |row: &PoolRow<'_>| row.name.to_owned()),
-        Column::text("CLASS", |row| {
+        Column::text("CLASS", |row: &PoolRow<'_>| {
             let classes: Vec<&str> = row.classes.iter().map(|class| class.class).collect();
             classes.join(",")
-        }),
+        })
+        .by("classes"),
         Column::text("MODE", |row| word(row.mode)),
         Column::text("BILLING", |row| word(row.billing)),
         Column::wide_text("OWNER", |row| word(row.owner)),
-        Column::number("NODES", |row| part(row.nodes.ready, row.nodes.total)),
-        Column::wide_number("CORDONED", |row| or_unknown(row.nodes.cordoned)),
-        Column::wide_number("MIN", |row| or_unknown(row.nodes.min)),
-        Column::wide_number("MAX", |row| or_unknown(row.nodes.max)),
-        Column::number("FREE/TOTAL", |row| {
+        Column::number("NODES", |row: &PoolRow<'_>| {
+            part(row.nodes.ready, row.nodes.total)
+        })
+        .by("nodes.total"),
+        Column::wide_number("CORDONED", |row: &PoolRow<'_>| {
+            or_unknown(row.nodes.cordoned)
+        })
+        .by("nodes.cordoned"),
+        Column::wide_number("MIN", |row: &PoolRow<'_>| or_unknown(row.nodes.min)).by("nodes.min"),
+        Column::wide_number("MAX", |row: &PoolRow<'_>| or_unknown(row.nodes.max)).by("nodes.max"),
+        Column::number("FREE/TOTAL", |row: &PoolRow<'_>| {
             part(row.devices.free, row.devices.total)
-        }),
-        Column::number("ALLOC", |row| {
+        })
+        .by("devices.free"),
+        Column::number("ALLOC", |row: &PoolRow<'_>| {
             let whole = row.devices.total.filter(|total| *total > 0);
             let share = |(part, whole)| f64::from(part) / f64::from(whole);
             percent(row.devices.allocated.zip(whole).map(share))
-        }),
-        Column::wide_number("UNHEALTHY", |row| or_unknown(row.devices.unhealthy)),
-        Column::wide_number("IDLE", |row| or_unknown(row.devices.idle_allocated)),
-        Column::number("UTIL", |row| percent(row.util_ratio)),
-        Column::number("MEM", |row| percent(row.mem_used_ratio)),
-        Column::number("TMAX", |row| celsius(row.temp_max_celsius)),
-        Column::number("POWER", |row| watts(row.power_watts)),
-        Column::wide_number("CAP", |row| watts(row.power_limit_watts)),
-        Column::number("WAIT", |row| or_unknown(row.waiting_devices)),
-        Column::number("$/H", |row| usd(row.burn_usd_per_hour)),
-        Column::number("FREE $/H", |row| usd(row.free_usd_per_hour)),
-        Column::number("IDLE $/H", |row| usd(row.idle_allocated_usd_per_hour)),
-        Column::wide_number("WASTE $/H", |row| {
+        })
+        .by("devices.allocated"),
+        Column::wide_number("UNHEALTHY", |row: &PoolRow<'_>| {
+            or_unknown(row.devices.unhealthy)
+        })
+        .by("devices.unhealthy"),
+        Column::wide_number("IDLE", |row: &PoolRow<'_>| {
+            or_unknown(row.devices.idle_allocated)
+        })
+        .by("devices.idle_allocated"),
+        Column::number("UTIL", |row: &PoolRow<'_>| percent(row.util_ratio)).by("util_ratio"),
+        Column::number("MEM", |row: &PoolRow<'_>| percent(row.mem_used_ratio)).by("mem_used_ratio"),
+        Column::number("TMAX", |row: &PoolRow<'_>| celsius(row.temp_max_celsius))
+            .by("temp_max_celsius"),
+        Column::number("POWER", |row: &PoolRow<'_>| watts(row.power_watts)).by("power_watts"),
+        Column::wide_number("CAP", |row: &PoolRow<'_>| watts(row.power_limit_watts))
+            .by("power_limit_watts"),
+        Column::number("WAIT", |row: &PoolRow<'_>| or_unknown(row.waiting_devices))
+            .by("waiting_devices"),
+        Column::number("$/H", |row: &PoolRow<'_>| usd(row.burn_usd_per_hour))
+            .by("burn_usd_per_hour"),
+        Column::number("FREE $/H", |row: &PoolRow<'_>| usd(row.free_usd_per_hour))
+            .by("free_usd_per_hour"),
+        Column::number("IDLE $/H", |row: &PoolRow<'_>| {
+            usd(row.idle_allocated_usd_per_hour)
+        })
+        .by("idle_allocated_usd_per_hour"),
+        Column::wide_number("WASTE $/H", |row: &PoolRow<'_>| {
             let parts = row.free_usd_per_hour.zip(row.idle_allocated_usd_per_hour);
             usd(parts.map(|(free, idle)| free + idle))
-        }),
+        })
+        .by(""),
     ]
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
 
-use model::base::{Moment, Rate};
+use model::base::{Moment, Rate, natural};
 use model::cost::Scope;
 use model::fleet::job::{Job, JobState};
 use model::fleet::queue::{Measure, Queue, QueueKind, QueueSystem, Quota};
@@ -171,8 +171,12 @@ pub(super) fn columns<'a>() -> Vec<Column<QueueRow<'a>>> {
         }),
         Column::number("RUNNING", |row| row.running.to_string()),
         Column::number("WAITING", |row| row.waiting.to_string()),
-        Column::number("OLDEST", |row| age(row.oldest_waiting_seconds)),
-        Column::number("$/H", |row| usd(row.burn_usd_per_hour)),
+        Column::number("OLDEST", |row: &QueueRow<'_>| {
+            age(row.oldest_waiting_seconds)
+        })
+        .by("oldest_waiting_seconds"),
+        Column::number("$/H", |row: &QueueRow<'_>| usd(row.burn_usd_per_hour))
+            .by("burn_usd_per_hour"),
     ]
 }
 
@@ -218,7 +222,8 @@ pub fn rows(facts: &Facts) -> Vec<QueueRow<'_>> {
         }
     }
     let mut rows: Vec<QueueRow<'_>> = Vec::with_capacity(places.len() + 1);
-    let all: Vec<_> = places.into_iter().collect();
+    let mut all: Vec<_> = places.into_iter().collect();
+    all.sort_by(|((a, _), _), ((b, _), _)| natural(a, b));
     for ((name, system), (queue, tally)) in &all {
         let burn = burn(facts, name, *system).map(Rate::usd);
         rows.push(row(facts, name, *system, *queue, tally, burn));

@@ -262,6 +262,7 @@ prices = [
         silences: Arc::default(),
         answers: Arc::default(),
         acts: Arc::default(),
+        supposed: Arc::default(),
         now: now(),
     }
 }

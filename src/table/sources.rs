@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use model::base::natural;
 use model::fleet::observe::SourceHealth;
 
 use super::table::Column;
@@ -60,27 +61,33 @@ pub(super) fn columns<'a>() -> Vec<Column<SourceRow<'a>>> {
         Column::text("KIND", |row| row.kind.to_owned()),
         Column::text("STATE", |row| row.state.to_owned()),
         Column::wide_text("NODE", |row| word(row.node)),
-        Column::number("AGE", |row| age(row.age_seconds)),
-        Column::wide_number("FAILING", |row| age(row.failing_seconds)),
-        Column::number("LATENCY", |row| {
+        Column::number("AGE", |row: &SourceRow<'_>| age(row.age_seconds)).by("age_seconds"),
+        Column::wide_number("FAILING", |row: &SourceRow<'_>| age(row.failing_seconds))
+            .by("failing_seconds"),
+        Column::number("LATENCY", |row: &SourceRow<'_>| {
             or_unknown(row.latency_ms.map(|millis| format!("{millis}ms")))
-        }),
+        })
+        .by("latency_ms"),
         Column::number("ERRORS", |row| row.errors.to_string()),
-        Column::number("USED", |row| or_unknown(row.series_used)),
-        Column::number("SKIPPED", |row| or_unknown(row.series_skipped)),
-        Column::number("CALLS/MIN", |row| or_unknown(row.calls_per_minute)),
+        Column::number("USED", |row: &SourceRow<'_>| or_unknown(row.series_used)).by("series_used"),
+        Column::number("SKIPPED", |row: &SourceRow<'_>| {
+            or_unknown(row.series_skipped)
+        })
+        .by("series_skipped"),
+        Column::number("CALLS/MIN", |row: &SourceRow<'_>| {
+            or_unknown(row.calls_per_minute)
+        })
+        .by("calls_per_minute"),
         Column::text("MESSAGE", |row| word(row.message)),
     ]
 }
 
 /// Every source by name.
 pub fn rows(facts: &Facts) -> Vec<SourceRow<'_>> {
-    facts
-        .fleet
-        .sources
-        .iter()
-        .map(|source| row(facts, source))
-        .collect()
+    let mut sources: Vec<_> = facts.fleet.sources.iter().collect();
+    sources.sort_by(|a, b| natural(&a.name, &b.name));
+    let rows = sources.into_iter();
+    rows.map(|source| row(facts, source)).collect()
 }
 
 /// The row of one source.

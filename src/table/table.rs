@@ -12,6 +12,9 @@ pub struct Column<R> {
     pub right: bool,
     /// Only in the wide table.
     pub wide: bool,
+    /// The field of the row's JSON that it shows, for `--sort-by`: several with `|` between them where the first that is known
+    /// counts; empty where no field does. Where it is not named, the field is called as the column is.
+    pub field: Option<&'static str>,
     /// The text of a row's cell.
     pub cell: fn(&R) -> String,
 }
@@ -23,6 +26,7 @@ impl<R> Column<R> {
             title,
             right: false,
             wide: false,
+            field: None,
             cell,
         }
     }
@@ -33,6 +37,7 @@ impl<R> Column<R> {
             title,
             right: true,
             wide: false,
+            field: None,
             cell,
         }
     }
@@ -43,6 +48,7 @@ impl<R> Column<R> {
             title,
             right: false,
             wide: true,
+            field: None,
             cell,
         }
     }
@@ -53,8 +59,18 @@ impl<R> Column<R> {
             title,
             right: true,
             wide: true,
+            field: None,
             cell,
         }
+    }
+}
+
+impl<R> Column<R> {
+    /// The same, showing this field.
+    #[must_use]
+    pub const fn by(mut self, field: &'static str) -> Self {
+        self.field = Some(field);
+        self
     }
 }
 

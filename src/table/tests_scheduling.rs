@@ -144,6 +144,7 @@ fn facts() -> Facts {
         silences: Arc::default(),
         answers: Arc::default(),
         acts: Arc::default(),
+        supposed: Arc::default(),
         now: now(),
     }
 }

@@ -1,6 +1,6 @@
 //! Values as cells of a printed table: numbers with their unit, `-` for unknown, plain ASCII.
 
-use model::base::{Age, Rate};
+use model::base::{Age, Moment, Rate};
 use model::fleet::job::Serving;
 use model::fleet::signal::Signal;
 
@@ -50,6 +50,51 @@ pub fn age(seconds: Option<u64>) -> String {
     or_unknown(seconds.map(Age::from_seconds))
 }
 
+/// Beyond so many milliseconds a moment to come is told as a span, not as a time of day.
+const DAY: i64 = 20 * 3_600_000;
+
+/// `14:40` in UTC.
+pub fn hour(at: Moment) -> String {
+    let clock = at.clock();
+    clock.get(..5).unwrap_or(&clock).to_owned()
+}
+
+/// When something is estimated to start, with its 80 % interval: `~21:40 (20:55–23:10)` in UTC, `~in 2d04h (1d20h–3d01h)` where
+/// that is far. `now` for what is due; `no ETA` where nobody knows.
+pub fn eta(now: Moment, [p10, p50, p90]: [Option<Moment>; 3]) -> String {
+    let Some(middle) = p50 else {
+        return "no ETA".to_owned();
+    };
+    if middle <= now {
+        return "now".to_owned();
+    }
+    let far = middle.millis() - now.millis() > DAY;
+    let short = |at: Moment| match far {
+        true => at.since(now).to_string(),
+        false => hour(at),
+    };
+    // An end of another day says so: a time of day alone would not.
+    let end = |at: Moment| match !far && at.millis() - now.millis() > DAY {
+        true => format!("in {}", at.since(now)),
+        false => short(at),
+    };
+    let about = match far {
+        true => format!("~in {}", short(middle)),
+        false => format!("~{}", short(middle)),
+    };
+    let range = match (p10.map(end), p90.map(end)) {
+        (Some(first), Some(last)) if first == last => None,
+        (Some(first), Some(last)) => Some(format!("{first}–{last}")),
+        (Some(first), None) => Some(format!("from {first}")),
+        (None, Some(last)) => Some(format!("until {last}")),
+        (None, None) => None,
+    };
+    match range {
+        Some(range) => format!("{about} ({range})"),
+        None => about,
+    }
+}
+
 /// A text, or `-` when there is none.
 pub fn word(text: Option<&str>) -> String {
     or_unknown(text.filter(|text| !text.is_empty()))
@@ -90,6 +135,23 @@ pub fn serving(serving: &Serving) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_start_is_told_with_its_interval() {
+        let now = Moment::parse("2026-11-21T20:00:00Z").expect("a moment");
+        let at = |minutes: i64| Some(Moment::from_millis(now.millis() + minutes * 60_000));
+        let told = |p10, p50, p90| eta(now, [p10, p50, p90]);
+        assert_eq!(told(at(55), at(100), at(190)), "~21:40 (20:55–23:10)");
+        assert_eq!(told(at(100), at(100), at(100)), "~21:40");
+        assert_eq!(told(at(55), at(100), None), "~21:40 (from 20:55)");
+        assert_eq!(told(at(55), at(100), at(1_500)), "~21:40 (20:55–in 1d01h)");
+        assert_eq!(
+            told(at(2_640), at(3_120), at(4_380)),
+            "~in 2d04h (1d20h–3d01h)"
+        );
+        assert_eq!(told(at(0), at(0), at(9)), "now");
+        assert_eq!(told(at(9), None, None), "no ETA");
+    }
 
     #[test]
     fn a_server_says_what_it_knows_and_no_more() {

@@ -7,8 +7,8 @@ use console::view::{RowScope, alerts, cost, devices, jobs, nodes, pods, pools, q
 use console::widget::{Cell, Value};
 use model::cost::Scope;
 use serde_json::Value as Json;
-use table::output::{Query, render};
 use table::{self, Facts, Format};
+use table::{Query, render};
 
 /// How a cell of the console stands to the document that `get -o json` prints.
 #[derive(Clone, Copy)]
@@ -116,9 +116,9 @@ fn all() -> Vec<Compared> {
                 ("class", As::Own),
                 ("devices", As::Part("devices.allocated", "devices.total")),
                 ("alloc", As::Own),
-                ("util", As::Own),
-                ("mem", As::Own),
-                ("temp", As::Own),
+                ("util", As::Is("util_ratio")),
+                ("mem", As::Is("mem_used_ratio")),
+                ("temp", As::Is("temp_max_celsius")),
                 ("power", As::Is("power_watts")),
                 ("pods", As::Is("pods")),
                 ("burn", As::Is("burn_usd_per_hour")),

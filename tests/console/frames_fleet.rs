@@ -574,6 +574,7 @@ fn finish(
         silences: Arc::default(),
         answers: Arc::default(),
         acts: Arc::default(),
+        supposed: Arc::default(),
         now: NOW,
     }
 }
@@ -655,6 +656,7 @@ pub fn unknown() -> Facts {
         silences: Arc::default(),
         answers: Arc::default(),
         acts: Arc::default(),
+        supposed: Arc::default(),
         now: NOW,
     }
 }

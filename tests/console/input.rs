@@ -105,6 +105,18 @@ fn views_come_before_objects_and_the_nearest_first() {
 }
 
 #[test]
+fn a_view_of_another_context_and_one_of_labels_are_written_as_in_k9s() {
+    let mut app = app(&LARGE, ViewId::Fleet);
+    let effects = press(&mut app, ":nodes @staging\n");
+    let other = Switch::Context(Name::new("staging"));
+    assert!(effects.contains(&Effect::Switch(other)), "{effects:?}");
+    assert_eq!(app.view().id(), ViewId::Nodes);
+    press(&mut app, ":jobs app=none,team=nobody\n");
+    assert_eq!(app.view().filter(), "-l app=none -l team=nobody");
+    assert_eq!(app.view().counts().0, 0, "nobody has them");
+}
+
+#[test]
 fn a_kind_before_a_name_finds_that_kind_alone() {
     let fleet = &LARGE.fleet;
     let pool = &fleet.pools.last().expect("there are pools").name;

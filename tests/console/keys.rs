@@ -210,7 +210,7 @@ fn a_key_that_is_bound_to_nothing_does_nothing() {
         KeyPress::char('Q'),
         KeyPress::char('Z'),
         KeyPress::char('&'),
-        KeyPress::char('u'),
+        KeyPress::char('r'),
         KeyPress::ctrl('d'),
         KeyPress::ctrl('k'),
         KeyPress::plain(Key::F(9)),

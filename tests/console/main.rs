@@ -11,3 +11,4 @@ mod frames_words;
 mod input;
 mod keys;
 mod same;
+mod suppose;

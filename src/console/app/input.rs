@@ -133,6 +133,14 @@ impl App {
             }
             Navigation::Palette(words) => self.overlay = Overlay::palette(self, &words),
             Navigation::Switch(switch) => self.switch(switch, effects),
+            Navigation::There(id, switch) => {
+                self.show(id);
+                self.switch(switch, effects);
+            }
+            Navigation::WhatIf(changes) => {
+                self.suppose(&changes, effects);
+                self.go(Destination::Part(ViewId::Jobs, RowScope::WhatIf(changes)));
+            }
         }
     }
 
@@ -198,6 +206,10 @@ impl App {
                 self.go(to);
                 return;
             }
+            CommandOutcome::Suppose(changes) => {
+                self.suppose(&changes, effects);
+                return;
+            }
             CommandOutcome::Hush(id, entry) => {
                 self.notify(String::from(match entry.map(|entry| entry.silence) {
                     Some(Silence::Muted) => "muted for a week; press again to unmute",
@@ -248,6 +260,7 @@ impl App {
                 true => self.notify(String::from("nothing is under the cursor")),
             },
             Command::LongestWait => self.longest_wait(),
+            Command::WhatIf => self.overlay = Overlay::palette(self, "what-if "),
             Command::Waste => self.go(Destination::Part(ViewId::Devices, RowScope::Idle)),
             Command::Freeze => self.freeze(),
             Command::TimeBack => self.step(true),

@@ -163,6 +163,7 @@ impl App {
                     dialog.made(number, made, self.clock);
                 }
             }
+            Msg::Supposed(changes, supposed) => self.supposed(&changes, supposed),
             Msg::Began(number, run) => self.began(number, run),
             Msg::Read(want, news) => {
                 if self.wanted.as_ref() == Some(&want) {
@@ -309,6 +310,7 @@ fn nothing(context: Name) -> Facts {
         silences: Arc::default(),
         answers: Arc::default(),
         acts: Arc::default(),
+        supposed: Arc::default(),
         now: Moment::default(),
     }
 }

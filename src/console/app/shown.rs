@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::msg::Effect;
 use crate::overlay::Overlay;
 use crate::scoped_cost;
 use crate::summary::Summary;
@@ -10,6 +11,7 @@ use model::base::{Moment, Name};
 use table::actions::ActionState;
 use table::explanations::JobExplanations;
 use table::silence::Entry;
+use table::what_if::Supposed;
 use table::{Facts, past};
 
 use super::{App, QUIET};
@@ -58,6 +60,7 @@ impl App {
         facts.silences = Arc::clone(&self.facts.silences);
         facts.answers = Arc::clone(&self.facts.answers);
         facts.acts = Arc::clone(&self.facts.acts);
+        facts.supposed = Arc::clone(&self.facts.supposed);
         self.clock = self.clock.max(facts.now);
         match &mut self.held {
             Held::Still(newest) | Held::Past(newest) => **newest = facts,
@@ -81,6 +84,21 @@ impl App {
         }
         self.facts.acts = acts;
         self.refresh(false);
+    }
+
+    /// Asks what these changes would do.
+    pub(super) fn suppose(&mut self, changes: &Name, effects: &mut Vec<Effect>) {
+        self.supposed(changes, Supposed::Asked);
+        effects.push(Effect::Suppose(changes.clone()));
+    }
+
+    /// Takes what came of what was supposed.
+    pub(super) fn supposed(&mut self, changes: &Name, supposed: Supposed) {
+        Arc::make_mut(&mut self.facts.supposed).put(changes, supposed);
+        if let Held::Still(newest) | Held::Past(newest) = &mut self.held {
+            newest.supposed = Arc::clone(&self.facts.supposed);
+        }
+        self.refresh(true);
     }
 
     /// Shows these facts.

@@ -13,6 +13,7 @@ mod plan;
 mod plan_draw;
 mod plan_run;
 mod plan_words;
+mod suppose;
 
 use ratatui::layout::{Position, Rect};
 
@@ -22,7 +23,7 @@ use super::clipboard::As;
 use super::commands::{Command, Context};
 use super::msg::{KeyPress, Switch};
 use super::painter::Painter;
-use super::view::{Destination, Selection};
+use super::view::{Destination, Selection, ViewId};
 use filter_line::FilterLine;
 use model::base::{Moment, Name};
 use palette::Palette;
@@ -95,6 +96,10 @@ pub enum Navigation {
     Palette(String),
     /// Look at something else.
     Switch(Switch),
+    /// Show this view and look at something else.
+    There(ViewId, Switch),
+    /// See what these changes would do.
+    WhatIf(Name),
 }
 
 const POPUP: &[Context] = &[Context::Popup, Context::Anywhere];

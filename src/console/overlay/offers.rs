@@ -10,7 +10,7 @@ use crate::view::{Destination, RowScope, Selection, ViewId};
 use model::base::Name;
 use model::fleet::Fleet;
 
-use super::Navigation;
+use super::{Navigation, suppose};
 
 /// Offers that are listed at most.
 const MOST: usize = 60;
@@ -81,6 +81,25 @@ fn view_of(app: &App, word: &str, rest: &str) -> Option<Offer> {
         let filter = rest.trim_start_matches('/').trim();
         let doc = String::from("view, filtered");
         return Some(offer(format!("{name} {rest}"), doc, whole, filter));
+    }
+    // `nodes @CONTEXT`, as in k9s.
+    if let Some(context) = rest.strip_prefix('@').filter(|context| !context.is_empty()) {
+        return Some(Offer {
+            label: format!("{name} {rest}"),
+            doc: format!("view · {name} of context {context}"),
+            go: Navigation::There(id, Switch::Context(Name::new(context))),
+        });
+    }
+    // `pods app=web,tier=front`, as in k9s.
+    if rest.contains('=') && !rest.contains(char::is_whitespace) {
+        let labels: Vec<String> = rest.split(',').map(|one| format!("-l {one}")).collect();
+        let doc = String::from("view, only what has these labels");
+        return Some(offer(
+            format!("{name} {rest}"),
+            doc,
+            whole,
+            &labels.join(" "),
+        ));
     }
     // `pods NAMESPACE`, as in k9s; another word is looked for among the names of that kind.
     let mut jobs = app.facts.fleet.jobs.iter();
@@ -217,6 +236,15 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
         let rest = typed.trim_start()[typed.trim_start().len() - rest.len()..].trim();
         return chosen(app, verb, rest);
     }
+    if let Some((verb, rest)) = text.split_once(char::is_whitespace)
+        && suppose::WORDS.contains(&verb)
+    {
+        let typed = typed.trim_start();
+        let mut all = suppose::offers(&app.facts.fleet, &typed[typed.len() - rest.len()..]);
+        let count = all.len();
+        all.truncate(MOST);
+        return (all, count);
+    }
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((&text, ""));
     let behind = typed.trim_start();
     let behind = behind
@@ -226,7 +254,7 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
     let view = view_of(app, word, behind);
     if let Some(view) = view
         .as_ref()
-        .filter(|_| behind.starts_with(['-', '/', '!']))
+        .filter(|_| behind.starts_with(['-', '/', '!', '@']) || behind.contains('='))
     {
         return (vec![view.clone()], 1);
     }

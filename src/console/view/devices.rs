@@ -215,7 +215,11 @@ fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
 /// True when a device belongs to the part that is looked at.
 pub fn holds(row_scope: &RowScope, node: &Node, device: &Device) -> bool {
     match row_scope {
-        RowScope::All | RowScope::Cost(_) | RowScope::Idle | RowScope::Pods(None) => true,
+        RowScope::All
+        | RowScope::Cost(_)
+        | RowScope::Idle
+        | RowScope::Pods(None)
+        | RowScope::WhatIf(_) => true,
         RowScope::Pool(pool) => node.pool == *pool,
         RowScope::Node(name) => node.name() == name,
         RowScope::Class(class) => device.class == *class,

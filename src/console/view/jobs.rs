@@ -7,6 +7,7 @@ use model::base::natural;
 use model::fleet::job::{Job, JobState};
 use table::Facts;
 use table::jobs::{self, Clock};
+use table::select::label_of_job;
 
 use super::{Destination, RowScope, Selection, ViewId, waiting};
 
@@ -86,11 +87,8 @@ pub static KIND: Kind = Kind {
     collect,
     id: |facts, row| job(facts, row).map_or(0, |job| id_of(&job.id)),
     label: |facts, row, key| {
-        let job = job(facts, row)?;
-        job.pods
-            .iter()
-            .find_map(|pod| pod.seen.labels.get(key))
-            .map(|value| value.to_string())
+        let label = label_of_job(job(facts, row)?, key);
+        label.map(ToString::to_string)
     },
     selection: |facts, row| job(facts, row).map(|job| Selection::Job(job.id.clone())),
     open: |facts, row| {

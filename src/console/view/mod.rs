@@ -43,6 +43,7 @@ pub mod table_view;
 mod tree;
 mod unblock;
 mod waiting;
+mod what_if;
 
 pub use waiting::longest_first as longest_waiting;
 
@@ -108,6 +109,8 @@ pub enum RowScope {
     Namespace(Name),
     /// Pods, of a namespace or of all.
     Pods(Option<Name>),
+    /// What these changes would do, in the words in which they were typed.
+    WhatIf(Name),
 }
 
 impl RowScope {
@@ -125,6 +128,7 @@ impl RowScope {
             Self::Namespace(name) => format!("namespace {name}"),
             Self::Pods(None) => String::from("pods"),
             Self::Pods(Some(name)) => format!("pods of {name}"),
+            Self::WhatIf(changes) => format!("what if {changes}"),
         }
     }
 }
@@ -217,6 +221,8 @@ pub enum CommandOutcome {
     Navigate(Destination),
     /// Done with a finding; `None` takes it back.
     Hush(Name, Option<Entry>),
+    /// Done, and these changes are to be supposed anew.
+    Suppose(Name),
     /// Not a command of this view.
     NotMine,
 }
@@ -376,6 +382,7 @@ pub fn open(id: ViewId, row_scope: RowScope) -> Box<dyn View> {
             Box::new(table_view::TableView::new(id, &pools::KIND, row_scope))
         }
         (ViewId::Queues, row_scope) => Box::new(queues::QueuesView::new(row_scope)),
+        (ViewId::Jobs, RowScope::WhatIf(changes)) => Box::new(what_if::WhatIfView::new(changes)),
         (ViewId::Jobs, row_scope @ RowScope::Pods(_)) => {
             Box::new(table_view::TableView::new(id, &pods::KIND, row_scope))
         }

@@ -12,7 +12,6 @@ use model::base::natural;
 use model::fleet::device::Device;
 use model::fleet::node::Node;
 use model::fleet::observe::Table;
-use model::fleet::signal::Signal;
 use table::Facts;
 use table::nodes::{self, NodeState};
 
@@ -258,25 +257,15 @@ fn allocated(facts: &Facts, row: Row) -> Cell<'_> {
     })
 }
 
-/// The mean of what is known of a node's devices.
-pub fn mean(node: &Node, of: impl Fn(&Device) -> Option<f64>) -> Option<f64> {
-    let (mut sum, mut count) = (0.0, 0u32);
-    for value in node.devices.iter().filter_map(of) {
-        sum += value;
-        count += 1;
-    }
-    (count > 0).then(|| sum / f64::from(count))
-}
-
 fn util(facts: &Facts, row: Row) -> Cell<'_> {
     reading(facts, row, |node| {
-        Value::known(mean(node, Device::util), Value::Ratio)
+        Value::known(nodes::mean(node, Device::util), Value::Ratio)
     })
 }
 
 fn memory(facts: &Facts, row: Row) -> Cell<'_> {
     reading(facts, row, |node| {
-        Value::known(mean(node, Device::memory_ratio), Value::Ratio)
+        Value::known(nodes::mean(node, Device::memory_ratio), Value::Ratio)
     })
 }
 
@@ -306,12 +295,7 @@ fn temp(facts: &Facts, row: Row) -> Cell<'_> {
             || is_hot(facts, |node| node.name() == own.name())
     });
     let cell = reading(facts, row, |node| {
-        let hottest = node
-            .devices
-            .iter()
-            .filter_map(|device| device.signals.get(Signal::Temp))
-            .reduce(f64::max);
-        Value::known(hottest, Value::Celsius)
+        Value::known(nodes::hottest(node), Value::Celsius)
     });
     if hot { cell.role(Role::Warn) } else { cell }
 }

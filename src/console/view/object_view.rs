@@ -14,7 +14,8 @@ use model::base::Name;
 use model::object::{EventSeen, ObjectNews, ObjectPart, ObjectRequest};
 use table::Facts;
 
-use super::describe::{Line, describe, draw_lines};
+use super::describe::page::{Events, page, role_of, wanted};
+use super::describe::{Line, draw_lines};
 use super::scroll::Scroll;
 use super::{CommandOutcome, Destination, Selection, TEXT, View, ViewId, subject};
 
@@ -82,10 +83,7 @@ impl ObjectView {
         }
         let part = match self.sort {
             Sort::Yaml => subject::thing(facts, &self.subject).map(ObjectPart::Yaml),
-            Sort::Events | Sort::Describe => {
-                let things = subject::things(facts, &self.subject);
-                (!things.is_empty()).then_some(ObjectPart::Events(things))
-            }
+            Sort::Events | Sort::Describe => wanted(facts, &self.subject).map(|want| want.part),
         };
         if let Some(part) = part {
             self.want = Some(ObjectRequest { part, turn: 0 });
@@ -126,62 +124,13 @@ impl ObjectView {
 
     /// Everything known, then what the cluster says.
     fn described(&self, facts: &Facts, painter: &mut Painter<'_>) -> Vec<Line> {
-        let mut lines =
-            describe(facts, &self.subject, painter).map_or_else(Vec::new, |table| table.lines);
-        if lines.is_empty() {
-            lines.push(Line::Words("".into(), String::from("has gone"), Role::Warn));
-        }
-        labels(facts, &self.subject, &mut lines);
-        if matches!(self.state, State::Nothing) {
-            return self.sifted(lines);
-        }
-        lines.push(Line::Gap);
-        lines.push(Line::Head("events"));
-        match &self.state {
-            State::Asked => {
-                let words = String::from("reading…");
-                lines.push(Line::Words("".into(), words, Role::Muted));
-            }
-            State::Failed(why) => lines.push(Line::Words("".into(), why.clone(), Role::Crit)),
-            State::Events(events, _) if events.is_empty() => {
-                let words = String::from("none found; the API server forgets them after an hour");
-                lines.push(Line::Words("".into(), words, Role::Muted));
-            }
-            State::Events(events, _) => {
-                // The same said of many pods is told once.
-                let mut told: Vec<(&EventSeen, usize)> = Vec::new();
-                for event in events {
-                    let same = |known: &&mut (&EventSeen, usize)| {
-                        known.0.reason == event.reason
-                            && known.0.message == event.message
-                            && known.0.about != event.about
-                    };
-                    match told.iter_mut().find(same) {
-                        Some((_, others)) => *others += 1,
-                        None => told.push((event, 0)),
-                    }
-                }
-                for (event, others) in told {
-                    let age = event.last.map_or(String::from("–"), |at| painter.age(at));
-                    let times = if event.count > 1 {
-                        format!(" ×{}", event.count)
-                    } else {
-                        String::new()
-                    };
-                    let more = match others {
-                        0 => String::new(),
-                        count => format!(" and {}", counted(count as u64, "other")),
-                    };
-                    let words = format!(
-                        "{}{times}  {}{more}: {}",
-                        event.reason, event.about, event.message
-                    );
-                    lines.push(Line::Words(age.into(), words, role_of(event)));
-                }
-            }
-            State::Nothing | State::Text(_) => {}
-        }
-        self.sifted(lines)
+        let events = match &self.state {
+            State::Nothing | State::Text(_) => Events::None,
+            State::Asked => Events::Asked,
+            State::Failed(why) => Events::Failed(why),
+            State::Events(events, _) => Events::Told(events),
+        };
+        self.sifted(page(facts, &self.subject, &events, painter).lines)
     }
 
     /// The lines that the filter keeps; what has no words stands for itself.
@@ -298,14 +247,6 @@ fn cells(event: &EventSeen) -> Vec<Cell<'_>> {
     ]
 }
 
-const fn role_of(event: &EventSeen) -> Role {
-    if event.warning {
-        Role::Warn
-    } else {
-        Role::Text
-    }
-}
-
 fn passes(event: &EventSeen, filter: &str) -> bool {
     let texts = [&event.reason, &event.about, &event.message, &event.by];
     words_pass(filter, |word| {
@@ -378,34 +319,6 @@ fn draw_yaml_line(painter: &mut Painter<'_>, area: Rect, y: u16, line: &str) {
         area.width,
         &[(lead, faint), (name, blue), (value, text)],
     );
-}
-
-/// An object's labels, where they are held.
-fn labels(facts: &Facts, selection: &Selection, lines: &mut Vec<Line>) {
-    let labels = match selection {
-        Selection::Node(name) => facts.fleet.node(name).map(|node| &node.seen.labels),
-        Selection::Pod(key) => facts.fleet.pod(key).map(|pod| &pod.seen.labels),
-        Selection::Job(id) => facts
-            .fleet
-            .job(id)
-            .and_then(|job| job.pods.first().map(|pod| &pod.seen.labels)),
-        _ => None,
-    };
-    let Some(labels) = labels.filter(|labels| !labels.is_empty()) else {
-        return;
-    };
-    lines.push(Line::Gap);
-    lines.push(Line::Head(match selection {
-        Selection::Job(_) => "labels of its pods",
-        _ => "labels",
-    }));
-    for (key, value) in labels.iter() {
-        lines.push(Line::Words(
-            "".into(),
-            format!("{key}={value}"),
-            Role::Muted,
-        ));
-    }
 }
 
 impl View for ObjectView {

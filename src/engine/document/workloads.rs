@@ -157,7 +157,7 @@ fn levers(cell: &Cell<'_>) -> Read<WorkloadMutations> {
     Ok(WorkloadMutations {
         suspend: cell.or("suspend", plain.suspend, |cell| cell.flag())?,
         reprioritise: cell.or("reprioritise", plain.reprioritise, |cell| cell.flag())?,
-        honors_budgets: cell.or("honors_budgets", plain.honors_budgets, |cell| cell.flag())?,
+        honours_budgets: cell.or("honours_budgets", plain.honours_budgets, |cell| cell.flag())?,
     })
 }
 

@@ -339,7 +339,7 @@ fn workload(workload: &Workload) -> Value {
         "levers": {
             "suspend": workload.levers.suspend,
             "reprioritise": workload.levers.reprioritise,
-            "honors_budgets": workload.levers.honors_budgets,
+            "honours_budgets": workload.levers.honours_budgets,
         },
         "admission": workload.admission.as_ref().map(|handle| {
             json!({ "system": handle.system.name(), "name": handle.name, "uid": handle.uid })

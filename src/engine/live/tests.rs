@@ -302,7 +302,7 @@ fn pods_stand_where_they_run_and_unplaced_quota_is_held() {
     assert_eq!(seen.workloads[1].created, Moment::from_seconds(3));
     let levers = |at: usize| {
         let levers = seen.workloads[at].levers;
-        (levers.suspend, levers.reprioritise, levers.honors_budgets)
+        (levers.suspend, levers.reprioritise, levers.honours_budgets)
     };
     assert_eq!(levers(1), (true, true, false));
     assert_eq!(levers(2), (true, false, false));

@@ -187,7 +187,7 @@ fn levers(job: &Job) -> WorkloadMutations {
         reprioritise: queued
             || job.id.kind.as_str() == "VolcanoJob"
             || system == Some(QueueSystem::Kai),
-        honors_budgets: !suspend,
+        honours_budgets: !suspend,
     }
 }
 

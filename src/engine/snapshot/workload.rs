@@ -264,7 +264,7 @@ pub struct WorkloadMutations {
     /// Its priority can be changed in place.
     pub reprioritise: bool,
     /// The way it is stopped asks disruption budgets first.
-    pub honors_budgets: bool,
+    pub honours_budgets: bool,
 }
 
 impl Default for WorkloadMutations {
@@ -272,7 +272,7 @@ impl Default for WorkloadMutations {
         Self {
             suspend: true,
             reprioritise: false,
-            honors_budgets: false,
+            honours_budgets: false,
         }
     }
 }

@@ -21,7 +21,8 @@ pub const GRAMMAR: [&str; 13] = [
     "job NAMESPACE/NAME +N",
 ];
 
-const VERBS: [&str; 8] = [
+/// The words that a change begins with.
+pub const VERBS: [&str; 8] = [
     "nodes", "pool", "zone", "node", "quota", "price", "spot", "job",
 ];
 
@@ -91,6 +92,11 @@ pub fn parse(text: &str) -> Result<Suppose, String> {
         (verb, _) if VERBS.contains(&verb) => Err(form()),
         (verb, _) => Err(unknown("change", verb, &VERBS)),
     }
+}
+
+/// The changes of a text, in which `;` stands between them.
+pub fn split(text: &str) -> impl Iterator<Item = &str> {
+    text.split(';').map(str::trim)
 }
 
 fn quota(target: &str, amount: &str) -> Option<Suppose> {

@@ -10,19 +10,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use model::base::{Moment, Name};
+use model::base::{Moment, Name, natural};
 use model::fleet::job::JobKey;
 
 use super::compiled::CompiledFleet;
 use super::cycle;
 use super::explain::{AS_TOLD, job};
 use super::forecast::{self, Start};
-use super::snapshot::Snapshot;
+use super::snapshot::{Snapshot, Status, Workload};
 use super::state::State;
 use model::plan::JobName;
 
 pub use change::Suppose;
-pub use grammar::{GRAMMAR, parse};
+pub use grammar::{GRAMMAR, VERBS, parse, split};
 
 /// A fleet in figures, when all that can start has started.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
@@ -47,17 +47,96 @@ pub struct Figures {
     pub devices_without_price: usize,
 }
 
-/// A workload whose start changes.
+/// What the changes do to a workload.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Effect {
+    /// It starts now; without the changes it starts later, or nobody knows when.
+    Starts,
+    /// It runs; with the changes it loses its nodes or is preempted, and waits again.
+    Evicted,
+    /// It runs and is about to be preempted; with the changes it is not.
+    Kept,
+    /// It starts sooner.
+    Earlier,
+    /// It starts later.
+    Later,
+    /// Its start becomes known.
+    Known,
+    /// Its start is no longer known.
+    Unknown,
+    /// It is there with the changes alone.
+    Added,
+    /// It is there without the changes alone.
+    Removed,
+}
+
+impl Effect {
+    /// As tables and documents name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Starts => "starts",
+            Self::Evicted => "evicted",
+            Self::Kept => "kept",
+            Self::Earlier => "earlier",
+            Self::Later => "later",
+            Self::Known => "known",
+            Self::Unknown => "unknown",
+            Self::Added => "added",
+            Self::Removed => "removed",
+        }
+    }
+}
+
+/// When a workload starts, on one side of the changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct When {
+    /// It runs and goes on running.
+    pub runs: bool,
+    /// One in ten that it starts by then; null where that is unknown, or it does not wait.
+    #[serde(serialize_with = "moment")]
+    pub p10: Option<Moment>,
+    /// One in two.
+    #[serde(serialize_with = "moment")]
+    pub p50: Option<Moment>,
+    /// Nine in ten.
+    #[serde(serialize_with = "moment")]
+    pub p90: Option<Moment>,
+}
+
+impl When {
+    const RUNS: Self = Self {
+        runs: true,
+        p10: None,
+        p50: None,
+        p90: None,
+    };
+
+    const fn of(start: &Start) -> Self {
+        Self {
+            runs: false,
+            p10: start.p10,
+            p50: start.p50,
+            p90: start.p90,
+        }
+    }
+}
+
+/// A workload that the changes do something to.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Shift {
+    /// What they do.
+    pub effect: Effect,
     /// Which.
     pub job: JobName,
-    /// When it starts without the changes; null where that is unknown, or it is not there.
-    #[serde(serialize_with = "moment")]
-    pub before: Option<Moment>,
+    /// The queue that it waits in or draws from; null where it has none.
+    pub queue: Option<Name>,
+    /// Devices and slices that it asks for, or holds.
+    pub devices: u64,
+    /// When it starts without the changes; null where it is not there.
+    pub before: Option<When>,
     /// When it starts with them.
-    #[serde(serialize_with = "moment")]
-    pub after: Option<Moment>,
+    pub after: Option<When>,
 }
 
 #[allow(clippy::ref_option, reason = "serde passes references")]
@@ -77,10 +156,8 @@ pub struct Outcome {
     pub before: Figures,
     /// With it.
     pub after: Figures,
-    /// Workloads that lose their nodes and wait again.
-    pub displaced: Vec<JobName>,
-    /// Workloads whose median start changes, by name.
-    pub starts: Vec<Shift>,
+    /// What becomes of each workload that they do something to: what starts first, then who is evicted, each by name.
+    pub jobs: Vec<Shift>,
     /// What to keep in mind.
     pub notes: Vec<String>,
 }
@@ -97,40 +174,129 @@ pub fn what_if(snapshot: &Snapshot, changes: &[Suppose]) -> Result<Outcome, Stri
         changed.settle();
     }
     let (before, old) = figures(snapshot.clone());
-    let (after, new) = figures(changed);
-    let keys: BTreeSet<&JobKey> = old.keys().chain(new.keys()).collect();
-    let starts = keys.into_iter().filter_map(|key| {
-        let at = |side: &BTreeMap<JobKey, Start>| side.get(key).and_then(|start| start.p50);
-        let (before, after) = (at(&old), at(&new));
-        (before != after).then(|| Shift {
-            job: job(key),
-            before,
-            after,
-        })
-    });
-    let mut notes = vec!["arrivals are not modelled".to_owned()];
+    let (after, new) = figures(changed.clone());
+    let jobs = shifts(&old, &new, &displaced, [snapshot, &changed]);
+    let mut notes = vec!["new arrivals are not modeled".to_owned()];
     if before
         .devices_without_price
         .max(after.devices_without_price)
         > 0
     {
-        notes.push("devices of unknown price are left out of the burn".to_owned());
+        notes.push("devices without a price are not counted in $/h".to_owned());
     }
     Ok(Outcome {
         changes: changes.iter().map(ToString::to_string).collect(),
-        starts: starts.collect(),
         before,
         after,
-        displaced: displaced.iter().map(job).collect(),
+        jobs,
         notes,
     })
 }
 
-fn figures(snapshot: Snapshot) -> (Figures, BTreeMap<JobKey, Start>) {
+/// What becomes of whom on one side: those that wait, and those that run and are preempted at once.
+struct Side {
+    starts: BTreeMap<JobKey, Start>,
+    preempted: BTreeSet<JobName>,
+}
+
+/// Workloads of one of the two sides, by key.
+fn by_key(snapshot: &Snapshot) -> BTreeMap<&JobKey, &Workload> {
+    let all = snapshot.workloads.iter();
+    all.map(|work| (&work.key, work)).collect()
+}
+
+/// A start that moves by less, in milliseconds, is where it was: times are told by the minute.
+const LEAST: i64 = 60_000;
+
+fn shifts(
+    old: &Side,
+    new: &Side,
+    displaced: &BTreeSet<JobKey>,
+    snapshots: [&Snapshot; 2],
+) -> Vec<Shift> {
+    let [before, after] = snapshots.map(by_key);
+    let at = snapshots[0].at;
+    let keys: BTreeSet<&JobKey> = before.keys().chain(after.keys()).copied().collect();
+    // What ends, or of which nobody knows what it asks for, runs as long as it holds something.
+    let runs = |work: &Workload| match work.status {
+        Status::Running => true,
+        Status::Ending => work.sets.iter().any(|set| !set.placements.is_empty()),
+        Status::Waiting | Status::Held => false,
+    };
+    let side = |all: &BTreeMap<&JobKey, &Workload>, side: &Side, key: &JobKey| {
+        let work = all.get(key)?;
+        let gone = side.preempted.contains(&job(key));
+        Some(match side.starts.get(key) {
+            Some(start) => When::of(start),
+            None if runs(work) && !gone => When::RUNS,
+            None => When::default(),
+        })
+    };
+    let mut all: Vec<Shift> = Vec::new();
+    for key in keys {
+        let (was, is) = (side(&before, old, key), side(&after, new, key));
+        let lost = displaced.contains(key);
+        if let Some(effect) = effect(was, is, lost, at) {
+            let work = before.get(key).or(after.get(key));
+            all.push(Shift {
+                effect,
+                job: job(key),
+                queue: work.and_then(|work| work.queue.clone()),
+                devices: work.map_or(0, |work| work.device_count().max(held(work))),
+                before: was,
+                after: is,
+            });
+        }
+    }
+    // Stable: within an effect they stand as they are named.
+    all.sort_by(|a, b| {
+        let name = |shift: &Shift| shift.job.to_string();
+        (a.effect.cmp(&b.effect)).then_with(|| natural(&name(a), &name(b)))
+    });
+    all
+}
+
+/// Devices and slices that a workload holds.
+fn held(work: &Workload) -> u64 {
+    let placements = work.sets.iter().flat_map(|set| &set.placements);
+    placements
+        .map(|placement| placement.grips.len() as u64)
+        .sum()
+}
+
+/// What the changes do to a workload; `None` where that is nothing.
+fn effect(was: Option<When>, is: Option<When>, lost: bool, at: Moment) -> Option<Effect> {
+    let (was, is) = match (was, is) {
+        (Some(was), Some(is)) => (was, is),
+        (None, Some(_)) => return Some(Effect::Added),
+        (Some(_), None) => return Some(Effect::Removed),
+        (None, None) => return None,
+    };
+    if lost || (was.runs && !is.runs) {
+        return Some(Effect::Evicted);
+    }
+    match (was.runs, was.p50, is.runs, is.p50) {
+        (false, _, true, _) => Some(Effect::Kept),
+        (true, _, _, _) => None,
+        (_, Some(was), _, Some(is)) if (was.millis() - is.millis()).abs() < LEAST => None,
+        (_, _, _, Some(is)) if is <= at => Some(Effect::Starts),
+        (_, Some(was), _, Some(is)) if is < was => Some(Effect::Earlier),
+        (_, Some(_), _, Some(_)) => Some(Effect::Later),
+        (_, None, _, Some(_)) => Some(Effect::Known),
+        (_, Some(_), _, None) => Some(Effect::Unknown),
+        (_, None, _, None) => None,
+    }
+}
+
+fn figures(snapshot: Snapshot) -> (Figures, Side) {
     let compiled = CompiledFleet::new(snapshot);
     let mut state = State::new(&compiled);
     let starts = forecast::forecast(&state);
-    cycle::cycle(&mut state, AS_TOLD);
+    let cycle = cycle::cycle(&mut state, AS_TOLD);
+    let pushed = cycle.preempted.iter().flat_map(|push| &push.victims.list);
+    let preempted = pushed
+        .map(|victim| job(&compiled.workload(victim.work).key))
+        .collect();
     let devices = || {
         compiled
             .snapshot
@@ -158,7 +324,11 @@ fn figures(snapshot: Snapshot) -> (Figures, BTreeMap<JobKey, Start>) {
     let named = starts
         .into_iter()
         .map(|(work, start)| (compiled.workload(work).key.clone(), start));
-    (figures, named.collect())
+    let side = Side {
+        starts: named.collect(),
+        preempted,
+    };
+    (figures, side)
 }
 
 /// The names that a fleet knows of a kind, for spelling.

@@ -34,23 +34,29 @@ fn ask(text: &str) -> Outcome {
     what_if(&fleet(), &[parse(text).expect("a change")]).expect("known")
 }
 
-fn starts(outcome: &Outcome) -> Vec<(String, Option<String>)> {
+/// What becomes of whom, and when each starts with the changes.
+fn jobs(outcome: &Outcome) -> Vec<(Effect, String, Option<String>)> {
     let clock = |at: Moment| at.rfc3339()[11..16].to_owned();
-    outcome
-        .starts
-        .iter()
-        .map(|it| (it.job.to_string(), it.after.map(clock)))
+    let after = |it: &Shift| it.after.and_then(|after| after.p50).map(clock);
+    let all = outcome.jobs.iter();
+    all.map(|it| (it.effect, it.job.to_string(), after(it)))
         .collect()
+}
+
+fn one(effect: Effect, job: &str, after: Option<&str>) -> (Effect, String, Option<String>) {
+    (effect, job.to_owned(), after.map(str::to_owned))
 }
 
 #[test]
 fn every_change_does_what_it_says() {
+    use Effect::{Added, Evicted, Later, Removed, Starts, Unknown};
     let more = ask("nodes train +1");
     assert_eq!((more.before.devices, more.after.devices), (16, 24));
-    assert_eq!(
-        starts(&more),
-        [("ml/big".to_owned(), Some("06:40".to_owned()))]
-    );
+    assert_eq!(jobs(&more), [one(Starts, "ml/big", Some("06:40"))]);
+    let big = &more.jobs[0];
+    assert_eq!((big.queue.as_deref(), big.devices), (Some("a"), 16));
+    let before = big.before.and_then(|before| before.p50);
+    assert_eq!(before, Moment::parse("2026-11-21T07:30:00Z"));
     assert_eq!(
         more.after.burn_micro_usd_per_hour - more.before.burn_micro_usd_per_hour,
         20_000_000
@@ -63,11 +69,19 @@ fn every_change_does_what_it_says() {
 
     // The emptiest goes.
     let fewer = ask("nodes train -1");
-    assert_eq!((fewer.after.nodes, fewer.displaced.len()), (1, 0));
-    assert_eq!(starts(&fewer), [("ml/big".to_owned(), None)]);
+    assert_eq!(fewer.after.nodes, 1);
+    assert_eq!(jobs(&fewer), [one(Unknown, "ml/big", None)]);
 
+    // What ran there waits again, and starts at once on the other node.
     let zone = ask("zone z1 lost");
-    assert_eq!(zone.displaced[0].to_string(), "ml/runs");
+    assert_eq!(
+        jobs(&zone),
+        [
+            one(Evicted, "ml/runs", Some("06:40")),
+            one(Unknown, "ml/big", None)
+        ]
+    );
+    assert!(zone.jobs[0].before.expect("it was there").runs);
     assert_eq!(
         (zone.after.nodes, zone.after.running, zone.after.waiting),
         (1, 1, 2)
@@ -76,15 +90,12 @@ fn every_change_does_what_it_says() {
     assert_eq!(ask("node n1 lost").after.nodes, 1);
 
     let moved = ask("quota a->b/h100 4");
-    assert_eq!(
-        starts(&moved)[0],
-        ("ml/poor".to_owned(), Some("06:40".to_owned()))
-    );
-    assert_eq!(starts(&ask("quota b/h100 +2")).len(), 1);
+    assert_eq!(jobs(&moved)[0], one(Starts, "ml/poor", Some("06:40")));
+    assert_eq!(jobs(&ask("quota b/h100 +2")).len(), 1);
     assert_eq!(ask("quota b/h100 =2").after, ask("quota b/h100 +2").after);
     assert_eq!(
-        starts(&ask("quota a/h100 -12")),
-        [("ml/big".to_owned(), None)]
+        jobs(&ask("quota a/h100 -12")),
+        [one(Unknown, "ml/big", None)]
     );
 
     assert_eq!(
@@ -98,13 +109,54 @@ fn every_change_does_what_it_says() {
 
     let removed = ask("job ml/runs removed");
     assert_eq!(
-        starts(&removed),
-        [("ml/big".to_owned(), Some("06:40".to_owned()))]
+        jobs(&removed),
+        [
+            one(Starts, "ml/big", Some("06:40")),
+            one(Removed, "ml/runs", None)
+        ]
     );
-    assert_eq!(ask("job ml/poor +3").after.waiting, 5);
-    assert_eq!(ask("job ml/poor priority 7").starts, []);
+    let copies = ask("job ml/poor +3");
+    assert_eq!(copies.after.waiting, 5);
+    assert_eq!(jobs(&copies)[0], one(Added, "ml/poor+1", None));
+    assert_eq!(ask("job ml/poor priority 7").jobs, []);
     let flavor = ask("job ml/big flavor tpu");
-    assert_eq!(starts(&flavor), [("ml/big".to_owned(), None)]);
+    assert_eq!(jobs(&flavor), [one(Unknown, "ml/big", None)]);
+
+    // Another of the same size that stands before it: it starts an hour later.
+    let fleet = fleet();
+    let both = ["job ml/runs +1", "job ml/runs+1 priority 9"];
+    let both = both.map(|text| parse(text).expect("a change"));
+    let later = what_if(&fleet, &both).expect("known");
+    assert!(
+        later.jobs.iter().any(|it| it.effect == Later),
+        "{:?}",
+        jobs(&later)
+    );
+}
+
+#[test]
+fn effects_are_told_by_both_sides() {
+    let at = Moment::from_seconds(1_000);
+    let start = |minutes: i64| {
+        Some(When {
+            p50: Some(Moment::from_seconds(1_000 + minutes * 60)),
+            ..When::default()
+        })
+    };
+    let (runs, nobody_knows) = (Some(When::RUNS), Some(When::default()));
+    let of = |was, is| effect(was, is, false, at);
+    assert_eq!(of(start(9), start(0)), Some(Effect::Starts));
+    assert_eq!(of(start(9), start(5)), Some(Effect::Earlier));
+    assert_eq!(of(start(5), start(9)), Some(Effect::Later));
+    assert_eq!(of(start(5), start(5)), None);
+    assert_eq!(of(nobody_knows, start(5)), Some(Effect::Known));
+    assert_eq!(of(start(5), nobody_knows), Some(Effect::Unknown));
+    assert_eq!(of(runs, nobody_knows), Some(Effect::Evicted));
+    assert_eq!(of(nobody_knows, runs), Some(Effect::Kept));
+    assert_eq!(of(runs, runs), None);
+    assert_eq!(of(None, start(0)), Some(Effect::Added));
+    assert_eq!(of(runs, None), Some(Effect::Removed));
+    assert_eq!(effect(runs, start(0), true, at), Some(Effect::Evicted));
 }
 
 #[test]

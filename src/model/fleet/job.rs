@@ -104,6 +104,8 @@ pub struct Job {
     pub uid: Name,
     /// Owner chain from the pods upward, the job itself last: `Job clip-l-w-0`, `JobSet clip-l`.
     pub chain: Box<[OwnerRef]>,
+    /// Labels of its own object; `None` where that is not listed. Those of its pods stand with them.
+    pub labels: Option<Labels>,
     /// The queue that it waits in or draws from: the one behind its door, where that is known.
     pub queue: Option<Name>,
     /// Whose queue that is.
@@ -170,6 +172,7 @@ impl Job {
         Self {
             uid: Name::default(),
             chain: Box::default(),
+            labels: None,
             queue: None,
             queue_system: QueueSystem::None,
             team: id.key.namespace.clone(),

@@ -250,7 +250,7 @@ pub enum Mutation {
         /// The class; empty for none.
         name: String,
     },
-    /// `pods/eviction`: the only lever that honors disruption budgets.
+    /// `pods/eviction`: the only lever that honours disruption budgets.
     Evict {
         /// Seconds that the pod gets to end; its own when null.
         grace_seconds: Option<u32>,

@@ -4,6 +4,7 @@ mod device;
 mod job;
 mod lines;
 mod node;
+pub mod page;
 mod pool;
 mod scaling;
 

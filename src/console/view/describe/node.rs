@@ -94,7 +94,7 @@ pub(super) fn lines(
         .iter()
         .filter(|device| facts.fleet.is_idle(device))
         .count();
-    let mean = nodes::mean(node, Device::util).map(percent);
+    let mean = table::nodes::mean(node, Device::util).map(percent);
     let util = mean.map_or(String::from("utilization –"), |mean| {
         format!("mean {mean}")
     });

@@ -121,6 +121,13 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
         .or_else(|| pods.first().map(|pod| &pod.seen.uid))
         .cloned()
         .unwrap_or_default();
+    let own_labels = top.map(|top| &top.labels).or_else(|| {
+        let own = groups
+            .iter()
+            .find(|group| group.key == id.key && group.kind == id.kind);
+        own.map(|group| &group.labels)
+    });
+    let own_labels = own_labels.cloned();
     let mut chain = chain_of_pods.map(|chain| chain.links).unwrap_or_default();
     let is_own_pod = pods.first().is_some_and(|pod| own(pod) == *id);
     let ends_at_job = chain
@@ -147,6 +154,7 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
     Some(Job {
         uid,
         chain: chain.into_boxed_slice(),
+        labels: own_labels,
         priority: priority(ledger, &standing, &said),
         queue: belonging.queue,
         queue_system: belonging.queue_system,

@@ -1,0 +1,209 @@
+//! `describe`: everything known of an object, in the words and the order of the console's page of it.
+
+use std::io::Write;
+
+use clap::{Args, ValueEnum};
+
+use console::view::Selection;
+use console::view::describe::page::{Events, text, wanted};
+use model::base::{Exit, Failure, Name};
+use model::object::ObjectNews;
+use settings::Settings;
+use table::output::{self, Item};
+use table::{Facts, Format, Kind, Needs, Query, Readings, UNATTRIBUTED, losses, silent};
+
+use super::get::KindName;
+use super::out;
+use super::setup::{self, Situation};
+
+/// What to describe.
+#[derive(Args, Clone, PartialEq, Eq, Debug)]
+pub struct Describe {
+    /// KIND NAME, or KIND/NAME as `get -o name` prints it; jobs and pods also as NAMESPACE/NAME
+    #[arg(required = true, num_args = 1..=2, value_name = "OBJECT")]
+    pub object: Vec<String>,
+}
+
+/// Runs `describe`.
+pub(super) fn run(
+    at: &Situation,
+    describe: &Describe,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let query = query(describe, &at.settings)?;
+    // All that is printed may rest on a reading: of the nodes that it is about, where the name tells which.
+    let needs = Needs {
+        readings: match query.kind {
+            Kind::Jobs | Kind::Nodes | Kind::Devices | Kind::Pools => {
+                Readings::Of(Box::new(query.clone()))
+            }
+            Kind::Queues => Readings::Unnamed,
+            _ => Readings::All,
+        },
+        ..Needs::decision()
+    };
+    let (facts, news) = setup::page(at, &needs, &|facts| {
+        let (selection, _) = found(facts, &query).ok()?;
+        wanted(facts, selection.first()?)
+    })?;
+    let facts = crate::runtime::explanation_task::answered(facts);
+    let lost = losses(&facts, query.kind);
+    let (all, others) = found(&facts, &query).map_err(|missing| {
+        let exit = lost.iter().map(|(exit, _)| *exit).max();
+        for (_, said) in &lost {
+            out::say(err, said);
+        }
+        Failure::new(exit.unwrap_or(Exit::Failed), missing)
+    })?;
+    let [selection] = all.as_slice() else {
+        let message = format!(
+            "{} {} are called that: name one of {}",
+            all.len(),
+            query.kind.name(),
+            others.join(", ")
+        );
+        return Err(Failure::new(Exit::Usage, message));
+    };
+    let events = match &news {
+        None => Events::None,
+        Some(ObjectNews::Events(events, _)) => Events::Told(events),
+        Some(ObjectNews::Failed(why)) => Events::Failed(why),
+        Some(_) => Events::None,
+    };
+    out::write(out, &text(&facts, selection, &events))?;
+    for (_, said) in &lost {
+        out::say(err, said);
+    }
+    if let Some(said) = silent(&facts, query.kind) {
+        out::say(err, &said);
+    }
+    let exit = lost.iter().map(|(exit, _)| *exit).max();
+    Ok(exit.unwrap_or(Exit::Done))
+}
+
+fn query(describe: &Describe, settings: &Settings) -> Result<Query, Failure> {
+    let usage = |message: String| Failure::new(Exit::Usage, message);
+    let (kind, name) = match describe.object.as_slice() {
+        [kind, name] => (kind.as_str(), name.as_str()),
+        [one] => one
+            .split_once('/')
+            .ok_or_else(|| usage(format!("`{one}`: a name is missing: describe KIND NAME")))?,
+        _ => return Err(usage("describe KIND NAME".to_owned())),
+    };
+    let (kind, name) = match KindName::from_str(kind, true) {
+        Ok(KindName::Cost | KindName::Fleet) => {
+            let message = format!("{kind} has no objects: use stokehold get {kind}");
+            return Err(usage(message));
+        }
+        Ok(kind) => (Kind::from(kind), name.to_owned()),
+        // The kind of a job's own object, as `get jobs -o name` prints it.
+        Err(_)
+            if cluster::kinds::ALL
+                .iter()
+                .any(|known| known.kind.eq_ignore_ascii_case(kind)) =>
+        {
+            (Kind::Jobs, name.to_owned())
+        }
+        Err(_) => {
+            let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.singular()).collect();
+            return Err(usage(model::base::document::unknown("kind", kind, &known)));
+        }
+    };
+    Ok(Query {
+        name: Some(name),
+        namespaces: settings.scope.namespaces.clone(),
+        team: settings.scope.team.clone(),
+        ..Query::all(kind)
+    })
+}
+
+/// The objects that are called so, and their names.
+fn found(facts: &Facts, query: &Query) -> Result<(Vec<Selection>, Vec<String>), String> {
+    let sheet = output::output_table(facts, query, Format::Name, false);
+    let items = sheet.map_err(|missing| missing.to_string())?.items;
+    let all: Vec<(Selection, String)> = items
+        .iter()
+        .filter_map(|item| Some((selection(facts, query.kind, item)?, item.name.clone())))
+        .collect();
+    Ok(all.into_iter().unzip())
+}
+
+/// The object of a row; nothing for a slice, which stands on the page of its device.
+fn selection(facts: &Facts, kind: Kind, item: &Item) -> Option<Selection> {
+    let key = item.key.as_str();
+    // What no other row holds is a sum, not an object.
+    if key.starts_with(UNATTRIBUTED) {
+        return None;
+    }
+    let bare = || Name::new(key.split(" (").next().unwrap_or(key));
+    Some(match kind {
+        Kind::Pools => Selection::Pool(Name::new(key)),
+        Kind::Nodes => Selection::Node(Name::new(key)),
+        Kind::Queues => Selection::Queue(bare()),
+        Kind::Alerts => Selection::Finding(Name::new(key)),
+        Kind::Sources => Selection::Source(Name::new(key)),
+        Kind::Devices => {
+            let mut devices = facts.fleet.devices();
+            let (node, device) = devices.find(|(_, device)| device.id.as_str() == key)?;
+            Selection::Device(node.name().clone(), device.index)
+        }
+        Kind::Jobs => {
+            let mut jobs = facts.fleet.jobs.iter();
+            let of = |job: &model::fleet::job::Job| {
+                format!("{}/{} ({})", job.namespace(), job.name(), job.id.kind)
+            };
+            Selection::Job(jobs.find(|job| of(job) == key)?.id.clone())
+        }
+        Kind::Pods => {
+            let (namespace, name) = key.split_once('/')?;
+            Selection::Pod(model::base::ObjectKey::new(namespace, name))
+        }
+        Kind::Cost | Kind::Fleet => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(object: &[&str]) -> Result<Query, Failure> {
+        let object = object.iter().map(|word| (*word).to_owned()).collect();
+        query(&Describe { object }, &crate::cli::tests::defaults())
+    }
+
+    #[test]
+    fn objects_are_named_as_get_and_kubectl_name_them() {
+        for (words, kind, name) in [
+            (&["node", "a-1"][..], Kind::Nodes, "a-1"),
+            (&["no", "a-1"], Kind::Nodes, "a-1"),
+            (&["jobset/nlp/pretrain"], Kind::Jobs, "nlp/pretrain"),
+            (&["device/a-1/gpu3"], Kind::Devices, "a-1/gpu3"),
+            (&["pods", "nlp/x"], Kind::Pods, "nlp/x"),
+        ] {
+            let query = of(words).unwrap_or_else(|failure| panic!("{words:?}: {failure}"));
+            assert_eq!((query.kind, query.name.as_deref()), (kind, Some(name)));
+        }
+        for wrong in [&["node"][..], &["cost", "x"], &["nod", "x"]] {
+            assert_eq!(of(wrong).expect_err("is wrong").exit, Exit::Usage);
+        }
+    }
+
+    #[test]
+    fn every_row_of_every_kind_has_a_page() {
+        let facts = table::sample::facts();
+        for kind in Kind::ALL {
+            if matches!(kind, Kind::Cost | Kind::Fleet) {
+                continue;
+            }
+            let (all, names) = found(&facts, &Query::all(kind)).expect("all");
+            for (selection, name) in all.iter().zip(&names) {
+                let page = text(&facts, selection, &Events::None);
+                assert!(
+                    page.lines().count() > 1 && !page.contains("has gone"),
+                    "{name}: {page}"
+                );
+            }
+        }
+    }
+}

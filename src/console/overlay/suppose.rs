@@ -1,0 +1,191 @@
+//! What the palette offers behind `what-if`: the words that may come next, of the fleet as it is, until a change is whole.
+
+use std::collections::BTreeSet;
+
+use crate::fuzzy::Query;
+use engine::what_if::{GRAMMAR, VERBS, parse, split};
+use model::base::Name;
+use model::fleet::Fleet;
+use model::fleet::job::Job;
+use model::fleet::node::Node;
+use model::fleet::queue::{Measure, QueueKind};
+
+use super::Navigation;
+use super::offers::Offer;
+
+/// What is typed before a change.
+pub(super) const WORDS: &[&str] = &["what-if", "whatif", "what"];
+
+/// The label that names a node's zone.
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// What may stand next, or the change as typed where it is whole. `typed` is all behind the verb.
+pub(super) fn offers(fleet: &Fleet, typed: &str) -> Vec<Offer> {
+    // Several changes: what stands before the last `;` is whole already.
+    let (done, last) = match typed.rfind(';') {
+        Some(at) => (format!("{}; ", typed[..at].trim()), &typed[at + 1..]),
+        None => (String::new(), typed),
+    };
+    let mut words: Vec<&str> = last.split_whitespace().collect();
+    let begun = match last.ends_with(char::is_whitespace) || words.is_empty() {
+        true => "",
+        false => words.pop().unwrap_or_default(),
+    };
+    let mut all = Vec::new();
+    let wrong = split(typed.trim()).find_map(|change| parse(change).err());
+    if wrong.is_none() {
+        let changes = typed.trim();
+        all.push(Offer {
+            label: format!("what-if {changes}"),
+            doc: String::from("what it would change; writes nothing"),
+            go: Navigation::WhatIf(Name::new(changes)),
+        });
+    }
+    let query = Query::new(begun);
+    let mut next: Vec<(u32, usize, Offer)> = Vec::new();
+    for (order, (word, doc)) in after(fleet, &words).into_iter().enumerate() {
+        let Some(cost) = query.cost(&word) else {
+            continue;
+        };
+        let before: String = words.iter().map(|word| format!("{word} ")).collect();
+        let change = format!("{before}{word}");
+        // What is typed whole stands first already.
+        if word == begun && parse(&change).is_ok() {
+            continue;
+        }
+        let whole = format!("{done}{change}");
+        // Where a whole change is not the end of what may be typed, it can be taken all the same.
+        let go = match parse(&change) {
+            Ok(_) => Navigation::WhatIf(Name::new(&whole)),
+            Err(_) => Navigation::Palette(format!("what-if {whole} ")),
+        };
+        let cost = if query.is_empty() { 0 } else { cost };
+        let label = format!("what-if {whole}");
+        next.push((cost, order, Offer { label, doc, go }));
+    }
+    next.sort_by_key(|(cost, order, _)| (*cost, *order));
+    all.extend(next.into_iter().map(|(.., offer)| offer));
+    if all.is_empty() {
+        // Nothing fits: what is wrong stands there, and enter leaves the words as they are.
+        all.push(Offer {
+            label: typed.trim().to_owned(),
+            doc: wrong.unwrap_or_default(),
+            go: Navigation::Palette(format!("what-if {typed}")),
+        });
+    }
+    all
+}
+
+/// The words that may follow these, each with what it means.
+fn after(fleet: &Fleet, words: &[&str]) -> Vec<(String, String)> {
+    let plain = |all: &[&str], doc: &str| -> Vec<(String, String)> {
+        let one = |word: &&str| ((*word).to_owned(), doc.to_owned());
+        all.iter().map(one).collect()
+    };
+    let named = |names: BTreeSet<&Name>, doc: &str| -> Vec<(String, String)> {
+        let known = names.into_iter().filter(|name| !name.is_empty());
+        known
+            .map(|name| (name.to_string(), doc.to_owned()))
+            .collect()
+    };
+    let nodes = || fleet.nodes.iter().filter(|node| !node.devices.is_empty());
+    let pools = || fleet.pools.iter().map(|pool| &pool.name).collect();
+    let zones = || {
+        nodes()
+            .filter_map(|node| node.seen.labels.get(ZONE))
+            .collect()
+    };
+    let classes = || {
+        let pools = fleet.pools.iter().flat_map(|pool| pool.classes.iter());
+        pools.map(|known| &known.class).collect()
+    };
+    let flavors = || fleet.flavors.iter().map(|flavor| &flavor.name).collect();
+    let jobs = || -> Vec<(String, String)> {
+        let jobs = fleet.jobs.iter().filter(|job| job.is_live());
+        let one = |job: &std::sync::Arc<Job>| {
+            (
+                job.id.key.to_string(),
+                format!("job · {}", job.state.name()),
+            )
+        };
+        jobs.map(one).collect()
+    };
+    match words {
+        [] => VERBS
+            .iter()
+            .map(|verb| (String::from(*verb), forms(verb)))
+            .collect(),
+        ["nodes"] => {
+            let mut all = named(pools(), "pool");
+            let types = nodes().filter_map(|node| node.instance_type.as_ref());
+            all.extend(named(types.collect(), "machine type"));
+            all
+        }
+        ["pool"] | ["spot"] => named(pools(), "pool"),
+        ["zone"] => named(zones(), "zone"),
+        ["node"] => {
+            let one =
+                |node: &std::sync::Arc<Node>| (node.name().to_string(), node.pool.to_string());
+            nodes().map(one).collect()
+        }
+        ["quota"] => quotas(fleet),
+        ["price"] => {
+            let mut all = named(flavors(), "flavor");
+            all.extend(named(classes(), "class"));
+            all
+        }
+        ["job"] => jobs(),
+        ["nodes", _] => plain(
+            &["+1", "+4", "-1"],
+            "so many nodes more or fewer; any number with its sign",
+        ),
+        ["pool" | "zone" | "node", _] => plain(&["lost"], "all its nodes are gone"),
+        ["quota", target] if target.contains("->") => {
+            plain(&["8"], "so many devices move; any number")
+        }
+        ["quota", _] => plain(
+            &["+8", "-8", "=8"],
+            "so many devices more, fewer, or in all; any number",
+        ),
+        ["price" | "spot", _] => plain(&["2.50"], "USD a device-hour; any price"),
+        ["job", _] => {
+            let mut all = plain(&["removed"], "it is gone");
+            all.extend(plain(&["priority"], "another priority"));
+            all.extend(plain(&["flavor"], "it asks for this flavor alone"));
+            all.extend(plain(&["+1"], "so many more like it wait"));
+            all
+        }
+        ["job", _, "flavor"] => named(flavors(), "flavor"),
+        ["job", _, "priority"] => plain(&["100"], "any whole number"),
+        _ => Vec::new(),
+    }
+}
+
+/// Queues with the flavors that they have devices of.
+fn quotas(fleet: &Fleet) -> Vec<(String, String)> {
+    let queues = fleet.queues.iter();
+    let queues = queues.filter(|queue| queue.key.kind == QueueKind::Queue);
+    queues
+        .flat_map(|queue| {
+            let quotas = queue.quotas.iter();
+            let devices = quotas.filter(|quota| quota.measure == Measure::MilliDevices);
+            devices.map(|quota| {
+                let nominal = quota.nominal.map_or_else(
+                    || String::from("no limit"),
+                    |milli| format!("now {}", milli / 1_000),
+                );
+                let target = format!("{}/{}", queue.name(), quota.flavor);
+                (target, format!("quota · {nominal}"))
+            })
+        })
+        .collect()
+}
+
+/// How a change that begins with this word is written.
+fn forms(verb: &str) -> String {
+    let own = GRAMMAR
+        .iter()
+        .filter(|form| form.split(' ').next() == Some(verb));
+    let own: Vec<&str> = own.map(|form| form[verb.len()..].trim()).collect();
+    own.join(" · ")
+}

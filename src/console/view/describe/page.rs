@@ -1,0 +1,186 @@
+//! The page of an object: everything known, its labels, and the events about it. The console draws it, `describe` prints it.
+
+use std::fmt::Write as _;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use crate::color::ColorDepth;
+use crate::painter::{Painter, RenderStyle};
+use crate::text::{clean, counted};
+use crate::theme::{Role, Theme};
+use crate::view::{Selection, subject};
+use model::object::{EventSeen, ObjectPart, ObjectRequest};
+use table::Facts;
+
+use super::{Description, Line, describe};
+
+/// The events about an object, as far as they are read.
+pub enum Events<'a> {
+    /// There is nothing to read: it is no object of the cluster.
+    None,
+    /// They are being read.
+    Asked,
+    /// They cannot be read: why.
+    Failed(&'a str),
+    /// All of them, the latest first.
+    Told(&'a [EventSeen]),
+}
+
+/// Everything known of an object, its labels, and the events about it.
+pub fn page(
+    facts: &Facts,
+    selection: &Selection,
+    events: &Events<'_>,
+    painter: &mut Painter<'_>,
+) -> Description {
+    let mut table = describe(facts, selection, painter).unwrap_or_default();
+    if table.lines.is_empty() {
+        table.words("", "has gone", Role::Warn);
+    }
+    labels(facts, selection, &mut table.lines);
+    if matches!(events, Events::None) {
+        return table;
+    }
+    table.lines.push(Line::Gap);
+    table.lines.push(Line::Head("events"));
+    match events {
+        Events::None => {}
+        Events::Asked => table.words("", "reading…", Role::Muted),
+        Events::Failed(why) => table.words("", *why, Role::Crit),
+        Events::Told([]) => {
+            let words = "none found; the API server forgets them after an hour";
+            table.words("", words, Role::Muted);
+        }
+        Events::Told(events) => tell(&mut table, events, painter),
+    }
+    table
+}
+
+fn tell(table: &mut Description, events: &[EventSeen], painter: &mut Painter<'_>) {
+    // The same said of many pods is told once.
+    let mut told: Vec<(&EventSeen, usize)> = Vec::new();
+    for event in events {
+        let same = |known: &&mut (&EventSeen, usize)| {
+            known.0.reason == event.reason
+                && known.0.message == event.message
+                && known.0.about != event.about
+        };
+        match told.iter_mut().find(same) {
+            Some((_, others)) => *others += 1,
+            None => told.push((event, 0)),
+        }
+    }
+    for (event, others) in told {
+        let age = event.last.map_or(String::from("–"), |at| painter.age(at));
+        let times = if event.count > 1 {
+            format!(" ×{}", event.count)
+        } else {
+            String::new()
+        };
+        let more = match others {
+            0 => String::new(),
+            count => format!(" and {}", counted(count as u64, "other")),
+        };
+        let words = format!(
+            "{}{times}  {}{more}: {}",
+            event.reason, event.about, event.message
+        );
+        table.words(age, words, role_of(event));
+    }
+}
+
+/// How an event is painted.
+pub const fn role_of(event: &EventSeen) -> Role {
+    if event.warning {
+        Role::Warn
+    } else {
+        Role::Text
+    }
+}
+
+/// An object's labels, where they are held.
+fn labels(facts: &Facts, selection: &Selection, lines: &mut Vec<Line>) {
+    let of_pods =
+        |job: &model::fleet::job::Job| job.pods.first().map(|pod| pod.seen.labels.clone());
+    let (labels, head) = match selection {
+        Selection::Node(name) => {
+            let node = facts.fleet.node(name);
+            (node.map(|node| node.seen.labels.clone()), "labels")
+        }
+        Selection::Pod(key) => {
+            let pod = facts.fleet.pod(key);
+            (pod.map(|pod| pod.seen.labels.clone()), "labels")
+        }
+        Selection::Job(id) => match facts.fleet.job(id) {
+            Some(job) if job.labels.is_some() => (job.labels.clone(), "labels"),
+            Some(job) => (of_pods(job), "labels of its pods"),
+            None => (None, ""),
+        },
+        _ => (None, ""),
+    };
+    let Some(labels) = labels.filter(|labels| !labels.is_empty()) else {
+        return;
+    };
+    lines.push(Line::Gap);
+    lines.push(Line::Head(head));
+    for (key, value) in labels.iter() {
+        lines.push(Line::Words(
+            "".into(),
+            format!("{key}={value}"),
+            Role::Muted,
+        ));
+    }
+}
+
+/// What is to be read of the cluster for an object's page; nothing for what is no object of it.
+pub fn wanted(facts: &Facts, selection: &Selection) -> Option<ObjectRequest> {
+    let things = subject::things(facts, selection);
+    let part = (!things.is_empty()).then_some(ObjectPart::Events(things))?;
+    Some(ObjectRequest { part, turn: 0 })
+}
+
+/// Cells of the labels on a printed page.
+const LABEL: usize = 14;
+
+/// The page as plain text: a heading, then a line a fact, none of them cut or broken.
+pub fn text(facts: &Facts, selection: &Selection, events: &Events<'_>) -> String {
+    // Nothing is painted: neither colors nor the room matter to the words.
+    let render_style = RenderStyle {
+        theme: Theme::ember(),
+        depth: ColorDepth::None,
+        ascii: false,
+    };
+    let mut buf = Buffer::empty(Rect::new(0, 0, 1, 1));
+    let mut painter = Painter::new(&mut buf, &render_style, facts.now);
+    let table = page(facts, selection, events, &mut painter);
+    let title = match table.title.is_empty() {
+        true => selection.heading(facts),
+        false => table.title,
+    };
+    let mut out = match table.note.is_empty() {
+        true => format!("{}\n", clean(&title, false)),
+        false => format!(
+            "{}  ·  {}\n",
+            clean(&title, false),
+            clean(&table.note, false)
+        ),
+    };
+    for line in &table.lines {
+        let (label, words): (&str, &str) = match line {
+            Line::Gap => {
+                out.push('\n');
+                continue;
+            }
+            Line::Head(words) => {
+                let _ = writeln!(out, "{}", words.to_uppercase());
+                continue;
+            }
+            Line::Words(label, words, _) => (label, words),
+            Line::Bar(label, _, words, _) | Line::Past(label, _, words) => (label, words),
+        };
+        let line = format!("  {:<LABEL$}{}", clean(label, false), clean(words, false));
+        let _ = writeln!(out, "{}", line.trim_end());
+    }
+    out
+}

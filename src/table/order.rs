@@ -1,0 +1,141 @@
+//! The order of rows: `--sort-by` a field or a column. Unknown comes last whichever way it is turned.
+
+use std::cmp::Ordering;
+
+use model::base::natural;
+use model::value::Value;
+
+use super::Kind;
+use super::select::named;
+
+/// What rows are sorted by.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sort {
+    /// The fields of a row; the first that is known decides.
+    fields: Vec<String>,
+    /// The greatest first.
+    falls: bool,
+}
+
+impl Sort {
+    /// Reads `COLUMN`, `FIELD`, `.FIELD` or `{.FIELD}` with a `-` before it for the greatest first. `columns` are titles with
+    /// their fields.
+    ///
+    /// # Errors
+    /// The kind has no such column or field.
+    pub fn parse(
+        kind: Kind,
+        text: &str,
+        columns: &[(&'static str, &'static str)],
+    ) -> Result<Self, String> {
+        let (falls, text) = match text.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        let bare = text.trim().trim_start_matches('{').trim_end_matches('}');
+        let bare = bare.trim_start_matches(".items[*]").trim_start_matches('.');
+        let titled = columns
+            .iter()
+            .find(|(title, _)| title.eq_ignore_ascii_case(bare));
+        let fields = match titled {
+            Some((_, fields)) => fields.split('|').map(str::to_owned).collect(),
+            None => vec![named(kind, bare).map_err(|why| {
+                let titles: Vec<&str> = columns.iter().map(|(title, _)| *title).collect();
+                format!("--sort-by: {why}; or a column: {}", titles.join(", "))
+            })?],
+        };
+        Ok(Self { fields, falls })
+    }
+
+    /// The greatest of a field first.
+    pub fn falling(field: &str) -> Self {
+        Self {
+            fields: vec![field.to_owned()],
+            falls: true,
+        }
+    }
+
+    /// The fields that decide.
+    pub fn fields(&self) -> impl Iterator<Item = &str> {
+        self.fields.iter().map(String::as_str)
+    }
+
+    /// How two rows stand to each other.
+    pub fn compare(&self, a: &Value, b: &Value) -> Ordering {
+        let of = |row: &Value| self.fields.iter().find_map(|field| row.at(field).cloned());
+        match (of(a), of(b)) {
+            (Some(a), Some(b)) if self.falls => order(&b, &a),
+            (Some(a), Some(b)) => order(&a, &b),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => Ordering::Equal,
+        }
+    }
+}
+
+fn order(a: &Value, b: &Value) -> Ordering {
+    let number = |value: &Value| match value {
+        Value::Bool(value) => Some(f64::from(u8::from(*value))),
+        Value::Int(value) => Some(*value as f64),
+        Value::Uint(value) => Some(*value as f64),
+        Value::Float(value) => Some(*value),
+        _ => None,
+    };
+    match (number(a), number(b)) {
+        (Some(a), Some(b)) => a.total_cmp(&b),
+        (Some(_), None) => Ordering::Less,
+        (None, Some(_)) => Ordering::Greater,
+        (None, None) => natural(&a.flat(), &b.flat()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_column_is_sorted_by_a_field_that_rows_have() {
+        use crate::output::{fields, titles};
+        for kind in Kind::ALL {
+            let known = fields(kind);
+            for (title, own) in titles(kind) {
+                for field in own.split('|') {
+                    assert!(known.iter().any(|known| known == field), "{title}: {field}");
+                }
+            }
+        }
+        let jobs: Vec<&str> = titles(Kind::Jobs)
+            .into_iter()
+            .map(|(title, _)| title)
+            .collect();
+        assert!(
+            jobs.contains(&"WAIT/RUN") && jobs.contains(&"REASON"),
+            "{jobs:?}"
+        );
+    }
+
+    #[test]
+    fn numbers_names_and_the_unknown_are_ordered() {
+        let rows = [
+            r#"{"name":"a100-10","util_ratio":0.5}"#,
+            r#"{"name":"a100-2","util_ratio":null}"#,
+            r#"{"name":"a100-1","util_ratio":0.75}"#,
+        ];
+        let sorted = |text: &str| -> Vec<String> {
+            let sort = Sort::parse(Kind::Pools, text, &[("UTIL", "util_ratio")]).expect(text);
+            let mut all: Vec<Value> = rows.iter().map(|row| Value::of(row)).collect();
+            all.sort_by(|a, b| sort.compare(a, b));
+            let name = |row: &Value| row.at("name").map(Value::flat).unwrap_or_default();
+            all.iter().map(name).collect()
+        };
+        assert_eq!(sorted("name"), ["a100-1", "a100-2", "a100-10"]);
+        assert_eq!(sorted("{.metadata.name}"), ["a100-1", "a100-2", "a100-10"]);
+        assert_eq!(sorted("util"), ["a100-10", "a100-1", "a100-2"]);
+        assert_eq!(sorted("-UTIL"), ["a100-1", "a100-10", "a100-2"]);
+        let wrong = Sort::parse(Kind::Pools, "utl", &[]).expect_err("no such column");
+        assert!(
+            wrong.starts_with("--sort-by: pools have no field `utl`"),
+            "{wrong}"
+        );
+    }
+}

@@ -1,0 +1,117 @@
+//! What is asked for, and why there may be no answer.
+
+use super::table::cell;
+use super::{Kind, Select, Sort, Template};
+
+/// What is asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Query {
+    /// Kind.
+    pub kind: Kind,
+    /// Only objects of this name.
+    pub name: Option<String>,
+    /// Only objects of these namespaces, where the kind has any; empty is all.
+    pub namespaces: Vec<String>,
+    /// Only objects of this team, where the kind has any.
+    pub team: Option<String>,
+    /// Only objects of these labels and fields.
+    pub select: Select,
+    /// In this order; none is that of the kind.
+    pub sort: Option<Sort>,
+    /// Only these columns of a table, in this order; none is all of them.
+    pub columns: &'static [&'static str],
+    /// Tables and CSV begin with their titles.
+    pub titled: bool,
+    /// What [`super::Format::Template`] makes of the rows.
+    pub template: Option<Template>,
+}
+
+impl Query {
+    /// Every object of a kind.
+    pub fn all(kind: Kind) -> Self {
+        Self {
+            kind,
+            name: None,
+            namespaces: Vec::new(),
+            team: None,
+            select: Select::default(),
+            sort: None,
+            columns: &[],
+            titled: true,
+            template: None,
+        }
+    }
+
+    /// True when a reading of an exporter decides which rows are printed, or in which order, or one is among the chosen columns.
+    pub(super) fn asks_readings(&self) -> bool {
+        let sorted = self.sort.iter().flat_map(Sort::fields);
+        let read = |field: &str| {
+            let parts = [
+                "util", "mem_used", "temp", "power", "signals", "idle", "health",
+            ];
+            parts.iter().any(|part| field.contains(part))
+        };
+        self.columns.contains(&"UTIL") || self.select.fields().chain(sorted).any(read)
+    }
+
+    /// True when an object of this namespace and team is asked for.
+    pub(crate) fn wants(&self, namespace: Option<&str>, team: Option<&str>) -> bool {
+        let in_namespace = self.namespaces.is_empty()
+            || namespace
+                .is_some_and(|namespace| self.namespaces.iter().any(|own| own == namespace));
+        in_namespace
+            && self
+                .team
+                .as_deref()
+                .is_none_or(|wanted| team == Some(wanted))
+    }
+}
+
+/// No object of the name that was asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NotFound {
+    /// Kind.
+    pub kind: Kind,
+    /// The name that was asked for.
+    pub name: String,
+    /// The nearest name that there is.
+    pub nearest: Option<String>,
+}
+
+impl std::fmt::Display for NotFound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "no {} named `{}`", self.kind.name(), cell(&self.name))?;
+        if let Some(near) = &self.nearest {
+            write!(f, "; did you mean `{}`?", cell(near))?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for NotFound {}
+
+/// Why a query has no answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Unanswered {
+    /// There is no object of its name.
+    NotFound(NotFound),
+    /// Its template does not fit what is found.
+    Refused(String),
+}
+
+impl From<NotFound> for Unanswered {
+    fn from(missing: NotFound) -> Self {
+        Self::NotFound(missing)
+    }
+}
+
+impl std::fmt::Display for Unanswered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotFound(missing) => missing.fmt(f),
+            Self::Refused(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for Unanswered {}

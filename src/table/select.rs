@@ -1,0 +1,351 @@
+//! Which rows are wanted: label selectors (`-l`) and field selectors (`--field-selector`), in kubectl's words.
+
+use std::collections::BTreeMap;
+
+use engine::snapshot::{Op, Requirement};
+use model::base::Name;
+use model::base::document::nearest;
+use model::fleet::job::Job;
+use model::fleet::observe::Labels;
+use model::value::Value;
+
+use super::Kind;
+use super::output::fields;
+
+/// The labels of a row's object.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Labelled<'a> {
+    /// Its own.
+    Own(&'a Labels),
+    /// A job's: its own and those of its pods.
+    Job(&'a Job),
+}
+
+impl Labelled<'_> {
+    /// All of them; `None` where they are not known.
+    pub fn all(&self) -> Option<BTreeMap<Name, Name>> {
+        let pairs = |labels: &Labels| -> Vec<(Name, Name)> {
+            let all = labels.iter();
+            all.map(|(key, value)| (key.clone(), value.clone()))
+                .collect()
+        };
+        match self {
+            Self::Own(labels) => Some(pairs(labels).into_iter().collect()),
+            Self::Job(job) => {
+                let own = job.labels.as_ref();
+                if own.is_none() && job.pods.is_empty() {
+                    return None;
+                }
+                // Its own win over those of its pods.
+                let pods = job.pods.iter().flat_map(|pod| pairs(&pod.seen.labels));
+                Some(pods.chain(own.map(pairs).unwrap_or_default()).collect())
+            }
+        }
+    }
+}
+
+/// The value of a label of a job: its own, else that of a pod of it.
+pub fn label_of_job<'a>(job: &'a Job, key: &str) -> Option<&'a Name> {
+    let own = job.labels.as_ref().and_then(|labels| labels.get(key));
+    let pods = || job.pods.iter().find_map(|pod| pod.seen.labels.get(key));
+    own.or_else(pods)
+}
+
+/// A field that is to have a value, or to have another.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Field {
+    name: String,
+    is: bool,
+    value: String,
+}
+
+/// Which rows are wanted; all of them where nothing is asked.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Select {
+    labels: Vec<Requirement>,
+    fields: Vec<Field>,
+    words: String,
+}
+
+impl Select {
+    /// What both selectors ask of rows of a kind; an empty text asks nothing.
+    ///
+    /// # Errors
+    /// A selector is not understood, or the kind has no labels, or no such field: what there is instead.
+    pub fn parse(kind: Kind, labels: &str, fields: &str) -> Result<Self, String> {
+        let mut words = Vec::new();
+        for (flag, text) in [("-l", labels), ("--field-selector", fields)] {
+            if !text.trim().is_empty() {
+                words.push(format!("{flag} {}", text.trim()));
+            }
+        }
+        let labels: Vec<Requirement> = parts(labels)?
+            .into_iter()
+            .map(label)
+            .collect::<Result<_, _>>()?;
+        if !labels.is_empty() && !matches!(kind, Kind::Nodes | Kind::Pods | Kind::Jobs) {
+            return Err(format!(
+                "-l: {} have no labels here; nodes, pods and jobs do; use --field-selector",
+                kind.name()
+            ));
+        }
+        let tests = parts(fields)?.into_iter().map(|text| field(kind, text));
+        Ok(Self {
+            labels,
+            fields: tests.collect::<Result<_, _>>()?,
+            words: words.join(" "),
+        })
+    }
+
+    /// True when every row is wanted.
+    pub const fn is_all(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    /// True when labels are asked for.
+    pub const fn asks_labels(&self) -> bool {
+        !self.labels.is_empty()
+    }
+
+    /// The fields that are asked for.
+    pub fn fields(&self) -> impl Iterator<Item = &str> {
+        self.fields.iter().map(|field| field.name.as_str())
+    }
+
+    /// As it was asked: `-l team=nlp`.
+    pub fn words(&self) -> &str {
+        &self.words
+    }
+
+    /// The first label that is asked for and that no object has, with the nearest that one has.
+    pub fn unheard<'a>(
+        &self,
+        known: impl Iterator<Item = &'a Name> + Clone,
+    ) -> Option<(&Name, Option<&'a str>)> {
+        let mut wanted = self.labels.iter().map(|one| &one.key);
+        let key = wanted.find(|key| !known.clone().any(|known| known == *key))?;
+        Some((key, nearest(key, known.map(Name::as_str))))
+    }
+
+    /// Whether an object of these labels is wanted; labels that are not known are not matched.
+    pub fn wants_labels(&self, labels: Option<&BTreeMap<Name, Name>>) -> bool {
+        self.labels.is_empty()
+            || labels.is_some_and(|labels| self.labels.iter().all(|one| one.is_met(labels)))
+    }
+
+    /// Whether a row of these values is wanted.
+    pub fn wants_row(&self, row: &Value) -> bool {
+        self.fields.iter().all(|field| {
+            let found = row.at(&field.name);
+            let same = match (found, field.value.as_str()) {
+                (None, "") => true,
+                // What has fields of its own is asked for by whether it is there: `cordoned=true`.
+                (None, "false") => true,
+                (Some(Value::Map(_) | Value::List(_)), "true") => true,
+                (Some(value), wanted) => plain(value) == wanted,
+                (None, _) => false,
+            };
+            same == field.is
+        })
+    }
+}
+
+/// A value as a selector writes it.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Text(text) => text.clone(),
+        other => other.flat(),
+    }
+}
+
+/// What stands between commas that are in no parentheses.
+fn parts(text: &str) -> Result<Vec<&str>, String> {
+    let (mut all, mut depth, mut from) = (Vec::new(), 0i32, 0);
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            ',' if depth == 0 => {
+                all.push(&text[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if depth != 0 {
+        return Err(format!("`{text}`: a parenthesis is not closed"));
+    }
+    all.push(&text[from..]);
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(all.into_iter().map(str::trim).collect())
+}
+
+/// One test of a label.
+fn label(text: &str) -> Result<Requirement, String> {
+    let wrong = || {
+        format!(
+            "-l: `{text}` is not understood; write key=value, key!=value, key, !key, key in (a,b) or key notin (a,b)"
+        )
+    };
+    let made = |key: &str, op: Op, values: Vec<&str>| {
+        let key = key.trim();
+        let plain = |text: &str| {
+            let own = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
+            text.chars().all(own)
+        };
+        if key.is_empty() || !plain(key) || !values.iter().all(|value| plain(value.trim())) {
+            return Err(wrong());
+        }
+        Ok(Requirement {
+            key: Name::new(key),
+            op,
+            values: values.iter().map(|value| Name::new(value.trim())).collect(),
+        })
+    };
+    if let Some(list) = text.strip_suffix(')') {
+        let (head, list) = list.split_once('(').ok_or_else(wrong)?;
+        let (key, op) = head.trim().rsplit_once(' ').ok_or_else(wrong)?;
+        let op = match op {
+            "in" => Op::In,
+            "notin" => Op::NotIn,
+            _ => return Err(wrong()),
+        };
+        return made(key, op, list.split(',').collect());
+    }
+    for (sign, op) in [("!=", Op::NotIn), ("==", Op::In), ("=", Op::In)] {
+        if let Some((key, value)) = text.split_once(sign) {
+            return made(key, op, vec![value]);
+        }
+    }
+    match text.strip_prefix('!') {
+        Some(key) => made(key, Op::DoesNotExist, Vec::new()),
+        None => made(text, Op::Exists, Vec::new()),
+    }
+}
+
+/// One test of a field.
+fn field(kind: Kind, text: &str) -> Result<Field, String> {
+    let signs = [("!=", false), ("==", true), ("=", true)];
+    let found = signs
+        .iter()
+        .find_map(|(sign, is)| Some((text.split_once(sign)?, *is)));
+    let Some(((name, value), is)) = found else {
+        return Err(format!(
+            "--field-selector: `{text}` is not understood; write field=value or field!=value"
+        ));
+    };
+    Ok(Field {
+        name: named(kind, name.trim()).map_err(|why| format!("--field-selector: {why}"))?,
+        is,
+        value: value.trim().to_owned(),
+    })
+}
+
+/// kubectl's fields, each with ours.
+const KUBECTL: &[(&str, &str)] = &[
+    ("metadata.name", "name"),
+    ("metadata.namespace", "namespace"),
+    ("metadata.uid", "uid"),
+    ("spec.nodeName", "node"),
+    ("spec.unschedulable", "cordoned"),
+    ("status.phase", "phase"),
+];
+
+/// The field of a kind's rows that is meant by a name: one of ours, in kubectl's words or without regard to case.
+///
+/// # Errors
+/// There is none: the text names the nearest and all that there are.
+pub fn named(kind: Kind, name: &str) -> Result<String, String> {
+    let all = fields(kind);
+    let ours = KUBECTL.iter().find(|(theirs, _)| *theirs == name);
+    let wanted = ours.map_or(name, |(_, ours)| ours);
+    let is = |field: &&std::borrow::Cow<'static, str>| field.eq_ignore_ascii_case(wanted);
+    // A list or a record is named by itself; its parts stand behind a dot.
+    if let Some(field) = all.iter().find(is) {
+        return Ok(field.to_string());
+    }
+    // What has a name of its own kind: the id of a device.
+    if wanted == "name" && all.iter().any(|field| field == "id") {
+        return Ok(String::from("id"));
+    }
+    let near = nearest(wanted, all.iter().map(|field| &**field));
+    let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+    Err(format!(
+        "{} have no field `{name}`{near}; they have: {}",
+        kind.name(),
+        all.iter()
+            .filter(|field| !field.starts_with("signals."))
+            .map(|field| &**field)
+            .collect::<Vec<&str>>()
+            .join(", ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(pairs: &[(&str, &str)]) -> BTreeMap<Name, Name> {
+        let pair = |(key, value): &(&str, &str)| (Name::new(key), Name::new(value));
+        pairs.iter().map(pair).collect()
+    }
+
+    #[test]
+    fn label_selectors_are_kubectls() {
+        let node = labels(&[("team", "nlp"), ("a.b/c", "d")]);
+        for (text, wanted) in [
+            ("team=nlp", true),
+            ("team==nlp", true),
+            ("team=vision", false),
+            ("team!=vision", true),
+            ("rack!=r1", true),
+            ("team", true),
+            ("!team", false),
+            ("!rack", true),
+            ("team in (vision, nlp)", true),
+            ("team notin (vision,nlp)", false),
+            ("team=nlp,a.b/c=d", true),
+            ("team=nlp,a.b/c=e", false),
+            ("", true),
+        ] {
+            let select = Select::parse(Kind::Nodes, text, "").expect(text);
+            assert_eq!(select.wants_labels(Some(&node)), wanted, "{text}");
+        }
+        let one = Select::parse(Kind::Nodes, "!team", "").expect("understood");
+        assert!(!one.wants_labels(None), "what is not known is not matched");
+        for wrong in ["team in nlp", "team in (nlp", "=a", "te am=b", "a=b=c"] {
+            assert!(Select::parse(Kind::Nodes, wrong, "").is_err(), "{wrong}");
+        }
+        let refused = Select::parse(Kind::Queues, "team=nlp", "").expect_err("no labels");
+        assert!(refused.contains("queues have no labels"), "{refused}");
+    }
+
+    #[test]
+    fn field_selectors_know_our_fields_and_kubectls() {
+        let row = Value::of(
+            r#"{"name":"a","node":null,"phase":"Running","devices":{"free":3},"cordoned":{"by":"x"}}"#,
+        );
+        let wants = |kind, text: &str| {
+            let select = Select::parse(kind, "", text).expect(text);
+            select.wants_row(&row)
+        };
+        assert!(wants(Kind::Pods, "status.phase=Running"));
+        assert!(wants(Kind::Pods, "phase=Running,metadata.name=a"));
+        assert!(!wants(Kind::Pods, "status.phase!=Running"));
+        assert!(wants(Kind::Pods, "spec.nodeName="));
+        assert!(!wants(Kind::Pods, "spec.nodeName=n1"));
+        assert!(wants(Kind::Nodes, "devices.free=3"));
+        assert!(wants(Kind::Nodes, "spec.unschedulable=true"));
+        assert!(!wants(Kind::Nodes, "cordoned=false"));
+        let wrong = Select::parse(Kind::Pods, "", "status.hostIP=1").expect_err("not known");
+        assert!(
+            wrong.contains("pods have no field `status.hostIP`"),
+            "{wrong}"
+        );
+        let near = Select::parse(Kind::Jobs, "", "stat=running").expect_err("not known");
+        assert!(near.contains("did you mean `state`?"), "{near}");
+        assert!(Select::parse(Kind::Jobs, "", "state").is_err());
+    }
+}
