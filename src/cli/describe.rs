@@ -10,7 +10,7 @@ use model::base::{Exit, Failure, Name};
 use model::object::ObjectNews;
 use settings::Settings;
 use table::output::{self, Item};
-use table::{Facts, Format, Kind, Needs, Query, Readings, losses, silent};
+use table::{Facts, Format, Kind, Needs, Query, Readings, UNATTRIBUTED, losses, silent};
 
 use super::get::KindName;
 use super::out;
@@ -132,6 +132,10 @@ fn found(facts: &Facts, query: &Query) -> Result<(Vec<Selection>, Vec<String>), 
 /// The object of a row; nothing for a slice, which stands on the page of its device.
 fn selection(facts: &Facts, kind: Kind, item: &Item) -> Option<Selection> {
     let key = item.key.as_str();
+    // What no other row holds is a sum, not an object.
+    if key.starts_with(UNATTRIBUTED) {
+        return None;
+    }
     let bare = || Name::new(key.split(" (").next().unwrap_or(key));
     Some(match kind {
         Kind::Pools => Selection::Pool(Name::new(key)),

@@ -136,8 +136,8 @@ fn labels(facts: &Facts, selection: &Selection, lines: &mut Vec<Line>) {
 /// What is to be read of the cluster for an object's page; nothing for what is no object of it.
 pub fn wanted(facts: &Facts, selection: &Selection) -> Option<ObjectRequest> {
     let things = subject::things(facts, selection);
-    let paper = (!things.is_empty()).then_some(ObjectPart::Events(things))?;
-    Some(ObjectRequest { paper, turn: 0 })
+    let part = (!things.is_empty()).then_some(ObjectPart::Events(things))?;
+    Some(ObjectRequest { part, turn: 0 })
 }
 
 /// Cells of the labels on a printed page.
