@@ -6,7 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 use serde_json::Value;
 use table::Kind;
 
-use super::{Home, text};
+use super::{Home, is_progress, text};
 
 /// A running `sim`; ended with the test.
 struct Sim {
