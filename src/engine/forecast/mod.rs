@@ -88,10 +88,21 @@ fn moment<S: serde::Serializer>(at: &Option<Moment>, out: S) -> Result<S::Ok, S:
     }
 }
 
+/// When one workload starts in one run of the timeline.
+#[derive(Clone, Copy)]
+struct Span {
+    /// The earliest moment.
+    from: Moment,
+    /// The moment of its cycle.
+    at: Moment,
+    /// The latest moment.
+    to: Moment,
+}
+
 /// One run of the timeline.
 struct Timeline {
-    /// Per workload: between which moments it starts.
-    starts: BTreeMap<WorkloadId, (Moment, Moment)>,
+    /// Per workload: when it starts.
+    starts: BTreeMap<WorkloadId, Span>,
     /// The first moment at which a runtime that was drawn had ended.
     drawn: Option<Moment>,
 }
@@ -151,7 +162,17 @@ fn forecast_for(
         true => start_now(&mut state),
         false => (BTreeMap::new(), true),
     };
-    let starts = begun.keys().map(|work| (*work, (now, now))).collect();
+    let starts = begun.keys().map(|work| {
+        (
+            *work,
+            Span {
+                from: now,
+                at: now,
+                to: now,
+            },
+        )
+    });
+    let starts = starts.collect();
     let mut runs: Vec<Timeline> = Vec::with_capacity(times);
     let mut series = Series::new(&state);
     for shares in shares(compiled, times) {
@@ -167,22 +188,22 @@ fn forecast_for(
     wanted
         .into_iter()
         .map(|work| {
-            let sorted = |part: fn(&(Moment, Moment)) -> Moment| {
+            let sorted = |part: fn(&Span) -> Moment| {
                 let of_run = |run: &Timeline| run.starts.get(&work).map(part);
                 let mut starts: Vec<Option<Moment>> = runs.iter().map(of_run).collect();
                 // Unknown is later than any moment.
                 starts.sort_by_key(|start| (start.is_none(), *start));
                 starts
             };
-            let (from, to) = (sorted(|it| it.0), sorted(|it| it.1));
+            let (from, at, to) = (sorted(|it| it.from), sorted(|it| it.at), sorted(|it| it.to));
             let place = |percent: usize| (times * percent).div_ceil(100).max(1) - 1;
-            let at = |percent: usize| to[place(percent)];
+            let half = at[place(50)];
             let touched = runs.iter().any(|run| {
                 let start = run.starts.get(&work);
                 run.drawn
-                    .is_some_and(|drawn| start.is_none_or(|start| start.1 >= drawn))
+                    .is_some_and(|drawn| start.is_none_or(|start| start.at >= drawn))
             });
-            let basis = match at(50) {
+            let basis = match half {
                 None => Basis::None,
                 Some(start) if start <= now => Basis::Now,
                 Some(_) if touched => Basis::History,
@@ -191,8 +212,8 @@ fn forecast_for(
             let start = Start {
                 job: job(&compiled.workload(work).key),
                 p10: from[place(10)],
-                p50: at(50),
-                p90: at(90),
+                p50: half,
+                p90: to[place(90)],
                 basis,
                 victims: begun.remove(&work).unwrap_or_default(),
             };
@@ -253,7 +274,7 @@ fn timeline(
     series: &mut Series,
     shares: &[u32],
     only: Option<WorkloadId>,
-    (begun, at_once): (&BTreeMap<WorkloadId, (Moment, Moment)>, bool),
+    (begun, at_once): (&BTreeMap<WorkloadId, Span>, bool),
     times: usize,
 ) -> Timeline {
     let compiled = state.compiled();
@@ -278,13 +299,14 @@ fn timeline(
             break;
         }
         // What the scheduler believes of runtimes, not what this run draws, decides whom it lets pass.
+        let exact = series.work_done() <= EXACT_WORK / times;
         let started = match std::mem::replace(&mut due, true) {
-            true => series.cycle(state, since, series.work_done() <= EXACT_WORK / times),
+            true => series.cycle(state, since, exact),
             false => Vec::new(),
         };
         let now = state.now();
         for (work, allocation) in started {
-            out.starts.insert(work, (since, now));
+            out.starts.insert(work, span(begin, since, now, exact));
             if let Some(lasts) = runtime(compiled, work, shares[work]) {
                 let lasts = at_speed(lasts, allocation.speed_milli).max(1);
                 let end = Moment::from_millis(now.millis().saturating_add(lasts));
@@ -310,6 +332,26 @@ fn timeline(
     state.undo_to(mark);
     state.set_now(begin);
     out
+}
+
+/// When a workload starts whose cycle stands for the ends between two moments. Once ends are taken together a start may be
+/// off by as much as they are apart, even where one end stood alone: the range is widened by that on both sides.
+fn span(begin: Moment, since: Moment, at: Moment, exact: bool) -> Span {
+    if exact {
+        return Span {
+            from: since,
+            at,
+            to: at,
+        };
+    }
+    let margin = at.millis().saturating_sub(begin.millis()).max(0) / PART;
+    let from = Moment::from_millis(since.millis().saturating_sub(margin));
+    let to = Moment::from_millis(at.millis().saturating_add(margin));
+    Span {
+        from: from.max(begin),
+        at,
+        to,
+    }
 }
 
 /// The last of the ends that count as one with the next, once so much was done.
