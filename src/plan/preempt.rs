@@ -89,7 +89,7 @@ fn off(
             });
             plan.undo
                 .notes
-                .push("evictions are not taken back; its owner makes its pods again".to_owned());
+                .push("evictions cannot be undone; the owner recreates the pods".to_owned());
         }
         Way::Kueue(_) | Way::Suspend(_) | Way::Volcano(_) => {
             let mut stop = planner_context::stop(snapshot, model)?;

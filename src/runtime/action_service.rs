@@ -339,7 +339,7 @@ impl ActionService {
         let pages = journal.read();
         let pages = pages.map_err(|fault| Unseen::Failed(exec::RunError::from(fault).into()))?;
         if let Some(undo) = exec::undone_by(&exec::runs(&pages), run) {
-            let sentence = format!("{run} was taken back by {} already", undo.name);
+            let sentence = format!("{run} was undone by {} already", undo.name);
             return Err(Refusal::new(RefusalCode::AlreadySo, sentence).into());
         }
         let mut plan = past.undo(self.now())?;

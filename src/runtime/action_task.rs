@@ -295,7 +295,7 @@ async fn acts(
 
 fn row(run: &Run, running: bool, undo: Option<&Run>) -> RunRow {
     let (state, words) = match (&run.end, undo) {
-        (Some(_), Some(undo)) => (RunState::Undone, format!("taken back by {}", undo.name)),
+        (Some(_), Some(undo)) => (RunState::Undone, format!("undone by {}", undo.name)),
         (Some(End::Done), None) => match run.undone() {
             Some(words) => (RunState::Incomplete, words),
             None => (RunState::Done, String::new()),
@@ -305,7 +305,7 @@ fn row(run: &Run, running: bool, undo: Option<&Run>) -> RunRow {
             (RunState::Failed, format!("step {step} failed: {words}"))
         }
         (None, _) if running => (RunState::Running, String::new()),
-        (None, Some(undo)) => (RunState::Undone, format!("taken back by {}", undo.name)),
+        (None, Some(undo)) => (RunState::Undone, format!("undone by {}", undo.name)),
         (None, None) => (RunState::BrokenOff, String::new()),
     };
     let steps = run.steps.iter().zip(&run.plan.steps);

@@ -121,8 +121,8 @@ pub fn figures(outcome: &Outcome) -> Vec<Figure> {
             tenth(held[1]),
             by_held,
         ],
-        count("jobs running", |side| side.running),
-        count("jobs waiting", |side| side.waiting),
+        count("running after next cycle", |side| side.running),
+        count("waiting after next cycle", |side| side.waiting),
         count("of these without ETA", |side| side.unknown),
         [
             "median wait".to_owned(),

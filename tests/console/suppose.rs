@@ -111,7 +111,7 @@ fn an_answer_shows_figures_of_both_sides_and_who_is_evicted() {
         "AFTER",
         "median wait",
         "cost",
-        "jobs running",
+        "running after next cycle",
         "evicted",
     ] {
         assert!(shown.contains(words), "{words}: {shown}");

@@ -209,7 +209,7 @@ pub(super) fn about(dialog: &Dialog, plan: &Plan, app: &App) -> Vec<Line> {
     }
     let mut label = "undo";
     if !plan.undo.possible && plan.undo.notes.is_empty() {
-        say(label, String::from("cannot be taken back"), Role::Warn);
+        say(label, String::from("cannot be undone"), Role::Warn);
     }
     for note in &plan.undo.notes {
         say(label, note.clone(), Role::Muted);
