@@ -151,7 +151,10 @@ impl TestNamespace {
         object["metadata"]["namespace"] = self.name.into();
         let file = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(file.path(), object.to_string()).expect("written");
-        kubectl(&["create", "-f", file.path().to_str().expect("a path")]);
+        // (The server looks at them. kubectl would fetch the OpenAPI document first, for which a busy machine needs longer than
+        // kubectl waits.)
+        let path = file.path().to_str().expect("a path");
+        kubectl(&["create", "--validate=false", "-f", path]);
     }
 
     /// Writes what a controller would.
