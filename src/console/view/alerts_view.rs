@@ -4,7 +4,6 @@ use ratatui::layout::Rect;
 
 use crate::commands::{Command, Context};
 use crate::painter::Painter;
-use model::base::Name;
 use model::fleet::finding::Finding;
 use table::Facts;
 use table::silence::{Entry, Silence};
@@ -65,9 +64,6 @@ impl View for AlertsView {
     fn contexts(&self) -> &'static [Context] {
         ALERTS
     }
-    fn refresh(&mut self, facts: &Facts, settle: bool) {
-        self.table.refresh(facts, settle);
-    }
     fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> CommandOutcome {
         let silence = match command {
             Command::Mute => Silence::Muted,
@@ -91,27 +87,6 @@ impl View for AlertsView {
     fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool {
         let (above, _) = self.split(area);
         y < above.bottom() && self.table.point(facts, x, y, above)
-    }
-    fn set_filter(&mut self, words: &str, facts: &Facts) -> Result<(), String> {
-        self.table.set_filter(words, facts)
-    }
-    fn filter(&self) -> &str {
-        self.table.filter()
-    }
-    fn selection(&self, facts: &Facts) -> Option<Selection> {
-        self.table.selection(facts)
-    }
-    fn counts(&self) -> (usize, usize) {
-        self.table.counts()
-    }
-    fn is_unsettled(&self) -> bool {
-        self.table.is_unsettled()
-    }
-    fn faults_only(&self) -> bool {
-        self.table.faults_only()
-    }
-    fn on_screen(&self, _: &Facts, _: Rect) -> Vec<Name> {
-        Vec::new()
     }
     fn table(&self) -> Option<&TableView> {
         Some(&self.table)

@@ -8,7 +8,7 @@ use crate::table_model::{Column, Kind, Row, id_of};
 use crate::text::per_hour;
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
-use model::base::{Name, Rate};
+use model::base::Rate;
 use model::cost::{CostRow, Scope};
 use table::{Facts, cost};
 
@@ -172,9 +172,6 @@ impl View for CostView {
     fn contexts(&self) -> &'static [Context] {
         COST
     }
-    fn refresh(&mut self, facts: &Facts, settle: bool) {
-        self.table.refresh(facts, settle);
-    }
     fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> CommandOutcome {
         if command == Command::Group {
             let scope = scope_of(&self.table.table_model.row_scope);
@@ -187,27 +184,6 @@ impl View for CostView {
     }
     fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool {
         self.table.point(facts, x, y, Self::below(area))
-    }
-    fn set_filter(&mut self, words: &str, facts: &Facts) -> Result<(), String> {
-        self.table.set_filter(words, facts)
-    }
-    fn filter(&self) -> &str {
-        self.table.filter()
-    }
-    fn selection(&self, facts: &Facts) -> Option<Selection> {
-        self.table.selection(facts)
-    }
-    fn counts(&self) -> (usize, usize) {
-        self.table.counts()
-    }
-    fn is_unsettled(&self) -> bool {
-        self.table.is_unsettled()
-    }
-    fn faults_only(&self) -> bool {
-        self.table.faults_only()
-    }
-    fn on_screen(&self, _: &Facts, _: Rect) -> Vec<Name> {
-        Vec::new()
     }
 
     fn table(&self) -> Option<&TableView> {

@@ -154,12 +154,6 @@ impl View for Detail {
         self.on_row |= hit;
         hit
     }
-    fn set_filter(&mut self, words: &str, facts: &Facts) -> Result<(), String> {
-        self.table.set_filter(words, facts)
-    }
-    fn filter(&self) -> &str {
-        self.table.filter()
-    }
     fn selection(&self, facts: &Facts) -> Option<Selection> {
         let row = self.table.selection(facts).filter(|_| self.on_row);
         row.or_else(|| Some(self.subject.clone()))
@@ -173,15 +167,6 @@ impl View for Detail {
     fn clip(&self, facts: &Facts, render_style: &RenderStyle) -> Option<CopiedRows> {
         let rows = self.on_row || !self.table.table_model.marked().is_empty();
         rows.then(|| self.table.clip(facts, render_style))
-    }
-    fn counts(&self) -> (usize, usize) {
-        self.table.counts()
-    }
-    fn is_unsettled(&self) -> bool {
-        self.table.is_unsettled()
-    }
-    fn faults_only(&self) -> bool {
-        self.table.faults_only()
     }
     fn on_screen(&self, facts: &Facts, area: Rect) -> Vec<Name> {
         let (_, below) = self.split(area);

@@ -5,7 +5,6 @@ use ratatui::layout::Rect;
 use crate::commands::{Command, Context};
 use crate::painter::Painter;
 use crate::table_model::Scope;
-use model::base::Name;
 use model::cost::Scope as By;
 use model::fleet::finding::{Finding, Severity};
 use table::Facts;
@@ -14,9 +13,7 @@ use super::device_heat::{DeviceHeats, Metric, Scale};
 use super::fleet_sources::{draw_sources, speaks};
 use super::sparkline_strip::DeviceStrip;
 use super::table_view::TableView;
-use super::{
-    CommandOutcome, Destination, RowScope, Selection, TABLE, View, ViewId, Whole, pools, waiting,
-};
+use super::{CommandOutcome, Destination, RowScope, TABLE, View, ViewId, Whole, pools, waiting};
 
 /// The fleet at a glance.
 pub struct FleetView {
@@ -203,27 +200,6 @@ impl View for FleetView {
     fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool {
         let table = self.split(area).table;
         y < table.bottom() && self.table.point(facts, x, y, table)
-    }
-    fn set_filter(&mut self, words: &str, facts: &Facts) -> Result<(), String> {
-        self.table.set_filter(words, facts)
-    }
-    fn filter(&self) -> &str {
-        self.table.filter()
-    }
-    fn selection(&self, facts: &Facts) -> Option<Selection> {
-        self.table.selection(facts)
-    }
-    fn counts(&self) -> (usize, usize) {
-        self.table.counts()
-    }
-    fn is_unsettled(&self) -> bool {
-        self.table.is_unsettled()
-    }
-    fn faults_only(&self) -> bool {
-        self.table.faults_only()
-    }
-    fn on_screen(&self, _: &Facts, _: Rect) -> Vec<Name> {
-        Vec::new()
     }
 
     fn table(&self) -> Option<&TableView> {

@@ -460,9 +460,6 @@ impl View for Heatmap {
     fn counts(&self) -> (usize, usize) {
         (self.shown, self.total)
     }
-    fn is_unsettled(&self) -> bool {
-        false
-    }
     fn faults_only(&self) -> bool {
         self.faults
     }

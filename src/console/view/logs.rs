@@ -478,14 +478,8 @@ impl View for LogView {
     fn counts(&self) -> (usize, usize) {
         (self.visible, self.lines.len())
     }
-    fn is_unsettled(&self) -> bool {
-        false
-    }
     fn faults_only(&self) -> bool {
         self.faults
-    }
-    fn on_screen(&self, _: &Facts, _: Rect) -> Vec<Name> {
-        Vec::new()
     }
     fn want(&self) -> Option<&ObjectRequest> {
         self.want.as_ref()

@@ -256,26 +256,48 @@ pub trait View {
     /// Takes the room that it will be drawn in; `paired` when two devices share a cell.
     fn fit(&mut self, _facts: &Facts, _area: Rect, _paired: bool) {}
     /// Takes new facts; `settle` lets rows change places.
-    fn refresh(&mut self, facts: &Facts, settle: bool);
+    fn refresh(&mut self, facts: &Facts, settle: bool) {
+        if let Some(table) = self.table_mut() {
+            table.refresh(facts, settle);
+        }
+    }
     /// Obeys a command.
     fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> CommandOutcome;
     /// Takes a press of the mouse at a place within `area`; true when something is there.
     fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool;
     /// Sets the filter; an error says what is wrong with it and leaves the old one.
-    fn set_filter(&mut self, words: &str, facts: &Facts) -> Result<(), String>;
+    fn set_filter(&mut self, words: &str, facts: &Facts) -> Result<(), String> {
+        match self.table_mut() {
+            Some(table) => table.set_filter(words, facts),
+            None => Ok(()),
+        }
+    }
     /// The filter as typed.
-    fn filter(&self) -> &str;
+    fn filter(&self) -> &str {
+        self.table().map_or("", |table| table.filter())
+    }
     /// What is under the cursor.
-    fn selection(&self, facts: &Facts) -> Option<Selection>;
+    fn selection(&self, facts: &Facts) -> Option<Selection> {
+        self.table()?.selection(facts)
+    }
     /// Rows shown, and rows without filter.
-    fn counts(&self) -> (usize, usize);
+    fn counts(&self) -> (usize, usize) {
+        self.table().map_or((0, 0), |table| table.counts())
+    }
     /// True when the order is no longer that of the values.
-    fn is_unsettled(&self) -> bool;
+    fn is_unsettled(&self) -> bool {
+        self.table().is_some_and(|table| table.is_unsettled())
+    }
     /// True when only faults are shown.
-    fn faults_only(&self) -> bool;
+    fn faults_only(&self) -> bool {
+        self.table().is_some_and(|table| table.faults_only())
+    }
     /// Nodes whose devices are on screen.
-    fn on_screen(&self, facts: &Facts, area: Rect) -> Vec<Name>;
-    /// Its table, for views that are or hold one: marks, columns, order and copies are asked of it.
+    fn on_screen(&self, _facts: &Facts, _area: Rect) -> Vec<Name> {
+        Vec::new()
+    }
+    /// Its table, for a view that holds one: what a view does not do itself (rows, filter, order, marks, columns, copies) is
+    /// its table's.
     fn table(&self) -> Option<&table_view::TableView> {
         None
     }

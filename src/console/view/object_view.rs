@@ -10,7 +10,6 @@ use crate::text::counted;
 use crate::theme::{Role, Theme};
 use crate::widget::table::{Align, Head, Look, Width, table};
 use crate::widget::{Cell, Value};
-use model::base::Name;
 use model::object::{EventSeen, ObjectNews, ObjectPart, ObjectRequest};
 use table::Facts;
 
@@ -391,15 +390,6 @@ impl View for ObjectView {
     }
     fn counts(&self) -> (usize, usize) {
         (self.shown, self.total)
-    }
-    fn is_unsettled(&self) -> bool {
-        false
-    }
-    fn faults_only(&self) -> bool {
-        false
-    }
-    fn on_screen(&self, _: &Facts, _: Rect) -> Vec<Name> {
-        Vec::new()
     }
     fn want(&self) -> Option<&ObjectRequest> {
         self.want.as_ref()

@@ -550,24 +550,6 @@ impl View for QueuesView {
         self.choose(facts);
         set
     }
-    fn filter(&self) -> &str {
-        self.table.filter()
-    }
-    fn selection(&self, facts: &Facts) -> Option<Selection> {
-        self.table.selection(facts)
-    }
-    fn counts(&self) -> (usize, usize) {
-        self.table.counts()
-    }
-    fn is_unsettled(&self) -> bool {
-        self.table.is_unsettled()
-    }
-    fn faults_only(&self) -> bool {
-        self.table.faults_only()
-    }
-    fn on_screen(&self, _: &Facts, _: Rect) -> Vec<Name> {
-        Vec::new()
-    }
     fn whole(&self) -> Option<Whole> {
         Some(Whole::ButMoney("queues"))
     }

@@ -221,27 +221,6 @@ impl View for WhatIfView {
     fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool {
         self.table.point(facts, x, y, self.below(area))
     }
-    fn set_filter(&mut self, words: &str, facts: &Facts) -> Result<(), String> {
-        self.table.set_filter(words, facts)
-    }
-    fn filter(&self) -> &str {
-        self.table.filter()
-    }
-    fn selection(&self, facts: &Facts) -> Option<Selection> {
-        self.table.selection(facts)
-    }
-    fn counts(&self) -> (usize, usize) {
-        self.table.counts()
-    }
-    fn is_unsettled(&self) -> bool {
-        self.table.is_unsettled()
-    }
-    fn faults_only(&self) -> bool {
-        self.table.faults_only()
-    }
-    fn on_screen(&self, _: &Facts, _: Rect) -> Vec<Name> {
-        Vec::new()
-    }
     fn table(&self) -> Option<&TableView> {
         Some(&self.table)
     }
