@@ -1,4 +1,4 @@
-//! `describe`: everything known of an object, in the words and the order of the console's page of it.
+//! `describe`: all facts of one object, in the words and the order of its page in the console.
 
 use std::io::Write;
 

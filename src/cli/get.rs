@@ -172,7 +172,7 @@ pub enum KindName {
     /// Money an hour by pool, queue, team, job and class
     #[value(alias = "costs")]
     Cost,
-    /// What needs somebody
+    /// Findings, worst first
     #[value(alias = "alert")]
     Alerts,
     /// Where facts come from and how fresh they are

@@ -75,7 +75,7 @@ enum Command {
     },
     /// Print objects, once or as they change; needs no terminal
     Get(get::Get),
-    /// Everything known of one object: the facts of the console's page of it, its labels and its events
+    /// Describe one object: the facts of its page in the console, its labels and its events
     Describe(describe::Describe),
     /// Nodes, devices, jobs or teams, what is used most first
     Top(top::Top),

@@ -18,7 +18,7 @@ fn parsed(line: &str) -> Result<Cli, clap::Error> {
     parse(&words)
 }
 
-/// The settings of nobody.
+/// Default settings.
 pub(super) fn defaults() -> Settings {
     settings::load(&settings::Inputs::default()).expect("is right")
 }
@@ -335,7 +335,7 @@ fn a_label_that_is_not_known_is_said_and_one_that_nobody_has_too() {
         (Exit::Done, "[]\n")
     );
     assert!(err.contains("no node has a label `nobody/has`"), "{err}");
-    // A job whose object is not listed and that has no pods: nobody knows.
+    // The labels of a job whose object is not listed and that has no pods are unknown.
     let fleet = Arc::make_mut(&mut facts.fleet);
     let mut jobs = fleet.jobs.to_vec();
     let job = Arc::make_mut(&mut jobs[0]);

@@ -103,7 +103,7 @@ partial! {
 partial! {
     /// `admission`.
     RawAdmission {
-        /// The queue that let it in.
+        /// The queue that admitted it.
         queue: Text = "clusterQueue",
         /// By pod set.
         sets: List<Assignment> = "podSetAssignments",

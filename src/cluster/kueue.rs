@@ -137,7 +137,7 @@ partial! {
         pending: Whole = "pendingWorkloads",
         /// Workloads with a reservation.
         reserving: Whole = "reservingWorkloads",
-        /// Workloads that were let in.
+        /// Workloads that were admitted.
         admitted: Whole = "admittedWorkloads",
         /// Conditions.
         conditions: List<RawCondition> = "conditions",

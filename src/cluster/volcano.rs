@@ -227,9 +227,9 @@ impl Projected for VolcanoPodGroupObject {
                 .filter(|condition| &*condition.kind == kind && condition.status() == Some(true))
                 .max_by_key(|condition| condition.since.moment())
         };
-        let let_in = matches!(&*status.phase, "Inqueue" | "Running" | "Completed");
+        let quota_reserved = matches!(&*status.phase, "Inqueue" | "Running" | "Completed");
         let scheduled = latest("Scheduled").and_then(|condition| condition.since.moment());
-        if let_in {
+        if quota_reserved {
             seen.reserved_at = scheduled.or(Some(seen.created));
         }
         match &*status.phase {
@@ -243,7 +243,7 @@ impl Projected for VolcanoPodGroupObject {
                     None if phase == "Pending" => Some((
                         names.intern("Pending"),
                         Name::from(format!(
-                            "queue {} has not let it in yet",
+                            "not yet admitted by queue {}",
                             spec.queue.get().unwrap_or("default")
                         )),
                     )),
@@ -306,7 +306,7 @@ partial! {
         allocated: Maybe<ResourceList> = "allocated",
         /// PodGroups that are not let in.
         pending: Whole = "pending",
-        /// PodGroups that are let in and do not run.
+        /// PodGroups that are admitted and do not run.
         inqueue: Whole = "inqueue",
         /// PodGroups that run.
         running: Whole = "running",
@@ -404,7 +404,7 @@ impl Projected for VolcanoQueueObject {
                     pending: status.pending.count(),
                     reserving: running
                         .zip(status.inqueue.count().or(Some(0)))
-                        .map(|(running, let_in)| running.saturating_add(let_in)),
+                        .map(|(running, quota_reserved)| running.saturating_add(quota_reserved)),
                     admitted: running,
                 },
                 created: self.meta.created(),

@@ -106,11 +106,11 @@ pub fn idle(command: Command, selection: &Selection, facts: &Facts) -> Option<St
     let why = match (command, job.state) {
         _ if has_ended(job) => "it has ended",
         (Command::Start, JobState::Waiting) => {
-            let let_in = job
+            let quota_reserved = job
                 .admission
                 .as_ref()
                 .is_some_and(|known| known.has_quota());
-            return let_in.then(|| String::from("its queue has let it in: it waits for nodes"));
+            return quota_reserved.then(|| String::from("admitted: waiting for nodes"));
         }
         (Command::Start, JobState::Suspended) => "it is held: H first",
         (Command::Start, _) => "it runs already",

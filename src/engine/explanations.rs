@@ -92,12 +92,12 @@ pub fn find(snapshot: &Snapshot, name: &str) -> Result<WorkloadId, String> {
 /// As [`find`].
 pub fn explain(snapshot: &Snapshot, name: &str) -> Result<Answer, String> {
     let work = find(snapshot, name)?;
-    let let_in = is_let_in(&snapshot.workloads[work]);
-    let compiled = match let_in {
+    let quota_reserved = has_reserved_quota(&snapshot.workloads[work]);
+    let compiled = match quota_reserved {
         true => CompiledFleet::new(past_queues(snapshot)),
         false => CompiledFleet::new(snapshot.clone()),
     };
-    let mut scene = match let_in {
+    let mut scene = match quota_reserved {
         true => Explainer::past_queues(&compiled, snapshot),
         false => Explainer::new(&compiled),
     };
@@ -107,18 +107,18 @@ pub fn explain(snapshot: &Snapshot, name: &str) -> Result<Answer, String> {
     Ok(Answer::new(explanation, start, snapshot.at).decided_by(snapshot, work))
 }
 
-/// A workload that its queue has let in, and no pod of which has a node yet.
-pub fn is_let_in(work: &Workload) -> bool {
+/// A workload that its queue has admitted, and no pod of which has a node yet.
+pub fn has_reserved_quota(work: &Workload) -> bool {
     let unplaced = work.sets.iter().all(|set| set.placements.is_empty());
     work.status == Status::Running && unplaced && work.sets.iter().any(|set| set.count > 0)
 }
 
-/// The fleet as it is to pods behind the queues: what is let in waits for nodes alone, on those of its flavors; what
+/// The fleet as it is to pods behind the queues: what is admitted waits for nodes alone, on those of its flavors; what
 /// still queues is out of their way.
 pub fn past_queues(snapshot: &Snapshot) -> Snapshot {
     let mut beyond = snapshot.clone();
     for work in &mut beyond.workloads {
-        if !is_let_in(work) {
+        if !has_reserved_quota(work) {
             if work.status == Status::Waiting && work.queue.is_some() {
                 work.status = Status::Held;
             }
@@ -143,7 +143,7 @@ pub fn past_queues(snapshot: &Snapshot) -> Snapshot {
 
 /// Puts into the words on a workload that it is past its queue.
 pub fn say_let_in(explanation: &mut Explanation, work: &Workload) {
-    let (true, Some(queue)) = (is_let_in(work), &work.queue) else {
+    let (true, Some(queue)) = (has_reserved_quota(work), &work.queue) else {
         return;
     };
     explanation.queue = Some(queue.clone());
@@ -160,7 +160,7 @@ pub fn say_let_in(explanation: &mut Explanation, work: &Workload) {
 pub fn explain_all(snapshot: &Snapshot) -> BTreeMap<JobKey, Answer> {
     let compiled = CompiledFleet::new(snapshot.clone());
     let mut all = answers_of(&compiled, Explainer::new(&compiled));
-    if snapshot.workloads.iter().any(is_let_in) {
+    if snapshot.workloads.iter().any(has_reserved_quota) {
         let beyond = CompiledFleet::new(past_queues(snapshot));
         let more = answers_of(&beyond, Explainer::past_queues(&beyond, snapshot));
         all.extend(let_in_of(snapshot, more));
@@ -180,13 +180,16 @@ fn answers_of(compiled: &CompiledFleet, mut scene: Explainer<'_>) -> BTreeMap<Jo
     all.map(answer).collect()
 }
 
-/// Of the answers past the queues, those on what was let in.
+/// Of the answers past the queues, those on what was admitted.
 fn let_in_of(
     snapshot: &Snapshot,
     mut answers: BTreeMap<JobKey, Answer>,
 ) -> impl Iterator<Item = (JobKey, Answer)> {
-    let let_in = snapshot.workloads.iter().filter(|work| is_let_in(work));
-    let_in.filter_map(move |work| {
+    let quota_reserved = snapshot
+        .workloads
+        .iter()
+        .filter(|work| has_reserved_quota(work));
+    quota_reserved.filter_map(move |work| {
         let mut answer = answers.remove(&work.key)?;
         say_let_in(&mut answer.explanation, work);
         // It is judged past its queue; what its queue was told is of the queue as it stands.
@@ -317,13 +320,13 @@ mod tests {
 
     #[test]
     fn what_is_let_in_waits_for_nodes_alone() {
-        let let_in = json!({ "state": "running", "queue": "ml", "admitted_at": "2026-11-21T06:40:00Z", "admitted": { "nvidia.com/gpu": "h100" } });
+        let quota_reserved = json!({ "state": "running", "queue": "ml", "admitted_at": "2026-11-21T06:40:00Z", "admitted": { "nvidia.com/gpu": "h100" } });
         let compiled = compiled(json!({
             "nodes": [node("a", 8, "r", "b")],
             "flavors": [{ "name": "h100", "node_labels": { "class": "h100" } }],
             "queues": [{ "name": "ml", "quota": [{ "flavor": "h100", "nominal": 16 }] }],
             "workloads": [
-                work("big", 2, 8, let_in),
+                work("big", 2, 8, quota_reserved),
                 work("queued", 1, 8, json!({ "queue": "ml" })),
             ],
         }));

@@ -38,7 +38,7 @@ pub(super) fn plan(snapshot: &Snapshot, job: &JobName, preempt: bool) -> Result<
     if before.placed.contains_key(&model.key) {
         return Err(by_itself(snapshot, model, &before));
     }
-    if explanations::is_let_in(model) {
+    if explanations::has_reserved_quota(model) {
         return seat(snapshot, work, preempt, &before);
     }
     // The way must be there before anybody looks for victims.
@@ -304,7 +304,7 @@ fn waits(model: &Workload) -> Result<(), Refusal> {
     let job = &model.key;
     match model.status {
         Status::Waiting => Ok(()),
-        Status::Running if explanations::is_let_in(model) => Ok(()),
+        Status::Running if explanations::has_reserved_quota(model) => Ok(()),
         Status::Running => Err(already(format!("{job} runs already"))),
         Status::Held => {
             let sentence = format!("{job} is held");

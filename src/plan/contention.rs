@@ -1,4 +1,4 @@
-//! Who starts at once may hang on who comes first: queues let in while the pods that leave still end, and pods without gang
+//! Who starts at once may hang on who comes first: queues admit while the pods that leave still end, and pods without gang
 //! scheduling take what becomes free one by one. A plan looks at that order of things too, and does not claim what only one has.
 
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ pub(super) fn start_in_gap(compiled: &CompiledFleet, away: &[WorkloadId]) -> BTr
     for work in away {
         state.set_status(*work, Status::Waiting);
     }
-    let (more, _) = cycle::place(&mut state, &first.let_in);
+    let (more, _) = cycle::place(&mut state, &first.quota_reserved);
     let then = cycle::cycle(&mut state, options);
     let admitted = first.admitted.iter().chain(&then.admitted);
     let seated = seated.iter().chain(&more).map(|(work, _)| *work);
@@ -35,7 +35,7 @@ pub(super) fn start_in_gap(compiled: &CompiledFleet, away: &[WorkloadId]) -> BTr
         .collect()
 }
 
-/// Who starts at once where queues have let in who comes next before anybody has a node: then all that are let in take nodes by
+/// Who starts at once where queues have admitted who comes next before anybody has a node: then all that are admitted take nodes by
 /// priority, and gangs hold some of what they need.
 pub(super) fn start_late(compiled: &CompiledFleet) -> BTreeSet<JobKey> {
     let mut state = State::new(compiled);
@@ -52,7 +52,7 @@ pub(super) fn start_late(compiled: &CompiledFleet) -> BTreeSet<JobKey> {
     for node in &open {
         state.set_open(*node, true);
     }
-    let grabbed = cycle::bind(&mut state, &first.let_in);
+    let grabbed = cycle::bind(&mut state, &first.quota_reserved);
     let then = cycle::cycle(&mut state, options);
     let admitted = first.admitted.iter().chain(&then.admitted);
     let started = admitted.map(|admission| admission.work).chain(grabbed);

@@ -1,6 +1,6 @@
 //! Drain: nodes take no new work, and all work leaves them; each workload by the gentlest lever that its owner has.
 //!
-//! A gang, and what Kueue let in, is queued again as a whole: half of it is of no use, and Kueue counts it whole. Pods that
+//! A gang, and what Kueue admitted, is queued again as a whole: half of it is of no use, and Kueue counts it whole. Pods that
 //! stand alone are evicted, which is the only lever that asks disruption budgets. Daemons and static pods stay.
 
 use std::collections::{BTreeMap, BTreeSet};

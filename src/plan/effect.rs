@@ -27,7 +27,7 @@ pub(super) struct Picture {
     /// Who was taken off its devices in the cycle, and for whom.
     pub(super) preempted: BTreeMap<JobKey, Option<JobKey>>,
     /// Who has its quota, and no room on nodes.
-    let_in: BTreeSet<JobKey>,
+    quota_reserved: BTreeSet<JobKey>,
     /// Who starts at once or not, as others come before it or after; the start is unknown then.
     contested: BTreeSet<JobKey>,
     /// Thousandths of devices held after the cycle, by pool.
@@ -71,7 +71,7 @@ impl Picture {
         let mut state = State::new(compiled);
         let key = |work: WorkloadId| compiled.workload(work).key.clone();
         let mut started: Vec<(WorkloadId, Arc<Allocation>)> = Vec::new();
-        let mut let_in: Vec<WorkloadId> = Vec::new();
+        let mut quota_reserved: Vec<WorkloadId> = Vec::new();
         let mut preempted = BTreeMap::new();
         for cycles in 0..2 {
             if cycles == 1 {
@@ -82,14 +82,14 @@ impl Picture {
                     state.set_open(*node, true);
                 }
             }
-            let (seated, unseated) = cycle::place(&mut state, &let_in);
+            let (seated, unseated) = cycle::place(&mut state, &quota_reserved);
             started.extend(seated);
             let options = Options {
                 quota_alone: true,
                 ..Options::default()
             };
             let cycle = cycle::cycle(&mut state, options);
-            let_in = unseated.into_iter().chain(cycle.let_in).collect();
+            quota_reserved = unseated.into_iter().chain(cycle.quota_reserved).collect();
             let fresh = cycle.admitted.into_iter();
             started.extend(fresh.map(|admission| (admission.work, admission.allocation)));
             for victim in &cycle.drained {
@@ -106,7 +106,7 @@ impl Picture {
             .iter()
             .map(|(work, _)| (key(*work), Some(now)))
             .collect();
-        let let_in: BTreeSet<JobKey> = let_in.into_iter().map(key).collect();
+        let quota_reserved: BTreeSet<JobKey> = quota_reserved.into_iter().map(key).collect();
         for (work, start) in forecast::forecast_after(&state) {
             starts.insert(key(work), start.p50);
         }
@@ -126,7 +126,7 @@ impl Picture {
             starts,
             placed,
             preempted,
-            let_in,
+            quota_reserved,
             contested: BTreeSet::new(),
             pools: held(&state),
         }
@@ -152,7 +152,7 @@ impl Picture {
                 "starts again at once, or waits: other admitted jobs may take what becomes free"
                     .to_owned()
             }
-            _ if self.let_in.contains(key) => {
+            _ if self.quota_reserved.contains(key) => {
                 "has its quota again at once, and waits for room on nodes".to_owned()
             }
             (_, Some(at)) => format!("waits, and starts again about {}", at.rfc3339()),

@@ -55,20 +55,20 @@ impl JobExplanations {
     /// Asks the engine. On a fleet of thousands of nodes this takes long: it belongs off every loop.
     pub fn of(fleet: &Fleet, burn: &Burn) -> Self {
         let snapshot = live::snapshot(fleet, burn);
-        let let_in = snapshot
+        let quota_reserved = snapshot
             .workloads
             .iter()
-            .filter(|work| explanations::is_let_in(work));
-        let let_in: Vec<_> = let_in.cloned().collect();
-        let beyond = (!let_in.is_empty()).then(|| explanations::past_queues(&snapshot));
-        let let_in: Vec<_> = let_in
+            .filter(|work| explanations::has_reserved_quota(work));
+        let quota_reserved: Vec<_> = quota_reserved.cloned().collect();
+        let beyond = (!quota_reserved.is_empty()).then(|| explanations::past_queues(&snapshot));
+        let quota_reserved: Vec<_> = quota_reserved
             .into_iter()
             .map(|work| (options::used(&snapshot, Some(&work)), work))
             .collect();
         let mut jobs = told(fleet, burn, snapshot);
         if let Some(beyond) = beyond {
             let mut more = told(fleet, burn, beyond);
-            for (used, work) in let_in {
+            for (used, work) in quota_reserved {
                 if let Some(mut told) = more.remove(&work.key) {
                     explanations::say_let_in(&mut told.answer.explanation, &work);
                     told.answer.options = used;

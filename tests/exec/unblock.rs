@@ -12,7 +12,7 @@ use sim::world::{Options, World};
 use super::stage::{self, begin, pass};
 use super::*;
 
-/// What is made at the start has settled by then: pods that are let in at once have their nodes, seconds.
+/// What is made at the start has settled by then: pods that are admitted at once have their nodes, seconds.
 const SETTLED: u64 = 30;
 /// Nobody may take longer to start once nothing is in the way: pods of large gangs are made and bound by and by, seconds.
 const PATIENCE: u64 = 120;
@@ -393,7 +393,7 @@ async fn look(seed: u64, nodes: Option<u32>, sum: &mut Sum) {
     let road = copy(&world);
     let snapshot = stage::snapshot(&road.inner);
     let waiting = snapshot.workloads.iter().filter(|work| {
-        (work.status == Status::Waiting || explanations::is_let_in(work)) && work.device_count() > 0
+        (work.status == Status::Waiting || explanations::has_reserved_quota(work)) && work.device_count() > 0
     });
     // Said now: the clock goes on while changes are tried.
     let mut words: Vec<(&Workload, String)> = Vec::new();

@@ -261,7 +261,7 @@ impl Drop for Ends {
     }
 }
 
-/// Of two that wait, the younger gets a higher priority and is let in first.
+/// Of two that wait, the younger gets a higher priority and is admitted first.
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
 fn a_higher_priority_is_let_in_first() {

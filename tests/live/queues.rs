@@ -174,7 +174,7 @@ fn since(object: &Value, kind: &str) -> Value {
         .map_or(Value::Null, |c| c["lastTransitionTime"].clone())
 }
 
-/// Every Workload: queue, priority, what it was given, when it was let in, why it waits, its evictions and its place.
+/// Every Workload: queue, priority, what it was given, when it was admitted, why it waits, its evictions and its place.
 #[test]
 #[ignore = "needs the plane of tests/live/up"]
 fn admission_and_places_are_what_kueue_says() {

@@ -45,12 +45,12 @@ pub(super) fn told<'a>(facts: &'a Facts, job: &Job) -> Option<&'a JobExplanation
 /// What the engine finds free to start may be refused by its cluster, or forgotten, for longer than this before we say so.
 const TURN: Age = Age::from_seconds(120);
 
-/// By our reckoning it could start, and since it was let in, minutes ago, its cluster has said otherwise or made no pods: a
+/// By our reckoning it could start, and since it was admitted, minutes ago, its cluster has said otherwise or made no pods: a
 /// start is not promised.
 fn is_stuck(facts: &Facts, job: &Job, told: &JobExplanation) -> bool {
     let admission = job.admission.as_ref().map(|known| &known.seen);
-    let let_in = admission.and_then(|seen| seen.admitted_at.max(seen.reserved_at));
-    let since = job.waiting_since.max(let_in).max(job.started);
+    let quota_reserved = admission.and_then(|seen| seen.admitted_at.max(seen.reserved_at));
+    let since = job.waiting_since.max(quota_reserved).max(job.started);
     told.answer.explanation.state == StartState::Ready
         && matches!(job.reason_code, Some("unschedulable" | "no-pods"))
         && facts.now.since(since.unwrap_or(job.created)) > TURN

@@ -58,20 +58,20 @@ pub struct Branch {
     pub nameless: bool,
 }
 
-/// Resources of pods that were let in by Kueue without a flavor for them.
+/// Resources of pods that were admitted by Kueue without a flavor for them.
 fn passed_over(snapshot: &Snapshot) -> BTreeSet<Name> {
     let kueue = |name: &Name| {
         let queue = snapshot.queues.iter().find(|queue| queue.name == *name);
         queue.is_some_and(|queue| queue.system == System::Kueue)
     };
-    let let_in = snapshot
+    let quota_reserved = snapshot
         .workloads
         .iter()
         .filter(|work| work.queue.as_ref().is_some_and(kueue))
         .flat_map(|work| &work.sets)
         .filter(|set| !set.admitted.is_empty());
     let mut out = BTreeSet::new();
-    for set in let_in {
+    for set in quota_reserved {
         for (name, amount) in [("cpu", set.ask.cpu_milli), ("memory", set.ask.memory_bytes)] {
             if amount > 0 && !set.admitted.contains_key(name) {
                 out.insert(Name::from(name));
@@ -90,7 +90,7 @@ pub struct Tree {
     pub pairs: BTreeMap<QueueId, Vec<(FlavorId, Name)>>,
     /// Quotas: of a queue and pair at [`Branch::base`] + pair.
     pub quotas: Vec<Quotas>,
-    /// What Kueue passes over when it counts: something that asks for it was let in without a flavor for it, so its
+    /// What Kueue passes over when it counts: something that asks for it was admitted without a flavor for it, so its
     /// configuration excludes it, which no object says.
     pub passed_over: BTreeSet<Name>,
     by_name: BTreeMap<Name, QueueId>,

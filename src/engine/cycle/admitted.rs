@@ -1,4 +1,4 @@
-//! Those that their queue has let in and that have no pod on a node yet: theirs is the room that becomes free.
+//! Those that their queue has admitted and that have no pod on a node yet: theirs is the room that becomes free.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use crate::state::{Allocation, PodSetAllocation, State};
 
 use super::{are_flat, is_kueue};
 
-/// Those that are let in and have no pod on a node, as the scheduler takes them: by priority, then as they were let in.
+/// Those that are admitted and have no pod on a node, as the scheduler takes them: by priority, then as they were admitted.
 /// `fresh` are those of this moment, so the last.
 pub(crate) fn unplaced(state: &State<'_>, fresh: &[WorkloadId]) -> Vec<WorkloadId> {
     lacking(state, fresh, |allocation| allocation.pods() == 0)
 }
 
-/// Those that are let in and whose pods have nodes as something says, in that order.
+/// Those that are admitted and whose pods have nodes as something says, in that order.
 fn lacking(
     state: &State<'_>,
     fresh: &[WorkloadId],
@@ -36,19 +36,19 @@ fn lacking(
         .collect();
     all.sort_by_key(|work| {
         let model = compiled.workload(*work);
-        let let_in = (model.admitted_at.is_none(), model.admitted_at);
-        (Reverse(state.priority(*work)), let_in, *work)
+        let quota_reserved = (model.admitted_at.is_none(), model.admitted_at);
+        (Reverse(state.priority(*work)), quota_reserved, *work)
     });
     all
 }
 
-/// Gives those that were let in and have no pod on a node their nodes, as the scheduler does before anybody new comes: who found
+/// Gives those that were admitted and have no pod on a node their nodes, as the scheduler does before anybody new comes: who found
 /// room, and who did not.
 pub fn place(
     state: &mut State<'_>,
-    let_in: &[WorkloadId],
+    quota_reserved: &[WorkloadId],
 ) -> (Vec<(WorkloadId, Arc<Allocation>)>, Vec<WorkloadId>) {
-    let all = unplaced(state, let_in);
+    let all = unplaced(state, quota_reserved);
     seat_these(state, all)
 }
 
@@ -74,7 +74,7 @@ fn past_quota() -> Relaxation {
     }
 }
 
-/// Gives one that was let in nodes for its pods; where they do not suffice, the state is as before.
+/// Gives one that was admitted nodes for its pods; where they do not suffice, the state is as before.
 fn seat_whole(state: &mut State<'_>, work: WorkloadId) -> Option<Arc<Allocation>> {
     let mark = state.mark();
     state.evict(work);
@@ -85,12 +85,12 @@ fn seat_whole(state: &mut State<'_>, work: WorkloadId) -> Option<Arc<Allocation>
     allocation
 }
 
-/// Lets those that were let in and lack pods on nodes take what there is as a scheduler without gangs does: pod by pod, so that
+/// Lets those that were admitted and lack pods on nodes take what there is as a scheduler without gangs does: pod by pod, so that
 /// one that lacks room for all of its pods holds what the next would have had. Who had none and has all of them then. No more than
 /// looking can be done with the state afterwards: what some hold more is in no tenure.
-pub fn bind(state: &mut State<'_>, let_in: &[WorkloadId]) -> Vec<WorkloadId> {
+pub fn bind(state: &mut State<'_>, quota_reserved: &[WorkloadId]) -> Vec<WorkloadId> {
     let lacks = |set: &PodSetAllocation| set.count as usize > set.placements.len();
-    let some = lacking(state, let_in, |allocation| {
+    let some = lacking(state, quota_reserved, |allocation| {
         allocation.sets.iter().any(lacks)
     });
     let mut whole = Vec::new();
@@ -119,14 +119,14 @@ pub(super) fn looks_at_quota_alone(compiled: &CompiledFleet, queue: QueueId) -> 
     is_kueue(compiled, queue) && groups.all(|group| are_flat(compiled, &group.flavors))
 }
 
-/// What one that is let in with a tenure would have with places on nodes, once those have theirs that wait for nodes already
+/// What one that is admitted with an allocation would have with places on nodes, once those have theirs that wait for nodes already
 /// and go before it. The state stays as it is.
 pub(super) fn placed(
     state: &mut State<'_>,
     work: WorkloadId,
     queue: QueueId,
     allocation: &Allocation,
-    let_in: &[WorkloadId],
+    quota_reserved: &[WorkloadId],
 ) -> Option<Allocation> {
     let flavors: Vec<_> = allocation
         .sets
@@ -136,7 +136,7 @@ pub(super) fn placed(
     let counts: Vec<u32> = allocation.sets.iter().map(|set| set.count).collect();
     let compiled = state.compiled();
     let mark = state.mark();
-    let mut before = unplaced(state, let_in);
+    let mut before = unplaced(state, quota_reserved);
     // Another priority in its queue is none of its pods: no more of those who wait for nodes stand behind it then.
     let own = state.priority(work).min(compiled.workload(work).priority);
     before.retain(|other| state.priority(*other) >= own);

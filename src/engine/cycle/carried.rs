@@ -8,7 +8,7 @@ use crate::fit::Shortages;
 use crate::state::{Allocation, Occupancy, State};
 use model::base::Moment;
 
-use super::reservation::{Promise, Reservations};
+use super::reservation::{PlannedStart, Reservations};
 
 impl Reservations {
     /// A cycle begins, in which what has ended since a moment is free: reservations of those before it are there for those who are
@@ -83,16 +83,11 @@ impl Reservations {
         self.surprises += 1;
     }
 
-    /// One is no longer there when others begin.
-    fn leave(&mut self, state: &mut State<'_>, work: WorkloadId) {
+    /// One is no longer there when others begin: it ends, perhaps sooner than believed, or its own room is given up.
+    pub(super) fn leave(&mut self, state: &mut State<'_>, work: WorkloadId) {
         for it in self.made.iter_mut().chain(&mut self.carried) {
             take_from(state, &mut it.then, work);
         }
-    }
-
-    /// One ends now, perhaps sooner than believed: no reservation begins with it still there.
-    pub(super) fn ended(&mut self, state: &mut State<'_>, work: WorkloadId) {
-        self.leave(state, work);
     }
 
     /// Takes out what was kept for one in the cycle before: it is its turn.
@@ -100,7 +95,7 @@ impl Reservations {
         &mut self,
         state: &mut State<'_>,
         work: WorkloadId,
-    ) -> Option<Promise> {
+    ) -> Option<PlannedStart> {
         let place = self.carried.iter().position(|it| it.work == work)?;
         let own = self.carried.remove(place);
         self.leave(state, work);
@@ -108,14 +103,14 @@ impl Reservations {
     }
 
     /// One for which room was kept has started: where that is sooner than it was to, all others may start sooner too.
-    pub(super) fn started(&mut self, state: &State<'_>, own: &Promise) {
+    pub(super) fn started(&mut self, state: &State<'_>, own: &PlannedStart) {
         if own.at > state.now() {
             self.surprises += 1;
         }
     }
 
     /// Keeps what was kept for one in the cycle before, if nothing speaks against it.
-    pub(super) fn carry_on(&mut self, state: &mut State<'_>, mut own: Promise) -> bool {
+    pub(super) fn carry_on(&mut self, state: &mut State<'_>, mut own: PlannedStart) -> bool {
         let mut holds = own.at > state.now();
         for made in &mut self.made {
             if !holds {
@@ -124,10 +119,10 @@ impl Reservations {
             // Those that begin while the other runs must find what they were promised, and it beside them.
             if made.at > own.at && own.is_there(made.at) {
                 made.moved.extend(own.allocation.nodes());
-                holds = made.let_in(state, own.work, &own.allocation);
+                holds = made.make_room_for(state, own.work, &own.allocation);
             } else if made.at <= own.at && made.is_there(own.at) && !own.then.holds(made.work) {
                 own.moved.extend(made.allocation.nodes());
-                holds = own.let_in(state, made.work, &made.allocation);
+                holds = own.make_room_for(state, made.work, &made.allocation);
             }
         }
         if holds {
@@ -153,7 +148,7 @@ impl Reservations {
         }
         let mut place = 0;
         while let Some(it) = self.carried.get_mut(place) {
-            if end.is_none_or(|end| end > it.at) && !it.let_in(state, work, allocation) {
+            if end.is_none_or(|end| end > it.at) && !it.make_room_for(state, work, allocation) {
                 self.give_up(state, place);
             } else {
                 place += 1;

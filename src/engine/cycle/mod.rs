@@ -44,7 +44,7 @@ pub struct Options<'a> {
     pub durations: Option<&'a [Option<i64>]>,
     /// Nobody is preempted, and nobody evicted from a queue that is being drained.
     pub spare_all: bool,
-    /// Queues of Kueue let in by their quotas alone, as Kueue does where a flavor has no topology: what finds no room holds its
+    /// Queues of Kueue admit by their quotas alone, as Kueue does where a flavor has no topology: what finds no room holds its
     /// quota, and its pods wait for nodes. Nobody is kept room for there, and nobody goes for want of nodes.
     pub quota_alone: bool,
     /// In queues of Kueue nobody goes for want of nodes: where the quota suffices Kueue preempts nobody, unless the flavor has a
@@ -97,7 +97,7 @@ pub struct Cycle {
     /// Room that is kept, in the order in which it was.
     pub reservations: Vec<Reservation>,
     /// Who has its quota from now on, and no room on nodes.
-    pub let_in: Vec<WorkloadId>,
+    pub quota_reserved: Vec<WorkloadId>,
 }
 
 /// How long a workload is expected to run, in milliseconds at speed 1: what it says; or else what nine tenths of its owner's
@@ -180,7 +180,7 @@ pub(super) fn watched(state: &mut State<'_>, options: Options<'_>, mut watch: Wa
         spared_whole: vec![options.spare_all; compiled.shapes],
         fresh: BTreeSet::new(),
         holders: None,
-        promises: Reservations::new(durations),
+        reservations: Reservations::new(durations),
         lines,
         out: Cycle {
             drained,
@@ -219,7 +219,7 @@ struct Run {
     fresh: BTreeSet<WorkloadId>,
     /// Those that held something when somebody was first to be preempted.
     holders: Option<Holders>,
-    promises: Reservations,
+    reservations: Reservations,
     lines: Vec<Line>,
     out: Cycle,
     quota_alone: bool,
@@ -284,7 +284,7 @@ impl Run {
             return false;
         }
         let relaxation = relaxation.unwrap_or(&watch.plain);
-        match self.promises.try_start(state, work, relaxation) {
+        match self.reservations.try_start(state, work, relaxation) {
             Ok(allocation) => {
                 self.admitted(line, work, allocation);
                 true
@@ -349,7 +349,7 @@ impl Run {
             only_flavor: first.filter(|first| flavors.all(|flavor| flavor == *first)),
             ..Relaxation::default()
         };
-        if let Ok(allocation) = self.promises.try_start(state, work, &there) {
+        if let Ok(allocation) = self.reservations.try_start(state, work, &there) {
             self.admitted(line, work, allocation);
             return true;
         }
@@ -357,7 +357,7 @@ impl Run {
         let started = state.start(work, &blind).is_ok();
         if started {
             self.fresh.insert(work);
-            self.out.let_in.push(work);
+            self.out.quota_reserved.push(work);
         }
         started
     }
@@ -429,15 +429,16 @@ impl Run {
                 state.evict(*victim);
             }
             if mode == Mode::ByQuota {
-                let let_in = &self.out.let_in;
-                let Some(placed) = placed(state, work, queue, &victims.allocation, let_in) else {
+                let quota_reserved = &self.out.quota_reserved;
+                let Some(placed) = placed(state, work, queue, &victims.allocation, quota_reserved)
+                else {
                     state.undo_to(mark);
                     return None;
                 };
                 victims.allocation = Arc::new(placed);
             }
             let free = self
-                .promises
+                .reservations
                 .replace(state, &gone, work, &victims.allocation);
             state.undo_to(mark);
             free.then_some(victims)
@@ -470,7 +471,7 @@ impl Run {
             let epoch = self.out.admitted.len() + self.out.reservations.len();
             seen(&mut Attempt {
                 state,
-                promises: &mut self.promises,
+                reservations: &mut self.reservations,
                 work,
                 misses,
                 epoch,
@@ -502,11 +503,11 @@ impl Run {
             }
         } else if misses.iter().any(|miss| miss.why.may_pass())
             && self.out.reservations.len() < most
-            && self.promises.of_queue(line.queue) < depth
+            && self.reservations.of_queue(line.queue) < depth
             && !(self.quota_alone && is_kueue(state.compiled(), line.queue))
         {
             let queue = line.queue;
-            if let Ok(reservation) = self.promises.make(state, queue, work) {
+            if let Ok(reservation) = self.reservations.make(state, queue, work) {
                 self.out.reservations.push(reservation);
             }
         }

@@ -16,7 +16,7 @@ use super::{Reservation, at_speed, end_of};
 const MOST_TRIES: usize = 16;
 
 /// One reservation, with the fleet at its start.
-pub(super) struct Promise {
+pub(super) struct PlannedStart {
     pub(super) work: WorkloadId,
     queue: QueueId,
     pub(super) at: Moment,
@@ -32,9 +32,9 @@ pub(super) struct Promise {
 /// All reservations of a cycle.
 pub(super) struct Reservations {
     pub(super) durations: Arc<[Option<i64>]>,
-    pub(super) made: Vec<Promise>,
+    pub(super) made: Vec<PlannedStart>,
     /// Those of the cycle before whose turn has not come, in the order in which they were made ([`super::carried`]).
-    pub(super) carried: Vec<Promise>,
+    pub(super) carried: Vec<PlannedStart>,
     /// Shapes for which there is no room even when all has ended that will.
     pub(super) never: BTreeSet<usize>,
     /// The state knows which nodes are kept.
@@ -122,7 +122,7 @@ impl Reservations {
         let end = self.end(state.now(), work, allocation);
         for made in &mut self.made {
             if end.is_none_or(|end| end > made.at) {
-                made.let_in(state, work, allocation);
+                made.make_room_for(state, work, allocation);
             }
         }
         self.ends = None;
@@ -138,7 +138,7 @@ impl Reservations {
         allocation: &Arc<Allocation>,
     ) -> bool {
         let end = self.end(state.now(), work, allocation);
-        let lasts = |made: &Promise| end.is_none_or(|end| end > made.at);
+        let lasts = |made: &PlannedStart| end.is_none_or(|end| end > made.at);
         for made in self.made.iter_mut().filter(|made| lasts(made)) {
             state.exchange(&mut made.then);
             let mark = state.mark();
@@ -242,7 +242,7 @@ impl Reservations {
         for made in &mut self.made {
             if promise.is_there(made.at) && made.at > promise.at {
                 made.moved.extend(promise.allocation.nodes());
-                made.let_in(state, work, &promise.allocation);
+                made.make_room_for(state, work, &promise.allocation);
             }
         }
         let reservation = Reservation {
@@ -262,7 +262,7 @@ impl Reservations {
         queue: QueueId,
         work: WorkloadId,
         at: Moment,
-    ) -> Option<Promise> {
+    ) -> Option<PlannedStart> {
         let mark = state.mark();
         let mut moved = BTreeSet::new();
         for made in &self.made {
@@ -292,7 +292,7 @@ impl Reservations {
         let then = state.occupancy();
         state.undo_to(mark);
         moved.extend(allocation.nodes());
-        Some(Promise {
+        Some(PlannedStart {
             work,
             queue,
             at,
@@ -304,7 +304,7 @@ impl Reservations {
     }
 }
 
-impl Promise {
+impl PlannedStart {
     /// Whether it has not ended by a moment.
     pub(super) fn is_there(&self, at: Moment) -> bool {
         self.end.is_none_or(|end| end > at)
@@ -321,7 +321,7 @@ impl Promise {
     }
 
     /// A workload that holds this now holds it when the promised one begins.
-    pub(super) fn let_in(
+    pub(super) fn make_room_for(
         &mut self,
         state: &mut State<'_>,
         work: WorkloadId,

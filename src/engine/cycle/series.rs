@@ -35,7 +35,7 @@ struct Line {
 
 /// How far a cycle has come in a line.
 #[derive(Clone, Copy, Default, Debug)]
-struct Place {
+struct LineProgress {
     /// The next that was not looked at.
     next: usize,
     /// Nobody behind has a turn.
@@ -49,7 +49,7 @@ pub(crate) struct Series {
     begin: Vec<Line>,
     lines: Vec<Line>,
     shortages: Shortages,
-    promises: Reservations,
+    reservations: Reservations,
     /// Starts that were tried, and room that was looked for.
     work_done: usize,
     relaxation: Relaxation,
@@ -68,13 +68,13 @@ impl Series {
             strict: is_strict(compiled, queue),
         };
         let begin: Vec<Line> = order::pending(state).into_iter().map(line).collect();
-        let mut promises = Reservations::new(durations(compiled));
-        promises.carries = true;
+        let mut reservations = Reservations::new(durations(compiled));
+        reservations.carries = true;
         Self {
             lines: begin.clone(),
             begin,
             shortages: Shortages::new(compiled),
-            promises,
+            reservations,
             work_done: 0,
             relaxation: Relaxation::default(),
             holders: state.holders().count(),
@@ -85,8 +85,7 @@ impl Series {
     /// Another timeline begins with the same state.
     pub(crate) fn restart(&mut self) {
         self.lines.clone_from(&self.begin);
-        self.promises.forget();
-        self.promises.in_vain.clear();
+        self.reservations.forget();
         (self.work_done, self.holders) = (0, self.held);
     }
 
@@ -103,9 +102,9 @@ impl Series {
     /// Ends one that runs.
     pub(crate) fn finish(&mut self, state: &mut State<'_>, work: WorkloadId) {
         if self.is_sooner(state, work) {
-            self.promises.surprises += 1;
+            self.reservations.surprises += 1;
         }
-        self.promises.ended(state, work);
+        self.reservations.leave(state, work);
         state.finish(work);
         self.holders = self.holders.saturating_sub(1);
     }
@@ -113,7 +112,7 @@ impl Series {
     /// Whether one that ends now was believed to run on.
     fn is_sooner(&self, state: &State<'_>, work: WorkloadId) -> bool {
         let believed = || {
-            let lasts = self.promises.durations[work]?;
+            let lasts = self.reservations.durations[work]?;
             let lasts = at_speed(lasts, state.allocation(work)?.speed_milli);
             Some(state.since(work)?.millis().saturating_add(lasts))
         };
@@ -121,7 +120,7 @@ impl Series {
         !ends && believed().is_none_or(|end| end > state.now().millis())
     }
 
-    /// Runs a cycle in which nobody is preempted: who starts, in the order in which it was decided. What has ended since a moment
+    /// Runs a cycle without preemption: who starts, in the order in which it was decided. What has ended since a moment
     /// is free. What an `exact` one starts is what [`super::cycle`] would; another looks for room that is to be kept less often.
     pub(crate) fn cycle(
         &mut self,
@@ -131,17 +130,17 @@ impl Series {
     ) -> Vec<(WorkloadId, Arc<Allocation>)> {
         self.shortages.look_anew();
         let mut started = Vec::new();
-        if !self.somebody_may_fit(state) {
+        if !self.any_may_fit(state) {
             return started;
         }
-        self.promises.begin(state, since);
-        if exact || self.promises.surprises > self.holders / BELIEVED {
-            self.promises.forget();
+        self.reservations.begin(state, since);
+        if exact || self.reservations.surprises > self.holders / BELIEVED {
+            self.reservations.forget();
         }
         let fair = state.compiled().snapshot.options.fair_sharing.is_some();
         let mut run = Run {
             failed: FxHashMap::default(),
-            places: vec![Place::default(); self.lines.len()],
+            places: vec![LineProgress::default(); self.lines.len()],
             heads: BTreeMap::new(),
             most_looks: if exact { usize::MAX } else { MOST_LOOKS },
         };
@@ -166,14 +165,14 @@ impl Series {
             }
         }
         state.keep_nodes(std::collections::BTreeSet::new());
-        self.promises.nodes_told = false;
+        self.reservations.nodes_told = false;
         for line in &mut self.lines {
             line.works.retain(|work| state.allocation(*work).is_none());
         }
         started
     }
 
-    fn somebody_may_fit(&mut self, state: &mut State<'_>) -> bool {
+    fn any_may_fit(&mut self, state: &mut State<'_>) -> bool {
         let Self {
             lines, shortages, ..
         } = self;
@@ -191,21 +190,21 @@ impl Series {
         if place.over {
             return;
         }
-        let due = is_due(&self.promises, state.compiled(), line.queue);
+        let due = is_due(&self.reservations, state.compiled(), line.queue);
         while let Some(&work) = line.works.get(place.next) {
             let may_fit = self.shortages.may_fit(state, work);
             let for_room = due
                 && !line.strict
-                && (self.promises.is_carried(work)
+                && (self.reservations.is_carried(work)
                     || place.looks < run.most_looks
-                        && !self.promises.is_in_vain(state, work)
+                        && !self.reservations.is_in_vain(state, work)
                         && self.shortages.may_pass(state, work) != Some(false));
             if may_fit || for_room {
                 run.heads.entry(place.next).or_default().push(at);
                 place.next += 1;
                 return;
             }
-            // Behind one that does not start nobody does.
+            // Nothing behind one that does not start may start.
             if line.strict {
                 break;
             }
@@ -214,7 +213,7 @@ impl Series {
         place.over = true;
     }
 
-    /// The lines in which somebody stands at a place.
+    /// The queues that have a workload at this position.
     fn all_heads(&self, run: &Run, round: usize) -> Vec<usize> {
         let all = self.lines.iter().enumerate();
         let there = |(at, line): &(usize, &Line)| {
@@ -254,21 +253,21 @@ impl Series {
         work: WorkloadId,
     ) -> Option<Arc<Allocation>> {
         let shape = state.compiled().works[work].shape;
-        let own = self.promises.take_carried(state, work);
+        let own = self.reservations.take_carried(state, work);
         let passes = if let Some(passes) = run.failed.get(&shape) {
             *passes
         } else if self.shortages.may_fit(state, work)
-            && self.promises.lacks_quota(state, &self.shortages, work)
+            && self.reservations.lacks_quota(state, &self.shortages, work)
         {
             // It would take what is kept.
             true
         } else if self.shortages.may_fit(state, work) {
             self.work_done += 1;
-            match self.promises.try_start(state, work, &self.relaxation) {
+            match self.reservations.try_start(state, work, &self.relaxation) {
                 Ok(allocation) => {
                     self.shortages.look_anew();
                     if let Some(own) = own {
-                        self.promises.started(state, &own);
+                        self.reservations.started(state, &own);
                     }
                     self.holders += 1;
                     return Some(allocation);
@@ -294,20 +293,20 @@ impl Series {
             // Nobody behind it is a head any more.
             let place = &mut run.places[at];
             (place.over, place.next) = (true, place.next.saturating_sub(1));
-        } else if passes && is_due(&self.promises, state.compiled(), line.queue) {
+        } else if passes && is_due(&self.reservations, state.compiled(), line.queue) {
             let queue = line.queue;
-            let kept = own.is_some_and(|own| self.promises.carry_on(state, own));
+            let kept = own.is_some_and(|own| self.reservations.carry_on(state, own));
             let looks = &mut run.places[at].looks;
-            if !kept && *looks < run.most_looks && !self.promises.is_in_vain(state, work) {
+            if !kept && *looks < run.most_looks && !self.reservations.is_in_vain(state, work) {
                 *looks += 1;
                 self.work_done += LOOK_FOR_ROOM;
-                if let Err(Some(until)) = self.promises.make(state, queue, work) {
-                    self.promises.in_vain.insert(work, until);
+                if let Err(Some(until)) = self.reservations.make(state, queue, work) {
+                    self.reservations.in_vain.insert(work, until);
                 }
             }
         } else if let Some(own) = own {
             // It may be due again when others are not.
-            self.promises.carried.push(own);
+            self.reservations.carried.push(own);
         }
         None
     }
@@ -321,7 +320,7 @@ struct Run {
     /// By shape: it does not start, and whether that may pass.
     failed: FxHashMap<usize, bool>,
     /// Per line.
-    places: Vec<Place>,
+    places: Vec<LineProgress>,
     /// By place: the lines in which who stands there is to have its turn.
     heads: BTreeMap<usize, Vec<usize>>,
     /// So often room that is to be kept is looked for in a line.
@@ -329,8 +328,8 @@ struct Run {
 }
 
 /// Whether room is kept for one more of a queue.
-fn is_due(promises: &Reservations, compiled: &CompiledFleet, queue: QueueId) -> bool {
+fn is_due(reservations: &Reservations, compiled: &CompiledFleet, queue: QueueId) -> bool {
     let options = &compiled.snapshot.options;
-    promises.made.len() < options.most_reservations as usize
-        && promises.of_queue(queue) < options.backfill.depth()
+    reservations.made.len() < options.most_reservations as usize
+        && reservations.of_queue(queue) < options.backfill.depth()
 }

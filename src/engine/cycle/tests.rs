@@ -194,13 +194,13 @@ fn kueue_lets_in_by_quota_alone_where_that_is_looked_at() {
         let cycle = cycle(&mut state, options);
         check(&state);
         assert!(cycle.admitted.is_empty());
-        let let_in: Vec<String> = cycle
-            .let_in
+        let quota_reserved: Vec<String> = cycle
+            .quota_reserved
             .iter()
             .map(|work| name(&compiled, *work).to_owned())
             .collect();
         let next = cycle.waiting[&id(&compiled, "next")][0].why.clone();
-        (let_in, matches!(next, Why::Quota { .. }))
+        (quota_reserved, matches!(next, Why::Quota { .. }))
     };
     // The first takes the last of the quota, though there is no room on nodes; so the next lacks quota.
     assert_eq!(run(document(), true), (names(&["first"]), true));

@@ -35,7 +35,7 @@ pub(crate) struct Known {
 /// The turn of a workload that does not start.
 pub(crate) struct Attempt<'a, 'p> {
     pub(super) state: &'a mut State<'p>,
-    pub(super) promises: &'a mut Reservations,
+    pub(super) reservations: &'a mut Reservations,
     /// Which.
     pub work: WorkloadId,
     /// Why it does not.
@@ -57,7 +57,8 @@ impl<'p> Attempt<'_, 'p> {
 
     /// Whether it would start with something left out of account. The state stays as it is.
     pub fn starts(&mut self, relaxation: &Relaxation) -> bool {
-        self.promises.may_start(self.state, self.work, relaxation)
+        self.reservations
+            .may_start(self.state, self.work, relaxation)
     }
 }
 

@@ -60,7 +60,7 @@ pub(super) const AS_TOLD: cycle::Options<'static> = cycle::Options {
     spare_for_room: true,
 };
 
-/// The same for what becomes of a change: others are let in by their quotas alone, as Kueue does, and hold what they get.
+/// The same for what becomes of a change: others are admitted by their quotas alone, as Kueue does, and hold what they get.
 pub(super) const AS_DONE: cycle::Options<'static> = cycle::Options {
     quota_alone: true,
     ..AS_TOLD
@@ -167,7 +167,7 @@ pub struct Explainer<'p> {
     spared: bool,
     /// Nothing says that it would not help that one to go before all others.
     order_helps: bool,
-    /// Somebody is let in and has no pod on a node.
+    /// Somebody is admitted and has no pod on a node.
     has_let_in: bool,
     /// For so many more it is asked whom an operator may requeue.
     by_hand: usize,

@@ -143,7 +143,7 @@ impl Explainer<'_> {
             no_quota: true,
             ..Relaxation::default()
         };
-        let mut others = cycle::unplaced(&state, &cycle.let_in);
+        let mut others = cycle::unplaced(&state, &cycle.quota_reserved);
         others.retain(|other| *other != work);
         // One of its pods is enough.
         let mut takes = |other: WorkloadId| {

@@ -19,7 +19,7 @@ use super::change::{TaintName, amount, job, told};
 pub enum Reason {
     /// Somebody holds it: suspended, deactivated or gated.
     Held,
-    /// Its queue has let it in; only nodes for its pods are missing.
+    /// Its queue admitted it; only nodes for its pods are missing.
     LetIn {
         /// The queue.
         queue: Name,
@@ -267,7 +267,7 @@ impl Reason {
                 format!("unknown: {} not visible to you", names.join(", "))
             }
             Self::LetIn { queue } => {
-                format!("queue {queue} has let it in: its pods wait for nodes alone")
+                format!("admitted by queue {queue}: its pods wait for nodes")
             }
             Self::NoQueue { queue } => format!("there is no queue {queue}"),
             Self::Cohort { queue } => format!("{queue} is a cohort, which admits nothing"),

@@ -133,9 +133,9 @@ impl Explainer<'_> {
                 let sets = compiled.works[work].sets.iter();
                 sets.map(|set| i64::from(set.count)).sum::<i64>()
             };
-            // Those that are let in take nodes before anybody.
-            let let_in = cycle::unplaced(state, &[]).into_iter();
-            let mut parts: Vec<i64> = vec![let_in.map(count).sum()];
+            // Those that are admitted take nodes before anybody.
+            let quota_reserved = cycle::unplaced(state, &[]).into_iter();
+            let mut parts: Vec<i64> = vec![quota_reserved.map(count).sum()];
             for line in lines.values() {
                 parts.resize(parts.len().max(line.len()), 0);
                 for (place, &work) in line.iter().enumerate() {

@@ -228,7 +228,7 @@ fn kueue_preempts_nobody_for_want_of_nodes() {
     assert_eq!(pressed("kueue", json!("t")).state, StartState::Ready);
 }
 
-/// What a queue takes back is quota; the room goes first to those that are let in already and wait for nodes.
+/// What a queue takes back is quota; the room goes first to those that are admitted already and wait for nodes.
 #[test]
 fn room_that_becomes_free_is_theirs_who_are_let_in() {
     let quota = |nominal: u32| {
@@ -237,14 +237,14 @@ fn room_that_becomes_free_is_theirs_who_are_let_in() {
             { "flavor": "f", "resource": "memory", "nominal": 1_i64 << 50 },
         ])
     };
-    let asked = |let_in: Option<i32>| {
+    let asked = |quota_reserved: Option<i32>| {
         let mut borrows = on("a");
         borrows["queue"] = json!("r");
         let mut works = vec![
             work("borrows", 1, 8, borrows),
             work("waits", 1, 8, json!({ "queue": "q", "priority": 5 })),
         ];
-        works.extend(let_in.map(|priority| {
+        works.extend(quota_reserved.map(|priority| {
             let more = json!({ "queue": "s", "state": "running", "priority": priority });
             work("let-in", 1, 8, more)
         }));
@@ -361,7 +361,7 @@ fn what_no_change_mends_is_said_plainly() {
         q,
         "not-covered",
     );
-    // What runs there was let in without a flavor for cpu and memory: Kueue's configuration passes over them.
+    // What runs there was admitted without a flavor for cpu and memory: Kueue's configuration passes over them.
     let mut passed_over = fleet(
         json!({ "name": "q", "system": "kueue", "quota": [{ "flavor": "f", "nominal": 1 }] }),
         json!({ "queue": "q" }),

@@ -99,7 +99,7 @@ impl Explainer<'_> {
         if misses.iter().any(|miss| miss.why.may_pass()) {
             out.extend(self.preempt(work));
         }
-        // What it takes back from others may be room for those that are let in before it.
+        // What it takes back from others may be room for those that are admitted before it.
         if room || behind || self.has_let_in {
             out.extend(self.uncordon(work));
             out.extend(self.nodes(work, misses));
@@ -249,7 +249,7 @@ impl Explainer<'_> {
             ..Watch::default()
         };
         let cycle = cycle::watched(&mut self.state, super::AS_DONE, watch);
-        let starts = self.state.allocation(work).is_some() && !cycle.let_in.contains(&work);
+        let starts = self.state.allocation(work).is_some() && !cycle.quota_reserved.contains(&work);
         self.state.undo_to(mark);
         starts.then(|| super::victims_of(self.state.compiled(), &cycle, work))
     }

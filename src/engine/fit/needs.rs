@@ -47,10 +47,10 @@ struct Spot {
 /// What is asked, number of the gate, ladder and level.
 type SpotKey = (usize, u32, Option<(usize, usize)>);
 
-/// What all shapes of a plant need. It holds for one state and what becomes of it, quotas and nodes staying as they are.
+/// What all shapes of a compiled fleet need. It holds for one state and what becomes of it, quotas and nodes staying as they are.
 #[derive(Debug)]
 pub(crate) struct Shortages {
-    /// By shape, once somebody asked; nothing within where it can never start.
+    /// By shape, once it was needed; `Some(None)` where it can never start.
     shapes: Vec<Option<Option<Needs>>>,
     spots: Vec<Spot>,
     spot_index: FxHashMap<SpotKey, usize>,
@@ -63,7 +63,7 @@ pub(crate) struct Shortages {
 }
 
 impl Shortages {
-    /// Of the workloads of a plant.
+    /// For the workloads of a compiled fleet.
     pub(crate) fn new(compiled: &CompiledFleet) -> Self {
         Self {
             shapes: (0..compiled.shapes).map(|_| None).collect(),

@@ -44,7 +44,7 @@ pub struct WorkloadState {
     pub since: Option<Moment>,
 }
 
-/// All that changes. Two of one plant can be exchanged ([`State::exchange`]).
+/// All that changes. Two of one compiled fleet can be exchanged ([`State::exchange`]).
 #[derive(Clone, Debug)]
 pub struct Occupancy {
     rooms: Vec<NodeFree>,
@@ -202,7 +202,7 @@ impl<'p> State<'p> {
         self.journal.truncate(mark.0);
     }
 
-    /// Changes what is used for another of the same plant, and gives back the one so far. Marks from before hold
+    /// Changes what is used for another of the same compiled fleet, and gives back the one so far. Marks from before hold
     /// again once it is exchanged back; what is done in between is taken back, or stays for good, before that.
     pub fn exchange(&mut self, other: &mut Occupancy) {
         std::mem::swap(&mut self.occupancy, other);

@@ -8,7 +8,7 @@ use super::observe::{Labels, OwnerRef, Table};
 use super::queue::QueueSystem;
 use super::siting::{PodSet, TopologyConstraint};
 
-/// Waits to be let in again after an eviction.
+/// Waits to be admitted again after an eviction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Requeue {
     /// How often it was put back.
@@ -48,7 +48,7 @@ pub struct Domain {
 pub struct Assigned {
     /// Name of the pod set.
     pub name: Name,
-    /// Pods that were let in.
+    /// Pods that were admitted.
     pub count: u32,
     /// Resource and the flavor that it comes from.
     pub flavors: Box<[(Name, Name)]>,
@@ -58,7 +58,7 @@ pub struct Assigned {
     pub domains: Box<[Domain]>,
 }
 
-/// A check that somebody else must pass before a job is let in (a provisioning request, say).
+/// A check that somebody else must pass before a job is admitted (a provisioning request, say).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Check {
     /// Name.
@@ -112,7 +112,7 @@ pub struct GroupSeen {
     pub active: bool,
     /// When its quota was reserved.
     pub reserved_at: Option<Moment>,
-    /// When it was let in.
+    /// When it was admitted.
     pub admitted_at: Option<Moment>,
     /// Since when it has been put back into the queue.
     pub queued_at: Option<Moment>,

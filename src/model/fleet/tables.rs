@@ -216,7 +216,7 @@ impl Table {
         )
     }
 
-    /// True when its rows are rules by which work is queued, let in or evicted: without them nodes, devices and jobs
+    /// True when its rows are rules by which work is queued, admitted or evicted: without them nodes, devices and jobs
     /// are shown whole.
     pub const fn holds_rules(self) -> bool {
         matches!(

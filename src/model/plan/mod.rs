@@ -184,7 +184,7 @@ pub struct Forecast {
     pub starts: Vec<StartChange>,
     /// Jobs that are taken off their devices.
     pub displaced: Vec<Displaced>,
-    /// Jobs that start at once or do not, as the scheduler comes to them: they and others are let in for what becomes free.
+    /// Jobs that start at once or do not, as the scheduler comes to them: they and others are admitted for what becomes free.
     #[serde(default)]
     pub contested: Vec<JobName>,
     /// Pools whose allocation changes.

@@ -257,7 +257,7 @@ impl World {
             if let Some(work) = self.works.get_mut(&id) {
                 let nodes = work.matching.iter().flat_map(|(_, nodes)| nodes.iter());
                 let pools: BTreeSet<usize> = nodes.map(|node| self.nodes[*node].pool).collect();
-                // Of several pools the quota's is taken when it is let in.
+                // Of several pools the quota's is taken when it is admitted.
                 work.pool = pools.first().copied().filter(|_| pools.len() == 1);
             }
         }

@@ -133,7 +133,7 @@ fn labels(facts: &Facts, selection: &Selection, lines: &mut Vec<Line>) {
     }
 }
 
-/// What is to be read of the cluster for an object's page; nothing for what is no object of it.
+/// What an object's page reads from the cluster; `None` for what is not an object of the cluster.
 pub fn wanted(facts: &Facts, selection: &Selection) -> Option<ObjectRequest> {
     let things = subject::things(facts, selection);
     let part = (!things.is_empty()).then_some(ObjectPart::Events(things))?;

@@ -38,7 +38,7 @@ impl<'a> JobFacts<'a> {
                 && self.workloads.iter().all(|workload| workload.suspended))
     }
 
-    /// A queueing system that has not let it in.
+    /// A queueing system that has not admitted it.
     fn held_back(&self) -> Option<&'a Admission> {
         self.admission.filter(|admission| {
             let seen = &admission.seen;
@@ -52,7 +52,7 @@ impl<'a> JobFacts<'a> {
         self.queue_system == QueueSystem::Kueue && self.admission.is_none()
     }
 
-    /// In a queue of Kueue, whose Workload says nothing yet: neither let in nor why not.
+    /// In a queue of Kueue, whose Workload says nothing yet: neither admitted nor why not.
     fn is_undecided(&self) -> bool {
         let says_nothing = self.admission.is_none_or(|admission| {
             let seen = &admission.seen;
