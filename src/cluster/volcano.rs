@@ -304,7 +304,7 @@ partial! {
         state: Text = "state",
         /// What its work holds.
         allocated: Maybe<ResourceList> = "allocated",
-        /// PodGroups that are not let in.
+        /// PodGroups that are not admitted.
         pending: Whole = "pending",
         /// PodGroups that are admitted and do not run.
         inqueue: Whole = "inqueue",

@@ -1,4 +1,4 @@
-//! The parts of the fleet document that say how work is queued and let in.
+//! The parts of the fleet document that say how work is queued and admitted.
 //!
 //! What the engine reads (`queues`, `flavors`, `workloads`, `topologies`, `budgets`, `runs`) is written by its own writer out of
 //! the same snapshot that it works on live; what only people and scripts want is added beside it.
@@ -287,7 +287,7 @@ pub struct Scheduling {
     pub not_visible: Value,
 }
 
-/// How work is queued and let in, at this moment.
+/// How work is queued and admitted, at this moment.
 pub fn scheduling(facts: &Facts) -> Scheduling {
     let snapshot = snapshot(&facts.fleet, &facts.burn);
     let mut whole = document::value(&snapshot::Snapshot {

@@ -393,7 +393,8 @@ async fn look(seed: u64, nodes: Option<u32>, sum: &mut Sum) {
     let road = copy(&world);
     let snapshot = stage::snapshot(&road.inner);
     let waiting = snapshot.workloads.iter().filter(|work| {
-        (work.status == Status::Waiting || explanations::has_reserved_quota(work)) && work.device_count() > 0
+        (work.status == Status::Waiting || explanations::has_reserved_quota(work))
+            && work.device_count() > 0
     });
     // Said now: the clock goes on while changes are tried.
     let mut words: Vec<(&Workload, String)> = Vec::new();

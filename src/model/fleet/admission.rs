@@ -132,7 +132,7 @@ pub struct GroupSeen {
     pub assigned: Box<[Assigned]>,
     /// Checks that are not passed.
     pub checks: Box<[Check]>,
-    /// Why it is not let in: the system's own word and sentence.
+    /// Why it is not admitted: the system's own word and sentence.
     pub pending: Option<(Name, Name)>,
     /// How long it may run at most, seconds.
     pub time_limit: Option<u64>,
