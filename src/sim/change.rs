@@ -36,6 +36,34 @@ pub enum Resource {
     Jobs,
     /// jobset.x-k8s.io/v1alpha2 jobsets.
     JobSets,
+    /// kubeflow.org/v1 pytorchjobs.
+    PyTorchJobs,
+    /// ray.io/v1 rayjobs.
+    RayJobs,
+    /// ray.io/v1 rayclusters.
+    RayClusters,
+    /// leaderworkerset.x-k8s.io/v1 leaderworkersets.
+    LeaderWorkerSets,
+    /// batch.volcano.sh/v1alpha1 jobs.
+    VolcanoJobs,
+    /// bus.volcano.sh/v1alpha1 commands.
+    VolcanoCommands,
+    /// scheduling.volcano.sh/v1beta1 podgroups.
+    VolcanoPodGroups,
+    /// scheduling.volcano.sh/v1beta1 queues.
+    VolcanoQueues,
+    /// scheduling.run.ai/v2alpha2 podgroups.
+    KaiPodGroups,
+    /// scheduling.run.ai/v2 queues.
+    KaiQueues,
+    /// resource.k8s.io/v1 resourceslices.
+    ResourceSlices,
+    /// resource.k8s.io/v1 resourceclaims.
+    ResourceClaims,
+    /// resource.k8s.io/v1 resourceclaimtemplates.
+    ResourceClaimTemplates,
+    /// resource.k8s.io/v1 deviceclasses.
+    DeviceClasses,
     /// policy/v1 poddisruptionbudgets.
     PodDisruptionBudgets,
     /// scheduling.k8s.io/v1 priorityclasses.

@@ -18,6 +18,7 @@ pub mod prometheus;
 pub mod resource;
 pub mod selector;
 pub mod serve;
+pub mod specs;
 pub mod store;
 pub mod table;
 pub mod users;

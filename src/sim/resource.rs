@@ -1,9 +1,10 @@
-//! The table of resources that the simulated cluster serves: names, verbs, subresources, field selectors.
+//! What is known of each resource that the simulated cluster serves: names, verbs, subresources, field selectors.
 
 use serde_json::Value;
 
 use super::change::Resource;
 use super::json::{flag, int, name, namespace, text};
+use super::specs::SPECS;
 
 /// How a resource's main object is written back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,48 +35,22 @@ pub struct Spec {
     pub hash: &'static str,
 }
 
-const STATUS: &[&str] = &["status"];
-const SCALED: &[&str] = &["scale", "status"];
-
-const fn core(
-    resource: Resource,
-    kind: &'static str,
-    names: [&'static str; 2],
-    short: &'static [&'static str],
-    namespaced: bool,
-    subresources: &'static [&'static str],
-    hash: &'static str,
-) -> Spec {
-    let [plural, singular] = names;
-    Spec {
-        resource,
-        group: "",
-        version: "v1",
-        kind,
-        plural,
-        singular,
-        short,
-        categories: &[],
-        namespaced,
-        custom: false,
-        subresources,
-        hash,
-    }
-}
-
 impl Spec {
-    const fn of(mut self, group: &'static str, version: &'static str) -> Self {
+    /// The same in this group and version.
+    pub(super) const fn of(mut self, group: &'static str, version: &'static str) -> Self {
         self.group = group;
         self.version = version;
         self
     }
 
-    const fn all(mut self) -> Self {
+    /// The same in the category `all`.
+    pub(super) const fn all(mut self) -> Self {
         self.categories = &["all"];
         self
     }
 
-    const fn custom(mut self) -> Self {
+    /// The same, defined by a custom resource definition.
+    pub(super) const fn custom(mut self) -> Self {
         self.custom = true;
         self
     }
@@ -163,270 +138,6 @@ pub fn qualified(group: &str, name: &str) -> String {
     }
 }
 
-/// Every resource served, grouped by API group and version in discovery order.
-pub static SPECS: &[Spec] = &[
-    core(
-        Resource::ConfigMaps,
-        "ConfigMap",
-        ["configmaps", "configmap"],
-        &["cm"],
-        true,
-        &[],
-        "qFsyl6wFWjQ=",
-    ),
-    core(
-        Resource::Events,
-        "Event",
-        ["events", "event"],
-        &["ev"],
-        true,
-        &[],
-        "r2yiGXH7wu8=",
-    ),
-    core(
-        Resource::Namespaces,
-        "Namespace",
-        ["namespaces", "namespace"],
-        &["ns"],
-        false,
-        &["finalize", "status"],
-        "Q3oi5N2YM8M=",
-    ),
-    core(
-        Resource::Nodes,
-        "Node",
-        ["nodes", "node"],
-        &["no"],
-        false,
-        &["proxy", "status"],
-        "XwShjMxG9Fs=",
-    ),
-    core(
-        Resource::Pods,
-        "Pod",
-        ["pods", "pod"],
-        &["po"],
-        true,
-        &[
-            "attach",
-            "binding",
-            "ephemeralcontainers",
-            "eviction",
-            "exec",
-            "log",
-            "portforward",
-            "proxy",
-            "resize",
-            "status",
-        ],
-        "xPOwRZ+Yhw8=",
-    )
-    .all(),
-    core(
-        Resource::ServiceAccounts,
-        "ServiceAccount",
-        ["serviceaccounts", "serviceaccount"],
-        &["sa"],
-        true,
-        &[],
-        "pbx9ZvyFpBE=",
-    ),
-    core(
-        Resource::Services,
-        "Service",
-        ["services", "service"],
-        &["svc"],
-        true,
-        &["proxy", "status"],
-        "0/CO1lhkEBI=",
-    )
-    .all(),
-    core(
-        Resource::DaemonSets,
-        "DaemonSet",
-        ["daemonsets", "daemonset"],
-        &["ds"],
-        true,
-        STATUS,
-        "dd7pWHUlMKQ=",
-    )
-    .all()
-    .of("apps", "v1"),
-    core(
-        Resource::Deployments,
-        "Deployment",
-        ["deployments", "deployment"],
-        &["deploy"],
-        true,
-        SCALED,
-        "8aSe+NMegvE=",
-    )
-    .all()
-    .of("apps", "v1"),
-    core(
-        Resource::ReplicaSets,
-        "ReplicaSet",
-        ["replicasets", "replicaset"],
-        &["rs"],
-        true,
-        SCALED,
-        "P1RzHs8/mWQ=",
-    )
-    .all()
-    .of("apps", "v1"),
-    core(
-        Resource::StatefulSets,
-        "StatefulSet",
-        ["statefulsets", "statefulset"],
-        &["sts"],
-        true,
-        SCALED,
-        "H+vl74LkKdo=",
-    )
-    .all()
-    .of("apps", "v1"),
-    core(
-        Resource::PodAutoscalers,
-        "HorizontalPodAutoscaler",
-        ["horizontalpodautoscalers", "horizontalpodautoscaler"],
-        &["hpa"],
-        true,
-        STATUS,
-        "qwQve8ut294=",
-    )
-    .all()
-    .of("autoscaling", "v2"),
-    core(
-        Resource::Jobs,
-        "Job",
-        ["jobs", "job"],
-        &[],
-        true,
-        STATUS,
-        "mudhfqk/qZY=",
-    )
-    .all()
-    .of("batch", "v1"),
-    core(
-        Resource::PodDisruptionBudgets,
-        "PodDisruptionBudget",
-        ["poddisruptionbudgets", "poddisruptionbudget"],
-        &["pdb"],
-        true,
-        STATUS,
-        "EVWiDmWqyJw=",
-    )
-    .of("policy", "v1"),
-    core(
-        Resource::PriorityClasses,
-        "PriorityClass",
-        ["priorityclasses", "priorityclass"],
-        &["pc"],
-        false,
-        &[],
-        "1QwjyaZjj3Y=",
-    )
-    .of("scheduling.k8s.io", "v1"),
-    core(
-        Resource::Leases,
-        "Lease",
-        ["leases", "lease"],
-        &[],
-        true,
-        &[],
-        "gqkMMb/YqFM=",
-    )
-    .of("coordination.k8s.io", "v1"),
-    core(
-        Resource::JobSets,
-        "JobSet",
-        ["jobsets", "jobset"],
-        &[],
-        true,
-        STATUS,
-        "KpiKgyjBCag=",
-    )
-    .of("jobset.x-k8s.io", "v1alpha2")
-    .custom(),
-    core(
-        Resource::ClusterQueues,
-        "ClusterQueue",
-        ["clusterqueues", "clusterqueue"],
-        &["cq"],
-        false,
-        STATUS,
-        "iGds19+cj/o=",
-    )
-    .of("kueue.x-k8s.io", "v1beta1")
-    .custom(),
-    core(
-        Resource::LocalQueues,
-        "LocalQueue",
-        ["localqueues", "localqueue"],
-        &["queue", "queues", "lq"],
-        true,
-        STATUS,
-        "QS3xrHsn1fU=",
-    )
-    .of("kueue.x-k8s.io", "v1beta1")
-    .custom(),
-    core(
-        Resource::ResourceFlavors,
-        "ResourceFlavor",
-        ["resourceflavors", "resourceflavor"],
-        &["flavor", "flavors", "rf"],
-        false,
-        &[],
-        "8cmMw/zZL6I=",
-    )
-    .of("kueue.x-k8s.io", "v1beta1")
-    .custom(),
-    core(
-        Resource::Workloads,
-        "Workload",
-        ["workloads", "workload"],
-        &["wl"],
-        true,
-        STATUS,
-        "/RGEkJN+gBs=",
-    )
-    .of("kueue.x-k8s.io", "v1beta1")
-    .custom(),
-    core(
-        Resource::NodePools,
-        "NodePool",
-        ["nodepools", "nodepool"],
-        &[],
-        false,
-        STATUS,
-        "Vc6J1THIlNI=",
-    )
-    .of("karpenter.sh", "v1")
-    .custom(),
-    core(
-        Resource::NodeClaims,
-        "NodeClaim",
-        ["nodeclaims", "nodeclaim"],
-        &[],
-        false,
-        STATUS,
-        "QTizURWjI3E=",
-    )
-    .of("karpenter.sh", "v1")
-    .custom(),
-    core(
-        Resource::ProvisioningRequests,
-        "ProvisioningRequest",
-        ["provisioningrequests", "provisioningrequest"],
-        &["provreq", "provreqs"],
-        true,
-        STATUS,
-        "qffvPoUECeA=",
-    )
-    .of("autoscaling.x-k8s.io", "v1")
-    .custom(),
-];
-
 /// The entry of a resource.
 pub fn spec(resource: Resource) -> &'static Spec {
     SPECS
@@ -513,6 +224,7 @@ pub fn field(spec: &Spec, object: &Value, field: &str) -> Result<String, String>
         ],
         Resource::Namespaces => &["status.phase"],
         Resource::Services => &["spec.clusterIP", "spec.type"],
+        Resource::ResourceSlices => &["spec.nodeName", "spec.driver"],
         Resource::Jobs => {
             return Err(format!(
                 "field label {} not supported for Job",

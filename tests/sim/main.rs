@@ -3,6 +3,7 @@
 mod evicting;
 mod faulting;
 mod hostile;
+mod kinds;
 mod reading;
 mod recorded;
 mod rights;

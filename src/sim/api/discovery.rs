@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 
 use super::review::REVIEWS;
 use super::{Asked, Body, respond};
-use crate::resource::{SPECS, Spec, groups};
+use crate::resource::{Spec, groups};
+use crate::specs::SPECS;
 
 /// The Kubernetes version that the simulated cluster speaks.
 pub const VERSION: &str = "v1.36.3";
@@ -36,11 +37,11 @@ pub fn serve(path: &str, asked: &Asked) -> Option<Response<Body>> {
         (["apis"], None) => json!({
             "kind": "APIGroupList",
             "apiVersion": "v1",
-            "groups": groups().iter().map(|(group, version)| group_of(group, version)).collect::<Vec<_>>(),
+            "groups": by_group().iter().map(|(group, versions)| group_of(group, versions)).collect::<Vec<_>>(),
         }),
         (["apis", group], _) => {
-            let (group, version) = groups().into_iter().find(|(g, _)| g == group)?;
-            let mut body = group_of(group, version);
+            let (group, versions) = by_group().into_iter().find(|(g, _)| g == group)?;
+            let mut body = group_of(group, &versions);
             body["kind"] = "APIGroup".into();
             body["apiVersion"] = "v1".into();
             body
@@ -96,9 +97,24 @@ fn version() -> Value {
     })
 }
 
-fn group_of(group: &str, version: &str) -> Value {
-    let version = json!({"groupVersion": format!("{group}/{version}"), "version": version});
-    json!({"name": group, "versions": [version], "preferredVersion": version})
+/// Every group with its versions, the preferred one first.
+fn by_group() -> Vec<(&'static str, Vec<&'static str>)> {
+    let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (group, version) in groups() {
+        match all.iter_mut().find(|(known, _)| *known == group) {
+            Some((_, versions)) => versions.push(version),
+            None => all.push((group, vec![version])),
+        }
+    }
+    all
+}
+
+fn group_of(group: &str, versions: &[&str]) -> Value {
+    let versions: Vec<Value> = versions
+        .iter()
+        .map(|version| json!({"groupVersion": format!("{group}/{version}"), "version": version}))
+        .collect();
+    json!({"name": group, "preferredVersion": versions.first(), "versions": versions})
 }
 
 /// A subresource's kind, with its group and version where they are not its parent's, and its verbs.
@@ -194,18 +210,28 @@ fn kind_of(group: &str, version: &str, kind: &str) -> Value {
 }
 
 fn aggregate(version: &str, core: bool) -> Value {
-    let groups = if core { vec![("", "v1")] } else { groups() };
+    let groups = if core {
+        vec![("", vec!["v1"])]
+    } else {
+        by_group()
+    };
     let items: Vec<Value> = groups
         .iter()
-        .map(|(group, group_version)| {
-            let resources: Vec<Value> = aggregated_resources(group, group_version);
+        .map(|(group, versions)| {
+            let versions: Vec<Value> = versions
+                .iter()
+                .map(|version| {
+                    let resources = aggregated_resources(group, version);
+                    json!({"version": version, "resources": resources, "freshness": "Current"})
+                })
+                .collect();
             let mut metadata = Map::new();
             if !group.is_empty() {
                 metadata.insert("name".into(), (*group).into());
             }
             json!({
                 "metadata": metadata,
-                "versions": [{"version": group_version, "resources": resources, "freshness": "Current"}],
+                "versions": versions,
             })
         })
         .collect();

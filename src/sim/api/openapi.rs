@@ -4,7 +4,8 @@ use http::Response;
 use serde_json::{Map, Value, json};
 
 use super::{Asked, Body, respond};
-use crate::resource::{SPECS, Spec};
+use crate::resource::Spec;
+use crate::specs::SPECS;
 
 /// Answers OpenAPI paths; `None` for every other path.
 pub fn serve(path: &str, asked: &Asked) -> Option<Response<Body>> {

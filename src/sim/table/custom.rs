@@ -96,9 +96,10 @@ pub(super) fn local_queue(object: &Value) -> Vec<Value> {
     ]
 }
 
-pub(super) const RESOURCE_FLAVORS: &[Column] = &[NAME, AGE];
+/// What a custom kind without printer columns shows.
+pub(super) const NAMED: &[Column] = &[NAME, AGE];
 
-pub(super) fn resource_flavor(object: &Value, now: Moment) -> Vec<Value> {
+pub(super) fn named(object: &Value, now: Moment) -> Vec<Value> {
     vec![name(object).into(), age(object, now)]
 }
 

@@ -4,9 +4,12 @@
 //! `k8s.io/kubernetes/pkg/printers/internalversion` and, for custom resources, the printer columns of their
 //! definitions. Ages are taken against the server's clock.
 
+mod claims;
 mod core;
 mod custom;
+mod groups;
 mod scaling;
+mod training;
 mod workload;
 
 use serde_json::{Value, json};
@@ -92,9 +95,23 @@ pub fn columns(resource: Resource) -> &'static [Column] {
         Resource::Jobs => workload::JOBS,
         Resource::PodDisruptionBudgets => workload::BUDGETS,
         Resource::JobSets => custom::JOB_SETS,
+        Resource::PyTorchJobs => training::PYTORCH_JOBS,
+        Resource::RayJobs => training::RAY_JOBS,
+        Resource::RayClusters => training::RAY_CLUSTERS,
+        Resource::LeaderWorkerSets => training::LEADER_WORKER_SETS,
+        Resource::ResourceSlices => claims::SLICES,
+        Resource::ResourceClaims => claims::CLAIMS,
+        Resource::ResourceClaimTemplates => claims::TEMPLATES,
+        Resource::DeviceClasses => claims::CLASSES,
+        Resource::VolcanoJobs => groups::VOLCANO_JOBS,
+        Resource::VolcanoPodGroups => groups::VOLCANO_POD_GROUPS,
+        Resource::VolcanoQueues => groups::VOLCANO_QUEUES,
+        Resource::ResourceFlavors | Resource::VolcanoCommands | Resource::KaiPodGroups => {
+            custom::NAMED
+        }
+        Resource::KaiQueues => groups::KAI_QUEUES,
         Resource::ClusterQueues => custom::CLUSTER_QUEUES,
         Resource::LocalQueues => custom::LOCAL_QUEUES,
-        Resource::ResourceFlavors => custom::RESOURCE_FLAVORS,
         Resource::Workloads => custom::WORKLOADS,
         Resource::NodePools => scaling::NODE_POOLS,
         Resource::NodeClaims => scaling::NODE_CLAIMS,
@@ -122,9 +139,22 @@ pub fn cells(resource: Resource, object: &Value, now: Moment) -> Vec<Value> {
         Resource::Jobs => workload::job(object, now),
         Resource::PodDisruptionBudgets => workload::budget(object, now),
         Resource::JobSets => custom::job_set(object, now),
+        Resource::PyTorchJobs => training::pytorch_job(object, now),
+        Resource::RayJobs => training::ray_job(object, now),
+        Resource::RayClusters => training::ray_cluster(object, now),
+        Resource::LeaderWorkerSets => training::leader_worker_set(object, now),
+        Resource::ResourceSlices => claims::slice(object, now),
+        Resource::ResourceClaims => claims::claim(object, now),
+        Resource::ResourceClaimTemplates | Resource::DeviceClasses => claims::named(object, now),
+        Resource::VolcanoJobs => groups::volcano_job(object, now),
+        Resource::VolcanoPodGroups => groups::volcano_pod_group(object, now),
+        Resource::VolcanoQueues => groups::volcano_queue(object),
+        Resource::ResourceFlavors | Resource::VolcanoCommands | Resource::KaiPodGroups => {
+            custom::named(object, now)
+        }
+        Resource::KaiQueues => groups::kai_queue(object),
         Resource::ClusterQueues => custom::cluster_queue(object),
         Resource::LocalQueues => custom::local_queue(object),
-        Resource::ResourceFlavors => custom::resource_flavor(object, now),
         Resource::Workloads => custom::workload(object, now),
         Resource::NodePools => scaling::node_pool(object, now),
         Resource::NodeClaims => scaling::node_claim(object, now),

@@ -4,7 +4,7 @@ use model::base::Name;
 
 use super::catalog::POOLS;
 use super::kueue::Stop;
-use super::work::{Work, WorkId};
+use super::work::{Kind, Work, WorkId};
 use super::{Ref, World};
 
 impl World {
@@ -93,7 +93,8 @@ impl World {
         }
     }
 
-    fn consider(&mut self, cluster: usize, id: WorkId) {
+    /// Admits a work, preempts for it, or says why not.
+    pub(super) fn consider(&mut self, cluster: usize, id: WorkId) {
         let Some(work) = self.works.get(&id) else {
             return;
         };
@@ -408,12 +409,27 @@ impl World {
         self.touch(Ref::Workload(id));
     }
 
-    /// The name of a work's pod set in its Workload.
+    /// The name of a work's first pod set in its Workload.
     pub(super) fn pod_set(work: &Work) -> String {
-        if work.kind == super::work::Kind::JobSet {
-            "workers".to_owned()
-        } else {
-            "main".to_owned()
+        match work.kind {
+            Kind::JobSet => "workers".to_owned(),
+            Kind::PyTorchJob | Kind::RayJob => work
+                .groups
+                .first()
+                .map_or_else(String::new, |group| group.name.to_string()),
+            _ => "main".to_owned(),
+        }
+    }
+
+    /// The pod sets of a work's Workload: name and pods of each.
+    pub(super) fn pod_sets(work: &Work) -> Vec<(String, u32)> {
+        match work.kind {
+            Kind::PyTorchJob | Kind::RayJob => work
+                .groups
+                .iter()
+                .map(|group| (group.name.to_string(), group.completions))
+                .collect(),
+            _ => vec![(Self::pod_set(work), work.width())],
         }
     }
 }

@@ -12,7 +12,9 @@ use rand_pcg::rand_core::SeedableRng;
 
 use model::base::Name;
 
-use super::catalog::{A100, H100, L4, MI300X, MIG, POOLS, TEAMS, V5P, V6E};
+use super::catalog::{
+    A100, DRAWN, H100, KAI, L4, MI300X, MIG, Origin, POOLS, TEAMS, V5P, V6E, VOLCANO,
+};
 use super::noise::{hex, mix};
 use super::physics::day;
 use super::pod::Ending;
@@ -27,7 +29,7 @@ const LONGEST: f64 = 4.0 * 24.0 * 60.0 * MINUTE;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arrivals {
     /// Mean milliseconds between arrivals; 0 where none come.
-    pub mean: [f64; 7],
+    pub mean: [f64; DRAWN],
 }
 
 fn pick<'a, T>(rng: &mut impl Rng, choices: &'a [(f64, T)]) -> &'a T {
@@ -71,6 +73,7 @@ impl Draft {
         match pool {
             V5P | V6E => tolerate("google.com/tpu"),
             MI300X => tolerate("amd.com/gpu"),
+            VOLCANO | KAI => tolerate("dedicated"),
             _ => {}
         }
         self
@@ -114,6 +117,7 @@ impl Draft {
 
 /// The node labels that a pool's work selects by: those of its Kueue flavor.
 pub(super) fn selector(pool: usize) -> BTreeMap<Name, Name> {
+    let own;
     let pairs: &[(&str, &str)] = match pool {
         H100 => &[("eks.amazonaws.com/nodegroup", "h100-train")],
         A100 => &[("karpenter.sh/nodepool", "a100-shared")],
@@ -124,7 +128,13 @@ pub(super) fn selector(pool: usize) -> BTreeMap<Name, Name> {
             ("cloud.google.com/gke-tpu-topology", "2x4"),
         ],
         MI300X => &[("amd.com/gpu.product-name", "AMD_Instinct_MI300X_OAM")],
-        _ => &[("node.cluster.x-k8s.io/pool", "a100-mig")],
+        pool => {
+            own = match POOLS[pool].origin {
+                Origin::NodeGroup => [("eks.amazonaws.com/nodegroup", POOLS[pool].name)],
+                _ => [("node.cluster.x-k8s.io/pool", POOLS[pool].name)],
+            };
+            &own
+        }
     };
     pairs
         .iter()
@@ -355,7 +365,7 @@ fn draw_slices(
 impl World {
     /// Works out how often each pool must see a job so that what comes equals what ends.
     pub(super) fn plan_arrivals(&mut self) {
-        for pool in 0..POOLS.len() {
+        for pool in 0..DRAWN {
             let capacity = self.capacity(pool);
             let mut rng = Pcg64Mcg::seed_from_u64(mix(self.options.seed, 400 + pool as u64));
             let hosts = self.slice_hosts();
@@ -416,7 +426,7 @@ impl World {
     /// The same world in which nobody submits anything any more.
     #[must_use]
     pub fn without_arrivals(mut self) -> Self {
-        self.arrivals.mean = [0.0; 7];
+        self.arrivals.mean = [0.0; DRAWN];
         self.agenda
             .retain(|_, what| !matches!(what, Happening::Arrival(_)));
         self

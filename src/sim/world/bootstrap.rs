@@ -6,7 +6,8 @@ use model::base::{Moment, Name, ObjectKey};
 
 use super::super::change::Resource;
 use super::arrivals::selector;
-use super::catalog::{CLASSES, H100, MI300X, POOLS, SYSTEM, TEAMS, V5P, Vendor};
+use super::catalog::{CLASSES, DRAWN, H100, MI300X, POOLS, SYSTEM, TEAMS, V5P, Vendor};
+use super::node::NodeId;
 use super::noise::{hash, mix, uuid};
 use super::pod::{Phase, PodId};
 use super::work::{Draft, Kind, Toleration, WorkId};
@@ -76,28 +77,8 @@ impl World {
                 "value": value, "globalDefault": false, "preemptionPolicy": "PreemptLowerPriority",
             }));
         }
-        for (pool, spec) in POOLS.iter().enumerate() {
-            let labels: std::collections::BTreeMap<String, String> = selector(pool)
-                .iter()
-                .map(|(key, value)| (key.to_string(), value.to_string()))
-                .collect();
-            let mut body = json!({"spec": {"nodeLabels": labels}});
-            let taint = match spec.vendor {
-                Vendor::Google => Some("google.com/tpu"),
-                Vendor::Amd => Some("amd.com/gpu"),
-                Vendor::Nvidia => None,
-            };
-            if let Some(key) = taint {
-                body["spec"]["tolerations"] =
-                    json!([{"key": key, "operator": "Exists", "effect": "NoSchedule"}]);
-            }
-            self.plain_object(
-                Resource::ResourceFlavors,
-                ("kueue.x-k8s.io/v1beta1", "ResourceFlavor"),
-                ("", spec.flavor),
-                self.queues.created,
-                body,
-            );
+        for pool in 0..DRAWN {
+            self.flavor(pool);
         }
         self.plain_object(Resource::Services, ("v1", "Service"), ("default", "kubernetes"), born, json!({
             "metadata": {"labels": {"component": "apiserver", "provider": "kubernetes"}},
@@ -122,8 +103,34 @@ impl World {
         self
     }
 
+    /// The Kueue flavor of a pool.
+    pub(super) fn flavor(&mut self, pool: usize) {
+        let spec = &POOLS[pool];
+        let labels: std::collections::BTreeMap<String, String> = selector(pool)
+            .iter()
+            .map(|(key, value)| (key.to_string(), value.to_string()))
+            .collect();
+        let mut body = json!({"spec": {"nodeLabels": labels}});
+        let taint = match spec.vendor {
+            Vendor::Google => Some("google.com/tpu"),
+            Vendor::Amd => Some("amd.com/gpu"),
+            Vendor::Nvidia => None,
+        };
+        if let Some(key) = taint {
+            body["spec"]["tolerations"] =
+                json!([{"key": key, "operator": "Exists", "effect": "NoSchedule"}]);
+        }
+        self.plain_object(
+            Resource::ResourceFlavors,
+            ("kueue.x-k8s.io/v1beta1", "ResourceFlavor"),
+            ("", spec.flavor),
+            self.queues.created,
+            body,
+        );
+    }
+
     /// Keeps an object without behavior.
-    fn plain_object(
+    pub(super) fn plain_object(
         &mut self,
         resource: Resource,
         (api, kind): (&str, &str),
@@ -221,12 +228,12 @@ impl World {
             .collect();
             let id = self.begin(draft, born);
             self.reconcile(id);
-            self.mature(id);
+            self.mature(id, 0);
         }
     }
 
-    /// Lets every pod of a work have started long ago, but not before its node.
-    fn mature(&mut self, id: WorkId) {
+    /// Lets every pod of a work on the nodes from this one on have started long ago, but not before its node.
+    pub(super) fn mature(&mut self, id: WorkId, from: NodeId) {
         let Some(work) = self.works.get(&id) else {
             return;
         };
@@ -236,7 +243,9 @@ impl World {
             let Some(pod) = self.pods.get_mut(&pod_id) else {
                 continue;
             };
-            let Some(node) = pod.node else { continue };
+            let Some(node) = pod.node.filter(|node| *node >= from) else {
+                continue;
+            };
             let made = born.max(self.nodes[node].created.plus(seconds(31)));
             pod.created = made;
             pod.scheduled = Some(made);

@@ -101,9 +101,19 @@ pub(super) const V5P: usize = 3;
 pub(super) const V6E: usize = 4;
 pub(super) const MI300X: usize = 5;
 pub(super) const MIG: usize = 6;
+pub(super) const B200: usize = 7;
+/// Its devices are had by claim alone.
+pub(super) const DRA: usize = 8;
+/// Volcano places what runs there.
+pub(super) const VOLCANO: usize = 9;
+/// KAI places what runs there.
+pub(super) const KAI: usize = 10;
+
+/// So many pools have work that is drawn at random; those behind them have the few works of [`super::guests`].
+pub(super) const DRAWN: usize = 7;
 
 /// The pools, in the order in which the console's pictures list them.
-pub(super) const POOLS: [PoolSpec; 7] = [
+pub(super) const POOLS: [PoolSpec; 11] = [
     PoolSpec {
         name: "h100-train",
         prefix: "h100",
@@ -293,9 +303,117 @@ pub(super) const POOLS: [PoolSpec; 7] = [
         link: 0.0,
         nodes: 5,
     },
+    PoolSpec {
+        name: "b200-shared",
+        prefix: "b200",
+        vendor: Vendor::Nvidia,
+        origin: Origin::NodeGroup,
+        flavor: "b200",
+        resources: &["nvidia.com/gpu"],
+        per_node: 8,
+        mig: false,
+        model: "NVIDIA B200",
+        product: "NVIDIA-B200",
+        instance: "p6-b200.48xlarge",
+        zones: &["us-east-1b"],
+        rack_size: 8,
+        cpu: 192,
+        memory_gib: 2048,
+        device_mib: 183_359,
+        reserved_mib: 710,
+        limit_watts: 1000.0,
+        idle_watts: 139.0,
+        heat: 0.042,
+        sm_mhz: 1965.0,
+        idle_mhz: 120.0,
+        mem_mhz: 3996.0,
+        link: 4.1e11,
+        nodes: 3,
+    },
+    PoolSpec {
+        name: "l40s-dra",
+        prefix: "l40s",
+        vendor: Vendor::Nvidia,
+        origin: Origin::NodeGroup,
+        flavor: "l40s",
+        resources: &["nvidia.com/gpu"],
+        per_node: 8,
+        mig: false,
+        model: "NVIDIA L40S",
+        product: "NVIDIA-L40S",
+        instance: "g6e.48xlarge",
+        zones: &["us-east-1b"],
+        rack_size: 8,
+        cpu: 192,
+        memory_gib: 1536,
+        device_mib: 46_068,
+        reserved_mib: 580,
+        limit_watts: 350.0,
+        idle_watts: 35.0,
+        heat: 0.11,
+        sm_mhz: 2520.0,
+        idle_mhz: 210.0,
+        mem_mhz: 9001.0,
+        link: 0.0,
+        nodes: 2,
+    },
+    PoolSpec {
+        name: "a10g-volcano",
+        prefix: "a10g",
+        vendor: Vendor::Nvidia,
+        origin: Origin::NodeGroup,
+        flavor: "a10g",
+        resources: &["nvidia.com/gpu"],
+        per_node: 8,
+        mig: false,
+        model: "NVIDIA A10G",
+        product: "NVIDIA-A10G",
+        instance: "g5.48xlarge",
+        zones: &["us-east-1b"],
+        rack_size: 8,
+        cpu: 192,
+        memory_gib: 768,
+        device_mib: 23_028,
+        reserved_mib: 496,
+        limit_watts: 300.0,
+        idle_watts: 24.0,
+        heat: 0.13,
+        sm_mhz: 1710.0,
+        idle_mhz: 210.0,
+        mem_mhz: 6251.0,
+        link: 0.0,
+        nodes: 2,
+    },
+    PoolSpec {
+        name: "a100-40gb-kai",
+        prefix: "p4d",
+        vendor: Vendor::Nvidia,
+        origin: Origin::NodeGroup,
+        flavor: "p4d",
+        resources: &["nvidia.com/gpu"],
+        per_node: 8,
+        mig: false,
+        model: "NVIDIA A100-SXM4-40GB",
+        product: "NVIDIA-A100-SXM4-40GB",
+        instance: "p4d.24xlarge",
+        zones: &["us-east-1b"],
+        rack_size: 8,
+        cpu: 96,
+        memory_gib: 1152,
+        device_mib: 40_960,
+        reserved_mib: 507,
+        limit_watts: 400.0,
+        idle_watts: 52.0,
+        heat: 0.104,
+        sm_mhz: 1410.0,
+        idle_mhz: 210.0,
+        mem_mhz: 1215.0,
+        link: 1.2e11,
+        nodes: 2,
+    },
 ];
 
-/// Racks are numbered along the halls, not along the list of pools.
+/// Racks are numbered along the halls, not along the list of pools; those of the pools behind come last.
 pub(super) const RACK_ORDER: [usize; 7] = [H100, L4, A100, MI300X, MIG, V5P, V6E];
 
 /// A namespace of a team: name, team label, people.

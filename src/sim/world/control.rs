@@ -13,6 +13,7 @@ use super::{Happening, Ref, World};
 impl World {
     /// Begins a work: its controller exists from `created` on, queued when it names a queue.
     pub(super) fn begin(&mut self, draft: Draft, created: Moment) -> WorkId {
+        let draft = self.named(draft);
         self.serial += 1;
         let id = self.serial as WorkId;
         let uid = mix(self.options.seed ^ 0x77, u64::from(id));
@@ -69,13 +70,16 @@ impl World {
             user: draft.user,
             team: draft.team,
             queue: draft.queue,
-            class: draft.class,
+            class: draft.class.clone(),
             priority: draft.priority,
             ask: draft.ask,
             pool: draft.pool,
             selector: draft.selector,
             tolerations: draft.tolerations,
             gang: draft.gang,
+            scheduler: draft.scheduler,
+            group_class: draft.class,
+            inqueue: None,
             sliced: draft.sliced,
             groups,
             profile: draft.profile,
@@ -96,6 +100,7 @@ impl World {
             running_since: None,
             epoch: 0,
             restarts: 0,
+            clusters: 0,
             failure: None,
             curve: draft.curve,
             workload,
@@ -121,22 +126,40 @@ impl World {
         id
     }
 
+    /// The draft under a name that nothing of its kind has: names are drawn, and two may be the same.
+    fn named(&self, mut draft: Draft) -> Draft {
+        let taken = |name: &Name| {
+            let key = ObjectKey::new(draft.namespace.clone(), name.clone());
+            match draft.kind.resource() {
+                Some(resource) => self.names.contains_key(&(resource, key)),
+                None => self.pod_names.contains_key(&key),
+            }
+        };
+        if !taken(&draft.name) {
+            return draft;
+        }
+        let numbered = |at: u32| Name::from(format!("{}-{at}", draft.name));
+        let Some(name) = (2..).map(numbered).find(|name| !taken(name)) else {
+            return draft;
+        };
+        for (group, ..) in &mut draft.groups {
+            if let Some(rest) = group.strip_prefix(&*draft.name) {
+                *group = Name::from(format!("{name}{rest}"));
+            }
+        }
+        draft.name = name;
+        draft
+    }
+
     fn register(&mut self, id: WorkId, work: &Work) {
         let key = ObjectKey::new(work.namespace.clone(), work.name.clone());
-        let main = match work.kind {
-            Kind::JobSet => Some(Resource::JobSets),
-            Kind::Job => Some(Resource::Jobs),
-            Kind::Deployment => Some(Resource::Deployments),
-            Kind::StatefulSet => Some(Resource::StatefulSets),
-            Kind::DaemonSet => Some(Resource::DaemonSets),
-            Kind::Pod => None,
-        };
-        if let Some(resource) = main {
+        if let Some(resource) = work.kind.resource() {
             self.names.insert((resource, key), Ref::Work(id));
         }
-        if let Some(resource) = child_resource(work.kind) {
-            for (at, group) in work.groups.iter().enumerate() {
-                let key = ObjectKey::new(work.namespace.clone(), group.name.clone());
+        for (at, (resource, name)) in work.children().into_iter().enumerate() {
+            // Of these some come with their pods.
+            if !work.comes_with_pods(at) {
+                let key = ObjectKey::new(work.namespace.clone(), name);
                 self.names
                     .insert((resource, key), Ref::Group(id, at as u32));
             }
@@ -156,18 +179,18 @@ impl World {
         let Some(work) = self.works.get(&id) else {
             return;
         };
-        let (kind, groups, managed) = (work.kind, work.groups.len(), work.workload.is_some());
+        let (kind, children, managed) = (work.kind, work.child_count(), work.workload.is_some());
         if kind != Kind::Pod {
             self.touch(Ref::Work(id));
         }
-        if child_resource(kind).is_some() {
-            for group in 0..groups {
-                self.touch(Ref::Group(id, group as u32));
-            }
+        for child in 0..children {
+            self.touch(Ref::Group(id, child as u32));
         }
         if managed {
             self.touch(Ref::Workload(id));
         }
+        self.touch_volcano_queue(id);
+        self.touch_kai_queues(id);
         self.touch_budgets(id);
     }
 
@@ -217,7 +240,12 @@ impl World {
         match work.kind {
             Kind::Pod => {}
             Kind::DaemonSet => self.reconcile_daemons(id),
-            Kind::JobSet | Kind::Job => self.reconcile_jobs(id),
+            // Its controller makes pods once the PodGroup is admitted.
+            Kind::VolcanoJob if work.inqueue.is_none() => self.kick_scheduler(),
+            Kind::JobSet | Kind::Job | Kind::PyTorchJob | Kind::RayJob | Kind::VolcanoJob => {
+                self.reconcile_jobs(id)
+            }
+            Kind::LeaderWorkerSet => self.reconcile_groups(id),
             Kind::Deployment | Kind::StatefulSet => self.reconcile_replicas(id),
         }
     }
@@ -300,7 +328,7 @@ impl World {
         self.make_pods(id, &missing);
     }
 
-    fn make_pods(&mut self, id: WorkId, wanted: &[(u32, u32)]) {
+    pub(super) fn make_pods(&mut self, id: WorkId, wanted: &[(u32, u32)]) {
         if wanted.is_empty() {
             return;
         }
@@ -327,6 +355,7 @@ impl World {
         let Some(work) = self.works.get_mut(&id) else {
             return pod_id;
         };
+        let cluster = work.cluster(work.clusters).0;
         let Some(part) = work.groups.get_mut(group as usize) else {
             return pod_id;
         };
@@ -334,6 +363,11 @@ impl World {
         let name = match work.kind {
             Kind::JobSet | Kind::Job => format!("{}-{index}-{tail}", part.name),
             Kind::StatefulSet => format!("{}-{index}", part.name),
+            Kind::PyTorchJob | Kind::VolcanoJob => format!("{}-{}-{index}", work.name, part.name),
+            Kind::RayJob if group == 0 => format!("{cluster}-head-{tail}"),
+            Kind::RayJob => format!("{cluster}-{}-worker-{tail}", part.name),
+            Kind::LeaderWorkerSet if index == 0 => part.name.to_string(),
+            Kind::LeaderWorkerSet => format!("{}-{index}", part.name),
             Kind::Pod => part.name.to_string(),
             Kind::Deployment | Kind::DaemonSet => format!("{}-{tail}", part.name),
         };
@@ -342,14 +376,11 @@ impl World {
         work.pods.insert(pod_id);
         let entry = (-work.priority, now.millis(), id, pod_id);
         let namespace = work.namespace.clone();
-        let (owner_kind, owner) = match work.kind {
-            Kind::Deployment => ("ReplicaSet", part.name.clone()),
-            Kind::JobSet => ("Job", part.name.clone()),
-            kind => (kind.word(), work.name.clone()),
+        let foreign = work.foreign.clone();
+        let attempt = match work.kind {
+            Kind::RayJob => work.clusters,
+            _ => work.restarts,
         };
-        let owner_uid = part.uid;
-        let (foreign, attempt) = (work.foreign.clone(), work.restarts);
-        let bare = work.kind == Kind::Pod;
         let pod = Pod {
             key: key.clone(),
             uid,
@@ -379,7 +410,15 @@ impl World {
         self.pod_names.insert(key.clone(), pod_id);
         self.unplaced.insert(entry);
         self.touch(Ref::Pod(pod_id));
-        if self.live && !bare {
+        self.raise_child(id, group, index);
+        self.raise_claim(pod_id);
+        let owner = self
+            .works
+            .get(&id)
+            .and_then(|work| work.owner_of(group, index, attempt));
+        if self.live
+            && let Some((owner_kind, owner, owner_uid)) = owner
+        {
             self.event(
                 &namespace,
                 (owner_kind, &owner, owner_uid),
@@ -423,26 +462,5 @@ impl World {
     /// A key for noise out of a name.
     pub(super) fn key_word(&self, text: &str) -> u64 {
         mix(self.options.seed, hash(text))
-    }
-}
-
-/// The resource of the controller itself.
-pub(super) const fn main_resource(kind: Kind) -> Option<Resource> {
-    match kind {
-        Kind::JobSet => Some(Resource::JobSets),
-        Kind::Job => Some(Resource::Jobs),
-        Kind::Deployment => Some(Resource::Deployments),
-        Kind::StatefulSet => Some(Resource::StatefulSets),
-        Kind::DaemonSet => Some(Resource::DaemonSets),
-        Kind::Pod => None,
-    }
-}
-
-/// The resource of the objects between controller and pods.
-pub(super) const fn child_resource(kind: Kind) -> Option<Resource> {
-    match kind {
-        Kind::JobSet => Some(Resource::Jobs),
-        Kind::Deployment => Some(Resource::ReplicaSets),
-        _ => None,
     }
 }

@@ -192,6 +192,13 @@ fn groups(object: &Value, kind: Kind, key: &ObjectKey) -> Vec<(Name, u32, u32)> 
             let replicas = number(object, "/spec/replicas").unwrap_or(1);
             vec![(own, replicas, replicas)]
         }
-        Kind::DaemonSet | Kind::Pod => vec![(own, 1, 1)],
+        Kind::DaemonSet
+        | Kind::Pod
+        | Kind::PyTorchJob
+        | Kind::RayJob
+        | Kind::VolcanoJob
+        | Kind::LeaderWorkerSet => {
+            vec![(own, 1, 1)]
+        }
     }
 }

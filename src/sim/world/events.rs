@@ -6,7 +6,8 @@ use model::base::{Name, ObjectKey};
 
 use super::super::change::Resource;
 use super::noise::{hash, hex, mix, uuid};
-use super::work::{Kind, WorkId};
+use super::render::served_kind;
+use super::work::{Kind, Scheduler, VOLCANO_JOB, WorkId};
 use super::{Happening, Ref, World};
 
 /// The API server forgets an event after this long.
@@ -29,7 +30,7 @@ impl World {
             "Pod" => (
                 "v1",
                 match reason {
-                    "Scheduled" | "FailedScheduling" => "default-scheduler",
+                    "Scheduled" | "FailedScheduling" => self.scheduler_of(namespace, name),
                     "TaintManagerEviction" => "taint-eviction-controller",
                     _ => "kubelet",
                 },
@@ -58,6 +59,11 @@ impl World {
                     "kueue-job-controller"
                 },
             ),
+            "PyTorchJob" => ("kubeflow.org/v1", "pytorchjob-controller"),
+            "RayJob" => ("ray.io/v1", "rayjob-controller"),
+            "RayCluster" => ("ray.io/v1", "raycluster-controller"),
+            "LeaderWorkerSet" => ("leaderworkerset.x-k8s.io/v1", "leaderworkerset"),
+            VOLCANO_JOB => ("batch.volcano.sh/v1alpha1", "vc-controller-manager"),
             "JobSet" => ("jobset.x-k8s.io/v1alpha2", "jobset"),
             "Workload" => ("kueue.x-k8s.io/v1beta1", "kueue-admission"),
             "Deployment" => ("apps/v1", "deployment-controller"),
@@ -80,7 +86,8 @@ impl World {
             source["host"] = json!(host);
         }
         let object_namespace = if kind == "Node" { "default" } else { namespace };
-        let mut involved = json!({"kind": kind, "apiVersion": api, "name": name, "uid": uuid(uid)});
+        let mut involved =
+            json!({"kind": served_kind(kind), "apiVersion": api, "name": name, "uid": uuid(uid)});
         if kind == "Node" {
             involved["uid"] = json!(name);
         } else {
@@ -111,6 +118,14 @@ impl World {
         self.plain.insert((Resource::Events, key.clone()), object);
         self.touch(Ref::Plain(Resource::Events, key.clone()));
         self.after(KEEP, Happening::Forget(key));
+    }
+
+    /// Who places a pod.
+    fn scheduler_of(&self, namespace: &str, name: &str) -> &'static str {
+        self.pod_names
+            .get(&ObjectKey::new(namespace, name))
+            .and_then(|pod| self.works.get(&self.pods.get(pod)?.work))
+            .map_or(Scheduler::Kube.name(), |work| work.scheduler.name())
     }
 
     /// Tells an event about a pod.

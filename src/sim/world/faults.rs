@@ -6,7 +6,7 @@ use serde_json::json;
 
 use model::base::{Moment, Name};
 
-use super::catalog::{A100, H100, L4, MIG, Origin};
+use super::catalog::{A100, DRAWN, H100, L4, MIG, Origin};
 use super::node::{NodeId, Taint};
 use super::pages::pci;
 use super::pod::{Ending, Pod, PodId};
@@ -184,7 +184,9 @@ impl World {
     }
 
     fn next_fault(&mut self, mean: f64, fault: Fault) {
-        let size = self.devices().max(64) as f64 / 3296.0;
+        let drawn = self.pools[..DRAWN].iter().flatten();
+        let devices: usize = drawn.map(|node| self.nodes[*node].units.len()).sum();
+        let size = devices.max(64) as f64 / 3296.0;
         let wait: f64 = Exp1.sample(&mut self.rng);
         self.after(
             (wait * mean / size.max(0.3)).clamp(60_000.0, 8.64e7) as i64,
@@ -391,6 +393,7 @@ impl World {
                 format!("Evicted pod: {reason} on {node}"),
             );
         }
+        self.touch(Ref::Pod(pod));
         self.disrupt_pod(pod, Some(30));
     }
 }

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use model::base::{Moment, Name};
 
-use super::catalog::{LOCAL_QUEUES, POOLS, QUEUES};
+use super::catalog::{DRAWN, LOCAL_QUEUES, POOLS, QUEUES};
 use super::edit::Edit;
 use super::noise::{hash, mix};
 use super::options::Options;
+use super::seconds;
 use super::work::{Work, WorkId};
-use super::{World, seconds};
 
 /// A quota of one resource in one flavor.
 #[derive(Clone, PartialEq, Debug)]
@@ -93,7 +93,7 @@ pub(super) struct Queues {
 
 impl Queues {
     /// The catalog's queues with quotas for these capacities (the last for the second MIG profile).
-    pub(super) fn new(options: &Options, capacity: &[u32; 7], second: u32) -> Self {
+    pub(super) fn new(options: &Options, capacity: &[u32; DRAWN], second: u32) -> Self {
         let created = options.at.minus(seconds(86_400 * 97 + 4_217));
         let clusters = QUEUES
             .iter()
@@ -224,5 +224,3 @@ impl Queues {
         })
     }
 }
-
-impl World {}

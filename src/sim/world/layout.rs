@@ -4,31 +4,51 @@ use std::sync::Arc;
 
 use model::base::{Moment, Name};
 
-use super::catalog::{A100, H100, L4, MI300X, MIG, Origin, POOLS, RACK_ORDER, V5P, V6E};
+use super::catalog::{A100, DRAWN, H100, L4, MI300X, MIG, Origin, POOLS, RACK_ORDER, V5P, V6E};
 use super::edit::Edit;
 use super::node::{Device, Node, Unit};
 use super::noise::{hash, mix, unit};
 use super::options::Options;
 
-/// Schedulable units of the demo fleet.
+/// Schedulable units of the demo fleet's pools whose work is drawn.
 const DEMO_DEVICES: u32 = 3296;
 
+/// From so many nodes, or devices, on a fleet has the pools whose work is not drawn.
+const ROOM_FOR_ALL: (u32, u32) = (200, 1_600);
+
 /// Nodes of each pool for these options.
-pub(super) fn sizes(options: &Options) -> [u32; 7] {
-    let demo: [u32; 7] = std::array::from_fn(|pool| POOLS[pool].nodes);
-    match (options.nodes, options.devices) {
-        (Some(nodes), _) => by_nodes(nodes, demo),
-        (None, Some(devices)) => by_devices(devices, demo),
-        (None, None) => demo,
+pub(super) fn sizes(options: &Options) -> [u32; POOLS.len()] {
+    let all = match (options.nodes, options.devices) {
+        (Some(nodes), _) => nodes >= ROOM_FOR_ALL.0,
+        (None, Some(devices)) => devices >= ROOM_FOR_ALL.1,
+        (None, None) => true,
+    };
+    let mut sizes = [0; POOLS.len()];
+    if all {
+        for pool in DRAWN..POOLS.len() {
+            sizes[pool] = POOLS[pool].nodes;
+        }
     }
+    let nodes: u32 = sizes.iter().sum();
+    let devices: u32 = (DRAWN..POOLS.len())
+        .map(|pool| devices_of(pool, sizes[pool]))
+        .sum();
+    let demo: [u32; DRAWN] = std::array::from_fn(|pool| POOLS[pool].nodes);
+    let drawn = match (options.nodes, options.devices) {
+        (Some(wanted), _) => by_nodes(wanted - nodes, demo),
+        (None, Some(wanted)) => by_devices(wanted - devices, demo),
+        (None, None) => demo,
+    };
+    sizes[..DRAWN].copy_from_slice(&drawn);
+    sizes
 }
 
 /// The order in which pools come into being in a fleet too small for all of them.
-const FIRST: [usize; 7] = [H100, A100, L4, MIG, V6E, MI300X, V5P];
+const FIRST: [usize; DRAWN] = [H100, A100, L4, MIG, V6E, MI300X, V5P];
 
-fn by_nodes(nodes: u32, demo: [u32; 7]) -> [u32; 7] {
+fn by_nodes(nodes: u32, demo: [u32; DRAWN]) -> [u32; DRAWN] {
     let total: u32 = demo.iter().sum();
-    let mut sizes = [0; 7];
+    let mut sizes = [0; DRAWN];
     for pool in FIRST {
         let share = (u64::from(demo[pool]) * u64::from(nodes) / u64::from(total)) as u32;
         let left = nodes.saturating_sub(sizes.iter().sum());
@@ -43,8 +63,8 @@ fn by_nodes(nodes: u32, demo: [u32; 7]) -> [u32; 7] {
     sizes
 }
 
-fn by_devices(devices: u32, demo: [u32; 7]) -> [u32; 7] {
-    let mut sizes = [0u32; 7];
+fn by_devices(devices: u32, demo: [u32; DRAWN]) -> [u32; DRAWN] {
+    let mut sizes = [0u32; DRAWN];
     let mut left = i64::from(devices);
     for pool in FIRST {
         let share = (u64::from(demo[pool]) * u64::from(devices) / u64::from(DEMO_DEVICES)) as u32;
@@ -112,7 +132,7 @@ pub(super) const fn v5p_topology(hosts: u32) -> &'static str {
 
 /// Units of the nodes of a pool: the ordinary ones and the one MIG node that is cut differently.
 pub(super) struct Cuts {
-    plain: [Arc<[Unit]>; 7],
+    plain: [Arc<[Unit]>; POOLS.len()],
     mixed: Arc<[Unit]>,
 }
 
@@ -244,12 +264,12 @@ pub(super) fn machine(
     }
 }
 
-/// All nodes of the fleet, pool after pool.
+/// All nodes of the fleet, pool after pool: those of the pools whose work is not drawn stand last.
 pub(super) fn nodes(options: &Options, cuts: &Cuts) -> Vec<Node> {
     let sizes = sizes(options);
-    let mut first_rack = [1u32; 7];
+    let mut first_rack = [1u32; POOLS.len()];
     let mut rack = 1;
-    for pool in RACK_ORDER {
+    for pool in RACK_ORDER.into_iter().chain(DRAWN..POOLS.len()) {
         first_rack[pool] = rack;
         rack += sizes[pool].div_ceil(POOLS[pool].rack_size);
     }
@@ -305,7 +325,7 @@ mod tests {
     #[test]
     fn the_demo_fleet_is_the_picture() {
         let options = Options::new(Moment::from_seconds(1_795_000_000));
-        assert_eq!(devices(&options), 3296);
+        assert_eq!(devices(&options), 3296 + 72);
         assert_eq!(sizes(&options)[H100] * 8, 1024);
     }
 

@@ -263,6 +263,7 @@ impl World {
         pod.reason = reason;
         let (work_id, group, index) = (pod.work, pod.group as usize, pod.index);
         self.free(id);
+        self.drop_claim(id);
         if let Some(group) = self
             .works
             .get_mut(&work_id)
@@ -325,6 +326,8 @@ impl World {
         let pods: Vec<PodId> = work
             .groups
             .iter()
+            // The pods of a RayCluster do not end with the job: they go with the cluster.
+            .filter(|_| work.kind != Kind::RayJob)
             .flat_map(|group| group.live.values().copied())
             .collect();
         for (at, pod) in pods.into_iter().enumerate() {
@@ -421,7 +424,7 @@ impl World {
         );
         let node = pod.node;
         let kind = self.works.get(&work_id).map(|work| work.kind);
-        if kind != Some(Kind::StatefulSet)
+        if kind.is_some_and(|kind| !kind.keeps_names())
             && let Some(group) = self
                 .works
                 .get_mut(&work_id)
@@ -452,6 +455,7 @@ impl World {
             return;
         };
         let (work_id, name, bound) = (pod.work, pod.key.name.clone(), pod.node.is_some());
+        let group = pod.group;
         let over = pod.phase.is_over();
         let gang = self
             .works
@@ -464,6 +468,7 @@ impl World {
                 format!("pod {name} was deleted, restarting all members"),
             );
         } else {
+            self.recreate_group(work_id, group);
             self.kick(work_id, 700);
         }
     }
@@ -489,6 +494,7 @@ impl World {
     /// Removes a pod and frees what it held.
     pub(super) fn remove_pod(&mut self, id: PodId) {
         self.free(id);
+        self.drop_claim(id);
         let Some(pod) = self.pods.remove(&id) else {
             return;
         };
@@ -506,7 +512,13 @@ impl World {
         }
         let empty = work.pods.is_empty();
         let bare = work.kind == Kind::Pod;
+        if work.kind == Kind::LeaderWorkerSet && pod.index == 0 {
+            // Its workers' StatefulSet is the leader's.
+            self.drop_child(pod.work, 1 + pod.group as usize);
+        }
         if empty && (bare || self.is_orphaned(pod.work)) {
+            self.touch_volcano_queue(pod.work);
+            self.touch_kai_queues(pod.work);
             self.works.remove(&pod.work);
             return;
         }

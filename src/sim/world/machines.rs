@@ -54,8 +54,13 @@ impl World {
             Resource::Leases,
             ObjectKey::new("kube-node-lease", name.clone()),
         );
+        if self.nodes[id].by_claim() {
+            let key = ObjectKey::new("", self.slice_name(id));
+            self.retract(&Ref::Slice(id), Resource::ResourceSlices, key);
+        }
         for pod in pods {
-            let Some(work_id) = self.pods.get(&pod).map(|pod| pod.work) else {
+            let Some((work_id, group)) = self.pods.get(&pod).map(|pod| (pod.work, pod.group))
+            else {
                 continue;
             };
             let gang = self
@@ -65,6 +70,8 @@ impl World {
             self.remove_pod(pod);
             if gang {
                 self.restart_gang(work_id, format!("node {name} left, restarting all members"));
+            } else {
+                self.recreate_group(work_id, group);
             }
         }
     }
@@ -126,6 +133,9 @@ impl World {
         self.node_names.insert(name.clone(), id);
         self.touch(Ref::Node(id));
         self.touch(Ref::Lease(id));
+        if self.nodes[id].by_claim() {
+            self.touch(Ref::Slice(id));
+        }
         self.node_event(
             id,
             "Normal",
@@ -224,6 +234,7 @@ impl World {
                 "TaintManagerEviction",
                 format!("Marking for deletion Pod {key}"),
             );
+            self.touch(Ref::Pod(pod_id));
             self.disrupt_pod(pod_id, Some(30));
         }
     }
@@ -302,6 +313,8 @@ impl World {
                     now,
                 ));
             }
+            // It may be on its way out already, with the rest of its gang.
+            self.touch(Ref::Pod(pod_id));
             self.disrupt_pod(pod_id, None);
         }
     }

@@ -8,11 +8,15 @@ mod admission;
 mod arrivals;
 mod bootstrap;
 mod catalog;
+mod children;
+mod claims;
 mod control;
 mod created;
 mod edit;
 mod events;
 mod faults;
+mod guests;
+mod kai;
 mod kueue;
 mod layout;
 mod lifecycle;
@@ -34,6 +38,7 @@ mod scheduler;
 mod services;
 #[cfg(test)]
 mod tests;
+mod volcano;
 mod warm_start;
 mod work;
 
@@ -85,6 +90,8 @@ enum Happening {
     Arrival(usize),
     /// A service follows the day.
     Curve(WorkId),
+    /// Volcano's controller carries a command out.
+    Command(ObjectKey),
     /// An event is forgotten.
     Forget(ObjectKey),
     /// A fault of the fleet begins or ends.
@@ -104,6 +111,12 @@ enum Ref {
     Workload(WorkId),
     Pod(PodId),
     Budget(ObjectKey),
+    VolcanoQueue(usize),
+    KaiQueue(usize),
+    /// The ResourceSlice of a node.
+    Slice(NodeId),
+    /// The ResourceClaim of a pod.
+    Claim(PodId),
 }
 
 /// A disruption budget.
@@ -126,13 +139,15 @@ pub struct World {
     nodes: Vec<Node>,
     node_names: BTreeMap<Name, NodeId>,
     /// Nodes of each pool that are in the cluster.
-    pools: [Vec<NodeId>; 7],
+    pools: [Vec<NodeId>; catalog::POOLS.len()],
     pods: BTreeMap<PodId, Pod>,
     pod_names: BTreeMap<ObjectKey, PodId>,
     works: BTreeMap<WorkId, Work>,
     /// Controllers, their children, and Workloads, by resource and key.
     names: BTreeMap<(Resource, ObjectKey), Ref>,
     queues: Queues,
+    volcano: Vec<volcano::VolcanoQueue>,
+    kai: Vec<kai::KaiQueue>,
     budgets: BTreeMap<ObjectKey, Budget>,
     /// Objects without behavior: namespaces, events, services and the like, kept as they are served.
     plain: BTreeMap<(Resource, ObjectKey), Value>,
@@ -164,14 +179,15 @@ impl World {
         let at = Moment::from_millis(options.at.millis().div_euclid(1000) * 1000);
         let options = Options { at, ..options };
         let cuts = Cuts::new();
-        let nodes = layout::nodes(&options, &cuts);
-        let mut pools: [Vec<NodeId>; 7] = Default::default();
+        let mut nodes = layout::nodes(&options, &cuts);
+        let guests = nodes.split_off(nodes.partition_point(|node| node.pool < catalog::DRAWN));
+        let mut pools: [Vec<NodeId>; catalog::POOLS.len()] = Default::default();
         let mut node_names = BTreeMap::new();
         for (id, node) in nodes.iter().enumerate() {
             pools[node.pool].push(id);
             node_names.insert(node.name.clone(), id);
         }
-        let mut capacity = [0u32; 7];
+        let mut capacity = [0u32; catalog::DRAWN];
         let mut second = 0;
         for node in &nodes {
             capacity[node.pool] += node.capacity(0);
@@ -188,6 +204,8 @@ impl World {
             pod_names: BTreeMap::new(),
             works: BTreeMap::new(),
             names: BTreeMap::new(),
+            volcano: Vec::new(),
+            kai: Vec::new(),
             budgets: BTreeMap::new(),
             plain: BTreeMap::new(),
             scaled_at: Moment::default(),
@@ -208,6 +226,7 @@ impl World {
         };
         world.bootstrap();
         world.warm_start();
+        world.guests(guests);
         world.look_around();
         world.dirty.clear();
         world.out.clear();
@@ -273,18 +292,29 @@ impl World {
                 .filter(|at| !self.queues.locals[*at].gone)
                 .map(Ref::Local),
         );
+        let volcano = self.volcano.iter().enumerate();
+        let there = volcano.filter(|(_, queue)| !queue.name.is_empty());
+        all.extend(there.map(|(at, _)| Ref::VolcanoQueue(at)));
+        let kai = self.kai.iter().enumerate();
+        let there = kai.filter(|(_, queue)| !queue.name.is_empty());
+        all.extend(there.map(|(at, _)| Ref::KaiQueue(at)));
         for (id, work) in &self.works {
             if work.kind != work::Kind::Pod {
                 all.push(Ref::Work(*id));
             }
-            if matches!(work.kind, work::Kind::JobSet | work::Kind::Deployment) {
-                all.extend((0..work.groups.len() as u32).map(|at| Ref::Group(*id, at)));
+            for (at, (resource, name)) in work.children().into_iter().enumerate() {
+                let key = ObjectKey::new(work.namespace.clone(), name);
+                if self.names.contains_key(&(resource, key)) {
+                    all.push(Ref::Group(*id, at as u32));
+                }
             }
             if work.workload.is_some() {
                 all.push(Ref::Workload(*id));
             }
         }
+        all.extend(self.slices());
         all.extend(self.pods.keys().copied().map(Ref::Pod));
+        all.extend(self.claims());
         all.extend(self.budgets.keys().cloned().map(Ref::Budget));
         all.extend(
             self.plain
@@ -357,6 +387,7 @@ impl World {
             Happening::Expire(work) => self.expire(work),
             Happening::Arrival(pool) => self.arrive(pool),
             Happening::Curve(work) => self.follow_curve(work),
+            Happening::Command(key) => self.carry_out(key),
             Happening::Forget(key) => {
                 let object = Ref::Plain(Resource::Events, key.clone());
                 self.plain.remove(&(Resource::Events, key.clone()));

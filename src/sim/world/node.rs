@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::base::{Moment, Name};
 
-use super::catalog::{POOLS, PoolSpec, Vendor};
+use super::catalog::{DRA, KAI, POOLS, PoolSpec, VOLCANO, Vendor};
 use super::edit::Edit;
 use super::pod::PodId;
 
@@ -112,6 +112,11 @@ impl Node {
         &POOLS[self.pool]
     }
 
+    /// Its devices are had by claim: no device plugin offers them.
+    pub(super) fn by_claim(&self) -> bool {
+        self.pool == DRA
+    }
+
     /// Units of one resource that the machine has.
     pub(super) fn capacity(&self, resource: usize) -> u32 {
         self.masks[resource].count_ones()
@@ -167,12 +172,15 @@ impl Node {
         self.spec().resources.iter().position(|have| *have == name)
     }
 
-    /// The key of the taint that the pool's nodes are born with: `present`, `NoSchedule`.
-    pub(super) fn own_taint(&self) -> Option<&'static str> {
-        match self.spec().vendor {
-            Vendor::Google => Some("google.com/tpu"),
-            Vendor::Amd => Some("amd.com/gpu"),
-            Vendor::Nvidia => None,
+    /// Key and value of the taint that the pool's nodes are born with, of effect `NoSchedule`. A scheduler beside
+    /// kube-scheduler has nodes of its own, as the two do not see what the other is about to place.
+    pub(super) fn own_taint(&self) -> Option<(&'static str, &'static str)> {
+        match (self.pool, self.spec().vendor) {
+            (VOLCANO, _) => Some(("dedicated", "volcano")),
+            (KAI, _) => Some(("dedicated", "kai-scheduler")),
+            (_, Vendor::Google) => Some(("google.com/tpu", "present")),
+            (_, Vendor::Amd) => Some(("amd.com/gpu", "present")),
+            (_, Vendor::Nvidia) => None,
         }
     }
 
@@ -187,7 +195,7 @@ impl Node {
         let mut all: Vec<Taint> = self
             .own_taint()
             .into_iter()
-            .map(|key| own(key, "present", "NoSchedule"))
+            .map(|(key, value)| own(key, value, "NoSchedule"))
             .collect();
         all.extend(self.taints.iter().cloned());
         if self.cordoned {

@@ -18,7 +18,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The demo fleet (3,296 devices) at `at`.
+    /// The demo fleet (3,368 devices) at `at`.
     pub const fn new(at: Moment) -> Self {
         Self {
             seed: 1,

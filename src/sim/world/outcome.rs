@@ -3,7 +3,6 @@
 use model::base::{Name, ObjectKey};
 
 use super::super::change::Resource;
-use super::control::{child_resource, main_resource};
 use super::pod::{Pod, PodId};
 use super::work::{Kind, State, Work, WorkId};
 use super::{Happening, Ref, World};
@@ -39,6 +38,8 @@ impl World {
         for pod in pods {
             self.delete_pod(pod, None);
         }
+        self.clear_ended(id);
+        self.drop_run(id);
         self.touch_work(id);
         self.work_event(id, "Normal", "Suspended", "Job suspended".to_owned());
     }
@@ -57,6 +58,7 @@ impl World {
         for group in &mut work.groups {
             group.started = Some(now);
         }
+        self.raise_group(id);
         self.touch_work(id);
         self.work_event(id, "Normal", "Resumed", "Job resumed".to_owned());
         self.kick(id, 400);
@@ -97,6 +99,7 @@ impl World {
         for pod in pods {
             self.delete_pod(pod, Some(30));
         }
+        self.clear_ended(id);
         let reason = if self
             .works
             .get(&id)
@@ -143,6 +146,7 @@ impl World {
         for pod in left {
             self.delete_pod(pod, Some(30));
         }
+        self.drop_run(id);
         match failure {
             Some((reason, message)) if !ok => {
                 self.work_event(id, "Warning", &reason, message.to_string());
@@ -171,6 +175,8 @@ impl World {
             workload.active = false;
         }
         self.enqueue(id);
+        self.touch_volcano_queue(id);
+        self.touch_kai_queues(id);
         self.touch_budgets(id);
         let Some(work) = self.works.get_mut(&id) else {
             return;
@@ -182,7 +188,7 @@ impl World {
         let kind = work.kind;
         let name = work.name.clone();
         let workload = work.workload.as_ref().map(|workload| workload.name.clone());
-        let groups: Vec<Name> = work.groups.iter().map(|group| group.name.clone()).collect();
+        let children = work.child_count();
         for pod in pods {
             self.delete_pod(pod, None);
         }
@@ -191,14 +197,10 @@ impl World {
             self.names.remove(&(Resource::Workloads, key.clone()));
             self.retract(&Ref::Workload(id), Resource::Workloads, key);
         }
-        if let Some(resource) = child_resource(kind) {
-            for (at, group) in groups.into_iter().enumerate() {
-                let key = ObjectKey::new(namespace.clone(), group);
-                self.names.remove(&(resource, key.clone()));
-                self.retract(&Ref::Group(id, at as u32), resource, key);
-            }
+        for child in 0..children {
+            self.drop_child(id, child);
         }
-        if let Some(resource) = main_resource(kind) {
+        if let Some(resource) = kind.resource() {
             let key = ObjectKey::new(namespace, name);
             self.names.remove(&(resource, key.clone()));
             self.retract(&Ref::Work(id), resource, key);
@@ -211,7 +213,7 @@ impl World {
     /// True when the work's controller has been removed while its last pods end.
     pub(super) fn is_orphaned(&self, id: WorkId) -> bool {
         self.works.get(&id).is_some_and(|work| {
-            main_resource(work.kind).is_some_and(|resource| {
+            work.kind.resource().is_some_and(|resource| {
                 let key = ObjectKey::new(work.namespace.clone(), work.name.clone());
                 !self.names.contains_key(&(resource, key))
             })

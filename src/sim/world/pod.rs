@@ -109,7 +109,7 @@ pub(super) struct Pod {
     pub verdict: Option<(Name, Moment)>,
     /// A disruption that the cluster announced: reason and message.
     pub disrupted: Option<(&'static str, Name, Moment)>,
-    /// Restarts of its gang when it was made.
+    /// Restarts of its gang, or RayClusters of its job, before it was made.
     pub attempt: u32,
     /// The pod, or the controller that made it, as a client had written it then.
     pub foreign: Option<Arc<Value>>,

@@ -11,7 +11,7 @@ use super::super::change::Resource;
 use super::edit::Edit;
 use super::node::{NodeId, Taint};
 use super::render::template_of;
-use super::work::{Kind, WorkId};
+use super::work::{Kind, Scheduler, WorkId};
 use super::{Ref, World};
 
 /// A text inside an object; empty when it is not there.
@@ -62,11 +62,16 @@ impl World {
             (_, Some(Ref::Work(id))) => self.write_work(id, object),
             (_, Some(Ref::Group(id, at))) => self.write_group(id, at, &object),
             (_, Some(Ref::Workload(id))) => self.write_workload(id, &object),
+            // What its controllers write of it stands.
+            (_, Some(claim @ Ref::Claim(_))) => self.touch(claim),
             (Resource::Jobs, _) => self.create(Kind::Job, &key, object),
             (Resource::JobSets, _) => self.create(Kind::JobSet, &key, object),
             (Resource::Deployments, _) => self.create(Kind::Deployment, &key, object),
             (Resource::StatefulSets, _) => self.create(Kind::StatefulSet, &key, object),
             (Resource::ClusterQueues, _) => self.write_cluster(&key, &object),
+            (Resource::VolcanoQueues, _) => self.write_volcano_queue(&key, &object),
+            (Resource::VolcanoCommands, _) => self.write_command(key, object),
+            (Resource::KaiQueues, _) => self.write_kai_queue(&key, &object),
             (Resource::LocalQueues, _) => self.write_local(&key, &object),
             (Resource::PodDisruptionBudgets, _) => self.write_budget(key, object),
             _ => self.write_plain(resource, key, object),
@@ -74,7 +79,7 @@ impl World {
     }
 
     /// An object without behavior is kept as it was written.
-    fn write_plain(&mut self, resource: Resource, key: ObjectKey, mut object: Value) {
+    pub(super) fn write_plain(&mut self, resource: Resource, key: ObjectKey, mut object: Value) {
         let uid = self.plain_uid(resource, &key);
         let created = self
             .plain
@@ -121,7 +126,8 @@ impl World {
             .flatten()
             .filter(|taint| {
                 let key = text(taint, "/key");
-                key != "node.kubernetes.io/unschedulable" && Some(key) != own
+                let it = (key, text(taint, "/value"));
+                key != "node.kubernetes.io/unschedulable" && Some(it) != own
             })
             .map(|taint| Taint {
                 key: Name::new(text(taint, "/key")),
@@ -174,10 +180,14 @@ impl World {
             work.edit.bump();
         }
         let suspend = object
-            .pointer("/spec/suspend")
+            .pointer(kind.suspend_path())
             .and_then(Value::as_bool)
             .unwrap_or(false);
         match kind {
+            Kind::VolcanoJob => self.write_volcano_job(id, &object),
+            Kind::LeaderWorkerSet => {
+                self.scale_groups(id, number(&object, "/spec/replicas").unwrap_or(1));
+            }
             Kind::Deployment | Kind::StatefulSet => {
                 self.scale(id, number(&object, "/spec/replicas").unwrap_or(1));
             }
@@ -192,10 +202,19 @@ impl World {
                 }
                 self.set_suspend(id, suspend);
             }
-            Kind::JobSet => self.set_suspend(id, suspend),
+            Kind::JobSet | Kind::PyTorchJob | Kind::RayJob => self.set_suspend(id, suspend),
             Kind::DaemonSet | Kind::Pod => {}
         }
         self.redirect(id, &before, &object);
+        if let Some(work) = self.works.get_mut(&id)
+            && matches!(work.scheduler, Scheduler::Kai(_))
+        {
+            // KAI's pod-grouper takes the class from a label, else from the pods.
+            work.group_class = match text(&object, "/metadata/labels/priorityClassName") {
+                "" => work.class.clone(),
+                class => Name::new(class),
+            };
+        }
         let Some(work) = self.works.get_mut(&id) else {
             return;
         };
@@ -225,6 +244,11 @@ impl World {
                 ) {
                     spec.insert(field.to_owned(), now.clone());
                 }
+            }
+            if kind == Kind::PyTorchJob
+                && let Some(policy) = object.pointer_mut("/spec/runPolicy")
+            {
+                policy["suspend"] = base["spec"]["runPolicy"]["suspend"].clone();
             }
             if let Some(work) = self.works.get_mut(&id) {
                 work.edit.learn(&base, &object);
@@ -316,7 +340,11 @@ impl World {
         let Some(work) = self.works.get(&id) else {
             return;
         };
-        let base = self.render_group_base(work, at);
+        let Some(base) = self.render_child_base(work, at) else {
+            return;
+        };
+        // What comes with pods is made anew with them: what clients wrote on it is not kept.
+        let child_is_group = matches!(work.kind, Kind::JobSet | Kind::Deployment);
         let mut written = object.clone();
         // The owner's controller restores what it dictates.
         written["spec"] = base["spec"].clone();
@@ -324,6 +352,7 @@ impl World {
             .works
             .get_mut(&id)
             .and_then(|work| work.groups.get_mut(at as usize))
+            .filter(|_| child_is_group)
         {
             group.edit.learn(&base, &written);
         }
@@ -411,6 +440,8 @@ impl World {
                     self.retract(&Ref::Cluster(at), resource, key.clone());
                 }
             }
+            Resource::VolcanoQueues => self.delete_volcano_queue(key),
+            Resource::KaiQueues => self.delete_kai_queue(key),
             Resource::LocalQueues => {
                 let found = self.queues.locals.iter().position(|local| {
                     local.name == key.name && local.namespace == key.namespace && !local.gone
@@ -424,6 +455,8 @@ impl World {
                 Some(Ref::Work(id)) => self.remove_work(id),
                 Some(Ref::Group(id, at)) => self.delete_group(id, at),
                 Some(Ref::Workload(id)) => self.delete_workload(id, key),
+                // A claim that a pod uses is protected.
+                Some(claim @ Ref::Claim(_)) => self.touch(claim),
                 _ => {
                     if self.plain.remove(&(resource, key.clone())).is_some() {
                         self.retract(&Ref::Plain(resource, key.clone()), resource, key.clone());

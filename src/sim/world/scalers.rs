@@ -9,7 +9,6 @@ use model::base::{Moment, ObjectKey};
 
 use super::super::change::Resource;
 use super::catalog::{A100, H100, Origin, POOLS};
-use super::control::main_resource;
 use super::node::Node;
 use super::noise::{mix, suffix, uuid};
 use super::physics::day;
@@ -364,7 +363,9 @@ impl World {
         };
         let lives = self.works.get(&id).is_some_and(|work| {
             let key = ObjectKey::new(work.namespace.clone(), work.name.clone());
-            main_resource(work.kind).is_some_and(|kind| self.names.contains_key(&(kind, key)))
+            work.kind
+                .resource()
+                .is_some_and(|kind| self.names.contains_key(&(kind, key)))
         });
         if lives {
             return;
@@ -389,7 +390,7 @@ impl World {
         for work in self.works.values() {
             let Some((least, most)) = work
                 .curve
-                .filter(|_| main_resource(work.kind) == Some(Resource::Deployments))
+                .filter(|_| work.kind.resource() == Some(Resource::Deployments))
             else {
                 continue;
             };

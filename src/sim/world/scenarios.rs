@@ -194,7 +194,7 @@ impl World {
     }
 
     /// A work that has been waiting since `since`, with its quota reserved or not.
-    fn begin_waiting(&mut self, draft: Draft, since: Moment, admitted: bool) -> WorkId {
+    pub(super) fn begin_waiting(&mut self, draft: Draft, since: Moment, admitted: bool) -> WorkId {
         let now = std::mem::replace(&mut self.now, since);
         let shape = draft.groups.clone();
         let id = self.begin(draft, since);
@@ -367,16 +367,21 @@ impl World {
     }
 
     /// A job outside every queue whose pods have been waiting since `since`.
-    fn begin_loose(&mut self, draft: Draft, since: Moment) {
+    pub(super) fn begin_loose(&mut self, draft: Draft, since: Moment) -> WorkId {
         let now = std::mem::replace(&mut self.now, since);
-        let pods = draft.groups[0].1;
+        let groups = draft.groups.clone();
         let id = self.begin(draft, since);
-        for index in 0..pods {
-            self.make_pod(id, 0, index);
+        for (group, (_, pods, _)) in groups.into_iter().enumerate() {
+            for index in 0..pods {
+                self.make_pod(id, group as u32, index);
+            }
         }
         if let Some(work) = self.works.get_mut(&id) {
-            work.groups[0].started = Some(since);
+            for group in &mut work.groups {
+                group.started = Some(since);
+            }
         }
         self.now = now;
+        id
     }
 }

@@ -9,7 +9,7 @@ use model::base::Name;
 use super::node::{Node, NodeId};
 use super::noise::{mix, unit};
 use super::pod::{Phase, PodId};
-use super::work::{Kind, Toleration, Work, WorkId};
+use super::work::{Kind, Scheduler, Toleration, Work, WorkId};
 use super::{Happening, Ref, World};
 
 /// Why a node cannot take a pod, in kube-scheduler's words.
@@ -18,6 +18,7 @@ enum No {
     Tainted(Name, Name),
     Selector,
     Insufficient(Vec<Name>),
+    Claims,
 }
 
 /// True where a pod finds no node either if one of a work before it did not: none of its pool is easier to find for it. Those
@@ -30,6 +31,7 @@ fn is_no_easier(work: &Work, before: &Work) -> bool {
         && before.foreign.is_none()
         && work.tolerations == before.tolerations
         && ask.resource == asked.resource
+        && ask.claim == asked.claim
         && ask.count >= asked.count
         && ask.cpu_milli >= asked.cpu_milli
         && ask.memory_mib >= asked.memory_mib
@@ -50,6 +52,7 @@ pub(super) fn tolerates(tolerations: &[Toleration], key: &str, value: &str, effe
 impl World {
     /// Tries every pod that wants a node, by priority, then age.
     pub(super) fn schedule(&mut self) {
+        self.volcano_enqueue();
         let waiting: Vec<(WorkId, PodId)> = self
             .unplaced
             .iter()
@@ -159,10 +162,10 @@ impl World {
         {
             return Some(No::Cordoned);
         }
-        if let Some(key) = node.own_taint()
-            && !tolerates(&work.tolerations, key, "present", "NoSchedule")
+        if let Some((key, value)) = node.own_taint()
+            && !tolerates(&work.tolerations, key, value, "NoSchedule")
         {
-            return Some(No::Tainted(Name::new(key), Name::new("present")));
+            return Some(No::Tainted(Name::new(key), Name::new(value)));
         }
         for taint in &node.taints {
             if &*taint.effect != "PreferNoSchedule"
@@ -200,8 +203,12 @@ impl World {
             let free = node
                 .resource(name)
                 .map_or(0, |resource| node.free(resource));
-            if free < work.ask.count {
-                short.push(name.clone());
+            match (&work.ask.claim, node.by_claim()) {
+                (Some(_), false) => return Some(No::Claims),
+                (Some(_), true) if free < work.ask.count => return Some(No::Claims),
+                (Some(_), true) => {}
+                (None, claimed) if claimed || free < work.ask.count => short.push(name.clone()),
+                (None, _) => {}
             }
         }
         (!short.is_empty()).then_some(No::Insufficient(short))
@@ -230,7 +237,7 @@ impl World {
     }
 
     /// Binds every unbound pod of a gang, or none.
-    fn place_gang(&mut self, work_id: WorkId) {
+    pub(super) fn place_gang(&mut self, work_id: WorkId) {
         let Some(work) = self.works.get(&work_id) else {
             return;
         };
@@ -257,7 +264,9 @@ impl World {
         if loose.is_empty() || loose.len() + bound < wanted {
             return;
         }
-        let plan = if work.sliced {
+        let plan = if self.kai_full(work).is_some() {
+            None
+        } else if work.sliced {
             self.plan_slices(work, &loose)
         } else {
             self.plan_racks(work, &loose)
@@ -268,7 +277,10 @@ impl World {
                     self.bind(pod, node);
                 }
             }
-            None => self.explain(work_id, &loose),
+            None => {
+                self.explain(work_id, &loose);
+                self.kai_preempt(work_id);
+            }
         }
     }
 
@@ -377,9 +389,22 @@ impl World {
         let uid = pod.uid;
         self.meter(node_id);
         self.touch(Ref::Pod(pod_id));
+        self.touch_claim(pod_id);
+        self.touch_group(pod_id);
         if self.live {
             self.pod_event(&key, uid, "Normal", "Scheduled", message);
             self.after(start, Happening::PodStarts(pod_id));
+        }
+    }
+
+    /// Marks the PodGroup of a pod, where another scheduler than kube-scheduler keeps one, as changed.
+    fn touch_group(&mut self, pod: PodId) {
+        let Some(id) = self.pods.get(&pod).map(|pod| pod.work) else {
+            return;
+        };
+        let work = self.works.get(&id);
+        if work.is_some_and(|work| work.scheduler != Scheduler::Kube) {
+            self.touch_work(id);
         }
     }
 
@@ -400,7 +425,11 @@ impl World {
         let Some(work) = self.works.get(&work_id) else {
             return;
         };
-        let message = Name::from(self.verdict(work));
+        let message = Name::from(match &work.scheduler {
+            Scheduler::Kube => self.verdict(work),
+            Scheduler::Volcano(_) => self.volcano_verdict(work),
+            Scheduler::Kai(_) => self.kai_verdict(work),
+        });
         for id in due {
             let Some(pod) = self.pods.get_mut(&id) else {
                 continue;
@@ -424,6 +453,13 @@ impl World {
                 }
             }
         }
+        if self
+            .works
+            .get(&work_id)
+            .is_some_and(|work| work.scheduler != Scheduler::Kube)
+        {
+            self.touch_work(work_id);
+        }
     }
 
     /// The message that kube-scheduler would write.
@@ -446,6 +482,10 @@ impl World {
                         .iter()
                         .map(|name| format!("Insufficient {name}"))
                         .collect()
+                }
+                Some(No::Claims) => {
+                    helpless += 1;
+                    vec!["cannot allocate all claims".to_owned()]
                 }
                 // Room for one member that its siblings would take.
                 None => {

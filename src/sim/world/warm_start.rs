@@ -6,7 +6,7 @@ use rand_pcg::Pcg64Mcg;
 use model::base::{Moment, Name, ObjectKey};
 
 use super::arrivals::draw;
-use super::catalog::{A100, H100, L4, MI300X, MIG, POOLS, V5P, V6E};
+use super::catalog::{A100, DRAWN, H100, L4, MI300X, MIG, POOLS, V5P, V6E};
 use super::node::NodeId;
 use super::noise::{mix, unit};
 use super::pod::{Ending, PastRun, Phase, PodId};
@@ -14,7 +14,7 @@ use super::work::{Draft, Kind, Profile, State, WorkId};
 use super::{Happening, World, seconds};
 
 /// How full the draw tries to make each pool.
-const FULL: [f64; 7] = [0.985, 0.765, 0.92, 1.0, 0.75, 0.38, 0.965];
+const FULL: [f64; DRAWN] = [0.985, 0.765, 0.92, 1.0, 0.75, 0.38, 0.965];
 
 /// One past run is there for so many devices of a pool.
 const PAST_SHARE: u32 = 12;
@@ -32,17 +32,28 @@ impl World {
             let left = 300_000 - self.now.since(self.nodes[node].heartbeat).millis() as i64;
             self.after(left.clamp(1, 300_000), Happening::Heartbeat(node));
         }
-        for pool in 0..POOLS.len() {
+        for pool in 0..DRAWN {
             self.next_arrival(pool);
         }
         self.live = true;
         for _ in 0..4 {
             self.admit();
+            self.reconcile_admitted();
             self.schedule();
         }
         self.age_the_lucky();
         if self.options.past {
             self.past_runs();
+        }
+    }
+
+    /// Makes at once the pods of what was admitted: nobody has waited long for a controller.
+    fn reconcile_admitted(&mut self) {
+        let admitted = self.works.iter();
+        let admitted = admitted.filter(|(_, work)| work.queued_reconcile && !work.suspended);
+        let admitted: Vec<WorkId> = admitted.map(|(id, _)| *id).collect();
+        for id in admitted {
+            self.reconcile(id);
         }
     }
 
@@ -427,7 +438,7 @@ impl World {
 
     /// Work that has just ended, well and badly.
     fn recent_past(&mut self) {
-        let total: u32 = (0..POOLS.len()).map(|pool| self.capacity(pool)).sum();
+        let total: u32 = (0..DRAWN).map(|pool| self.capacity(pool)).sum();
         for at in 0..(total / 160).clamp(2, 200) {
             let pool = [H100, A100, MIG, A100][at as usize % 4];
             let capacity = self.capacity(pool);
@@ -458,7 +469,7 @@ impl World {
     /// else is as it would be without.
     fn past_runs(&mut self) {
         let mut rng = Pcg64Mcg::seed_from_u64(mix(self.options.seed, 0x9a57));
-        for pool in 0..POOLS.len() {
+        for pool in 0..DRAWN {
             let capacity = self.capacity(pool);
             let hosts = self.slice_hosts();
             let nodes = self.pools[pool].clone();

@@ -7,7 +7,9 @@ use serde_json::Value;
 
 use model::base::{Moment, Name};
 
+use super::super::change::Resource;
 use super::edit::Edit;
+use super::noise::{mix, suffix, uuid};
 use super::pod::{Ending, PodId};
 
 /// Number of a piece of work; never reused.
@@ -28,12 +30,60 @@ pub(super) enum Kind {
     DaemonSet,
     /// A pod without a controller.
     Pod,
+    /// The training operator's PyTorchJob, which owns its pods.
+    PyTorchJob,
+    /// A RayJob that owns a RayCluster while it runs.
+    RayJob,
+    /// Volcano's Job, which owns its pods.
+    VolcanoJob,
+    /// A LeaderWorkerSet: a StatefulSet of leaders, each of which owns a StatefulSet of workers.
+    LeaderWorkerSet,
 }
 
 impl Kind {
     /// Work that ends, unlike a service.
     pub(super) const fn is_batch(self) -> bool {
+        matches!(
+            self,
+            Self::JobSet | Self::Job | Self::PyTorchJob | Self::RayJob | Self::VolcanoJob
+        )
+    }
+
+    /// Its pods belong to an indexed Job.
+    pub(super) const fn is_indexed(self) -> bool {
         matches!(self, Self::JobSet | Self::Job)
+    }
+
+    /// A pod's name follows from its place: the next one there waits until the last has gone.
+    pub(super) const fn keeps_names(self) -> bool {
+        matches!(
+            self,
+            Self::StatefulSet | Self::PyTorchJob | Self::VolcanoJob | Self::LeaderWorkerSet
+        )
+    }
+
+    /// The resource of the controller itself.
+    pub(super) const fn resource(self) -> Option<Resource> {
+        match self {
+            Self::JobSet => Some(Resource::JobSets),
+            Self::Job => Some(Resource::Jobs),
+            Self::Deployment => Some(Resource::Deployments),
+            Self::StatefulSet => Some(Resource::StatefulSets),
+            Self::DaemonSet => Some(Resource::DaemonSets),
+            Self::Pod => None,
+            Self::PyTorchJob => Some(Resource::PyTorchJobs),
+            Self::RayJob => Some(Resource::RayJobs),
+            Self::LeaderWorkerSet => Some(Resource::LeaderWorkerSets),
+            Self::VolcanoJob => Some(Resource::VolcanoJobs),
+        }
+    }
+
+    /// The field that suspends it, where it has one.
+    pub(super) const fn suspend_path(self) -> &'static str {
+        match self {
+            Self::PyTorchJob => "/spec/runPolicy/suspend",
+            _ => "/spec/suspend",
+        }
     }
 
     /// The kind's word in the API.
@@ -45,9 +95,38 @@ impl Kind {
             Self::StatefulSet => "StatefulSet",
             Self::DaemonSet => "DaemonSet",
             Self::Pod => "Pod",
+            Self::PyTorchJob => "PyTorchJob",
+            Self::RayJob => "RayJob",
+            Self::LeaderWorkerSet => "LeaderWorkerSet",
+            Self::VolcanoJob => VOLCANO_JOB,
         }
     }
 }
+
+/// Who places a work's pods.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Scheduler {
+    /// kube-scheduler.
+    Kube,
+    /// Volcano, through this queue.
+    Volcano(Name),
+    /// KAI, through this queue.
+    Kai(Name),
+}
+
+impl Scheduler {
+    /// Its name in pods.
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            Self::Kube => "default-scheduler",
+            Self::Volcano(_) => "volcano",
+            Self::Kai(_) => "kai-scheduler",
+        }
+    }
+}
+
+/// The word for Volcano's Job, whose kind is that of Kubernetes' own in another group.
+pub(super) const VOLCANO_JOB: &str = "VolcanoJob";
 
 /// How the work uses its devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,6 +153,8 @@ pub(super) struct Ask {
     /// Extended resource, if any.
     pub resource: Option<Name>,
     pub count: u32,
+    /// The ResourceClaimTemplate by which it asks for them, where it does so by claim.
+    pub claim: Option<Name>,
     pub cpu_milli: i64,
     pub memory_mib: i64,
 }
@@ -175,6 +256,11 @@ pub(super) struct Work {
     pub tolerations: Vec<Toleration>,
     /// All pods or none.
     pub gang: bool,
+    pub scheduler: Scheduler,
+    /// Priority class of its PodGroup, which its owner may change.
+    pub group_class: Name,
+    /// Since when Volcano has admitted its PodGroup.
+    pub inqueue: Option<Moment>,
     /// Each group sits on one TPU slice of its own.
     pub sliced: bool,
     pub groups: Vec<Group>,
@@ -205,6 +291,8 @@ pub(super) struct Work {
     /// The run that events refer to.
     pub epoch: u32,
     pub restarts: u32,
+    /// RayClusters that it has had before the one of now.
+    pub clusters: u32,
     /// Why it failed: reason and message of the condition.
     pub failure: Option<(Name, Name)>,
     /// Least and most replicas of a service over the day.
@@ -237,6 +325,92 @@ impl Work {
             .sum()
     }
 
+    /// Name and uid of a RayCluster that it has, or had: so many were there before it.
+    pub(super) fn cluster(&self, before: u32) -> (Name, u64) {
+        let uid = mix(self.uid, 0xc1 + u64::from(before));
+        let name = Name::from(format!("{}-{}", self.name, suffix(uid, 5)));
+        (name, uid)
+    }
+
+    /// The uid of the StatefulSet of leaders.
+    pub(super) fn leaders_uid(&self) -> u64 {
+        mix(self.uid, 0x1ead)
+    }
+
+    /// Kind, name and uid of what owns a pod at this place, of this attempt; `None` for a pod without a controller.
+    pub(super) fn owner_of(
+        &self,
+        group: u32,
+        index: u32,
+        attempt: u32,
+    ) -> Option<(&'static str, Name, u64)> {
+        let part = self.groups.get(group as usize)?;
+        match self.kind {
+            Kind::Pod => None,
+            Kind::JobSet => Some(("Job", part.name.clone(), part.uid)),
+            Kind::Deployment => Some(("ReplicaSet", part.name.clone(), part.uid)),
+            Kind::RayJob => {
+                let (name, uid) = self.cluster(attempt);
+                Some(("RayCluster", name, uid))
+            }
+            Kind::LeaderWorkerSet if index == 0 => {
+                Some(("StatefulSet", self.name.clone(), self.leaders_uid()))
+            }
+            Kind::LeaderWorkerSet => {
+                let uid = mix(part.uid, u64::from(attempt));
+                Some(("StatefulSet", part.name.clone(), uid))
+            }
+            kind => Some((kind.word(), self.name.clone(), self.uid)),
+        }
+    }
+
+    /// The objects between the controller and its pods, those included that are not there at every time.
+    pub(super) fn children(&self) -> Vec<(Resource, Name)> {
+        let groups = |resource| {
+            let names = self.groups.iter().map(|group| group.name.clone());
+            names.map(|name| (resource, name)).collect()
+        };
+        match self.kind {
+            Kind::JobSet => groups(Resource::Jobs),
+            Kind::Deployment => groups(Resource::ReplicaSets),
+            Kind::VolcanoJob => {
+                let name = Name::from(format!("{}-{}", self.name, uuid(self.uid)));
+                vec![(Resource::VolcanoPodGroups, name)]
+            }
+            Kind::PyTorchJob if matches!(self.scheduler, Scheduler::Kai(_)) => {
+                let name = Name::from(format!("pg-{}-{}", self.name, uuid(self.uid)));
+                vec![(Resource::KaiPodGroups, name)]
+            }
+            Kind::RayJob => vec![(Resource::RayClusters, self.cluster(self.clusters).0)],
+            Kind::LeaderWorkerSet => {
+                let mut all = vec![(Resource::StatefulSets, self.name.clone())];
+                all.extend(groups(Resource::StatefulSets));
+                all
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// A child that is made with pods and goes before its controller: a RayCluster, or the workers of a leader.
+    pub(super) fn comes_with_pods(&self, child: usize) -> bool {
+        match self.kind {
+            Kind::RayJob => true,
+            Kind::LeaderWorkerSet => child > 0,
+            _ => false,
+        }
+    }
+
+    /// How many [`Self::children`] there are.
+    pub(super) fn child_count(&self) -> usize {
+        match self.kind {
+            Kind::JobSet | Kind::Deployment => self.groups.len(),
+            Kind::RayJob | Kind::VolcanoJob => 1,
+            Kind::PyTorchJob if matches!(self.scheduler, Scheduler::Kai(_)) => 1,
+            Kind::LeaderWorkerSet => 1 + self.groups.len(),
+            _ => 0,
+        }
+    }
+
     /// True once it has ended.
     pub(super) fn is_over(&self) -> bool {
         matches!(self.state, State::Done(..))
@@ -264,6 +438,7 @@ pub(super) struct Draft {
     pub selector: BTreeMap<Name, Name>,
     pub tolerations: Vec<Toleration>,
     pub gang: bool,
+    pub scheduler: Scheduler,
     pub sliced: bool,
     /// Groups, pods at the same time and completions of each.
     pub groups: Vec<(Name, u32, u32)>,
@@ -297,6 +472,7 @@ impl Draft {
             selector: BTreeMap::new(),
             tolerations: Vec::new(),
             gang: false,
+            scheduler: Scheduler::Kube,
             sliced: false,
             groups: vec![(Name::new(name), 1, 1)],
             profile: Profile::Infra,
@@ -326,12 +502,28 @@ impl Draft {
         self
     }
 
+    /// The same with groups of these names, each of so many pods.
+    pub(super) fn roles(mut self, roles: &[(&str, u32)]) -> Self {
+        self.groups = roles
+            .iter()
+            .map(|(name, pods)| (Name::new(name), *pods, *pods))
+            .collect();
+        self
+    }
+
+    /// The same placed by another scheduler.
+    pub(super) fn by_scheduler(mut self, scheduler: Scheduler) -> Self {
+        self.scheduler = scheduler;
+        self
+    }
+
     /// The same with so many equal groups.
     pub(super) fn shape(mut self, groups: u32, parallelism: u32, completions: u32) -> Self {
         self.groups = (0..groups)
             .map(|at| {
                 let name = match self.kind {
                     Kind::JobSet => Name::from(format!("{}-workers-{at}", self.name)),
+                    Kind::LeaderWorkerSet => Name::from(format!("{}-{at}", self.name)),
                     Kind::Deployment => Name::from(format!(
                         "{}-{}",
                         self.name,

@@ -50,7 +50,7 @@ const STAND_IN: &str = "another custom kind stands in for the recorded one, with
 const SCHEMAS: &str = "the simulated cluster keeps no schemas, so it takes unknown fields and custom kinds as they come";
 const APPLY: &str = "server-side apply keeps books of who owns which field; nothing that works on the simulated cluster applies";
 
-const CUSTOM: &str = "the recorded cluster has neither JobSet nor Kueue, nor an autoscaler";
+const CUSTOM: &str = "the recorded cluster has no JobSet, Kueue, training operator, KubeRay, LeaderWorkerSet, Volcano or KAI, nor an autoscaler";
 const BOOKMARK: &str =
     "a bookmark is its revision: the empty fields that Go writes beside it are left out";
 
@@ -120,6 +120,42 @@ const EXCUSES: &[Excuse] = &[
     other(
         "discovery/openapi-v3",
         "/body/paths/apis/karpenter.sh/v1",
+        CUSTOM,
+    ),
+    other(
+        "discovery/openapi-v3",
+        "/body/paths/apis/kubeflow.org/v1",
+        CUSTOM,
+    ),
+    other("discovery/openapi-v3", "/body/paths/apis/ray.io/v1", CUSTOM),
+    other(
+        "discovery/openapi-v3",
+        "/body/paths/apis/batch.volcano.sh/v1alpha1",
+        CUSTOM,
+    ),
+    other(
+        "discovery/openapi-v3",
+        "/body/paths/apis/bus.volcano.sh/v1alpha1",
+        CUSTOM,
+    ),
+    other(
+        "discovery/openapi-v3",
+        "/body/paths/apis/scheduling.volcano.sh/v1beta1",
+        CUSTOM,
+    ),
+    other(
+        "discovery/openapi-v3",
+        "/body/paths/apis/scheduling.run.ai/v2",
+        CUSTOM,
+    ),
+    other(
+        "discovery/openapi-v3",
+        "/body/paths/apis/scheduling.run.ai/v2alpha2",
+        CUSTOM,
+    ),
+    other(
+        "discovery/openapi-v3",
+        "/body/paths/apis/leaderworkerset.x-k8s.io/v1",
         CUSTOM,
     ),
     other(

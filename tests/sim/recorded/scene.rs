@@ -7,7 +7,7 @@ use model::base::{Moment, ObjectKey};
 use serde_json::Value;
 use sim::change::{Change, Request, Resource, Scene, Served};
 use sim::cluster::Cluster;
-use sim::resource::SPECS;
+use sim::specs::SPECS;
 use sim::users::Users;
 
 use super::normal::{Filling, TIME};

@@ -187,23 +187,26 @@ impl World {
             &work.name,
             work.uid,
         );
-        let set = Self::pod_set(work);
+        let sets = Self::pod_sets(work).into_iter().map(|(name, count)| {
+            let template = object([
+                (
+                    "metadata",
+                    object([("labels", Value::Object(self.template_labels(work)))]),
+                ),
+                ("spec", self.template_spec(work)),
+            ]);
+            object([
+                ("name", json!(name)),
+                ("count", json!(count)),
+                ("template", template),
+            ])
+        });
         let mut spec = json!({
             "active": workload.active,
             "queueName": work.queue.as_deref().unwrap_or_default(),
-            "podSets": [{
-                "name": set,
-                "count": work.width(),
-                }],
+            "podSets": sets.collect::<Vec<Value>>(),
             "priority": Self::rank(work),
         });
-        spec["podSets"][0]["template"] = object([
-            (
-                "metadata",
-                object([("labels", Value::Object(self.template_labels(work)))]),
-            ),
-            ("spec", self.template_spec(work)),
-        ]);
         if !work.class.is_empty() {
             spec["priorityClassName"] = json!(&*work.class);
             spec["priorityClassSource"] = json!("scheduling.k8s.io/priorityclass");
@@ -223,15 +226,26 @@ impl World {
         match workload.reserved {
             Some((cluster, cell, since)) => {
                 let queue = &self.queues.clusters[cluster];
-                let mut assignment = json!({"name": Self::pod_set(work), "count": work.width()});
-                if let (Some(quota), Some(resource)) = (queue.quotas.get(cell), &work.ask.resource)
-                {
-                    assignment["flavors"] = json!({&**resource: POOLS[quota.flavor].flavor});
-                    assignment["resourceUsage"] = json!({&**resource: workload.size.to_string()});
+                let mut assignments = Vec::new();
+                let sets = Self::pod_sets(work);
+                for (name, count) in &sets {
+                    let mut assignment = json!({"name": name, "count": count});
+                    if let (Some(quota), Some(resource)) =
+                        (queue.quotas.get(cell), &work.ask.resource)
+                    {
+                        // What was reserved stays so while a job of one set is scaled.
+                        let usage = match sets.len() {
+                            1 => workload.size,
+                            _ => count * work.ask.count,
+                        };
+                        assignment["flavors"] = json!({&**resource: POOLS[quota.flavor].flavor});
+                        assignment["resourceUsage"] = json!({&**resource: usage.to_string()});
+                    }
+                    assignments.push(assignment);
                 }
                 status.insert(
                     "admission".into(),
-                    json!({"clusterQueue": &*queue.name, "podSetAssignments": [assignment]}),
+                    json!({"clusterQueue": &*queue.name, "podSetAssignments": assignments}),
                 );
                 rows.push(condition(
                     "QuotaReserved",
@@ -306,11 +320,13 @@ impl World {
                     }
                 }
                 if workload.active && workload.evicted.is_none() {
-                    let wanted = work
-                        .ask
-                        .resource
-                        .as_ref()
-                        .map(|resource| json!([{"name": Self::pod_set(work), "resources": {&**resource: work.devices().to_string()}}]));
+                    let wanted = work.ask.resource.as_ref().map(|resource| {
+                        let rows = Self::pod_sets(work).into_iter().map(|(name, count)| {
+                            let devices = (count * work.ask.count).to_string();
+                            json!({"name": name, "resources": {&**resource: devices}})
+                        });
+                        Value::Array(rows.collect())
+                    });
                     if let Some(wanted) = wanted {
                         status.insert("resourceRequests".into(), wanted);
                     }

@@ -1,12 +1,16 @@
 //! Objects as the API serves them, rendered from the world's state.
 
+mod claims;
+mod groups;
 mod kueue;
 mod node;
 mod pod;
 mod status;
 mod template;
+mod training;
 mod work;
 
+pub(super) use claims::request;
 pub(super) use node::{AMD_DRIVER, NVIDIA_DRIVER};
 use serde_json::{Map, Value, json};
 pub(super) use template::{port_of, template_of};
@@ -14,8 +18,8 @@ pub(super) use template::{port_of, template_of};
 use model::base::{Moment, Name, ObjectKey};
 
 use super::super::change::{Change, Resource};
-use super::control::{child_resource, main_resource};
 use super::noise::uuid;
+use super::work::VOLCANO_JOB;
 use super::{Ref, World};
 
 impl World {
@@ -32,16 +36,15 @@ impl World {
             Ref::Local(at) => (Resource::LocalQueues, self.render_local(*at)?),
             Ref::Work(id) => {
                 let work = self.works.get(id)?;
-                let resource = main_resource(work.kind)?;
+                let resource = work.kind.resource()?;
                 self.alive(resource, &work.namespace, &work.name)?;
                 (resource, self.render_work(*id, work))
             }
             Ref::Group(id, at) => {
                 let work = self.works.get(id)?;
-                let group = work.groups.get(*at as usize)?;
-                let resource = child_resource(work.kind)?;
-                self.alive(resource, &work.namespace, &group.name)?;
-                (resource, self.render_group(work, *at))
+                let (resource, name) = work.children().into_iter().nth(*at as usize)?;
+                self.alive(resource, &work.namespace, &name)?;
+                (resource, self.render_child(work, *at)?)
             }
             Ref::Workload(id) => {
                 let work = self.works.get(id)?;
@@ -50,6 +53,10 @@ impl World {
                 (Resource::Workloads, self.render_workload(work, workload))
             }
             Ref::Pod(id) => (Resource::Pods, self.render_pod(self.pods.get(id)?)?),
+            Ref::VolcanoQueue(at) => (Resource::VolcanoQueues, self.render_volcano_queue(*at)?),
+            Ref::KaiQueue(at) => (Resource::KaiQueues, self.render_kai_queue(*at)?),
+            Ref::Slice(id) => (Resource::ResourceSlices, self.render_slice(*id)?),
+            Ref::Claim(id) => (Resource::ResourceClaims, self.render_claim(*id)?),
             Ref::Budget(key) => (
                 Resource::PodDisruptionBudgets,
                 self.render_budget(key, self.budgets.get(key)?),
@@ -88,11 +95,19 @@ fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
     )
 }
 
+/// The kind as it is served.
+pub(super) fn served_kind(kind: &str) -> &str {
+    match kind {
+        VOLCANO_JOB => "Job",
+        kind => kind,
+    }
+}
+
 /// A controller reference.
 fn owner(api: &str, kind: &str, name: &str, uid: u64) -> Value {
     json!([{
         "apiVersion": api,
-        "kind": kind,
+        "kind": served_kind(kind),
         "name": name,
         "uid": uuid(uid),
         "controller": true,
@@ -120,6 +135,10 @@ pub(super) fn api_of(kind: &str) -> &'static str {
     match kind {
         "Job" => "batch/v1",
         "JobSet" => "jobset.x-k8s.io/v1alpha2",
+        "PyTorchJob" => "kubeflow.org/v1",
+        VOLCANO_JOB => "batch.volcano.sh/v1alpha1",
+        "RayJob" | "RayCluster" => "ray.io/v1",
+        "LeaderWorkerSet" => "leaderworkerset.x-k8s.io/v1",
         "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" => "apps/v1",
         _ => "v1",
     }

@@ -456,7 +456,8 @@ fn gpu_labels(labels: &mut Labels, node: &Node) {
     let spec = node.spec();
     let (family, major, minor) = match spec.flavor {
         "h100" => ("hopper", "9", "0"),
-        "l4" => ("ada-lovelace", "8", "9"),
+        "b200" => ("blackwell", "10", "0"),
+        "l4" | "l40s" => ("ada-lovelace", "8", "9"),
         _ => ("ampere", "8", "0"),
     };
     let stamp = (node.created.millis() / 1000 + 90).to_string();
@@ -476,7 +477,11 @@ fn gpu_labels(labels: &mut Labels, node: &Node) {
             ("nvidia.com/gpu.mode", "compute"),
             (
                 "nvidia.com/mig.capable",
-                if spec.flavor == "l4" { "false" } else { "true" },
+                if family == "ada-lovelace" {
+                    "false"
+                } else {
+                    "true"
+                },
             ),
             (
                 "nvidia.com/mig.strategy",
@@ -490,7 +495,10 @@ fn gpu_labels(labels: &mut Labels, node: &Node) {
             ("nvidia.com/gfd.timestamp", &stamp),
             ("nvidia.com/gpu-driver-upgrade-state", "upgrade-done"),
             ("nvidia.com/gpu.deploy.dcgm-exporter", "true"),
-            ("nvidia.com/gpu.deploy.device-plugin", "true"),
+            (
+                "nvidia.com/gpu.deploy.device-plugin",
+                if node.by_claim() { "false" } else { "true" },
+            ),
             ("nvidia.com/gpu.deploy.driver", "true"),
             ("nvidia.com/gpu.deploy.gpu-feature-discovery", "true"),
         ],
@@ -540,7 +548,7 @@ fn gpu_labels(labels: &mut Labels, node: &Node) {
                 ],
             );
         }
-    } else if spec.flavor != "l4" {
+    } else if family != "ada-lovelace" {
         put(
             labels,
             &[
@@ -582,7 +590,7 @@ fn resources(node: &Node) -> (Value, Value) {
     }
     for (at, name) in spec.resources.iter().enumerate() {
         let has = node.capacity(at);
-        if has > 0 {
+        if has > 0 && !node.by_claim() {
             capacity[*name] = json!(has.to_string());
             allocatable[*name] = json!(node.allocatable(at).to_string());
         }

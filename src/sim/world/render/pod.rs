@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::super::World;
+use super::super::claims::POD_CLAIM;
 use super::super::noise::{hash, hex, mix, suffix};
 use super::super::pod::{Phase, Pod};
 use super::super::work::{Kind, Work};
@@ -79,6 +80,10 @@ impl World {
                 );
                 labels.insert("pod-template-generation".into(), Value::String("1".into()));
             }
+            Kind::PyTorchJob | Kind::RayJob | Kind::LeaderWorkerSet => {
+                labels.extend(super::training::pod_labels(pod, work, group));
+            }
+            Kind::VolcanoJob => labels.extend(super::groups::volcano_labels(work, group)),
             Kind::Pod => {}
         }
         labels
@@ -103,7 +108,18 @@ impl World {
         {
             annotations.extend(written.clone());
         }
-        if work.kind.is_batch() {
+        annotations.extend(super::groups::group_annotations(pod, work, group));
+        if work.kind == Kind::LeaderWorkerSet {
+            let size = group.completions.to_string();
+            annotations.insert("leaderworkerset.sigs.k8s.io/size".into(), json!(size));
+            if pod.index > 0 {
+                annotations.insert(
+                    "leaderworkerset.sigs.k8s.io/leader-name".into(),
+                    json!(&*group.name),
+                );
+            }
+        }
+        if work.kind.is_indexed() {
             annotations.insert(
                 "batch.kubernetes.io/job-completion-index".into(),
                 json!(pod.index.to_string()),
@@ -125,19 +141,15 @@ impl World {
             Kind::JobSet | Kind::Job => Some(format!("{}-{}-", group.name, pod.index)),
             Kind::StatefulSet | Kind::DaemonSet => Some(format!("{}-", work.name)),
             Kind::Deployment => Some(format!("{}-", group.name)),
-            Kind::Pod => None,
+            Kind::LeaderWorkerSet if pod.index == 0 => Some(format!("{}-", work.name)),
+            Kind::LeaderWorkerSet => Some(format!("{}-", group.name)),
+            Kind::Pod | Kind::PyTorchJob | Kind::RayJob | Kind::VolcanoJob => None,
         };
         if let Some(prefix) = generated {
             meta["generateName"] = json!(prefix);
         }
-        let reference = match work.kind {
-            Kind::Pod => None,
-            Kind::JobSet => Some(("Job", &group.name, group_uid(work, pod.group))),
-            Kind::Deployment => Some(("ReplicaSet", &group.name, group_uid(work, pod.group))),
-            kind => Some((kind.word(), &work.name, work.uid)),
-        };
-        if let Some((kind, name, uid)) = reference {
-            meta["ownerReferences"] = owner(api_of(kind), kind, name, uid);
+        if let Some((kind, name, uid)) = work.owner_of(pod.group, pod.index, pod.attempt) {
+            meta["ownerReferences"] = owner(api_of(kind), kind, &name, uid);
         }
         if let Some((at, grace)) = pod.deleting {
             meta["deletionTimestamp"] = json!(at.rfc3339());
@@ -164,7 +176,7 @@ impl World {
         spec["enableServiceLinks"] = json!(true);
         spec["preemptionPolicy"] = json!("PreemptLowerPriority");
         spec["priority"] = json!(work.priority);
-        if work.kind.is_batch() {
+        if work.kind.is_indexed() {
             let group = work
                 .groups
                 .get(pod.group as usize)
@@ -277,6 +289,13 @@ impl World {
         if !conditions.is_empty() {
             status.insert("conditions".into(), Value::Array(conditions));
         }
+        if work.ask.claim.is_some() && !pod.phase.is_over() {
+            let claim = Self::claim_key(pod).name;
+            status.insert(
+                "resourceClaimStatuses".into(),
+                json!([{"name": POD_CLAIM, "resourceClaimName": &*claim}]),
+            );
+        }
         if let Some((reason, message)) = &pod.reason {
             status.insert("reason".into(), json!(&**reason));
             status.insert("message".into(), json!(&**message));
@@ -299,7 +318,7 @@ impl World {
         Value::Object(status)
     }
 
-    fn pod_ip(&self, pod: &Pod, node: usize) -> String {
+    pub(super) fn pod_ip(&self, pod: &Pod, node: usize) -> String {
         format!(
             "10.{}.{}.{}",
             128 + (node >> 8 & 63),

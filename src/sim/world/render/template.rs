@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::super::World;
+use super::super::claims::POD_CLAIM;
 use super::super::pod::Pod;
 use super::super::work::{Kind, Profile, Toleration, Work};
 use super::object;
@@ -73,7 +74,7 @@ impl World {
         let mut amounts = Map::new();
         amounts.insert("cpu".into(), json!(cpu_text(work.ask.cpu_milli)));
         amounts.insert("memory".into(), json!(memory_text(work.ask.memory_mib)));
-        if let Some(name) = &work.ask.resource {
+        if let (Some(name), None) = (&work.ask.resource, &work.ask.claim) {
             amounts.insert(name.to_string(), json!(work.ask.count.to_string()));
         }
         let mut container = json!({
@@ -87,6 +88,9 @@ impl World {
             ("requests", Value::Object(amounts.clone())),
             ("limits", Value::Object(amounts)),
         ]);
+        if work.ask.claim.is_some() {
+            container["resources"]["claims"] = json!([{"name": POD_CLAIM}]);
+        }
         match work.profile {
             Profile::Infra => {
                 if let Some((port, path)) = port_of(work) {
@@ -121,10 +125,14 @@ impl World {
             "restartPolicy": if work.kind.is_batch() || work.kind == Kind::Pod { "Never" } else { "Always" },
             "terminationGracePeriodSeconds": 30,
             "dnsPolicy": "ClusterFirst",
-            "schedulerName": "default-scheduler",
+            "schedulerName": work.scheduler.name(),
             "securityContext": {},
         });
         spec["containers"] = Value::Array(vec![container]);
+        if let Some(template) = &work.ask.claim {
+            spec["resourceClaims"] =
+                json!([{"name": POD_CLAIM, "resourceClaimTemplateName": &**template}]);
+        }
         if !work.selector.is_empty() {
             spec["nodeSelector"] = json!(
                 work.selector
@@ -153,6 +161,12 @@ pub(in super::super) fn template_of(object: &Value, kind: Kind) -> Option<&Value
 }
 
 fn container_of(work: &Work) -> &'static str {
+    match work.kind {
+        // The training operator looks for the container of this name.
+        Kind::PyTorchJob => return "pytorch",
+        Kind::RayJob => return "ray",
+        _ => {}
+    }
     match work.profile {
         Profile::Serve => "server",
         Profile::Notebook => "notebook",

@@ -52,6 +52,8 @@ impl World {
                         "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
                     },
                 }),
+                Kind::PyTorchJob | Kind::RayJob | Kind::LeaderWorkerSet => self.training_spec(work),
+                Kind::VolcanoJob => self.volcano_job(work),
                 Kind::DaemonSet | Kind::Pod => self.daemonset(work),
             },
         };
@@ -94,6 +96,10 @@ impl World {
                 object["status"] = self.statefulset_status(work);
             }
             Kind::DaemonSet => object["status"] = self.daemonset_status(work),
+            Kind::PyTorchJob | Kind::RayJob | Kind::LeaderWorkerSet => {
+                self.fill_training(object, work);
+            }
+            Kind::VolcanoJob => object["status"] = self.volcano_job_status(work),
             Kind::Pod => {}
         }
     }
@@ -112,7 +118,7 @@ impl World {
             .or_insert(json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}));
     }
 
-    fn work_metadata(&self, work: &Work) -> Value {
+    pub(super) fn work_metadata(&self, work: &Work) -> Value {
         let mut meta = metadata(&work.namespace, &work.name, work.uid, work.created);
         let mut labels = Map::new();
         labels.insert("app".into(), json!(&*work.name));
@@ -137,7 +143,7 @@ impl World {
         meta
     }
 
-    fn template(&self, work: &Work, extra: Option<(&str, String)>) -> Value {
+    pub(super) fn template(&self, work: &Work, extra: Option<(&str, String)>) -> Value {
         let mut labels = self.template_labels(work);
         if let Some((key, value)) = extra {
             labels.insert(key.to_owned(), Value::String(value));
@@ -239,14 +245,28 @@ impl World {
         })
     }
 
-    pub(super) fn render_group(&self, work: &Work, at: u32) -> Value {
-        let mut object = self.render_group_base(work, at);
-        work.groups[at as usize].edit.apply(&mut object);
-        object
+    pub(super) fn render_child(&self, work: &Work, at: u32) -> Option<Value> {
+        let mut object = self.render_child_base(work, at)?;
+        if matches!(work.kind, Kind::JobSet | Kind::Deployment) {
+            work.groups[at as usize].edit.apply(&mut object);
+        }
+        Some(object)
+    }
+
+    /// A child without what clients wrote over it.
+    pub(in super::super) fn render_child_base(&self, work: &Work, at: u32) -> Option<Value> {
+        match work.kind {
+            Kind::JobSet | Kind::Deployment => Some(self.render_group_base(work, at)),
+            Kind::RayJob => Some(self.ray_cluster(work)),
+            Kind::LeaderWorkerSet => self.group_set(work, at),
+            Kind::VolcanoJob => self.volcano_pod_group(work),
+            Kind::PyTorchJob => self.kai_pod_group(work),
+            _ => None,
+        }
     }
 
     /// A child Job or ReplicaSet without what clients wrote over it.
-    pub(in super::super) fn render_group_base(&self, work: &Work, at: u32) -> Value {
+    fn render_group_base(&self, work: &Work, at: u32) -> Value {
         let group = &work.groups[at as usize];
         let uid = group_uid(work, at);
         let mut meta = metadata(&work.namespace, &group.name, uid, group.created);

@@ -9,9 +9,9 @@ use super::{Store, begin, fold, noon, same, snapshot};
 use model::base::ObjectKey;
 
 /// A world with what its API would hold.
-struct Cluster {
-    world: World,
-    store: Store,
+pub(super) struct Cluster {
+    pub(super) world: World,
+    pub(super) store: Store,
 }
 
 impl Cluster {
@@ -23,13 +23,13 @@ impl Cluster {
         Self { world, store }
     }
 
-    fn wait(&mut self, seconds: i64) {
+    pub(super) fn wait(&mut self, seconds: i64) {
         let to = self.world.now().plus(super::super::seconds(seconds));
         let changes = self.world.advance(to);
         fold(&mut self.store, changes);
     }
 
-    fn ask(&mut self, request: Request) {
+    pub(super) fn ask(&mut self, request: Request) {
         let changes = self.world.request(request);
         if let Some(Change::Put(_, object)) = changes.first() {
             assert!(object["metadata"]["uid"].is_string());
@@ -38,13 +38,13 @@ impl Cluster {
         same(&snapshot(&self.world), &self.store);
     }
 
-    fn get(&self, resource: Resource, namespace: &str, name: &str) -> Option<Value> {
+    pub(super) fn get(&self, resource: Resource, namespace: &str, name: &str) -> Option<Value> {
         self.store
             .get(&(resource, ObjectKey::new(namespace, name)))
             .cloned()
     }
 
-    fn edit(
+    pub(super) fn edit(
         &mut self,
         resource: Resource,
         namespace: &str,
@@ -56,7 +56,12 @@ impl Cluster {
         self.ask(Request::Write(resource, object));
     }
 
-    fn pods(&self, namespace: &str, prefix: &str) -> Vec<Value> {
+    pub(super) fn delete(&mut self, resource: Resource, namespace: &str, name: &str) {
+        let key = ObjectKey::new(namespace, name);
+        self.ask(Request::Delete(resource, key, None));
+    }
+
+    pub(super) fn pods(&self, namespace: &str, prefix: &str) -> Vec<Value> {
         self.store
             .iter()
             .filter(|((kind, key), _)| {
@@ -69,11 +74,11 @@ impl Cluster {
     }
 }
 
-fn name(object: &Value) -> &str {
+pub(super) fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-fn live(pods: &[Value]) -> usize {
+pub(super) fn live(pods: &[Value]) -> usize {
     pods.iter()
         .filter(|pod| {
             pod["metadata"]["deletionTimestamp"].is_null() && pod["status"]["phase"] == "Running"

@@ -44,7 +44,9 @@ pub(super) fn laws(world: &World, store: &Store) {
             .flatten()
         {
             let plain = ["Node", "NodePool"].map(Value::from);
-            assert!(owner["controller"] == true || plain.contains(&owner["kind"]));
+            // KAI's pod-grouper names an owner that is no controller.
+            let kai = object["apiVersion"] == "scheduling.run.ai/v2alpha2";
+            assert!(owner["controller"] == true || kai || plain.contains(&owner["kind"]));
             let ending = !object["metadata"]["deletionTimestamp"].is_null();
             assert!(
                 ending || uids.contains(&text(&owner["uid"])),
@@ -116,6 +118,8 @@ pub(super) fn laws(world: &World, store: &Store) {
         .map(|node| node.held.iter().flatten().count())
         .sum();
     assert_eq!(books, held.len(), "a device is held by nobody that lives");
+
+    claims(store);
 
     // A gang has all its pods placed, or none.
     for work in world
@@ -261,6 +265,33 @@ pub(super) fn laws(world: &World, store: &Store) {
             assert_eq!(live, 0, "{job} is suspended and has live pods");
         }
     }
+    for (resource, field) in [
+        (Resource::PyTorchJobs, "/spec/runPolicy/suspend"),
+        (Resource::RayJobs, "/spec/suspend"),
+    ] {
+        for job in of(store, resource) {
+            let key = super::key_of(job);
+            let work = world
+                .works
+                .values()
+                .find(|work| {
+                    let uid = super::super::noise::uuid(work.uid);
+                    work.kind.resource() == Some(resource) && job["metadata"]["uid"] == uid
+                })
+                .expect("its work");
+            let active = work.pods.iter().filter(|id| world.pods[id].is_active());
+            let over = work.is_over();
+            if job.pointer(field) == Some(&Value::Bool(true)) || over {
+                assert_eq!(active.count(), 0, "{key} is suspended or over and has pods");
+            }
+        }
+    }
+    for cluster in of(store, Resource::RayClusters) {
+        let pods = pods_of(&cluster["metadata"]["uid"]);
+        let head = |pod: &&&Value| pod["metadata"]["labels"]["ray.io/node-type"] == "head";
+        let ready = pods.iter().filter(|pod| ready(pod) && !head(pod)).count();
+        assert_eq!(number(&cluster["status"]["readyWorkerReplicas"]), ready);
+    }
     for set in of(store, Resource::ReplicaSets) {
         let pods = pods_of(&set["metadata"]["uid"]);
         let live = pods
@@ -272,5 +303,46 @@ pub(super) fn laws(world: &World, store: &Store) {
             number(&set["status"]["readyReplicas"]),
             pods.iter().filter(|pod| ready(pod)).count()
         );
+    }
+}
+
+/// Each pod that asks by claim has its claim, allocated when it has a node, to devices that its node publishes; no device is
+/// allocated twice, and no node of theirs offers them by a device plugin as well.
+fn claims(store: &Store) {
+    let mut given = BTreeSet::new();
+    let mut owned = 0;
+    for pod in of(store, Resource::Pods) {
+        let namespace = pod["metadata"]["namespace"].as_str().expect("a text");
+        let statuses = pod["status"]["resourceClaimStatuses"].as_array();
+        for status in statuses.into_iter().flatten() {
+            owned += 1;
+            let name = status["resourceClaimName"].as_str().expect("a text");
+            let key = (Resource::ResourceClaims, ObjectKey::new(namespace, name));
+            let claim = &store[&key];
+            assert_eq!(
+                claim["metadata"]["ownerReferences"][0]["uid"],
+                pod["metadata"]["uid"]
+            );
+            let results = claim["status"]["allocation"]["devices"]["results"].as_array();
+            assert_eq!(results.is_some(), pod["spec"]["nodeName"].is_string());
+            let Some(results) = results else { continue };
+            let count = &claim["spec"]["devices"]["requests"][0]["exactly"]["count"];
+            assert_eq!(Some(results.len() as u64), count.as_u64());
+            let slice = of(store, Resource::ResourceSlices)
+                .find(|slice| slice["spec"]["nodeName"] == pod["spec"]["nodeName"])
+                .expect("the node's slice");
+            for result in results {
+                let published = slice["spec"]["devices"].as_array().expect("devices");
+                assert!(published.iter().any(|it| it["name"] == result["device"]));
+                let device = (result["pool"].to_string(), result["device"].to_string());
+                assert!(given.insert(device), "{result} is allocated twice");
+            }
+        }
+    }
+    assert_eq!(of(store, Resource::ResourceClaims).count(), owned);
+    for slice in of(store, Resource::ResourceSlices) {
+        let node = slice["spec"]["nodeName"].as_str().expect("a text");
+        let node = &store[&(Resource::Nodes, ObjectKey::new("", node))];
+        assert!(node["status"]["capacity"]["nvidia.com/gpu"].is_null());
     }
 }

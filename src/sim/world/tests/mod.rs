@@ -1,6 +1,7 @@
 //! The world's own tests: what is told is what there is, one step or many, laws at every moment.
 
 mod clients;
+mod guests;
 mod laws;
 mod scenes;
 
@@ -235,4 +236,38 @@ fn some_request(
         }
     }
     Some(Request::Write(resource, object))
+}
+
+/// In this fleet two jobs are drawn with one name: each keeps its own pods, and neither takes the other along.
+#[test]
+fn a_name_that_is_drawn_twice_is_of_two_jobs() {
+    let options = Options {
+        seed: 841,
+        devices: Some(490),
+        ..Options::new(noon())
+    };
+    let (mut world, mut store) = begin(options);
+    laws(&world, &store);
+    let to = world.now().plus(Duration::from_secs(60));
+    let changes = world.advance(to);
+    fold(&mut store, changes);
+    laws(&world, &store);
+}
+
+/// A taint reaches pods that leave already with the rest of their gang: what it writes on them is told too.
+#[test]
+fn a_taint_that_reaches_a_leaving_pod_is_told() {
+    let (mut world, mut store) = begin(Options {
+        seed: 68,
+        devices: Some(240),
+        ..Options::new(noon())
+    });
+    let nodes: Vec<Value> = of(&store, Resource::Nodes).cloned().collect();
+    for mut node in nodes {
+        node["spec"]["taints"] =
+            serde_json::json!([{"key": "maintenance", "value": "soon", "effect": "NoExecute"}]);
+        let changes = world.request(Request::Write(Resource::Nodes, node));
+        fold(&mut store, changes);
+        same(&snapshot(&world), &store);
+    }
 }

@@ -44,7 +44,7 @@ fn value(page: &str, metric: &str, parts: &[&str]) -> Option<f64> {
 #[test]
 fn the_fleet_has_the_pools_of_the_picture() {
     let (world, store) = &*DEMO;
-    assert_eq!(world.devices(), 3296);
+    assert_eq!(world.devices(), 3296 + 72);
     let nodes: Vec<&Value> = of(store, Resource::Nodes).collect();
     let with = |label: &str, value: &str| {
         nodes
@@ -373,7 +373,7 @@ fn pages_are_exposition_text_with_each_family_once() {
     let mut models = BTreeSet::new();
     for step in 0..2 {
         let exporters = world.exporters();
-        assert_eq!(exporters.len(), 497 - 1, "all but the silent node's");
+        assert_eq!(exporters.len(), 506 - 1, "all but the silent node's");
         for (pod, port, path) in exporters {
             let page = world.page(&pod, port, path).expect("a page");
             let mut families = BTreeSet::new();

@@ -1,0 +1,449 @@
+//! The table of resources that the simulated cluster serves.
+
+use super::change::Resource;
+use super::resource::Spec;
+
+const STATUS: &[&str] = &["status"];
+const SCALED: &[&str] = &["scale", "status"];
+
+const fn core(
+    resource: Resource,
+    kind: &'static str,
+    names: [&'static str; 2],
+    short: &'static [&'static str],
+    namespaced: bool,
+    subresources: &'static [&'static str],
+    hash: &'static str,
+) -> Spec {
+    let [plural, singular] = names;
+    Spec {
+        resource,
+        group: "",
+        version: "v1",
+        kind,
+        plural,
+        singular,
+        short,
+        categories: &[],
+        namespaced,
+        custom: false,
+        subresources,
+        hash,
+    }
+}
+
+/// Every resource served, grouped by API group and version in discovery order.
+pub static SPECS: &[Spec] = &[
+    core(
+        Resource::ConfigMaps,
+        "ConfigMap",
+        ["configmaps", "configmap"],
+        &["cm"],
+        true,
+        &[],
+        "qFsyl6wFWjQ=",
+    ),
+    core(
+        Resource::Events,
+        "Event",
+        ["events", "event"],
+        &["ev"],
+        true,
+        &[],
+        "r2yiGXH7wu8=",
+    ),
+    core(
+        Resource::Namespaces,
+        "Namespace",
+        ["namespaces", "namespace"],
+        &["ns"],
+        false,
+        &["finalize", "status"],
+        "Q3oi5N2YM8M=",
+    ),
+    core(
+        Resource::Nodes,
+        "Node",
+        ["nodes", "node"],
+        &["no"],
+        false,
+        &["proxy", "status"],
+        "XwShjMxG9Fs=",
+    ),
+    core(
+        Resource::Pods,
+        "Pod",
+        ["pods", "pod"],
+        &["po"],
+        true,
+        &[
+            "attach",
+            "binding",
+            "ephemeralcontainers",
+            "eviction",
+            "exec",
+            "log",
+            "portforward",
+            "proxy",
+            "resize",
+            "status",
+        ],
+        "xPOwRZ+Yhw8=",
+    )
+    .all(),
+    core(
+        Resource::ServiceAccounts,
+        "ServiceAccount",
+        ["serviceaccounts", "serviceaccount"],
+        &["sa"],
+        true,
+        &[],
+        "pbx9ZvyFpBE=",
+    ),
+    core(
+        Resource::Services,
+        "Service",
+        ["services", "service"],
+        &["svc"],
+        true,
+        &["proxy", "status"],
+        "0/CO1lhkEBI=",
+    )
+    .all(),
+    core(
+        Resource::DaemonSets,
+        "DaemonSet",
+        ["daemonsets", "daemonset"],
+        &["ds"],
+        true,
+        STATUS,
+        "dd7pWHUlMKQ=",
+    )
+    .all()
+    .of("apps", "v1"),
+    core(
+        Resource::Deployments,
+        "Deployment",
+        ["deployments", "deployment"],
+        &["deploy"],
+        true,
+        SCALED,
+        "8aSe+NMegvE=",
+    )
+    .all()
+    .of("apps", "v1"),
+    core(
+        Resource::ReplicaSets,
+        "ReplicaSet",
+        ["replicasets", "replicaset"],
+        &["rs"],
+        true,
+        SCALED,
+        "P1RzHs8/mWQ=",
+    )
+    .all()
+    .of("apps", "v1"),
+    core(
+        Resource::StatefulSets,
+        "StatefulSet",
+        ["statefulsets", "statefulset"],
+        &["sts"],
+        true,
+        SCALED,
+        "H+vl74LkKdo=",
+    )
+    .all()
+    .of("apps", "v1"),
+    core(
+        Resource::PodAutoscalers,
+        "HorizontalPodAutoscaler",
+        ["horizontalpodautoscalers", "horizontalpodautoscaler"],
+        &["hpa"],
+        true,
+        STATUS,
+        "qwQve8ut294=",
+    )
+    .all()
+    .of("autoscaling", "v2"),
+    core(
+        Resource::Jobs,
+        "Job",
+        ["jobs", "job"],
+        &[],
+        true,
+        STATUS,
+        "mudhfqk/qZY=",
+    )
+    .all()
+    .of("batch", "v1"),
+    core(
+        Resource::PodDisruptionBudgets,
+        "PodDisruptionBudget",
+        ["poddisruptionbudgets", "poddisruptionbudget"],
+        &["pdb"],
+        true,
+        STATUS,
+        "EVWiDmWqyJw=",
+    )
+    .of("policy", "v1"),
+    core(
+        Resource::PriorityClasses,
+        "PriorityClass",
+        ["priorityclasses", "priorityclass"],
+        &["pc"],
+        false,
+        &[],
+        "1QwjyaZjj3Y=",
+    )
+    .of("scheduling.k8s.io", "v1"),
+    core(
+        Resource::Leases,
+        "Lease",
+        ["leases", "lease"],
+        &[],
+        true,
+        &[],
+        "gqkMMb/YqFM=",
+    )
+    .of("coordination.k8s.io", "v1"),
+    core(
+        Resource::DeviceClasses,
+        "DeviceClass",
+        ["deviceclasses", "deviceclass"],
+        &[],
+        false,
+        &[],
+        "zjWoSYoPTmg=",
+    )
+    .of("resource.k8s.io", "v1"),
+    core(
+        Resource::ResourceClaims,
+        "ResourceClaim",
+        ["resourceclaims", "resourceclaim"],
+        &[],
+        true,
+        STATUS,
+        "Z3oAAeVnDGE=",
+    )
+    .of("resource.k8s.io", "v1"),
+    core(
+        Resource::ResourceClaimTemplates,
+        "ResourceClaimTemplate",
+        ["resourceclaimtemplates", "resourceclaimtemplate"],
+        &[],
+        true,
+        &[],
+        "qDHLqzsxXlA=",
+    )
+    .of("resource.k8s.io", "v1"),
+    core(
+        Resource::ResourceSlices,
+        "ResourceSlice",
+        ["resourceslices", "resourceslice"],
+        &[],
+        false,
+        &[],
+        "QjDwhfVuZ0U=",
+    )
+    .of("resource.k8s.io", "v1"),
+    core(
+        Resource::JobSets,
+        "JobSet",
+        ["jobsets", "jobset"],
+        &[],
+        true,
+        STATUS,
+        "KpiKgyjBCag=",
+    )
+    .of("jobset.x-k8s.io", "v1alpha2")
+    .custom(),
+    core(
+        Resource::PyTorchJobs,
+        "PyTorchJob",
+        ["pytorchjobs", "pytorchjob"],
+        &[],
+        true,
+        STATUS,
+        "R1pdOuGHZZE=",
+    )
+    .of("kubeflow.org", "v1")
+    .custom(),
+    core(
+        Resource::RayClusters,
+        "RayCluster",
+        ["rayclusters", "raycluster"],
+        &[],
+        true,
+        STATUS,
+        "Wf4M0oDcuBY=",
+    )
+    .all()
+    .of("ray.io", "v1")
+    .custom(),
+    core(
+        Resource::RayJobs,
+        "RayJob",
+        ["rayjobs", "rayjob"],
+        &[],
+        true,
+        STATUS,
+        "yAxI8c5B5zQ=",
+    )
+    .all()
+    .of("ray.io", "v1")
+    .custom(),
+    core(
+        Resource::LeaderWorkerSets,
+        "LeaderWorkerSet",
+        ["leaderworkersets", "leaderworkerset"],
+        &["lws"],
+        true,
+        SCALED,
+        "mLr0ZbK1bZQ=",
+    )
+    .of("leaderworkerset.x-k8s.io", "v1")
+    .custom(),
+    core(
+        Resource::VolcanoJobs,
+        "Job",
+        ["jobs", "job"],
+        &["vcjob", "vj"],
+        true,
+        STATUS,
+        "hA9L2uCjMJU=",
+    )
+    .of("batch.volcano.sh", "v1alpha1")
+    .custom(),
+    core(
+        Resource::VolcanoCommands,
+        "Command",
+        ["commands", "command"],
+        &[],
+        true,
+        &[],
+        "cS0FbZbqpQE=",
+    )
+    .of("bus.volcano.sh", "v1alpha1")
+    .custom(),
+    core(
+        Resource::VolcanoPodGroups,
+        "PodGroup",
+        ["podgroups", "podgroup"],
+        &["pg", "podgroup-v1beta1"],
+        true,
+        STATUS,
+        "rD3Lx1nHnqk=",
+    )
+    .of("scheduling.volcano.sh", "v1beta1")
+    .custom(),
+    core(
+        Resource::VolcanoQueues,
+        "Queue",
+        ["queues", "queue"],
+        &["q", "queue-v1beta1"],
+        false,
+        STATUS,
+        "uW6y5sVhYt4=",
+    )
+    .of("scheduling.volcano.sh", "v1beta1")
+    .custom(),
+    core(
+        Resource::KaiQueues,
+        "Queue",
+        ["queues", "queue"],
+        &[],
+        false,
+        STATUS,
+        "4pJmXnC2Q0A=",
+    )
+    .of("scheduling.run.ai", "v2")
+    .custom(),
+    core(
+        Resource::KaiPodGroups,
+        "PodGroup",
+        ["podgroups", "podgroup"],
+        &[],
+        true,
+        STATUS,
+        "9tQv3bKcYxE=",
+    )
+    .of("scheduling.run.ai", "v2alpha2")
+    .custom(),
+    core(
+        Resource::ClusterQueues,
+        "ClusterQueue",
+        ["clusterqueues", "clusterqueue"],
+        &["cq"],
+        false,
+        STATUS,
+        "iGds19+cj/o=",
+    )
+    .of("kueue.x-k8s.io", "v1beta1")
+    .custom(),
+    core(
+        Resource::LocalQueues,
+        "LocalQueue",
+        ["localqueues", "localqueue"],
+        &["queue", "queues", "lq"],
+        true,
+        STATUS,
+        "QS3xrHsn1fU=",
+    )
+    .of("kueue.x-k8s.io", "v1beta1")
+    .custom(),
+    core(
+        Resource::ResourceFlavors,
+        "ResourceFlavor",
+        ["resourceflavors", "resourceflavor"],
+        &["flavor", "flavors", "rf"],
+        false,
+        &[],
+        "8cmMw/zZL6I=",
+    )
+    .of("kueue.x-k8s.io", "v1beta1")
+    .custom(),
+    core(
+        Resource::Workloads,
+        "Workload",
+        ["workloads", "workload"],
+        &["wl"],
+        true,
+        STATUS,
+        "/RGEkJN+gBs=",
+    )
+    .of("kueue.x-k8s.io", "v1beta1")
+    .custom(),
+    core(
+        Resource::NodePools,
+        "NodePool",
+        ["nodepools", "nodepool"],
+        &[],
+        false,
+        STATUS,
+        "Vc6J1THIlNI=",
+    )
+    .of("karpenter.sh", "v1")
+    .custom(),
+    core(
+        Resource::NodeClaims,
+        "NodeClaim",
+        ["nodeclaims", "nodeclaim"],
+        &[],
+        false,
+        STATUS,
+        "QTizURWjI3E=",
+    )
+    .of("karpenter.sh", "v1")
+    .custom(),
+    core(
+        Resource::ProvisioningRequests,
+        "ProvisioningRequest",
+        ["provisioningrequests", "provisioningrequest"],
+        &["provreq", "provreqs"],
+        true,
+        STATUS,
+        "qffvPoUECeA=",
+    )
+    .of("autoscaling.x-k8s.io", "v1")
+    .custom(),
+];

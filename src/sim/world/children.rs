@@ -1,0 +1,170 @@
+//! What stands between a controller and its pods and comes and goes with them: RayClusters, and the StatefulSets of a
+//! LeaderWorkerSet.
+
+use model::base::{Name, ObjectKey};
+
+use super::super::change::Resource;
+use super::edit::Edit;
+use super::noise::mix;
+use super::pod::PodId;
+use super::work::{Group, Kind, Work, WorkId};
+use super::{Ref, World};
+
+impl World {
+    fn child_key(work: &Work, child: usize) -> Option<(Resource, ObjectKey)> {
+        let (resource, name) = work.children().into_iter().nth(child)?;
+        Some((resource, ObjectKey::new(work.namespace.clone(), name)))
+    }
+
+    /// A pod at this place has been made: what owns it is there too.
+    pub(super) fn raise_child(&mut self, id: WorkId, group: u32, index: u32) {
+        let Some(work) = self.works.get(&id) else {
+            return;
+        };
+        let child = match work.kind {
+            Kind::RayJob => 0,
+            Kind::LeaderWorkerSet if index == 0 => 1 + group as usize,
+            _ => return,
+        };
+        if let Some(key) = Self::child_key(work, child) {
+            let object = Ref::Group(id, child as u32);
+            self.names.insert(key, object.clone());
+            self.touch(object);
+        }
+    }
+
+    /// A child goes: for good, or until its pods are made again.
+    pub(super) fn drop_child(&mut self, id: WorkId, child: usize) {
+        let Some((resource, key)) = self
+            .works
+            .get(&id)
+            .and_then(|work| Self::child_key(work, child))
+        else {
+            return;
+        };
+        self.names.remove(&(resource, key.clone()));
+        self.retract(&Ref::Group(id, child as u32), resource, key);
+    }
+
+    /// KubeRay deletes the RayCluster of a job that is suspended or has ended, and the next one has another name; Volcano's
+    /// controller deletes the PodGroup of one that is aborted or has ended.
+    pub(super) fn drop_run(&mut self, id: WorkId) {
+        let kind = self.works.get(&id).map(|work| work.kind);
+        if !matches!(kind, Some(Kind::RayJob | Kind::VolcanoJob)) {
+            return;
+        }
+        self.drop_child(id, 0);
+        if let Some(work) = self.works.get_mut(&id) {
+            work.clusters += 1;
+            work.inqueue = None;
+        }
+    }
+
+    /// Volcano's controller makes the PodGroup of a job that goes on.
+    pub(super) fn raise_group(&mut self, id: WorkId) {
+        let Some(work) = self.works.get(&id) else {
+            return;
+        };
+        if work.kind == Kind::VolcanoJob
+            && let Some(key) = Self::child_key(work, 0)
+        {
+            self.names.insert(key, Ref::Group(id, 0));
+            self.touch(Ref::Group(id, 0));
+        }
+    }
+
+    /// Clears pods that have ended out of the way of those that are made at their places.
+    pub(super) fn clear_ended(&mut self, id: WorkId) {
+        let Some(work) = self.works.get(&id) else {
+            return;
+        };
+        if !work.kind.keeps_names() && work.kind != Kind::RayJob {
+            return;
+        }
+        let over = |pod: &PodId| self.pods.get(pod).is_some_and(|pod| pod.phase.is_over());
+        let ended: Vec<PodId> = work.pods.iter().copied().filter(over).collect();
+        for pod in ended {
+            self.remove_pod(pod);
+        }
+    }
+
+    /// Makes the groups of a LeaderWorkerSet that are not there, each once the last pod of the old one has gone.
+    pub(super) fn reconcile_groups(&mut self, id: WorkId) {
+        let Some(work) = self.works.get(&id) else {
+            return;
+        };
+        let mut wanted = Vec::new();
+        let mut surplus = Vec::new();
+        for (at, group) in work.groups.iter().enumerate() {
+            let ending = |pod: &PodId| {
+                self.pods
+                    .get(pod)
+                    .is_some_and(|pod| pod.group as usize == at && pod.deleting.is_some())
+            };
+            surplus.extend(group.live.range(group.parallelism..).map(|(_, pod)| *pod));
+            if !work.pods.iter().any(ending) {
+                let open = (0..group.parallelism).filter(|index| !group.live.contains_key(index));
+                wanted.extend(open.map(|index| (at as u32, index)));
+            }
+        }
+        for pod in surplus {
+            self.delete_pod(pod, None);
+        }
+        self.make_pods(id, &wanted);
+    }
+
+    /// Sets how many groups a LeaderWorkerSet should have.
+    pub(super) fn scale_groups(&mut self, id: WorkId, replicas: u32) {
+        let now = self.now;
+        let Some(work) = self.works.get_mut(&id) else {
+            return;
+        };
+        let size = work.groups.first().map_or(1, |group| group.completions);
+        // Each group is a pair of StatefulSets: more of them than this is a mistake.
+        for at in work.groups.len() as u32..replicas.min(4_096) {
+            work.groups.push(Group {
+                name: Name::from(format!("{}-{at}", work.name)),
+                uid: mix(work.uid, 100 + u64::from(at)),
+                created: now,
+                parallelism: 0,
+                completions: size,
+                live: Default::default(),
+                done: Default::default(),
+                failed: 0,
+                started: None,
+                completed: None,
+                edit: Edit::default(),
+            });
+        }
+        let mut changed = false;
+        for (at, group) in work.groups.iter_mut().enumerate() {
+            let pods = if (at as u32) < replicas { size } else { 0 };
+            changed |= group.parallelism != pods;
+            group.parallelism = pods;
+        }
+        if changed {
+            self.touch_work(id);
+            self.kick(id, 400);
+        }
+    }
+
+    /// A LeaderWorkerSet recreates the whole group of a pod that goes.
+    pub(super) fn recreate_group(&mut self, id: WorkId, group: u32) {
+        let Some(work) = self.works.get_mut(&id) else {
+            return;
+        };
+        if work.kind != Kind::LeaderWorkerSet {
+            return;
+        }
+        work.restarts += 1;
+        let all = work.groups.get(group as usize);
+        let pods: Vec<PodId> = all
+            .into_iter()
+            .flat_map(|group| group.live.values().copied())
+            .collect();
+        for pod in pods {
+            self.delete_pod(pod, None);
+        }
+        self.kick(id, 700);
+    }
+}
