@@ -65,6 +65,15 @@ fn volcano_groups_and_queues_are_read() {
         (Some(16_000), Some(12_000), Some(32_000))
     );
     assert_eq!((gpus.used, gpus.borrowed), (Some(20_000), Some(4_000)));
+    let root = queue::<VolcanoQueueObject>(
+        Table::VolcanoQueues,
+        &json!({"metadata": {"name": "root"}, "status": {"state": "Open", "allocated": {"nvidia.com/gpu": "8"}}}),
+    );
+    let own = (root.quotas.iter()).map(|quota| (quota.nominal, quota.used, quota.borrowed));
+    assert!(
+        own.eq([(None, Some(8_000), None)]),
+        "what it owns is not told"
+    );
     assert!(
         !seen.quotas.iter().any(|quota| &*quota.resource == "memory"),
         "nothing bounds it"

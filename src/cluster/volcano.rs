@@ -337,8 +337,9 @@ impl VolcanoQueueObject {
                     let quantity = list.get(resource).copied();
                     quantity.and_then(|quantity| amount(quantity, measure))
                 };
-                let kept = of(guaranteed).unwrap_or(0);
-                let nominal = of(&spec.deserved).unwrap_or(0).max(kept);
+                // What neither list names is shared by weight: the queue's own is not told.
+                let kept = of(guaranteed);
+                let nominal = of(&spec.deserved).max(kept);
                 let used = allocated.map(|list| {
                     let none = Quantity(Some(0));
                     let quantity = list.get(resource).copied().unwrap_or(none);
@@ -347,12 +348,14 @@ impl VolcanoQueueObject {
                 Quota {
                     resource: names.intern(resource),
                     measure,
-                    nominal: Some(nominal),
-                    lend_limit: Some(nominal - kept),
+                    nominal,
+                    lend_limit: nominal.map(|nominal| nominal - kept.unwrap_or(0)),
                     cap: of(&spec.capability),
                     used,
                     reserved: used,
-                    borrowed: used.map(|used| (used - nominal).max(0)),
+                    borrowed: used
+                        .zip(nominal)
+                        .map(|(used, nominal)| (used - nominal).max(0)),
                     ..Quota::default()
                 }
             })

@@ -140,7 +140,8 @@ impl Picture {
     /// Where a displaced job goes, in words.
     pub(super) fn where_to(&self, key: &JobKey) -> String {
         match (self.placed.get(key), self.start(key)) {
-            (Some(nodes), _) if !nodes.is_empty() => {
+            // (Whose start hangs on who comes first has none.)
+            (Some(nodes), Some(_)) if !nodes.is_empty() => {
                 let mut names: Vec<&str> = nodes.iter().take(6).map(Name::as_str).collect();
                 let more = format!("{} more", nodes.len().saturating_sub(6));
                 if nodes.len() > 6 {

@@ -171,6 +171,11 @@ fn quotas(queue: &Queue) -> Vec<Quota> {
         .quotas
         .iter()
         .filter(|quota| !quota.resource.is_empty());
+    // In Volcano a queue whose own is not told has what others leave, and gives it back to those whose own it is.
+    let untold = match queue.system() {
+        QueueSystem::Volcano => 0,
+        _ => UNBOUNDED,
+    };
     told.map(|quota| {
         let amount = |told: i64| amount(&quota.resource, quota.measure, told);
         Quota {
@@ -179,7 +184,7 @@ fn quotas(queue: &Queue) -> Vec<Quota> {
                 false => quota.flavor.clone(),
             },
             resource: quota.resource.clone(),
-            nominal: quota.nominal.map_or(UNBOUNDED, amount),
+            nominal: quota.nominal.map_or(untold, amount),
             borrow: quota.borrow_limit.map(amount),
             lend: quota.lend_limit.map(amount),
             cap: quota.cap.map(amount),

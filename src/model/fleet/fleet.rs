@@ -77,6 +77,8 @@ pub struct Fleet {
     pub sources: Arc<[SourceHealth]>,
     /// Each exporter that a listed pod serves is among the sources.
     pub exporters_found: bool,
+    /// Nobody tells the order of pending work: jobs have no place in their queues that is known.
+    pub order_not_told: bool,
     /// How much is known of each table.
     pub known: Arc<BTreeMap<Table, Known>>,
     /// Which namespaces its pods are listed in.
@@ -106,6 +108,7 @@ impl Fleet {
             findings: Arc::from([]),
             sources: Arc::from([]),
             exporters_found: false,
+            order_not_told: false,
             known: Arc::new(
                 Table::ALL
                     .iter()
@@ -131,6 +134,17 @@ impl Fleet {
             .binary_search_by(|job| job.id.cmp(id))
             .ok()
             .map(|at| &self.jobs[at])
+    }
+
+    /// The job of this `NAMESPACE/NAME`; where several kinds have one, the first of them by kind.
+    pub fn job_named(&self, name: &str) -> Option<&Arc<Job>> {
+        let (namespace, name) = name.split_once('/')?;
+        let of = |job: &Arc<Job>| {
+            let key = &job.id.key;
+            (key.namespace.as_str(), key.name.as_str()).cmp(&(namespace, name))
+        };
+        let at = self.jobs.partition_point(|job| of(job).is_lt());
+        self.jobs.get(at).filter(|job| of(job).is_eq())
     }
 
     /// The queue or cohort of this key.

@@ -118,14 +118,4 @@ impl Node {
     pub fn device(&self, index: u32) -> Option<&Device> {
         self.devices.iter().find(|device| device.index == index)
     }
-
-    /// Power drawn by its devices, watts; `None` when no device says.
-    pub fn power_watts(&self) -> Option<f64> {
-        let known: Vec<f64> = self
-            .devices
-            .iter()
-            .filter_map(|device| device.signals.get(super::signal::Signal::Power))
-            .collect();
-        (!known.is_empty()).then(|| known.iter().sum())
-    }
 }

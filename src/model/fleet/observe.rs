@@ -74,6 +74,8 @@ pub enum Observation {
     PodScaler(Box<PodScaler>),
     /// The order in which a queue's pending work stands now: all of it.
     Pending(Box<Pending>),
+    /// Nobody tells the order of pending work, or not to us: none will come for now.
+    OrderNotTold,
     /// An object has gone; the key's namespace is empty for whatever lives in none.
     Gone(Table, ObjectKey),
     /// One page of readings.

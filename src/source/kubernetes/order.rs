@@ -153,6 +153,7 @@ impl WatchRequest {
             *version = self.version().await;
         }
         let Some(served) = version.clone() else {
+            self.tell(Observation::OrderNotTold).await;
             return AGAIN;
         };
         let path =
@@ -164,7 +165,7 @@ impl WatchRequest {
                     list.read(&queue, &mut names)
                 };
                 told.insert(queue, (self.clock)());
-                self.tell(pending).await;
+                self.tell(Observation::Pending(Box::new(pending))).await;
                 let all_told = self
                     .waiting
                     .queues()
@@ -178,6 +179,7 @@ impl WatchRequest {
                 for queue in std::mem::take(told).into_keys() {
                     self.forget(queue).await;
                 }
+                self.tell(Observation::OrderNotTold).await;
                 AGAIN
             }
         }
@@ -206,16 +208,13 @@ impl WatchRequest {
     }
 
     async fn forget(&self, queue: Name) {
-        self.tell(Pending {
-            queue,
-            rows: Vec::new(),
-        })
-        .await;
+        let rows = Vec::new();
+        self.tell(Observation::Pending(Box::new(Pending { queue, rows })))
+            .await;
     }
 
-    async fn tell(&self, pending: Pending) {
-        let batch = vec![Observation::Pending(Box::new(pending))];
+    async fn tell(&self, news: Observation) {
         // Nobody listens: the loop will see.
-        let _ = self.out.send(batch).await;
+        let _ = self.out.send(vec![news]).await;
     }
 }

@@ -104,6 +104,7 @@ pub struct Ledger {
     sweeps: FxHashMap<Table, FxHashSet<ObjectKey>>,
     sources: BTreeMap<Name, SourceHealth>,
     exporters_found: bool,
+    order_not_told: bool,
     /// Pages whose host is not a known node yet, by the host's own name for itself.
     unmatched_pages: BTreeMap<Name, Page>,
     /// What pods that serve models last said of their requests.
@@ -161,6 +162,7 @@ impl Ledger {
             sweeps: FxHashMap::default(),
             sources: BTreeMap::new(),
             exporters_found: false,
+            order_not_told: false,
             unmatched_pages: BTreeMap::new(),
             serving: serving::Servers::default(),
             skew_ms: None,
@@ -242,7 +244,15 @@ impl Ledger {
                 self.mention(Table::KueueConfig, &config.key);
                 self.shelves.see_kueue(*config);
             }
-            Observation::Pending(pending) => self.see_pending(*pending),
+            Observation::Pending(pending) => {
+                self.order_not_told = false;
+                self.see_pending(*pending);
+            }
+            Observation::OrderNotTold => {
+                if std::mem::replace(&mut self.order_not_told, true) {
+                    return false;
+                }
+            }
             Observation::Slice(slice) => self.see_slice(*slice),
             Observation::Claim(claim) => self.see_claim(*claim),
             Observation::ClaimTemplate(template) => self.see_template(*template),
@@ -342,6 +352,7 @@ impl Ledger {
                 parts.sources
             },
             exporters_found: self.exporters_found,
+            order_not_told: self.order_not_told,
             known: if self.changed.known {
                 Arc::new(self.known.clone())
             } else {

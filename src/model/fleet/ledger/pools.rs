@@ -4,14 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::base::{Moment, Name};
+use crate::fleet::device::Device;
 use crate::fleet::job::{Job, JobState};
 use crate::fleet::judge;
 use crate::fleet::node::{Billing, Node};
-use crate::fleet::observe::{Labels, Resources};
+use crate::fleet::observe::{Labels, Resources, Table};
 use crate::fleet::policy::Policy;
 use crate::fleet::pool::{ClassCount, DeviceCounts, NodeCounts, Pool, PoolMode, PoolSight};
 use crate::fleet::scaling::{NODE_POOL, Scaling};
 use crate::fleet::signal::Signal;
+use crate::fleet::{Fleet, Known};
 
 use super::jobs::could_serve;
 use super::scaling;
@@ -37,13 +39,10 @@ pub(super) fn build(
     nodes_lost: bool,
     sight: PoolSight,
 ) -> Vec<Pool> {
-    let mut members: BTreeMap<&Name, Vec<&Node>> = BTreeMap::new();
-    for node in nodes.iter().filter(|node| !node.devices.is_empty()) {
-        members.entry(&node.pool).or_default().push(node);
-    }
+    let members = members(nodes);
     // Which pool could serve a job, only its nodes say.
     let waiting = match sight.nodes {
-        true => waiting(&members, jobs),
+        true => waiting(&members, jobs.iter().map(|job| &**job)),
         false => BTreeMap::new(),
     };
     members
@@ -64,26 +63,61 @@ pub(super) fn build(
         .collect()
 }
 
+/// Nodes that have devices, by pool.
+fn members(nodes: &[Arc<Node>]) -> BTreeMap<&Name, Vec<&Node>> {
+    let mut members: BTreeMap<&Name, Vec<&Node>> = BTreeMap::new();
+    for node in nodes.iter().filter(|node| !node.devices.is_empty()) {
+        members.entry(&node.pool).or_default().push(node);
+    }
+    members
+}
+
+impl Fleet {
+    /// The pools as some jobs have them: allocated, idle and unhealthy devices, readings and waiting devices are those of the
+    /// devices that `holds` says and the jobs that `waits` says. Nodes, all and free devices stay the pool's.
+    pub fn pools_of(
+        &self,
+        at: Moment,
+        holds: impl Fn(&Device) -> bool,
+        waits: impl Fn(&Job) -> bool,
+    ) -> Vec<Pool> {
+        let members = members(&self.nodes);
+        let jobs = self.jobs.iter().map(|job| &**job);
+        let waiting = waiting(&members, jobs.filter(|job| waits(job)));
+        let nodes_lost = matches!(self.known(Table::Nodes), Known::Lost(_));
+        let part = |pool: &Pool| {
+            let mut sum = Sum::default();
+            for node in members.get(&pool.name).into_iter().flatten() {
+                for device in node.devices.iter().filter(|device| holds(device)) {
+                    sum.take(node, device, &self.policy, at);
+                }
+            }
+            Pool {
+                devices: DeviceCounts {
+                    total: pool.devices.total,
+                    free: pool.devices.free,
+                    ..sum.devices
+                },
+                stale: sum.stale || nodes_lost,
+                waiting_devices: waiting.get(&pool.name).copied().unwrap_or(0),
+                ..sum.readings(pool.clone())
+            }
+        };
+        self.pools.iter().map(part).collect()
+    }
+}
+
 fn pool(name: &Name, nodes: &[&Node], scaling: &Scaling, policy: &Policy, at: Moment) -> Pool {
     let mut counts = NodeCounts::default();
-    let mut devices = DeviceCounts::default();
-    let mut means = Means::default();
+    let mut sum = Sum::default();
     let mut billings: BTreeSet<Option<Billing>> = BTreeSet::new();
-    let mut stale = false;
     for node in nodes {
         counts.total += 1;
         counts.ready += u32::from(node.ready == Some(true));
         counts.cordoned += u32::from(node.cordon.is_some());
         billings.insert(node.billing);
         for device in &node.devices {
-            let held = device.is_allocated();
-            devices.total += 1;
-            devices.allocated += u32::from(held);
-            devices.free += u32::from(!held);
-            devices.unhealthy += u32::from(device.health.is_fault() || node.ready != Some(true));
-            devices.idle_allocated += u32::from(judge::is_idle(device, at, policy));
-            stale |= device.is_stale(at);
-            means.take(device, policy, at);
+            sum.take(node, device, policy, at);
         }
     }
     let first = nodes.first().map(|node| &node.seen.labels);
@@ -95,7 +129,7 @@ fn pool(name: &Name, nodes: &[&Node], scaling: &Scaling, policy: &Policy, at: Mo
     counts.max = rule
         .and_then(|rule| rule.max)
         .or_else(|| scaled.as_ref().and_then(|scaled| scaled.max));
-    Pool {
+    let pool = Pool {
         name: name.clone(),
         mode: rule
             .and_then(|rule| rule.mode)
@@ -113,16 +147,17 @@ fn pool(name: &Name, nodes: &[&Node], scaling: &Scaling, policy: &Policy, at: Mo
             .or_else(|| first.and_then(|labels| labels.get("stokehold.dev/owner").cloned())),
         classes: classes(nodes),
         nodes: counts,
-        devices,
-        util: means.util.mean(),
-        mem_used: (means.memory_total > 0.0).then(|| means.memory_used / means.memory_total),
-        temp_max: means.temp_max,
-        power_watts: means.power,
-        power_limit_watts: means.power_limit,
+        devices: sum.devices,
+        util: None,
+        mem_used: None,
+        temp_max: None,
+        power_watts: None,
+        power_limit_watts: None,
         waiting_devices: 0,
-        stale,
+        stale: sum.stale,
         sight: PoolSight::default(),
-    }
+    };
+    sum.readings(pool)
 }
 
 /// As our own label says.
@@ -224,7 +259,7 @@ impl Means {
         tdp
     }
 
-    fn take(&mut self, device: &crate::fleet::device::Device, policy: &Policy, at: Moment) {
+    fn take(&mut self, device: &Device, policy: &Policy, at: Moment) {
         if device.is_stale(at) {
             return;
         }
@@ -249,17 +284,55 @@ impl Means {
     }
 }
 
+/// Counts and readings of devices.
+#[derive(Default)]
+struct Sum {
+    devices: DeviceCounts,
+    means: Means,
+    stale: bool,
+}
+
+impl Sum {
+    fn take(&mut self, node: &Node, device: &Device, policy: &Policy, at: Moment) {
+        let held = device.is_allocated();
+        let devices = &mut self.devices;
+        devices.total += 1;
+        devices.allocated += u32::from(held);
+        devices.free += u32::from(!held);
+        devices.unhealthy += u32::from(device.health.is_fault() || node.ready != Some(true));
+        devices.idle_allocated += u32::from(judge::is_idle(device, at, policy));
+        self.stale |= device.is_stale(at);
+        self.means.take(device, policy, at);
+    }
+
+    /// The pool with these readings.
+    fn readings(self, pool: Pool) -> Pool {
+        let means = self.means;
+        Pool {
+            util: means.util.mean(),
+            mem_used: (means.memory_total > 0.0).then(|| means.memory_used / means.memory_total),
+            temp_max: means.temp_max,
+            power_watts: means.power,
+            power_limit_watts: means.power_limit,
+            ..pool
+        }
+    }
+}
+
 /// A selector and the resources asked for: jobs that wish the same go to the same pool.
 type RequestShape = (Vec<(Name, Name)>, Vec<Name>);
 
 /// Devices that waiting jobs want, each given to one pool: the largest that could serve the job.
-fn waiting(members: &BTreeMap<&Name, Vec<&Node>>, jobs: &[Arc<Job>]) -> BTreeMap<Name, u32> {
+fn waiting<'j>(
+    members: &BTreeMap<&Name, Vec<&Node>>,
+    jobs: impl Iterator<Item = &'j Job>,
+) -> BTreeMap<Name, u32> {
     let mut by_size: Vec<(&Name, &Vec<&Node>)> =
         members.iter().map(|(name, nodes)| (*name, nodes)).collect();
     by_size.sort_by_key(|(name, nodes)| (std::cmp::Reverse(nodes.len()), *name));
     let mut found: BTreeMap<RequestShape, Option<Name>> = BTreeMap::new();
     let mut waiting: BTreeMap<Name, u32> = BTreeMap::new();
-    for job in jobs.iter().filter(|job| job.state == JobState::Waiting) {
+    for job in jobs.filter(|job| job.state == JobState::Waiting) {
         let missing = job.devices_requested.saturating_sub(job.devices_allocated);
         let Some((request, selector)) = wish(job) else {
             continue;
