@@ -97,10 +97,11 @@ pub(super) fn columns<'a>() -> Vec<Column<AlertRow<'a>>> {
     ]
 }
 
-/// Every alert, worst first.
+/// Every alert, worst first; of a scope those that concern it.
 pub fn rows(facts: &Facts) -> Vec<AlertRow<'_>> {
     let findings = facts.fleet.findings.iter();
     findings
+        .filter(|finding| facts.concerns(&finding.subject))
         .map(|finding| AlertRow {
             level: level(facts, finding),
             muted: facts.silences.of(finding, facts.now) == Some(Silence::Muted),

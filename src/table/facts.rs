@@ -9,6 +9,7 @@ use model::fleet::history::History;
 
 use super::actions::ActionState;
 use super::explanations::JobExplanations;
+use super::scope::Part;
 use super::silence::Silences;
 use super::what_if::Suppositions;
 
@@ -21,6 +22,8 @@ pub struct Facts {
     pub fleet: Arc<Fleet>,
     /// Its money.
     pub burn: Arc<Burn>,
+    /// What a scope has of it; `None` is all of it.
+    pub part: Option<Arc<Part>>,
     /// Its past.
     pub history: Arc<History>,
     /// Findings that somebody muted or took on.

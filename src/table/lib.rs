@@ -26,6 +26,8 @@ pub mod queues;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
 pub mod scheduling;
+mod scope;
+mod scoped_cost;
 pub mod select;
 pub mod silence;
 pub mod sources;
@@ -47,6 +49,7 @@ pub use needs::{Needs, Readings};
 pub use order::Sort;
 pub use output::render;
 pub use query::{NotFound, Query, Unanswered};
+pub use scope::{Part, Reach, Scope};
 pub use select::Select;
 pub use template::Template;
 pub use watch::Watch;

@@ -88,7 +88,8 @@ impl Needs {
         };
         Self {
             tables: match query.kind {
-                Kind::Nodes => NODES,
+                // Whose a pod is, its controllers may say.
+                Kind::Nodes if query.scope.is_all() => NODES,
                 _ => Table::ALL,
             },
             readings,
@@ -136,7 +137,7 @@ fn asked_of(query: &Query, fleet: &Fleet) -> Option<Vec<Name>> {
                     let name = name.split(" (").next().unwrap_or(name);
                     name == &**own || name == format!("{namespace}/{own}")
                 });
-                named && query.wants(Some(namespace), Some(&job.team))
+                named && query.scope.has_job(job)
             });
             let pods = jobs.flat_map(|job| job.pods.iter());
             Some(pods.filter_map(|pod| pod.seen.node.clone()).collect())

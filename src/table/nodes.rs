@@ -163,11 +163,13 @@ pub(super) fn columns<'a>() -> Vec<Column<NodeRow<'a>>> {
                 _ => word(None),
             }
         })
-        .by("devices.allocated"),
+        .by("devices.allocated")
+        .whole("HELD/NODE DEVICES"),
         Column::wide_number("ALLOCATABLE", |row: &NodeRow<'_>| {
             count(row.devices.allocatable)
         })
-        .by("devices.allocatable"),
+        .by("devices.allocatable")
+        .whole("NODE ALLOCATABLE"),
         Column::number("UNHEALTHY", |row: &NodeRow<'_>| {
             count(row.devices.unhealthy)
         })
@@ -176,7 +178,7 @@ pub(super) fn columns<'a>() -> Vec<Column<NodeRow<'a>>> {
             count(row.devices.idle_allocated)
         })
         .by("devices.idle_allocated"),
-        Column::number("PODS", |row| count(row.pods)),
+        Column::number("PODS", |row: &NodeRow<'_>| count(row.pods)).whole("NODE PODS"),
         Column::wide_number("UTIL", |row: &NodeRow<'_>| percent(row.util_ratio)).by("util_ratio"),
         Column::wide_number("MEM", |row: &NodeRow<'_>| percent(row.mem_used_ratio))
             .by("mem_used_ratio"),
@@ -196,10 +198,12 @@ fn count(count: Option<u32>) -> String {
     count.map_or_else(|| word(None), |count| count.to_string())
 }
 
-/// Every node by name, those without devices included.
+/// Every node by name, those without devices included; of a scope those that its jobs are on.
 pub fn rows(facts: &Facts) -> Vec<NodeRow<'_>> {
+    let part = facts.part.as_ref();
     nodes(facts)
         .into_iter()
+        .filter(|node| part.is_none_or(|part| part.reach.has_node(node.name())))
         .map(|node| row(facts, node))
         .collect()
 }
@@ -276,19 +280,27 @@ pub(super) fn nodes(facts: &Facts) -> Vec<&Node> {
     all
 }
 
-/// The mean of what is known of a node's devices.
-pub fn mean(node: &Node, of: impl Fn(&Device) -> Option<f64>) -> Option<f64> {
+/// The mean of what is known of some devices.
+pub fn mean<'a>(
+    devices: impl Iterator<Item = &'a Device>,
+    of: impl Fn(&Device) -> Option<f64>,
+) -> Option<f64> {
     let (mut sum, mut count) = (0.0, 0u32);
-    for value in node.devices.iter().filter_map(of) {
+    for value in devices.filter_map(of) {
         sum += value;
         count += 1;
     }
     (count > 0).then(|| sum / f64::from(count))
 }
 
-/// The temperature of the hottest of its devices, degrees Celsius.
-pub fn hottest(node: &Node) -> Option<f64> {
-    let devices = node.devices.iter();
+/// Power drawn by devices, watts; `None` when none says.
+pub fn power<'a>(devices: impl Iterator<Item = &'a Device>) -> Option<f64> {
+    let known = devices.filter_map(|device| device.signals.get(Signal::Power));
+    known.reduce(|sum, watts| sum + watts)
+}
+
+/// The temperature of the hottest device, degrees Celsius.
+pub fn hottest<'a>(devices: impl Iterator<Item = &'a Device>) -> Option<f64> {
     let known = devices.filter_map(|device| device.signals.get(Signal::Temp));
     known.reduce(f64::max)
 }
@@ -296,12 +308,14 @@ pub fn hottest(node: &Node) -> Option<f64> {
 /// The row of one node.
 pub fn row<'a>(facts: &'a Facts, node: &'a Node) -> NodeRow<'a> {
     let (mut held, mut unhealthy, mut idle) = (0, 0, 0);
-    for device in &node.devices {
+    for device in facts.devices_of(node) {
         held += u32::from(device.is_allocated());
         unhealthy += u32::from(device.health.is_fault() || node.ready != Some(true));
         idle += u32::from(facts.fleet.is_idle(device));
     }
     let total = node.devices.len() as u32;
+    let all = node.devices.iter();
+    let held_by_all = all.filter(|device| device.is_allocated()).count() as u32;
     let listed = !facts.fleet.is_hidden(Table::Nodes);
     let sees_pods = facts.fleet.sees_all_work();
     let known = |count: u32| (listed && node.is_counted()).then_some(count);
@@ -312,11 +326,11 @@ pub fn row<'a>(facts: &'a Facts, node: &'a Node) -> NodeRow<'a> {
         allocatable: said(node.device_allocatable),
         total: known(total),
         allocated: held_of(held),
-        free: held_of(total - held),
+        free: held_of(total - held_by_all),
         unhealthy: known(unhealthy),
         idle_allocated: held_of(idle),
     };
-    let burn = facts.burn.nodes.get(node.name()).filter(|_| listed);
+    let burn = facts.rate_of_node(node.name()).filter(|_| listed);
     NodeRow {
         labels: Labelled::Own(&node.seen.labels),
         name: node.name(),
@@ -333,10 +347,10 @@ pub fn row<'a>(facts: &'a Facts, node: &'a Node) -> NodeRow<'a> {
         driver_version: node.driver.as_deref(),
         devices,
         pods: sees_pods.then_some(node.pod_count),
-        util_ratio: mean(node, Device::util),
-        mem_used_ratio: mean(node, Device::memory_ratio),
-        temp_max_celsius: hottest(node),
-        power_watts: node.power_watts(),
+        util_ratio: mean(facts.devices_of(node), Device::util),
+        mem_used_ratio: mean(facts.devices_of(node), Device::memory_ratio),
+        temp_max_celsius: hottest(facts.devices_of(node)),
+        power_watts: power(facts.devices_of(node)),
         burn_usd_per_hour: burn.map(|rate| rate.usd()),
     }
 }

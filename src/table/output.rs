@@ -63,6 +63,7 @@ pub fn output_table(
         Kind::Pools => {
             let shape = plain(|row: &pools::PoolRow<'_>| Cow::Borrowed(row.name));
             build(
+                facts,
                 pools::rows(facts),
                 &shape,
                 pools::columns(),
@@ -77,6 +78,7 @@ pub fn output_table(
                 ..plain(|row: &nodes::NodeRow<'_>| Cow::Borrowed(row.name))
             };
             build(
+                facts,
                 nodes::rows(facts),
                 &shape,
                 nodes::columns(),
@@ -100,6 +102,7 @@ pub fn output_table(
                 placed: true,
             };
             build(
+                facts,
                 devices::rows(facts),
                 &shape,
                 devices::columns(),
@@ -120,6 +123,7 @@ pub fn output_table(
                 placed: false,
             };
             build(
+                facts,
                 queues::rows(facts),
                 &shape,
                 queues::columns(),
@@ -146,6 +150,7 @@ pub fn output_table(
                 placed: true,
             };
             build(
+                facts,
                 jobs::rows(facts),
                 &shape,
                 jobs::columns(),
@@ -164,6 +169,7 @@ pub fn output_table(
                 placed: true,
             };
             build(
+                facts,
                 pods::rows(facts),
                 &shape,
                 pods::columns(),
@@ -180,6 +186,7 @@ pub fn output_table(
                 ..plain(|row: &cost::CostRow<'_>| Cow::Borrowed(row.name))
             };
             build(
+                facts,
                 cost::rows(facts),
                 &shape,
                 cost::columns(),
@@ -198,6 +205,7 @@ pub fn output_table(
                 placed: false,
             };
             build(
+                facts,
                 alerts::rows(facts),
                 &shape,
                 alerts::columns(),
@@ -209,6 +217,7 @@ pub fn output_table(
         Kind::Sources => {
             let shape = plain(|row: &sources::SourceRow<'_>| Cow::Borrowed(row.name));
             build(
+                facts,
                 sources::rows(facts),
                 &shape,
                 sources::columns(),
@@ -221,6 +230,7 @@ pub fn output_table(
             let shape = plain(|_: &document::Document<'_>| Cow::Borrowed("fleet"));
             let document = vec![document::document(facts)];
             build(
+                facts,
                 document,
                 &shape,
                 document::columns(),
@@ -244,6 +254,7 @@ fn plain<R>(key: fn(&R) -> Cow<'_, str>) -> Shape<R> {
 }
 
 fn build<R: Serialize>(
+    facts: &Facts,
     mut rows: Vec<R>,
     shape: &Shape<R>,
     columns: Vec<Column<R>>,
@@ -254,7 +265,7 @@ fn build<R: Serialize>(
     if shape.placed {
         rows.retain(|row| {
             let (namespace, team) = (shape.place)(row);
-            query.wants(namespace, team)
+            query.scope.has(namespace, team)
         });
     }
     if let Some(wanted) = &query.name {
@@ -328,7 +339,7 @@ fn build<R: Serialize>(
     Ok(OutputTable {
         titles: columns
             .iter()
-            .map(|column| (column.title, column.right))
+            .map(|column| (column.heading(facts.part.is_some()), column.right))
             .collect(),
         items,
     })
@@ -394,7 +405,7 @@ pub fn unselected(facts: &Facts, query: &Query) -> Option<Unselected> {
             let rows = jobs::rows(facts);
             let asked = rows
                 .iter()
-                .filter(|row| query.wants(Some(row.namespace), Some(row.team)));
+                .filter(|row| query.scope.has(Some(row.namespace), Some(row.team)));
             labelled(asked.map(|row| row.labels))
         }
         _ => return None,

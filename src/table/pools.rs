@@ -63,7 +63,8 @@ impl NodesCell {
     }
 }
 
-/// Counts of devices; `total = allocated + free`. `None` where not every node and pod may be seen.
+/// Counts of devices; `total = allocated + free`, but that of a scope `allocated`, `unhealthy` and `idle_allocated` are what
+/// its jobs hold. `None` where not every node and pod may be seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct DevicesCell {
     /// All.
@@ -125,6 +126,9 @@ pub struct PoolRow<'a> {
     pub free_usd_per_hour: Option<f64>,
     /// USD an hour of those that are held and do no work.
     pub idle_allocated_usd_per_hour: Option<f64>,
+    /// USD an hour of those that do no work, free or held.
+    #[serde(skip)]
+    pub waste_usd_per_hour: Option<f64>,
 }
 
 /// Columns as CSV.
@@ -170,17 +174,20 @@ pub(super) fn columns<'a>() -> Vec<Column<PoolRow<'a>>> {
         Column::number("NODES", |row: &PoolRow<'_>| {
             part(row.nodes.ready, row.nodes.total)
         })
-        .by("nodes.total"),
+        .by("nodes.total")
+        .whole("POOL NODES"),
         Column::wide_number("CORDONED", |row: &PoolRow<'_>| {
             or_unknown(row.nodes.cordoned)
         })
-        .by("nodes.cordoned"),
+        .by("nodes.cordoned")
+        .whole("POOL CORDONED"),
         Column::wide_number("MIN", |row: &PoolRow<'_>| or_unknown(row.nodes.min)).by("nodes.min"),
         Column::wide_number("MAX", |row: &PoolRow<'_>| or_unknown(row.nodes.max)).by("nodes.max"),
         Column::number("FREE/TOTAL", |row: &PoolRow<'_>| {
             part(row.devices.free, row.devices.total)
         })
-        .by("devices.free"),
+        .by("devices.free")
+        .whole("POOL FREE/TOTAL"),
         Column::number("ALLOC", |row: &PoolRow<'_>| {
             let whole = row.devices.total.filter(|total| *total > 0);
             let share = |(part, whole)| f64::from(part) / f64::from(whole);
@@ -212,11 +219,7 @@ pub(super) fn columns<'a>() -> Vec<Column<PoolRow<'a>>> {
             usd(row.idle_allocated_usd_per_hour)
         })
         .by("idle_allocated_usd_per_hour"),
-        Column::wide_number("WASTE $/H", |row: &PoolRow<'_>| {
-            let parts = row.free_usd_per_hour.zip(row.idle_allocated_usd_per_hour);
-            usd(parts.map(|(free, idle)| free + idle))
-        })
-        .by(""),
+        Column::wide_number("WASTE $/H", |row: &PoolRow<'_>| usd(row.waste_usd_per_hour)).by(""),
     ]
 }
 
@@ -228,14 +231,12 @@ fn part(part: Option<u32>, whole: Option<u32>) -> String {
     )
 }
 
-/// Every pool by name, and an `unattributed` row for waiting devices that no pool counts as its own.
+/// Every pool by name, of a scope those that it has jobs in, and an `unattributed` row for waiting devices that no pool counts as its own.
 pub fn rows(facts: &Facts) -> Vec<PoolRow<'_>> {
-    let mut rows: Vec<PoolRow<'_>> = facts
-        .fleet
-        .pools
-        .iter()
-        .map(|pool| row(facts, pool))
-        .collect();
+    let part = facts.part.as_ref();
+    let reached = |pool: &&Pool| part.is_none_or(|part| part.reach.has_pool(&pool.name));
+    let pools = facts.pools().iter().filter(reached);
+    let mut rows: Vec<PoolRow<'_>> = pools.map(|pool| row(facts, pool)).collect();
     rows.sort_by(|a, b| natural(a.name, b.name));
     let of_pools = sum(rows.iter().filter_map(|row| row.waiting_devices));
     let unclaimed = waiting_devices(facts).saturating_sub(of_pools);
@@ -259,6 +260,7 @@ pub fn rows(facts: &Facts) -> Vec<PoolRow<'_>> {
             burn_usd_per_hour: Some(0.0),
             free_usd_per_hour: Some(0.0),
             idle_allocated_usd_per_hour: Some(0.0),
+            waste_usd_per_hour: Some(0.0),
         });
     }
     rows
@@ -266,7 +268,8 @@ pub fn rows(facts: &Facts) -> Vec<PoolRow<'_>> {
 
 /// Devices that all waiting jobs want: the header's figure.
 pub fn waiting_devices(facts: &Facts) -> u32 {
-    sum(facts.fleet.jobs.iter().map(|job| match job.state {
+    let jobs = facts.fleet.jobs.iter().filter(|job| facts.has_job(job));
+    sum(jobs.map(|job| match job.state {
         JobState::Waiting => job.devices_requested.saturating_sub(job.devices_allocated),
         _ => 0,
     }))
@@ -280,13 +283,31 @@ fn sum(counts: impl Iterator<Item = u32>) -> u32 {
 /// The money of a pool's devices, an hour; `None` where none of them has a price.
 pub fn spend(facts: &Facts, pool: &Pool) -> Option<Spend> {
     match facts.burn.row(Scope::Pool, &pool.name) {
-        Some(row) => row.known(),
+        Some(row) => row.known().map(|spend| Spend {
+            // What nobody holds is no scope's.
+            free: spend.free.filter(|_| facts.part.is_none()),
+            ..spend
+        }),
+        // A scope that only waits for it holds nothing of it.
+        None if facts.part.is_some() => Some(Spend {
+            free: None,
+            idle_allocated: Some(Rate::ZERO),
+            ..Spend::default()
+        }),
         None => (pool.counts().total == Some(0)).then(Spend::default),
     }
 }
 
+/// What is paid for devices that do no work: of everything with those that are free; what nobody holds is no scope's.
+pub fn waste(facts: &Facts, spend: &Spend) -> Option<Rate> {
+    match facts.part {
+        None => spend.idle(),
+        Some(_) => spend.idle_allocated,
+    }
+}
+
 /// The row of one pool.
-pub fn row<'a>(facts: &'a Facts, pool: &'a Pool) -> PoolRow<'a> {
+fn row<'a>(facts: &'a Facts, pool: &'a Pool) -> PoolRow<'a> {
     let spend = spend(facts, pool);
     PoolRow {
         name: &pool.name,
@@ -309,5 +330,6 @@ pub fn row<'a>(facts: &'a Facts, pool: &'a Pool) -> PoolRow<'a> {
         burn_usd_per_hour: spend.map(|spend| spend.burn.usd()),
         free_usd_per_hour: spend.and_then(|spend| spend.free).map(Rate::usd),
         idle_allocated_usd_per_hour: spend.and_then(|spend| spend.idle_allocated).map(Rate::usd),
+        waste_usd_per_hour: spend.and_then(|spend| waste(facts, &spend)).map(Rate::usd),
     }
 }

@@ -1,7 +1,7 @@
 //! What is asked for, and why there may be no answer.
 
 use super::table::cell;
-use super::{Kind, Select, Sort, Template};
+use super::{Kind, Scope, Select, Sort, Template};
 
 /// What is asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -10,10 +10,8 @@ pub struct Query {
     pub kind: Kind,
     /// Only objects of this name.
     pub name: Option<String>,
-    /// Only objects of these namespaces, where the kind has any; empty is all.
-    pub namespaces: Vec<String>,
-    /// Only objects of this team, where the kind has any.
-    pub team: Option<String>,
+    /// Only what belongs to a team or to some namespaces; of pools and nodes, those that its jobs are on.
+    pub scope: Scope,
     /// Only objects of these labels and fields.
     pub select: Select,
     /// In this order; none is that of the kind.
@@ -32,8 +30,7 @@ impl Query {
         Self {
             kind,
             name: None,
-            namespaces: Vec::new(),
-            team: None,
+            scope: Scope::default(),
             select: Select::default(),
             sort: None,
             columns: &[],
@@ -52,18 +49,6 @@ impl Query {
             parts.iter().any(|part| field.contains(part))
         };
         self.columns.contains(&"UTIL") || self.select.fields().chain(sorted).any(read)
-    }
-
-    /// True when an object of this namespace and team is asked for.
-    pub(crate) fn wants(&self, namespace: Option<&str>, team: Option<&str>) -> bool {
-        let in_namespace = self.namespaces.is_empty()
-            || namespace
-                .is_some_and(|namespace| self.namespaces.iter().any(|own| own == namespace));
-        in_namespace
-            && self
-                .team
-                .as_deref()
-                .is_none_or(|wanted| team == Some(wanted))
     }
 }
 

@@ -165,10 +165,11 @@ pub(super) fn columns<'a>() -> Vec<Column<QueueRow<'a>>> {
                     .map(|stopped| if stopped { "yes" } else { "no" }),
             )
         }),
-        Column::text("QUOTA", |row| quotas(&row.quota)),
-        Column::wide_number("SHARE", |row| {
+        Column::text("QUOTA", |row: &QueueRow<'_>| quotas(&row.quota)).whole("QUEUE QUOTA"),
+        Column::wide_number("SHARE", |row: &QueueRow<'_>| {
             or_unknown(row.share.map(|share| format!("{share:.2}")))
-        }),
+        })
+        .whole("QUEUE SHARE"),
         Column::number("RUNNING", |row| row.running.to_string()),
         Column::number("WAITING", |row| row.waiting.to_string()),
         Column::number("OLDEST", |row: &QueueRow<'_>| {
@@ -211,7 +212,7 @@ pub fn rows(facts: &Facts) -> Vec<QueueRow<'_>> {
         places.entry(place).or_default().0 = Some(queue);
     }
     let mut none = Tally::default();
-    for job in facts.fleet.jobs.iter() {
+    for job in facts.fleet.jobs.iter().filter(|job| facts.has_job(job)) {
         match &job.queue {
             Some(queue) => places
                 .entry((queue.as_str(), system_of(facts, job)))
@@ -266,7 +267,8 @@ pub fn burn(facts: &Facts, name: &str, system: QueueSystem) -> Option<Rate> {
     }
 }
 
-fn burn_of(facts: &Facts, name: &str) -> Option<Rate> {
+/// USD an hour of what all jobs that name a queue hold, whatever system it is of; `None` where it is not known.
+pub fn burn_of(facts: &Facts, name: &str) -> Option<Rate> {
     match facts.burn.row(Scope::Queue, name) {
         Some(row) => row.known().map(|spend| spend.burn),
         None => Some(Rate::ZERO),
@@ -277,7 +279,7 @@ fn burn_of(facts: &Facts, name: &str) -> Option<Rate> {
 fn burn_of_jobs(facts: &Facts, name: &str, system: QueueSystem) -> Option<Rate> {
     let mut sum = Rate::ZERO;
     let mut unknown = false;
-    for job in facts.fleet.jobs.iter() {
+    for job in facts.fleet.jobs.iter().filter(|job| facts.has_job(job)) {
         if job.queue.as_deref() == Some(name) && system_of(facts, job) == system {
             match facts.burn.jobs.get(&job.id) {
                 Some((spend, _)) => sum += spend.burn,

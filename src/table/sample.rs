@@ -258,6 +258,7 @@ prices = [
         context: Name::new("test"),
         fleet: Arc::new(made),
         burn: Arc::new(burnt),
+        part: None,
         history: Arc::new(History::default()),
         silences: Arc::default(),
         answers: Arc::default(),

@@ -15,6 +15,8 @@ pub struct Column<R> {
     /// The field of the row's JSON that it shows, for `--sort-by`: several with `|` between them where the first that is known
     /// counts; empty where no field does. Where it is not named, the field is called as the column is.
     pub field: Option<&'static str>,
+    /// Its header where the other columns are those of a team or of namespaces and it is not.
+    pub whole: Option<&'static str>,
     /// The text of a row's cell.
     pub cell: fn(&R) -> String,
 }
@@ -27,6 +29,7 @@ impl<R> Column<R> {
             right: false,
             wide: false,
             field: None,
+            whole: None,
             cell,
         }
     }
@@ -38,6 +41,7 @@ impl<R> Column<R> {
             right: true,
             wide: false,
             field: None,
+            whole: None,
             cell,
         }
     }
@@ -49,6 +53,7 @@ impl<R> Column<R> {
             right: false,
             wide: true,
             field: None,
+            whole: None,
             cell,
         }
     }
@@ -60,12 +65,25 @@ impl<R> Column<R> {
             right: true,
             wide: true,
             field: None,
+            whole: None,
             cell,
         }
     }
 }
 
 impl<R> Column<R> {
+    /// The same, of a whole pool, queue or node whatever the scope: its header says so then.
+    #[must_use]
+    pub const fn whole(mut self, title: &'static str) -> Self {
+        self.whole = Some(title);
+        self
+    }
+
+    /// Its header, in a picture of a scope or of everything.
+    pub fn heading(&self, scoped: bool) -> &'static str {
+        self.whole.filter(|_| scoped).unwrap_or(self.title)
+    }
+
     /// The same, showing this field.
     #[must_use]
     pub const fn by(mut self, field: &'static str) -> Self {

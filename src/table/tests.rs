@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use model::base::Moment;
 use model::base::name::is_hostile;
+use model::base::{Moment, Name};
 
 use super::output::{fields, output_table};
 use super::sample::facts;
@@ -366,17 +366,53 @@ fn namespaces_and_teams_narrow_what_has_them() {
     let facts = facts();
     let count = |kind, namespaces: &[&str], team: Option<&str>| {
         let query = Query {
-            namespaces: namespaces.iter().map(|name| (*name).to_owned()).collect(),
-            team: team.map(str::to_owned),
+            scope: Scope {
+                namespaces: namespaces.iter().map(|name| Name::new(name)).collect(),
+                team: team.map(Name::new),
+            },
             ..Query::all(kind)
         };
+        let facts = facts.scoped(&query.scope);
         output_table(&facts, &query, Format::Table, true).map(|sheet| sheet.items.len())
     };
     assert_eq!(count(Kind::Jobs, &[], None), Ok(4));
     assert_eq!(count(Kind::Jobs, &["nlp"], None), Ok(2));
     assert_eq!(count(Kind::Jobs, &["nlp", "vision"], Some("vision")), Ok(2));
     assert_eq!(count(Kind::Devices, &[], Some("vision")), Ok(1));
+    // Those that its jobs are on, and what waits in no pool.
+    assert_eq!(count(Kind::Pools, &[], None), Ok(3));
+    assert_eq!(count(Kind::Pools, &[], Some("vision")), Ok(1));
     assert_eq!(count(Kind::Pools, &["nlp"], Some("nlp")), Ok(3));
+    assert_eq!(count(Kind::Nodes, &[], None), Ok(3));
+    assert_eq!(count(Kind::Nodes, &["nlp"], None), Ok(2));
+    assert_eq!(count(Kind::Nodes, &["vision"], None), Ok(1));
+    // The alert is of a device of a node that vision has nothing on.
+    assert_eq!(count(Kind::Alerts, &[], Some("nlp")), Ok(1));
+    assert_eq!(count(Kind::Alerts, &[], Some("vision")), Ok(0));
+}
+
+#[test]
+fn a_column_that_is_not_the_teams_says_so() {
+    let facts = facts();
+    let nlp = Scope {
+        team: Some(Name::new("nlp")),
+        ..Scope::default()
+    };
+    let titles = |facts: &Facts, kind| -> Vec<&'static str> {
+        let sheet = output_table(facts, &Query::all(kind), Format::Wide, true).expect("all");
+        sheet.titles.iter().map(|(title, _)| *title).collect()
+    };
+    for (kind, whole, scoped) in [
+        (Kind::Pools, "FREE/TOTAL", "POOL FREE/TOTAL"),
+        (Kind::Pools, "NODES", "POOL NODES"),
+        (Kind::Queues, "QUOTA", "QUEUE QUOTA"),
+        (Kind::Queues, "SHARE", "QUEUE SHARE"),
+        (Kind::Nodes, "PODS", "NODE PODS"),
+    ] {
+        let (all, own) = (titles(&facts, kind), titles(&facts.scoped(&nlp), kind));
+        assert!(all.contains(&whole) && !all.contains(&scoped), "{all:?}");
+        assert!(own.contains(&scoped) && !own.contains(&whole), "{own:?}");
+    }
 }
 
 #[test]

@@ -140,6 +140,7 @@ fn facts() -> Facts {
         context: Name::new("test"),
         fleet: Arc::new(fleet),
         burn: Arc::new(burnt),
+        part: None,
         history: Arc::new(History::default()),
         silences: Arc::default(),
         answers: Arc::default(),

@@ -59,11 +59,14 @@ pub fn hour(at: Moment) -> String {
     clock.get(..5).unwrap_or(&clock).to_owned()
 }
 
+/// What is said where nobody knows when something starts.
+pub const NO_ETA: &str = "no ETA";
+
 /// When something is estimated to start, with its 80 % interval: `~21:40 (20:55–23:10)` in UTC, `~in 2d04h (1d20h–3d01h)` where
 /// that is far. `now` for what is due; `no ETA` where nobody knows.
 pub fn eta(now: Moment, [p10, p50, p90]: [Option<Moment>; 3]) -> String {
     let Some(middle) = p50 else {
-        return "no ETA".to_owned();
+        return NO_ETA.to_owned();
     };
     if middle <= now {
         return "now".to_owned();

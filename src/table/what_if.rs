@@ -7,6 +7,7 @@ use engine::explanations;
 use engine::live;
 use engine::what_if::{Figures, Outcome, Shift, When};
 use model::base::name::printable;
+use model::base::quantities::grouped;
 use model::base::{Age, Moment, Name};
 
 use super::table::{Layout, cell};
@@ -89,11 +90,16 @@ pub fn figures(outcome: &Outcome) -> Vec<Figure> {
     let count = |title: &str, of: fn(&Figures) -> usize| -> Figure {
         let (was, is) = (of(before), of(after));
         let by = signed(is as i64 - was as i64);
-        [title.to_owned(), was.to_string(), is.to_string(), by]
+        let whole = |count: usize| grouped(i64::try_from(count).unwrap_or(i64::MAX));
+        [title.to_owned(), whole(was), whole(is), by]
     };
-    let tenth = |milli: i64| match milli % 1_000 {
-        0 => format!("{}", milli / 1_000),
-        _ => format!("{:.1}", milli as f64 / 1e3),
+    let tenth = |milli: i64| {
+        let sign = if milli < 0 { "-" } else { "" };
+        let whole = grouped(milli.abs() / 1_000);
+        match milli.abs() % 1_000 / 100 {
+            0 => format!("{sign}{whole}"),
+            part => format!("{sign}{whole}.{part}"),
+        }
     };
     let held = [before, after].map(|side| side.allocated_milli);
     let by_held = match held[1] - held[0] {
@@ -140,7 +146,10 @@ fn money(before: &Figures, after: &Figures) -> Figure {
         let none_priced = side.devices_without_price >= side.devices && side.devices > 0;
         (!none_priced).then_some(side.burn_micro_usd_per_hour)
     };
-    let dollars = |micro: i64| format!("{}.{:02}", micro / 1_000_000, micro % 1_000_000 / 10_000);
+    let dollars = |micro: i64| {
+        let cents = micro % 1_000_000 / 10_000;
+        format!("{}.{cents:02}", grouped(micro / 1_000_000))
+    };
     let told = |micro: Option<i64>| {
         micro.map_or_else(
             || UNKNOWN.to_owned(),
