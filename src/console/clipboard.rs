@@ -38,12 +38,12 @@ pub fn names(facts: &Facts, selection: &[Selection]) -> String {
 }
 
 /// Rows, a line each, cells parted by tabs; a single row stands alone, several have their titles above.
-pub fn rows(heads: &[&str], rows: &[Vec<String>]) -> String {
+pub fn rows(heads: &[String], rows: &[Vec<String>]) -> String {
     let line = |cells: &[String]| {
         let cells: Vec<String> = cells.iter().map(|words| cell(words)).collect();
         cells.join("\t")
     };
-    let titles = (rows.len() > 1).then(|| heads.join("\t"));
+    let titles = (rows.len() > 1).then(|| line(heads));
     let lines = titles
         .into_iter()
         .chain(rows.iter().map(|row| line(row)))
@@ -52,7 +52,7 @@ pub fn rows(heads: &[&str], rows: &[Vec<String>]) -> String {
 }
 
 /// A Markdown table.
-pub fn markdown(heads: &[&str], rows: &[Vec<String>]) -> String {
+pub fn markdown(heads: &[String], rows: &[Vec<String>]) -> String {
     let safe = |words: &str| cell(words).replace('\\', "\\\\").replace('|', "\\|");
     let mut out = String::new();
     let mut line = |cells: &mut dyn Iterator<Item = String>| {
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn tables_survive_what_stands_in_their_cells() {
-        let heads = ["JOB", "WHY"];
+        let heads = ["JOB", "WHY"].map(String::from);
         let cells = vec![vec!["a|b".to_owned(), "two\nlines\tand \\".to_owned()]];
         let text = markdown(&heads, &cells);
         assert_eq!(text.lines().count(), 3);

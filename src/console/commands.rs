@@ -9,6 +9,8 @@ pub enum Context {
     Anywhere,
     /// In every view.
     Global,
+    /// In the fleet view, besides what tables have.
+    Fleet,
     /// In views that are tables.
     Table,
     /// In the cost view, besides what tables have.
@@ -42,6 +44,7 @@ impl Context {
     pub const ALL: &'static [Self] = &[
         Self::Anywhere,
         Self::Global,
+        Self::Fleet,
         Self::Table,
         Self::Cost,
         Self::Alerts,
@@ -62,6 +65,7 @@ impl Context {
         match self {
             Self::Anywhere => "anywhere",
             Self::Global => "global",
+            Self::Fleet => "fleet",
             Self::Table => "table",
             Self::Cost => "cost",
             Self::Alerts => "alerts",
@@ -83,6 +87,7 @@ impl Context {
         match self {
             Self::Anywhere => "anywhere",
             Self::Global => "in every view",
+            Self::Fleet => "in the fleet view",
             Self::Table => "in tables",
             Self::Cost => "in cost",
             Self::Alerts => "in alerts",
@@ -159,6 +164,7 @@ commands! {
     Describe "describe" "describe" [Global] 4 "all facts, labels and events";
     Yaml "yaml" "yaml" [Global Popup] 0 "the object as the API server has it";
     Events "events" "events" [Global Popup] 0 "the events about it, and about a job's pods";
+    Tree "tree" "tree" [Table Heatmap Popup] 0 "the object as a tree: its queue, pools, pods, nodes and devices, each to be opened";
     Logs "logs" "logs" [Table Text Popup] 4 "logs of its pod, or of all pods of a job";
     Waste "waste" "idle devices" [Global] 0 "idle allocated devices, most expensive first, with job and cost";
     WhatIf "what-if" "what if" [Global] 0 "what starts, who is evicted and what it costs if the fleet changes; writes nothing";
@@ -180,6 +186,8 @@ commands! {
     Bottom "bottom" "bottom" [Table Heatmap Text Popup] 0 "to the last";
     PageUp "page-up" "page up" [Table Heatmap Text Popup Plan] 0 "a page up";
     PageDown "page-down" "page down" [Table Heatmap Text Popup Plan] 0 "a page down";
+    NextPanel "next-panel" "panels" [Fleet] 2 "the next panel: pools, waiting jobs, teams, findings";
+    PreviousPanel "previous-panel" "panel before" [Fleet] 0 "the panel before";
     Sort "sort" "sort" [Table] 3 "sort by the next column, or refresh the order";
     Order "order" "order" [Table Heatmap] 0 "reverse sort; on the heatmap by place or by value";
     Wide "wide" "wide" [Table] 0 "more columns, or fewer";

@@ -15,7 +15,7 @@ use super::overlay::{Overlay, missing};
 use super::painter::Painter;
 use super::text::{per_hour, percent};
 use super::theme::Role;
-use super::view::{ViewId, Whole};
+use super::view::ViewId;
 
 /// Below this size nothing can be shown.
 const LEAST: (u16, u16) = (40, 10);
@@ -119,7 +119,8 @@ fn draw_header(app: &App, painter: &mut Painter<'_>, line: Rect) {
         let team = super::text::cut(team, 20, app.render_style.ascii).into_owned();
         left.push(Piece {
             words: vec![(String::from("team "), muted), (team, title)],
-            drop: 6,
+            // Whose numbers these are must not be the first to go.
+            drop: if app.scope.team.is_some() { 2 } else { 6 },
         });
     }
     // What may be seen is a part of everything, too.
@@ -132,7 +133,11 @@ fn draw_header(app: &App, painter: &mut Painter<'_>, line: Rect) {
         let names = super::text::cut(&names, 24, app.render_style.ascii).into_owned();
         left.push(Piece {
             words: vec![(String::from("ns "), muted), (names, title)],
-            drop: 5,
+            drop: if app.scope.namespaces.is_empty() {
+                5
+            } else {
+                2
+            },
         });
     }
     left.push(Piece {
@@ -360,16 +365,24 @@ fn tab_places(app: &App, told: &[(String, Role)], line: Rect) -> Vec<(ViewId, u1
         .sum();
     let width = line.width.saturating_sub(right.min(40) as u16);
     let short = whole >= width;
+    // Short names where the whole ones have no room, beside all that is told; without room for those, digits.
+    let brief: u16 = ViewId::ALL
+        .iter()
+        .map(|id| id.short_name().len() as u16 + 3)
+        .sum();
+    // A cell of air at the left, and one behind the open tab.
+    let brief = short && usize::from(brief) + 2 + right <= usize::from(line.width);
     let gap = (width.saturating_sub(whole + 1) / tabs).min(3);
     let mut x = line.x + 1;
     let mut places = Vec::new();
     for id in ViewId::ALL {
         let open = *id == app.view().id();
-        // On a narrow screen only the open tab has its name.
-        let width = if short && !open {
-            3
-        } else {
-            id.name().len() as u16 + 4
+        let width = match (short, brief) {
+            (false, _) => id.name().len() as u16 + 4,
+            (true, true) => id.short_name().len() as u16 + 3 + u16::from(open),
+            // On a narrow screen only the open tab has its name.
+            (true, false) if open => id.name().len() as u16 + 4,
+            (true, false) => 3,
         };
         places.push((*id, x, width));
         x += width + if short { 0 } else { gap };
@@ -396,17 +409,6 @@ fn told(app: &App) -> Vec<(String, Role)> {
     if !trail.is_empty() {
         right.push((trail.join(" ▸ "), Role::Title));
     }
-    if let (false, Some(whole)) = (app.scope.is_all(), app.view().whole()) {
-        let whose = match &app.scope.team {
-            Some(team) => format!("team {team}"),
-            None => String::from("these namespaces"),
-        };
-        let words = match whole {
-            Whole::ButMoney(what) => format!("$ of {whose}, the rest of whole {what}"),
-            Whole::All(what) => format!("numbers of whole {what}"),
-        };
-        right.push((words, Role::Muted));
-    }
     if app.view().faults_only() {
         right.push((String::from("faults only"), Role::Crit));
     }
@@ -421,7 +423,11 @@ fn draw_tabs(app: &App, painter: &mut Painter<'_>, line: Rect) {
     let mut end = line.x;
     for (id, x, width) in tab_places(app, &right, line) {
         let open = id == app.view().id();
-        let name = if width > 3 { id.name() } else { "" };
+        let name = match usize::from(width).saturating_sub(id.name().len()) {
+            4.. => id.name(),
+            _ if width > 3 => id.short_name(),
+            _ => "",
+        };
         let digit = id.digit().to_string();
         if open {
             let words = format!(" {digit} {name} ");

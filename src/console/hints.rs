@@ -164,12 +164,14 @@ fn has_object(app: &App, command: Command) -> bool {
             }
             _ => false,
         },
-        Command::Open
-        | Command::Facts
+        // A row that stands for several opens, and is no object.
+        Command::Open => selection().is_some() || app.view().counts().0 > 0,
+        Command::Facts
         | Command::Describe
         | Command::Yaml
         | Command::Events
         | Command::Logs
+        | Command::Tree
         | Command::Copy
         | Command::Mute
         | Command::Acknowledge => selection().is_some(),

@@ -19,7 +19,6 @@ pub mod msg;
 pub mod overlay;
 pub mod painter;
 pub mod picture;
-pub mod scoped_cost;
 pub mod summary;
 pub mod table_model;
 pub mod text;

@@ -7,8 +7,6 @@ use model::fleet::finding::Severity;
 use model::fleet::job::JobState;
 use table::Facts;
 
-use super::table_model::{Reach, Scope};
-
 /// What the header says, worked out once a picture.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Summary {
@@ -48,18 +46,17 @@ pub fn fleet_util(fleet: &Fleet) -> Option<f64> {
 
 impl Summary {
     /// Counts, means and money of what the scope leaves.
-    pub fn of(facts: &Facts, scope: &Scope) -> Self {
+    pub fn of(facts: &Facts) -> Self {
         let mut summary = Self::default();
         let fleet = &facts.fleet;
-        for job in fleet.jobs.iter().filter(|job| scope.has_job(job)) {
+        for job in fleet.jobs.iter().filter(|job| facts.has_job(job)) {
             if job.state == JobState::Waiting {
                 summary.waiting_jobs += 1;
                 summary.waiting_devices += u64::from(job.devices_requested);
             }
         }
-        let reach = (!scope.is_all()).then(|| Reach::of(facts, scope));
         for finding in fleet.findings.iter() {
-            if (reach.as_ref()).is_some_and(|reach| !reach.concerns(&finding.subject)) {
+            if !facts.concerns(&finding.subject) {
                 continue;
             }
             if facts.silences.of(finding, facts.now).is_some() {
@@ -68,17 +65,14 @@ impl Summary {
             summary.crit += u64::from(finding.severity == Severity::Crit);
             summary.warn += u64::from(finding.severity == Severity::Warn);
         }
-        if scope.is_all() {
-            summary.whole(facts);
-        } else {
-            summary.part(facts, scope);
+        match facts.part {
+            None => summary.whole(facts),
+            Some(_) => summary.part(facts),
         }
         summary.money = facts.burn.known().filter(|_| facts.burn.devices > 0);
-        summary.idle = match scope.is_all() {
-            true => summary.money.and_then(|spend| spend.idle()),
-            // What nobody holds is nobody's.
-            false => summary.money.and_then(|spend| spend.idle_allocated),
-        };
+        summary.idle = summary
+            .money
+            .and_then(|spend| table::pools::waste(facts, &spend));
         summary
     }
 
@@ -91,12 +85,12 @@ impl Summary {
     }
 
     /// What the scope's jobs hold.
-    fn part(&mut self, facts: &Facts, scope: &Scope) {
+    fn part(&mut self, facts: &Facts) {
         let (mut sum, mut known) = (0.0, 0u32);
         for (_, device) in facts
             .fleet
             .devices()
-            .filter(|(_, one)| scope.has_device(one))
+            .filter(|(_, one)| facts.has_device(one))
         {
             self.devices += 1;
             if let Some(util) = device.util().filter(|_| !device.is_stale(facts.now)) {

@@ -21,7 +21,7 @@ use model::fleet::policy::Policy;
 use model::fleet::{Fleet, Ledger};
 use sim::Cluster;
 use sim::change::{Change, Resource, Scene};
-use sim::resource::SPECS;
+use sim::specs::SPECS;
 use sim::store::Listing;
 use sim::world::{Options, World};
 
@@ -267,6 +267,19 @@ const TABLES: &[Table] = &[
     Table::DaemonSets,
     Table::Jobs,
     Table::JobSets,
+    Table::PyTorchJobs,
+    Table::RayJobs,
+    Table::RayClusters,
+    Table::LeaderWorkerSets,
+    Table::VolcanoJobs,
+    Table::VolcanoPodGroups,
+    Table::VolcanoQueues,
+    Table::KaiPodGroups,
+    Table::KaiQueues,
+    Table::ResourceSlices,
+    Table::ResourceClaims,
+    Table::ResourceClaimTemplates,
+    Table::DeviceClasses,
     Table::KueueWorkloads,
     Table::ClusterQueues,
     Table::LocalQueues,
@@ -287,6 +300,20 @@ const fn table(resource: Resource) -> Option<Table> {
         Resource::DaemonSets => Table::DaemonSets,
         Resource::Jobs => Table::Jobs,
         Resource::JobSets => Table::JobSets,
+        Resource::PyTorchJobs => Table::PyTorchJobs,
+        Resource::RayJobs => Table::RayJobs,
+        Resource::RayClusters => Table::RayClusters,
+        Resource::LeaderWorkerSets => Table::LeaderWorkerSets,
+        Resource::VolcanoJobs => Table::VolcanoJobs,
+        Resource::VolcanoPodGroups => Table::VolcanoPodGroups,
+        Resource::VolcanoQueues => Table::VolcanoQueues,
+        Resource::VolcanoCommands => return None,
+        Resource::KaiPodGroups => Table::KaiPodGroups,
+        Resource::KaiQueues => Table::KaiQueues,
+        Resource::ResourceSlices => Table::ResourceSlices,
+        Resource::ResourceClaims => Table::ResourceClaims,
+        Resource::ResourceClaimTemplates => Table::ResourceClaimTemplates,
+        Resource::DeviceClasses => Table::DeviceClasses,
         Resource::Workloads => Table::KueueWorkloads,
         Resource::ClusterQueues => Table::ClusterQueues,
         Resource::LocalQueues => Table::LocalQueues,

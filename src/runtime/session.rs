@@ -340,7 +340,7 @@ const LULL: Duration = Duration::from_secs(5);
 /// The same while many are still to answer: then the server, or the way to it, is slow.
 const LONG_LULL: Duration = Duration::from_secs(10);
 
-/// How long a first look waits, once the tables are complete, for the places of work that waits. Not every Kueue tells.
+/// How long a first look waits, once the tables are complete, for the places of work that waits. A Kueue that does not tell says so at once; one that is slow is not waited for.
 const ORDER: Duration = Duration::from_millis(1500);
 
 /// How far a first look has come.
@@ -422,7 +422,10 @@ impl Session {
                     .send_replace(nodes.map_or(Reach::All, Reach::Nodes));
                 answered = (0, tokio::time::Instant::now());
             }
-            let placed = !needs.places || listed_at.elapsed() >= ORDER || has_places(fleet);
+            let placed = !needs.places
+                || fleet.order_not_told
+                || has_places(fleet)
+                || listed_at.elapsed() >= ORDER;
             if coming.readings.0 != answered.0 || !has_found_all(fleet) {
                 answered = (coming.readings.0, tokio::time::Instant::now());
             }

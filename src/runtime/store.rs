@@ -115,6 +115,7 @@ impl Store {
             context: self.rules.context.clone(),
             fleet: Arc::new(fleet),
             burn: Arc::new(burn),
+            part: None,
             history: Arc::new(self.history.clone()),
             silences: Arc::default(),
             answers: Arc::default(),

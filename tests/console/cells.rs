@@ -247,10 +247,15 @@ fn all() -> Vec<Compared> {
             table::Kind::Queues,
             &[
                 ("queue", As::Own),
+                ("left", As::Own),
                 ("quota", As::Own),
                 ("quota2", As::Own),
                 ("quota3", As::Own),
                 ("quota4", As::Own),
+                ("quota5", As::Own),
+                ("quota6", As::Own),
+                ("quota7", As::Own),
+                ("quota8", As::Own),
                 ("share", As::Is("share")),
                 ("run", As::Is("running")),
                 ("wait", As::Is("waiting")),
@@ -283,6 +288,7 @@ fn all() -> Vec<Compared> {
                 table::Kind::Cost,
                 &[
                     ("name", As::Is("name")),
+                    ("team", As::Own),
                     ("devices", As::Is("devices")),
                     ("share", As::Own),
                     ("burn", As::Is("burn_usd_per_hour")),
@@ -308,9 +314,9 @@ fn all() -> Vec<Compared> {
             table::Kind::Alerts,
             &[
                 ("severity", As::Title("LEVEL")),
-                ("code", As::Is("code")),
                 ("kind", As::Is("object.kind")),
                 ("object", As::Path("object.namespace", "object.name")),
+                ("code", As::Is("code")),
                 ("since", As::At("since")),
                 ("message", As::Is("message")),
                 ("repair", As::Is("repair")),
@@ -417,10 +423,12 @@ fn same(facts: &Facts, cell: &Cell<'_>, json: &Json, cells: &[(String, String)],
             _ => false,
         },
         As::Sum(a, b) => {
-            let sum = at(json, a)
-                .as_f64()
-                .zip(at(json, b).as_f64())
-                .map(|(a, b)| a + b);
+            let (a, b) = (at(json, a).as_f64(), at(json, b).as_f64());
+            let sum = match facts.part {
+                None => a.zip(b).map(|(a, b)| a + b),
+                // What nobody holds is no scope's.
+                Some(_) => b,
+            };
             match (&cell.value, sum) {
                 (Value::Money(rate), Some(sum)) => near(rate.usd(), sum),
                 (Value::Unknown, None) => true,
@@ -515,7 +523,7 @@ pub fn one_title_is_one_thing(facts: &Facts) {
         for (column, (id, how)) in compared.kind.columns.iter().zip(compared.columns) {
             let both = titles
                 .iter()
-                .any(|(title, _)| title.eq_ignore_ascii_case(column.head.title));
+                .any(|(title, _)| title.eq_ignore_ascii_case(&column.title(facts)));
             // What a title of both heads must be compared; these are told in other words in each.
             let worded = matches!(
                 *id,

@@ -457,7 +457,7 @@ fn no_number_is_cut_however_large() {
 #[test]
 fn rows_keep_their_places_until_it_is_quiet_or_asked_for() {
     let mut app = shown(&LARGE, ViewId::Jobs, (120, 40));
-    press(&mut app, "/running\nsssssssssj");
+    press(&mut app, "/running\nssssssssj");
     let before = names(&app);
     let selection = app.view().selection(app.facts());
     let mut facts = LARGE.clone();

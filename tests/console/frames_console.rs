@@ -9,12 +9,12 @@ use console::view::{Selection, ViewId};
 use console::{App, AppOptions, ColorDepth, Effect, Key, KeyPress, Msg, printed_text, render_text};
 use model::base::Name;
 use model::fleet::history::History;
-use model::fleet::job::JobState;
+use model::fleet::job::{Job, JobState};
 use model::object::ObjectPart;
 use model::plan::{Mutation, Object, Plan, Step, Verb};
 use ratatui::buffer::Buffer;
-use table::Facts;
 use table::actions::{ActionState, May, RunRow, RunState};
+use table::{Facts, Scope};
 
 use crate::frames::{EMPTY, LARGE, SMALL, console, drawn, press};
 
@@ -172,16 +172,48 @@ fn outliers_are_ordered_by_how_far_they_are() {
 fn numbers_that_are_not_the_teams_say_whose_they_are() {
     let team = LARGE.fleet.jobs[0].team.to_string();
     for (view, words) in [
-        (ViewId::Fleet, "the rest of whole pools"),
-        (ViewId::Pools, "the rest of whole pools"),
-        (ViewId::Queues, "the rest of whole queues"),
-        (ViewId::Nodes, "numbers of whole nodes"),
+        (ViewId::Fleet, "POOL FREE/TOTAL"),
+        (ViewId::Pools, "POOL FREE/TOTAL"),
+        (ViewId::Queues, "QUEUE LEFT"),
+        (ViewId::Queues, "QUEUE SHARE"),
+        (ViewId::Nodes, "HELD/NODE DEV"),
     ] {
         let mut app = app(&LARGE, view);
         assert!(!text(&app).contains(words), "{view:?}");
         press(&mut app, &format!(":team {team}\n"));
         assert!(text(&app).contains(words), "{view:?}\n{}", text(&app));
     }
+}
+
+#[test]
+fn the_page_of_a_pool_is_of_the_whole_pool() {
+    let scope = |job: &Arc<Job>| Scope {
+        team: Some(job.team.clone()),
+        ..Scope::default()
+    };
+    let burn = |facts: &Facts, pool: &str| {
+        let row = facts.burn.row(model::cost::Scope::Pool, pool);
+        row.map(|row| row.spend.burn)
+    };
+    // A team that has a part of a pool.
+    let mut jobs = LARGE.fleet.jobs.iter();
+    let (team, pool) = jobs
+        .find_map(|job| {
+            let pool = job.pools.first()?;
+            let own = burn(&LARGE.scoped(&scope(job)), pool);
+            (own < burn(&LARGE, pool)).then(|| (job.team.clone(), pool.clone()))
+        })
+        .expect("pools are shared");
+    let page = |keys: &str| {
+        let mut app = app(&LARGE, ViewId::Pools);
+        press(&mut app, &format!("{keys}/{pool}\n\n"));
+        let shown = text(&app);
+        let line = shown.lines().find(|line| line.contains("burn  "));
+        let line = line.unwrap_or_else(|| panic!("no burn:\n{shown}"));
+        let words = line.split_whitespace().skip_while(|word| *word != "burn");
+        words.take(2).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(page(""), page(&format!(":team {team}\n")));
 }
 
 #[test]

@@ -570,6 +570,7 @@ fn finish(
             ..Fleet::unknown(policy)
         }),
         burn: Arc::new(burn),
+        part: None,
         history: Arc::new(History::default()),
         silences: Arc::default(),
         answers: Arc::default(),
@@ -652,6 +653,7 @@ pub fn unknown() -> Facts {
         context: Name::new("prod-us-east"),
         fleet: Arc::new(Fleet::unknown(Arc::default())),
         burn: Arc::default(),
+        part: None,
         history: Arc::default(),
         silences: Arc::default(),
         answers: Arc::default(),

@@ -23,6 +23,7 @@ const SIZE: (u16, u16) = (120, 40);
 fn prepared(context: Context, command: Command) -> App {
     let view = match context {
         Context::Heatmap => ViewId::Devices,
+        Context::Fleet => ViewId::Fleet,
         Context::Cost => ViewId::Cost,
         Context::Alerts => ViewId::Alerts,
         Context::Logs => ViewId::Jobs,
@@ -53,7 +54,10 @@ fn prepared(context: Context, command: Command) -> App {
     }
     let before = match (context, command) {
         (Context::Popup, Command::Up | Command::PageUp | Command::Top) => "?jjjjj",
-        (Context::Popup, Command::Copy | Command::Yaml | Command::Events | Command::Logs) => ".",
+        (
+            Context::Popup,
+            Command::Copy | Command::Yaml | Command::Events | Command::Logs | Command::Tree,
+        ) => ".",
         (Context::Popup, _) => "?",
         (Context::Prompt, Command::Accept) => ":jobs",
         (Context::Prompt, _) => ":",

@@ -10,5 +10,8 @@ mod frames_fleet;
 mod frames_words;
 mod input;
 mod keys;
+mod panels;
 mod same;
+mod scoped;
 mod suppose;
+mod tree;

@@ -1,7 +1,10 @@
 //! `get` and the console, compared on the fleets of the frames.
 
+use table::Facts;
+
 use crate::cells;
 use crate::frames::{EMPTY, LARGE, PARTLY, PAST, SMALL, UNKNOWN};
+use crate::scoped;
 
 #[test]
 fn get_and_the_console_show_the_same_in_every_cell() {
@@ -23,4 +26,19 @@ fn every_column_of_the_console_is_compared_or_is_its_own() {
 #[test]
 fn one_title_is_one_thing() {
     cells::one_title_is_one_thing(&SMALL);
+}
+
+#[test]
+fn get_and_the_console_show_the_same_of_a_team() {
+    let all: Vec<Facts> = scoped::teams(&SMALL)
+        .into_iter()
+        .chain(scoped::teams(&LARGE))
+        .collect();
+    let fleets: Vec<(&str, &Facts)> = all.iter().map(|facts| ("a team", facts)).collect();
+    cells::compare(&fleets);
+}
+
+#[test]
+fn what_teams_have_adds_up_to_the_fleet() {
+    scoped::add_up(&LARGE);
 }

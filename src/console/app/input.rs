@@ -15,7 +15,7 @@ use crate::table_model::fields;
 use crate::view::devices;
 use crate::view::object_view::Sort;
 use crate::view::subject;
-use crate::view::{CommandOutcome, Destination, RowScope, Selection, ViewId};
+use crate::view::{CommandOutcome, Destination, RowScope, Selection, ViewId, tree_of};
 use model::object::ObjectPart;
 
 use table::silence::Silence;
@@ -249,7 +249,7 @@ impl App {
                 Some(selection) => self.overlay = Overlay::Facts(selection, 0),
                 None => self.notify(String::from("nothing is under the cursor")),
             },
-            Command::Describe | Command::Yaml | Command::Events | Command::Logs => {
+            Command::Describe | Command::Yaml | Command::Events | Command::Logs | Command::Tree => {
                 match self.view().selection(&self.facts) {
                     Some(selection) => self.read_of(command, selection),
                     None => self.notify(String::from("nothing is under the cursor")),
@@ -326,6 +326,13 @@ impl App {
     /// Opens what the cluster says of an object.
     pub(super) fn read_of(&mut self, command: Command, selection: Selection) {
         let id = self.view().id();
+        if command == Command::Tree {
+            match tree_of(&self.facts, &selection) {
+                Some((tab, of)) => self.go(Destination::Part(tab, RowScope::Tree(of))),
+                None => self.notify(format!("{} has no tree", selection.heading(&self.facts))),
+            }
+            return;
+        }
         self.go(match command {
             Command::Yaml => Destination::Paper(id, Sort::Yaml, selection),
             Command::Events => Destination::Paper(id, Sort::Events, selection),
@@ -344,7 +351,7 @@ impl App {
         let table = || match self.view().clip(&self.facts, &self.render_style) {
             Some(clip) => clip,
             None => (
-                vec!["NAME"],
+                vec![String::from("NAME")],
                 meant
                     .iter()
                     .map(|selection| vec![selection.title(&self.facts)])

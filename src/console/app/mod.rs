@@ -16,7 +16,7 @@ use ratatui::layout::{Position, Rect};
 use model::base::{Moment, Name};
 use model::cost::Burn;
 use model::fleet::Fleet;
-use table::Facts;
+use table::{Facts, Scope};
 
 use super::commands::Context;
 use super::frame;
@@ -25,7 +25,6 @@ use super::msg::{Effect, Msg, Session};
 use super::overlay::Overlay;
 use super::painter::{Painter, RenderStyle};
 use super::summary::Summary;
-use super::table_model::Scope;
 use super::view::ViewId;
 use memory::Memory;
 use model::object::ObjectRequest;
@@ -118,6 +117,7 @@ impl App {
             asked: 0,
             stopping: None,
         };
+        app.keep_to_part();
         app.enter();
         app
     }
@@ -274,6 +274,7 @@ impl App {
             ..nothing(session.context)
         };
         self.whole = Arc::clone(&self.facts.burn);
+        self.keep_to_part();
         self.summarize();
         self.start_over();
     }
@@ -306,6 +307,7 @@ fn nothing(context: Name) -> Facts {
         context,
         fleet: Arc::new(Fleet::unknown(Arc::default())),
         burn: Arc::default(),
+        part: None,
         history: Arc::default(),
         silences: Arc::default(),
         answers: Arc::default(),

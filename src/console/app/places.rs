@@ -155,10 +155,7 @@ impl App {
 
     /// Brings the view in front up to date: while it was behind, it took nothing.
     pub(super) fn enter(&mut self) {
-        let facts = self.facts.clone();
-        let scope = self.scope.clone();
         self.recall_columns();
-        self.view_mut().set_scope(&scope, &facts);
         self.fit();
         self.refresh(true);
     }
@@ -177,7 +174,7 @@ impl App {
     /// Goes to the job that waits longest; from there to the one that waits longest after it.
     pub(super) fn longest_wait(&mut self) {
         let jobs = &self.facts.fleet.jobs;
-        let waiting = view::longest_waiting(&self.facts, &self.scope);
+        let waiting = view::longest_waiting(&self.facts);
         let all: Vec<JobKey> = waiting
             .iter()
             .filter_map(|at| Some(jobs.get(*at as usize)?.id.clone()))

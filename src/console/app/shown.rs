@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::msg::Effect;
 use crate::overlay::Overlay;
-use crate::scoped_cost;
 use crate::summary::Summary;
 use model::base::{Moment, Name};
 use table::actions::ActionState;
@@ -108,6 +107,7 @@ impl App {
         self.whole = Arc::clone(&facts.burn);
         if same {
             facts.burn = Arc::clone(&self.facts.burn);
+            facts.part = self.facts.part.clone();
         }
         self.facts = facts;
         if !same {
@@ -118,25 +118,22 @@ impl App {
         }
     }
 
-    /// What is shown, with the money of the whole fleet.
+    /// What is shown, of the whole fleet.
     fn unscoped(&self) -> Facts {
         Facts {
             burn: Arc::clone(&self.whole),
+            part: None,
             ..self.facts.clone()
         }
     }
 
-    /// Money is that of the scope: header, totals and rows agree.
+    /// Money, counts and readings are those of the scope: header, totals and rows agree.
     pub(super) fn keep_to_part(&mut self) {
-        self.facts.burn = if self.scope.is_all() {
-            Arc::clone(&self.whole)
-        } else {
-            Arc::new(scoped_cost::burn_of(&self.unscoped(), &self.scope))
-        };
+        self.facts = self.unscoped().scoped(&self.scope);
     }
 
     pub(super) fn summarize(&mut self) {
-        self.summary = Summary::of(&self.facts, &self.scope);
+        self.summary = Summary::of(&self.facts);
     }
 
     pub(super) fn refresh(&mut self, settle: bool) {

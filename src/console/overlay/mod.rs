@@ -144,7 +144,7 @@ impl Overlay {
             Self::Plan(dialog) => dialog.does(command, app),
             Self::Help(_) => !matches!(
                 command,
-                Command::Copy | Command::Yaml | Command::Events | Command::Logs
+                Command::Copy | Command::Yaml | Command::Events | Command::Logs | Command::Tree
             ),
             _ => true,
         }
@@ -182,9 +182,9 @@ impl Overlay {
             Self::Help(skip) => scrolled(skip, command),
             Self::Facts(selection, skip) => match command {
                 Some(Command::Copy) => Verdict::Copy(selection.title(&app.facts)),
-                Some(command @ (Command::Yaml | Command::Events | Command::Logs)) => {
-                    Verdict::Read(command, selection.clone())
-                }
+                Some(
+                    command @ (Command::Yaml | Command::Events | Command::Logs | Command::Tree),
+                ) => Verdict::Read(command, selection.clone()),
                 other => scrolled(skip, other),
             },
             Self::Palette(palette) => palette.key(press, command, app),

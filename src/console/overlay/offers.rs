@@ -6,7 +6,7 @@ use crate::app::App;
 use crate::commands::{COMMANDS, Command};
 use crate::fuzzy::{Query, mask};
 use crate::msg::Switch;
-use crate::view::{Destination, RowScope, Selection, ViewId};
+use crate::view::{Destination, RowScope, Selection, ViewId, tree_of};
 use model::base::Name;
 use model::fleet::Fleet;
 
@@ -245,6 +245,22 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
         all.truncate(MOST);
         return (all, count);
     }
+    // `tree NAME` or `tree KIND NAME`; `xray` is what k9s calls it.
+    if let Some((verb, rest)) = text.split_once(char::is_whitespace)
+        && matches!(verb, "tree" | "xray")
+        && let Some(index) = index.as_deref_mut()
+    {
+        let rest = rest.trim();
+        let of_kind = rest
+            .split_once(char::is_whitespace)
+            .and_then(|(word, rest)| {
+                let kind = KINDS.iter().find(|(_, words)| words.contains(&word))?;
+                Some((kind.0, rest.trim()))
+            });
+        let (kind, name) = of_kind.unwrap_or(("", rest));
+        let (found, count) = index.offers(kind, name);
+        return (trees(app, found), count);
+    }
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((&text, ""));
     let behind = typed.trim_start();
     let behind = behind
@@ -311,6 +327,25 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
         all.insert(0, view);
     }
     (all, count)
+}
+
+/// The trees of objects that were found; what has none is left out.
+fn trees(app: &App, mut found: Vec<(u32, usize, Offer)>) -> Vec<Offer> {
+    found.sort_by_key(|(cost, order, _)| (*cost, *order));
+    let tree = |offer: Offer| {
+        let Navigation::Object(of) = &offer.go else {
+            return None;
+        };
+        let (tab, of) = tree_of(&app.facts, of)?;
+        let place = Destination::Part(tab, RowScope::Tree(of));
+        Some(Offer {
+            label: format!("tree {}", offer.label),
+            go: Navigation::Destination(place, String::new()),
+            ..offer
+        })
+    };
+    let found = found.into_iter().map(|(.., offer)| offer);
+    found.filter_map(tree).collect()
 }
 
 fn views() -> impl Iterator<Item = Offer> {

@@ -1,5 +1,6 @@
 //! What a table shows: its columns, and for each row its object, its labels and where it leads.
 
+use std::borrow::Cow;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
@@ -33,6 +34,10 @@ pub struct Column {
     pub wide: bool,
     /// Only while some row has something to say in it.
     pub rare: bool,
+    /// Its title, where the facts give it.
+    pub titled: Option<fn(&Facts) -> String>,
+    /// Its title where the other columns are those of a team or of namespaces and it is not.
+    pub whole: Option<&'static str>,
 }
 
 impl Column {
@@ -93,6 +98,8 @@ impl Column {
             trend: None,
             wide: false,
             rare: false,
+            titled: None,
+            whole: None,
         }
     }
 
@@ -101,6 +108,22 @@ impl Column {
     pub const fn sign(mut self, sign: SignOf) -> Self {
         self.sign = Some(sign);
         self
+    }
+
+    /// With a title that the facts give.
+    #[must_use]
+    pub const fn titled(mut self, title: fn(&Facts) -> String) -> Self {
+        self.titled = Some(title);
+        self
+    }
+
+    /// Its title.
+    pub fn title(&self, facts: &Facts) -> Cow<'static, str> {
+        match (self.titled, self.whole) {
+            (Some(title), _) => Cow::Owned(title(facts)),
+            (None, Some(whole)) if facts.part.is_some() => Cow::Borrowed(whole),
+            (None, _) => Cow::Borrowed(self.head.title),
+        }
     }
 
     /// With its title at the left, for graphics that begin there.
@@ -121,6 +144,13 @@ impl Column {
     #[must_use]
     pub const fn rare(mut self) -> Self {
         self.rare = true;
+        self
+    }
+
+    /// Of a whole pool, queue or node whatever the scope: its title says so then.
+    #[must_use]
+    pub const fn whole(mut self, title: &'static str) -> Self {
+        self.whole = Some(title);
         self
     }
 
@@ -155,6 +185,8 @@ pub struct Kind {
     pub faulty: fn(&Facts, Row) -> bool,
     /// Stands below all others whatever the order.
     pub last: fn(&Facts, Row) -> bool,
+    /// What is listed in place of everything while a filter is set; nothing where that is the same.
+    pub searched: Option<RowScope>,
     /// The order at first: column and whether it falls; none is the natural order.
     pub sort: Option<(usize, bool)>,
     /// Said when there is no row at all and everything is known.

@@ -3,7 +3,6 @@
 
 mod column;
 mod marks;
-mod scope;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -16,8 +15,6 @@ use super::view::RowScope;
 use super::widget::Value;
 
 pub use column::{Column, Kind, Row, fields, id_of, matches};
-pub(super) use scope::Reach;
-pub use scope::Scope;
 
 /// Most rows that are measured for column widths.
 const MEASURED: usize = 300;
@@ -28,7 +25,6 @@ pub struct TableModel {
     pub kind: &'static Kind,
     /// Which part of it.
     pub row_scope: RowScope,
-    scope: Scope,
     rows: Vec<Row>,
     ids: Vec<u64>,
     total: usize,
@@ -53,7 +49,6 @@ impl TableModel {
         Self {
             kind,
             row_scope,
-            scope: Scope::default(),
             rows: Vec::new(),
             ids: Vec::new(),
             total: 0,
@@ -169,12 +164,15 @@ impl TableModel {
 
     /// The rows of the lens that are within the scope.
     fn collect(&self, facts: &Facts) -> Vec<Row> {
-        let mut rows = (self.kind.collect)(facts, &self.row_scope);
-        if !self.scope.is_all() {
-            let reach = Reach::of(facts, &self.scope);
+        let row_scope = match (&self.kind.searched, &self.filter) {
+            (Some(each), Some(_)) if self.row_scope == RowScope::All => each,
+            _ => &self.row_scope,
+        };
+        let mut rows = (self.kind.collect)(facts, row_scope);
+        if let Some(part) = &facts.part {
             rows.retain(|row| {
                 (self.kind.selection)(facts, *row)
-                    .is_none_or(|selection| reach.has(facts, &selection))
+                    .is_none_or(|selection| selection.is_within(facts, part))
             });
         }
         rows
@@ -258,7 +256,10 @@ impl TableModel {
                 Value::Text(words) => words.is_empty(),
                 _ => false,
             };
-            self.empty.push(column.rare && self.rows.iter().all(silent));
+            // A column that is called nothing says nothing.
+            let unnamed = column.titled.is_some_and(|title| title(facts).is_empty());
+            let silent = unnamed || column.rare && self.rows.iter().all(silent);
+            self.empty.push(silent);
         }
         self.widest.resize(self.kind.columns.len(), 0);
         for (slot, column) in self.widest.iter_mut().zip(self.kind.columns) {
@@ -292,7 +293,7 @@ impl TableModel {
         }
         let narrower = match (&filter, &self.filter) {
             (Some(new), Some(old)) => new.narrows(old),
-            (Some(new), None) => new.is_plain(),
+            (Some(new), None) => new.is_plain() && self.kind.searched.is_none(),
             _ => false,
         };
         self.filter = filter;
@@ -330,19 +331,6 @@ impl TableModel {
         self.row_scope = row_scope;
         self.go_to_top();
         self.refresh(facts, true);
-    }
-
-    /// Which part of everything is listed.
-    pub fn scope(&self) -> &Scope {
-        &self.scope
-    }
-
-    /// Keeps to another scope.
-    pub fn set_scope(&mut self, scope: &Scope, facts: &Facts) {
-        if self.scope != *scope {
-            self.scope = scope.clone();
-            self.refresh(facts, true);
-        }
     }
 
     /// Sorts by this column: by the way that its kind is read first, the other way round when it is sorted so.

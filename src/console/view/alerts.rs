@@ -22,9 +22,6 @@ pub static KIND: Kind = Kind {
                 }
             })
         }),
-        Column::words("code", "CODE", 4, (12, 24), |facts, row| {
-            of(facts, row, |finding| Value::text(finding.code.as_str()))
-        }),
         Column::words("kind", "KIND", 6, (6, 8), |facts, row| {
             of(facts, row, |finding| Value::text(finding.subject.kind)).role(Role::Muted)
         })
@@ -33,6 +30,9 @@ pub static KIND: Kind = Kind {
             of(facts, row, |finding| Value::path(&finding.subject.key))
                 .role(Role::Title)
                 .middle()
+        }),
+        Column::words("code", "CODE", 4, (12, 24), |facts, row| {
+            of(facts, row, |finding| Value::text(finding.code.as_str()))
         }),
         Column::number("since", "FOR", 1, 6, |facts, row| {
             of(facts, row, |finding| match finding.first_seen {
@@ -44,14 +44,10 @@ pub static KIND: Kind = Kind {
             of(facts, row, |finding| Value::text(finding.message.as_str()))
         }),
         Column::words("repair", "REPAIR", 3, (22, 70), |facts, row| {
-            of(facts, row, |finding| Value::text(finding.repair.as_str())).role(Role::Warn)
+            of(facts, row, |finding| Value::text(finding.repair.as_str())).role(Role::Muted)
         }),
     ],
-    collect: |facts, _| {
-        (0..facts.fleet.findings.len() as u32)
-            .map(|at| (at, 0))
-            .collect()
-    },
+    collect: |facts, _| by_object(facts),
     id: |facts, row| finding(facts, row).map_or(0, |finding| id_of(&finding.id)),
     label: |_, _, _| None,
     selection: |facts, row| {
@@ -70,9 +66,40 @@ pub static KIND: Kind = Kind {
     last: |facts, row| {
         finding(facts, row).is_some_and(|finding| facts.silences.of(finding, facts.now).is_some())
     },
+    searched: None,
     sort: None,
     none: "nothing needs you",
 };
+
+/// Findings, worst first; of those that are as bad, the ones of a node stand together.
+fn by_object(facts: &Facts) -> Vec<Row> {
+    let findings = &facts.fleet.findings;
+    let mut groups: Vec<(&str, &str)> = Vec::new();
+    let mut rows: Vec<(Severity, usize, u32)> = Vec::with_capacity(findings.len());
+    for (at, finding) in findings.iter().enumerate() {
+        let whose = host(finding);
+        let group = groups.iter().position(|known| *known == whose);
+        let group = group.unwrap_or_else(|| {
+            groups.push(whose);
+            groups.len() - 1
+        });
+        rows.push((finding.severity, group, at as u32));
+    }
+    rows.sort_unstable();
+    rows.into_iter().map(|(.., at)| (at, 0)).collect()
+}
+
+/// What a finding stands with: the node of a device, else its own object.
+fn host(finding: &Finding) -> (&str, &str) {
+    let subject = &finding.subject;
+    match subject.kind {
+        "Device" => match subject.key.name.rsplit_once('/') {
+            Some((node, _)) => ("Node", node),
+            None => ("Device", &subject.key.name),
+        },
+        kind => (kind, &subject.key.name),
+    }
+}
 
 fn finding(facts: &Facts, row: Row) -> Option<&Finding> {
     facts.fleet.findings.get(row.0 as usize)

@@ -22,7 +22,11 @@ const UNATTRIBUTED: &str = "unattributed";
 /// The table of one scope.
 pub static KIND: Kind = Kind {
     columns: &[
-        Column::words("name", "NAME", 0, (12, 40), name),
+        Column::words("name", "NAME", 0, (26, 60), name),
+        Column::words("team", "TEAM", 2, (8, 16), |facts, at| {
+            Cell::new(team(facts, at).map_or(Value::Empty, Value::text))
+        })
+        .rare(),
         Column::number("devices", "DEVICES", 3, 7, |facts, row| {
             of(facts, row, |row| match row.devices {
                 // A part of a device, which counts where its first holder does.
@@ -67,7 +71,8 @@ pub static KIND: Kind = Kind {
     open,
     faulty: |facts, at| row(facts, at).is_some_and(|row| row.unpriced > 0),
     last: |facts, at| row(facts, at).is_some_and(|row| row.name.as_str() == UNATTRIBUTED),
-    sort: Some((3, true)),
+    searched: None,
+    sort: Some((4, true)),
     none: "nothing has a price yet",
 };
 
@@ -105,6 +110,13 @@ fn name(facts: &Facts, at: Row) -> Cell<'_> {
     })
 }
 
+/// Whose a job is; nothing in a row of another scope.
+fn team(facts: &Facts, at: Row) -> Option<&str> {
+    let row = row(facts, at).filter(|row| row.scope == Scope::Job)?;
+    let job = facts.fleet.job_named(&row.name)?;
+    Some(job.team.as_str())
+}
+
 fn share(facts: &Facts, at: Row) -> Cell<'_> {
     of(facts, at, |row| match facts.burn.total.burn.usd() {
         // A share of what is in sight is no share of the fleet.
@@ -128,15 +140,10 @@ fn open(facts: &Facts, at: Row) -> Option<Destination> {
         Scope::Queue => Destination::Part(ViewId::Jobs, RowScope::Queue(name)),
         Scope::Team => Destination::Part(ViewId::Jobs, RowScope::Team(name)),
         Scope::Class => Destination::Part(ViewId::Nodes, RowScope::Class(name)),
-        Scope::Job => facts
-            .fleet
-            .jobs
-            .iter()
-            .find(|job| job.id.to_string() == name.as_str())
-            .map_or_else(
-                || Destination::Facts(Selection::Cost(Scope::Job, name)),
-                |job| Destination::Part(ViewId::Jobs, RowScope::Job(job.id.clone())),
-            ),
+        Scope::Job => match facts.fleet.job_named(&name) {
+            Some(job) => Destination::Part(ViewId::Jobs, RowScope::Job(job.id.clone())),
+            None => Destination::Facts(Selection::Cost(Scope::Job, name)),
+        },
     })
 }
 
@@ -182,8 +189,8 @@ impl View for CostView {
         }
         self.table.obey(command, facts, Self::below(area))
     }
-    fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool {
-        self.table.point(facts, x, y, Self::below(area))
+    fn table_area(&self, area: Rect) -> Rect {
+        Self::below(area)
     }
 
     fn table(&self) -> Option<&TableView> {

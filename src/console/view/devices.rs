@@ -163,12 +163,14 @@ pub static KIND: Kind = Kind {
             .is_some_and(|(_, device)| matches!(device.health, Health::Fault(_) | Health::Warn(_)))
     },
     last: |_, _| false,
+    searched: None,
     sort: None,
     none: "no device here",
 };
 
 /// The devices that are held and do no work, the dearest first.
 pub static IDLE: Kind = Kind {
+    searched: None,
     sort: Some((COST, true)),
     none: "no allocated device is idle",
     ..KIND
@@ -219,7 +221,9 @@ pub fn holds(row_scope: &RowScope, node: &Node, device: &Device) -> bool {
         | RowScope::Cost(_)
         | RowScope::Idle
         | RowScope::Pods(None)
-        | RowScope::WhatIf(_) => true,
+        | RowScope::WhatIf(_)
+        | RowScope::Sources(_)
+        | RowScope::Tree(_) => true,
         RowScope::Pool(pool) => node.pool == *pool,
         RowScope::Node(name) => node.name() == name,
         RowScope::Class(class) => device.class == *class,

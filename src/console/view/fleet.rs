@@ -4,7 +4,7 @@ use ratatui::layout::Rect;
 
 use crate::commands::{Command, Context};
 use crate::painter::Painter;
-use crate::table_model::Scope;
+use crate::table_model::{Kind, Row};
 use model::cost::Scope as By;
 use model::fleet::finding::{Finding, Severity};
 use table::Facts;
@@ -13,20 +13,46 @@ use super::device_heat::{DeviceHeats, Metric, Scale};
 use super::fleet_sources::{draw_sources, speaks};
 use super::sparkline_strip::DeviceStrip;
 use super::table_view::TableView;
-use super::{CommandOutcome, Destination, RowScope, TABLE, View, ViewId, Whole, pools, waiting};
+use super::{
+    CommandOutcome, Destination, FLEET, RowScope, Selection, View, ViewId, alerts, cost, jobs,
+    pools, waiting,
+};
+
+/// What has the cursor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Panel {
+    /// The table of pools.
+    Pools,
+    /// Waiting jobs.
+    Waiting,
+    /// Teams by burn.
+    Teams,
+    /// Findings.
+    Needs,
+}
+
+impl Panel {
+    /// In the order of the key, as they stand side by side.
+    const ALL: [Self; 4] = [Self::Pools, Self::Waiting, Self::Teams, Self::Needs];
+    /// The same where they stand above one another.
+    const STACKED: [Self; 4] = [Self::Pools, Self::Needs, Self::Waiting, Self::Teams];
+}
 
 /// The fleet at a glance.
 pub struct FleetView {
     table: TableView,
-    pub(super) scope: Scope,
     strip: DeviceStrip,
     glows: DeviceHeats,
     /// Waiting jobs, longest first.
     pub(super) waiting: Vec<u32>,
     /// Teams by burn, most first.
     pub(super) teams: Vec<u32>,
-    /// Findings that need somebody.
-    pub(super) needs: usize,
+    /// Findings that need somebody, as places among all.
+    pub(super) needs: Vec<u32>,
+    /// What has the cursor.
+    pub(super) panel: Panel,
+    /// The row of the panel under the cursor.
+    pub(super) row: usize,
     /// Sources that have something to say.
     troubled: u16,
     size: (u16, u16),
@@ -50,12 +76,13 @@ impl FleetView {
     pub fn new() -> Self {
         Self {
             table: TableView::new(ViewId::Fleet, &pools::KIND, RowScope::All),
-            scope: Scope::default(),
             strip: DeviceStrip::default(),
             glows: DeviceHeats::default(),
             waiting: Vec::new(),
             teams: Vec::new(),
-            needs: 0,
+            needs: Vec::new(),
+            panel: Panel::Pools,
+            row: 0,
             troubled: 0,
             size: (80, 20),
             paired: true,
@@ -155,7 +182,7 @@ impl View for FleetView {
         String::new()
     }
     fn contexts(&self) -> &'static [Context] {
-        TABLE
+        FLEET
     }
 
     fn fit(&mut self, facts: &Facts, area: Rect, paired: bool) {
@@ -168,19 +195,19 @@ impl View for FleetView {
 
     fn refresh(&mut self, facts: &Facts, settle: bool) {
         self.table.refresh(facts, settle);
-        self.waiting = waiting::longest_first(facts, &self.scope);
+        self.waiting = waiting::longest_first(facts);
         let rows = facts.burn.rows.get(&By::Team).map_or(0, Vec::len);
         self.teams = (0..rows as u32).collect();
         if let Some(rows) = facts.burn.rows.get(&By::Team) {
             self.teams
                 .sort_by_key(|at| std::cmp::Reverse(rows[*at as usize].spend.burn));
         }
-        self.needs = facts
-            .fleet
-            .findings
-            .iter()
-            .filter(|finding| needs_somebody(facts, finding))
-            .count();
+        let findings = facts.fleet.findings.iter().enumerate();
+        self.needs = findings
+            .filter(|(_, finding)| needs_somebody(facts, finding))
+            .map(|(at, _)| at as u32)
+            .collect();
+        self.keep_row();
         let troubled = facts.fleet.sources.iter().filter(|source| speaks(source));
         self.troubled = u16::try_from(troubled.count()).unwrap_or(u16::MAX);
         self.restrip(facts);
@@ -188,6 +215,16 @@ impl View for FleetView {
 
     fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> CommandOutcome {
         let table = self.split(area).table;
+        match command {
+            Command::NextPanel => return self.turn(area, 1),
+            Command::PreviousPanel => return self.turn(area, Panel::ALL.len() - 1),
+            _ if self.panel != Panel::Pools => {
+                if let Some(outcome) = self.in_panel(command, facts) {
+                    return outcome;
+                }
+            }
+            _ => {}
+        }
         // From the fleet one wants to see a pool's devices; what is known of it is behind the pools' own tab.
         match self.table.obey(command, facts, table) {
             CommandOutcome::Navigate(Destination::Part(
@@ -199,7 +236,26 @@ impl View for FleetView {
     }
     fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool {
         let table = self.split(area).table;
-        y < table.bottom() && self.table.point(facts, x, y, table)
+        let hit = y < table.bottom() && self.table.point(facts, x, y, table);
+        if hit {
+            self.panel = Panel::Pools;
+        }
+        hit
+    }
+    fn selection(&self, facts: &Facts) -> Option<Selection> {
+        match self.panel {
+            Panel::Pools => self.table.selection(facts),
+            _ => {
+                let (kind, row) = self.row_of_panel()?;
+                (kind.selection)(facts, row)
+            }
+        }
+    }
+    fn meant(&self, facts: &Facts) -> Vec<Selection> {
+        match self.panel {
+            Panel::Pools => self.table.meant(facts),
+            _ => self.selection(facts).into_iter().collect(),
+        }
     }
 
     fn table(&self) -> Option<&TableView> {
@@ -208,17 +264,11 @@ impl View for FleetView {
     fn table_mut(&mut self) -> Option<&mut TableView> {
         Some(&mut self.table)
     }
-    fn whole(&self) -> Option<Whole> {
-        Some(Whole::ButMoney("pools"))
-    }
-    fn set_scope(&mut self, scope: &Scope, facts: &Facts) {
-        self.scope.clone_from(scope);
-        self.table.table_model.set_scope(scope, facts);
-    }
 
     fn draw(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         let split = self.split(area);
-        self.table.paint(facts, painter, split.table, true);
+        let in_table = self.panel == Panel::Pools;
+        self.table.paint(facts, painter, split.table, in_table);
         self.strip.draw(painter, split.strip);
         self.draw_panels(facts, painter, split.panels);
         if split.sources.height > 2 {
@@ -228,6 +278,73 @@ impl View for FleetView {
 }
 
 impl FleetView {
+    /// Rows of a panel.
+    fn rows(&self, panel: Panel) -> usize {
+        match panel {
+            Panel::Pools => self.table.table_model.rows().len(),
+            Panel::Waiting => self.waiting.len(),
+            Panel::Teams => self.teams.len(),
+            Panel::Needs => self.needs.len(),
+        }
+    }
+
+    /// Moves the cursor so many panels on, past those that are not drawn or have no row.
+    fn turn(&mut self, area: Rect, by: usize) -> CommandOutcome {
+        let panels = self.split(area).panels;
+        let drawn = |panel: Panel| match panel {
+            Panel::Pools => true,
+            Panel::Teams => panels.height >= 3 && panels.width >= PANELS_FROM,
+            Panel::Waiting | Panel::Needs => panels.height >= 3,
+        };
+        let order = match panels.width >= PANELS_FROM {
+            true => Panel::ALL,
+            false => Panel::STACKED,
+        };
+        let count = order.len();
+        let from = order.iter().position(|panel| *panel == self.panel);
+        let turns = (1..=count).map(|turn| order[(from.unwrap_or(0) + by * turn) % count]);
+        let mut open = turns.filter(|panel| drawn(*panel) && self.rows(*panel) > 0);
+        self.panel = open.next().unwrap_or(Panel::Pools);
+        self.row = 0;
+        CommandOutcome::Done
+    }
+
+    /// Obeys a command in a panel; nothing where it is none of a panel's.
+    fn in_panel(&mut self, command: Command, facts: &Facts) -> Option<CommandOutcome> {
+        let last = self.rows(self.panel).saturating_sub(1);
+        match command {
+            Command::Up => self.row = self.row.saturating_sub(1),
+            Command::Down => self.row = (self.row + 1).min(last),
+            Command::Top | Command::PageUp => self.row = 0,
+            Command::Bottom | Command::PageDown => self.row = last,
+            Command::Open => {
+                let row = self.row_of_panel();
+                return Some(row.and_then(|(kind, row)| (kind.open)(facts, row)).into());
+            }
+            _ => return None,
+        }
+        Some(CommandOutcome::Done)
+    }
+
+    /// The table that the row under the cursor of a panel is of, and that row.
+    fn row_of_panel(&self) -> Option<(&'static Kind, Row)> {
+        let at = |rows: &[u32]| rows.get(self.row).copied();
+        Some(match self.panel {
+            Panel::Pools => return None,
+            Panel::Waiting => (&jobs::KIND, (0, at(&self.waiting)?)),
+            Panel::Teams => (&cost::KIND, (By::Team as u32, at(&self.teams)?)),
+            Panel::Needs => (&alerts::KIND, (at(&self.needs)?, 0)),
+        })
+    }
+
+    /// Keeps the cursor within its panel; one that has become empty loses it.
+    fn keep_row(&mut self) {
+        match self.rows(self.panel) {
+            0 => (self.panel, self.row) = (Panel::Pools, 0),
+            rows => self.row = self.row.min(rows - 1),
+        }
+    }
+
     fn draw_panels(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         if area.height < 3 {
             return;
@@ -274,7 +391,7 @@ impl FleetView {
         } else {
             (area, Rect { height: 0, ..area })
         };
-        if self.needs > 0 || second.height > 0 {
+        if !self.needs.is_empty() || second.height > 0 {
             self.draw_needs(facts, painter, first);
             self.draw_waiting(facts, painter, second);
         } else {
@@ -285,5 +402,7 @@ impl FleetView {
 
 /// True for a finding that is more than a note and that nobody muted or took on.
 pub(super) fn needs_somebody(facts: &Facts, finding: &Finding) -> bool {
-    finding.severity != Severity::Info && facts.silences.of(finding, facts.now).is_none()
+    finding.severity != Severity::Info
+        && facts.concerns(&finding.subject)
+        && facts.silences.of(finding, facts.now).is_none()
 }

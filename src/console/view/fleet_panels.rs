@@ -10,11 +10,12 @@ use crate::widget::panel::panel;
 use crate::widget::spark::chart;
 use model::base::Rate;
 use model::cost::Scope as By;
+use model::fleet::finding::Finding;
 use model::fleet::history::{FleetSignal, Track};
 use model::fleet::observe::Table;
 use table::Facts;
 
-use super::fleet::{FleetView, needs_somebody};
+use super::fleet::{FleetView, Panel};
 use super::sparkline_strip::Past;
 use super::{alerts, waiting};
 
@@ -41,8 +42,20 @@ impl FleetView {
             painter.say(inside.x, inside.y, inside.width, &words, Role::Muted);
             return;
         }
+        let compact = inside.height < 6;
+        let heights = self.waiting.iter().map(|index| {
+            let job = facts.fleet.jobs.get(*index as usize).filter(|_| !compact);
+            let outlook = job.and_then(|job| waiting::outlook(facts, job));
+            let words = job.map(|job| waiting::why(facts, job)).into_iter();
+            lines_under(painter, inside, words.chain(outlook))
+        });
+        let heights: Vec<u16> = match self.panel {
+            Panel::Waiting => heights.take(self.row + 1).collect(),
+            _ => Vec::new(),
+        };
+        let from = self.first(Panel::Waiting, &heights, inside.height);
         let mut y = inside.y;
-        for (at, index) in self.waiting.iter().enumerate() {
+        for (at, index) in self.waiting.iter().enumerate().skip(from) {
             let left = inside.bottom().saturating_sub(y);
             let more = self.waiting.len() - at;
             if left == 0 || (left == 1 && more > 1) {
@@ -55,7 +68,9 @@ impl FleetView {
             let Some(job) = facts.fleet.jobs.get(*index as usize) else {
                 continue;
             };
-            let compact = inside.height < 6;
+            if let Some(lines) = self.under_cursor(Panel::Waiting, at, &heights) {
+                select(painter, inside, y, lines);
+            }
             let age = painter.age(job.waiting_since.unwrap_or(job.created));
             let class = job.class.as_ref().map_or("", |class| class.as_str());
             let wants = format!("{} {class}", job.devices_requested);
@@ -103,7 +118,7 @@ impl FleetView {
             .since()
             .filter(|since| facts.now.since(*since) >= std::time::Duration::from_secs(120).into())
             // What is remembered is the whole fleet's.
-            .filter(|_| self.scope.is_all());
+            .filter(|_| facts.part.is_none());
         let title = match since {
             Some(since) => format!("burn, last {}", painter.age(since)),
             None => String::from("burn by team"),
@@ -128,9 +143,14 @@ impl FleetView {
         let name_width = (inside.width / 3).min(16);
         let foot = u16::from(inside.height > 3);
         let last = inside.bottom().saturating_sub(foot);
-        for index in &self.teams {
+        let heights = vec![1; self.teams.len()];
+        let from = self.first(Panel::Teams, &heights, last.saturating_sub(y));
+        for (at, index) in self.teams.iter().enumerate().skip(from) {
             if y >= last {
                 break;
+            }
+            if let Some(lines) = self.under_cursor(Panel::Teams, at, &heights) {
+                select(painter, inside, y, lines);
             }
             let Some(row) = rows.get(*index as usize) else {
                 continue;
@@ -186,17 +206,15 @@ impl FleetView {
         if area.height < 3 {
             return;
         }
-        let note = if self.needs == 0 {
-            String::new()
-        } else {
-            self.needs.to_string()
+        let note = match self.needs.len() {
+            0 => String::new(),
+            some => some.to_string(),
         };
         let inside = panel(painter, area, "needs you", &note);
-        if self.needs == 0 {
+        if self.needs.is_empty() {
             // A finding shows once it has lasted: what is broken already is being looked at.
             let broken = facts
-                .fleet
-                .pools
+                .pools()
                 .iter()
                 .any(|pool| pool.counts().unhealthy.is_some_and(|count| count > 0));
             let words = match broken {
@@ -207,14 +225,23 @@ impl FleetView {
             return;
         }
         let mut y = inside.y;
-        let findings = facts
-            .fleet
-            .findings
-            .iter()
-            .filter(|finding| needs_somebody(facts, finding));
-        for (at, finding) in findings.enumerate() {
+        let findings: Vec<&Finding> = (self.needs.iter())
+            .filter_map(|at| facts.fleet.findings.get(*at as usize))
+            .collect();
+        let compact = inside.height < 6;
+        let heights: Vec<u16> = match self.panel {
+            Panel::Needs => (findings.iter().take(self.row + 1))
+                .map(|finding| {
+                    let words = [finding.message.to_string(), finding.repair.to_string()];
+                    lines_under(painter, inside, words.into_iter().filter(|_| !compact))
+                })
+                .collect(),
+            _ => Vec::new(),
+        };
+        let from = self.first(Panel::Needs, &heights, inside.height);
+        for (at, finding) in findings.into_iter().enumerate().skip(from) {
             let left = inside.bottom().saturating_sub(y);
-            let more = self.needs - at;
+            let more = self.needs.len() - at;
             // The first is always told: how many there are stands in the title.
             if left == 0 || (left == 1 && more > 1 && at > 0) {
                 if left == 1 {
@@ -222,6 +249,9 @@ impl FleetView {
                     painter.say(inside.x, y, inside.width, &words, Role::Muted);
                 }
                 return;
+            }
+            if let Some(lines) = self.under_cursor(Panel::Needs, at, &heights) {
+                select(painter, inside, y, lines);
             }
             let (sign, role) = alerts::sign(finding.severity);
             painter.say(inside.x, y, 1, sign, role);
@@ -235,7 +265,7 @@ impl FleetView {
                 &age,
                 painter.render_style.fg(Role::Muted),
             );
-            if inside.height < 6 {
+            if compact {
                 let (bold, text) = (
                     painter.render_style.fg(Role::Title),
                     painter.render_style.fg(Role::Text),
@@ -257,9 +287,47 @@ impl FleetView {
     }
 }
 
-/// Says something under a name, on two lines where a tall panel needs them, and keeps the last line for how many more there are;
-/// gives the next line.
-fn under(painter: &mut Painter<'_>, inside: Rect, mut y: u16, words: &str, role: Role) -> u16 {
+impl FleetView {
+    /// The first row of a panel that is drawn, so that the one under the cursor is in sight; of the heights of the rows up to it.
+    fn first(&self, panel: Panel, heights: &[u16], room: u16) -> usize {
+        if self.panel != panel {
+            return 0;
+        }
+        let mut used = 0;
+        let upward = heights.iter().take(self.row + 1).rev();
+        // A line stays free for how many more there are.
+        let fit = upward.take_while(|height| {
+            used += **height;
+            used < room || used == **height
+        });
+        (self.row + 1).saturating_sub(fit.count().max(1))
+    }
+
+    /// How many lines the row has, where the cursor is on it.
+    fn under_cursor(&self, panel: Panel, at: usize, heights: &[u16]) -> Option<u16> {
+        let here = self.panel == panel && self.row == at;
+        here.then(|| heights.get(at).copied().unwrap_or(1))
+    }
+}
+
+/// Marks the lines of the row under the cursor.
+fn select(painter: &mut Painter<'_>, inside: Rect, y: u16, lines: u16) {
+    let lines = lines.min(inside.bottom().saturating_sub(y));
+    painter.ground(Rect::new(inside.x, y, inside.width, lines), Role::Selection);
+    for line in 0..lines {
+        let edge = inside.x.saturating_sub(1);
+        painter.sign(edge, y + line, "▌", painter.render_style.fg(Role::Accent));
+    }
+}
+
+/// Lines of a name with these sentences under it.
+fn lines_under(painter: &Painter<'_>, inside: Rect, words: impl Iterator<Item = String>) -> u16 {
+    let lines = words.map(|words| broken(painter, inside, &words).len() as u16);
+    1 + lines.sum::<u16>()
+}
+
+/// A sentence in lines of a panel: two in a tall one, else one, cut where it is longer.
+fn broken(painter: &Painter<'_>, inside: Rect, words: &str) -> Vec<String> {
     let room = inside.width.saturating_sub(2);
     let most = if inside.height < TALL { 1 } else { 2 };
     let words = clean(words, painter.render_style.ascii);
@@ -268,7 +336,14 @@ fn under(painter: &mut Painter<'_>, inside: Rect, mut y: u16, words: &str, role:
         let rest = lines.split_off(most - 1).join(" ");
         lines.push(rest);
     }
-    for line in lines {
+    lines
+}
+
+/// Says something under a name, on two lines where a tall panel needs them, and keeps the last line for how many more there are;
+/// gives the next line.
+fn under(painter: &mut Painter<'_>, inside: Rect, mut y: u16, words: &str, role: Role) -> u16 {
+    let room = inside.width.saturating_sub(2);
+    for line in broken(painter, inside, words) {
         if inside.bottom().saturating_sub(y) <= 1 {
             break;
         }

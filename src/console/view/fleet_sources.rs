@@ -22,40 +22,22 @@ pub(super) fn speaks(source: &SourceHealth) -> bool {
 
 /// Sources by kind: how many answer, and what is wrong with the first that does not.
 pub(super) fn draw_sources(facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
-    let all: Vec<&SourceHealth> = facts
-        .fleet
-        .sources
-        .iter()
-        .filter(|source| source.state != SourceState::NotVisible)
-        .collect();
-    let hidden = facts.fleet.sources.len() - all.len();
-    let live = all
-        .iter()
-        .filter(|source| source.state == SourceState::Live)
-        .count();
-    let note = if all.is_empty() {
-        String::from("none has answered yet")
-    } else {
-        match hidden {
-            0 => format!("{live} of {} live", all.len()),
-            hidden => format!("{live} of {} live, {hidden} not visible to you", all.len()),
-        }
+    let sources = &facts.fleet.sources;
+    let (live, ours) = sources::live_of(sources.iter());
+    let hidden = sources.len() - ours;
+    let note = match (ours, hidden) {
+        (0, _) => String::from("none has answered yet"),
+        (_, 0) => format!("{live} of {ours} live"),
+        (_, hidden) => format!("{live} of {ours} live, {hidden} not visible to you"),
     };
     let inside = panel(painter, area, "sources", &note);
-    let mut kinds: Vec<(&str, usize, usize)> = Vec::new();
-    for source in all.iter() {
-        let at = match kinds.iter().position(|(kind, ..)| *kind == &*source.kind) {
-            Some(at) => at,
-            None => {
-                kinds.push((&source.kind, 0, 0));
-                kinds.len() - 1
-            }
-        };
-        kinds[at].1 += usize::from(source.state == SourceState::Live);
-        kinds[at].2 += 1;
-    }
     let mut x = inside.x;
-    for (kind, live, of) in &kinds {
+    for (kind, places) in sources::by_kind(facts) {
+        let places = places.iter().map(|at| &sources[*at as usize]);
+        let (live, of) = sources::live_of(places);
+        if of == 0 {
+            continue;
+        }
         let role = if live == of { Role::Ok } else { Role::Warn };
         let counts = format!("{live}/{of}");
         let room = inside.right().saturating_sub(x);
@@ -81,7 +63,7 @@ pub(super) fn draw_sources(facts: &Facts, painter: &mut Painter<'_>, area: Rect)
             ],
         );
     }
-    let troubled = all.iter().filter(|source| speaks(source));
+    let troubled = sources.iter().filter(|source| speaks(source));
     for (line, source) in troubled.enumerate() {
         let y = inside.y + 1 + line as u16;
         if y >= inside.bottom() {

@@ -7,7 +7,7 @@ use ratatui::layout::Rect;
 use crate::commands::{Command, Context};
 use crate::filter::Filter;
 use crate::painter::Painter;
-use crate::table_model::{Row, Scope, fields, matches};
+use crate::table_model::{Row, fields, matches};
 use model::base::Name;
 use table::Facts;
 
@@ -27,7 +27,6 @@ pub(super) enum Zoom {
 /// The heatmap's state.
 pub struct Heatmap {
     row_scope: RowScope,
-    pub(super) scope: Scope,
     pub(super) metric: Metric,
     pub(super) grouping: Grouping,
     pub(super) scale: Scale,
@@ -61,7 +60,6 @@ impl Heatmap {
     pub fn new(row_scope: RowScope) -> Self {
         Self {
             row_scope,
-            scope: Scope::default(),
             metric: Metric::default(),
             grouping: Grouping::default(),
             scale: Scale::default(),
@@ -174,7 +172,12 @@ impl Heatmap {
         ) || matches!(
             self.row_scope,
             RowScope::Job(_) | RowScope::Team(_) | RowScope::Queue(_)
-        ) || !self.scope.is_all();
+        ) || facts.part.is_some();
+        facts
+            .part
+            .as_ref()
+            .map(|part| &part.scope)
+            .hash(&mut hasher);
         for node in facts.fleet.nodes.iter() {
             (node.name(), &node.pool, &node.rack, node.devices.len()).hash(&mut hasher);
             match self.grouping {
@@ -201,7 +204,7 @@ impl Heatmap {
             .iter()
             .flat_map(|node| node.devices.iter().map(move |device| (node, device)))
             .filter(|(node, device)| {
-                devices::holds(&self.row_scope, node, device) && self.scope.has_device(device)
+                devices::holds(&self.row_scope, node, device) && facts.has_device(device)
             })
             .count();
         if self.zoom.is_none() && self.total > 0 {
@@ -228,7 +231,7 @@ impl Heatmap {
             paired: self.paired && zoom != Zoom::OneNode,
             by_node: zoom == Zoom::Nodes,
         };
-        let (row_scope, scope) = (&self.row_scope, &self.scope);
+        let row_scope = &self.row_scope;
         let (filter, faults) = (self.filter.as_ref(), self.faults);
         let glows = &self.glows;
         let value = |row: Row| glows.rank(row.0, row.1).unwrap_or(-1.0);
@@ -238,7 +241,7 @@ impl Heatmap {
             |node, device, row: Row| {
                 only.as_ref().is_none_or(|only| node.name() == only)
                     && devices::holds(row_scope, node, device)
-                    && scope.has_device(device)
+                    && facts.has_device(device)
                     && (!faults || (devices::KIND.faulty)(facts, row))
                     && filter.is_none_or(|filter| matches(filter, &devices::KIND, facts, row))
             },
@@ -483,14 +486,6 @@ impl View for Heatmap {
             .filter_map(|at| facts.fleet.nodes.get(*at as usize))
             .map(|node| node.name().clone())
             .collect()
-    }
-
-    fn set_scope(&mut self, scope: &Scope, facts: &Facts) {
-        if self.scope != *scope {
-            self.scope = scope.clone();
-            self.made_of = None;
-            self.make(facts);
-        }
     }
 
     fn draw(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {

@@ -244,7 +244,7 @@ impl Heatmap {
                 }
                 model::fleet::Known::Waiting => String::from("reading nodes…"),
                 model::fleet::Known::Lost(lost) => format!("nodes lost: {}", lost.message),
-                _ => self.scope.says(facts, "no node has an accelerator"),
+                _ => facts.none_in_scope("no node has an accelerator"),
             }
         };
         painter.say(area.x, area.y, area.width, &words, Role::Muted);

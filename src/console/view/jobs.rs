@@ -19,7 +19,8 @@ pub static KIND: Kind = Kind {
         Column::words("state", "STATE", 6, (8, 9), state),
         Column::words("kind", "KIND", 10, (5, 14), |facts, row| {
             of(facts, row, |job| Value::text(job.id.kind.as_str())).role(Role::Muted)
-        }),
+        })
+        .wide(),
         Column::words("queue", "QUEUE", 8, (9, 16), |facts, row| {
             of(facts, row, |job| {
                 Value::known(job.queue.as_deref(), Value::text)
@@ -47,7 +48,7 @@ pub static KIND: Kind = Kind {
             "start",
             "WHAT WOULD START IT",
             12,
-            (20, 44),
+            (20, 60),
             |facts, row| {
                 let words = job(facts, row)
                     .filter(|job| job.state == JobState::Waiting)
@@ -98,6 +99,7 @@ pub static KIND: Kind = Kind {
         job(facts, row).is_some_and(|job| job.state == JobState::Failed || job.failure.is_some())
     },
     last: |_, _| false,
+    searched: None,
     sort: None,
     none: "no job asks for an accelerator",
 };

@@ -5,17 +5,16 @@ use ratatui::layout::Rect;
 use model::base::{Name, ObjectKey};
 use model::cost::Scope;
 use model::fleet::job::JobKey;
-use table::Facts;
 use table::silence::Entry;
+use table::{Facts, Part};
 
 use super::commands::{Command, Context};
 use super::painter::{Painter, RenderStyle};
-use super::table_model;
 use model::object::{ObjectNews, ObjectRequest};
 use object_view::Sort;
+use table_with_facts::TableWithFacts;
 
 pub mod alerts;
-mod alerts_view;
 pub mod cost;
 pub mod describe;
 pub mod detail;
@@ -30,25 +29,29 @@ pub mod jobs;
 pub mod layout;
 pub mod logs;
 pub mod nodes;
+pub mod object_tree;
 pub mod object_view;
 pub mod plans;
 pub mod pods;
 pub mod pools;
+mod queue_quotas;
 pub mod queues;
 mod scroll;
 pub mod sources;
 pub mod sparkline_strip;
 pub mod subject;
 pub mod table_view;
+mod table_with_facts;
 mod tree;
 mod unblock;
 mod waiting;
 mod what_if;
 
+pub use object_tree::tab as tree_of;
 pub use waiting::longest_first as longest_waiting;
 
 macro_rules! views {
-    ($($variant:ident $name:literal $digit:literal;)*) => {
+    ($($variant:ident $name:literal $short:literal $digit:literal;)*) => {
         /// The views that a digit opens.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum ViewId { $(#[doc = concat!("`", $name, "`")] $variant,)* }
@@ -62,6 +65,11 @@ macro_rules! views {
                 match self { $(Self::$variant => $name,)* }
             }
 
+            /// Its name where there is little room, in at most six letters.
+            pub const fn short_name(self) -> &'static str {
+                match self { $(Self::$variant => $short,)* }
+            }
+
             /// The digit on its tab.
             pub const fn digit(self) -> char {
                 match self { $(Self::$variant => $digit,)* }
@@ -71,16 +79,16 @@ macro_rules! views {
 }
 
 views! {
-    Fleet "fleet" '1';
-    Pools "pools" '2';
-    Devices "devices" '3';
-    Queues "queues" '4';
-    Jobs "jobs" '5';
-    Nodes "nodes" '6';
-    Cost "cost" '7';
-    Alerts "alerts" '8';
-    Plans "plans" '9';
-    Sources "sources" '0';
+    Fleet "fleet" "fleet" '1';
+    Pools "pools" "pools" '2';
+    Devices "devices" "devs" '3';
+    Queues "queues" "queue" '4';
+    Jobs "jobs" "jobs" '5';
+    Nodes "nodes" "nodes" '6';
+    Cost "cost" "cost" '7';
+    Alerts "alerts" "alerts" '8';
+    Plans "plans" "plans" '9';
+    Sources "sources" "srcs" '0';
 }
 
 /// Which part of everything a view shows.
@@ -109,8 +117,12 @@ pub enum RowScope {
     Namespace(Name),
     /// Pods, of a namespace or of all.
     Pods(Option<Name>),
+    /// What an object consists of and stands on.
+    Tree(Selection),
     /// What these changes would do, in the words in which they were typed.
     WhatIf(Name),
+    /// Sources, each in a row of its own: those of a kind or, without one, all.
+    Sources(Option<Name>),
 }
 
 impl RowScope {
@@ -128,7 +140,9 @@ impl RowScope {
             Self::Namespace(name) => format!("namespace {name}"),
             Self::Pods(None) => String::from("pods"),
             Self::Pods(Some(name)) => format!("pods of {name}"),
+            Self::Tree(of) => format!("tree of {}", of.name()),
             Self::WhatIf(changes) => format!("what if {changes}"),
+            Self::Sources(kind) => kind.as_ref().map(Name::to_string).unwrap_or_default(),
         }
     }
 }
@@ -159,6 +173,29 @@ pub enum Selection {
 }
 
 impl Selection {
+    /// True when it is a scope's, or something of the scope is there. Sources and queues serve everybody; money is that of the
+    /// scope already.
+    pub(crate) fn is_within(&self, facts: &Facts, part: &Part) -> bool {
+        let fleet = &facts.fleet;
+        match self {
+            Self::Pool(name) => part.reach.has_pool(name),
+            Self::Node(name) => part.reach.has_node(name),
+            Self::Device(node, index) => {
+                let device = fleet.node(node).and_then(|node| node.device(*index));
+                device.is_some_and(|device| part.scope.has_device(device))
+            }
+            Self::Job(id) => fleet.job(id).is_some_and(|job| part.scope.has_job(job)),
+            Self::Pod(key) => fleet.pod(key).is_some_and(|pod| part.scope.has_pod(pod)),
+            Self::Finding(id) => {
+                let mut findings = fleet.findings.iter();
+                findings
+                    .find(|finding| finding.id == *id)
+                    .is_some_and(|finding| part.reach.concerns(&finding.subject))
+            }
+            _ => true,
+        }
+    }
+
     /// Its name as the facts have it: a device is called by its kind.
     pub fn title(&self, facts: &Facts) -> String {
         if let Self::Device(node, index) = self {
@@ -233,17 +270,8 @@ impl From<Option<Destination>> for CommandOutcome {
     }
 }
 
-/// Numbers of a view that no scope narrows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Whole {
-    /// All but money are of these, whole.
-    ButMoney(&'static str),
-    /// All of them are.
-    All(&'static str),
-}
-
 /// Titles of columns, and a line of cells a row.
-pub type CopiedRows = (Vec<&'static str>, Vec<Vec<String>>);
+pub type CopiedRows = (Vec<String>, Vec<Vec<String>>);
 
 /// A view: its own cursor, order and filter, and how it is drawn.
 pub trait View {
@@ -264,7 +292,17 @@ pub trait View {
     /// Obeys a command.
     fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> CommandOutcome;
     /// Takes a press of the mouse at a place within `area`; true when something is there.
-    fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool;
+    fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool {
+        let area = self.table_area(area);
+        y < area.bottom()
+            && self
+                .table_mut()
+                .is_some_and(|table| table.point(facts, x, y, area))
+    }
+    /// The room of its table within the view's.
+    fn table_area(&self, area: Rect) -> Rect {
+        area
+    }
     /// Sets the filter; an error says what is wrong with it and leaves the old one.
     fn set_filter(&mut self, words: &str, facts: &Facts) -> Result<(), String> {
         match self.table_mut() {
@@ -322,22 +360,19 @@ pub trait View {
     }
     /// Takes what came of its want.
     fn told(&mut self, _news: &ObjectNews, _facts: &Facts) {}
-    /// What its numbers are of, whatever the scope, where that is more than the scope holds.
-    fn whole(&self) -> Option<Whole> {
-        None
-    }
-    /// Keeps to a scope, whatever part it shows.
-    fn set_scope(&mut self, scope: &table_model::Scope, facts: &Facts) {
-        if let Some(table) = self.table_mut() {
-            table.table_model.set_scope(scope, facts);
-        }
-    }
     /// Draws it.
     fn draw(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect);
 }
 
 /// Keys of table views.
 pub const TABLE: &[Context] = &[Context::Table, Context::Global, Context::Anywhere];
+/// Keys of the fleet view.
+pub const FLEET: &[Context] = &[
+    Context::Fleet,
+    Context::Table,
+    Context::Global,
+    Context::Anywhere,
+];
 /// Keys of the cost view.
 pub const COST: &[Context] = &[
     Context::Cost,
@@ -390,6 +425,11 @@ pub fn at(place: &Destination) -> Option<Box<dyn View>> {
 /// Makes a view of a part; `RowScope::All` makes the one behind the tab.
 pub fn open(id: ViewId, row_scope: RowScope) -> Box<dyn View> {
     match (id, row_scope) {
+        (id, row_scope @ RowScope::Tree(_)) => Box::new(table_view::TableView::new(
+            id,
+            &object_tree::KIND,
+            row_scope,
+        )),
         (ViewId::Fleet, _) => Box::new(fleet::FleetView::new()),
         (ViewId::Devices, row_scope @ RowScope::Idle) => {
             Box::new(table_view::TableView::new(id, &devices::IDLE, row_scope))
@@ -400,9 +440,7 @@ pub fn open(id: ViewId, row_scope: RowScope) -> Box<dyn View> {
         (ViewId::Cost, RowScope::Cost(scope)) => Box::new(cost::CostView::new(scope)),
         (ViewId::Cost, _) => Box::new(cost::CostView::new(Scope::Team)),
         (ViewId::Pools, RowScope::Pool(pool)) => Box::new(detail::Detail::pool(pool)),
-        (ViewId::Pools, row_scope) => {
-            Box::new(table_view::TableView::new(id, &pools::KIND, row_scope))
-        }
+        (ViewId::Pools, row_scope) => Box::new(TableWithFacts::new(id, &pools::KIND, row_scope)),
         (ViewId::Queues, row_scope) => Box::new(queues::QueuesView::new(row_scope)),
         (ViewId::Jobs, RowScope::WhatIf(changes)) => Box::new(what_if::WhatIfView::new(changes)),
         (ViewId::Jobs, row_scope @ RowScope::Pods(_)) => {
@@ -414,12 +452,12 @@ pub fn open(id: ViewId, row_scope: RowScope) -> Box<dyn View> {
         (ViewId::Nodes, row_scope) => {
             Box::new(table_view::TableView::new(id, &nodes::KIND, row_scope))
         }
-        (ViewId::Alerts, row_scope) => Box::new(alerts_view::AlertsView::new(row_scope)),
+        (ViewId::Alerts, row_scope) => Box::new(TableWithFacts::new(id, &alerts::KIND, row_scope)),
         (ViewId::Plans, row_scope) => {
             Box::new(table_view::TableView::new(id, &plans::KIND, row_scope))
         }
         (ViewId::Sources, row_scope) => {
-            Box::new(table_view::TableView::new(id, &sources::KIND, row_scope))
+            Box::new(TableWithFacts::new(id, &sources::KIND, row_scope))
         }
     }
 }

@@ -15,7 +15,7 @@ use model::fleet::observe::Table;
 use table::Facts;
 use table::nodes::{self, NodeState};
 
-use super::{Destination, RowScope, Selection, ViewId};
+use super::{Destination, RowScope, Selection, ViewId, device_heat};
 
 /// The table of nodes.
 pub static KIND: Kind = Kind {
@@ -42,14 +42,15 @@ pub static KIND: Kind = Kind {
             .role(Role::Muted)
         }),
         Column::words("class", "CLASS", 5, (4, 14), class),
-        Column::number("devices", "HELD/DEV", 0, 5, held),
+        Column::number("devices", "HELD/DEV", 0, 5, held).whole("HELD/NODE DEV"),
         Column::graphic("alloc", "ALLOCATED", 7, (4, 8), allocated),
         Column::number("util", "UTIL", 1, 4, util),
         Column::number("mem", "MEM", 8, 4, memory),
         Column::number("temp", "T MAX", 3, 5, temp),
         Column::number("power", "kW", 8, 4, |facts, row| {
             reading(facts, row, |node| {
-                Value::known(node.power_watts(), |watts| Value::Power(watts, None))
+                let power = nodes::power(facts.devices_of(node));
+                Value::known(power, |watts| Value::Power(watts, None))
             })
         }),
         Column::number("pods", "PODS", 10, 4, |facts, row| {
@@ -58,13 +59,14 @@ pub static KIND: Kind = Kind {
                 false => Value::Unknown,
             })
             .role(Role::Muted)
-        }),
+        })
+        .whole("NODE PODS"),
         Column::number("burn", "$/h", 1, 5, |facts, row| {
             of(facts, row, |node| {
                 // Of a node that may not be listed only some devices are in sight.
                 let listed = !facts.fleet.is_hidden(Table::Nodes);
-                let rate = facts.burn.nodes.get(node.name()).filter(|_| listed);
-                Value::known(rate, |rate| Value::Money(*rate))
+                let rate = facts.rate_of_node(node.name()).filter(|_| listed);
+                Value::known(rate, Value::Money)
             })
             .role(Role::Accent)
         }),
@@ -127,6 +129,7 @@ pub static KIND: Kind = Kind {
     },
     last: |_, _| false,
     // By name as people count: node-2 before node-10.
+    searched: None,
     sort: Some((0, false)),
     none: "the cluster has no node",
 };
@@ -175,7 +178,8 @@ fn of<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Node) -> Value<'a>) 
 
 fn reading<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Node) -> Value<'a>) -> Cell<'a> {
     let stale = node(facts, row).is_some_and(|node| {
-        !node.devices.is_empty() && node.devices.iter().all(|device| device.is_stale(facts.now))
+        let mut devices = facts.devices_of(node).peekable();
+        devices.peek().is_some() && devices.all(|device| device.is_stale(facts.now))
     });
     of(facts, row, make).stale(stale)
 }
@@ -227,13 +231,15 @@ fn class(facts: &Facts, row: Row) -> Cell<'_> {
     })
 }
 
+/// Devices of a node that are held, by the scope where there is one.
+fn held_of(facts: &Facts, node: &Node) -> usize {
+    let devices = facts.devices_of(node);
+    devices.filter(|device| device.is_allocated()).count()
+}
+
 fn held(facts: &Facts, row: Row) -> Cell<'_> {
     of(facts, row, |node| {
-        let held = node
-            .devices
-            .iter()
-            .filter(|device| device.is_allocated())
-            .count();
+        let held = held_of(facts, node);
         let fleet = &facts.fleet;
         match node.is_counted() && fleet.sees_all_work() {
             false => Value::Unknown,
@@ -244,11 +250,7 @@ fn held(facts: &Facts, row: Row) -> Cell<'_> {
 
 fn allocated(facts: &Facts, row: Row) -> Cell<'_> {
     of(facts, row, |node| {
-        let held = node
-            .devices
-            .iter()
-            .filter(|device| device.is_allocated())
-            .count();
+        let held = held_of(facts, node);
         match node.devices.len() {
             0 => Value::Unknown,
             _ if !facts.fleet.sees_devices() => Value::Unknown,
@@ -257,15 +259,28 @@ fn allocated(facts: &Facts, row: Row) -> Cell<'_> {
     })
 }
 
+/// Brighter where it works harder, cold where somebody holds devices and none of them works.
 fn util(facts: &Facts, row: Row) -> Cell<'_> {
-    reading(facts, row, |node| {
-        Value::known(nodes::mean(node, Device::util), Value::Ratio)
-    })
+    let mean = node(facts, row).and_then(|node| nodes::mean(facts.devices_of(node), Device::util));
+    let cell = reading(facts, row, |_| Value::known(mean, Value::Ratio));
+    let held = || {
+        let nodes = node(facts, row).into_iter();
+        let mut devices = nodes.flat_map(|node| facts.devices_of(node));
+        devices.any(Device::is_allocated)
+    };
+    match mean {
+        Some(mean) if mean < 0.005 && held() => cell.role(Role::IdleMoney),
+        Some(mean) => cell.heat(mean),
+        None => cell,
+    }
 }
 
 fn memory(facts: &Facts, row: Row) -> Cell<'_> {
     reading(facts, row, |node| {
-        Value::known(nodes::mean(node, Device::memory_ratio), Value::Ratio)
+        Value::known(
+            nodes::mean(facts.devices_of(node), Device::memory_ratio),
+            Value::Ratio,
+        )
     })
 }
 
@@ -289,13 +304,16 @@ pub fn is_hot(facts: &Facts, such: impl Fn(&Node) -> bool) -> bool {
 }
 
 fn temp(facts: &Facts, row: Row) -> Cell<'_> {
+    let hottest = node(facts, row).and_then(|node| nodes::hottest(facts.devices_of(node)));
+    // What is too hot is so by a threshold of its own; a hot rack has cool nodes too.
     let hot = node(facts, row).is_some_and(|own| {
-        let mut devices = own.devices.iter();
+        let mut devices = facts.devices_of(own);
         devices.any(|device| judge::device_is_hot(device, &facts.fleet.policy))
-            || is_hot(facts, |node| node.name() == own.name())
     });
-    let cell = reading(facts, row, |node| {
-        Value::known(nodes::hottest(node), Value::Celsius)
-    });
-    if hot { cell.role(Role::Warn) } else { cell }
+    let cell = reading(facts, row, |_| Value::known(hottest, Value::Celsius));
+    match hottest {
+        _ if hot => cell.role(Role::Warn),
+        Some(degrees) => cell.heat(device_heat::warmth(degrees)),
+        None => cell,
+    }
 }

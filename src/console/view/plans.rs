@@ -54,6 +54,7 @@ pub static KIND: Kind = Kind {
     },
     faulty: |facts, row| run(facts, row).is_some_and(|run| run.state == RunState::Failed),
     last: |_, _| false,
+    searched: None,
     sort: None,
     none: "nothing has been done on this cluster from here: capital letters open a plan",
 };

@@ -81,6 +81,7 @@ pub static KIND: Kind = Kind {
     },
     faulty: |facts, row| pod(facts, row).is_some_and(|pod| pod.seen.failure.is_some()),
     last: |facts, row| pod(facts, row).is_some_and(|pod| pod.seen.phase.is_over()),
+    searched: None,
     sort: None,
     none: "no pod asks for an accelerator",
 };

@@ -26,7 +26,7 @@ pub static KIND: Kind = Kind {
         Column::words("class", "CLASS", 5, (8, 16), class),
         Column::words("mode", "MODE", 10, (7, 7), mode),
         Column::words("billing", "BILLING", 9, (8, 9), billing),
-        Column::number("free", "FREE/TOTAL", 0, 10, free),
+        Column::number("free", "FREE/TOTAL", 0, 10, free).whole("POOL FREE/TOTAL"),
         Column::graphic("alloc", "ALLOCATED", 0, (4, 12), allocated),
         Column::graphic("util", "UTIL 60m", 1, (4, 16), util).trend(util_track),
         Column::number("mem", "MEM", 8, 4, memory),
@@ -35,17 +35,26 @@ pub static KIND: Kind = Kind {
         Column::number("wait", "WAIT", 3, 5, waiting),
         Column::number("burn", "$/h", 0, 6, burn),
         Column::number("waste", "WASTE $/h", 2, 9, waste),
-        Column::number("nodes", "READY/NODES", 11, 7, ready).wide(),
-        Column::number("cordoned", "CORDONED", 12, 4, cordoned).wide(),
+        Column::number("nodes", "READY/NODES", 11, 7, ready)
+            .wide()
+            .whole("POOL READY/NODES"),
+        Column::number("cordoned", "CORDONED", 12, 4, cordoned)
+            .wide()
+            .whole("POOL CORDONED"),
         Column::words("limits", "MIN..MAX", 13, (6, 12), limits).wide(),
         Column::words("owner", "OWNER", 14, (6, 20), owner)
             .wide()
             .rare(),
         Column::number("unhealthy", "UNHEALTHY", 11, 4, unhealthy).wide(),
         Column::number("free-usd", "FREE $/h", 15, 8, |facts, row| {
-            spent(facts, row, |spend| spend.free)
+            match facts.part {
+                None => spent(facts, row, |spend| spend.free),
+                // What nobody holds is no scope's.
+                Some(_) => Cell::new(Value::Empty),
+            }
         })
-        .wide(),
+        .wide()
+        .rare(),
         Column::number("idle", "IDLE $/h", 15, 8, |facts, row| {
             spent(facts, row, |spend| spend.idle_allocated)
         })
@@ -64,6 +73,7 @@ pub static KIND: Kind = Kind {
             .is_some_and(|pool| pool.nodes.ready < pool.nodes.total || needs_somebody(facts, pool))
     },
     last: |_, _| false,
+    searched: None,
     sort: None,
     none: "no node has an accelerator",
 };
@@ -81,6 +91,11 @@ fn pool(facts: &Facts, row: Row) -> Option<&Pool> {
     facts.fleet.pools.get(row.0 as usize)
 }
 
+/// The pool as the scope has it: the devices, readings and waiting devices of its jobs.
+fn ours(facts: &Facts, row: Row) -> Option<&Pool> {
+    facts.pools().get(row.0 as usize)
+}
+
 fn cost(facts: &Facts, row: Row) -> Option<&CostRow> {
     facts.burn.row(Scope::Pool, &pool(facts, row)?.name)
 }
@@ -94,8 +109,9 @@ fn of<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Pool) -> Value<'a>) 
 
 /// A reading of a pool: dimmed when it is stale.
 fn reading<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Pool) -> Value<'a>) -> Cell<'a> {
-    let stale = pool(facts, row).is_some_and(|pool| pool.stale);
-    of(facts, row, make).stale(stale)
+    let pool = ours(facts, row);
+    let stale = pool.is_some_and(|pool| pool.stale);
+    Cell::new(pool.map_or(Value::Unknown, make)).stale(stale)
 }
 
 /// True when a device of it is broken, or a finding says that somebody has to act on it or on a node of it.
@@ -183,9 +199,8 @@ fn free(facts: &Facts, row: Row) -> Cell<'_> {
 }
 
 fn allocated(facts: &Facts, row: Row) -> Cell<'_> {
-    of(facts, row, |pool| {
-        Value::known(pool.counts().allocation(), Value::Bar)
-    })
+    let share = ours(facts, row).and_then(|pool| pool.counts().allocation());
+    Cell::new(Value::known(share, Value::Bar))
 }
 
 fn util(facts: &Facts, row: Row) -> Cell<'_> {
@@ -193,10 +208,9 @@ fn util(facts: &Facts, row: Row) -> Cell<'_> {
 }
 
 fn util_track(facts: &Facts, row: Row) -> Option<Track> {
-    Some(Track::Pool(
-        pool(facts, row)?.name.clone(),
-        FleetSignal::Util,
-    ))
+    // The past of a scope is not kept.
+    let pool = pool(facts, row).filter(|_| facts.part.is_none())?;
+    Some(Track::Pool(pool.name.clone(), FleetSignal::Util))
 }
 
 fn memory(facts: &Facts, row: Row) -> Cell<'_> {
@@ -208,7 +222,7 @@ fn temp(facts: &Facts, row: Row) -> Cell<'_> {
         Value::known(pool.temp_max, Value::Celsius)
     });
     // A pool of several classes is hot when one of them would be.
-    let hot = pool(facts, row).is_some_and(|pool| {
+    let hot = ours(facts, row).is_some_and(|pool| {
         pool.temp_max.is_some_and(|celsius| {
             let mut classes = pool.classes.iter();
             classes.any(|one| judge::is_hot(celsius, None, &one.class, &facts.fleet.policy))
@@ -226,10 +240,10 @@ fn power(facts: &Facts, row: Row) -> Cell<'_> {
 }
 
 fn waiting(facts: &Facts, row: Row) -> Cell<'_> {
-    let cell = of(facts, row, |pool| {
-        let waiting = pool.sight.nodes.then_some(pool.waiting_devices);
-        Value::known(waiting, |count| Value::Count(i64::from(count)))
-    });
+    let pool = ours(facts, row).filter(|pool| pool.sight.nodes);
+    let cell = Cell::new(Value::known(pool, |pool| {
+        Value::Count(i64::from(pool.waiting_devices))
+    }));
     let role = if matches!(cell.value, Value::Count(0) | Value::Unknown) {
         Role::Muted
     } else {
@@ -269,10 +283,10 @@ fn burn(facts: &Facts, row: Row) -> Cell<'_> {
 
 /// What is paid for devices that do no work, free or allocated.
 fn waste(facts: &Facts, row: Row) -> Cell<'_> {
-    let cell = spent(facts, row, Spend::idle);
+    let cell = spent(facts, row, |spend| pools::waste(facts, spend));
     let spend = pool(facts, row).and_then(|pool| pools::spend(facts, pool));
     let wasteful = spend.is_some_and(|spend| {
-        let idle = spend.idle();
+        let idle = pools::waste(facts, &spend);
         idle.is_some_and(|idle| idle.usd() > spend.burn.usd() * WASTE_FROM)
     });
     if wasteful {
@@ -316,9 +330,6 @@ fn owner(facts: &Facts, row: Row) -> Cell<'_> {
 }
 
 fn unhealthy(facts: &Facts, row: Row) -> Cell<'_> {
-    of(facts, row, |pool| {
-        Value::known(pool.counts().unhealthy, |count| {
-            Value::Count(i64::from(count))
-        })
-    })
+    let count = ours(facts, row).and_then(|pool| pool.counts().unhealthy);
+    Cell::new(Value::known(count, |count| Value::Count(i64::from(count))))
 }

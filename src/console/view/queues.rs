@@ -8,32 +8,35 @@ use crate::table_model::{Column, Kind, Row, id_of};
 use crate::text::counted;
 use crate::theme::Role;
 use crate::widget::panel::panel;
-use crate::widget::quota::Quota as Bar;
 use crate::widget::table::{Align, Head, Look, Width, first_lines, table, wrapped};
 use crate::widget::{Cell, Value};
 use model::base::{Moment, Name, Rate};
 use model::fleet::job::{Job, JobState};
-use model::fleet::queue::{Measure, Queue, QueueKind, QueueSystem, Quota, Stop};
+use model::fleet::queue::{Queue, QueueKind, QueueSystem, Stop};
 use table::Facts;
 use table::queues::{self, Tally};
 
+use super::queue_quotas::{flavor, left};
 use super::table_view::TableView;
 use super::tree::Tree;
-use super::{
-    CommandOutcome, Destination, RowScope, Selection, TABLE, View, ViewId, Whole, waiting,
-};
+use super::{CommandOutcome, Destination, RowScope, Selection, TABLE, View, ViewId, waiting};
 
 /// The table of queues. A row is its place in the tree and its place among all queues.
 pub static KIND: Kind = Kind {
     columns: &[
         Column::words("queue", "QUEUE", 0, (16, 34), name).sign(sign),
-        Column::number("quota", "QUOTA", 1, 22, |facts, row| quota(facts, row, 0)).left(),
-        Column::number("quota2", "", 6, 22, |facts, row| quota(facts, row, 1)).left(),
-        Column::number("quota3", "", 8, 22, |facts, row| quota(facts, row, 2)).left(),
-        Column::number("quota4", "", 10, 22, |facts, row| quota(facts, row, 3))
-            .left()
-            .rare(),
-        Column::number("share", "SHARE", 5, 5, share),
+        Column::words("left", "LEFT", 2, (24, 64), left).whole("QUEUE LEFT"),
+        flavor::<0>("quota", 3),
+        flavor::<1>("quota2", 6),
+        flavor::<2>("quota3", 8),
+        flavor::<3>("quota4", 9),
+        flavor::<4>("quota5", 10),
+        flavor::<5>("quota6", 11),
+        flavor::<6>("quota7", 12),
+        flavor::<7>("quota8", 13),
+        Column::number("share", "SHARE", 5, 5, share)
+            .rare()
+            .whole("QUEUE SHARE"),
         Column::number("run", "RUN", 3, 4, |facts, row| {
             count(tally(facts, row).running, Role::Text)
         }),
@@ -78,6 +81,7 @@ pub static KIND: Kind = Kind {
     },
     faulty: |facts, row| queue(facts, row).is_some_and(Queue::is_stopped),
     last: |_, _| false,
+    searched: None,
     sort: None,
     none: "no queue: neither Kueue, Volcano nor KAI is here, and no job names one",
 };
@@ -108,7 +112,7 @@ fn named(facts: &Facts) -> Vec<Name> {
     names
 }
 
-fn queue(facts: &Facts, row: Row) -> Option<&Queue> {
+pub(super) fn queue(facts: &Facts, row: Row) -> Option<&Queue> {
     facts.fleet.queues.get(row.1 as usize).map(|queue| &**queue)
 }
 
@@ -159,111 +163,15 @@ fn name(facts: &Facts, row: Row) -> Cell<'_> {
     Cell::text(words).role(Role::Title)
 }
 
-/// A queue's quota of devices in a flavor; several resources of one flavor are added up.
-fn device_quota(queue: &Queue, flavor: &str) -> Option<Bar> {
-    let of: Vec<&Quota> = queue
-        .quotas
-        .iter()
-        .filter(|quota| quota.measure == Measure::MilliDevices && quota.flavor.as_str() == flavor)
-        .collect();
-    if of.is_empty() {
-        return None;
-    }
-    let whole = |amount: i64| u64::try_from(amount / 1000).unwrap_or(0);
-    let sum = |pick: &dyn Fn(&Quota) -> Option<i64>| -> Option<u64> {
-        of.iter()
-            .map(|quota| pick(quota))
-            .try_fold(0, |sum, one| Some(sum + whole(one?)))
-    };
-    Some(Bar {
-        label: flavor.to_owned(),
-        nominal: sum(&|quota| quota.nominal),
-        used: sum(&|quota| quota.used),
-        borrowed: sum(&|quota| quota.borrowed).unwrap_or(0),
-        more: 0,
-    })
-}
-
-/// All of a queue's quotas of devices, the flavors with most devices first.
-pub(super) fn device_quotas(facts: &Facts, queue: &Queue) -> Vec<Bar> {
-    let all = flavors(facts).into_iter();
-    all.filter_map(|flavor| device_quota(queue, flavor))
-        .collect()
-}
-
-/// Flavors with devices, those with most of them first.
-fn flavors(facts: &Facts) -> Vec<&Name> {
-    let mut sums: Vec<(&Name, i64)> = Vec::new();
-    for queue in facts.fleet.queues.iter() {
-        for quota in &queue.quotas {
-            if quota.measure != Measure::MilliDevices {
-                continue;
-            }
-            let amount = quota.nominal.unwrap_or(0).max(quota.used.unwrap_or(0));
-            match sums.iter_mut().find(|(known, _)| *known == &quota.flavor) {
-                Some((_, sum)) => *sum += amount,
-                None => sums.push((&quota.flavor, amount)),
-            }
-        }
-    }
-    sums.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
-    sums.into_iter().map(|(flavor, _)| flavor).collect()
-}
-
-/// The nth quota of a row: each row shows its own, in the one order of all, so that none is empty while it has some.
-fn quota(facts: &Facts, row: Row, nth: usize) -> Cell<'_> {
-    let mut own = flavors(facts)
-        .into_iter()
-        .filter_map(|flavor| quota_of(facts, row, flavor))
-        .skip(nth);
-    let Some(bar) = own.next() else {
-        return Cell::new(Value::Empty);
-    };
-    let more = own.count() as u64;
-    Cell::new(Value::Quota(Box::new(Bar { more, ..bar })))
-}
-
-/// What a row has of a flavor; nothing where that is none.
-fn quota_of(facts: &Facts, row: Row, flavor: &Name) -> Option<Bar> {
-    let queue = queue(facts, row)?;
-    if let Some(bar) = device_quota(queue, flavor) {
-        return Some(bar);
-    }
-    // A cohort without a quota of its own has what its queues have together.
-    let tree = Tree::of(&facts.fleet.queues);
-    let below = tree.below(row.1 as usize);
-    let parts: Vec<Bar> = below
-        .filter_map(|at| device_quota(facts.fleet.queues.get(at)?, flavor))
-        .collect();
-    if parts.is_empty() {
-        return None;
-    }
-    let sum = |pick: &dyn Fn(&Bar) -> Option<u64>| -> Option<u64> {
-        parts
-            .iter()
-            .map(pick)
-            .try_fold(0, |sum, one| Some(sum + one?))
-    };
-    let (nominal, used) = (sum(&|bar| bar.nominal), sum(&|bar| bar.used));
-    let borrowed = match (nominal, used) {
-        (Some(nominal), Some(used)) => used.saturating_sub(nominal),
-        _ => 0,
-    };
-    Some(Bar {
-        label: flavor.to_string(),
-        nominal,
-        used,
-        borrowed,
-        more: 0,
-    })
-}
-
 fn share(facts: &Facts, row: Row) -> Cell<'_> {
+    // Without fair sharing nobody has one.
+    let fair = facts.fleet.queues.iter().any(|queue| queue.share.is_some());
     let high = queue(facts, row).is_some_and(|queue| queue.share.is_some_and(|share| share > 1.0));
     of(facts, row, |queue| match (queue.key.kind, queue.share) {
         (_, Some(share)) => Value::Number(share),
         (QueueKind::Cohort, None) => Value::Empty,
-        (QueueKind::Queue, None) => Value::Unknown,
+        (QueueKind::Queue, None) if fair => Value::Unknown,
+        (QueueKind::Queue, None) => Value::Empty,
     })
     .role(if high { Role::Warn } else { Role::Text })
 }
@@ -289,26 +197,30 @@ fn names(facts: &Facts, row: Row) -> Vec<Name> {
 
 /// Work of a queue, or of all queues below it.
 fn tally(facts: &Facts, row: Row) -> Tally {
-    let names = names(facts, row);
-    let system = system_of_row(facts, row);
+    let (names, system) = (names(facts, row), system_of_row(facts, row));
+    let of_system = |job: &Job| system.is_none_or(|known| queues::system_of(facts, job) == known);
     let mut tally = Tally::default();
-    for job in facts.fleet.jobs.iter() {
+    for job in facts.fleet.jobs.iter().filter(|job| facts.has_job(job)) {
         let named = job.queue.as_ref().is_some_and(|name| names.contains(name));
-        if named && queues::system_of(facts, job) == system {
+        if named && of_system(job) {
             tally.add(job);
         }
     }
     tally
 }
 
-fn system_of_row(facts: &Facts, row: Row) -> QueueSystem {
-    queue(facts, row).map_or(QueueSystem::None, Queue::system)
+/// The system of a row's queue. Of one that only jobs name (it may not be read, or is not there) all jobs are counted, whatever
+/// system says that they are its own.
+fn system_of_row(facts: &Facts, row: Row) -> Option<QueueSystem> {
+    queue(facts, row).map(Queue::system)
 }
 
 fn burn(facts: &Facts, row: Row) -> Cell<'_> {
-    let system = system_of_row(facts, row);
-    let names = names(facts, row);
-    let parts = names.iter().map(|name| queues::burn(facts, name, system));
+    let (names, system) = (names(facts, row), system_of_row(facts, row));
+    let parts = names.iter().map(|name| match system {
+        Some(system) => queues::burn(facts, name, system),
+        None => queues::burn_of(facts, name),
+    });
     match parts.sum::<Option<Rate>>() {
         Some(sum) => Cell::new(Value::Money(sum)).role(Role::Accent),
         None => Cell::new(Value::Unknown),
@@ -329,8 +241,8 @@ fn stopped(queue: &Queue) -> String {
 /// The tree above, the waiting jobs of the queue under the cursor below.
 pub struct QueuesView {
     table: TableView,
-    /// Waiting jobs of the queue under the cursor, in their order.
-    waiting: Vec<u32>,
+    /// Waiting jobs of the queue under the cursor in their order, each with how many wait before it.
+    waiting: Vec<(usize, u32)>,
 }
 
 /// The columns of the waiting jobs whose words go on below themselves.
@@ -390,14 +302,18 @@ impl QueuesView {
         };
         let names = names(facts, row);
         let all = &facts.fleet.jobs;
-        self.waiting = (0..all.len() as u32)
+        let mut waiting: Vec<u32> = (0..all.len() as u32)
             .filter(|at| {
                 let job = &all[*at as usize];
                 let here = job.queue.as_ref().is_some_and(|name| names.contains(name));
                 here && job.state == JobState::Waiting
             })
             .collect();
-        self.waiting.sort_by_key(|at| order(&all[*at as usize]));
+        waiting.sort_by_key(|at| order(&all[*at as usize]));
+        // A place is among all that wait, whoever's jobs are shown.
+        let placed = waiting.into_iter().enumerate();
+        let ours = placed.filter(|(_, at)| facts.has_job(&all[*at as usize]));
+        self.waiting = ours.collect();
     }
 
     fn draw_waiting(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
@@ -414,14 +330,20 @@ impl QueuesView {
             ),
         };
         let whole = facts.fleet.sees_all_work();
-        let title = match whole {
-            true => format!("waiting in {name}, in order"),
-            false => format!("waiting in {name}, of what is visible to you"),
+        let title = match (&facts.part, whole) {
+            (Some(part), _) => format!("waiting in {name}, {}", part.scope.words()),
+            (None, true) => format!("waiting in {name}, in order"),
+            (None, false) => format!("waiting in {name}, of what is visible to you"),
         };
         let inside = panel(painter, area, &title, &note);
         if self.waiting.is_empty() {
             let words = match queue(facts, row).map(stopped) {
                 Some(why) if !why.is_empty() => why,
+                _ if facts.part.is_some() => {
+                    let part = facts.part.as_ref();
+                    let whose = part.map_or_else(String::new, |part| part.scope.words());
+                    format!("no job of {whose} waits here")
+                }
                 _ if !whole => String::from("no job that is visible to you waits here"),
                 _ => String::from("nothing waits here"),
             };
@@ -433,10 +355,9 @@ impl QueuesView {
             .waiting
             .iter()
             .take(room)
-            .enumerate()
-            .filter_map(|(at, index)| {
+            .filter_map(|(place, index)| {
                 let job = facts.fleet.jobs.get(*index as usize)?;
-                Some(cells(facts, job, at))
+                Some(cells(facts, job, *place))
             })
             .collect();
         // The table keeps two cells for its edge; the panel has air of its own.
@@ -549,9 +470,6 @@ impl View for QueuesView {
         let set = self.table.set_filter(words, facts);
         self.choose(facts);
         set
-    }
-    fn whole(&self) -> Option<Whole> {
-        Some(Whole::ButMoney("queues"))
     }
     fn table(&self) -> Option<&TableView> {
         Some(&self.table)

@@ -3,25 +3,27 @@
 use crate::table_model::{Column, Kind, Row, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
+use model::base::Name;
 use model::fleet::observe::{SourceHealth, SourceState};
 use table::Facts;
 
-use super::{Destination, Selection};
+use super::{Destination, RowScope, Selection, ViewId};
 
-/// The table of sources.
+/// The table of sources: the kinds, each with its sources that are broken; or each source by itself.
 pub static KIND: Kind = Kind {
     columns: &[
         Column::words("source", "SOURCE", 0, (30, 50), name).sign(|facts, row| {
-            source(facts, row).map_or(("–", Role::Muted), |source| {
-                let (sign, role, _) = state_of(source.state);
+            let worst = sources(facts, row).map(|source| source.state).max();
+            worst.map_or(("–", Role::Muted), |state| {
+                let (sign, role, _) = state_of(state);
                 (sign, role)
             })
         }),
         Column::words("kind", "KIND", 6, (6, 20), |facts, row| {
             of(facts, row, |source| Value::text(source.kind.as_str())).role(Role::Muted)
         }),
-        Column::words("state", "STATE", 0, (5, 11), state),
-        Column::words("node", "NODE", 2, (8, 20), |facts, row| {
+        Column::words("state", "STATE", 0, (12, 18), state),
+        Column::words("node", "NODE", 0, (8, 20), |facts, row| {
             of(facts, row, |source| match &source.node {
                 Some(node) => Value::text(node.as_str()),
                 // The API server's tables are on no node.
@@ -37,27 +39,36 @@ pub static KIND: Kind = Kind {
                 None => Value::Empty,
             })
         }),
+        // Of a kind: the oldest of those that answer.
         Column::number("age", "AGE", 1, 4, |facts, row| {
-            of(facts, row, |source| {
-                Value::known(source.last_ok, Value::Since)
-            })
+            let live = sources(facts, row).filter(|source| is_folded(row) <= is_well(source));
+            Cell::new(Value::known(
+                live.filter_map(|source| source.last_ok).min(),
+                Value::Since,
+            ))
         }),
         Column::number("latency", "LATENCY", 4, 7, |facts, row| {
-            of(facts, row, |source| {
-                Value::known(source.latency_ms, |millis| Value::Millis(u64::from(millis)))
-            })
+            let slowest = sources(facts, row)
+                .filter_map(|source| source.latency_ms)
+                .max();
+            Cell::new(Value::known(slowest, |millis| {
+                Value::Millis(u64::from(millis))
+            }))
         }),
         Column::number("errors", "ERRORS", 3, 4, errors),
         Column::number("used", "USED", 5, 4, |facts, row| {
-            of(facts, row, |source| count(source.series_used))
+            sum(facts, row, |source| source.series_used)
         }),
         Column::number("skipped", "SKIPPED", 5, 4, |facts, row| {
-            of(facts, row, |source| count(source.series_skipped))
+            sum(facts, row, |source| source.series_skipped)
         }),
         Column::number("calls", "CALLS/MIN", 4, 5, |facts, row| {
-            of(facts, row, |source| count(source.calls_per_minute))
+            sum(facts, row, |source| source.calls_per_minute)
         }),
         Column::words("message", "MESSAGE", 1, (24, 90), |facts, row| {
+            if let Some(hidden) = hidden(facts, row) {
+                return Cell::text(hidden).role(Role::Muted);
+            }
             // A refusal is told once, above every view; what the server said is on the source's own page.
             of(facts, row, |source| match source.state {
                 SourceState::NotVisible => Value::Empty,
@@ -66,33 +77,86 @@ pub static KIND: Kind = Kind {
             .role(Role::Warn)
         }),
     ],
-    collect: |facts, _| {
-        (0..facts.fleet.sources.len() as u32)
-            .map(|at| (at, 0))
-            .collect()
+    collect,
+    id: |facts, row| match (is_folded(row), first(facts, row)) {
+        (true, Some(source)) => id_of(("kind", &source.kind)),
+        (_, source) => source.map_or(0, |source| id_of(&source.name)),
     },
-    id: |facts, row| source(facts, row).map_or(0, |source| id_of(&source.name)),
     label: |_, _, _| None,
     selection: |facts, row| source(facts, row).map(|source| Selection::Source(source.name.clone())),
     open: |facts, row| {
-        source(facts, row).map(|source| Destination::Facts(Selection::Source(source.name.clone())))
+        let source = first(facts, row)?;
+        Some(match is_folded(row) {
+            true => Destination::Part(
+                ViewId::Sources,
+                RowScope::Sources(Some(source.kind.clone())),
+            ),
+            false => Destination::Facts(Selection::Source(source.name.clone())),
+        })
     },
-    faulty: |facts, row| source(facts, row).is_some_and(|source| !is_well(source)),
+    faulty: |facts, row| sources(facts, row).any(|source| !is_well(source)),
     // What is broken is what one looks for here.
-    last: |facts, row| source(facts, row).is_some_and(is_well),
+    last: |facts, row| sources(facts, row).all(is_well),
+    searched: Some(RowScope::Sources(None)),
     sort: None,
     none: "no source has answered yet",
 };
+
+/// Marks a row of all sources of a kind; its first number is the place of one of them.
+const FOLDED: u32 = 1;
+
+const fn is_folded(row: Row) -> bool {
+    row.1 == FOLDED
+}
+
+fn collect(facts: &Facts, row_scope: &RowScope) -> Vec<Row> {
+    let all = &facts.fleet.sources;
+    let rows = (0..all.len() as u32).map(|at| (at, 0));
+    match row_scope {
+        RowScope::Sources(Some(kind)) => rows
+            .filter(|row| all[row.0 as usize].kind == *kind)
+            .collect(),
+        RowScope::Sources(None) => rows.collect(),
+        _ => {
+            let folded = |(_, places): (&Name, Vec<u32>)| match places[..] {
+                [one] => vec![(one, 0)],
+                _ => {
+                    let head = (places[0], FOLDED);
+                    let broken = |at: &u32| !is_well(&all[*at as usize]);
+                    let broken = places.into_iter().filter(broken).map(|at| (at, 0));
+                    std::iter::once(head).chain(broken).collect()
+                }
+            };
+            by_kind(facts).into_iter().flat_map(folded).collect()
+        }
+    }
+}
 
 /// True for a source that answers, or that is not ours to read.
 fn is_well(source: &SourceHealth) -> bool {
     matches!(source.state, SourceState::Live | SourceState::NotVisible)
 }
 
-fn source(facts: &Facts, row: Row) -> Option<&SourceHealth> {
+/// The source of a row; of a row of several it is any.
+fn first(facts: &Facts, row: Row) -> Option<&SourceHealth> {
     facts.fleet.sources.get(row.0 as usize)
 }
 
+/// The source of a row that has one.
+fn source(facts: &Facts, row: Row) -> Option<&SourceHealth> {
+    first(facts, row).filter(|_| !is_folded(row))
+}
+
+/// The sources of a row.
+fn sources(facts: &Facts, row: Row) -> impl Iterator<Item = &SourceHealth> {
+    let one = first(facts, row);
+    let kind = one.filter(|_| is_folded(row)).map(|source| &source.kind);
+    let all = facts.fleet.sources.iter();
+    let of_kind = all.filter(move |source| Some(&source.kind) == kind);
+    of_kind.chain(source(facts, row))
+}
+
+/// What only a single source has; empty for a kind.
 fn of<'a>(
     facts: &'a Facts,
     row: Row,
@@ -100,12 +164,38 @@ fn of<'a>(
 ) -> Cell<'a> {
     match source(facts, row) {
         Some(source) => Cell::new(make(source)),
-        None => Cell::new(Value::Unknown),
+        None => Cell::new(Value::Empty),
     }
 }
 
-fn count(count: Option<u32>) -> Value<'static> {
-    Value::known(count, |count| Value::Count(i64::from(count)))
+/// A count of a source, or of all of a kind that are known.
+fn sum(facts: &Facts, row: Row, count: impl Fn(&SourceHealth) -> Option<u32>) -> Cell<'_> {
+    let known = sources(facts, row).filter_map(count);
+    let sum = known.map(i64::from).reduce(|sum, one| sum + one);
+    Cell::new(Value::known(sum, Value::Count))
+}
+
+/// How many of some sources are live, and how many we may read.
+pub(super) fn live_of<'a>(sources: impl Iterator<Item = &'a SourceHealth>) -> (usize, usize) {
+    let ours = sources.filter(|source| source.state != SourceState::NotVisible);
+    ours.fold((0, 0), |(live, all), source| {
+        (
+            live + usize::from(source.state == SourceState::Live),
+            all + 1,
+        )
+    })
+}
+
+/// The places of all sources by kind, kinds in the order of their first.
+pub(super) fn by_kind(facts: &Facts) -> Vec<(&Name, Vec<u32>)> {
+    let mut kinds: Vec<(&Name, Vec<u32>)> = Vec::new();
+    for (at, source) in facts.fleet.sources.iter().enumerate() {
+        match kinds.iter_mut().find(|(known, _)| **known == source.kind) {
+            Some((_, places)) => places.push(at as u32),
+            None => kinds.push((&source.kind, vec![at as u32])),
+        }
+    }
+    kinds
 }
 
 /// A source's state as a sign and a word.
@@ -120,23 +210,39 @@ pub const fn state_of(state: SourceState) -> (&'static str, Role, &'static str) 
 }
 
 fn name(facts: &Facts, row: Row) -> Cell<'_> {
-    of(facts, row, |source| Value::text(source.name.as_str()))
-        .role(Role::Title)
-        .middle()
+    let name = first(facts, row).map_or(Value::Unknown, |source| match is_folded(row) {
+        true => Value::text(source.kind.as_str()),
+        false => Value::text(source.name.as_str()),
+    });
+    Cell::new(name).role(Role::Title).middle()
 }
 
+/// The state of a source; of a kind, how many are live of those that we may read: `328/329 live`.
 fn state(facts: &Facts, row: Row) -> Cell<'_> {
-    let Some(source) = source(facts, row) else {
+    if let Some(source) = source(facts, row) {
+        let (_, role, word) = state_of(source.state);
+        return Cell::text(word).role(role);
+    }
+    let Some(worst) = sources(facts, row).map(|source| source.state).max() else {
         return Cell::new(Value::Unknown);
     };
-    let (_, role, word) = state_of(source.state);
-    Cell::text(word).role(role)
+    if worst == SourceState::NotVisible {
+        return Cell::text(worst.name()).role(state_of(worst).1);
+    }
+    let (live, ours) = live_of(sources(facts, row));
+    let words = format!("{live}/{ours} {}", SourceState::Live.name());
+    Cell::text(words).role(state_of(worst).1)
+}
+
+/// How many sources of a kind are not ours to read: `16 not-visible`; nothing where all are, or for a single source.
+fn hidden(facts: &Facts, row: Row) -> Option<String> {
+    let hidden = sources(facts, row).filter(|source| source.state == SourceState::NotVisible);
+    let count = Some(hidden.count()).filter(|count| *count > 0 && is_folded(row))?;
+    Some(format!("{count} {}", SourceState::NotVisible.name()))
 }
 
 fn errors(facts: &Facts, row: Row) -> Cell<'_> {
-    let some = source(facts, row).is_some_and(|source| source.errors > 0);
-    of(facts, row, |source| {
-        Value::Count(i64::try_from(source.errors).unwrap_or(i64::MAX))
-    })
-    .role(if some { Role::Warn } else { Role::Muted })
+    let sum: u64 = sources(facts, row).map(|source| source.errors).sum();
+    let count = Value::Count(i64::try_from(sum).unwrap_or(i64::MAX));
+    Cell::new(count).role(if sum > 0 { Role::Warn } else { Role::Muted })
 }

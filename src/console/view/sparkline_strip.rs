@@ -53,7 +53,9 @@ impl DeviceStrip {
             .collect();
         for (at, node) in fleet.nodes.iter().enumerate() {
             if let Ok(place) = pools.binary_search_by(|(name, _)| name.cmp(&node.pool)) {
-                pools[place].1.extend_from_slice(glows.node(at as u32));
+                let cells = glows.node(at as u32).iter().zip(&node.devices);
+                let ours = cells.filter(|(_, device)| facts.has_device(device));
+                pools[place].1.extend(ours.map(|(cell, _)| *cell));
             }
         }
         pools.retain(|(_, cells)| !cells.is_empty());

@@ -24,8 +24,7 @@ pub fn thing(facts: &Facts, selection: &Selection) -> Option<ObjectRef> {
         Selection::Finding(id) => thing(facts, &behind(facts, id)?),
         Selection::Source(name) => Some(ObjectRef::new("Pod", exporter(name)?)),
         Selection::Cost(Scope::Job, name) => {
-            let job = facts.fleet.jobs.iter();
-            let job = job.into_iter().find(|job| job.id.to_string() == **name)?;
+            let job = facts.fleet.job_named(name)?;
             thing(facts, &Selection::Job(job.id.clone()))
         }
         Selection::Pool(_) | Selection::Queue(_) | Selection::Run(_) | Selection::Cost(..) => None,
@@ -115,12 +114,7 @@ fn job<'a>(facts: &'a Facts, selection: &Selection) -> Option<&'a Job> {
             Selection::Job(id) => facts.fleet.job(&id).map(|job| &**job),
             _ => None,
         },
-        Selection::Cost(Scope::Job, name) => facts
-            .fleet
-            .jobs
-            .iter()
-            .find(|job| job.id.to_string() == **name)
-            .map(|job| &**job),
+        Selection::Cost(Scope::Job, name) => facts.fleet.job_named(name).map(|job| &**job),
         _ => None,
     }
 }

@@ -16,7 +16,7 @@ use model::fleet::observe::Table;
 use model::fleet::sight::HELP;
 use table::Facts;
 
-use super::{CommandOutcome, CopiedRows, PLANS, RowScope, Selection, TABLE, View, ViewId, Whole};
+use super::{CommandOutcome, CopiedRows, PLANS, RowScope, Selection, TABLE, View, ViewId};
 
 /// Columns of a trend at most: a point a cell.
 const POINTS: usize = 24;
@@ -121,7 +121,8 @@ impl TableView {
                 .collect()
         });
         let rows = rows.collect();
-        (columns().map(|column| column.head.title).collect(), rows)
+        let titles = columns().map(|column| column.title(facts).into_owned());
+        (titles.collect(), rows)
     }
 
     /// The objects that are meant: the marked ones, or the one under the cursor.
@@ -182,6 +183,13 @@ impl TableView {
             marked: (0..rows.len())
                 .filter(|line| table_model.is_marked(from + line))
                 .collect(),
+            titles: (shown.iter().enumerate())
+                .filter_map(|(place, at)| {
+                    let column = &table_model.kind.columns[*at];
+                    let title = column.title(facts);
+                    (title != column.head.title).then(|| (place, title.into_owned()))
+                })
+                .collect(),
         };
         table(painter, area, &heads, &widest, &cells, &look);
         if rows.is_empty() && area.height > 2 {
@@ -214,8 +222,7 @@ impl TableView {
                 let none = self.table_model.kind.none;
                 let words = match self.id {
                     ViewId::Plans | ViewId::Sources => none.to_owned(),
-                    _ if self.table_model.scope().is_all() => facts.fleet.within(none),
-                    _ => self.table_model.scope().says(facts, none),
+                    _ => facts.none_in_scope(none),
                 };
                 (words, Role::Muted)
             })
@@ -344,7 +351,8 @@ impl View for TableView {
         self.table_model.faults_only()
     }
     fn on_screen(&self, facts: &Facts, area: Rect) -> Vec<Name> {
-        if self.id != ViewId::Nodes {
+        // Other tables stand under this tab, too.
+        if !std::ptr::eq(self.table_model.kind, &raw const super::nodes::KIND) {
             return Vec::new();
         }
         let (_, rows) = self.table_model.window(Self::height(area));
@@ -352,13 +360,6 @@ impl View for TableView {
             .filter_map(|row| facts.fleet.nodes.get(row.0 as usize))
             .map(|node| node.name().clone())
             .collect()
-    }
-    fn whole(&self) -> Option<Whole> {
-        match self.id {
-            ViewId::Pools => Some(Whole::ButMoney("pools")),
-            ViewId::Nodes => Some(Whole::All("nodes")),
-            _ => None,
-        }
     }
     fn table(&self) -> Option<&TableView> {
         Some(self)

@@ -1,7 +1,6 @@
 //! Why a job waits, what would start it and when, in the few words that a cell or a panel has room for.
 
 use crate::painter::Painter;
-use crate::table_model::Scope;
 use crate::text::{UNKNOWN, counted};
 use engine::explain::{Change, NodeSupply, Reason, StartState, Unblock, amount};
 use engine::forecast::{Basis, Start};
@@ -10,16 +9,17 @@ use model::base::{Age, Moment, Name};
 use model::fleet::job::{Job, JobState};
 use table::Facts;
 use table::explanations::{JobExplanation, Now};
+use table::text::{NO_ETA, eta as eta_words, hour};
 
 use super::{jobs, unblock};
 
 /// The jobs of a scope that wait, as places among all jobs: who has waited longest first.
-pub fn longest_first(facts: &Facts, scope: &Scope) -> Vec<u32> {
+pub fn longest_first(facts: &Facts) -> Vec<u32> {
     let all = &facts.fleet.jobs;
     let mut waiting: Vec<u32> = (0..all.len() as u32)
         .filter(|at| {
             let job = &all[*at as usize];
-            job.state == JobState::Waiting && scope.has_job(job)
+            job.state == JobState::Waiting && facts.has_job(job)
         })
         .collect();
     waiting.sort_by_key(|at| {
@@ -28,12 +28,6 @@ pub fn longest_first(facts: &Facts, scope: &Scope) -> Vec<u32> {
     });
     waiting
 }
-
-/// Beyond so many milliseconds a start is told as a span, not as a time of day.
-const DAY: i64 = 20 * 3_600_000;
-
-/// From one midnight to the next, milliseconds.
-const MIDNIGHT: i64 = 24 * 3_600_000;
 
 /// What the engine says of a job that wants to start.
 pub(super) fn told<'a>(facts: &'a Facts, job: &Job) -> Option<&'a JobExplanation> {
@@ -216,12 +210,6 @@ pub(super) fn victims(now: &Now) -> String {
     }
 }
 
-/// `14:40` in UTC.
-fn hour(at: Moment) -> String {
-    let clock = at.clock();
-    clock.get(..5).unwrap_or(&clock).to_owned()
-}
-
 /// When it starts: `~14:40`; empty where nothing waits or nothing is known yet.
 pub fn eta(facts: &Facts, job: &Job) -> Option<String> {
     let told = told(facts, job)?;
@@ -236,50 +224,11 @@ pub fn eta(facts: &Facts, job: &Job) -> Option<String> {
         (Basis::Now, _) => String::from("now"),
         (_, None) => String::from("unknown"),
         (_, Some(at)) if at <= facts.now => String::from("any moment"),
-        (_, Some(at)) if at.millis() - facts.now.millis() > DAY => {
-            format!("~in {}", at.since(facts.now))
-        }
-        (_, Some(at)) => format!("~{}", hour(at)),
+        (_, middle) => eta_words(facts.now, [None, middle, None]),
     })
 }
 
-/// How far a start may lie from the middle: ` ±25m`, half of what lies between one in ten and nine in ten; where one side
-/// is much longer than the other, both ends: ` (02:39–15:31)`.
-fn spread(start: &Start) -> Option<String> {
-    let (early, middle, late) = (
-        start.p10?.millis(),
-        start.p50?.millis(),
-        start.p90?.millis(),
-    );
-    let span = (late - early) / 120_000;
-    if span <= 0 {
-        return None;
-    }
-    let (before, after) = (middle - early, late - middle);
-    let lopsided = before.max(after) > 2 * before.min(after);
-    // Where they are of different days, times of day would not tell which.
-    Some(
-        if lopsided && span > 10 && early / MIDNIGHT == late / MIDNIGHT {
-            format!(
-                " ({}–{})",
-                hour(Moment::from_millis(early)),
-                hour(Moment::from_millis(late))
-            )
-        } else if lopsided && span > 10 {
-            format!(
-                " (-{} +{})",
-                minutes(before / 60_000),
-                minutes(after / 60_000)
-            )
-        } else {
-            format!(" ±{}", minutes(span))
-        },
-    )
-}
-
-const NO_FORECAST: &str = "no ETA";
-
-/// When it starts by itself, or what would start it now, in one line: `starts ~14:40 ±25m, or now by preempting 4 jobs ($212)`.
+/// When it starts by itself, or what would start it now, in one line: `starts ~14:40 (13:55–15:30), or now by preempting 4 jobs ($212)`.
 pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
     let told = told(facts, job)?;
     let explanation = &told.answer.explanation;
@@ -288,25 +237,24 @@ pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
     }
     if let Some(blind) = explanation.reasons.iter().find(|reason| reason.is_blind()) {
         return Some(format!(
-            "{NO_FORECAST}: {}",
+            "{NO_ETA}: {}",
             blind.sentence().trim_start_matches("unknown: ")
         ));
     }
     if is_stuck(facts, job, told) {
         return Some(format!(
-            "{NO_FORECAST}: enough devices are free, and it does not start; see its events"
+            "{NO_ETA}: enough devices are free, and it does not start; see its events"
         ));
     }
     let start = told.answer.start.as_ref();
     let when = match (eta(facts, job).as_deref(), start) {
         (Some("now" | "any moment"), _) => String::from("starts in the next scheduling cycle"),
         (None | Some("unknown"), _) => {
-            format!("{NO_FORECAST}: what it waits for has no known end")
+            format!("{NO_ETA}: what it waits for has no known end")
         }
-        (Some(eta), Some(start)) => {
-            let spread = spread(start).unwrap_or_default();
-            let open = if start.p90.is_none() { " or later" } else { "" };
-            format!("starts {eta}{spread}{open}")
+        (Some(_), Some(start)) => {
+            let ends = [start.p10, start.p50, start.p90];
+            format!("starts {}", eta_words(facts.now, ends))
         }
         (Some(eta), None) => format!("starts {eta}"),
     };
@@ -327,8 +275,8 @@ pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
                 .all(|change| matches!(change, Change::Wait { .. })) =>
         {
             let words = change_words(change, facts.now);
-            match when.strip_prefix(NO_FORECAST) {
-                Some(_) => format!("{NO_FORECAST}; to unblock: {words}"),
+            match when.strip_prefix(NO_ETA) {
+                Some(_) => format!("{NO_ETA}; to unblock: {words}"),
                 None => format!("{when}, or now: {words}"),
             }
         }
@@ -336,33 +284,21 @@ pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
     })
 }
 
-fn minutes(minutes: i64) -> String {
-    match minutes {
-        ..100 => format!("{minutes}m"),
-        _ => format!("{}h", (minutes + 30) / 60),
-    }
-}
-
-/// `9 in 10 by 15:05, from what jobs say of their runtimes`.
-pub(super) fn confidence(facts: &Facts, start: &Start) -> Option<String> {
+/// What an ETA's range says and what it was reckoned from: `80% range, from runtimes that jobs state; …`.
+pub(super) fn confidence(start: &Start) -> Option<String> {
     start.p50?;
-    let when = |at: Option<Moment>| match at {
-        None => String::from("an unknown time"),
-        Some(at) if at.millis() - facts.now.millis() > DAY => {
-            format!("{} from now", at.since(facts.now))
-        }
-        Some(at) => format!("{} UTC", hour(at)),
-    };
     let basis = match start.basis {
-        Basis::Now => return None,
+        Basis::Now | Basis::None => return None,
         Basis::Limits => "runtimes that jobs state",
         Basis::History => "past runs of the same owners",
-        Basis::None => "nothing",
+    };
+    let range = if start.p10 == start.p90 {
+        "no range"
+    } else {
+        "80% range"
     };
     Some(format!(
-        "1 in 10 by {}, 9 in 10 by {}; from {basis}; without preemption, without new arrivals",
-        when(start.p10),
-        when(start.p90)
+        "{range}, from {basis}; without preemption, without new arrivals"
     ))
 }
 
@@ -374,40 +310,5 @@ pub(super) fn answered(facts: &Facts, painter: &mut Painter<'_>) -> String {
             String::new()
         }
         Some(at) => format!(" · as of {} ago", painter.age(at)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use model::base::ObjectKey;
-    use model::plan::JobName;
-
-    #[test]
-    fn a_lopsided_spread_shows_both_ends() {
-        let at = |minutes: i64| Some(Moment::from_millis(1_800_000_000_000 + minutes * 60_000));
-        let start = |early, middle, late| Start {
-            job: JobName(ObjectKey::new("nlp", "a")),
-            p10: at(early),
-            p50: at(middle),
-            p90: at(late),
-            basis: Basis::History,
-            victims: Vec::new(),
-        };
-        assert_eq!(spread(&start(60, 120, 180)).as_deref(), Some(" ±60m"));
-        assert_eq!(
-            spread(&start(118, 120, 130)).as_deref(),
-            Some(" ±6m"),
-            "small"
-        );
-        assert_eq!(
-            spread(&start(60, 120, 600)).as_deref(),
-            Some(" (09:00–18:00)")
-        );
-        assert_eq!(
-            spread(&start(60, 120, 3000)).as_deref(),
-            Some(" (-60m +48h)")
-        );
-        assert_eq!(spread(&start(120, 120, 120)), None);
     }
 }

@@ -78,6 +78,7 @@ static KIND: Kind = Kind {
         )
     },
     last: |_, _| false,
+    searched: None,
     sort: None,
     none: NOBODY,
 };

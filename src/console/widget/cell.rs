@@ -140,6 +140,8 @@ pub struct Cell<'a> {
     pub sign: Option<(&'static str, Role)>,
     /// Where it is too long it is cut in the middle: its end tells it from its siblings.
     pub middle: bool,
+    /// Painted in this color of the heat ramp, from 0 to 1, while it is fresh.
+    pub heat: Option<f64>,
 }
 
 impl<'a> Cell<'a> {
@@ -152,7 +154,15 @@ impl<'a> Cell<'a> {
             mark: "",
             sign: None,
             middle: false,
+            heat: None,
         }
+    }
+
+    /// In a color of the heat ramp, from 0 (cold) to 1.
+    #[must_use]
+    pub const fn heat(mut self, share: f64) -> Self {
+        self.heat = Some(share);
+        self
     }
 
     /// Cut in the middle where it is too long.
@@ -231,12 +241,10 @@ impl<'a> Cell<'a> {
                 None => bytes(*used),
             },
             Value::Number(number) => plain(*number),
-            // The bar's cells are kept free between label and numbers.
+            // The bar's cells are kept free before the numbers.
             Value::Quota(quota) => {
                 let gap = " ".repeat(usize::from(BAR) + 1);
-                let rest = quota.rest();
-                let air = if rest.is_empty() { "" } else { " " };
-                format!("{} {gap}{}{air}{rest}", quota.label, quota.numbers())
+                format!("{gap}{}", quota.numbers())
             }
         })
     }

@@ -10,16 +10,12 @@ pub const BAR: u16 = 10;
 /// Use of a quota, in whole devices.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Quota {
-    /// The flavor.
-    pub label: String,
     /// One's own; `None` is without bound.
     pub nominal: Option<u64>,
     /// In use, what is borrowed included; `None` is not known.
     pub used: Option<u64>,
     /// Of that, borrowed.
     pub borrowed: u64,
-    /// Quotas of the same queue that stand in columns behind this one: told where those have no room.
-    pub more: u64,
 }
 
 impl Quota {
@@ -40,12 +36,13 @@ impl Quota {
         }
     }
 
-    /// `+2` for the quotas that have no room; empty without any.
-    pub fn rest(&self) -> String {
-        match self.more {
-            0 => String::new(),
-            more => format!("+{more}"),
-        }
+    /// What is left of one's own: `12`, or `–` where that is not known; nothing without a bound.
+    pub fn left(&self) -> Option<String> {
+        let nominal = self.nominal?;
+        Some(match self.used {
+            Some(used) => grouped(i64::try_from(nominal.saturating_sub(used)).unwrap_or(i64::MAX)),
+            None => String::from("–"),
+        })
     }
 
     /// Use as a share of one's own.
@@ -85,22 +82,24 @@ pub fn bar(painter: &mut Painter<'_>, x: u16, y: u16, quota: &Quota) {
         .render_style
         .fg(if full { Role::Warn } else { Role::Accent });
     let borrowed_style = painter.render_style.fg(Role::Info);
-    let rest = painter.render_style.fg(Role::Faint);
+    // Three quarters high where color tells the parts, so that bars above one another stay apart.
+    let thin = painter.render_style.half_blocks();
+    let rest = painter
+        .render_style
+        .fg(if thin { Role::Border } else { Role::Faint });
     for at in 0..BAR {
         let (sign, style) = if at < own {
-            ("█", used_style)
+            (if thin { "▆" } else { "█" }, used_style)
         } else if at < own + borrowed {
             // Told from the unused part by its sign on an ASCII screen, too.
-            (
-                if painter.render_style.ascii {
-                    "+"
-                } else {
-                    "▒"
-                },
-                borrowed_style,
-            )
+            let sign = match (thin, painter.render_style.ascii) {
+                (true, _) => "▆",
+                (_, true) => "+",
+                (_, false) => "▒",
+            };
+            (sign, borrowed_style)
         } else {
-            ("░", rest)
+            (if thin { "▆" } else { "░" }, rest)
         };
         painter.sign(x + at, y, sign, style);
     }
@@ -112,11 +111,9 @@ mod tests {
 
     fn quota(nominal: u64, used: u64, borrowed: u64) -> Quota {
         Quota {
-            label: String::from("h100"),
             nominal: Some(nominal),
             used: Some(used),
             borrowed,
-            more: 0,
         }
     }
 
@@ -131,5 +128,11 @@ mod tests {
         assert_eq!(quota(0, 8, 8).cells(), (0, 10));
         assert_eq!(quota(512, 608, 96).numbers(), "512+96/512");
         assert_eq!(Quota::default().numbers(), "–");
+        assert_eq!(quota(512, 608, 96).left().as_deref(), Some("0"));
+        assert_eq!(quota(512, 500, 0).left().as_deref(), Some("12"));
+        let mut unknown = quota(512, 0, 0);
+        unknown.used = None;
+        assert_eq!(unknown.left().as_deref(), Some("–"));
+        assert_eq!(Quota::default().left(), None, "no bound");
     }
 }

@@ -1,6 +1,7 @@
 //! A table: columns with a width policy and a priority, drawn only as far as the window goes. Numbers are never cut.
 
 use ratatui::layout::Rect;
+use ratatui::style::Style;
 
 use crate::painter::Painter;
 use crate::text;
@@ -8,8 +9,7 @@ use crate::theme::Role;
 
 use super::bar::bar;
 use super::cell::{Cell, Value};
-use super::quota::{BAR, Quota};
-use super::spark::spark;
+use super::spark::{level, spark};
 
 /// On which side a column's cells stand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,6 +62,15 @@ pub struct Look {
     pub unsettled: bool,
     /// The marked rows within the window, in order.
     pub marked: Vec<usize>,
+    /// Titles that the facts give, by column, in place of the columns' own.
+    pub titles: Vec<(usize, String)>,
+}
+
+impl Look {
+    fn title<'a>(&'a self, column: usize, head: &'a Head) -> &'a str {
+        let given = self.titles.iter().find(|(known, _)| *known == column);
+        given.map_or(head.title, |(_, title)| title.as_str())
+    }
 }
 
 /// Draws header and rows. `widest` holds for each column the widest text beyond the window, so that columns keep
@@ -78,18 +87,14 @@ pub fn table(
         return;
     }
     let texts = texts(painter, rows);
-    let needs = needs(painter, heads, widest, rows, &texts);
+    let mut needs = needs(painter, heads, widest, &texts);
+    for (column, title) in &look.titles {
+        needs[*column] = needs[*column].max(painter.width(title));
+    }
     let layout = slots(painter, heads, &needs, area.width);
     for slot in &layout {
         header(painter, area, &heads[slot.column], slot, look);
     }
-    // Behind the last quota that has room stands how many have none.
-    let last = layout
-        .iter()
-        .rev()
-        .map(|slot| slot.column)
-        .find(|column| quotas(rows, *column).next().is_some());
-    let tail = last.map_or(0, |column| rest(painter, rows, column));
     for (line, (row, words)) in rows.iter().zip(&texts).enumerate() {
         let y = area.y + 1 + line as u16;
         if y >= area.bottom() {
@@ -104,6 +109,8 @@ pub fn table(
         }
         for slot in &layout {
             if let (Some(cell), Some(words)) = (row.get(slot.column), words.get(slot.column)) {
+                // The ramp stands out from the screen's ground, not from the cursor's.
+                let heat = cell.heat.filter(|_| look.selected != Some(line));
                 paint(
                     painter,
                     area.x + EDGE + slot.x,
@@ -112,7 +119,7 @@ pub fn table(
                     &heads[slot.column],
                     cell,
                     words,
-                    if last == Some(slot.column) { tail } else { 0 },
+                    heat,
                 );
             }
         }
@@ -130,40 +137,15 @@ fn texts(painter: &mut Painter<'_>, rows: &[Vec<Cell<'_>>]) -> Vec<Vec<String>> 
 }
 
 /// Cells that each column would take with nothing cut.
-fn needs(
-    painter: &Painter<'_>,
-    heads: &[Head],
-    widest: &[u16],
-    rows: &[Vec<Cell<'_>>],
-    texts: &[Vec<String>],
-) -> Vec<u16> {
+fn needs(painter: &Painter<'_>, heads: &[Head], widest: &[u16], texts: &[Vec<String>]) -> Vec<u16> {
     (0..heads.len())
         .map(|at| {
-            // How many quotas have no room stands at the end, kept free in each row.
-            let rest = rest(painter, rows, at);
-            let need = |row: usize, words: &String| {
-                let own = match rows[row].get(at).map(|cell| &cell.value) {
-                    Some(Value::Quota(quota)) if !quota.rest().is_empty() => {
-                        painter.width(&quota.rest()) + 1
-                    }
-                    Some(Value::Quota(_)) => 0,
-                    _ => rest,
-                };
-                painter.width(words) + rest - own
-            };
-            let visible = texts.iter().enumerate();
-            let visible = visible.filter_map(|(row, words)| Some(need(row, words.get(at)?)));
+            let visible = texts.iter().filter_map(|words| words.get(at));
+            let visible = visible.map(|words| painter.width(words));
             let beyond = widest.get(at).copied().unwrap_or(0);
             visible.max().unwrap_or(0).max(beyond)
         })
         .collect()
-}
-
-/// Cells that how many quotas of a column have no room takes at most.
-fn rest(painter: &Painter<'_>, rows: &[Vec<Cell<'_>>], column: usize) -> u16 {
-    let widths = quotas(rows, column).map(|quota| painter.width(&quota.rest()));
-    let most = widths.max().filter(|width| *width > 0);
-    most.map_or(0, |width| width + 1)
 }
 
 /// The columns that a table of this width shows.
@@ -191,7 +173,7 @@ pub fn wrapped<'a>(
     columns: &[usize],
 ) -> Wrapped<'a> {
     let texts = texts(painter, &rows);
-    let widest = needs(painter, heads, &[], &rows, &texts);
+    let widest = needs(painter, heads, &[], &texts);
     let slots = slots(painter, heads, &widest, width);
     let breaks = |words: &[String]| -> Vec<(usize, Vec<String>)> {
         let slots = slots.iter().filter(|slot| columns.contains(&slot.column));
@@ -242,15 +224,6 @@ pub fn first_lines<'a>(mut lines: Vec<Vec<Cell<'a>>>, high: usize) -> Vec<Vec<Ce
         }
     }
     lines
-}
-
-/// The quotas of a column.
-fn quotas<'a>(rows: &'a [Vec<Cell<'_>>], column: usize) -> impl Iterator<Item = &'a Quota> {
-    rows.iter()
-        .filter_map(move |row| match &row.get(column)?.value {
-            Value::Quota(quota) => Some(&**quota),
-            _ => None,
-        })
 }
 
 fn shown(painter: &mut Painter<'_>, cell: &Cell<'_>) -> String {
@@ -372,12 +345,13 @@ fn header(painter: &mut Painter<'_>, area: Rect, head: &Head, slot: &Slot, look:
     } else {
         painter.render_style.fg(Role::Accent)
     };
-    let width = painter.width(head.title);
+    let title = look.title(slot.column, head);
+    let width = painter.width(title);
     let start = match head.align {
         Align::Left => x,
         Align::Right => x + slot.width.saturating_sub(width),
     };
-    painter.text(start, area.y, slot.width, head.title, style);
+    painter.text(start, area.y, slot.width, title, style);
     // The arrow stands in the gap beside the title, so that no column is wider for it.
     if !arrow.is_empty() {
         let beside = match head.align {
@@ -397,13 +371,18 @@ fn paint(
     head: &Head,
     cell: &Cell<'_>,
     words: &str,
-    tail: u16,
+    heat: Option<f64>,
 ) {
     let role = match (&cell.value, cell.stale) {
         (Value::Unknown, _) | (_, true) => Role::Muted,
         _ => cell.role,
     };
-    let style = painter.render_style.fg(role);
+    let style = match heat {
+        Some(share) if role != Role::Muted => {
+            Style::new().fg(painter.render_style.lettered_heat(level(share), false))
+        }
+        _ => painter.render_style.fg(role),
+    };
     let graphic = width.saturating_sub(BESIDE);
     match &cell.value {
         Value::Bar(ratio) if graphic > 0 => {
@@ -433,17 +412,7 @@ fn paint(
         }
         Value::Quota(quota) => {
             let numbers = quota.numbers();
-            let rest = quota.rest();
-            if tail > 0 && !rest.is_empty() {
-                let muted = painter.render_style.fg(Role::Muted);
-                painter.right(x + width, y, tail, &rest, muted);
-            }
-            let width = width.saturating_sub(tail);
-            let label = width.saturating_sub(BAR + 2 + painter.width(&numbers));
-            painter.say(x, y, label, &quota.label, Role::Muted);
-            // The bars of a column stand under one another: its widest numbers are kept free for all.
-            let used = painter.width(&quota.label).min(label) + 1;
-            super::quota::bar(painter, x + used, y, quota);
+            super::quota::bar(painter, x, y, quota);
             painter.right(x + width, y, painter.width(&numbers), &numbers, style);
         }
         _ if head.align == Align::Right => {

@@ -189,12 +189,7 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
         let words = words.strip_prefix("starts ").unwrap_or(&words);
         table.words("starts", without_change(facts, told, words), Role::Text);
     }
-    if let Some(words) = told
-        .answer
-        .start
-        .as_ref()
-        .and_then(|start| waiting::confidence(facts, start))
-    {
+    if let Some(words) = told.answer.start.as_ref().and_then(waiting::confidence) {
         table.words("", words, Role::Muted);
     }
     if !explanation.victims.is_empty() {

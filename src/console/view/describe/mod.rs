@@ -17,7 +17,7 @@ use model::fleet::finding::{Finding, Severity};
 use model::fleet::history::Track;
 use table::Facts;
 
-use super::{Selection, alerts, plans, queues, sources, subject, table_view};
+use super::{Selection, alerts, plans, queue_quotas, sources, subject, table_view};
 
 pub use lines::{draw_columns, draw_lines, draw_panel};
 
@@ -242,12 +242,8 @@ pub fn describe(
             table.known("jobs", Some(of));
             let queues = facts.fleet.queues.iter();
             for queue in queues.filter(|queue| queue.name() == name) {
-                for bar in queues::device_quotas(facts, queue) {
-                    table.words(
-                        "quota",
-                        format!("{} {}", bar.label, bar.numbers()),
-                        Role::Text,
-                    );
+                for (flavor, bar) in queue_quotas::device_quotas(facts, queue) {
+                    table.words("quota", format!("{flavor} {}", bar.numbers()), Role::Text);
                 }
             }
         }

@@ -94,7 +94,7 @@ pub(super) fn lines(
         .iter()
         .filter(|device| facts.fleet.is_idle(device))
         .count();
-    let mean = table::nodes::mean(node, Device::util).map(percent);
+    let mean = table::nodes::mean(node.devices.iter(), Device::util).map(percent);
     let util = mean.map_or(String::from("utilization –"), |mean| {
         format!("mean {mean}")
     });
@@ -118,8 +118,7 @@ pub(super) fn lines(
     );
     table.known(
         "power",
-        node.power_watts()
-            .map(|watts| format!("{:.1} kW", watts / 1000.0)),
+        table::nodes::power(node.devices.iter()).map(|watts| format!("{:.1} kW", watts / 1000.0)),
     );
     if let Some(rate) = facts.burn.nodes.get(node.name()).filter(|_| !hidden) {
         table.words("cost", format!("${rate}/h"), Role::Accent);

@@ -94,7 +94,7 @@ pub(super) fn lines(
         "hottest",
         pool.temp_max.map(|degrees| format!("{degrees:.0}°")),
     );
-    if let Some(row) = facts.burn.row(model::cost::Scope::Pool, name) {
+    if let Some(row) = facts.whole_burn().row(model::cost::Scope::Pool, name) {
         let spend = row.known();
         table.words(
             "burn",
@@ -131,7 +131,7 @@ pub(super) fn lines(
         });
         let idle = track(FleetSignal::Idle);
         let most = facts
-            .burn
+            .whole_burn()
             .row(model::cost::Scope::Pool, name)
             .map(|row| row.spend.burn.usd() as f32);
         table.past(facts, "idle, 1 h", &idle, most, &|usd| {

@@ -1,28 +1,28 @@
-//! The view of findings: the table above, all that is known of the one under the cursor below; mute and acknowledge.
+//! A table above, all that is known of the object under the cursor below. Of findings, it mutes and acknowledges too.
 
 use ratatui::layout::Rect;
 
 use crate::commands::{Command, Context};
 use crate::painter::Painter;
+use crate::table_model::Kind;
 use model::fleet::finding::Finding;
 use table::Facts;
 use table::silence::{Entry, Silence};
 
-use super::alerts::KIND;
-use super::describe::{self, describe, draw_columns, draw_panel};
+use super::describe::{describe, draw_columns, draw_panel};
 use super::table_view::TableView;
-use super::{ALERTS, CommandOutcome, RowScope, Selection, View, ViewId};
+use super::{ALERTS, CommandOutcome, RowScope, Selection, TABLE, View, ViewId};
 
-/// Findings, worst first.
-pub struct AlertsView {
+/// A table with the facts of its current row below, where there is room.
+pub struct TableWithFacts {
     table: TableView,
 }
 
-impl AlertsView {
-    /// The view behind the tab.
-    pub fn new(row_scope: RowScope) -> Self {
+impl TableWithFacts {
+    /// The view of this kind behind a tab.
+    pub fn new(id: ViewId, kind: &'static Kind, row_scope: RowScope) -> Self {
         Self {
-            table: TableView::new(ViewId::Alerts, &KIND, row_scope),
+            table: TableView::new(id, kind, row_scope),
         }
     }
 
@@ -31,7 +31,9 @@ impl AlertsView {
             return (area, Rect { height: 0, ..area });
         }
         let rows = u16::try_from(self.table.table_model.rows().len()).unwrap_or(u16::MAX);
-        let above = rows.saturating_add(1).clamp(4, area.height / 2);
+        // The rows come first, as long as the facts below have room for a few lines.
+        let most = (area.height / 2).max(area.height - 8);
+        let above = rows.saturating_add(1).clamp(4, most);
         let air = u16::from(area.width > 60);
         let below = Rect::new(
             area.x + air,
@@ -49,28 +51,32 @@ impl AlertsView {
     }
 
     fn finding<'a>(&self, facts: &'a Facts) -> Option<&'a Finding> {
-        let row = self.table.table_model.current()?;
-        facts.fleet.findings.get(row.0 as usize)
+        match self.table.selection(facts)? {
+            Selection::Finding(id) => facts.fleet.findings.iter().find(|known| known.id == id),
+            _ => None,
+        }
     }
 }
 
-impl View for AlertsView {
+impl View for TableWithFacts {
     fn id(&self) -> ViewId {
-        ViewId::Alerts
+        self.table.id()
     }
     fn trail(&self) -> String {
         self.table.table_model.row_scope.title()
     }
     fn contexts(&self) -> &'static [Context] {
-        ALERTS
+        match self.id() {
+            ViewId::Alerts => ALERTS,
+            _ => TABLE,
+        }
     }
     fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> CommandOutcome {
         let silence = match command {
             Command::Mute => Silence::Muted,
             Command::Acknowledge => Silence::Acknowledged,
             _ => {
-                let (above, _) = self.split(area);
-                return self.table.obey(command, facts, above);
+                return self.table.obey(command, facts, self.table_area(area));
             }
         };
         let Some(finding) = self.finding(facts) else {
@@ -84,9 +90,8 @@ impl View for AlertsView {
         });
         CommandOutcome::Hush(finding.id.clone(), entry)
     }
-    fn point(&mut self, facts: &Facts, x: u16, y: u16, area: Rect) -> bool {
-        let (above, _) = self.split(area);
-        y < above.bottom() && self.table.point(facts, x, y, above)
+    fn table_area(&self, area: Rect) -> Rect {
+        self.split(area).0
     }
     fn table(&self) -> Option<&TableView> {
         Some(&self.table)
@@ -98,20 +103,19 @@ impl View for AlertsView {
     fn draw(&self, facts: &Facts, painter: &mut Painter<'_>, area: Rect) {
         let (above, below) = self.split(area);
         self.table.paint(facts, painter, above, true);
-        let Some(finding) = self.finding(facts).filter(|_| below.height >= 4) else {
+        let Some(selection) = self.table.selection(facts).filter(|_| below.height >= 4) else {
             return;
         };
-        let selection = Selection::Finding(finding.id.clone());
-        if let Some(table) = describe(facts, &selection, painter) {
-            let table = describe::Description {
-                title: finding.subject.key.to_string(),
-                note: format!("{} {}", finding.severity.name(), finding.code),
-                ..table
-            };
-            let none = Rect::new(0, 0, below.width - 4, 0);
-            let lines = draw_columns(painter, none, &table.lines);
-            let height = below.height.min(lines.saturating_add(2));
-            draw_panel(painter, Rect { height, ..below }, &table, false);
+        let Some(mut facts_of) = describe(facts, &selection, painter) else {
+            return;
+        };
+        if let Some(finding) = self.finding(facts) {
+            facts_of.title = finding.subject.key.to_string();
+            facts_of.note = format!("{} {}", finding.severity.name(), finding.code);
         }
+        let none = Rect::new(0, 0, below.width - 4, 0);
+        let lines = draw_columns(painter, none, &facts_of.lines);
+        let height = below.height.min(lines.saturating_add(2));
+        draw_panel(painter, Rect { height, ..below }, &facts_of, false);
     }
 }
