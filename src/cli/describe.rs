@@ -13,8 +13,8 @@ use table::output::{self, Item};
 use table::{Facts, Format, Kind, Needs, Query, Readings, UNATTRIBUTED, losses, silent};
 
 use super::get::KindName;
-use super::out;
 use super::setup::{self, Situation};
+use super::{look, out};
 
 /// What to describe.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
@@ -112,8 +112,7 @@ fn query(describe: &Describe, settings: &Settings) -> Result<Query, Failure> {
     };
     Ok(Query {
         name: Some(name),
-        namespaces: settings.scope.namespaces.clone(),
-        team: settings.scope.team.clone(),
+        scope: look::scope(settings),
         ..Query::all(kind)
     })
 }

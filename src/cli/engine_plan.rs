@@ -16,12 +16,13 @@ use engine::snapshot::Snapshot;
 use engine::state::State;
 use engine::{document, explanations};
 use model::base::name::printable;
-use model::base::{Exit, Failure};
+use model::base::{Exit, Failure, Moment};
 use model::plan::JobName;
 use plan::words::{self, GRAMMAR, ParseError, Question};
 use plan::{self, Author};
 use source::local;
 use table::output::safe_json;
+use table::text::hour;
 
 use super::engine::FigureFormat;
 use super::plan::PlanFormat;
@@ -81,7 +82,7 @@ pub(super) fn run(plan: &DocumentPlan, out: &mut dyn Write) -> Result<Exit, Fail
         }
         Question::Explain(Some(name)) => {
             let answer = explanations::explain(&snapshot, &name).map_err(unknown)?;
-            explain::printed(&answer, plan.output)
+            explain::printed(&answer, snapshot.at, plan.output)
         }
         Question::Explain(None) => {
             let all: Vec<_> = explanations::explain_all(&snapshot).into_values().collect();
@@ -89,7 +90,7 @@ pub(super) fn run(plan: &DocumentPlan, out: &mut dyn Write) -> Result<Exit, Fail
                 FigureFormat::Json => safe_json(&all),
                 FigureFormat::Table => all
                     .iter()
-                    .map(|answer| explain::printed(answer, plan.output))
+                    .map(|answer| explain::printed(answer, snapshot.at, plan.output))
                     .collect(),
             }
         }
@@ -99,7 +100,12 @@ pub(super) fn run(plan: &DocumentPlan, out: &mut dyn Write) -> Result<Exit, Fail
                 explanations::find(&snapshot, &name).map_err(unknown)?;
                 all.retain(|start| start.job.to_string() == name);
             }
-            forecast(&all, &options::used(&snapshot, None), plan.output)
+            forecast(
+                &all,
+                snapshot.at,
+                &options::used(&snapshot, None),
+                plan.output,
+            )
         }
         Question::Route(name) => {
             let routing = explanations::route(&snapshot, &name).map_err(unknown)?;
@@ -125,19 +131,19 @@ struct Forecast<'a> {
     options: &'a [Used],
 }
 
-fn forecast(all: &[Start], options: &[Used], format: FigureFormat) -> String {
+fn forecast(all: &[Start], now: Moment, options: &[Used], format: FigureFormat) -> String {
     if format == FigureFormat::Json {
         let all = all.iter().map(|start| Forecast { start, options });
         return safe_json(&all.collect::<Vec<_>>());
     }
-    let mut text = String::new();
+    let mut text = format!("as of {} UTC\n", hour(now));
     for start in all {
         let name = start.job.to_string();
         let _ = writeln!(
             text,
             "{}  {}",
             printable(&name),
-            explain::start_words(start)
+            explain::start_words(start, now)
         );
     }
     for used in options {

@@ -9,9 +9,10 @@ use engine::explain::{Reason, StartState, Unblock};
 use engine::explanations::{self, Answer};
 use engine::forecast::{Basis, Start};
 use model::base::name::printable;
-use model::base::{Exit, Failure};
+use model::base::{Exit, Failure, Moment};
 use model::plan::evicted_words;
 use table::output::safe_json;
+use table::text::{NO_ETA, eta, hour};
 
 use super::engine::FigureFormat;
 use super::out;
@@ -57,7 +58,7 @@ pub(super) fn run(
         out::say(err, gap);
     }
     let blind = answer.explanation.reasons.iter().any(Reason::is_blind);
-    let mut text = printed(&answer, job.output);
+    let mut text = printed(&answer, seen.snapshot.at, job.output);
     if let (true, FigureFormat::Table, Some(said)) = (blind, job.output, seen.said_of(&name)) {
         let _ = writeln!(text, "  {:<10} {}", "told", printable(&said));
     }
@@ -65,40 +66,28 @@ pub(super) fn run(
     Ok(if blind { Exit::Refused } else { Exit::Done })
 }
 
-/// When a job starts, in words.
-pub(super) fn start_words(start: &Start) -> String {
-    match (start.p10, start.p50, start.p90) {
-        (_, Some(_), _) if start.basis == Basis::Now && !start.victims.is_empty() => {
+/// When a job starts, in words; times of day are in UTC.
+pub(super) fn start_words(start: &Start, now: Moment) -> String {
+    match start.p50 {
+        Some(_) if start.basis == Basis::Now && !start.victims.is_empty() => {
             format!("now, evicting {}", evicted_words(&start.victims))
         }
-        (Some(first), Some(middle), Some(last)) if first == last => {
-            format!("about {}", middle.rfc3339())
-        }
-        (first, Some(middle), last) => {
-            let side = |at: Option<model::base::Moment>| {
-                at.map_or_else(|| "unknown".to_owned(), model::base::Moment::rfc3339)
-            };
-            format!(
-                "~{} (80 %: {} to {})",
-                middle.rfc3339(),
-                side(first),
-                side(last)
-            )
-        }
-        _ => "unknown: nothing tells how long what runs will run".to_owned(),
+        Some(_) => eta(now, [start.p10, start.p50, start.p90]),
+        None => format!("{NO_ETA}: what it waits for has no known end"),
     }
 }
 
 /// An answer as text or as a document.
-pub(super) fn printed(answer: &Answer, format: FigureFormat) -> String {
+pub(super) fn printed(answer: &Answer, now: Moment, format: FigureFormat) -> String {
     if format == FigureFormat::Json {
         return safe_json(answer);
     }
     let it = &answer.explanation;
     let mut text = format!(
-        "{} {}\n",
+        "{} {} · as of {} UTC\n",
         printable(&it.kind),
-        printable(&it.job.to_string())
+        printable(&it.job.to_string()),
+        hour(now)
     );
     let mut line = |title: &str, words: &str| {
         let _ = writeln!(text, "  {title:<10} {}", printable(words));
@@ -163,7 +152,7 @@ pub(super) fn printed(answer: &Answer, format: FigureFormat) -> String {
         .as_ref()
         .filter(|_| it.state != StartState::Ready)
     {
-        line("starts", &start_words(start));
+        line("starts", &start_words(start, now));
     }
     for used in &answer.options {
         line("option", &used.to_string());

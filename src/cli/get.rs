@@ -2,15 +2,12 @@
 
 use std::ffi::OsStr;
 use std::io::Write;
-use std::sync::Arc;
 
 use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Args, ValueEnum};
 
-use console::scoped_cost::burn_of;
-use console::table_model::Scope;
-use model::base::{Exit, Failure, Name};
+use model::base::{Exit, Failure};
 use model::value::Value;
 use settings::Settings;
 use table::output::{self, Item, OutputTable, output_table};
@@ -20,8 +17,8 @@ use table::{
     Facts, Format, Kind, Needs, Query, Select, Sort, Template, Unanswered, Watch, losses, silent,
 };
 
-use super::out;
 use super::setup::{self, Situation};
+use super::{look, out};
 
 /// What to get.
 ///
@@ -261,24 +258,11 @@ pub(super) fn run(
     print(&facts, &query, format, out, err)
 }
 
-/// The facts with the money of the part that is asked for, as the console has it: rows and sums are those of a team or of
-/// some namespaces.
+/// The facts as the part that is asked for has them, like the console. The document of the fleet is always whole.
 pub(super) fn part_of(facts: &Facts, query: &Query) -> Facts {
-    let scope = Scope {
-        team: query.team.as_deref().map(Name::new),
-        namespaces: query
-            .namespaces
-            .iter()
-            .map(|name| Name::new(name))
-            .collect(),
-    };
-    let burn = match query.kind == Kind::Cost && !scope.is_all() {
-        true => Arc::new(burn_of(facts, &scope)),
-        false => Arc::clone(&facts.burn),
-    };
-    Facts {
-        burn,
-        ..facts.clone()
+    match query.kind {
+        Kind::Fleet => facts.clone(),
+        _ => facts.scoped(&query.scope),
     }
 }
 
@@ -308,8 +292,7 @@ pub(super) fn query(get: &Get, settings: &Settings) -> Result<Query, Failure> {
     }
     Ok(Query {
         name: get.name.clone(),
-        namespaces: settings.scope.namespaces.clone(),
-        team: settings.scope.team.clone(),
+        scope: look::scope(settings),
         select,
         sort: sort.transpose().map_err(usage)?,
         template,

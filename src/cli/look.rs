@@ -7,27 +7,33 @@ use console::{AppOptions, ColorDepth, Keymap, LoadError, Theme};
 use model::base::{Exit, Failure, Name};
 use settings::{ColorChoice, Settings};
 use source::local;
+use table::Scope;
 
 /// What the console is started with. `terminal` tells whether its output is one.
 pub(super) fn options(settings: &Settings, terminal: bool) -> Result<AppOptions, Failure> {
     let theme = theme(settings, &settings.theme)?;
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let base = AppOptions::default();
+    let scope = scope(settings);
     Ok(AppOptions {
         themes: others(settings, base.themes)?,
         theme,
         depth: depth(settings.color, terminal, &variable),
         ascii: settings.ascii,
         keys: keys(settings)?,
-        team: settings.scope.team.as_deref().map(Name::new),
-        namespaces: settings
-            .scope
-            .namespaces
-            .iter()
-            .map(|name| Name::new(name))
-            .collect(),
+        team: scope.team,
+        namespaces: scope.namespaces,
         ..base
     })
+}
+
+/// Which part of everything is worked in.
+pub(super) fn scope(settings: &Settings) -> Scope {
+    let namespaces = settings.scope.namespaces.iter();
+    Scope {
+        team: settings.scope.team.as_deref().map(Name::new),
+        namespaces: namespaces.map(|name| Name::new(name)).collect(),
+    }
 }
 
 /// A theme of the user's own folder, or one that comes with the program.

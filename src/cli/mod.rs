@@ -1,5 +1,6 @@
 //! The command line: parse, settle, run, end with the contract's exit code. One file a command.
 
+mod complete;
 mod config;
 mod describe;
 mod doctor;
@@ -103,8 +104,8 @@ enum Command {
     Rbac(rbac::Rbac),
     /// Print completions for a shell
     Completions {
-        /// The shell
-        shell: clap_complete::Shell,
+        /// The shell, or kubectl for its plugin
+        shell: complete::Completer,
     },
     /// Print the manual page of a command, or write all pages into a folder
     Man(man::Man),
@@ -114,6 +115,14 @@ enum Command {
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let (mut out, mut err) = (io::stdout(), io::stderr());
     let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if let Some((_, words)) = arguments.get(1..).and_then(<[OsString]>::split_first)
+        && arguments[1] == complete::COMMAND
+    {
+        // Read by hand: the words are those of another command, flags and all.
+        let answer = complete::answer(Cli::command(), words);
+        return out::write(&mut out, &answer)
+            .map_or_else(|failure| failure.exit.code(), |()| Exit::Done.code());
+    }
     let cli = match parse(&arguments) {
         Ok(cli) => cli,
         Err(error) => {
@@ -193,9 +202,7 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
         Some(Command::Doctor(doctor)) => doctor::run(*doctor, &cli.global, out),
         Some(Command::Rbac(rbac)) => rbac::run(*rbac, &cli.global.namespace, out),
         Some(Command::Completions { shell }) => {
-            let mut script = Vec::new();
-            clap_complete::generate(*shell, &mut Cli::command(), "stokehold", &mut script);
-            out::write(out, &String::from_utf8_lossy(&script))?;
+            out::write(out, &complete::script(*shell, Cli::command()))?;
             Ok(Exit::Done)
         }
         Some(Command::Man(man)) => man::run(Cli::command(), man, out),

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::runtime::connection::{ClusterChoice, ConnectionRequest, Open, Opened};
 use crate::runtime::session::{self, Demo, Setup};
@@ -184,6 +185,17 @@ fn opener(at: Situation, global: Global) -> Arc<Open> {
 /// Waits for all that is needed, or until a deadline with what is known then.
 pub(super) fn snapshot(at: &Situation, needs: &Needs) -> Result<Facts, Failure> {
     look_once(at, needs).map(|facts| heard(at, facts))
+}
+
+/// The same within a bound, without a word: nothing where that is not enough, or where it fails.
+pub(super) fn glance(at: &Situation, needs: &Needs, most: Duration) -> Option<Facts> {
+    let setup = at.setup(false);
+    let look = async {
+        let mut told = |_| {};
+        let look = session::snapshot(&setup, at.target(), needs, &mut told);
+        Ok(tokio::time::timeout(most, look).await.ok())
+    };
+    block_on(look).ok()??.ok()
 }
 
 /// The facts with what the operator muted on this machine.

@@ -91,6 +91,14 @@ impl Shot {
         };
         (self.demo || self.all.is_some()).then_some(fixed)
     }
+
+    /// As what it is drawn: the pictures of the README are SVG.
+    fn form(&self) -> Form {
+        match self.all {
+            Some(_) => Form::Svg,
+            None => self.output,
+        }
+    }
 }
 
 fn view(name: &str) -> Result<ViewId, String> {
@@ -139,7 +147,7 @@ pub(super) fn run(at: &Situation, shot: &Shot, out: &mut dyn Write) -> Result<Ex
         let message = "shot: --nodes, --devices, --seed, --speed and --at are of the simulated fleet; add --demo";
         return Err(Failure::new(Exit::Usage, message));
     }
-    let base = options(at, shot.output)?;
+    let base = options(at, shot.form())?;
     let facts = explanation_task::answered(setup::snapshot(at, &Needs::everything())?);
     if let Some(folder) = &shot.all {
         return gallery(&base, &facts, folder, out);
@@ -148,7 +156,7 @@ pub(super) fn run(at: &Situation, shot: &Shot, out: &mut dyn Write) -> Result<Ex
         return Err(Failure::new(Exit::Usage, "name a view, or --all DIR"));
     };
     let drawn = Drawn::new(base, &facts, view, shot.size.unwrap_or(SIZE), &shot.keys.0);
-    let text = match shot.output {
+    let text = match shot.form() {
         Form::Svg => drawn.svg(),
         Form::Ansi => ansi::ansi(&drawn.buf),
         Form::Txt => buffer_text(&drawn.buf),

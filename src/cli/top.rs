@@ -9,6 +9,7 @@ use settings::Settings;
 use table::{Format, Kind, Needs, Query, Select, Sort, output};
 
 use super::get::{self, FormatName};
+use super::look;
 use super::setup::{self, Situation};
 
 /// What to list.
@@ -53,7 +54,7 @@ pub enum TopName {
 }
 
 impl TopName {
-    const fn kind(self) -> Kind {
+    pub(super) const fn kind(self) -> Kind {
         match self {
             Self::Nodes => Kind::Nodes,
             Self::Devices => Kind::Devices,
@@ -124,8 +125,7 @@ pub(super) fn query(top: &Top, settings: &Settings) -> Result<Query, Failure> {
     };
     Ok(Query {
         name: top.name.clone().filter(|_| !teams),
-        namespaces: settings.scope.namespaces.clone(),
-        team: settings.scope.team.clone(),
+        scope: look::scope(settings),
         select,
         sort: Some(sort),
         columns: top.what.columns(),

@@ -2,6 +2,8 @@
 
 #[path = "../console/cells.rs"]
 mod compared;
+#[path = "../console/scoped.rs"]
+mod scoped;
 
 use model::base::Moment;
 use settings::{Inputs, Rulebook, Texts, load};
@@ -30,4 +32,8 @@ async fn get_and_the_console_show_the_same_of_a_simulated_fleet() {
     compared::compare(&[("simulated", &facts)]);
     compared::every_column();
     compared::one_title_is_one_thing(&facts);
+    scoped::add_up(&facts);
+    let teams = scoped::teams(&facts);
+    let teams: Vec<(&str, &table::Facts)> = teams.iter().map(|team| ("a team", team)).collect();
+    compared::compare(&teams);
 }

@@ -9,13 +9,13 @@ use table::Kind;
 use super::{Home, is_progress, text};
 
 /// A running `sim`; ended with the test.
-struct Sim {
+pub(super) struct Sim {
     child: Child,
-    kubeconfig: String,
+    pub(super) kubeconfig: String,
 }
 
 impl Sim {
-    fn start(home: &Home, name: &str) -> Self {
+    pub(super) fn start(home: &Home, name: &str) -> Self {
         let kubeconfig = home.path(name).display().to_string();
         let mut child = home
             .command(&[
@@ -200,7 +200,7 @@ fn a_team_bound_to_its_namespaces_sees_its_jobs_and_their_devices() {
     let said = text(&own.stderr);
     // One message for all that is refused.
     assert!(
-        said.contains("nodes and namespaces are not visible to you"),
+        said.contains("nodes, namespaces, resourceslices and deviceclasses are not visible to you"),
         "{said}"
     );
     assert!(said.contains("only namespace"), "{said}");

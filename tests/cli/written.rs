@@ -31,3 +31,21 @@ fn the_viewers_role_in_the_repository_is_the_one_that_is_printed() {
     let text = std::fs::read_to_string(path).expect("it is there");
     assert_eq!(text, wanted, "run: UPDATE=1 cargo test --test it written");
 }
+
+/// A shell with `NO_COLOR` draws them without: what the README shows is the program as most people see it.
+#[test]
+fn the_pictures_in_the_repository_have_colors() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/screenshots");
+    let files = std::fs::read_dir(folder).expect("the folder is there");
+    let mut count = 0;
+    for file in files {
+        let path = file.expect("can be listed").path();
+        let text = std::fs::read_to_string(&path).expect("is text");
+        let fills = text.split("fill=\"#").skip(1);
+        let colors: std::collections::BTreeSet<&str> =
+            fills.filter_map(|rest| rest.get(..6)).collect();
+        assert!(colors.len() >= 5, "{}: {colors:?}", path.display());
+        count += 1;
+    }
+    assert!(count >= 10, "{count} pictures");
+}

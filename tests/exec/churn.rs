@@ -134,6 +134,7 @@ async fn an_open_plan_stays_what_it_is_while_five_hundred_pods_a_second_churn() 
             now: fleet.at,
             fleet: Arc::new(fleet),
             burn: Arc::new(Burn::default()),
+            part: None,
             history: Arc::default(),
             silences: Arc::default(),
             answers: Arc::default(),

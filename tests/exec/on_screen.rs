@@ -117,8 +117,14 @@ async fn every_action_from_the_keyboard_and_back() {
     undo(&mut keyboard, "hold").await;
     assert_eq!(policy(&service), "None");
 
-    // Others leave so that a big job starts.
+    // Others leave so that a big job starts: one that has waited for a while, and does not start by itself meanwhile.
+    let earlier = stage::snapshot(&service);
+    tokio::time::sleep(Duration::from_secs(5)).await;
     let fleet = stage::snapshot(&service);
+    let waited = |work: &&engine::snapshot::Workload| {
+        let mut all = earlier.workloads.iter();
+        all.any(|known| known.key == work.key && known.status == Status::Waiting)
+    };
     let admits = |work: &&engine::snapshot::Workload| {
         let intent = Intent::Admit {
             job: stage::name(work),
@@ -131,6 +137,7 @@ async fn every_action_from_the_keyboard_and_back() {
     let waiting = waiting.filter(|work| work.status == Status::Waiting);
     let mut runs = 6;
     if let Some(big) = waiting
+        .filter(waited)
         .filter(admits)
         .max_by_key(|work| work.device_count())
     {

@@ -145,7 +145,8 @@ fn a_claim_without_capacity_is_told_of_its_pool() {
     });
     // The first leaves what is described, the second the program.
     terminal.keys("q");
-    terminal.wait("the pools again", soon, |text| !text.contains(name));
+    // (Below the table stand the facts of the pool under the cursor, the claim among them.)
+    terminal.wait("the pools again", soon, |text| text.contains("FREE/TOTAL"));
     terminal.keys("q");
     assert!(terminal.end(soon).success());
 }

@@ -53,9 +53,8 @@ impl Seen {
 
     /// What its own queueing system or scheduler says of why a job waits.
     pub(in crate::cli) fn said_of(&self, name: &str) -> Option<String> {
-        let jobs = self.facts.fleet.jobs.iter();
-        let mut named = jobs.filter(|job| job.id.to_string() == name);
-        let job = named.next().filter(|job| !job.reason.is_empty())?;
+        let named = self.facts.fleet.job_named(name);
+        let job = named.filter(|job| !job.reason.is_empty())?;
         Some(job.reason.to_string())
     }
 

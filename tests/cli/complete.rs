@@ -1,0 +1,114 @@
+//! Completion as shells ask for it: the scripts, names of a cluster, and one that does not answer.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::simulated::Sim;
+use super::{Home, text};
+
+/// What may stand at the end of these words; nothing is said and it is no failure, whatever comes of it.
+fn offered(home: &Home, words: &[&str]) -> Vec<String> {
+    let words: Vec<&str> = ["__complete"].iter().chain(words).copied().collect();
+    let output = home.run(&words);
+    assert_eq!(text(&output.stderr), "", "{words:?}");
+    assert_eq!(output.status.code(), Some(0), "{words:?}");
+    let answer = text(&output.stdout);
+    let mut lines: Vec<String> = answer.lines().map(str::to_owned).collect();
+    let end = lines.pop();
+    assert!(matches!(end.as_deref(), Some(":0" | ":4")), "{answer}");
+    lines
+}
+
+#[test]
+fn completions_know_the_commands_or_ask_the_program() {
+    let home = Home::new();
+    for shell in ["bash", "zsh", "fish", "kubectl", "elvish", "powershell"] {
+        let output = home.run(&["completions", shell]);
+        assert_eq!(output.status.code(), Some(0), "{shell}");
+        let script = text(&output.stdout);
+        let fixed = script.contains("exporter") && script.contains("demo");
+        assert!(fixed || script.contains("__complete"), "{shell}");
+    }
+}
+
+#[test]
+fn names_come_from_the_cluster() {
+    let home = Home::new();
+    let sim = Sim::start(&home, "kubeconfig");
+    let cluster = ["--kubeconfig", &sim.kubeconfig];
+    let of = |words: &[&str]| offered(&home, &[&cluster[..], words].concat());
+    let pools = of(&["get", "pools", "h100"]);
+    assert_eq!(pools, ["h100-train"]);
+    assert_eq!(of(&["plan", "drain", "pool/h100"]), ["pool/h100-train"]);
+    let nodes = of(&["describe", "node/h100"]);
+    assert!(nodes.len() > 1 && nodes.iter().all(|node| node.starts_with("node/h100-")));
+    let jobs = of(&["get", "jobs", ""]);
+    assert!(
+        jobs.len() > 2 && jobs.iter().all(|job| job.contains('/')),
+        "{jobs:?}"
+    );
+    let own = of(&["-n", "nlp", "get", "jobs", ""]);
+    assert!(own.len() < jobs.len() && own.iter().all(|job| job.starts_with("nlp/")));
+    assert!(of(&["--context", "sim-t"]).contains(&"sim-team".to_owned()));
+    // Who may not read it is offered nothing.
+    let nobody = of(&["--context", "sim-nobody", "get", "jobs", ""]);
+    assert_eq!(nobody, Vec::<String>::new());
+}
+
+#[test]
+fn a_cluster_that_does_not_answer_is_waited_for_two_seconds() {
+    let home = Home::new();
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let server = format!("http://{}", silent.local_addr().expect("is bound"));
+    let kubeconfig = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\n\
+         clusters: [{{name: a, cluster: {{server: '{server}'}}}}]\nusers: [{{name: a, user: {{}}}}]\n"
+    );
+    let file = home.write("kubeconfig", kubeconfig).display().to_string();
+    let begun = Instant::now();
+    let none = offered(&home, &["--kubeconfig", &file, "get", "jobs", ""]);
+    assert_eq!(none, Vec::<String>::new());
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_secs(2), "it was asked: {took:?}");
+    assert!(took < Duration::from_secs(6), "{took:?}");
+    // What needs no cluster asks for none, and what is wrong with a file is not said here.
+    let begun = Instant::now();
+    assert_eq!(
+        offered(&home, &["--kubeconfig", &file, "get", "que"]).len(),
+        1
+    );
+    let broken = home.write("broken", "{").display().to_string();
+    assert!(offered(&home, &["--kubeconfig", &broken, "get", "jobs", ""]).is_empty());
+    assert!(begun.elapsed() < Duration::from_secs(2));
+}
+
+#[test]
+fn bash_completes_by_its_script() {
+    let home = Home::new();
+    let script = home.run(&["completions", "bash"]).stdout;
+    let script = home.write("stokehold.bash", script).display().to_string();
+    let program = Path::new(env!("CARGO_BIN_EXE_stokehold"));
+    let folder = program.parent().expect("in a folder").display().to_string();
+    let completed = |line: &str| {
+        let asked = "source \"$1\"; COMP_LINE=$2; COMP_POINT=${#2}; _stokehold; printf '%s\\n' \"${COMPREPLY[@]}\"";
+        let output = Command::new("bash")
+            .args(["--norc", "-c", asked, "bash", &script, line])
+            .env("PATH", format!("{folder}:/usr/bin:/bin"))
+            .env("HOME", home.path(""))
+            .stdin(Stdio::null())
+            .output()
+            .expect("bash is there");
+        let lines = text(&output.stdout);
+        lines.lines().map(str::to_owned).collect::<Vec<String>>()
+    };
+    assert_eq!(completed("stokehold descr"), ["describe"]);
+    assert_eq!(completed("stokehold get qu"), ["queues"]);
+    assert!(completed("stokehold get ").contains(&"queues".to_owned()));
+    // bash splits words at an equals sign, and replaces what is behind it.
+    assert_eq!(
+        completed("stokehold get nodes --sort-by=power_"),
+        ["power_watts"]
+    );
+}
