@@ -183,6 +183,7 @@ fn packages_are_whole_and_the_same_each_time() {
             "LICENSE",
             "README.md",
             "completions/_stokehold",
+            "completions/kubectl_complete-stokehold",
             "man/stokehold-explain-job.1",
         ] {
             let line = listed
@@ -215,6 +216,7 @@ fn packages_are_whole_and_the_same_each_time() {
             for inside in [
                 "./usr/bin/stokehold",
                 "./usr/bin/kubectl-stokehold -> stokehold",
+                "./usr/bin/kubectl_complete-stokehold",
                 "./usr/share/man/man1/stokehold-get.1.gz",
                 "./usr/share/bash-completion/completions/stokehold",
                 "./usr/share/doc/stokehold/copyright",
