@@ -12,6 +12,9 @@ mod runtime;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZero;
+use std::panic::resume_unwind;
+use std::thread;
 
 use serde::Serialize;
 
@@ -30,6 +33,9 @@ pub use runtime::{remaining, runtime};
 
 /// How often the timeline is run where runtimes are drawn.
 const RUNS: usize = 15;
+
+/// How many timelines are run at a time at most: each holds a state of its own.
+const MOST_AT_A_TIME: usize = 4;
 
 /// So much may be done in all timelines ([`Series::work_done`]) at the end of each workload, by exact cycles. After that what ends
 /// within a part of the time that has passed until then counts as ending at once, and who starts then did so within that time; the
@@ -173,18 +179,7 @@ fn forecast_for(
         )
     });
     let starts = starts.collect();
-    let mut runs: Vec<Timeline> = Vec::with_capacity(times);
-    let mut series = Series::new(&state);
-    for shares in shares(compiled, times) {
-        runs.push(timeline(
-            &mut state,
-            &mut series,
-            &shares,
-            only,
-            (&starts, again),
-            times,
-        ));
-    }
+    let runs = timelines(&state, &shares(compiled, times), only, (&starts, again));
     wanted
         .into_iter()
         .map(|work| {
@@ -265,6 +260,36 @@ fn spread(rng: &mut Rng, times: usize) -> Vec<usize> {
         *part = *part * 1_000 + rng.below(1_000);
     }
     parts
+}
+
+/// Runs a timeline with each of these shares, beside one another where there are processors for it. A timeline depends on
+/// nothing but its state and its shares, so the number of processors changes nothing.
+fn timelines(
+    state: &State<'_>,
+    shares: &[Vec<u32>],
+    only: Option<WorkloadId>,
+    begun: (&BTreeMap<WorkloadId, Span>, bool),
+) -> Vec<Timeline> {
+    let times = shares.len();
+    let some = |shares: &[Vec<u32>]| -> Vec<Timeline> {
+        let mut state = state.clone();
+        let mut series = Series::new(&state);
+        let run = |shares: &Vec<u32>| timeline(&mut state, &mut series, shares, only, begun, times);
+        shares.iter().map(run).collect()
+    };
+    let processors = thread::available_parallelism()
+        .map_or(1, NonZero::get)
+        .min(MOST_AT_A_TIME);
+    let mut parts = shares.chunks(times.div_ceil(processors).max(1));
+    let first = parts.next().unwrap_or_default();
+    thread::scope(|scope| {
+        let others: Vec<_> = parts.map(|part| scope.spawn(|| some(part))).collect();
+        let mut runs = some(first);
+        for other in others {
+            runs.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        }
+        runs
+    })
 }
 
 /// Runs cycles at every end, or at some together, until nothing is left to wait for, or the bound is reached. Some have started already; the first cycle
