@@ -60,9 +60,9 @@ pub(super) fn columns<'a>() -> Vec<Column<SourceRow<'a>>> {
         Column::text("NAME", |row: &SourceRow<'_>| row.name.to_owned()),
         Column::text("KIND", |row| row.kind.to_owned()),
         Column::text("STATE", |row| row.state.to_owned()),
-        Column::wide_text("NODE", |row| word(row.node)),
+        Column::text("NODE", |row| word(row.node)),
         Column::number("AGE", |row: &SourceRow<'_>| age(row.age_seconds)).by("age_seconds"),
-        Column::wide_number("FAILING", |row: &SourceRow<'_>| age(row.failing_seconds))
+        Column::number("FAILING", |row: &SourceRow<'_>| age(row.failing_seconds))
             .by("failing_seconds"),
         Column::number("LATENCY", |row: &SourceRow<'_>| {
             or_unknown(row.latency_ms.map(|millis| format!("{millis}ms")))
@@ -82,10 +82,13 @@ pub(super) fn columns<'a>() -> Vec<Column<SourceRow<'a>>> {
     ]
 }
 
-/// Every source by name.
+/// Every source, the worst first, by name.
 pub fn rows(facts: &Facts) -> Vec<SourceRow<'_>> {
     let mut sources: Vec<_> = facts.fleet.sources.iter().collect();
-    sources.sort_by(|a, b| natural(&a.name, &b.name));
+    sources.sort_by(|a, b| {
+        let worst_first = b.state.cmp(&a.state);
+        worst_first.then_with(|| natural(&a.name, &b.name))
+    });
     let rows = sources.into_iter();
     rows.map(|source| row(facts, source)).collect()
 }
