@@ -339,12 +339,12 @@ fn a_client_certificate_runs_out() {
         });
         fs::write(&printed, credential.to_string()).expect("written");
     };
-    renew(30);
+    renew(60);
     let (cluster, _) = parts("live-viewer");
     let user = json!({"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": plugin, "interactiveMode": "Never"}});
     let (_folder, config) = own_kubeconfig("certificate", &cluster, &user);
     let mut terminal = Terminal::start(&config, "certificate", WIDE);
-    terminal.wait("the whole fleet", Duration::from_secs(28), is_live);
+    terminal.wait("the whole fleet", Duration::from_secs(55), is_live);
     let text = terminal.wait(
         "the end of the certificate",
         Duration::from_secs(90),
