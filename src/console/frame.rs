@@ -5,7 +5,7 @@ use ratatui::style::Style;
 
 use model::base::quantities::grouped;
 use model::fleet::Known;
-use model::fleet::observe::{SourceState, Table};
+use model::fleet::observe::{SourceHealth, SourceState, Table};
 use table::actions::May;
 
 use super::app::App;
@@ -334,14 +334,20 @@ fn freshness(app: &App) -> (String, Role) {
         let words = format!("{ready} of {} sources", fleet.known.len());
         return (words, Role::Warn);
     }
-    let count = |state: SourceState| {
-        fleet
-            .sources
-            .iter()
-            .filter(|source| source.state == state)
-            .count()
+    let count = |state: SourceState, has_spoken: bool| {
+        let is_one =
+            |source: &&SourceHealth| source.state == state && source.has_spoken() == has_spoken;
+        fleet.sources.iter().filter(is_one).count()
     };
-    match (count(SourceState::Lost), count(SourceState::Stale)) {
+    let (lost, stale) = (
+        count(SourceState::Lost, true),
+        count(SourceState::Stale, true),
+    );
+    match (lost, stale) {
+        (0, 0) if count(SourceState::Stale, false) > 0 => {
+            let unheard = count(SourceState::Stale, false);
+            (format!("asking {unheard}"), Role::Info)
+        }
         (0, 0) if fleet.is_hidden(Table::Nodes) && fleet.is_hidden(Table::Pods) => {
             (String::from("not visible"), Role::Warn)
         }

@@ -8,8 +8,8 @@ use console::keys::Keymap;
 use console::msg::{Session, Switch};
 use console::view::{Selection, ViewId};
 use console::{App, AppOptions, Effect, Key, KeyPress, Msg, render_text};
-use model::base::{Name, ObjectKey};
-use model::fleet::observe::{Lost, LostKind, SourceState, Table};
+use model::base::{Moment, Name, ObjectKey};
+use model::fleet::observe::{Lost, LostKind, SourceHealth, SourceState, Table};
 use model::fleet::{Fleet, Known};
 use table::Facts;
 
@@ -648,6 +648,34 @@ fn without_a_kubeconfig_or_context_the_screen_says_so() {
     let mut app = App::new(AppOptions::default());
     let _ = app.update(Msg::NoSession(String::from("no cluster: none")));
     assert_eq!(press(&mut app, "q"), [Effect::Quit]);
+}
+
+#[test]
+fn a_source_that_was_not_asked_yet_is_not_stale() {
+    let with = |last_ok: fn(&SourceHealth) -> Option<Moment>| {
+        let mut facts = SMALL.clone();
+        let mut fleet = (*facts.fleet).clone();
+        let mut sources = fleet.sources.to_vec();
+        for source in &mut sources {
+            source.state = SourceState::Live;
+        }
+        for source in sources.iter_mut().filter(|it| it.gives_readings()).take(2) {
+            source.state = SourceState::Stale;
+            source.last_ok = last_ok(source);
+        }
+        fleet.sources = sources.into();
+        facts.fleet = Arc::new(fleet);
+        let shown = text(&app(&facts, ViewId::Nodes));
+        shown.lines().next().unwrap_or_default().to_owned()
+    };
+    let shown = with(|_| None);
+    assert!(shown.contains("asking 2"), "{shown}");
+    assert!(
+        !shown.contains("stale") && !shown.contains("live"),
+        "{shown}"
+    );
+    let shown = with(|_| Some(SMALL.now));
+    assert!(shown.contains("2 stale"), "{shown}");
 }
 
 #[test]

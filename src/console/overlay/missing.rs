@@ -88,7 +88,8 @@ fn lines(app: &App, room: usize) -> Vec<Line> {
         }
     }
     if all.is_empty() {
-        let stale = |source: &&SourceHealth| source.state == SourceState::Stale;
+        let stale =
+            |source: &&SourceHealth| source.state == SourceState::Stale && source.has_spoken();
         let stale = app.facts.fleet.sources.iter().filter(stale).count();
         let (words, role) = match (app.facts.fleet.is_complete(), stale) {
             (false, _) => (
