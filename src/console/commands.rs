@@ -166,7 +166,7 @@ commands! {
     Events "events" "events" [Global Popup] 0 "the events about it, and about a job's pods";
     Tree "tree" "tree" [Table Heatmap Popup] 0 "the object as a tree: its queue, pools, pods, nodes and devices, each to be opened";
     Logs "logs" "logs" [Table Text Popup] 4 "logs of its pod, or of all pods of a job";
-    Waste "waste" "idle devices" [Global] 0 "idle allocated devices, most expensive first, with job and cost";
+    Waste "waste" "idle devices" [Global] 0 "jobs with idle devices, most expensive first; again: the devices";
     WhatIf "what-if" "what if" [Global] 0 "what starts, who is evicted and what it costs if the fleet changes; writes nothing";
     LongestWait "longest-wait" "longest wait" [Global] 0 "the longest waiting job: why it waits and what would start it; again: the next one";
     Copy "copy" "copy" [Global Popup] 0 "copy the marked rows or the selection: choose a format";
@@ -200,7 +200,7 @@ commands! {
     Invert "invert" "invert" [Table] 0 "invert the marks";
     Group "group" "group" [Cost Heatmap] 3 "group by something else";
     Metric "metric" "metric" [Heatmap] 2 "show another metric";
-    Scale "scale" "scale" [Heatmap] 3 "absolute, relative, or distance from the median of the own gang";
+    Scale "scale" "scale" [Heatmap] 3 "absolute, relative, or distance from its gang's median: to the furthest";
     ZoomOut "zoom-out" "zoom out" [Heatmap] 2 "from devices to nodes";
     ZoomIn "zoom-in" "zoom in" [Heatmap] 2 "from nodes to devices, to one node";
     Follow "follow" "follow" [Logs] 1 "follow the end, or stop";

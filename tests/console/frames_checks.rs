@@ -285,6 +285,7 @@ fn columns_stand_in_line_and_no_number_is_cut() {
                 let mut app = console(facts, *view, size, AppOptions::default());
                 if *view == ViewId::Devices {
                     press(&mut app, "$");
+                    press(&mut app, "$");
                 }
                 let (buf, _) = drawn(&app, size);
                 let first = |y: &u16| {

@@ -372,7 +372,7 @@ const ANSWERS: &[(&str, &str, &[&str])] = &[
     ),
     (
         "which devices are idle, who holds them, what they cost",
-        "$",
+        "$$",
         &[
             "IDLE FOR",
             "a100-shared-",
@@ -382,6 +382,25 @@ const ANSWERS: &[(&str, &str, &[&str])] = &[
             "TEAM",
         ],
     ),
+    (
+        "which jobs pay for idle devices, whose they are",
+        "$",
+        &[
+            "idle allocated, by job",
+            "IDLE $/h",
+            "TEAM",
+            "speech/clip-l-15",
+        ],
+    ),
+    (
+        "which device holds up its gang",
+        "3xx",
+        &[
+            "furthest from its gang: mi300x-lab-003/gpu5",
+            "mi300x-lab-003 / gpu 5 ─",
+        ],
+    ),
+    ("what a failed job says", "5zl", &["LOGS  speech/ranker-7"]),
     (
         "what a team burns",
         "7",

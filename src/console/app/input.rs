@@ -261,7 +261,7 @@ impl App {
             },
             Command::LongestWait => self.longest_wait(),
             Command::WhatIf => self.overlay = Overlay::palette(self, "what-if "),
-            Command::Waste => self.go(Destination::Part(ViewId::Devices, RowScope::Idle)),
+            Command::Waste => self.waste(),
             Command::Freeze => self.freeze(),
             Command::TimeBack => self.step(true),
             Command::TimeForward => self.step(false),

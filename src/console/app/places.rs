@@ -171,6 +171,16 @@ impl App {
         }
     }
 
+    /// Goes to the jobs whose devices are idle; from there to the devices.
+    pub(super) fn waste(&mut self) {
+        let by_job = Destination::Part(ViewId::Cost, RowScope::Idle);
+        let here = self.places.stack.last().map(|(place, _)| place);
+        self.go(match here == Some(&by_job) {
+            true => Destination::Part(ViewId::Devices, RowScope::Idle),
+            false => by_job,
+        });
+    }
+
     /// Goes to the job that waits longest; from there to the one that waits longest after it.
     pub(super) fn longest_wait(&mut self) {
         let jobs = &self.facts.fleet.jobs;

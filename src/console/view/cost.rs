@@ -9,7 +9,7 @@ use crate::text::per_hour;
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::base::Rate;
-use model::cost::{CostRow, Scope};
+use model::cost::{CostRow, Scope, Spend};
 use table::{Facts, cost};
 
 use super::pools::money;
@@ -63,7 +63,11 @@ pub static KIND: Kind = Kind {
     collect: |facts, row_scope| {
         let scope = scope_of(row_scope);
         let rows = facts.burn.rows.get(&scope).map_or(0, Vec::len);
-        (0..rows as u32).map(|at| (scope as u32, at)).collect()
+        let rows = (0..rows as u32).map(|at| (scope as u32, at));
+        match row_scope {
+            RowScope::Idle => rows.filter(|at| may_be_idle(facts, *at)).collect(),
+            _ => rows.collect(),
+        }
     },
     id: |facts, at| row(facts, at).map_or(0, |row| id_of((row.scope, &row.name))),
     label: |_, _, _| None,
@@ -76,6 +80,25 @@ pub static KIND: Kind = Kind {
     none: "nothing has a price yet",
 };
 
+/// The column of money for devices that are allocated and idle.
+const IDLE_MONEY: usize = 6;
+
+/// Jobs whose allocated devices are idle, the most expensive first.
+pub static IDLE: Kind = Kind {
+    searched: None,
+    sort: Some((IDLE_MONEY, true)),
+    none: "no job has an idle device",
+    ..KIND
+};
+
+/// True when a row is a job's and some of its money may be for idle devices: what is not known is not left out.
+fn may_be_idle(facts: &Facts, at: Row) -> bool {
+    row(facts, at).is_some_and(|row| {
+        let none = |spend: Spend| spend.idle_allocated == Some(Rate::ZERO);
+        row.name.as_str() != UNATTRIBUTED && !row.known().is_some_and(none)
+    })
+}
+
 /// Idle money in its color, none of it muted.
 fn blue(cell: Cell<'_>) -> Cell<'_> {
     let none = cell.value == Value::Money(Rate::ZERO);
@@ -85,6 +108,7 @@ fn blue(cell: Cell<'_>) -> Cell<'_> {
 const fn scope_of(row_scope: &RowScope) -> Scope {
     match row_scope {
         RowScope::Cost(scope) => *scope,
+        RowScope::Idle => Scope::Job,
         _ => Scope::Team,
     }
 }
@@ -163,6 +187,13 @@ impl CostView {
         }
     }
 
+    /// Money for idle allocated devices, by job.
+    pub fn idle() -> Self {
+        Self {
+            table: TableView::new(ViewId::Cost, &IDLE, RowScope::Idle),
+        }
+    }
+
     fn below(area: Rect) -> Rect {
         let above = ABOVE.min(area.height);
         Rect::new(area.x, area.y + above, area.width, area.height - above)
@@ -174,7 +205,11 @@ impl View for CostView {
         ViewId::Cost
     }
     fn trail(&self) -> String {
-        format!("by {}", scope_of(&self.table.table_model.row_scope).name())
+        let row_scope = &self.table.table_model.row_scope;
+        match row_scope {
+            RowScope::Idle => String::from("idle allocated, by job"),
+            _ => format!("by {}", scope_of(row_scope).name()),
+        }
     }
     fn contexts(&self) -> &'static [Context] {
         COST

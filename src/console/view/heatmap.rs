@@ -114,7 +114,9 @@ impl Heatmap {
 
     fn highest(&self, facts: &Facts) -> Option<(String, f64)> {
         if self.scale == Scale::Outlier {
-            return self.furthest(facts);
+            let (row, apart) = self.furthest(facts)?;
+            let (_, device) = devices::device(facts, row)?;
+            return Some((device.id.to_string(), apart));
         }
         let mut racks: BTreeMap<(&Name, &Name), (f64, u32)> = BTreeMap::new();
         for spot in &self.map.spots {
@@ -138,7 +140,7 @@ impl Heatmap {
     }
 
     /// The device that is furthest from the median of its gang.
-    fn furthest(&self, facts: &Facts) -> Option<(String, f64)> {
+    fn furthest(&self, facts: &Facts) -> Option<(Row, f64)> {
         let devices = self.map.spots.iter().flat_map(|spot| {
             let (node, device) = spot.row;
             let count = facts.fleet.nodes.get(node as usize);
@@ -152,9 +154,17 @@ impl Heatmap {
         });
         let ranked = devices
             .filter_map(|(node, device)| Some(((node, device), self.glows.rank(node, device)?)));
-        let (row, apart) = ranked.max_by(|a, b| a.1.total_cmp(&b.1))?;
-        let (_, device) = devices::device(facts, row)?;
-        Some((device.id.to_string(), apart))
+        ranked.max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    /// Puts the cursor on the device that is furthest from its gang.
+    fn go_to_furthest(&mut self, facts: &Facts) {
+        if let Some((row, _)) = self.furthest(facts)
+            && let Some((node, device)) = devices::device(facts, row)
+        {
+            self.chosen = Some((node.name().clone(), device.index));
+            self.find_cursor(facts);
+        }
     }
 
     /// What the map of all devices by place depends on, as a number: while it stays, so does the map.
@@ -395,7 +405,14 @@ impl View for Heatmap {
             }
             Command::Metric => self.metric = next(&Metric::ALL, self.metric),
             Command::Group => self.grouping = next(&Grouping::ALL, self.grouping),
-            Command::Scale => self.scale = next(&Scale::ALL, self.scale),
+            Command::Scale => {
+                self.scale = next(&Scale::ALL, self.scale);
+                self.make(facts);
+                if self.scale == Scale::Outlier {
+                    self.go_to_furthest(facts);
+                }
+                return CommandOutcome::Done;
+            }
             Command::Order => self.by_value = !self.by_value,
             Command::Faults => self.faults = !self.faults,
             Command::ZoomIn => {

@@ -111,7 +111,7 @@ pub enum RowScope {
     Class(Name),
     /// Money by this scope.
     Cost(Scope),
-    /// Devices that are held and do no work.
+    /// Devices that are allocated and do no work, or the money that they cost.
     Idle,
     /// What is in a namespace.
     Namespace(Name),
@@ -437,6 +437,7 @@ pub fn open(id: ViewId, row_scope: RowScope) -> Box<dyn View> {
         (ViewId::Devices, row_scope) => Box::new(heatmap::Heatmap::new(row_scope)),
         (ViewId::Nodes, RowScope::Node(node)) => Box::new(detail::Detail::node(node)),
         (ViewId::Jobs, RowScope::Job(job)) => Box::new(detail::Detail::job(job)),
+        (ViewId::Cost, RowScope::Idle) => Box::new(cost::CostView::idle()),
         (ViewId::Cost, RowScope::Cost(scope)) => Box::new(cost::CostView::new(scope)),
         (ViewId::Cost, _) => Box::new(cost::CostView::new(Scope::Team)),
         (ViewId::Pools, RowScope::Pool(pool)) => Box::new(detail::Detail::pool(pool)),
