@@ -71,8 +71,10 @@ impl Needs {
             }
             // Money alone: what a device costs hangs on its class.
             Kind::Queues => Readings::Unnamed,
-            // Utilization is a column of the wide table.
-            Kind::Jobs if format == Format::Table && !query.asks_readings() => Readings::Unnamed,
+            // What exporters say is in columns of the wide table.
+            Kind::Jobs | Kind::Nodes if format == Format::Table && !query.asks_readings() => {
+                Readings::Unnamed
+            }
             Kind::Jobs => Readings::Of(Box::new(query.clone())),
             Kind::Nodes | Kind::Devices | Kind::Pools if query.name.is_some() => {
                 Readings::Of(Box::new(query.clone()))
@@ -191,12 +193,13 @@ mod tests {
         let first = fleet.nodes[0].name();
         assert_eq!(asked(Kind::Queues, None, Format::Json), names(&[]));
         assert_eq!(asked(Kind::Jobs, None, Format::Table), names(&[]));
-        assert_eq!(asked(Kind::Nodes, None, Format::Table), None);
+        assert_eq!(asked(Kind::Nodes, None, Format::Table), names(&[]));
+        assert_eq!(asked(Kind::Nodes, None, Format::Wide), None);
         assert_eq!(
-            asked(Kind::Nodes, Some(first), Format::Table),
+            asked(Kind::Nodes, Some(first), Format::Wide),
             names(&[first])
         );
-        assert_eq!(asked(Kind::Nodes, Some("nope"), Format::Table), names(&[]));
+        assert_eq!(asked(Kind::Nodes, Some("nope"), Format::Wide), names(&[]));
         let device = format!("{first}/gpu0");
         assert_eq!(
             asked(Kind::Devices, Some(&device), Format::Json),

@@ -170,11 +170,11 @@ pub(super) fn columns<'a>() -> Vec<Column<NodeRow<'a>>> {
         })
         .by("devices.allocatable")
         .whole("NODE ALLOCATABLE"),
-        Column::number("UNHEALTHY", |row: &NodeRow<'_>| {
+        Column::wide_number("UNHEALTHY", |row: &NodeRow<'_>| {
             count(row.devices.unhealthy)
         })
         .by("devices.unhealthy"),
-        Column::number("IDLE", |row: &NodeRow<'_>| {
+        Column::wide_number("IDLE", |row: &NodeRow<'_>| {
             count(row.devices.idle_allocated)
         })
         .by("devices.idle_allocated"),
@@ -184,7 +184,8 @@ pub(super) fn columns<'a>() -> Vec<Column<NodeRow<'a>>> {
             .by("mem_used_ratio"),
         Column::wide_number("TMAX", |row: &NodeRow<'_>| celsius(row.temp_max_celsius))
             .by("temp_max_celsius"),
-        Column::number("POWER", |row: &NodeRow<'_>| watts(row.power_watts)).by("power_watts"),
+        Column::wide_number("POWER", |row: &NodeRow<'_>| watts(row.power_watts))
+            .by("power_watts"),
         Column::number("$/H", |row: &NodeRow<'_>| usd(row.burn_usd_per_hour))
             .by("burn_usd_per_hour"),
         Column::wide_text("CORDONED BY", |row: &NodeRow<'_>| {

@@ -81,6 +81,7 @@ async fn what_needs_no_reading_asks_no_exporter_and_prints_the_same() {
         (Kind::Queues, None, Format::Json, 0),
         (Kind::Queues, None, Format::Table, 0),
         (Kind::Jobs, None, Format::Table, 0),
+        (Kind::Nodes, None, Format::Table, 0),
         (Kind::Nodes, Some(&*node), Format::Json, 1),
         (Kind::Nodes, Some(&*sliced), Format::Wide, 1),
         (Kind::Devices, Some(&*sliced), Format::Json, 1),
