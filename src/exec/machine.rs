@@ -361,6 +361,9 @@ impl Machine {
         let broken = std::iter::once(&own)
             .chain(facts)
             .find_map(|fact| mutations::holds(fact, object).err());
+        if self.ended_by_itself(at, object) {
+            return self.over(at, StepResult::Already, "it has ended by itself".to_owned());
+        }
         let there = object.filter(|_| broken.is_none());
         let Some(object) = there else {
             if evicts && done {
@@ -402,6 +405,25 @@ impl Machine {
             }
             Err(refusal) => self.fail(at, refusal.to_string()),
         }
+    }
+
+    /// True for one of several jobs that were to stop, or to go on, which ended before its turn: what it held is free, and the
+    /// others are not left half done for it.
+    fn ended_by_itself(&self, at: usize, object: Option<&Value>) -> bool {
+        let step = &self.steps[at];
+        let stops = matches!(
+            step.lever,
+            Mutation::Suspend { .. }
+                | Mutation::WorkloadActive { .. }
+                | Mutation::VolcanoCommand { .. }
+        );
+        let others = self
+            .steps
+            .iter()
+            .any(|other| !other.object.is(&step.object));
+        let uid = step.object.uid.as_deref();
+        let is_it = |object: &Value| uid.is_none_or(|uid| text(object, "/metadata/uid") == uid);
+        stops && others && object.is_none_or(|object| is_it(object) && mutations::has_ended(object))
     }
 
     fn already(&mut self, now: Moment, at: usize) {

@@ -16,7 +16,7 @@ mod undo;
 pub use call::{AGENT, Call, Method, Subresource, path};
 pub use compose::{Mark, call};
 pub use rights::{OPERATOR, Right, rights, writes};
-pub use support::{illegal, supports as support};
+pub use support::{has_ended, illegal, supports as support};
 pub use undo::{Inverse, fields, inverse};
 
 use serde_json::Value;

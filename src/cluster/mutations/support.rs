@@ -160,8 +160,8 @@ fn controller(object: &Value) -> Option<(&str, &str)> {
         .map(|owner| (text(owner, "/kind"), text(owner, "/name")))
 }
 
-/// True once a job has ended.
-fn is_over(object: &Value) -> bool {
+/// True once a job has ended: it holds nothing more, and nothing brings it back.
+pub fn has_ended(object: &Value) -> bool {
     ["Complete", "Completed", "Failed", "Finished", "Succeeded"]
         .iter()
         .any(|name| has_condition(object, name, "True"))
@@ -188,7 +188,7 @@ pub fn illegal(step: &Step, object: &Value) -> Result<(), Refusal> {
     };
     match &step.lever {
         Mutation::Suspend { value } => {
-            if is_over(object) {
+            if has_ended(object) {
                 return over();
             }
             if let Some((kind, name)) = controller(object) {
@@ -230,11 +230,13 @@ pub fn illegal(step: &Step, object: &Value) -> Result<(), Refusal> {
             }
             Ok(())
         }
-        Mutation::WorkloadActive { .. } | Mutation::WorkloadPriority { .. } if is_over(object) => {
+        Mutation::WorkloadActive { .. } | Mutation::WorkloadPriority { .. }
+            if has_ended(object) =>
+        {
             over()
         }
         Mutation::KueuePriorityClass { .. } => {
-            if is_over(object) {
+            if has_ended(object) {
                 return over();
             }
             let had = entry(object, "labels", KUEUE_CLASS).is_some_and(|class| !class.is_empty());
@@ -254,7 +256,7 @@ pub fn illegal(step: &Step, object: &Value) -> Result<(), Refusal> {
         Mutation::VolcanoCommand { action } => {
             let phase = text(object, "/status/state/phase");
             match action {
-                VolcanoAction::AbortJob | VolcanoAction::RestartJob if is_over(object) => over(),
+                VolcanoAction::AbortJob | VolcanoAction::RestartJob if has_ended(object) => over(),
                 VolcanoAction::ResumeJob if !matches!(phase, "Aborted" | "Aborting") => {
                     let shown = if phase.is_empty() { "unknown" } else { phase };
                     let sentence =
@@ -265,7 +267,7 @@ pub fn illegal(step: &Step, object: &Value) -> Result<(), Refusal> {
             }
         }
         Mutation::VolcanoPriorityClass { .. } => {
-            if is_over(object) {
+            if has_ended(object) {
                 return over();
             }
             match controller(object) {

@@ -230,6 +230,28 @@ fn whoever_was_quicker_wins_and_the_other_is_told() {
 }
 
 #[test]
+fn a_victim_that_ended_by_itself_does_not_stop_the_others() {
+    let plan = plan(vec![suspend("a"), suspend("b"), suspend("c")]);
+    let mut world = World::new(&plan);
+    let ended = json!([{"type": "Complete", "status": "True"}]);
+    world.objects.get_mut("a").expect("is there")["status"]["conditions"] = ended.clone();
+    world.objects.remove("b");
+    let (end, notes) = go(&plan, &mut world);
+    assert_eq!(end, End::Done);
+    assert_eq!(world.carried_out, ["c"]);
+    let already = notes.iter().filter(|note| {
+        matches!(note, Note::Finished { how: StepResult::Already, words, .. } if words == "it has ended by itself")
+    });
+    assert_eq!(already.count(), 2);
+    // What the plan is about alone is told as before.
+    let plan = self::plan(vec![suspend("a")]);
+    let mut world = World::new(&plan);
+    world.objects.get_mut("a").expect("is there")["status"]["conditions"] = ended;
+    let (end, _) = go(&plan, &mut world);
+    assert!(failed(&end).1.contains("has ended"), "{end:?}");
+}
+
+#[test]
 fn another_object_of_the_same_name_is_not_touched() {
     let plan = plan(vec![suspend("a")]);
     let mut world = World::new(&plan);
