@@ -8,6 +8,7 @@ use serde::Serialize;
 use model::base::document::nearest;
 use model::base::{Moment, Name};
 use model::fleet::job::JobKey;
+use model::fleet::sight::unseen_words;
 
 use super::compiled::{CompiledFleet, WorkloadId};
 use super::explain::{Change, Explainer, Explanation, Reason, Unblock};
@@ -223,13 +224,7 @@ pub fn what_if(snapshot: &Snapshot, changes: &[&str]) -> Result<Outcome, String>
 fn visible(snapshot: &Snapshot) -> Result<(), String> {
     match snapshot.not_visible.as_slice() {
         [] => Ok(()),
-        all => {
-            let names: Vec<&str> = all.iter().map(Name::as_str).collect();
-            Err(format!(
-                "cannot be computed: {} not visible to you",
-                names.join(", ")
-            ))
-        }
+        all => Err(format!("cannot be computed: {}", unseen_words(all))),
     }
 }
 

@@ -8,6 +8,7 @@ use crate::compiled::{FlavorId, PairId, WorkloadId};
 use crate::fit::{Miss, Why};
 use crate::state::State;
 use model::base::Name;
+use model::fleet::sight::unseen_words;
 use model::plan::JobName;
 
 use super::around::{Arounds, around, rooms};
@@ -263,8 +264,7 @@ impl Reason {
         match self {
             Self::Held => "it is held: suspended, deactivated or gated".to_owned(),
             Self::NotVisible { what } => {
-                let names: Vec<&str> = what.iter().map(Name::as_str).collect();
-                format!("unknown: {} not visible to you", names.join(", "))
+                format!("unknown: {}", unseen_words(what))
             }
             Self::LetIn { queue } => {
                 format!("admitted by queue {queue}: its pods wait for nodes")

@@ -12,6 +12,28 @@ use super::pool::{PoolSight, VisibleCounts};
 /// What gives the rights that are missing.
 pub const HELP: &str = "ask for the role that `stokehold rbac viewer` prints";
 
+/// Work outside of the namespaces that the operator chose, in [`Fleet::unseen`]: a choice, not a lack of rights.
+const NOT_CHOSEN: &str = "namespaces that were not chosen";
+
+/// What [`Fleet::unseen`] names, as the end of a sentence: `nodes and queues not visible to you`.
+pub fn unseen_words(unseen: &[Name]) -> String {
+    let hidden: Vec<&str> = unseen
+        .iter()
+        .map(Name::as_str)
+        .filter(|name| *name != NOT_CHOSEN)
+        .collect();
+    let mut words = Vec::new();
+    if !hidden.is_empty() {
+        words.push(format!("{} not visible to you", hidden.join(", ")));
+    }
+    if hidden.len() < unseen.len() {
+        words.push(String::from(
+            "other namespaces were not read (-n or the settings leave them out; -A reads all)",
+        ));
+    }
+    words.join("; ")
+}
+
 /// Kinds that a sentence names; the others are counted.
 const NAMED: usize = 3;
 
@@ -83,9 +105,10 @@ impl Fleet {
             unseen.push("queues");
         }
         if !self.sees_all_work() {
-            unseen.push(match self.is_hidden(Table::Pods) {
-                true => "pods",
-                false => "other namespaces",
+            unseen.push(match (self.is_hidden(Table::Pods), &self.extent) {
+                (true, _) => "pods",
+                (false, Extent::Chosen(_)) => NOT_CHOSEN,
+                (false, _) => "other namespaces",
             });
         }
         unseen
@@ -229,6 +252,11 @@ mod tests {
         let chosen = fleet(&[], Extent::Chosen(Arc::from([Name::new("lab")])));
         assert_eq!(chosen.not_visible(), None, "no right is missing");
         assert!(!chosen.sees_devices() && !chosen.sees_all_work());
-        assert_eq!(chosen.unseen(), ["other namespaces"]);
+        assert_eq!(chosen.unseen(), [NOT_CHOSEN]);
+        let said = unseen_words(&[Name::new(NOT_CHOSEN)]);
+        assert!(
+            said.contains("were not read") && !said.contains("visible"),
+            "{said}"
+        );
     }
 }
