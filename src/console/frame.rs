@@ -45,12 +45,23 @@ pub fn draw(app: &App, painter: &mut Painter<'_>, area: Rect) -> Option<Position
     draw_tabs(app, painter, line(area.y + 1));
     if app.shows_missing() {
         missing::draw_in_place(app, painter, body(area));
+    } else if app.is_unread() {
+        draw_unread(app, painter, body(area));
     } else {
         app.view().draw(&app.facts, painter, body(area));
         draw_banner(app, painter, area);
     }
     draw_hints(app, painter, line(area.bottom() - 1));
     app.overlay.draw(app, painter, area)
+}
+
+/// What is being read, in place of a view: a part of the lists would make false sums and false reasons.
+fn draw_unread(app: &App, painter: &mut Painter<'_>, area: Rect) {
+    let unread = app.facts.fleet.unread();
+    let names: Vec<&str> = unread.iter().map(|table| table.name()).collect();
+    let room = area.width.saturating_sub(4);
+    let words = format!("reading {}…", names.join(", "));
+    painter.say(area.x + 2, area.y + 1, room, &words, Role::Muted);
 }
 
 fn draw_too_small(painter: &mut Painter<'_>, area: Rect) {
@@ -94,7 +105,8 @@ fn draw_header(app: &App, painter: &mut Painter<'_>, line: Rect) {
         (format!("{words} "), muted)
     };
     let summary = &app.summary;
-    let known = summary.devices > 0 || app.facts.fleet.known(Table::Nodes).is_known();
+    let nodes_known = app.facts.fleet.known(Table::Nodes).is_known();
+    let known = !summary.unread && (summary.devices > 0 || nodes_known);
     let least = if summary.more_devices { "≥" } else { "" };
     let number = |count: i64| {
         if known {
@@ -160,8 +172,8 @@ fn draw_header(app: &App, painter: &mut Painter<'_>, line: Rect) {
         words: vec![(String::from("util "), muted), (util, title)],
         drop: 1,
     });
-    let jobs_known =
-        app.facts.fleet.known(Table::Pods).is_known() || !app.facts.fleet.jobs.is_empty();
+    let jobs_known = !summary.unread
+        && (app.facts.fleet.known(Table::Pods).is_known() || !app.facts.fleet.jobs.is_empty());
     let waiting = |count: u64| {
         if jobs_known {
             grouped(count as i64)

@@ -10,6 +10,8 @@ use table::Facts;
 /// What the header says, worked out once a picture.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Summary {
+    /// The lists that all of it is made of are still being read: nothing of it is known.
+    pub unread: bool,
     /// Devices: all of them, or those that the scope holds.
     pub devices: u32,
     /// Not all devices are in sight: there are those at least.
@@ -47,8 +49,14 @@ pub fn fleet_util(fleet: &Fleet) -> Option<f64> {
 impl Summary {
     /// Counts, means and money of what the scope leaves.
     pub fn of(facts: &Facts) -> Self {
-        let mut summary = Self::default();
         let fleet = &facts.fleet;
+        let mut summary = Self {
+            unread: !fleet.unread().is_empty(),
+            ..Self::default()
+        };
+        if summary.unread {
+            return summary;
+        }
         for job in fleet.jobs.iter().filter(|job| facts.has_job(job)) {
             if job.state == JobState::Waiting {
                 summary.waiting_jobs += 1;

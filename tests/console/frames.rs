@@ -334,7 +334,7 @@ fn unknown_is_never_zero() {
     }
     let waiting = format!("0 of {} sources", model::fleet::observe::Table::ALL.len());
     assert!(header.contains(&waiting), "{header}");
-    assert!(text.contains("reading nodes") && text.contains("not known yet"));
+    assert!(text.contains("reading nodes, pods"), "{text}");
     // Known to be empty is another thing.
     let text = render_text(&shown(&EMPTY, ViewId::Fleet, (170, 44)), 170, 44);
     assert!(text.contains("devices 0") && text.contains("nothing waits") && text.contains("live"));

@@ -758,3 +758,21 @@ fn hostile_names_cannot_break_out_of_a_copied_command() {
         Some(Command::CopyKubectl)
     );
 }
+
+#[test]
+fn what_is_still_being_read_is_not_summed_up() {
+    let mut facts = LARGE.clone();
+    let mut fleet = (*facts.fleet).clone();
+    Arc::make_mut(&mut fleet.known).insert(Table::Pods, Known::Waiting);
+    facts.fleet = Arc::new(fleet);
+    for view in ViewId::ALL {
+        let shown = text(&app(&facts, *view));
+        let header = shown.lines().next().unwrap_or_default();
+        for part in ["alloc –", "util –", "idle –"] {
+            assert!(header.contains(part), "{view:?}: {header}");
+        }
+        assert!(!header.contains('$'), "{view:?}: {header}");
+        let own = matches!(view, ViewId::Plans | ViewId::Sources);
+        assert_eq!(shown.contains("reading pods…"), !own, "{view:?}\n{shown}");
+    }
+}

@@ -299,6 +299,12 @@ impl App {
         let own = matches!(self.view().id(), ViewId::Plans | ViewId::Sources);
         nothing && !own && self.missing().first().is_some_and(|first| first.grave)
     }
+
+    /// True where the view would be made of lists that are still being read.
+    pub(crate) fn is_unread(&self) -> bool {
+        let own = matches!(self.view().id(), ViewId::Plans | ViewId::Sources);
+        !own && self.summary.unread
+    }
 }
 
 /// Facts of a cluster that has not answered yet.

@@ -199,6 +199,14 @@ impl Fleet {
             .all(|known| !matches!(known, Known::Waiting))
     }
 
+    /// The tables that are still being listed for the first time, of those without which nothing true can be said of
+    /// devices, jobs and money.
+    pub fn unread(&self) -> Vec<Table> {
+        let needed = [Table::Nodes, Table::Pods, Table::Workloads, Table::Jobs];
+        let waits = |table: &Table| matches!(self.known(*table), Known::Waiting);
+        needed.into_iter().filter(waits).collect()
+    }
+
     /// True when this device is held and does no work: its last fresh reading is below the idle
     /// threshold, its power (where known) is near idle, and it has been held for longer than the grace.
     pub fn is_idle(&self, device: &Device) -> bool {
