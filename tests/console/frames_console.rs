@@ -164,7 +164,7 @@ fn outliers_are_ordered_by_how_far_they_are() {
     press(&mut app, "xxo");
     let shown = render_text(&app, 160, 45);
     assert!(shown.contains("order outliers first"), "{shown}");
-    assert!(shown.contains("furthest from its gang: "), "{shown}");
+    assert!(shown.contains("stands out of its gang: "), "{shown}");
     assert!(!shown.contains("busiest"), "{shown}");
 }
 
@@ -549,4 +549,35 @@ fn the_arrows_scroll_a_plan_while_its_reason_is_typed() {
     assert_ne!(before, after);
     press(&mut app, "still typed");
     assert!(render_text(&app, size.0, size.1).contains("still typed"));
+}
+
+#[test]
+fn the_outlier_that_lasts_comes_before_one_of_a_moment() {
+    let at = |facts: &Facts| {
+        let mut app = console(facts, ViewId::Devices, (160, 45), AppOptions::default());
+        press(&mut app, "xx");
+        let shown = render_text(&app, 160, 45);
+        let (_, rest) = shown.split_once("stands out of its gang: ").expect("one");
+        rest.split(',').next().unwrap_or_default().to_owned()
+    };
+    let furthest = at(&LARGE);
+    // Another device of a gang, of which a finding says that it holds up the others.
+    let in_gang = LARGE.fleet.devices().find(|(_, device)| {
+        let job = device
+            .first_holder()
+            .and_then(|(pod, _)| LARGE.fleet.job(&pod.job));
+        job.is_some_and(|job| job.devices_allocated >= 4 && job.gang.is_none_or(|it| it.min > 1))
+            && device.id.as_str() != furthest
+    });
+    let id = in_gang.expect("a gang").1.id.clone();
+    let mut facts = LARGE.clone();
+    let mut fleet = (*facts.fleet).clone();
+    let mut findings = fleet.findings.to_vec();
+    let mut straggler = findings[0].clone();
+    straggler.code = Name::new("straggler");
+    straggler.subject.key.name = id.clone();
+    findings.push(straggler);
+    fleet.findings = findings.into();
+    facts.fleet = Arc::new(fleet);
+    assert_eq!(at(&facts), id.as_str());
 }

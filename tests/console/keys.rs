@@ -396,7 +396,7 @@ const ANSWERS: &[(&str, &str, &[&str])] = &[
         "which device holds up its gang",
         "3xx",
         &[
-            "furthest from its gang: mi300x-lab-003/gpu5",
+            "stands out of its gang: mi300x-lab-003/gpu5",
             "mi300x-lab-003 / gpu 5 ─",
         ],
     ),

@@ -130,6 +130,9 @@ impl Scale {
     }
 }
 
+/// A gang of fewer devices has no median that says what one of them should do.
+const GANG: u32 = 4;
+
 /// Free devices with less than this still count as cold: monitoring itself makes a little work.
 const COLD: f64 = 0.02;
 
@@ -326,17 +329,24 @@ impl Span {
                 Self::Relative(least, most)
             }
             Scale::Outlier => {
-                let mut gangs: FxHashMap<u64, Vec<f64>> = FxHashMap::default();
+                let jobs = facts.fleet.jobs.iter();
+                let mut gangs: FxHashMap<u64, Vec<f64>> = jobs
+                    .filter(|job| job.gang.is_none_or(|gang| gang.min > 1))
+                    .filter(|job| job.devices_allocated >= GANG)
+                    .map(|job| (id_of(&job.id), Vec::new()))
+                    .collect();
                 for (_, device) in facts.fleet.devices() {
                     if let (Some((pod, _)), Some(value)) =
                         (device.first_holder(), metric.of(device, facts))
+                        && let Some(gang) = gangs.get_mut(&id_of(&pod.job))
                     {
-                        gangs.entry(id_of(&pod.job)).or_default().push(value);
+                        gang.push(value);
                     }
                 }
                 Self::Outlier(
                     gangs
                         .into_iter()
+                        .filter(|(_, values)| !values.is_empty())
                         .map(|(job, mut values)| {
                             values.sort_by(f64::total_cmp);
                             (job, values[values.len() / 2])

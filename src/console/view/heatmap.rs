@@ -1,6 +1,6 @@
 //! The heatmap: every device a cell, grouped and zoomed; what is under the cursor beside it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ratatui::layout::Rect;
 
@@ -42,8 +42,8 @@ pub struct Heatmap {
     pub(super) glows: DeviceHeats,
     /// Mean of the metric of each group, where known.
     pub(super) means: Vec<Option<f64>>,
-    /// The rack (where racks are known, else the group) with the highest mean, and that mean; for outliers the device that is
-    /// furthest from its gang, and how far.
+    /// The rack (where racks are known, else the group) with the highest mean, and that mean; for outliers the device that
+    /// holds up its gang, or is furthest from it, and how far.
     pub(super) most: Option<(String, f64)>,
     /// What the map was made of, while it shows everything by place.
     made_of: Option<u64>,
@@ -139,8 +139,17 @@ impl Heatmap {
         })
     }
 
-    /// The device that is furthest from the median of its gang.
+    /// The device that a finding says holds up its gang; without one the device that is furthest from the median of its
+    /// gang now, which may be for a moment.
     fn furthest(&self, facts: &Facts) -> Option<(Row, f64)> {
+        let stragglers: BTreeSet<&Name> = facts
+            .fleet
+            .findings
+            .iter()
+            .filter(|finding| finding.code.as_str() == "straggler")
+            .map(|finding| &finding.subject.key.name)
+            .collect();
+
         let devices = self.map.spots.iter().flat_map(|spot| {
             let (node, device) = spot.row;
             let count = facts.fleet.nodes.get(node as usize);
@@ -154,7 +163,13 @@ impl Heatmap {
         });
         let ranked = devices
             .filter_map(|(node, device)| Some(((node, device), self.glows.rank(node, device)?)));
-        ranked.max_by(|a, b| a.1.total_cmp(&b.1))
+        let lasts = |row: Row| {
+            devices::device(facts, row).is_some_and(|(_, one)| stragglers.contains(&one.id))
+        };
+        ranked
+            .map(|(row, apart)| (lasts(row), row, apart))
+            .max_by(|a, b| a.0.cmp(&b.0).then(a.2.total_cmp(&b.2)))
+            .map(|(_, row, apart)| (row, apart))
     }
 
     /// Puts the cursor on the device that is furthest from its gang.
