@@ -87,14 +87,18 @@ fn brief(reason: &Reason, class: Option<&Name>) -> String {
             nominal,
             ..
         } => {
+            let is_over = *free <= 0 && used > nominal;
             let (used, nominal) = (amount(resource, *used), amount(resource, *nominal));
             // Slices of several sizes are of one flavor, each with a quota of its own.
             let flavor = match resource.rsplit_once('/') {
                 Some((_, slice)) if slice.starts_with("mig-") => slice,
                 _ => flavor.as_str(),
             };
-            if *free <= 0 {
+            // Less may be free than its own quota leaves: others of its cohort borrow it.
+            if is_over {
                 format!("{queue} is over quota: {used}/{nominal} {flavor}")
+            } else if *free <= 0 {
+                format!("{queue} has no {flavor} left: {used}/{nominal} in use")
             } else {
                 let (free, asked) = (amount(resource, *free), amount(resource, *asked));
                 format!("quota of {queue}: {free} of {nominal} {flavor} left, needs {asked}")
@@ -162,14 +166,14 @@ pub fn mend(facts: &Facts, job: &Job) -> String {
         _ => {}
     }
     match (&explanation.unblock, &told.now) {
-        (Some(change), _) => change_words(change, facts.now),
+        (Some(change), _) => change_words(change, job, facts.now),
         (None, Some(now)) => format!("preempt {}", victims(now)),
         (None, None) => unblock::unblock(facts, job),
     }
 }
 
 /// A change in few words; what was reckoned and not tried is marked.
-pub(super) fn change_words(change: &Unblock, now: Moment) -> String {
+pub(super) fn change_words(change: &Unblock, job: &Job, now: Moment) -> String {
     let proven = change.proven;
     let all: Vec<String> = change
         .changes
@@ -186,11 +190,28 @@ pub(super) fn change_words(change: &Unblock, now: Moment) -> String {
         true => None,
         false => evicts(change.victims.len()),
     };
+    let ahead = match change.changes.iter().any(|change| is_for_more(change, job)) {
+        true => " (jobs ahead of it take a part)",
+        false => "",
+    };
     format!(
-        "{mark}{}{}",
+        "{mark}{}{ahead}{}",
         all.join(", and "),
         victims.unwrap_or_default()
     )
+}
+
+/// True for a change that gives more than a job can use: those that stand before it take the rest.
+fn is_for_more(change: &Change, job: &Job) -> bool {
+    let pods = job.gang.map_or(0, |gang| gang.size);
+    match change {
+        Change::Nodes { count, .. } => pods > 0 && *count > pods,
+        // (CPU and memory have no vendor.)
+        Change::Quota { resource, add, .. } => {
+            resource.contains('/') && *add > i64::from(job.devices_requested) * 1_000
+        }
+        _ => false,
+    }
 }
 
 /// `, evicting 4 jobs`; nothing for none.
@@ -274,7 +295,7 @@ pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
                 .iter()
                 .all(|change| matches!(change, Change::Wait { .. })) =>
         {
-            let words = change_words(change, facts.now);
+            let words = change_words(change, job, facts.now);
             match when.strip_prefix(NO_ETA) {
                 Some(_) => format!("{NO_ETA}; to unblock: {words}"),
                 None => format!("{when}, or now: {words}"),

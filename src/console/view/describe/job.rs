@@ -187,7 +187,11 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
     }
     if let Some(words) = waiting::outlook(facts, job) {
         let words = words.strip_prefix("starts ").unwrap_or(&words);
-        table.words("starts", without_change(facts, told, words), Role::Text);
+        table.words(
+            "starts",
+            without_change(facts, job, told, words),
+            Role::Text,
+        );
     }
     if let Some(words) = told.answer.start.as_ref().and_then(waiting::confidence) {
         table.words("", words, Role::Muted);
@@ -198,7 +202,11 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
     }
     let mut label = "would start";
     for change in explanation.unblock.iter().chain(&explanation.alternatives) {
-        table.words(label, waiting::change_words(change, facts.now), Role::Info);
+        table.words(
+            label,
+            waiting::change_words(change, job, facts.now),
+            Role::Info,
+        );
         label = "or";
     }
     if let Some(now) = &told.now {
@@ -217,9 +225,9 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
 }
 
 /// An outlook without what would start the job: that stands on lines of its own below.
-fn without_change<'a>(facts: &Facts, told: &JobExplanation, words: &'a str) -> &'a str {
+fn without_change<'a>(facts: &Facts, job: &Job, told: &JobExplanation, words: &'a str) -> &'a str {
     let change = told.answer.explanation.unblock.as_ref();
-    let change = change.map(|change| waiting::change_words(change, facts.now));
+    let change = change.map(|change| waiting::change_words(change, job, facts.now));
     let victims = told.now.as_ref().map(waiting::victims);
     let mut ends = change.iter().chain(&victims);
     let Some(head) = ends.find_map(|end| words.strip_suffix(end.as_str())) else {
