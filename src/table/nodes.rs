@@ -184,8 +184,7 @@ pub(super) fn columns<'a>() -> Vec<Column<NodeRow<'a>>> {
             .by("mem_used_ratio"),
         Column::wide_number("TMAX", |row: &NodeRow<'_>| celsius(row.temp_max_celsius))
             .by("temp_max_celsius"),
-        Column::wide_number("POWER", |row: &NodeRow<'_>| watts(row.power_watts))
-            .by("power_watts"),
+        Column::wide_number("POWER", |row: &NodeRow<'_>| watts(row.power_watts)).by("power_watts"),
         Column::number("$/H", |row: &NodeRow<'_>| usd(row.burn_usd_per_hour))
             .by("burn_usd_per_hour"),
         Column::wide_text("CORDONED BY", |row: &NodeRow<'_>| {
