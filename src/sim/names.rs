@@ -1,5 +1,7 @@
 //! Names, label keys and label values: what may stand in them, in the API server's words.
 
+use model::base::name::is_dns_subdomain;
+
 /// The text as Go's `%q` writes it.
 pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
@@ -74,16 +76,7 @@ pub(crate) fn bad_subdomain(text: &str) -> Option<String> {
     if text.len() > 253 {
         return Some("must be no more than 253 bytes".into());
     }
-    let label = |part: &str| {
-        let edge =
-            |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
-        edge(part.chars().next())
-            && edge(part.chars().last())
-            && part
-                .chars()
-                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
-    };
-    (!text.split('.').all(label)).then(|| {
+    (!is_dns_subdomain(text)).then(|| {
         "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')".into()
     })
 }

@@ -193,6 +193,26 @@ fn cleaned(text: &str, stays: impl Fn(char) -> bool) -> std::borrow::Cow<'_, str
     std::borrow::Cow::Owned(out)
 }
 
+/// True for what Kubernetes takes as the name of a namespace or a container (an RFC 1123 label). Such a name is never a
+/// flag, and has no character that a shell reads or a terminal obeys.
+pub fn is_dns_label(text: &str) -> bool {
+    text.len() <= 63 && has_label_shape(text)
+}
+
+/// True for what Kubernetes takes as the name of a pod or a node (an RFC 1123 subdomain). As little as a [label](is_dns_label)
+/// is it a flag.
+pub fn is_dns_subdomain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(has_label_shape)
+}
+
+fn has_label_shape(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    !text.is_empty()
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+        && text.bytes().all(|byte| plain(byte) || byte == b'-')
+}
+
 /// Orders words so that `node-2` comes before `node-10`.
 pub fn natural(a: &str, b: &str) -> Ordering {
     let (a, b) = (a.as_bytes(), b.as_bytes());
@@ -269,6 +289,35 @@ mod tests {
             assert_eq!(printable(&text), "tr\u{fffd}ain", "{hidden:?}");
         }
         assert_eq!(printable_lines("a\tb\nc\u{9b}"), "a\tb\nc\u{fffd}");
+    }
+
+    #[test]
+    fn names_of_kubernetes_are_never_flags() {
+        let long = "a".repeat(64);
+        for good in ["a", "a-1", "0"] {
+            assert!(is_dns_label(good) && is_dns_subdomain(good), "{good}");
+        }
+        for good in ["a.b", "ip-10-0-0-1.ec2.internal", &long] {
+            assert!(!is_dns_label(good) && is_dns_subdomain(good), "{good}");
+        }
+        for bad in [
+            "",
+            "-a",
+            "a-",
+            "--rm",
+            "a_b",
+            "A",
+            "a b",
+            "a/b",
+            "a..b",
+            "a.-b",
+            "a\u{1b}[2J",
+            "a;b",
+            "\u{e9}",
+            &"a".repeat(254),
+        ] {
+            assert!(!is_dns_label(bad) && !is_dns_subdomain(bad), "{bad:?}");
+        }
     }
 
     #[test]
