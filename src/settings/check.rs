@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use model::base::document::{Fault, unknown};
+use model::base::name::is_dns_label;
 use model::cost::{PriceBook, Prices};
 use model::fleet::accelerator::Catalog;
 
@@ -108,6 +109,15 @@ impl Settings {
                 "prometheus.url",
                 "must start with http:// or https://".to_owned(),
             );
+        }
+        // Both become arguments of kubectl.
+        let image = &self.shell.image;
+        if image.is_empty() || image.starts_with('-') || image.contains(char::is_whitespace) {
+            blame("shell.image", format!("`{image}` is not an image"));
+        }
+        if !is_dns_label(&self.shell.namespace) {
+            let message = format!("`{}` is not a namespace", self.shell.namespace);
+            blame("shell.namespace", message);
         }
         let mut seen = BTreeSet::new();
         for pool in &self.pool {

@@ -31,7 +31,8 @@ pub use rulebook::{Rulebook, Texts};
 pub use show::print;
 pub use types::{
     Idle, Labels, OwnedDefaults, OwnedSettings, PoolPriceSettings, PoolSettings, PriceOverride,
-    PriceSettings, Prometheus, Scope, Scrape, ScrapeTarget, Settings, TeamMatch, TeamSettings,
+    PriceSettings, Prometheus, Scope, Scrape, ScrapeTarget, Settings, ShellSettings, TeamMatch,
+    TeamSettings,
 };
 
 use model::cost::{Override, Owned, PoolPrice};

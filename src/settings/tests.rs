@@ -164,6 +164,14 @@ fn a_mistake_names_file_line_key_and_mend() {
             "stokehold.toml:1: refresh: must be longer than 0s",
         ),
         (
+            "[shell]\nimage = \"--privileged\"\n",
+            "stokehold.toml:2: shell.image: `--privileged` is not an image",
+        ),
+        (
+            "shell.namespace = \"-n\"",
+            "stokehold.toml:1: shell.namespace: `-n` is not a namespace",
+        ),
+        (
             "write = \"yes\"",
             "stokehold.toml:1: write: invalid type: string \"yes\", expected a boolean",
         ),

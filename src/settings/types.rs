@@ -78,6 +78,8 @@ section! {
         prometheus: Prometheus = RawPrometheus,
         /// What devices cost.
         prices: PriceSettings = RawPriceSettings,
+        /// The pod behind a shell onto a node.
+        shell: ShellSettings = RawShellSettings,
         /// Pools by node labels.
         #[serde(default)]
         pool: Vec<PoolSettings>,
@@ -180,6 +182,16 @@ section! {
         timeout: Span,
         /// How far back the past is filled in.
         history: Span,
+    }
+}
+
+section! {
+    /// The pod behind a shell onto a node.
+    ShellSettings, RawShellSettings {
+        /// Its image; has `sh` and `chroot`.
+        image: String,
+        /// The namespace that it is made in.
+        namespace: String,
     }
 }
 
