@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::{Args, ValueEnum};
 
 use cluster::mutations::OPERATOR;
-use cluster::rights;
+use cluster::rights::{self, SHELL};
 use model::base::{Exit, Failure};
 
 use super::out;
@@ -25,12 +25,15 @@ pub enum RoleName {
     Viewer,
     /// That, and carries out plans; bind it by a RoleBinding to keep it within a namespace
     Operator,
+    /// Reads, and opens shells and port-forwards in pods; bind it by a RoleBinding to keep it within a namespace
+    Shell,
 }
 
 /// Runs `rbac`.
 pub(super) fn run(rbac: Rbac, namespaces: &[String], out: &mut dyn Write) -> Result<Exit, Failure> {
     let text = match rbac.role {
         RoleName::Viewer => rights::viewer(namespaces),
+        RoleName::Shell => format!("{}---\n{SHELL}", rights::viewer(namespaces)),
         RoleName::Operator => format!("{}---\n{OPERATOR}", rights::viewer(namespaces)),
     };
     out::write(out, &text)?;

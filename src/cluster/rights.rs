@@ -12,6 +12,9 @@ const WATCHED: &[&str] = &["get", "list", "watch"];
 /// The group that tells the order of a Kueue queue.
 pub const VISIBILITY: &str = "visibility.kueue.x-k8s.io";
 
+/// The role that shells and port-forwards in pods need besides the viewer's.
+pub const SHELL: &str = include_str!("../../config/kubernetes/shell.yaml");
+
 /// One right, as a role words it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Right {
