@@ -19,6 +19,7 @@ mod plan;
 mod rbac;
 mod rehearse;
 pub mod setup;
+mod shell;
 mod shot;
 pub mod simulated;
 #[cfg(test)]
@@ -84,6 +85,8 @@ enum Command {
     Shot(shot::Shot),
     /// Compute a plan, print it, and with --apply carry it out
     Plan(plan::PlanFlags),
+    /// Open a shell in a pod or on a node by kubectl; needs the grant to write
+    Shell(shell::Shell),
     /// Why a job waits, the smallest change that starts it, and when it starts by itself
     #[command(subcommand)]
     Explain(explain::Explain),
@@ -190,6 +193,7 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
             None => shot::run(&cluster()?, shot, out),
         },
         Some(Command::Plan(plan)) => plan::run(&cluster()?, cli.global.choice(), plan, out, err),
+        Some(Command::Shell(shell)) => shell::run(&cluster()?, cli.global.choice(), shell, err),
         Some(Command::Explain(explain)) => explain::run(&cluster()?, explain, out, err),
         Some(Command::WhatIf(what_if)) => what_if::run(&cluster()?, what_if, out, err),
         Some(Command::Exporter(exporter)) => {

@@ -83,7 +83,9 @@ pub fn fitting(selection: &Selection) -> &'static [Command] {
             Command::Hold,
             Command::Requeue,
         ],
-        Selection::Node(_) | Selection::Device(..) => &[Command::Drain, Command::Cordon],
+        Selection::Node(_) | Selection::Device(..) => {
+            &[Command::Drain, Command::Cordon, Command::Shell]
+        }
         Selection::Pool(_) => &[Command::Drain, Command::Cordon, Command::Rebalance],
         Selection::Queue(_) => &[Command::Hold],
         Selection::Run(_) => &[Command::Undo, Command::Hold],

@@ -117,7 +117,7 @@ pub fn kubectl(context: &str, selection: &[Selection]) -> Option<String> {
 }
 
 /// A word as a shell takes it for one.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let clean = cell(word);
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/:@=+".contains(&byte);
     if !clean.is_empty() && !clean.starts_with('-') && clean.bytes().all(plain) {

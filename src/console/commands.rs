@@ -124,7 +124,7 @@ pub struct Spec {
 
 macro_rules! commands {
     ($($variant:ident $name:literal $title:literal [$($context:ident)*] $hint:literal $doc:literal;)*) => {
-        /// Everything that a key can do. None of it changes a cluster at once: action keys open a plan.
+        /// Everything that a key can do. None of it changes an object at once: action keys open a plan.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum Command { $(#[doc = $doc] $variant,)* }
 
@@ -218,6 +218,8 @@ commands! {
     Cordon "cordon" "cordon" [Global] 0 "plan: cordon the node, with who and why; or uncordon it";
     Requeue "requeue" "requeue" [Global] 0 "plan: evict the job and requeue it";
     Rebalance "rebalance" "rebalance" [Global] 0 "plan: move jobs so that free devices are on the same nodes";
+    Shell "shell" "shell" [Global] 0 "shell in the pod, the job's first running pod, or on the node (in a pod that is removed afterwards)";
+    PortForward "port-forward" "forward" [Global] 0 "forward a port of this machine to the pod; lists and stops those that run";
     Undo "undo" "undo" [Global Plan] 0 "plan: undo the selected run, or the last one";
     StopRun "stop-run" "stop" [Plans] 2 "stop the run after its current step";
     Close "close" "close" [Popup Prompt Copy Columns Plan Missing] 1 "close it";

@@ -19,6 +19,7 @@ pub mod msg;
 pub mod overlay;
 pub mod painter;
 pub mod picture;
+pub mod pod_access;
 pub mod summary;
 pub mod table_model;
 pub mod text;

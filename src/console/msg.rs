@@ -13,6 +13,8 @@ use table::silence::{Entry, Silences};
 use table::what_if::Supposed;
 
 use super::action_keys::{ConfirmedPlan, PlanOutcome, PlanRequest};
+use super::pod_access::{PortForward, Ports, ShellTarget};
+use model::base::ObjectKey;
 use model::object::{ObjectNews, ObjectRequest};
 
 /// A key without its modifiers. Shift is in the letter.
@@ -247,6 +249,8 @@ pub enum Msg {
     Resume,
     /// Something to tell the operator, for a few seconds.
     Notice(String),
+    /// The port-forwards that run now.
+    PortForwards(Vec<PortForward>),
     /// Which findings were muted or acknowledged before.
     Silences(Silences),
     /// What came of what a view wanted read.
@@ -288,6 +292,12 @@ pub enum Effect {
     Quit,
     /// Give the terminal back and stop, as ctrl-z does.
     Suspend,
+    /// Lend the terminal to a shell until it ends.
+    Shell(ShellTarget),
+    /// Forward a port of this machine to one of a pod.
+    PortForward(ObjectKey, Ports),
+    /// End the port-forward of this number.
+    StopPortForward(u64),
     /// Paint every cell anew: the terminal may show something else than we think.
     Redraw,
     /// Put this on the clipboard (OSC 52). Has no control characters but tabs and line ends.

@@ -26,6 +26,7 @@ use table::{self, Facts};
 
 use super::action_task::no_picture;
 use super::clock;
+use super::kubectl::{Kubectl, NO_CONTAINERS};
 
 /// How long a list of runs waits to be told which cluster this is.
 const PROMPT: Duration = Duration::from_secs(5);
@@ -34,6 +35,8 @@ const PROMPT: Duration = Duration::from_secs(5);
 pub struct ActionService {
     connection: Connection,
     right: Result<(Grant, WritingClient), Denied>,
+    /// What opens shells and port-forwards; `None` on a simulated cluster, which has no containers.
+    kubectl: Option<Kubectl>,
     journal: Option<Journal>,
     /// The cluster's identity, and which server gave it.
     identity: Mutex<Option<(u64, String)>>,
@@ -110,14 +113,20 @@ impl ActionService {
         let right = match Grant::from_settings(settings, &connection.context, false) {
             Ok(grant) => {
                 let stats = Arc::clone(&connection.stats);
+                let kubectl = Kubectl::new(&grant, &choice, &settings.shell);
                 let writing = exec::connect(&grant, choice, stats, interactive).map_err(usage)?;
-                Ok((grant, writing))
+                Ok(((grant, writing), kubectl))
             }
             Err(denied) => Err(denied),
+        };
+        let (right, kubectl) = match right {
+            Ok((right, kubectl)) => (Ok(right), Some(kubectl)),
+            Err(denied) => (Err(denied), None),
         };
         Ok(Self {
             connection,
             right,
+            kubectl,
             journal: journal(settings),
             identity: Mutex::default(),
             runs: Mutex::default(),
@@ -135,10 +144,22 @@ impl ActionService {
         Self {
             connection,
             right,
+            kubectl: None,
             journal: journal(settings),
             identity: Mutex::default(),
             runs: Mutex::default(),
         }
+    }
+
+    /// What opens shells and port-forwards.
+    ///
+    /// # Errors
+    /// Nothing grants it, or the cluster is a simulated one.
+    pub fn kubectl(&self) -> Result<&Kubectl, String> {
+        self.grant().map_err(ToString::to_string)?;
+        self.kubectl
+            .as_ref()
+            .ok_or_else(|| NO_CONTAINERS.to_owned())
     }
 
     /// The grant, or why there is none.

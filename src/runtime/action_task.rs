@@ -19,6 +19,7 @@ use table::actions::{ActionState, May, RunRow, RunState, StepRow, StepState};
 use table::what_if::Supposed;
 
 use super::action_service::{ActionService, Outcome};
+use super::kubectl::Kubectl;
 
 /// Pieces of news that may wait for the screen.
 const BACKLOG: usize = 32;
@@ -96,6 +97,14 @@ impl ActionTask {
                 }
             });
         });
+    }
+
+    /// What opens shells and port-forwards.
+    ///
+    /// # Errors
+    /// As [`ActionService::kubectl`].
+    pub fn kubectl(&self) -> Result<&Kubectl, String> {
+        self.action_service.kubectl()
     }
 
     /// Looks what may be done and what was done.
@@ -343,6 +352,12 @@ type Need = (&'static str, &'static str, &'static str, &'static str);
 
 /// The rights without which a command can do nothing anywhere; any one of a row suffices.
 const NEEDS: &[(&[&str], &[Need])] = &[
+    // In a pod, or on a node.
+    (
+        &["shell"],
+        &[("create", "", "pods", "exec"), ("create", "", "pods", "")],
+    ),
+    (&["port-forward"], &[("create", "", "pods", "portforward")]),
     (&["cordon"], &[("patch", "", "nodes", "")]),
     (&["drain"], &[("create", "", "pods", "eviction")]),
     (

@@ -9,6 +9,7 @@ use table::what_if::Supposed;
 
 use super::action_task::{ActionEvent, ActionTask};
 use super::connection::{ConnectionEvent, Connections};
+use super::kubectl::Kubectl;
 
 /// News of a session as the screen takes it; nothing when there is nothing new to show.
 pub fn message(news: ConnectionEvent) -> Option<Msg> {
@@ -38,6 +39,18 @@ fn action_task(connections: &mut Connections) -> Option<&mut ActionTask> {
     connections.session.as_mut()?.actions.as_mut()
 }
 
+const UNCONNECTED: &str = "no cluster is connected";
+
+/// What opens shells and port-forwards on the cluster of the running session.
+///
+/// # Errors
+/// Why nothing does.
+pub fn kubectl(connections: &Connections) -> Result<&Kubectl, String> {
+    let session = connections.session.as_ref();
+    let actions = session.and_then(|session| session.actions.as_ref());
+    actions.ok_or(UNCONNECTED)?.kubectl()
+}
+
 /// Gives the console a message, carries out every effect of it with `perform`, and gives the console what comes of that,
 /// until nothing is left to do. Effects are carried out here and nowhere else (`tests/workspace.rs`).
 ///
@@ -63,9 +76,9 @@ pub fn resumed(width: u16, height: u16, now: Moment) -> Vec<Msg> {
 }
 
 /// Carries out an effect on the session, and gives what the console is to be told of it. Effects on the terminal or on a
-/// file (leaving, the clipboard, pictures, muted findings) do nothing here.
+/// file (leaving, shells, the clipboard, pictures, muted findings) and port-forwards, which outlive sessions, do nothing here.
 pub fn perform(connections: &mut Connections, effect: Effect) -> Vec<Msg> {
-    let unconnected = || String::from("no cluster is connected");
+    let unconnected = || String::from(UNCONNECTED);
     match effect {
         Effect::Switch(switch) => connections.switch(&switch),
         Effect::Refresh => {
@@ -131,6 +144,9 @@ pub fn perform(connections: &mut Connections, effect: Effect) -> Vec<Msg> {
         }
         Effect::Quit
         | Effect::Suspend
+        | Effect::Shell(_)
+        | Effect::PortForward(..)
+        | Effect::StopPortForward(_)
         | Effect::Redraw
         | Effect::Copy(_)
         | Effect::Hush(..)

@@ -10,7 +10,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use tokio::sync::mpsc;
 
-use super::encode;
+use super::{encode, port_forward};
 
 /// True while the terminal is ours, so that whoever leaves first restores it, once.
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -74,11 +74,28 @@ pub fn give_back() {
     let _ = waits.recv_timeout(PATIENCE);
 }
 
+/// The line discipline as it is; `None` where there is no terminal any more.
+pub fn line_modes() -> Option<rustix::termios::Termios> {
+    rustix::termios::tcgetattr(io::stdin()).ok()
+}
+
+/// Sets the line discipline back after a program that has left it otherwise, and ends what it may have asked of the mouse.
+pub fn set_line_modes(modes: &rustix::termios::Termios) {
+    let _ = rustix::termios::tcsetattr(io::stdin(), rustix::termios::OptionalActions::Now, modes);
+    let _ = execute!(io::stdout(), event::DisableMouseCapture);
+}
+
+/// The last thing that this process does on a terminal: gives it back, and ends what runs in the background.
+pub fn leave() {
+    give_back();
+    port_forward::end_all();
+}
+
 /// From now on a panic gives the terminal back before it is reported.
 pub fn restore_on_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        give_back();
+        leave();
         tracing::error!("{panic}");
         report(panic);
     }));
@@ -105,7 +122,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        give_back();
+        leave();
     }
 }
 

@@ -1,6 +1,6 @@
 //! The UI loop: the one owner of the screen. Input is drawn at once, data is paced, silence draws nothing.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,14 +13,18 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
 use console::msg::{Mouse, Switch};
+use console::pod_access::ShellTarget;
 use console::{App, Effect, KeyPress, Msg};
+use model::base::name::printable;
 use model::base::{Exit, Failure, Moment};
 
 use super::clipboard::{self, Between};
 use super::connection::{Connections, Open};
 use super::pace::Pace;
+use super::port_forward::PortForwards;
+use super::shell::{self, ShellEnd};
 use super::terminal::{self, Guard, Screen};
-use super::{clock, effects, silence};
+use super::{clock, effects, session, silence};
 
 /// Frames for new data are at least this far apart; a key does not wait.
 const FRAME: Duration = Duration::from_millis(100);
@@ -98,6 +102,9 @@ struct Outside {
     mouse: bool,
     silences: Option<PathBuf>,
     pictures: PathBuf,
+    port_forwards: PortForwards,
+    /// A shell that was asked for: the loop opens it, which alone can wait for its end.
+    shell: Option<ShellTarget>,
 }
 
 /// Runs the console on the terminal until it ends. The first frame is drawn before `open` is called, which may take
@@ -120,6 +127,8 @@ pub async fn run(ui: Ui, open: Arc<Open>) -> Result<End, Failure> {
         mouse: ui.mouse,
         silences: ui.silences,
         pictures: ui.pictures,
+        port_forwards: PortForwards::default(),
+        shell: None,
     };
     let left = drive(&mut app, &mut outside, &mut signals, ui.end_after).await;
     drop(guard);
@@ -137,7 +146,7 @@ fn leave_when_hung_up() -> io::Result<()> {
     tokio::spawn(async move {
         hang_up.recv().await;
         tokio::time::sleep(PARTING).await;
-        terminal::give_back();
+        terminal::leave();
         std::process::exit(i32::from(Exit::Done.code()));
     });
     Ok(())
@@ -170,6 +179,14 @@ async fn drive(
     let (mut dirty, mut urgent) = (true, true);
     let mut wake = None;
     loop {
+        if let Some(target) = outside.shell.take() {
+            let messages = outside.open_shell(&target).await?;
+            *signals = Signals::listen()?;
+            (dirty, urgent) = (true, true);
+            for msg in messages {
+                effects::deliver(app, msg, |effect| outside.perform(effect))?;
+            }
+        }
         if dirty && outside.screen.is_ready() {
             let elapsed = started.elapsed().as_millis() as u64;
             if urgent || pace.wait(elapsed).is_zero() {
@@ -218,6 +235,7 @@ async fn drive(
                 urgent |= matches!(msg, Some(Msg::Session(_) | Msg::NoSession(_)));
                 msg.map_or_else(Vec::new, |msg| outside.with_what_is_kept(msg))
             }
+            news = outside.port_forwards.news() => news,
             () = until(due.filter(|_| ready)) => Vec::new(),
             () = until(wake) => {
                 wake = None;
@@ -284,6 +302,54 @@ impl Outside {
     fn suspend(&mut self) -> Result<Vec<Msg>, Leave> {
         terminal::give_back();
         let _ = signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP);
+        self.take_back()
+    }
+
+    /// Lends the terminal to a shell until it ends.
+    async fn open_shell(&mut self, target: &ShellTarget) -> Result<Vec<Msg>, Leave> {
+        let kubectl = effects::kubectl(&self.connections);
+        let command = kubectl.and_then(|kubectl| {
+            let command = kubectl.shell(target, session::identity())?;
+            Ok((command, kubectl.context().clone()))
+        });
+        let (command, context) = match command {
+            Ok(command) => command,
+            Err(why) => return Ok(vec![Msg::Notice(why)]),
+        };
+        // A frame on its way would be drawn over the shell.
+        if !self.screen.is_ready() {
+            let _ = tokio::time::timeout(PARTING, self.screen.ready()).await;
+        }
+        // The reader of keys ends: from now on they are the shell's.
+        self.events = EventStream::new();
+        terminal::give_back();
+        let context = printable(&context);
+        let _ = writeln!(
+            io::stdout(),
+            "stokehold: shell in {target} of {context}; exit or ctrl-d ends it"
+        );
+        tracing::info!(%context, %target, "shell opened");
+        let end = shell::run(&command).await;
+        tracing::info!(%context, %target, ?end, "shell ended");
+        let words = match end {
+            Ok(ShellEnd::Terminated) => return Err(Leave::End(End::Interrupted)),
+            Ok(ShellEnd::HungUp) => return Err(Leave::End(End::Gone)),
+            Ok(ShellEnd::Ended(ended)) if ended.status.success() => {
+                format!("shell in {target} ended")
+            }
+            Ok(ShellEnd::Ended(ended)) if ended.said.is_empty() => {
+                format!("shell in {target} ended: {}", ended.status)
+            }
+            Ok(ShellEnd::Ended(ended)) => format!("shell in {target} ended: {}", ended.said),
+            Err(why) => why,
+        };
+        let mut messages = self.take_back()?;
+        messages.push(Msg::Notice(words));
+        Ok(messages)
+    }
+
+    /// Takes the terminal again, whatever stands on it.
+    fn take_back(&mut self) -> Result<Vec<Msg>, Leave> {
         if terminal::take(self.mouse).is_err() {
             return Err(Leave::End(End::Gone));
         }
@@ -302,6 +368,14 @@ impl Outside {
         match effect {
             Effect::Quit => return Err(Leave::End(End::Quit)),
             Effect::Suspend => return self.suspend(),
+            Effect::Shell(target) => self.shell = Some(target),
+            Effect::PortForward(pod, ports) => {
+                return Ok(match effects::kubectl(&self.connections) {
+                    Ok(kubectl) => self.port_forwards.start(kubectl, pod, ports),
+                    Err(why) => vec![Msg::Notice(why)],
+                });
+            }
+            Effect::StopPortForward(number) => return Ok(self.port_forwards.stop(number)),
             Effect::Redraw => self.screen.reset(size()?),
             Effect::Copy(text) => {
                 let between = Between::of(|name| std::env::var(name).ok());

@@ -28,15 +28,20 @@ use fleets::{Dice, POOLS, PoolPlan, build};
 const SIZE: (u16, u16) = (120, 40);
 
 /// The program on a terminal that is read only when the test says so.
-struct Link {
+pub(super) struct Link {
     pty: Option<Pty>,
-    child: Child,
-    screen: Parser,
+    pub(super) child: Child,
+    pub(super) screen: Parser,
     _home: TempDir,
 }
 
 impl Link {
     fn start(arguments: &[&str]) -> Self {
+        Self::start_with(arguments, &[])
+    }
+
+    /// The same with these variables set.
+    pub(super) fn start_with(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let home = TempDir::new().expect("a folder");
         let (pty, pts) = open().expect("a terminal");
         pty.resize(pty_process::Size::new(SIZE.1, SIZE.0))
@@ -50,6 +55,7 @@ impl Link {
         for name in ["NO_COLOR", "KUBECONFIG", "KUBERNETES_SERVICE_HOST", "TMUX"] {
             command = command.env_remove(name);
         }
+        command = command.envs(variables.iter().copied());
         let child = command.spawn(pts).expect("the program starts");
         let flags = fcntl_getfl(&pty).expect("flags");
         fcntl_setfl(&pty, flags | OFlags::NONBLOCK).expect("flags");
@@ -62,18 +68,18 @@ impl Link {
         }
     }
 
-    fn pty(&self) -> &Pty {
+    pub(super) fn pty(&self) -> &Pty {
         self.pty.as_ref().expect("the link is up")
     }
 
-    fn keys(&self, keys: &str) {
+    pub(super) fn keys(&self, keys: &str) {
         self.pty()
             .write_all(keys.as_bytes())
             .expect("a terminal takes keys");
     }
 
     /// Reads for so long, at most so many bytes at a time; how many came.
-    fn read(&mut self, span: Duration, piece: usize) -> usize {
+    pub(super) fn read(&mut self, span: Duration, piece: usize) -> usize {
         let (end, mut count) = (Instant::now() + span, 0);
         let mut bytes = vec![0; piece];
         while Instant::now() < end {
@@ -94,12 +100,12 @@ impl Link {
         count
     }
 
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         self.screen.screen().contents()
     }
 
     /// Reads until the screen shows this.
-    fn until(&mut self, words: &str) {
+    pub(super) fn until(&mut self, words: &str) {
         let end = Instant::now() + Duration::from_secs(60);
         while !self.text().contains(words) {
             assert!(
@@ -120,7 +126,7 @@ impl Link {
             .expect("a number of kB")
     }
 
-    fn end(&mut self, patience: Duration) -> Option<i32> {
+    pub(super) fn end(&mut self, patience: Duration) -> Option<i32> {
         let end = Instant::now() + patience;
         while Instant::now() < end {
             if let Some(status) = self.child.try_wait().expect("a child of ours") {

@@ -7,6 +7,7 @@ mod empty_root;
 mod engine;
 mod link;
 mod rights;
+mod shell;
 mod simulated;
 mod steady;
 mod written;

@@ -11,6 +11,7 @@ mod frames_words;
 mod input;
 mod keys;
 mod panels;
+mod pod_access;
 mod same;
 mod scoped;
 mod suppose;

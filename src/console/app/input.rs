@@ -137,6 +137,8 @@ impl App {
                 self.show(id);
                 self.switch(switch, effects);
             }
+            Navigation::PortForward(pod, ports) => effects.push(Effect::PortForward(pod, ports)),
+            Navigation::StopPortForward(number) => effects.push(Effect::StopPortForward(number)),
             Navigation::WhatIf(changes) => {
                 self.suppose(&changes, effects);
                 self.go(Destination::Part(ViewId::Jobs, RowScope::WhatIf(changes)));
@@ -227,6 +229,8 @@ impl App {
                 Ok(wish) => self.plan(wish),
                 Err(why) => self.notify(why),
             },
+            Command::Shell => self.shell(&self.acted_on(), effects),
+            Command::PortForward => self.ask_for_ports(&self.acted_on()),
             Command::StopRun => match self.view().selection(&self.facts) {
                 Some(Selection::Run(run)) => self.stop(run.to_string(), effects),
                 _ => self.notify(String::from("no run is under the cursor")),
@@ -287,12 +291,13 @@ impl App {
 
     /// What a capital key asks for; what a finding is about is meant by the finding.
     fn wish(&self, deed: Command) -> Result<ActionRequest, String> {
-        let meant: Vec<Selection> = self
-            .meant()
-            .into_iter()
-            .map(|selection| subject::meant(&self.facts, selection))
-            .collect();
-        action_keys::wish(deed, &meant, &self.facts)
+        action_keys::wish(deed, &self.acted_on(), &self.facts)
+    }
+
+    /// The objects that a capital key acts on: what is meant, and of a finding what it is about.
+    pub(crate) fn acted_on(&self) -> Vec<Selection> {
+        let about = |selection| subject::meant(&self.facts, selection);
+        self.meant().into_iter().map(about).collect()
     }
 
     /// Opens a plan.

@@ -5,6 +5,7 @@ mod memory;
 mod options;
 mod places;
 mod plain;
+mod pod_access;
 mod shown;
 
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use super::missing::{Missing, missing};
 use super::msg::{Effect, Msg, Session};
 use super::overlay::Overlay;
 use super::painter::{Painter, RenderStyle};
+use super::pod_access::PortForward;
 use super::summary::Summary;
 use super::view::ViewId;
 use memory::Memory;
@@ -81,6 +83,8 @@ pub struct App {
     asked: u64,
     /// The run that was told to stop.
     stopping: Option<String>,
+    /// The port-forwards that run.
+    pub(crate) port_forwards: Vec<PortForward>,
 }
 
 impl App {
@@ -116,6 +120,7 @@ impl App {
             wanted: None,
             asked: 0,
             stopping: None,
+            port_forwards: Vec::new(),
         };
         app.keep_to_part();
         app.enter();
@@ -151,6 +156,7 @@ impl App {
             Msg::Paste(words) => self.paste(&words, &mut effects),
             Msg::Resume => effects.push(Effect::Redraw),
             Msg::Notice(words) => self.notify(words),
+            Msg::PortForwards(running) => self.port_forwards = running,
             Msg::Silences(silences) => {
                 self.facts.silences = Arc::new(silences);
                 self.summarize();

@@ -13,6 +13,7 @@ mod plan;
 mod plan_draw;
 mod plan_run;
 mod plan_words;
+mod port_forward;
 mod suppose;
 
 use ratatui::layout::{Position, Rect};
@@ -23,9 +24,10 @@ use super::clipboard::As;
 use super::commands::{Command, Context};
 use super::msg::{KeyPress, Switch};
 use super::painter::Painter;
+use super::pod_access::Ports;
 use super::view::{Destination, Selection, ViewId};
 use filter_line::FilterLine;
-use model::base::{Moment, Name};
+use model::base::{Moment, Name, ObjectKey};
 use palette::Palette;
 use table::actions::May;
 
@@ -100,6 +102,10 @@ pub enum Navigation {
     There(ViewId, Switch),
     /// See what these changes would do.
     WhatIf(Name),
+    /// Forward a port to this pod.
+    PortForward(ObjectKey, Ports),
+    /// End the port-forward of this number.
+    StopPortForward(u64),
 }
 
 const POPUP: &[Context] = &[Context::Popup, Context::Anywhere];

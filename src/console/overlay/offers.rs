@@ -10,7 +10,7 @@ use crate::view::{Destination, RowScope, Selection, ViewId, tree_of};
 use model::base::Name;
 use model::fleet::Fleet;
 
-use super::{Navigation, suppose};
+use super::{Navigation, port_forward, suppose};
 
 /// Offers that are listed at most.
 const MOST: usize = 60;
@@ -245,6 +245,13 @@ pub(super) fn offers(app: &App, typed: &str, mut index: Option<&mut Index>) -> (
         all.truncate(MOST);
         return (all, count);
     }
+    if let Some((verb, _)) = text.split_once(char::is_whitespace)
+        && port_forward::WORDS.contains(&verb)
+    {
+        let all = port_forward::offers(app, &text[verb.len()..]);
+        let count = all.len();
+        return (all, count);
+    }
     // `tree NAME` or `tree KIND NAME`; `xray` is what k9s calls it.
     if let Some((verb, rest)) = text.split_once(char::is_whitespace)
         && matches!(verb, "tree" | "xray")
@@ -381,13 +388,18 @@ fn commands(app: &App) -> impl Iterator<Item = Offer> {
         doc: String::from("close the session and open it again"),
         go: Navigation::Switch(Switch::Again),
     };
+    let port_forwards = Offer {
+        label: String::from("port-forwards"),
+        doc: String::from("port-forwards that run, each to be stopped"),
+        go: Navigation::Palette(String::from("port-forwards ")),
+    };
     COMMANDS
         .iter()
         .filter(|spec| spec.command.view().is_none())
         .filter(|spec| spec.contexts.iter().any(|context| here.contains(context)))
         .filter(|spec| !matches!(spec.command, Command::Palette | Command::Leave))
         .map(of_command)
-        .chain([demo, again])
+        .chain([demo, again, port_forwards])
 }
 
 /// Every choice of a verb, as `verb NAME`.

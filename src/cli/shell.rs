@@ -1,0 +1,96 @@
+//! `shell`: a shell in a pod, or on a node, by kubectl; behind the grant, as the key of the console is.
+
+use std::io::Write;
+
+use clap::{Args, Subcommand};
+
+use crate::runtime::action_service::ActionService;
+use crate::runtime::kubectl;
+use crate::runtime::session::identity;
+use crate::runtime::shell::{self as runner, ShellEnd};
+use console::pod_access::{ShellTarget, shell_target};
+use console::view::Selection;
+use model::base::{Exit, Failure, Name, ObjectKey};
+use source::kubeconfig::Choice;
+use table::Needs;
+
+use super::out;
+use super::setup::{self, Situation};
+
+/// Where the shell is opened.
+#[derive(Args, Clone, PartialEq, Eq, Debug)]
+pub struct Shell {
+    #[command(subcommand)]
+    target: Target,
+}
+
+#[derive(Subcommand, Clone, PartialEq, Eq, Debug)]
+enum Target {
+    /// In a pod
+    Pod {
+        /// NAME or NAMESPACE/NAME
+        pod: String,
+        /// The container; the pod's default one where none is named
+        #[arg(short, long, value_name = "NAME")]
+        container: Option<String>,
+    },
+    /// On a node, in a privileged pod that is removed afterwards
+    Node {
+        /// NAME
+        node: String,
+    },
+    /// In the first running pod of a job
+    Job {
+        /// NAMESPACE/NAME
+        job: String,
+    },
+}
+
+/// Runs `shell`.
+pub(super) fn run(
+    at: &Situation,
+    choice: Choice,
+    shell: &Shell,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let refused = |why: String| Failure::new(Exit::Refused, why);
+    // Asked first: without a grant nothing is looked up.
+    let service = setup::block_on(async { ActionService::open(&at.settings, choice, true) })?;
+    let granted = service.kubectl().map_err(refused)?;
+    let target = match &shell.target {
+        Target::Node { node } => ShellTarget::Node(Name::new(node)),
+        Target::Pod { pod, container } => {
+            let own = at.settings.scope.namespaces.first();
+            let own = own.map_or(service.namespace(), String::as_str);
+            let (namespace, name) = pod.split_once('/').unwrap_or((own, pod));
+            let container = container.as_deref().map(Name::new);
+            ShellTarget::Pod(ObjectKey::new(namespace, name), container)
+        }
+        Target::Job { job } => {
+            let facts = setup::snapshot(at, &Needs::decision())?;
+            let found = facts.fleet.job_named(job).ok_or_else(|| {
+                Failure::new(
+                    Exit::Failed,
+                    format!("there is no job {job}; `stokehold get jobs -o name` lists them"),
+                )
+            })?;
+            let failed = |why| Failure::new(Exit::Failed, why);
+            shell_target(&[Selection::Job(found.id.clone())], &facts).map_err(failed)?
+        }
+    };
+    let command = granted
+        .shell(&target, identity())
+        .map_err(|why| Failure::new(Exit::Usage, why))?;
+    let end = setup::block_on(async { Ok(runner::run(&command).await) })?;
+    match end {
+        Ok(ShellEnd::Ended(ended)) if ended.status.success() => Ok(Exit::Done),
+        // kubectl has said why.
+        Ok(ShellEnd::Ended(_) | ShellEnd::HungUp) => Ok(Exit::Failed),
+        Ok(ShellEnd::Terminated) => Ok(Exit::Interrupted),
+        Err(why) => {
+            let line = kubectl::line(&command.arguments);
+            out::say(err, &format!("the command, to be run elsewhere: {line}"));
+            Err(Failure::new(Exit::Failed, why))
+        }
+    }
+}

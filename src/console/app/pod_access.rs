@@ -1,0 +1,49 @@
+//! The keys for a shell and a port-forward: refused in a line, or handed to the runtime.
+
+use model::base::ObjectKey;
+use table::actions::May;
+
+use crate::msg::Effect;
+use crate::overlay::Overlay;
+use crate::pod_access::{running_pod, shell_target};
+use crate::view::Selection;
+
+use super::App;
+
+impl App {
+    /// Asks for a shell on what is meant.
+    pub(super) fn shell(&mut self, meant: &[Selection], effects: &mut Vec<Effect>) {
+        let target = self
+            .granted()
+            .and_then(|()| shell_target(meant, &self.facts));
+        match target {
+            Ok(target) => effects.push(Effect::Shell(target)),
+            Err(why) => self.notify(why),
+        }
+    }
+
+    /// Asks for the ports to forward to the pod that is meant. What runs already can be stopped without one.
+    pub(super) fn ask_for_ports(&mut self, meant: &[Selection]) {
+        match self.port_forward_pod(meant) {
+            Err(why) if self.port_forwards.is_empty() => self.notify(why),
+            _ => self.overlay = Overlay::palette(self, "port-forward "),
+        }
+    }
+
+    /// The pod that is meant, where a port may be forwarded to it.
+    ///
+    /// # Errors
+    /// Why none may.
+    pub(crate) fn port_forward_pod(&self, meant: &[Selection]) -> Result<ObjectKey, String> {
+        self.granted()?;
+        running_pod(meant, &self.facts)
+    }
+
+    /// Nothing, unless writing is known not to be granted. While that is not known the runtime decides, which has the grant.
+    fn granted(&self) -> Result<(), String> {
+        match &self.facts.acts.may {
+            May::No { sentence, .. } => Err(sentence.clone()),
+            May::Unknown | May::Yes => Ok(()),
+        }
+    }
+}

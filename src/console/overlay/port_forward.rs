@@ -1,0 +1,47 @@
+//! What the palette offers behind `port-forward`: the ports that are typed, and the port-forwards that run, to be stopped.
+
+use crate::app::App;
+use crate::pod_access::Ports;
+
+use super::Navigation;
+use super::offers::Offer;
+
+/// What is typed before the ports, or alone to see what runs.
+pub(super) const WORDS: &[&str] = &["port-forward", "port-forwards", "pf"];
+
+/// The port-forward that is typed, or what is wrong with it; then each that runs.
+pub(super) fn offers(app: &App, typed: &str) -> Vec<Offer> {
+    let typed = typed.trim();
+    let stays = |doc: String| Offer {
+        label: format!("port-forward {typed}"),
+        doc,
+        go: Navigation::Palette(format!("port-forward {typed}")),
+    };
+    let new = match (app.port_forward_pod(&app.acted_on()), Ports::parse(typed)) {
+        (Err(why), _) => stays(why),
+        (Ok(pod), Some(ports)) => Offer {
+            label: format!("port-forward {ports}"),
+            doc: match ports.local {
+                0 => format!(
+                    "any free port of 127.0.0.1 to port {} of pod {pod}",
+                    ports.remote
+                ),
+                local => format!("127.0.0.1:{local} to port {} of pod {pod}", ports.remote),
+            },
+            go: Navigation::PortForward(pod, ports),
+        },
+        (Ok(pod), None) => stays(format!("LOCAL[:REMOTE], `8080:80` say, to pod {pod}")),
+    };
+    let running = app.port_forwards.iter().map(|forward| {
+        let ports = forward.ports.to_string();
+        Offer {
+            label: format!("stop {}", forward.address.as_ref().unwrap_or(&ports)),
+            doc: format!(
+                "port-forward to port {} of pod {} in {}",
+                forward.ports.remote, forward.pod, forward.context
+            ),
+            go: Navigation::StopPortForward(forward.number),
+        }
+    });
+    std::iter::once(new).chain(running).collect()
+}

@@ -1,0 +1,150 @@
+//! A shell by kubectl on the terminal of this process: run to its end, whatever signals come meanwhile, and cleaned up behind.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::{Child, Command};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::kubectl::{PROGRAM, ShellCommand, not_started};
+use super::terminal;
+
+/// How long is waited, after the shell has ended, for a signal that was meant for it and has reached us too.
+const ECHO: Duration = Duration::from_millis(30);
+
+/// How long kubectl may take to end when it is told to.
+const PARTING: Duration = Duration::from_millis(300);
+
+/// What kubectl says is kept from this many bytes at the end.
+const KEPT: usize = 2_000;
+
+/// How a shell ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ShellEnd {
+    /// By itself.
+    Ended(Ended),
+    /// This process is told to end.
+    Terminated,
+    /// The terminal has gone.
+    HungUp,
+}
+
+/// How kubectl ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ended {
+    /// Its status.
+    pub status: ExitStatus,
+    /// The last line of what it said on standard error; empty where it said nothing.
+    pub said: String,
+}
+
+/// Runs a shell on the terminal, which has been given back before. Signals that the terminal sends are the shell's.
+///
+/// # Errors
+/// Why kubectl did not start.
+pub async fn run(command: &ShellCommand) -> Result<ShellEnd, String> {
+    let listen = |kind| signal(kind).map_err(|error| format!("cannot listen to signals: {error}"));
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    let mut stop = listen(SignalKind::from_raw(signal_hook::consts::SIGTSTP))?;
+    let mut term = listen(SignalKind::terminate())?;
+    let mut hang_up = listen(SignalKind::hangup())?;
+    let modes = terminal::line_modes();
+    let mut child = Command::new(PROGRAM)
+        .args(&command.arguments)
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|error| not_started(&error))?;
+    let said = tokio::spawn(passed_on(child.stderr.take()));
+    let end = loop {
+        tokio::select! {
+            status = child.wait() => break status.map(Some).map_err(|error| format!("kubectl: {error}"))?,
+            // Both reach kubectl, too: the first ends it where it does not hand it on to the shell.
+            _ = interrupt.recv() => {}
+            _ = stop.recv() => tell(&child, Signal::CONT),
+            _ = term.recv() => { part(&mut child).await; break None; }
+            _ = hang_up.recv() => { part(&mut child).await; cleaned(command, false); return Ok(ShellEnd::HungUp); }
+        }
+    };
+    if let Some(modes) = &modes {
+        terminal::set_line_modes(modes);
+    }
+    let Some(status) = end else {
+        cleaned(command, false);
+        return Ok(ShellEnd::Terminated);
+    };
+    while tokio::time::timeout(ECHO, interrupt.recv()).await.is_ok() {}
+    cleaned(command, status.success());
+    let said = tokio::time::timeout(PARTING, said).await;
+    Ok(ShellEnd::Ended(Ended {
+        status,
+        said: said.ok().and_then(Result::ok).unwrap_or_default(),
+    }))
+}
+
+fn tell(child: &Child, signal: Signal) {
+    let pid = child
+        .id()
+        .and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+    if let Some(pid) = pid {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// Ends kubectl so that it can set the terminal back itself, at last by force.
+async fn part(child: &mut Child) {
+    tell(child, Signal::TERM);
+    if tokio::time::timeout(PARTING, child.wait()).await.is_err() {
+        let _ = child.kill().await;
+    }
+}
+
+/// Removes the pod of a node behind a kubectl that may not have done it, without waiting for it.
+fn cleaned(command: &ShellCommand, is_done: bool) {
+    let Some(arguments) = command.cleanup.as_ref().filter(|_| !is_done) else {
+        return;
+    };
+    let begun = detached(arguments);
+    if let Err(error) = begun {
+        tracing::warn!(%error, ?arguments, "the pod of the shell may be there still");
+    }
+}
+
+/// Starts a kubectl that neither the end of this process nor the hang-up of its terminal ends.
+fn detached(arguments: &[OsString]) -> io::Result<()> {
+    use std::os::unix::process::CommandExt;
+    let mut child = std::process::Command::new(PROGRAM)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()?;
+    std::thread::spawn(move || child.wait());
+    Ok(())
+}
+
+/// Hands on what kubectl says to our own standard error, and gives its last line.
+async fn passed_on(from: Option<impl AsyncRead + Unpin>) -> String {
+    let (mut kept, mut piece) = (VecDeque::new(), [0; 1024]);
+    if let Some(mut from) = from {
+        while let Ok(count @ 1..) = from.read(&mut piece).await {
+            let _ = io::stderr().write_all(&piece[..count]);
+            kept.extend(&piece[..count]);
+            kept.drain(..kept.len().saturating_sub(KEPT));
+        }
+    }
+    last_line(kept.make_contiguous())
+}
+
+/// The last line that is not empty, without anything that a terminal obeys.
+pub(super) fn last_line(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let line = text.lines().map(str::trim).rfind(|line| !line.is_empty());
+    model::base::name::printable(line.unwrap_or_default()).into_owned()
+}
