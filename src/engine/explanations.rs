@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use model::base::document::nearest;
-use model::base::{Moment, Name};
+use model::base::Moment;
 use model::fleet::job::JobKey;
 use model::fleet::sight::unseen_words;
 
