@@ -65,7 +65,9 @@ pub(super) fn run(plan: &DocumentPlan, out: &mut dyn Write) -> Result<Exit, Fail
     };
     let question = match words::parse(&snapshot, &plan.intent) {
         Ok(question) => question,
-        Err(ParseError::Refused(refusal)) => return refused(&refusal, format, out),
+        Err(ParseError::Refused(refusal)) => {
+            return refused(&refusal, snapshot.at, format, out);
+        }
         Err(ParseError::Usage(message)) => return Err(Failure::new(Exit::Usage, message)),
     };
     let unknown = |message: String| Failure::new(Exit::Refused, message);
@@ -77,7 +79,7 @@ pub(super) fn run(plan: &DocumentPlan, out: &mut dyn Write) -> Result<Exit, Fail
             };
             match plan::plan(&snapshot, &intent, &author) {
                 Ok(plan) => printed(&plan, None, format),
-                Err(refusal) => return refused(&refusal, format, out),
+                Err(refusal) => return refused(&refusal, snapshot.at, format, out),
             }
         }
         Question::Explain(Some(name)) => {

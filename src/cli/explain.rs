@@ -12,7 +12,7 @@ use model::base::name::printable;
 use model::base::{Exit, Failure, Moment};
 use model::plan::evicted_words;
 use table::output::safe_json;
-use table::text::{NO_ETA, eta, hour};
+use table::text::{NO_ETA, eta, hour, with_hours};
 
 use super::engine::FigureFormat;
 use super::out;
@@ -90,7 +90,8 @@ pub(super) fn printed(answer: &Answer, now: Moment, format: FigureFormat) -> Str
         hour(now)
     );
     let mut line = |title: &str, words: &str| {
-        let _ = writeln!(text, "  {title:<10} {}", printable(words));
+        let words = with_hours(words, now);
+        let _ = writeln!(text, "  {title:<10} {}", printable(&words));
     };
     line(
         "state",

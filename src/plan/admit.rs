@@ -45,7 +45,7 @@ pub(super) fn plan(snapshot: &Snapshot, job: &JobName, preempt: bool) -> Result<
     let first = lift(snapshot, model);
     let victims = choose(snapshot, work, preempt)?;
     let mut plan = Plan::new(
-        format!("admit {job}"),
+        format!("start {job}"),
         Intent::Admit {
             job: job.clone(),
             preempt,
@@ -226,7 +226,7 @@ fn seat(
             .evicting(evicted));
     }
     let mut plan = Plan::new(
-        format!("admit {job}"),
+        format!("start {job}"),
         Intent::Admit {
             job: job.clone(),
             preempt: true,

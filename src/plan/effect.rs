@@ -286,13 +286,15 @@ pub(super) fn news(forecast: &Forecast, now: Moment) -> Vec<String> {
     let earlier: Vec<&StartChange> = forecast
         .starts
         .iter()
+        .filter(|change| change.is_notable())
         .filter(|change| {
             change
                 .after
                 .is_some_and(|after| change.before.is_none_or(|before| after < before))
         })
         .collect();
-    let later = forecast.starts.len() - earlier.len();
+    let notable = forecast.starts.iter().filter(|change| change.is_notable());
+    let later = notable.count() - earlier.len();
     let mut all = Vec::new();
     let at_once: Vec<String> = earlier
         .iter()

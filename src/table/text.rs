@@ -3,6 +3,7 @@
 use model::base::{Age, Moment, Rate};
 use model::fleet::job::Serving;
 use model::fleet::signal::Signal;
+use model::plan::StartChange;
 
 /// The cell of a value that is not known.
 pub const UNKNOWN: &str = "-";
@@ -96,6 +97,50 @@ pub fn eta(now: Moment, [p10, p50, p90]: [Option<Moment>; 3]) -> String {
         Some(range) => format!("{about} ({range})"),
         None => about,
     }
+}
+
+/// A sentence in which moments are written as a screen writes them: `wait until 13:06` for `wait until 2026-11-23T13:06:49Z`, with
+/// the day where that is far.
+pub fn with_hours(words: &str, now: Moment) -> String {
+    const LENGTH: usize = "2026-11-23T13:06:49Z".len();
+    let mut out = String::with_capacity(words.len());
+    let mut rest = words;
+    while let Some(first) = rest.chars().next() {
+        let at = rest.get(..LENGTH).filter(|_| first.is_ascii_digit());
+        let at = at.filter(|stamp| stamp.as_bytes()[10] == b'T' && stamp.ends_with('Z'));
+        match at.and_then(|stamp| Some((Moment::parse(stamp)?, stamp))) {
+            Some((at, stamp)) => {
+                if (at.millis() - now.millis()).abs() > DAY {
+                    out.push_str(&stamp[..10]);
+                    out.push(' ');
+                }
+                out.push_str(&hour(at));
+                rest = &rest[LENGTH..];
+            }
+            None => {
+                out.push(first);
+                rest = &rest[first.len_utf8()..];
+            }
+        }
+    }
+    out
+}
+
+/// When something starts by a forecast: `~21:40`, `now`, `at an unknown time`.
+pub fn start(now: Moment, at: Option<Moment>) -> String {
+    match at {
+        Some(_) => eta(now, [None, at, None]),
+        None => "at an unknown time".to_owned(),
+    }
+}
+
+/// When a job starts whose start moves, and when it would have; `None` where both read the same or lie within a minute.
+pub fn start_moves(now: Moment, change: &StartChange) -> Option<(String, String)> {
+    if !change.is_notable() {
+        return None;
+    }
+    let (after, before) = (start(now, change.after), start(now, change.before));
+    (after != before).then_some((after, before))
 }
 
 /// A text, or `-` when there is none.

@@ -142,11 +142,11 @@ async fn every_action_from_the_keyboard_and_back() {
         .max_by_key(|work| work.device_count())
     {
         stand_on(&mut keyboard, '5', &big.key.key.name).await;
-        act(&mut keyboard, "A", "admit").await;
+        act(&mut keyboard, "A", "start").await;
         let now = stage::snapshot(&service);
         let found = now.workloads.iter().find(|work| work.key == big.key);
         assert!(found.is_none_or(|work| work.status == Status::Running));
-        undo(&mut keyboard, "admit").await;
+        undo(&mut keyboard, "start").await;
         runs += 2;
     }
 

@@ -216,7 +216,9 @@ async fn act(
     let made = match patiently(tell, make(settings, action_service, seen, flags, action)).await? {
         Ok(plan) => plan,
         Err(Unseen::Failed(failure)) => return Err(failure),
-        Err(Unseen::Refused(refusal)) => return show::refused(&refusal, flags.output, out),
+        Err(Unseen::Refused(refusal)) => {
+            return show::refused(&refusal, action_service.now(), flags.output, out);
+        }
     };
     let mut plan = made;
     patiently(tell, async {

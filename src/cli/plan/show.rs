@@ -8,6 +8,7 @@ use model::base::name::printable;
 use model::base::{Exit, Failure, Moment};
 use model::plan::{Budgets, Effect, Forecast, Outcome as Checked, Plan, Refusal};
 use model::value::Value;
+use table::text::{start, start_moves, with_hours};
 
 use super::PlanFormat;
 use crate::cli::out;
@@ -15,6 +16,7 @@ use crate::cli::out;
 /// A refusal: as a document where one is asked for, and in words on standard error with the contract's code.
 pub(in crate::cli) fn refused(
     refusal: &Refusal,
+    now: Moment,
     format: PlanFormat,
     out: &mut dyn std::io::Write,
 ) -> Result<Exit, Failure> {
@@ -24,18 +26,14 @@ pub(in crate::cli) fn refused(
     }
     Err(Failure::new(
         Exit::Refused,
-        printable(&refusal.to_string()).into_owned(),
+        printable(&with_hours(&refusal.to_string(), now)).into_owned(),
     ))
 }
 
 /// A forecast in lines.
 fn told(forecast: &Forecast, plan: &Plan) -> Vec<String> {
     const MOST: usize = 12;
-    let when = |at: Option<Moment>| match at {
-        Some(at) if at <= plan.computed_at => "now".to_owned(),
-        Some(at) => at.rfc3339(),
-        None => "unknown".to_owned(),
-    };
+    let now = plan.computed_at;
     let mut lines = Vec::new();
     for one in forecast.displaced.iter().take(MOST) {
         let lost = match one.loss.device_seconds {
@@ -50,20 +48,20 @@ fn told(forecast: &Forecast, plan: &Plan) -> Vec<String> {
             "{} leaves {} devices, loses {lost}{cost}, back {}",
             one.job,
             one.devices,
-            when(one.back)
+            start(now, one.back)
         ));
     }
-    for one in forecast.starts.iter().take(MOST) {
+    let moved = forecast.starts.iter();
+    let moved: Vec<_> = moved
+        .filter_map(|one| Some((one, start_moves(now, one)?)))
+        .collect();
+    for (one, (after, before)) in moved.iter().take(MOST) {
         lines.push(format!(
-            "{} ({} devices) starts {}, before: {}",
-            one.job,
-            one.devices,
-            when(one.after),
-            when(one.before)
+            "{} ({} devices) starts {after}, before: {before}",
+            one.job, one.devices
         ));
     }
-    let more =
-        forecast.displaced.len().saturating_sub(MOST) + forecast.starts.len().saturating_sub(MOST);
+    let more = forecast.displaced.len().saturating_sub(MOST) + moved.len().saturating_sub(MOST);
     if more > 0 {
         lines.push(format!("and {more} jobs more"));
     }
@@ -124,12 +122,14 @@ pub(in crate::cli) fn printed(plan: &Plan, context: Option<&str>, format: PlanFo
         }
         text.push('\n');
         for note in &effects.notes {
-            let _ = writeln!(text, "      {}", printable(note));
+            let note = with_hours(note, plan.computed_at);
+            let _ = writeln!(text, "      {}", printable(&note));
         }
     }
     let mut line = |title: &str, words: &str| {
         if !words.is_empty() {
-            let _ = writeln!(text, "{title:<9} {}", printable(words));
+            let words = with_hours(words, plan.computed_at);
+            let _ = writeln!(text, "{title:<9} {}", printable(&words));
         }
     };
     match &plan.effect {

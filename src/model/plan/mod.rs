@@ -4,6 +4,7 @@
 //! it. It knows no cluster's name and no user: the same fleet and intent give the same plan. As JSON it keeps to
 //! `config/schema/plan.json`.
 
+mod difference;
 mod evicted;
 mod option;
 mod stamp;
@@ -213,6 +214,16 @@ pub struct StartChange {
     pub after: Option<Moment>,
 }
 
+impl StartChange {
+    /// Whether it moves by a minute or more; a forecast is not surer than that.
+    pub fn is_notable(&self) -> bool {
+        match (self.before, self.after) {
+            (Some(before), Some(after)) => (after.millis() - before.millis()).abs() >= 60_000,
+            (before, after) => before != after,
+        }
+    }
+}
+
 /// A job that is taken off its devices.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -398,22 +409,11 @@ impl Plan {
             .collect()
     }
 
-    /// Whether a plain yes is too little: more than one job, or any gang, loses its devices, or a whole queue does.
+    /// Whether a plain yes is too little: running work is evicted, by its own steps or by the scheduler as the effect foretells it.
     pub fn is_grave(&self) -> bool {
-        let hit = |step: &&Step| step.side_effects.interrupts;
-        let jobs: std::collections::BTreeSet<_> = self
-            .steps
-            .iter()
-            .filter(hit)
-            .filter_map(|step| step.job.as_ref().map(|job| &job.name))
-            .collect();
-        let gang = self.steps.iter().filter(hit).any(|step| {
-            step.job
-                .as_ref()
-                .is_some_and(|job| job.gang.is_some_and(|size| size > 1))
-        });
-        let whole_queue = self.steps.iter().filter(hit).any(|step| step.job.is_none());
-        jobs.len() > 1 || gang || whole_queue
+        // A pod without a job is work, too.
+        let interrupts = self.steps.iter().any(|step| step.side_effects.interrupts);
+        interrupts || !self.evicts().is_empty()
     }
 
     /// The first check that has failed.

@@ -315,11 +315,13 @@ fn an_order_that_cannot_be_is_refused() {
 }
 
 #[test]
-fn what_is_grave_must_be_typed() {
+fn what_evicts_running_work_must_be_typed() {
     let mut plan = full();
-    assert!(plan.is_grave(), "a gang stops");
-    plan.steps[0].job.as_mut().expect("a job").gang = None;
-    assert!(!plan.is_grave(), "one job without a gang");
+    assert!(plan.is_grave(), "its step interrupts");
+    plan.steps[0].side_effects.interrupts = false;
+    assert!(plan.is_grave(), "the scheduler evicts a job for it");
+    plan.effect = Effect::Forecast(Forecast::default());
+    assert!(!plan.is_grave(), "nothing that runs is evicted");
     plan.steps[4].side_effects.interrupts = true;
     assert!(plan.is_grave(), "a whole queue");
     assert_eq!(plan.typed("prod"), "prod/train");
@@ -329,6 +331,116 @@ fn what_is_grave_must_be_typed() {
     };
     assert_eq!(plan.typed("prod"), "prod/a");
     assert_eq!(plan.steps[0].to_string(), "suspend Job nlp/train");
+}
+
+/// A plan that is made anew: what it writes, relies on and foretells has moved on, and the same is done.
+#[test]
+fn figures_of_an_effect_are_no_difference() {
+    let old = full();
+    let mut new = full();
+    let later = Moment::parse("2026-11-21T06:40:09Z").expect("a time");
+    new.computed_at = later;
+    new.revision = Some(88_413);
+    new.warnings = vec!["a budget allows 1 of 2".into()];
+    let first = &mut new.steps[0];
+    first.side_effects.loss = None;
+    first.side_effects.notes = vec!["starts again later".into()];
+    first.waits.clear();
+    first.guards[3].test = Test::Version {
+        resource_version: "18".into(),
+    };
+    let Effect::Forecast(forecast) = &mut new.effect else {
+        panic!("a forecast");
+    };
+    forecast.starts[0].after = Some(later);
+    forecast.lost_micro_usd = Some(2);
+    forecast.displaced[0].back = Some(later);
+    new.steps.reverse();
+    assert_eq!(old.difference(&new), None);
+    // The mark is the moment that it is written at.
+    let stamp = |at: &str| {
+        let mut plan = full();
+        plan.steps[16].lever = Mutation::Annotate {
+            key: "k".into(),
+            value: Some(at.into()),
+        };
+        plan
+    };
+    let (one, other) = (stamp("2026-11-21T06:40:00Z"), stamp("2026-11-21T06:41:00Z"));
+    assert_eq!(one.difference(&other), None);
+    assert!(one.difference(&stamp("yes")).is_some());
+}
+
+#[test]
+fn what_is_done_otherwise_is_told_in_a_line() {
+    let old = full();
+    let told = |change: fn(&mut Plan)| {
+        let mut new = full();
+        change(&mut new);
+        old.difference(&new).unwrap_or_default()
+    };
+    let evicts = |plan: &mut Plan, name: &str| {
+        let Effect::Forecast(forecast) = &mut plan.effect else {
+            panic!("a forecast");
+        };
+        let mut one = forecast.displaced[0].clone();
+        one.job = JobName(ObjectKey::new("prod", name));
+        forecast.displaced.push(one);
+    };
+    let mut new = full();
+    evicts(&mut new, "two-tower-34e7");
+    assert_eq!(
+        old.difference(&new).as_deref(),
+        Some("evicts prod/two-tower-34e7 too")
+    );
+    assert_eq!(
+        new.difference(&old).as_deref(),
+        Some("no longer evicts prod/two-tower-34e7")
+    );
+    for name in ["b", "c", "d"] {
+        evicts(&mut new, name);
+    }
+    assert_eq!(
+        old.difference(&new).as_deref(),
+        Some("evicts prod/b, prod/c and 2 more too")
+    );
+    let more = |plan: &mut Plan, name: &str| {
+        let object = Object::new("batch", "v1", "jobs", "Job", name).within("nlp");
+        let lever = Mutation::Suspend { value: true };
+        plan.steps.push(Step::new(Verb::Suspend, object, lever));
+    };
+    let mut new = full();
+    more(&mut new, "b");
+    assert_eq!(
+        old.difference(&new).as_deref(),
+        Some("new: suspend Job nlp/b")
+    );
+    let mut instead = full();
+    more(&mut instead, "c");
+    assert_eq!(
+        new.difference(&instead).as_deref(),
+        Some("suspend Job nlp/c instead of suspend Job nlp/b")
+    );
+    more(&mut new, "c");
+    assert_eq!(old.difference(&new).as_deref(), Some("2 steps more"));
+    assert_eq!(new.difference(&old).as_deref(), Some("2 steps fewer"));
+    assert_eq!(
+        told(|plan| plan.steps[0].object.uid = Some(Name::new("u-2"))),
+        "Job nlp/train was created anew"
+    );
+    assert_eq!(
+        told(|plan| {
+            plan.steps[0].guards[1].test = Test::Is {
+                path: "/spec/suspend".into(),
+                value: json!(true),
+            };
+        }),
+        "Job nlp/train has changed: /spec/suspend"
+    );
+    assert_eq!(
+        told(|plan| plan.steps[5].lever = Mutation::Suspend { value: false }),
+        "hold Job nlp/train in another way"
+    );
 }
 
 #[test]

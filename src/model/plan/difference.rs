@@ -1,0 +1,180 @@
+//! Whom a plan evicts, and what differs between two plans for one intent: what would be done, not the figures of its effect.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::base::quantities::counted;
+use crate::base::{Moment, Name};
+
+use super::{Effect, Fact, JobName, Mutation, Plan, Step, Test, Verb};
+
+/// Jobs of many that are named in a line.
+const NAMED: usize = 2;
+
+/// What a step is, whatever it relies on.
+type Identity<'a> = (Verb, &'a Name, &'a Name, &'a Name, &'a Name);
+
+impl Plan {
+    /// The jobs whose running work is evicted: by its own steps, or by the scheduler as the effect foretells it.
+    pub fn evicts(&self) -> BTreeSet<&JobName> {
+        let steps = self
+            .steps
+            .iter()
+            .filter(|step| step.side_effects.interrupts);
+        let jobs = steps.filter_map(|step| step.job.as_ref().map(|job| &job.name));
+        let displaced = match &self.effect {
+            Effect::Forecast(forecast) => forecast.displaced.as_slice(),
+            Effect::Unknown { .. } => &[],
+        };
+        jobs.chain(displaced.iter().map(|one| &one.job)).collect()
+    }
+
+    /// What `new` would do otherwise than this plan, in one line; `None` where the same is done. Lost work, starts, warnings and the
+    /// order of steps move on while a plan is open, and are no difference.
+    pub fn difference(&self, new: &Self) -> Option<String> {
+        let (was, is) = (self.evicts(), new.evicts());
+        let too: Vec<&JobName> = is.difference(&was).copied().collect();
+        let spared: Vec<&JobName> = was.difference(&is).copied().collect();
+        let mut said = Vec::new();
+        if !too.is_empty() {
+            said.push(format!("evicts {} too", names(&too)));
+        }
+        if !spared.is_empty() {
+            said.push(format!("no longer evicts {}", names(&spared)));
+        }
+        let told = |step: &&Step| {
+            let job = step.job.as_ref().map(|job| &job.name);
+            !job.is_some_and(|job| too.contains(&job) || spared.contains(&job))
+        };
+        let Unlike { gone, come, other } = unlike(&self.steps, &new.steps);
+        let gone: Vec<&Step> = gone.into_iter().filter(told).collect();
+        let come: Vec<&Step> = come.into_iter().filter(told).collect();
+        match (&come[..], &gone[..]) {
+            ([], []) => {}
+            ([come], []) => said.push(format!("new: {come}")),
+            ([], [gone]) => said.push(format!("no longer: {gone}")),
+            ([come], [gone]) => said.push(format!("{come} instead of {gone}")),
+            (come, gone) => {
+                let (more, fewer) = (come.len() as u64, gone.len() as u64);
+                if more > 0 {
+                    said.push(format!("{} more", counted(more, "step")));
+                }
+                if fewer > 0 {
+                    said.push(format!("{} fewer", counted(fewer, "step")));
+                }
+            }
+        }
+        let other: Vec<_> = other.into_iter().filter(|(step, _)| told(step)).collect();
+        match &other[..] {
+            [] => {}
+            [(_, why)] => said.push(why.clone()),
+            more => said.push(format!("{} of its objects have changed", more.len())),
+        }
+        (!said.is_empty()).then(|| said.join("; "))
+    }
+}
+
+/// Steps of two plans that are not alike.
+struct Unlike<'a> {
+    gone: Vec<&'a Step>,
+    come: Vec<&'a Step>,
+    /// The same is done to the same object, on other conditions: how.
+    other: Vec<(&'a Step, String)>,
+}
+
+fn unlike<'a>(before: &'a [Step], after: &'a [Step]) -> Unlike<'a> {
+    let mut known: BTreeMap<Identity<'_>, Vec<&Step>> = BTreeMap::new();
+    for step in before {
+        known.entry(identity(step)).or_default().push(step);
+    }
+    let (mut come, mut other) = (Vec::new(), Vec::new());
+    for step in after {
+        let Some(same) = known.get_mut(&identity(step)).filter(|all| !all.is_empty()) else {
+            come.push(step);
+            continue;
+        };
+        let like = same.iter().position(|old| otherwise(old, step).is_none());
+        let old = same.remove(like.unwrap_or(0));
+        other.extend(otherwise(old, step).map(|why| (step, why)));
+    }
+    let gone = known.into_values().flatten().collect();
+    Unlike { gone, come, other }
+}
+
+fn identity(step: &Step) -> Identity<'_> {
+    let object = &step.object;
+    let place = &object.place;
+    (
+        step.verb,
+        &place.group,
+        &place.plural,
+        &object.namespace,
+        &object.name,
+    )
+}
+
+/// How a step on the same object differs; `None` where it does not.
+fn otherwise(old: &Step, new: &Step) -> Option<String> {
+    let object = &new.object;
+    if old.object.uid != object.uid {
+        return Some(format!("{object} was created anew"));
+    }
+    if !same_call(&old.lever, &new.lever) {
+        return Some(format!("{new} in another way"));
+    }
+    if old.side_effects.interrupts != new.side_effects.interrupts {
+        let now = match new.side_effects.interrupts {
+            true => "runs now",
+            false => "no longer runs",
+        };
+        return Some(format!("{object} {now}"));
+    }
+    let (was, is) = (conditions(old), conditions(new));
+    let fact = is.iter().find(|fact| !holds(&was, fact));
+    let fact = fact.or_else(|| was.iter().find(|fact| !holds(&is, fact)))?;
+    Some(match &fact.test {
+        Test::Is { path, .. } | Test::Absent { path } => {
+            format!("{} has changed: {path}", fact.object)
+        }
+        Test::Exists | Test::Version { .. } => format!("{} has changed", fact.object),
+    })
+}
+
+/// The same call, whatever moment is written by it.
+fn same_call(old: &Mutation, new: &Mutation) -> bool {
+    match (old, new) {
+        (
+            Mutation::Annotate {
+                key,
+                value: Some(was),
+            },
+            Mutation::Annotate {
+                key: also,
+                value: Some(is),
+            },
+        ) if Moment::parse(was).is_some() && Moment::parse(is).is_some() => key == also,
+        _ => old == new,
+    }
+}
+
+/// What a step relies on. The version of an object moves on with every write to it, whatever is written.
+fn conditions(step: &Step) -> Vec<&Fact> {
+    let firm = |fact: &&Fact| !matches!(fact.test, Test::Version { .. });
+    step.guards.iter().filter(firm).collect()
+}
+
+fn holds(all: &[&Fact], fact: &Fact) -> bool {
+    let same = |one: &&Fact| one.object.is(&fact.object) && one.test == fact.test;
+    all.iter().any(same)
+}
+
+/// `a`, `a and b`, `a, b and 3 more`.
+fn names(jobs: &[&JobName]) -> String {
+    match jobs {
+        [one] => one.to_string(),
+        [one, other] => format!("{one} and {other}"),
+        more => {
+            let first: Vec<String> = more.iter().take(NAMED).map(ToString::to_string).collect();
+            format!("{} and {} more", first.join(", "), more.len() - NAMED)
+        }
+    }
+}
