@@ -12,6 +12,7 @@ mod input;
 mod keys;
 mod panels;
 mod pod_access;
+mod plan_dialog;
 mod same;
 mod scoped;
 mod suppose;

@@ -181,6 +181,8 @@ async fn an_open_plan_stays_what_it_is_while_five_hundred_pods_a_second_churn() 
         "{}",
         render_text(&app, 160, 50)
     );
+    // The confirmation is typed where the cursor starts, the reason beside it.
+    let _ = app.update(Msg::Key(KeyPress::plain(Key::Tab)));
     press(&mut app, "maintenance");
     let before = service.cluster().core().store.revision();
     for _ in 0..31 {

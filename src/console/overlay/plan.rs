@@ -73,8 +73,10 @@ pub struct Dialog {
     /// The field that was chosen last; [`Dialog::focus`] tells which of them is shown.
     chosen: Focus,
     pub(super) skip: usize,
-    /// What an operator who looked away has to see: how the plan differs from the one shown before.
-    pub(super) changed: Vec<String>,
+    /// The plan that its operator knows: as it was first shown, or was looked at again.
+    known: Option<Box<Plan>>,
+    /// What an operator who looked away has to see: what would be done otherwise than by the plan that is known.
+    pub(super) changed: Option<String>,
     pub(super) error: Option<String>,
     asked_at: Moment,
     shown_at: Moment,
@@ -97,9 +99,10 @@ impl Dialog {
             value: Field::default(),
             reason: Field::default(),
             typed: Field::default(),
-            chosen: Focus::Reason,
+            chosen: Focus::Typed,
             skip: 0,
-            changed: Vec::new(),
+            known: None,
+            changed: None,
             error: None,
             asked_at: now,
             shown_at: now,
@@ -150,14 +153,16 @@ impl Dialog {
         match (&self.phase, made) {
             (Phase::Computing, PlanOutcome::Plan(plan)) => {
                 self.shown_at = now;
+                self.known = Some(plan.clone());
                 self.phase = Phase::Shown(plan);
             }
-            (Phase::Shown(old), PlanOutcome::Plan(plan)) => {
-                let news = differences(old, &plan);
-                if !news.is_empty() {
-                    self.changed = news;
+            (Phase::Shown(_), PlanOutcome::Plan(plan)) => {
+                let known = self.known.get_or_insert_with(|| plan.clone());
+                let news = known.difference(&plan);
+                if news.is_some() && news != self.changed {
                     self.shown_at = now;
                 }
+                self.changed = news;
                 self.phase = Phase::Shown(plan);
             }
             (Phase::Computing | Phase::Shown(_), PlanOutcome::Refused(refusal)) => {
@@ -179,7 +184,7 @@ impl Dialog {
             (Phase::Sent(_), Ok(run)) => self.phase = Phase::Runs(run),
             (Phase::Sent(plan), Err(why)) => {
                 self.phase = Phase::Shown(plan.clone());
-                self.error = Some(why);
+                self.refuse(why);
             }
             _ => {}
         }
@@ -336,6 +341,13 @@ impl Dialog {
         }
     }
 
+    /// Says why a confirmation does not count. The next one is typed anew, not behind what was typed for this one.
+    fn refuse(&mut self, why: String) {
+        self.error = Some(why);
+        self.typed = Field::default();
+        self.chosen = Focus::Typed;
+    }
+
     fn confirm(&mut self, app: &App, plan: Plan) -> Verdict {
         if app.present().since(self.shown_at) < SETTLE.into() {
             return Verdict::Stay;
@@ -351,16 +363,16 @@ impl Dialog {
                 return Verdict::Stay;
             }
         }
-        if !self.changed.is_empty() {
+        if let Some(changed) = self.changed.take() {
             // It was seen; the next confirmation counts.
-            self.changed.clear();
-            self.error = Some(String::from(
-                "the plan has changed: look again, then confirm",
+            self.known = Some(Box::new(plan));
+            self.refuse(format!(
+                "the plan has changed: {changed}; look again, then confirm"
             ));
             return Verdict::Stay;
         }
         if let Some(check) = plan.failed_check() {
-            self.error = Some(format!("it would fail: {}: {}", check.name, check.sentence));
+            self.refuse(format!("it would fail: {}: {}", check.name, check.sentence));
             return Verdict::Stay;
         }
         let wanted = plan.typed(&app.facts.context);
@@ -372,7 +384,7 @@ impl Dialog {
             ));
             return Verdict::Stay;
         }
-        if plan.is_grave() && (self.chosen != Focus::Typed || self.typed.text().trim() != wanted) {
+        if plan.is_grave() && self.typed.text().trim() != wanted {
             self.error = Some(format!("type {wanted}, then enter, to confirm"));
             self.chosen = Focus::Typed;
             return Verdict::Stay;
@@ -407,38 +419,6 @@ impl Dialog {
     ) -> Option<Position> {
         plan_draw::draw(self, app, painter, area)
     }
-}
-
-/// What is new in a plan, in words; the moment that it was made at is not.
-fn differences(old: &Plan, new: &Plan) -> Vec<String> {
-    let words = |plan: &Plan| -> Vec<String> {
-        plan.steps
-            .iter()
-            .map(|step| {
-                let devices = step.job.as_ref().and_then(|job| job.devices);
-                match devices {
-                    Some(devices) => format!("{step}, {devices} devices"),
-                    None => step.to_string(),
-                }
-            })
-            .collect()
-    };
-    let (before, after) = (words(old), words(new));
-    let gone = before.iter().filter(|step| !after.contains(step));
-    let come = after.iter().filter(|step| !before.contains(step));
-    let mut all: Vec<String> = gone.map(|step| format!("no longer: {step}")).collect();
-    all.extend(come.map(|step| format!("new: {step}")));
-    if all.is_empty() && before != after {
-        all.push(String::from("the steps are in another order"));
-    }
-    if old.warnings != new.warnings {
-        let more = new
-            .warnings
-            .iter()
-            .filter(|words| !old.warnings.contains(words));
-        all.extend(more.map(|words| format!("new: {words}")));
-    }
-    all
 }
 
 #[cfg(test)]
@@ -478,14 +458,18 @@ mod tests {
         assert_eq!(dialog.due(at(3)), None, "too soon");
         assert!(dialog.due(at(10)).is_some());
         dialog.made(7, PlanOutcome::Plan(Box::new(plan(&["a", "b"]))), at(10));
-        assert!(dialog.changed.is_empty(), "the same plan");
+        assert_eq!(dialog.changed, None, "the same plan");
         assert!(dialog.due(at(20)).is_some());
         dialog.reason.insert("incident");
         dialog.made(7, PlanOutcome::Plan(Box::new(plan(&["a", "c"]))), at(20));
         assert_eq!(
-            dialog.changed,
-            ["no longer: suspend Job nlp/b", "new: suspend Job nlp/c"]
+            dialog.changed.as_deref(),
+            Some("suspend Job nlp/c instead of suspend Job nlp/b")
         );
+        // What is as it was first shown has not changed.
+        assert!(dialog.due(at(30)).is_some());
+        dialog.made(7, PlanOutcome::Plan(Box::new(plan(&["b", "a"]))), at(30));
+        assert_eq!(dialog.changed, None);
         assert_eq!(dialog.reason.text(), "incident", "what was typed stays");
     }
 

@@ -5,7 +5,6 @@ use ratatui::layout::{Position, Rect};
 
 use crate::app::App;
 use crate::commands::{Command, Context};
-use crate::keys::Keymap;
 use crate::painter::Painter;
 use crate::text::{self, UNKNOWN, counted};
 use crate::theme::Role;
@@ -17,6 +16,7 @@ use crate::widget::{Cell, Value};
 use model::fleet::queue::{PriorityKind, QueueSystem};
 use model::plan::{JobName, Plan, Refusal};
 use table::actions::May;
+use table::text::with_hours;
 
 use super::above_hints;
 use super::key_hints::by_key;
@@ -60,7 +60,7 @@ pub(super) fn draw(
             None
         }
         Phase::Refused(refusal) => {
-            draw_refused(refusal, &app.options.keys, painter, area);
+            draw_refused(refusal, app, painter, area);
             None
         }
         Phase::Failed(why) => {
@@ -89,15 +89,16 @@ fn draw_box(painter: &mut Painter<'_>, area: Rect, title: &str, lines: &[Line]) 
     draw_lines(painter, inside, lines, 0);
 }
 
-fn draw_refused(refusal: &Refusal, keys: &Keymap, painter: &mut Painter<'_>, area: Rect) {
+fn draw_refused(refusal: &Refusal, app: &App, painter: &mut Painter<'_>, area: Rect) {
+    let told = |words: &str| with_hours(&by_key(words, &app.options.keys), app.facts.now);
     let mut lines = vec![Line::Words(
         "no plan".into(),
-        by_key(&refusal.sentence, keys),
+        told(&refusal.sentence),
         Role::Warn,
     )];
     let mut label = "instead";
     for instead in &refusal.instead {
-        lines.push(Line::Words(label.into(), by_key(instead, keys), Role::Text));
+        lines.push(Line::Words(label.into(), told(instead), Role::Text));
         label = "or";
     }
     lines.push(Line::Gap);
@@ -407,10 +408,11 @@ fn draw_fields(
             "",
         );
     }
-    let rest = wanted.strip_prefix(dialog.typed.text()).unwrap_or("");
+    // In words, so that it does not look typed where there are no colors.
+    let hint = format!("type {wanted}");
     if least + LEAST_REASON > area.width {
         return match focus {
-            Focus::Typed => draw_field(painter, area, &typing, &dialog.typed, true, rest),
+            Focus::Typed => draw_field(painter, area, &typing, &dialog.typed, true, &hint),
             _ => {
                 let title = format!("{reason}; tab: confirm");
                 draw_field(
@@ -436,28 +438,26 @@ fn draw_fields(
         "",
     );
     let typed = focus == Focus::Typed;
-    let beside = draw_field(painter, second, &typing, &dialog.typed, typed, rest);
+    let beside = draw_field(painter, second, &typing, &dialog.typed, typed, &hint);
     at.or(beside)
 }
 
 /// Cells that the reason has at least beside the confirmation.
 const LEAST_REASON: u16 = 24;
 
-/// A field in its frame, with what is still to be typed behind what is; gives the cursor's place while letters go there.
+/// A field in its frame, with a hint while it is empty; gives the cursor's place while letters go there.
 fn draw_field(
     painter: &mut Painter<'_>,
     area: Rect,
     title: &str,
     field: &Field,
     focused: bool,
-    rest: &str,
+    hint: &str,
 ) -> Option<Position> {
     let inside = panel::focusable(painter, area, title, "", focused);
     let at = field.draw(painter, inside.x, inside.y, inside.width);
-    let used = painter.width(field.text());
-    if !rest.is_empty() && used < inside.width {
-        let left = inside.width - used;
-        painter.say(inside.x + used, inside.y, left, rest, Role::Muted);
+    if field.text().is_empty() {
+        painter.say(inside.x, inside.y, inside.width, hint, Role::Muted);
     }
     focused.then_some(at)
 }

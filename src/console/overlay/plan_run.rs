@@ -10,6 +10,7 @@ use crate::widget::panel::{centred, popup};
 use crate::widget::table::{Align, Head, Look, Width, table};
 use crate::widget::{Cell, Value};
 use table::actions::{RunRow, RunState};
+use table::text::with_hours;
 
 use super::plan::{Dialog, Phase};
 use super::plan_draw::head;
@@ -71,7 +72,7 @@ pub(super) fn draw_run(
                 Cell::new(Value::Count(at as i64 + 1)).role(Role::Muted),
                 Cell::text(step.words.as_str()),
                 Cell::text(step.stand.name()).role(color(step.stand)),
-                Cell::text(step.note.as_str()).role(Role::Muted),
+                Cell::text(with_hours(&step.note, painter.now)).role(Role::Muted),
             ]
         })
         .collect();

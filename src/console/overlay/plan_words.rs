@@ -8,6 +8,7 @@ use crate::widget::{Cell, Value};
 use model::base::{Age, Moment, Rate};
 use model::plan::{Effect, Forecast, Mutation, Outcome, Plan, Step, Verb};
 use table::Facts;
+use table::text::{start, start_moves, with_hours};
 
 use super::key_hints::{by_key, key_of};
 use super::plan::Dialog;
@@ -90,8 +91,11 @@ pub(super) fn cells<'a>(row: &Row<'a>, facts: &'a Facts) -> Vec<Cell<'a>> {
         })
         .role(Role::Accent),
         Cell::text(match row.then {
-            None => how(step),
-            Some(then) => format!("{}, then {}", how(step), how(then)),
+            None => with_hours(&how(step), facts.now),
+            Some(then) => {
+                let words = format!("{}, then {}", how(step), how(then));
+                with_hours(&words, facts.now)
+            }
         })
         .role(Role::Muted),
     ]
@@ -143,12 +147,11 @@ fn how(step: &Step) -> String {
 pub(super) fn about(dialog: &Dialog, plan: &Plan, app: &App) -> Vec<Line> {
     let mut lines = Vec::new();
     let mut say = |label: &'static str, words: String, role| {
+        let words = with_hours(&words, app.facts.now);
         lines.push(Line::Words(label.into(), words, role));
     };
-    let mut label = "changed";
-    for words in &dialog.changed {
-        say(label, words.clone(), Role::Warn);
-        label = "";
+    if let Some(words) = &dialog.changed {
+        say("changed", words.clone(), Role::Warn);
     }
     match &plan.effect {
         Effect::Unknown { why } => say("effect", format!("not known: {why}"), Role::Muted),
@@ -235,21 +238,15 @@ fn first_four(mut lines: impl Iterator<Item = String>, what: &str) -> Vec<String
 
 /// The fleet afterwards, in lines.
 fn effects(forecast: &Forecast, now: Moment) -> Vec<String> {
-    let when = |at: Option<Moment>| match at {
-        None => String::from("at an unknown time"),
-        Some(at) if at <= now => String::from("now"),
-        Some(at) => format!("in {}", at.since(now)),
-    };
     let mut lines = Vec::new();
     lines.extend(first_four(
-        forecast.starts.iter().map(|change| {
-            format!(
-                "{} ({}) starts {} instead of {}",
-                change.job,
-                counted(u64::from(change.devices), "device"),
-                when(change.after),
-                when(change.before)
-            )
+        forecast.starts.iter().filter_map(|change| {
+            let (after, before) = start_moves(now, change)?;
+            let devices = counted(u64::from(change.devices), "device");
+            let job = &change.job;
+            Some(format!(
+                "{job} ({devices}) starts {after} instead of {before}"
+            ))
         }),
         "start at another time",
     ));
@@ -259,7 +256,7 @@ fn effects(forecast: &Forecast, now: Moment) -> Vec<String> {
                 "{} frees {}, back {}",
                 displaced.job,
                 counted(u64::from(displaced.devices), "device"),
-                when(displaced.back)
+                start(now, displaced.back)
             )
         }),
         "leave their devices",
