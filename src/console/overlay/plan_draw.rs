@@ -1,6 +1,5 @@
 //! How the plan dialog looks: steps as a table, effect and checks below, what is typed at the foot.
 
-use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 
 use crate::app::App;
@@ -11,8 +10,7 @@ use crate::theme::Role;
 use crate::view::describe::{Line, draw_lines};
 use crate::widget::field::Field;
 use crate::widget::panel::{self, centred, popup};
-use crate::widget::table::{Align, Head, Look, Width, table, wrapped};
-use crate::widget::{Cell, Value};
+use crate::widget::table::{Align, Head, Width};
 use model::fleet::queue::{PriorityKind, QueueSystem};
 use model::plan::{JobName, Plan, Refusal};
 use table::actions::May;
@@ -21,8 +19,8 @@ use table::text::with_hours;
 use super::above_hints;
 use super::key_hints::by_key;
 use super::plan::{Dialog, Focus, Phase, Wanted};
+use super::plan_layout::Extent;
 use super::plan_run::draw_run;
-use super::plan_words::{about, cells, rows};
 
 pub(super) const fn head(title: &'static str, align: Align, width: Width, drop: u8) -> Head {
     Head {
@@ -32,15 +30,6 @@ pub(super) const fn head(title: &'static str, align: Align, width: Width, drop: 
         drop,
     }
 }
-
-const STEPS: &[Head] = &[
-    head("STEP", Align::Left, Width::Cut(10, 24), 0),
-    head("OBJECT", Align::Left, Width::Cut(14, 60), 0),
-    head("DEVICES", Align::Right, Width::Fit(7), 2),
-    head("WORK LOST", Align::Right, Width::Fit(9), 1),
-    head("COST", Align::Right, Width::Fit(4), 3),
-    head("HOW", Align::Left, Width::Cut(16, 120), 4),
-];
 
 /// Draws it; returns where the cursor stands in what is typed.
 pub(super) fn draw(
@@ -179,80 +168,12 @@ fn priorities(name: &JobName, app: &App) -> String {
     }
 }
 
-/// Lines of a plan: its steps as rows, what is known of it, and what may be typed.
-struct Extent<'a> {
-    frame: Rect,
-    /// The columns in which some step has something to say.
-    heads: Vec<Head>,
-    /// The lines of the steps, and what their columns need.
-    rows: Vec<Vec<Cell<'a>>>,
-    widest: Vec<u16>,
-    below: usize,
-    fields: u16,
-}
-
-impl<'a> Extent<'a> {
-    fn of(dialog: &Dialog, plan: &'a Plan, app: &'a App, lines: &[Line], area: Rect) -> Self {
-        let width = area
-            .width
-            .saturating_sub(if area.width > 100 { 8 } else { 0 })
-            .min(160);
-        let mut nothing = Buffer::empty(Rect::new(0, 0, 1, 1));
-        let mut painter = Painter::new(&mut nothing, &app.render_style, app.facts.now);
-        let none = Rect::new(0, 0, width.saturating_sub(4), 0);
-        let below = draw_lines(&mut painter, none, lines, 0);
-        let rows = rows(plan);
-        let mut rows: Vec<_> = rows.iter().map(|row| cells(row, &app.facts)).collect();
-        let says = |at: usize| rows.iter().any(|row| row[at].value != Value::Empty);
-        let kept: Vec<bool> = (0..STEPS.len()).map(says).collect();
-        for row in &mut rows {
-            let mut kept = kept.iter();
-            row.retain(|_| kept.next().is_some_and(|kept| *kept));
-        }
-        let heads = STEPS.iter().zip(&kept).filter(|(_, kept)| **kept);
-        let heads: Vec<Head> = heads.map(|(head, _)| *head).collect();
-        // The way of a step is the last column; the table keeps two cells for its edge, which the border's air is.
-        let how = [heads.len().saturating_sub(1)];
-        let steps = wrapped(&mut painter, width.saturating_sub(2), &heads, rows, &how);
-        let rows: Vec<_> = steps.rows.into_iter().flatten().collect();
-        let fields = if dialog.may(app) { 3 } else { 0 };
-        // Head and steps, air, what is known, air, fields, foot, border.
-        let wanted = rows.len() + 1 + 1 + below + 1 + usize::from(fields) + 1 + 2;
-        let wanted = u16::try_from(wanted).unwrap_or(u16::MAX);
-        Self {
-            frame: centred(area, width, wanted),
-            heads,
-            rows,
-            widest: steps.widest,
-            below,
-            fields,
-        }
-    }
-
-    /// Lines between the border and the fields.
-    fn room(&self) -> usize {
-        usize::from(self.frame.height.saturating_sub(2 + self.fields + 1))
-    }
-
-    /// Lines that can be scrolled away before the last one is in sight.
-    fn farthest(&self) -> usize {
-        let room = self.room();
-        let whole = if self.below + 2 <= room {
-            self.rows.len() + 2 + self.below
-        } else {
-            self.rows.len() + 1 + self.below
-        };
-        whole.saturating_sub(room)
-    }
-}
-
 /// How far a page scrolls: two lines of what is seen stay in sight.
 pub(super) fn page(dialog: &Dialog, app: &App) -> usize {
     const OF_A_RUN: usize = 8;
     match &dialog.phase {
         Phase::Shown(plan) | Phase::Sent(plan) => {
-            let lines = about(dialog, plan, app);
-            let extent = Extent::of(dialog, plan, app, &lines, above_hints(app.area()));
+            let extent = Extent::of(dialog, plan, app, above_hints(app.area()));
             extent.room().saturating_sub(3).max(1)
         }
         _ => OF_A_RUN,
@@ -263,8 +184,7 @@ pub(super) fn page(dialog: &Dialog, app: &App) -> usize {
 pub(super) fn farthest(dialog: &Dialog, app: &App) -> usize {
     match &dialog.phase {
         Phase::Shown(plan) | Phase::Sent(plan) => {
-            let lines = about(dialog, plan, app);
-            Extent::of(dialog, plan, app, &lines, above_hints(app.area())).farthest()
+            Extent::of(dialog, plan, app, above_hints(app.area())).farthest()
         }
         // A run stays where its open step is until somebody scrolls.
         Phase::Runs(name) | Phase::Stands(name) => {
@@ -282,8 +202,7 @@ fn draw_plan(
     painter: &mut Painter<'_>,
     area: Rect,
 ) -> Option<Position> {
-    let lines = about(dialog, plan, app);
-    let extent = Extent::of(dialog, plan, app, &lines, area);
+    let extent = Extent::of(dialog, plan, app, area);
     let frame = extent.frame;
     let title = format!("PLAN  {}  on {}", plan.title, app.facts.context);
     let note = format!("computed {} ago", painter.age(plan.computed_at));
@@ -297,27 +216,7 @@ fn draw_plan(
             .min(inside.height),
         ..inside
     };
-    // Steps first, what is known of the plan below them: one text, scrolled as one.
-    if skip < extent.rows.len() {
-        let shown = (extent.rows.len() - skip).min(room.saturating_sub(1));
-        let cells = &extent.rows[skip..skip + shown];
-        let high = u16::try_from(shown + 1).unwrap_or(body.height);
-        let wide = Rect::new(body.x - 2, body.y, body.width + 2, high);
-        table(
-            painter,
-            wide,
-            &extent.heads,
-            &extent.widest,
-            cells,
-            &Look::default(),
-        );
-        let y = body.y + high + 1;
-        let left = Rect::new(body.x, y, body.width, body.bottom().saturating_sub(y));
-        draw_lines(painter, left, &lines, 0);
-    } else {
-        let past = skip - extent.rows.len();
-        draw_lines(painter, body, &lines, past.saturating_sub(1));
-    }
+    extent.draw(painter, body, skip);
     if most > 0 {
         draw_place(app, painter, frame, skip, most);
     }

@@ -20,6 +20,13 @@ pub(super) struct Row<'a> {
     then: Option<&'a Step>,
 }
 
+impl Row<'_> {
+    /// The steps that are told once it is read.
+    pub(super) fn last(&self) -> usize {
+        self.at + 1 + usize::from(self.then.is_some())
+    }
+}
+
 /// The steps as rows: what is only stopped to be started elsewhere is one row.
 pub(super) fn rows(plan: &Plan) -> Vec<Row<'_>> {
     let mut rows: Vec<Row<'_>> = Vec::new();
@@ -272,14 +279,7 @@ fn effects(forecast: &Forecast, now: Moment) -> Vec<String> {
             )
         })
         .collect();
-    if let Some(lost) = forecast.lost_micro_usd {
-        rest.push(format!("lost work {}", dollars(lost)));
-    } else if let Some(seconds) = forecast.lost_device_seconds {
-        rest.push(format!(
-            "lost work {:.1} device-hours",
-            seconds as f64 / 3600.0
-        ));
-    }
+    rest.extend(lost_work(forecast));
     if let Some(change) = forecast
         .burn_change_micro_usd_per_hour
         .filter(|change| *change != 0)
@@ -294,4 +294,17 @@ fn effects(forecast: &Forecast, now: Moment) -> Vec<String> {
         lines.push(String::from("nothing starts, stops or moves by it"));
     }
     lines
+}
+
+/// What the evicted lose: in money, else in device-hours; unknown where neither is known of one of them.
+pub(super) fn lost_work(forecast: &Forecast) -> Option<String> {
+    match (forecast.lost_micro_usd, forecast.lost_device_seconds) {
+        (Some(lost), _) => Some(format!("lost work {}", dollars(lost))),
+        (None, Some(seconds)) => {
+            let hours = seconds as f64 / 3600.0;
+            Some(format!("lost work {hours:.1} device-hours"))
+        }
+        (None, None) if forecast.displaced.is_empty() => None,
+        (None, None) => Some(String::from("lost work unknown")),
+    }
 }

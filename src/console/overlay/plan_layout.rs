@@ -1,0 +1,298 @@
+//! Where the parts of a plan stand in its dialog, and what of them is in sight.
+
+use std::ops::Range;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use crate::app::App;
+use crate::painter::Painter;
+use crate::text::{self, counted};
+use crate::theme::Role;
+use crate::view::describe::{Line, draw_lines};
+use crate::widget::panel::centred;
+use crate::widget::table::{Align, Head, Look, Width, table, wrapped};
+use crate::widget::{Cell, Value};
+use model::plan::Plan;
+
+use super::plan::Dialog;
+use super::plan_draw::head;
+use super::plan_sum::sum;
+use super::plan_words::{about, cells, rows};
+
+const STEPS: &[Head] = &[
+    head("STEP", Align::Left, Width::Cut(10, 24), 0),
+    head("OBJECT", Align::Left, Width::Cut(14, 60), 0),
+    head("DEVICES", Align::Right, Width::Fit(7), 2),
+    head("WORK LOST", Align::Right, Width::Fit(9), 1),
+    head("COST", Align::Right, Width::Fit(4), 3),
+    head("HOW", Align::Left, Width::Cut(16, 120), 4),
+];
+
+/// Cells by which the way of a step stands in, where it stands below the step.
+const INDENT: u16 = 3;
+
+/// A part of the text that is scrolled as one.
+enum Part {
+    /// What the plan does in sum.
+    Sum,
+    /// All else that is known of it.
+    About,
+    /// These lines of the steps, below the heads of their columns.
+    Steps(Range<usize>),
+    /// So many steps stand further below.
+    More(usize),
+    Gap,
+}
+
+/// The lines of the steps.
+struct Lines<'a> {
+    heads: Vec<Head>,
+    rows: Vec<Vec<Cell<'a>>>,
+    /// Words that a line has instead of cells: the way of the step above.
+    under: Vec<Option<String>>,
+    /// The steps that are told once a line is read.
+    told: Vec<usize>,
+    widest: Vec<u16>,
+}
+
+/// The parts of a plan, in a frame.
+pub(super) struct Extent<'a> {
+    pub(super) frame: Rect,
+    pub(super) fields: u16,
+    steps: Lines<'a>,
+    sum: Vec<Line>,
+    about: Vec<Line>,
+    /// Lines that the sum and what else is known take.
+    high: (usize, usize),
+    parts: Vec<Part>,
+}
+
+impl<'a> Extent<'a> {
+    pub(super) fn of(dialog: &Dialog, plan: &'a Plan, app: &'a App, area: Rect) -> Self {
+        let width = area
+            .width
+            .saturating_sub(if area.width > 100 { 8 } else { 0 })
+            .min(160);
+        let mut nothing = Buffer::empty(Rect::new(0, 0, 1, 1));
+        let mut painter = Painter::new(&mut nothing, &app.render_style, app.facts.now);
+        let none = Rect::new(0, 0, width.saturating_sub(4), 0);
+        let about = about(dialog, plan, app);
+        let below = draw_lines(&mut painter, none, &about, 0);
+        let steps = beside(&mut painter, plan, app, width);
+        let fields = if dialog.may(app) { 3 } else { 0 };
+        // Head and steps, air, what is known, air, fields, foot, border.
+        let wanted = steps.rows.len() + 1 + 1 + below + 1 + usize::from(fields) + 1 + 2;
+        let wanted = u16::try_from(wanted).unwrap_or(u16::MAX);
+        let mut extent = Self {
+            frame: centred(area, width, wanted),
+            fields,
+            steps,
+            sum: Vec::new(),
+            about,
+            high: (0, below),
+            parts: Vec::new(),
+        };
+        let all = extent.steps.rows.len();
+        if all + 2 + below <= extent.room() {
+            extent.parts = vec![Part::Steps(0..all), Part::Gap, Part::About];
+            return extent;
+        }
+        // Not all fits: what it does in sum comes first, then as many steps as fit, then all else.
+        let under = below_each(&mut painter, plan, app, width);
+        if under.rows.len() < all {
+            extent.steps = under;
+        }
+        extent.sum = sum(dialog, plan, app);
+        extent.high.0 = draw_lines(&mut painter, none, &extent.sum, 0);
+        extent.parts = extent.cut(plan.steps.len());
+        extent
+    }
+
+    /// The parts where not all is in sight: steps that have no room stand at the end.
+    fn cut(&self, steps: usize) -> Vec<Part> {
+        let mut parts = Vec::new();
+        if self.high.0 > 0 {
+            parts.extend([Part::Sum, Part::Gap]);
+        }
+        // Beside the sum: air, the heads, how many more there are.
+        let room = self.room().saturating_sub(self.high.0 + 3).max(1);
+        let all = self.steps.rows.len();
+        // A step is not torn from its way; one is shown even where it has no room.
+        let torn =
+            |at: &usize| (1..all).contains(at) && self.steps.told[*at] == self.steps.told[at - 1];
+        let whole = (1..=room.min(all)).rev().find(|at| !torn(at));
+        let first = whole.or_else(|| (room..=all).find(|at| !torn(at)));
+        let first = first.unwrap_or(all);
+        let told = first.checked_sub(1).map_or(0, |last| self.steps.told[last]);
+        if first >= all || told >= steps {
+            parts.extend([Part::Steps(0..all), Part::Gap, Part::About]);
+            return parts;
+        }
+        parts.extend([Part::Steps(0..first), Part::More(steps - told), Part::Gap]);
+        parts.extend([Part::About, Part::Gap, Part::Steps(first..all)]);
+        parts
+    }
+
+    /// Lines between the border and the fields.
+    pub(super) fn room(&self) -> usize {
+        usize::from(self.frame.height.saturating_sub(2 + self.fields + 1))
+    }
+
+    /// Lines that can be scrolled away before the last one is in sight.
+    pub(super) fn farthest(&self) -> usize {
+        let whole: usize = self.parts.iter().map(|part| self.lines(part)).sum();
+        whole.saturating_sub(self.room())
+    }
+
+    fn lines(&self, part: &Part) -> usize {
+        match part {
+            Part::Sum => self.high.0,
+            Part::About => self.high.1,
+            Part::Steps(range) => range.len() + 1,
+            Part::More(_) | Part::Gap => 1,
+        }
+    }
+
+    /// Draws what is in sight once `skip` lines are scrolled away.
+    pub(super) fn draw(&self, painter: &mut Painter<'_>, body: Rect, skip: usize) {
+        let mut above = 0;
+        for part in &self.parts {
+            let high = self.lines(part);
+            let from = skip.saturating_sub(above);
+            let top = above.saturating_sub(skip);
+            above += high;
+            let room = usize::from(body.height).saturating_sub(top);
+            if from >= high || room == 0 {
+                continue;
+            }
+            let shown = u16::try_from((high - from).min(room)).unwrap_or(body.height);
+            let top = u16::try_from(top).unwrap_or(u16::MAX);
+            let area = Rect::new(body.x, body.y + top, body.width, shown);
+            match part {
+                Part::Gap => {}
+                Part::Sum => {
+                    draw_lines(painter, area, &self.sum, from);
+                }
+                Part::About => {
+                    draw_lines(painter, area, &self.about, from);
+                }
+                Part::More(steps) => {
+                    let words = format!("{} more, at the end", counted(*steps as u64, "step"));
+                    painter.say(area.x, area.y, area.width, &words, Role::Warn);
+                }
+                Part::Steps(range) => self.steps.draw(painter, area, range, from),
+            }
+        }
+    }
+}
+
+impl Lines<'_> {
+    /// Draws lines of a range; the heads stay in sight, in the place of the first.
+    fn draw(&self, painter: &mut Painter<'_>, area: Rect, range: &Range<usize>, from: usize) {
+        let first = (range.start + from).min(range.end);
+        let last = range
+            .end
+            .min(first + usize::from(area.height.saturating_sub(1)));
+        if first == last && from > 0 {
+            return;
+        }
+        let wide = Rect::new(
+            area.x.saturating_sub(2),
+            area.y,
+            area.width + 2,
+            area.height,
+        );
+        let rows = &self.rows[first..last];
+        table(
+            painter,
+            wide,
+            &self.heads,
+            &self.widest,
+            rows,
+            &Look::default(),
+        );
+        for (line, words) in self.under[first..last].iter().enumerate() {
+            if let Some(words) = words {
+                let y = area.y + 1 + line as u16;
+                let room = area.width.saturating_sub(INDENT);
+                painter.say(area.x + INDENT, y, room, words, Role::Muted);
+            }
+        }
+    }
+}
+
+/// The steps with the columns in which some step has something to say.
+fn kept<'a>(plan: &'a Plan, app: &'a App) -> (Vec<Head>, Vec<Vec<Cell<'a>>>, Vec<usize>) {
+    let rows = rows(plan);
+    let told = rows.iter().map(|row| row.last()).collect();
+    let mut rows: Vec<_> = rows.iter().map(|row| cells(row, &app.facts)).collect();
+    let says = |at: usize| rows.iter().any(|row| row[at].value != Value::Empty);
+    let kept: Vec<bool> = (0..STEPS.len()).map(says).collect();
+    for row in &mut rows {
+        let mut kept = kept.iter();
+        row.retain(|_| kept.next().is_some_and(|kept| *kept));
+    }
+    let heads = STEPS.iter().zip(&kept).filter(|(_, kept)| **kept);
+    (heads.map(|(head, _)| *head).collect(), rows, told)
+}
+
+/// The steps with the way of each in the last column, broken where it is long.
+fn beside<'a>(painter: &mut Painter<'_>, plan: &'a Plan, app: &'a App, width: u16) -> Lines<'a> {
+    let (heads, rows, ends) = kept(plan, app);
+    // The table keeps two cells for its edge, which the border's air is.
+    let how = [heads.len().saturating_sub(1)];
+    let steps = wrapped(painter, width.saturating_sub(2), &heads, rows, &how);
+    let mut told = Vec::new();
+    for (lines, end) in steps.rows.iter().zip(ends) {
+        told.extend(lines.iter().map(|_| end));
+    }
+    let rows: Vec<_> = steps.rows.into_iter().flatten().collect();
+    Lines {
+        heads,
+        under: rows.iter().map(|_| None).collect(),
+        rows,
+        told,
+        widest: steps.widest,
+    }
+}
+
+/// The steps with the way of each below it, over the whole width: fewer lines where the columns leave little room.
+fn below_each<'a>(
+    painter: &mut Painter<'_>,
+    plan: &'a Plan,
+    app: &'a App,
+    width: u16,
+) -> Lines<'a> {
+    let (mut heads, rows, ends) = kept(plan, app);
+    heads.pop();
+    let room = usize::from(width.saturating_sub(4 + INDENT));
+    let (mut whole, mut ways) = (Vec::new(), Vec::new());
+    for mut row in rows {
+        let way = row.pop();
+        let words = way.map_or_else(String::new, |way| way.words(painter).into_owned());
+        ways.push(text::wrap(&words, room));
+        whole.push(row);
+    }
+    let steps = wrapped(painter, width.saturating_sub(2), &heads, whole, &[]);
+    let (mut rows, mut under, mut told) = (Vec::new(), Vec::new(), Vec::new());
+    for ((lines, way), end) in steps.rows.into_iter().zip(ways).zip(ends) {
+        for line in lines {
+            rows.push(line);
+            under.push(None);
+            told.push(end);
+        }
+        for words in way.into_iter().filter(|words| !words.is_empty()) {
+            rows.push(heads.iter().map(|_| Cell::new(Value::Empty)).collect());
+            under.push(Some(words));
+            told.push(end);
+        }
+    }
+    Lines {
+        heads,
+        rows,
+        under,
+        told,
+        widest: steps.widest,
+    }
+}
