@@ -22,6 +22,7 @@ use settings::Settings;
 use sim;
 use source::client::{self, Connection};
 use source::kubeconfig::Choice;
+use table::actions::opens_faulty;
 use table::{self, Facts};
 
 use super::action_task::no_picture;
@@ -389,6 +390,8 @@ impl ActionService {
                 };
                 let mut plan = plan::plan(&fleet, intent, &author)?;
                 plan.warnings.extend(gaps);
+                let faulty = opens_faulty(&facts.fleet.findings, &plan);
+                plan.warnings.extend(faulty);
                 return Ok(plan);
             }
         };

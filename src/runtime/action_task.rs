@@ -13,9 +13,9 @@ use console::action_keys::{ConfirmedPlan, PlanOutcome, PlanRequest};
 use exec::look::Unseen;
 use exec::{self, End, Progress, Run, StepResult};
 use model::base::{Exit, Failure, Name};
-use model::plan::{Intent, Plan, Refusal, RefusalCode};
+use model::plan::{Intent, Mutation, Plan, Refusal, RefusalCode};
 use table::Facts;
-use table::actions::{ActionState, May, RunRow, RunState, StepRow, StepState};
+use table::actions::{ActionState, May, RunRow, RunState, StepRow, StepState, opens_faulty};
 use table::what_if::Supposed;
 
 use super::action_service::{ActionService, Outcome};
@@ -263,7 +263,10 @@ async fn make(
 ) -> Result<Plan, Unseen> {
     if let Intent::Undo { run } = intent {
         let elsewhere = |sentence| Refusal::new(RefusalCode::NotFound, sentence).into();
-        return action_service.undo(run, elsewhere).await;
+        let mut plan = action_service.undo(run, elsewhere).await?;
+        let findings = facts.map_or(&[][..], |facts| &facts.fleet.findings);
+        plan.warnings.extend(opens_faulty(findings, &plan));
+        return Ok(plan);
     }
     action_service.plan(intent, facts).await
 }
@@ -318,7 +321,12 @@ fn row(run: &Run, running: bool, undo: Option<&Run>) -> RunRow {
         (None, None) => (RunState::BrokenOff, String::new()),
     };
     let steps = run.steps.iter().zip(&run.plan.steps);
+    let cordons = steps.clone().filter(|(trace, step)| {
+        matches!(step.lever, Mutation::Cordon { .. }) && trace.has_written()
+    });
+    let cordons = cordons.map(|(_, step)| step.object.name.clone()).collect();
     RunRow {
+        cordons,
         name: run.name.clone(),
         title: run.plan.title.clone(),
         begun: run.begun,

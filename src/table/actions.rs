@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use model::base::Moment;
+use model::base::{Moment, Name};
+use model::fleet::checks;
+use model::fleet::finding::Finding;
+use model::plan::{Intent, Mutation, Plan};
 
 /// Whether this console may write.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -129,6 +132,8 @@ pub struct RunRow {
     pub words: String,
     /// Its steps.
     pub steps: Vec<StepRow>,
+    /// The nodes that it has cordoned, which its undo opens again.
+    pub cordons: Vec<Name>,
 }
 
 impl RunRow {
@@ -167,5 +172,91 @@ impl ActionState {
                 .get(command)
                 .map(|right| format!("needs {right}")),
         }
+    }
+}
+
+/// What keeps nodes that a plan opens out of service still, one line a fault: `h100-5/gpu7 still has XID 79: undo lets work start
+/// there again`.
+pub fn opens_faulty(findings: &[Finding], plan: &Plan) -> Vec<String> {
+    let steps = plan.steps.iter();
+    let opened = steps.filter(|step| matches!(step.lever, Mutation::Uncordon));
+    let nodes: Vec<Name> = opened.map(|step| step.object.name.clone()).collect();
+    if matches!(plan.intent, Intent::Undo { .. }) {
+        return still_faulty(findings, &nodes, "undo");
+    }
+    // A plan that uncordons says itself which of its nodes are not ready.
+    let is_told = |finding: &&Finding| finding.code.as_str() == "node-not-ready";
+    let others = findings.iter().filter(|finding| !is_told(finding));
+    still_faulty(others, &nodes, "uncordon")
+}
+
+/// The same of these nodes, which `verb` opens.
+pub fn still_faulty<'a>(
+    findings: impl IntoIterator<Item = &'a Finding>,
+    nodes: &[Name],
+    verb: &str,
+) -> Vec<String> {
+    let told = |finding: &Finding| {
+        let name = finding.subject.key.name.as_str();
+        let node = match finding.subject.kind {
+            "Node" => name,
+            "Device" => name.rsplit_once('/')?.0,
+            _ => return None,
+        };
+        let here = nodes.iter().any(|known| known.as_str() == node);
+        let fault = here.then(|| checks::fault(&finding.code)).flatten()?;
+        Some(format!(
+            "{name} still {fault}: {verb} lets work start there again"
+        ))
+    };
+    findings.into_iter().filter_map(told).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::base::ObjectKey;
+    use model::fleet::finding::{Severity, Subject};
+    use model::plan::{Object, Step, Verb};
+
+    fn finding(kind: &'static str, name: &str, code: &str) -> Finding {
+        Finding {
+            id: Name::new(code),
+            severity: Severity::Crit,
+            code: Name::new(code),
+            subject: Subject {
+                kind,
+                key: ObjectKey::new("", name),
+            },
+            since: Moment::default(),
+            first_seen: false,
+            value: None,
+            threshold: None,
+            message: String::new(),
+            repair: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_plan_that_opens_a_broken_node_says_so() {
+        let findings = [
+            finding("Device", "h100-5/gpu7", "xid-79"),
+            finding("Node", "h100-5", "node-not-ready"),
+            finding("Device", "h100-5/gpu6", "idle-allocated"),
+            finding("Device", "h100-50/gpu1", "xid-79"),
+        ];
+        let run = String::from("r1");
+        let mut plan = Plan::new("undo drain", Intent::Undo { run }, Moment::default());
+        assert!(opens_faulty(&findings, &plan).is_empty(), "opens nothing");
+        let node = Object::new("", "v1", "nodes", "Node", "h100-5");
+        let step = Step::new(Verb::Uncordon, node, Mutation::Uncordon);
+        plan.steps.push(step);
+        assert_eq!(
+            opens_faulty(&findings, &plan),
+            [
+                "h100-5/gpu7 still has XID 79: undo lets work start there again",
+                "h100-5 still is not ready: undo lets work start there again",
+            ]
+        );
     }
 }

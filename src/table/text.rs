@@ -202,6 +202,45 @@ mod tests {
     }
 
     #[test]
+    fn moments_in_a_sentence_are_times_of_day() {
+        let now = Moment::parse("2026-11-23T11:44:00Z").expect("a moment");
+        let told = |words| with_hours(words, now);
+        assert_eq!(
+            told("or wait until 2026-11-23T13:06:49Z"),
+            "or wait until 13:06"
+        );
+        assert_eq!(
+            told("2026-11-23T12:14:32Z–2026-11-25T01:02:03Z, h100-2"),
+            "12:14–2026-11-25 01:02, h100-2"
+        );
+        for words in ["job 20261-1123T12", "2026-11-23", "größer 5 §", ""] {
+            assert_eq!(told(words), words);
+        }
+    }
+
+    #[test]
+    fn a_start_that_stays_is_not_told() {
+        let now = Moment::parse("2026-11-23T11:44:00Z").expect("a moment");
+        let at = |seconds: u64| Some(now.plus(std::time::Duration::from_secs(seconds)));
+        let told = |before, after| {
+            let job = model::plan::JobName(model::base::ObjectKey::new("a", "b"));
+            let change = StartChange {
+                job,
+                devices: 8,
+                before,
+                after,
+            };
+            start_moves(now, &change)
+        };
+        let words = |after: &str, before: &str| Some((after.to_owned(), before.to_owned()));
+        assert_eq!(told(at(3_600), at(1_440)), words("~12:08", "~12:44"));
+        assert_eq!(told(None, at(0)), words("now", "at an unknown time"));
+        assert_eq!(told(at(1_440), at(1_470)), None, "half a minute");
+        assert_eq!(told(at(200_000), at(200_090)), None, "both read the same");
+        assert_eq!(told(None, None), None);
+    }
+
+    #[test]
     fn a_server_says_what_it_knows_and_no_more() {
         let mut served = Serving::default();
         assert_eq!(serving(&served), "requests, of which nothing is known");

@@ -375,6 +375,7 @@ fn hints_offer_nothing_that_cannot_be_done() {
         state,
         words: String::new(),
         steps: Vec::new(),
+        cordons: Vec::new(),
     };
     for (state, stops) in [(RunState::Running, true), (RunState::Done, false)] {
         let mut app = self::app(&SMALL, ViewId::Plans);
@@ -406,6 +407,7 @@ fn a_finished_run_is_not_confirmed_again() {
         state: RunState::Done,
         words: String::new(),
         steps: Vec::new(),
+        cordons: Vec::new(),
     };
     let _ = app.update(Msg::ActionState(Arc::new(ActionState {
         may: May::Yes,

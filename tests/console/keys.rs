@@ -95,6 +95,7 @@ fn prepare_plan(app: &mut App, context: Context, command: Command) {
         },
         words: String::new(),
         steps: Vec::new(),
+        cordons: Vec::new(),
     }];
     // Letters are keys in a plan that may not be confirmed: it has no field.
     let may = match (context, command) {

@@ -6,14 +6,14 @@ use std::time::Duration;
 use console::action_keys::{ConfirmedPlan, PlanOutcome};
 use console::view::ViewId;
 use console::{App, AppOptions, Effect, Key, KeyPress, Msg, render_text};
-use model::base::{Moment, ObjectKey};
+use model::base::{Moment, Name, ObjectKey};
 use model::plan::{
-    Alternative, Displaced, Effect as Forecasted, Forecast, JobName, JobRef, Loss, Mutation,
-    Object, Plan, Refusal, RefusalCode, StartChange, Step, Verb,
+    Alternative, Check, Displaced, Effect as Forecasted, Forecast, JobName, JobRef, Loss, Mutation,
+    Object, Outcome, Plan, Refusal, RefusalCode, StartChange, Step, Undo, Verb,
 };
-use table::actions::{ActionState, May};
+use table::actions::{ActionState, May, RunRow, RunState};
 
-use crate::frames::{SMALL, console, press};
+use crate::frames::{LARGE, SMALL, console, press};
 
 const SIZE: (u16, u16) = (120, 40);
 
@@ -234,4 +234,158 @@ fn a_refusal_tells_times_of_day_too() {
     );
     assert!(text(&app).contains(&told), "{}", text(&app));
     let _ = app.update(Msg::Key(KeyPress::plain(Key::Esc)));
+}
+
+/// A drain of many nodes: more steps than any screen has lines.
+fn long() -> Plan {
+    let nodes = vec!["a100-1".into(), "a100-2".into()];
+    let intent = model::plan::Intent::Drain {
+        nodes,
+        deadline: None,
+    };
+    let mut plan = Plan::new("drain 2 nodes", intent, SMALL.now);
+    for at in 0..300 {
+        let name = format!("two-tower-34e7-worker-{at:03}");
+        let object = Object::new("", "v1", "pods", "Pod", &name).within("prod");
+        let grace_seconds = None;
+        let mut step = Step::new(Verb::Evict, object, Mutation::Evict { grace_seconds });
+        step.job = Some(JobRef {
+            name: job(&format!("two-tower-{}", at % 3)),
+            devices: Some(8),
+            gang: Some(4),
+        });
+        step.side_effects.interrupts = true;
+        step.side_effects.loss = Some(Loss {
+            device_seconds: Some(36_000),
+            micro_usd: Some(41_000_000),
+            since: None,
+        });
+        step.side_effects.gang_broken = Some(4);
+        step.side_effects.notes = vec![String::from("starts again at once on a100-3")];
+        plan.steps.push(step);
+    }
+    plan.effect = Forecasted::Forecast(Forecast {
+        displaced: ["two-tower-0", "two-tower-1", "two-tower-2"]
+            .map(evicted)
+            .to_vec(),
+        starts: vec![StartChange {
+            job: job("waits"),
+            devices: 8,
+            before: in_minutes(90),
+            after: Some(SMALL.now),
+        }],
+        lost_micro_usd: Some(12_300_000_000),
+        ..Forecast::default()
+    });
+    plan.warnings = vec![String::from("disruption budget prod/tower can never allow")];
+    plan.checks = vec![Check {
+        name: String::from("rights"),
+        outcome: Outcome::Failed,
+        sentence: String::from("create pods/eviction is refused"),
+    }];
+    plan.undo = Undo {
+        possible: true,
+        notes: vec![String::from("what has left does not come back")],
+    };
+    plan
+}
+
+#[test]
+fn a_long_plan_says_first_what_it_does_in_sum() {
+    let size = (80, 24);
+    let (mut app, _) = opened(size, &long());
+    let first = render_text(&app, size.0, size.1);
+    for words in [
+        "300 steps, evicts 300 pods of 3 jobs, frees 24 devices",
+        "$12",
+        "now: prod/waits",
+        "disruption budget prod/tower",
+        "create pods/eviction is refused",
+        "steps more, at the end",
+        "two-tower-34e7-worker-000",
+    ] {
+        assert!(first.contains(words), "{words}\n{first}");
+    }
+    // All else is a page or two below, before the other steps.
+    let mut seen = String::new();
+    for _ in 0..3 {
+        let _ = app.update(Msg::Key(KeyPress::ctrl('f')));
+        seen.push_str(&render_text(&app, size.0, size.1));
+    }
+    assert!(seen.contains("what has left does not come back"), "{seen}");
+    let second = seen.matches("worker-00").count();
+    assert!(second > 0, "the other steps follow\n{seen}");
+    for _ in 0..60 {
+        let _ = app.update(Msg::Key(KeyPress::ctrl('f')));
+        seen.push_str(&render_text(&app, size.0, size.1));
+    }
+    seen.push_str(&first);
+    for at in 0..300 {
+        let name = format!("worker-{at:03}");
+        assert!(seen.contains(&name), "{name} is never seen");
+    }
+    assert!(seen.contains("the end, "), "{seen}");
+}
+
+#[test]
+fn a_step_of_a_long_plan_takes_two_lines_of_a_small_screen() {
+    let (mut app, _) = opened((80, 24), &long());
+    for _ in 0..5 {
+        let _ = app.update(Msg::Key(KeyPress::ctrl('f')));
+    }
+    let shown = render_text(&app, 80, 24);
+    let steps: Vec<usize> = shown
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| line.contains("-worker-"))
+        .map(|(at, _)| at)
+        .collect();
+    assert!(steps.len() >= 5, "{shown}");
+    assert!(steps.windows(2).all(|two| two[1] - two[0] <= 2), "{shown}");
+    assert!(
+        shown.contains("gang of 4 stops; starts again at once"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_plan_that_fits_has_its_steps_first_and_no_sum() {
+    let (app, _) = opened(SIZE, &priority(&["a"]));
+    let shown = text(&app);
+    let at = |words: &str| shown.find(words);
+    assert!(!shown.contains("in sum"), "{shown}");
+    assert!(at("STEP") < at("effect"), "{shown}");
+}
+
+#[test]
+fn the_page_of_a_drain_says_which_of_its_nodes_are_still_broken() {
+    let findings = LARGE.fleet.findings.iter();
+    let mut broken =
+        findings.filter(|it| it.subject.kind == "Device" && it.code.starts_with("xid-"));
+    let finding = broken.next().expect("a broken device");
+    let device = finding.subject.key.name.to_string();
+    let node = device.split('/').next().expect("a node").into();
+    let run = |state| RunRow {
+        name: String::from("run-1"),
+        title: String::from("drain"),
+        begun: SMALL.now,
+        by: String::from("kim"),
+        reason: String::new(),
+        state,
+        words: String::new(),
+        steps: Vec::new(),
+        cordons: vec![Name::clone(&node)],
+    };
+    for (state, warns) in [(RunState::Done, true), (RunState::Undone, false)] {
+        let mut app = console(&LARGE, ViewId::Plans, SIZE, AppOptions::default());
+        let _ = app.update(Msg::ActionState(Arc::new(ActionState {
+            may: May::Yes,
+            runs: vec![run(state)],
+            ..ActionState::default()
+        })));
+        press(&mut app, "d");
+        let shown = text(&app);
+        let told = format!("{device} still has XID {}", &finding.code["xid-".len()..]);
+        assert_eq!(shown.contains(&told), warns, "{told}\n{shown}");
+    }
 }

@@ -7,6 +7,7 @@ use exec::look::Unseen;
 use model::base::{Exit, Failure, Name};
 use model::plan::{Intent, JobName, Plan, Refusal};
 use plan::{self, Author, words};
+use table::actions::opens_faulty;
 use table::{self, Facts, Kind, Needs};
 
 use super::Action;
@@ -65,6 +66,8 @@ impl Seen {
     pub(super) fn plan(&self, intent: &Intent, author: &Author) -> Result<Plan, Refusal> {
         let mut plan = plan::plan(&self.snapshot, intent, author)?;
         plan.warnings.extend(self.gaps.iter().cloned());
+        let faulty = opens_faulty(&self.facts.fleet.findings, &plan);
+        plan.warnings.extend(faulty);
         Ok(plan)
     }
 

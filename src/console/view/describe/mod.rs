@@ -16,6 +16,7 @@ use crate::theme::Role;
 use model::fleet::finding::{Finding, Severity};
 use model::fleet::history::Track;
 use table::Facts;
+use table::actions::{RunState, still_faulty};
 
 use super::{Selection, alerts, plans, queue_quotas, sources, subject, table_view};
 
@@ -255,6 +256,11 @@ pub fn describe(
             table.words("state", run.state.name(), role);
             if !run.words.is_empty() {
                 table.words("why", run.words.clone(), role);
+            }
+            if run.state != RunState::Undone {
+                for words in still_faulty(&*facts.fleet.findings, &run.cordons, "undo") {
+                    table.words("warning", words, Role::Warn);
+                }
             }
             table.words("by", run.by.clone(), Role::Text);
             if !run.reason.is_empty() {

@@ -22,6 +22,26 @@ const OF_DEVICES: &[&str] = &[
     "remap-pending",
 ];
 
+/// What a finding's code says of a node or device that should take no work, behind its name: `has XID 79`; `None` for a finding that is
+/// no fault.
+pub fn fault(code: &str) -> Option<String> {
+    if let Some(number) = code.strip_prefix("xid-") {
+        return Some(format!("has XID {number}"));
+    }
+    let words = match code {
+        "node-not-ready" => "is not ready",
+        "node-condition" => "has a failed node condition",
+        "device-unhealthy" => "is unhealthy",
+        "device-vanished" => "is missing",
+        "ecc-uncorrected" => "has uncorrectable ECC errors",
+        "recovery-action" => "needs a recovery action",
+        "remap-failed" => "has a failed row remap",
+        "remap-pending" => "has a row remap pending",
+        code => return OF_DEVICES.contains(&code).then(|| format!("has {code}")),
+    };
+    Some(words.to_owned())
+}
+
 /// Checks of a node that see the same fault from outside.
 const CONDITION: &str = "node-condition";
 const ALLOCATABLE: &str = "allocatable-below-capacity";
