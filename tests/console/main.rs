@@ -16,4 +16,5 @@ mod plan_dialog;
 mod same;
 mod scoped;
 mod suppose;
+mod tables;
 mod tree;

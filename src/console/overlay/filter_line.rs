@@ -24,7 +24,7 @@ pub struct FilterLine {
 impl FilterLine {
     pub(super) fn new(now: &str) -> Self {
         Self {
-            field: Field::new(now),
+            field: Field::selected(now),
             before: now.to_owned(),
             wrong: None,
             recalled: 0,

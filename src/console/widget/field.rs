@@ -1,6 +1,7 @@
 //! A line of text that is being typed.
 
 use ratatui::layout::Position;
+use ratatui::style::Modifier;
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::msg::{Key, KeyPress};
@@ -18,6 +19,8 @@ pub struct Field {
     text: String,
     /// Byte offset of the cursor, between graphemes.
     at: usize,
+    /// All of it is selected: what is typed first takes its place.
+    selected: bool,
 }
 
 impl Field {
@@ -26,6 +29,15 @@ impl Field {
         Self {
             text: text.to_owned(),
             at: text.len(),
+            selected: false,
+        }
+    }
+
+    /// A field with this text selected: the first character typed replaces it, an editing key keeps it.
+    pub fn selected(text: &str) -> Self {
+        Self {
+            selected: !text.is_empty(),
+            ..Self::new(text)
         }
     }
 
@@ -34,8 +46,12 @@ impl Field {
         &self.text
     }
 
-    /// Puts text in at the cursor: one line, without control characters.
+    /// Puts text in at the cursor, or in place of what is selected: one line, without control characters.
     pub fn insert(&mut self, words: &str) {
+        if std::mem::take(&mut self.selected) {
+            self.text.clear();
+            self.at = 0;
+        }
         let line: String = printable(words)
             .chars()
             .filter(|c| *c != '\u{fffd}')
@@ -47,7 +63,13 @@ impl Field {
 
     /// Takes a key; true when the text changed or the cursor moved.
     pub fn key(&mut self, press: KeyPress) -> bool {
-        let before = (self.text.len(), self.at);
+        let before = (self.text.len(), self.at, self.selected);
+        if !matches!(
+            (press.key, press.ctrl, press.alt),
+            (Key::Char(_), false, false)
+        ) {
+            self.selected = false;
+        }
         match (press.key, press.ctrl, press.alt) {
             (Key::Char(c), false, false) => self.insert(c.encode_utf8(&mut [0; 4])),
             (Key::Backspace, false, false) | (Key::Char('h'), true, false) => {
@@ -78,7 +100,7 @@ impl Field {
             }
             _ => return false,
         }
-        before != (self.text.len(), self.at)
+        before != (self.text.len(), self.at, self.selected)
     }
 
     fn left(&self) -> usize {
@@ -111,7 +133,12 @@ impl Field {
             skip += grapheme.len();
             shown -= text::width(&text::clean(grapheme, painter.render_style.ascii));
         }
-        painter.say(x, y, width, &self.text[skip..], Role::Title);
+        let mut style = painter.render_style.fg(Role::Title);
+        if self.selected {
+            // Reversed in every depth of color: without any, nothing else would show it.
+            style = style.add_modifier(Modifier::REVERSED);
+        }
+        painter.text(x, y, width, &self.text[skip..], style);
         Position::new(x + u16::try_from(shown).unwrap_or(0).min(width), y)
     }
 }
@@ -140,6 +167,25 @@ mod tests {
         assert_eq!(field.text(), "x");
         typed(&mut field, &[KeyPress::ctrl('u')]);
         assert_eq!(field.text(), "");
+    }
+
+    #[test]
+    fn what_is_selected_is_replaced_by_what_is_typed_and_kept_by_editing() {
+        let mut field = Field::selected("pool:l4");
+        typed(&mut field, &[KeyPress::char('x'), KeyPress::char('y')]);
+        assert_eq!(field.text(), "xy");
+        for (key, kept) in [
+            (Key::Left, "pool:l!4"),
+            (Key::End, "pool:l4!"),
+            (Key::Backspace, "pool:l!"),
+        ] {
+            let mut field = Field::selected("pool:l4");
+            typed(&mut field, &[KeyPress::plain(key), KeyPress::char('!')]);
+            assert_eq!(field.text(), kept);
+        }
+        let mut field = Field::selected("pool:l4");
+        field.insert("pasted");
+        assert_eq!(field.text(), "pasted");
     }
 
     #[test]
