@@ -457,6 +457,7 @@ fn device(
         read_at: (!silent).then(|| ago(12)),
         interval: Duration::from_secs(30),
         idle_since: idle.then(|| ago(10_920)),
+        idle_first_seen: false,
         slices: Box::new([]),
     }
 }

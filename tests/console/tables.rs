@@ -70,3 +70,31 @@ fn a_selected_filter_is_reversed_with_and_without_color() {
         assert_eq!(reversed(&app), "", "{depth:?}");
     }
 }
+
+#[test]
+fn a_device_idle_at_the_first_look_is_idle_for_longer() {
+    let mut facts = SMALL.clone();
+    let fleet = Arc::make_mut(&mut facts.fleet);
+    let nodes = fleet.nodes.iter().map(|node| {
+        let mut node = (**node).clone();
+        for device in &mut node.devices {
+            device.idle_since = Some(SMALL.now);
+            device.idle_first_seen = device.index == 0;
+        }
+        Arc::new(node)
+    });
+    fleet.nodes = nodes.collect();
+    let columns = devices::IDLE.columns.iter();
+    let column = columns.clone().find(|it| it.id == "idle-for");
+    let cell = |row| (column.expect("there").cell)(&facts, row).value;
+    let rows = (devices::IDLE.collect)(&facts, &RowScope::All);
+    let mut seen = [false; 2];
+    for row in rows {
+        match cell(row) {
+            Value::SeenSince(_) => seen[0] = true,
+            Value::Since(_) => seen[1] = true,
+            _ => {}
+        }
+    }
+    assert_eq!(seen, [true, true]);
+}

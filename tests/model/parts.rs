@@ -306,6 +306,7 @@ pub fn device(now: Moment, node: &str, index: u32, pod: Option<&Arc<Pod>>) -> De
         read_at: Some(now),
         interval: Duration::from_secs(30),
         idle_since: None,
+        idle_first_seen: false,
         slices: Box::default(),
     }
 }

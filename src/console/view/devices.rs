@@ -82,6 +82,7 @@ const COLUMNS: &[Column] = &[
     }),
     Column::number("idle-for", "IDLE FOR", 2, 5, |facts, row| {
         of(facts, row, |_, device| match device.idle_since {
+            Some(since) if device.idle_first_seen => Value::SeenSince(since),
             Some(since) => Value::Since(since),
             None => Value::Empty,
         })

@@ -59,6 +59,7 @@ pub fn device(node: &str, index: u32, class: &str) -> Device {
         read_at: Some(now().minus(Duration::from_secs(10))),
         interval: Duration::from_secs(30),
         idle_since: None,
+        idle_first_seen: false,
         slices: Box::default(),
     }
 }

@@ -213,6 +213,8 @@ pub struct Device {
     pub interval: Duration,
     /// Allocated, and seen doing nothing since then without a break.
     pub idle_since: Option<Moment>,
+    /// It was idle when we first read it: since when is not known, `idle_since` is our first look.
+    pub idle_first_seen: bool,
     /// Slices; empty for a whole device.
     pub slices: Box<[Slice]>,
 }

@@ -256,6 +256,11 @@ fn holders(table: &mut Description, facts: &Facts, device: &Device, painter: &mu
         );
     }
     if let Some(since) = device.idle_since {
-        table.words("idle for", painter.age(since), Role::IdleMoney);
+        let age = painter.age(since);
+        let words = match device.idle_first_seen {
+            true => format!("more than {age}: it was idle when first read"),
+            false => age,
+        };
+        table.words("idle for", words, Role::IdleMoney);
     }
 }

@@ -131,13 +131,22 @@ pub(super) fn build(
         // the readings neither begins nor ends it.
         let known = readings.devices.get_mut(&device.index);
         let before = known.as_ref().and_then(|known| known.idle_since);
-        device.idle_since = match (device.is_allocated(), judge::does_nothing(device, policy)) {
+        let does_nothing = judge::does_nothing(device, policy);
+        device.idle_since = match (device.is_allocated(), does_nothing) {
             (false, _) | (true, Some(false)) => None,
             (true, Some(true)) => before.or(device.read_at),
             (true, None) => before,
         };
         if let Some(known) = known {
             known.idle_since = device.idle_since;
+            known.first_read = known.first_read.into_iter().chain(device.read_at).min();
+            known.seen_busy |= does_nothing == Some(false);
+            // Idle at our first look, and held already then: it may have been so for long.
+            let held_later = device.held_since() > known.first_read;
+            let from_the_first = before.is_none() && !known.seen_busy && !held_later;
+            known.idle_first_seen =
+                device.idle_since.is_some() && (known.idle_first_seen || from_the_first);
+            device.idle_first_seen = known.idle_first_seen;
         }
     }
     let class = devices.first().map(|device| device.class.clone());
@@ -247,6 +256,7 @@ fn device(
         read_at: read.and_then(DeviceReadings::read_at),
         interval: read.map_or(std::time::Duration::from_secs(30), DeviceReadings::interval),
         idle_since: None,
+        idle_first_seen: false,
         slices: slices_of(read),
     }
 }

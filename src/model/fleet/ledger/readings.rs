@@ -57,6 +57,12 @@ pub(super) struct DeviceReadings {
     pub(super) driver: Option<Name>,
     pub(super) slices: BTreeMap<Name, SliceReadings>,
     pub(super) idle_since: Option<Moment>,
+    /// See [`Device::idle_first_seen`](crate::fleet::device::Device::idle_first_seen).
+    pub(super) idle_first_seen: bool,
+    /// When it was first read.
+    pub(super) first_read: Option<Moment>,
+    /// It was seen at work.
+    pub(super) seen_busy: bool,
     said: Vec<Said>,
     named: Option<Named>,
     /// Pods of a time-shared device, each named by a row of its own.

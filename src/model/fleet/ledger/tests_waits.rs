@@ -1,0 +1,133 @@
+//! Since when a job waits, and since when a device is idle: what a later look must not reset, and what a first look cannot know.
+
+use std::time::Duration;
+
+use super::support::*;
+use super::tests_groups::{kueue, seen};
+use super::*;
+use crate::fleet::job::{Job, JobState};
+use crate::fleet::observe::Condition;
+
+/// A Job made two and a half hours ago, whose controller knows it since then.
+fn made_long_ago(name: &str) -> WorkloadSeen {
+    let mut job = workload(Table::Jobs, "Job", name, 1, 8, None);
+    job.started = Some(job.created.plus(Duration::from_secs(1)));
+    job
+}
+
+/// A pod of it that no node has, made so long before now.
+fn pending(of: &str, seconds: u64) -> Observation {
+    let mut pod = pod_seen(&format!("{of}-{seconds}"), None, &[("nvidia.com/gpu", 8)]);
+    pod.owner = Some(owner_ref("Job", of));
+    pod.created = NOW.minus(Duration::from_secs(seconds));
+    Observation::Pod(Box::new(pod))
+}
+
+fn only_job(observations: impl IntoIterator<Item = Observation>) -> Job {
+    let fleet = fold(observations).publish(NOW);
+    assert_eq!(fleet.jobs.len(), 1);
+    (*fleet.jobs[0]).clone()
+}
+
+#[test]
+fn a_job_that_never_ran_waits_since_it_was_made_admitted_or_not() {
+    let mut top = made_long_ago("train");
+    top.started = Some(NOW);
+    let admitted = kueue("w", Some(owner_ref("Job", "train")), None);
+    let made = top.created;
+    let job = only_job([
+        Observation::Workload(Box::new(top)),
+        seen(admitted),
+        pending("train", 1),
+    ]);
+    assert_eq!(job.state, JobState::Waiting);
+    assert_eq!(job.waiting_since, Some(made));
+    assert_eq!(job.started, None, "nothing of it has started");
+}
+
+#[test]
+fn a_job_that_lost_its_devices_waits_since_then() {
+    // Its queue evicted it.
+    let evicted = NOW.minus(Duration::from_secs(180));
+    let mut top = made_long_ago("train");
+    top.suspended = true;
+    let mut queued = kueue("w", Some(owner_ref("Job", "train")), Some(("Pending", "")));
+    queued.queued_at = Some(evicted);
+    let job = only_job([Observation::Workload(Box::new(top)), seen(queued.clone())]);
+    assert_eq!(job.waiting_since, Some(evicted));
+    // Admitted again, it still waits since then: its new pods reset nothing.
+    queued.pending = None;
+    (queued.reserved_at, queued.admitted_at) = (Some(NOW), Some(NOW));
+    let mut top = made_long_ago("train");
+    top.started = Some(NOW);
+    let job = only_job([
+        Observation::Workload(Box::new(top)),
+        seen(queued),
+        pending("train", 1),
+    ]);
+    assert_eq!(job.waiting_since, Some(evicted));
+    // The scheduler preempted its pod, which has failed; a new one was made at once.
+    let mut top = made_long_ago("train");
+    top.failed_pods = 1;
+    let job = only_job([Observation::Workload(Box::new(top)), pending("train", 49)]);
+    assert_eq!(job.waiting_since, Some(NOW.minus(Duration::from_secs(49))));
+    // Nothing says that it ran but that its pods are much younger than it is.
+    let old = Observation::Workload(Box::new(made_long_ago("serve")));
+    let job = only_job([old, pending("serve", 60)]);
+    assert_eq!(job.waiting_since, Some(NOW.minus(Duration::from_secs(60))));
+}
+
+#[test]
+fn a_suspended_job_waits_since_it_was_suspended() {
+    let suspended = NOW.minus(Duration::from_secs(90));
+    let mut top = made_long_ago("train");
+    top.suspended = true;
+    top.conditions = vec![Condition {
+        kind: Name::new("Suspended"),
+        status: Some(true),
+        reason: Name::new("JobSuspended"),
+        message: Name::default(),
+        since: Some(suspended),
+    }];
+    let job = only_job([Observation::Workload(Box::new(top))]);
+    assert_eq!(job.state, JobState::Suspended);
+    assert_eq!(job.waiting_since, Some(suspended));
+}
+
+#[test]
+fn a_device_that_was_idle_at_the_first_look_may_be_so_for_longer() {
+    let first = NOW.minus(Duration::from_secs(60));
+    let base = [
+        node("a", &[("nvidia.com/gpu", 1)], &[]),
+        pod("p", Some("a"), &[("nvidia.com/gpu", 1)]),
+    ];
+    let idle = |looks: &[(Moment, f64)]| {
+        let mut ledger = fold(base.clone());
+        let mut device = None;
+        for (at, util) in looks {
+            ledger.apply(page("a", *at, vec![reading(0, *util, None)]));
+            let fleet = ledger.publish(*at);
+            let device_now = &fleet.node("a").expect("there").devices[0];
+            device = Some((device_now.idle_since, device_now.idle_first_seen));
+        }
+        device.expect("a look")
+    };
+    assert_eq!(idle(&[(first, 0.0), (NOW, 0.0)]), (Some(first), true));
+    // It was seen at work: when it stopped is known.
+    assert_eq!(idle(&[(first, 0.9), (NOW, 0.0)]), (Some(NOW), false));
+    // It was free at our first look, and given to a pod since.
+    let mut ledger = fold([base[0].clone()]);
+    ledger.apply(page("a", first, vec![reading(0, 0.0, None)]));
+    let _ = ledger.publish(first);
+    let mut late = pod_seen("p", Some("a"), &[("nvidia.com/gpu", 1)]);
+    late.scheduled = Some(first.plus(Duration::from_secs(20)));
+    late.started = late.scheduled;
+    ledger.apply(Observation::Pod(Box::new(late)));
+    ledger.apply(page("a", NOW, vec![reading(0, 0.0, None)]));
+    let fleet = ledger.publish(NOW);
+    let device = &fleet.node("a").expect("there").devices[0];
+    assert_eq!(
+        (device.idle_since, device.idle_first_seen),
+        (Some(NOW), false)
+    );
+}
