@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use model::base::natural;
+use model::base::quantities::counted;
 use model::base::{Age, Moment, Rate};
 use model::cost::Spend;
 use model::fleet::job::{Gang, Job, JobState};
@@ -42,6 +43,20 @@ pub struct FailureCell<'a> {
     pub restarts: u32,
     /// When a pod of it was last evicted, RFC 3339.
     pub last_eviction: Option<String>,
+}
+
+impl FailureCell<'_> {
+    /// The same in a few words.
+    fn words(&self) -> String {
+        let exit = self.exit_code.map(|code| format!("exit code {code}"));
+        let restarts = (self.restarts > 0).then(|| counted(u64::from(self.restarts), "restart"));
+        let message = self.message.map(str::to_owned);
+        let words: Vec<String> = [message, exit, restarts].into_iter().flatten().collect();
+        match words.is_empty() {
+            true => String::from("failed"),
+            false => words.join(", "),
+        }
+    }
 }
 
 impl<'a> From<&'a observe::Failure> for FailureCell<'a> {
@@ -164,8 +179,8 @@ pub(super) fn columns<'a>() -> Vec<Column<JobRow<'a>>> {
             .by("burn_usd_per_hour"),
         Column::number("COST", |row: &JobRow<'_>| usd(row.cost_usd)).by("cost_usd"),
         Column::text("REASON", |row| {
-            let failure = row.failure.as_ref().and_then(|failure| failure.message);
-            word(row.reason.or(failure))
+            let failure = row.failure.as_ref().map(FailureCell::words);
+            word(row.reason.or(failure.as_deref()))
         }),
     ]
 }
@@ -220,6 +235,55 @@ pub fn clock(job: &Job) -> Option<Clock> {
         _ if waits(job) => Some(Clock::Since(job.waiting_since.unwrap_or(job.created))),
         _ => job.started.map(Clock::Since),
     }
+}
+
+/// Since when a job waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Waited {
+    /// Since it was made: it never ran.
+    SinceMade,
+    /// Since it was suspended.
+    SinceSuspended(Moment),
+    /// Since it was evicted, or put back into its queue.
+    SinceEvicted(Moment),
+    /// Since it was put into its queue.
+    SinceQueued(Moment),
+    /// Since its pods were made anew: those before them have gone.
+    SinceNewPods(Moment),
+}
+
+/// Since when a job waits and why since then; `None` for one that does not wait.
+pub fn waited(job: &Job) -> Option<Waited> {
+    if !waits(job) {
+        return None;
+    }
+    let evicted = || {
+        let seen = job.admission.as_ref().map(|admission| &admission.seen);
+        let by_queue = seen.is_some_and(|seen| seen.queued_at.is_some());
+        let pods = job.failure.as_ref();
+        by_queue || pods.is_some_and(|failure| failure.last_eviction.is_some())
+    };
+    Some(match job.waiting_since {
+        None => Waited::SinceMade,
+        Some(at) if at <= job.created => Waited::SinceMade,
+        Some(at) if evicted() => Waited::SinceEvicted(at),
+        Some(at) if job.state == JobState::Suspended => Waited::SinceSuspended(at),
+        Some(at) if job.pods.is_empty() => Waited::SinceQueued(at),
+        Some(at) => Waited::SinceNewPods(at),
+    })
+}
+
+/// When a job failed or was last evicted, or, where no more is known, when the pod that failed began; `None` where nothing says it.
+pub fn failed_at(job: &Job) -> Option<Moment> {
+    let failure = job.failure.as_ref()?;
+    let failed = job.pods.iter().filter(|pod| pod.seen.failure.is_some());
+    let began = failed.filter_map(|pod| pod.seen.started).max();
+    job.finished.or(failure.last_eviction.max(began))
+}
+
+/// A failure in a few words.
+pub fn why_failed(failure: &observe::Failure) -> String {
+    FailureCell::from(failure).words()
 }
 
 /// Mean utilization of the devices that it holds.

@@ -72,6 +72,96 @@ fn a_selected_filter_is_reversed_with_and_without_color() {
 }
 
 #[test]
+fn faulty_jobs_begin_with_the_newest_failure_and_the_cursor_on_it() {
+    let now = SMALL.now;
+    let ago = |seconds| now.minus(std::time::Duration::from_secs(seconds));
+    let facts = with_jobs(&SMALL, |at, job| {
+        job.failure = None;
+        if matches!(at, 1 | 3 | 4) {
+            job.failure = Some(Failure {
+                restarts: 2,
+                ..Failure::default()
+            });
+        }
+        if matches!(at, 1 | 4) {
+            job.state = JobState::Failed;
+            job.finished = Some(ago(if at == 1 { 5_000 } else { 60 }));
+        }
+    });
+    let mut app = app(&facts, ViewId::Jobs);
+    press(&mut app, "jjjz");
+    let job = |at: usize| Some(Selection::Job(facts.fleet.jobs[at].id.clone()));
+    for at in [4, 1, 3] {
+        assert_eq!(app.view().selection(&facts), job(at));
+        press(&mut app, "j");
+    }
+    // Back among all, the cursor is on the first again.
+    press(&mut app, "z");
+    let mut model = TableModel::new(&jobs::KIND, RowScope::All);
+    model.refresh(&facts, true);
+    let first = (jobs::KIND.selection)(&facts, model.rows()[0]);
+    assert_eq!(app.view().selection(&facts), first);
+}
+
+#[test]
+fn a_job_that_runs_and_fails_tells_the_failure() {
+    let facts = with_jobs(&SMALL, |_, job| {
+        job.failure = Some(Failure {
+            message: Name::new("OOMKilled"),
+            exit_code: Some(137),
+            restarts: 3,
+            ..Failure::default()
+        });
+    });
+    let job = facts.fleet.jobs.iter();
+    let at = job.clone().position(|job| job.state == JobState::Running);
+    let at = at.expect("one runs");
+    let column = jobs::KIND.columns.iter().find(|it| it.id == "place");
+    let cell = (column.expect("there").cell)(&facts, (0, at as u32));
+    let (_, words) = cell.value.words().expect("words");
+    let failure = "OOMKilled, exit code 137, 3 restarts";
+    assert!(words.starts_with(&format!("{failure} · ")), "{words}");
+    assert!(words.len() > failure.len() + 5, "its place, too: {words}");
+}
+
+#[test]
+fn the_page_of_a_job_that_waits_says_since_when_and_not_that_it_started() {
+    let at = SMALL.fleet.jobs.iter();
+    let at = at.clone().position(|job| job.state == JobState::Waiting);
+    let at = at.expect("one waits");
+    let page = |evicted: bool| {
+        let facts = with_jobs(&SMALL, |_, job| {
+            if job.state == JobState::Waiting {
+                let ago = |seconds| SMALL.now.minus(std::time::Duration::from_secs(seconds));
+                job.created = ago(3_360);
+                job.started = Some(ago(3_000));
+                job.waiting_since = Some(if evicted { ago(180) } else { job.created });
+                job.failure = evicted.then(|| Failure {
+                    last_eviction: Some(ago(180)),
+                    ..Failure::default()
+                });
+            }
+        });
+        let id = facts.fleet.jobs[at].id.clone();
+        let mut app = app(&facts, ViewId::Jobs);
+        press(&mut app, &format!("/{}\nd", id.key.name));
+        render_text(&app, SIZE.0, SIZE.1)
+    };
+    let shown = page(true);
+    assert!(
+        shown.contains("3m since it was evicted, made 56m ago"),
+        "{shown}"
+    );
+    assert!(!shown.contains("started"), "{shown}");
+    let shown = page(false);
+    assert!(
+        shown.contains("made") && shown.contains("56m ago"),
+        "{shown}"
+    );
+    assert!(!shown.contains("started"), "{shown}");
+}
+
+#[test]
 fn a_device_idle_at_the_first_look_is_idle_for_longer() {
     let mut facts = SMALL.clone();
     let fleet = Arc::make_mut(&mut facts.fleet);

@@ -1,6 +1,7 @@
 //! What a table shows: its columns, and for each row its object, its labels and where it leads.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
@@ -8,11 +9,15 @@ use crate::filter::{self, Filter};
 use crate::theme::Role;
 use crate::view::{Destination, RowScope, Selection};
 use crate::widget::{Align, Cell, Head, Value, Width};
+use model::base::Moment;
 use model::fleet::history::Track;
 use table::Facts;
 
 /// Where a row's object stands in the facts: its table's index, and a second one for what is within.
 pub type Row = (u32, u32);
+
+/// How bad a faulty row is: those that failed (`false`) before those that go on, and of several the one that failed last.
+pub type Worst = (bool, Reverse<Option<Moment>>);
 
 /// The sign and the color of a row's state.
 type SignOf = fn(&Facts, Row) -> (&'static str, Role);
@@ -183,6 +188,8 @@ pub struct Kind {
     pub open: fn(&Facts, Row) -> Option<Destination>,
     /// Shown when only faults are.
     pub faulty: fn(&Facts, Row) -> bool,
+    /// The order of the rows while only faults are shown, the least first; nothing where it is the natural order.
+    pub worst: Option<fn(&Facts, Row) -> Worst>,
     /// Stands below all others whatever the order.
     pub last: fn(&Facts, Row) -> bool,
     /// What is listed in place of everything while a filter is set; nothing where that is the same.

@@ -14,7 +14,7 @@ use super::text;
 use super::view::RowScope;
 use super::widget::Value;
 
-pub use column::{Column, Kind, Row, fields, id_of, matches};
+pub use column::{Column, Kind, Row, Worst, fields, id_of, matches};
 
 /// Most rows that are measured for column widths.
 const MEASURED: usize = 300;
@@ -142,6 +142,9 @@ impl TableModel {
                 (!faults || (kind.faulty)(facts, *row))
                     && filter.is_none_or(|filter| matches(filter, kind, facts, *row))
             });
+        }
+        if let Some(worst) = kind.worst.filter(|_| faults) {
+            rows.sort_by_cached_key(|row| worst(facts, *row));
         }
         let first = self.ids.is_empty();
         if settle || first {
@@ -404,7 +407,8 @@ impl TableModel {
             }
             Command::Faults => {
                 self.faults = !self.faults;
-                self.refresh(facts, true);
+                // Other rows than before: what was under the cursor says nothing of where to look first.
+                self.reorder(facts);
             }
             _ if self.mark(command) => {}
             _ => return false,

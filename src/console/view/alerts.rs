@@ -63,6 +63,7 @@ pub static KIND: Kind = Kind {
     faulty: |facts, row| {
         finding(facts, row).is_some_and(|finding| finding.severity == Severity::Crit)
     },
+    worst: None,
     last: |facts, row| {
         finding(facts, row).is_some_and(|finding| facts.silences.of(finding, facts.now).is_some())
     },

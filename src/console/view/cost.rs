@@ -82,6 +82,7 @@ pub static KIND: Kind = Kind {
 
 /// The column of money for devices that are allocated and idle.
 const IDLE_MONEY: usize = 6;
+    worst: None,
 
 /// Jobs whose allocated devices are idle, the most expensive first.
 pub static IDLE: Kind = Kind {

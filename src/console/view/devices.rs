@@ -163,6 +163,7 @@ pub static KIND: Kind = Kind {
         device(facts, row)
             .is_some_and(|(_, device)| matches!(device.health, Health::Fault(_) | Health::Warn(_)))
     },
+    worst: None,
     last: |_, _| false,
     searched: None,
     sort: None,

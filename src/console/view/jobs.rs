@@ -1,12 +1,15 @@
 //! Jobs: what each asks for and holds, where it stands and why, what it costs.
 
+use std::cmp::Reverse;
+
 use crate::table_model::{Column, Kind, Row, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::base::natural;
 use model::fleet::job::{Job, JobState};
+use model::fleet::observe::Failure;
 use table::Facts;
-use table::jobs::{self, Clock};
+use table::jobs::{self, Clock, why_failed};
 use table::select::label_of_job;
 
 use super::{Destination, RowScope, Selection, ViewId, waiting};
@@ -98,6 +101,13 @@ pub static KIND: Kind = Kind {
     faulty: |facts, row| {
         job(facts, row).is_some_and(|job| job.state == JobState::Failed || job.failure.is_some())
     },
+    // Those that failed, the newest failure on top; then those that go on.
+    worst: Some(|facts, row| {
+        job(facts, row).map_or((true, Reverse(None)), |job| {
+            let failed = job.state == JobState::Failed;
+            (!failed, Reverse(jobs::failed_at(job)))
+        })
+    }),
     last: |_, _| false,
     searched: None,
     sort: None,
@@ -258,35 +268,30 @@ pub fn where_or_why(job: &Job) -> String {
     }
 }
 
-/// A failure in a few words.
-pub fn why_failed(failure: &model::fleet::observe::Failure) -> String {
-    let mut words = Vec::new();
-    if !failure.message.is_empty() {
-        words.push(failure.message.to_string());
-    }
-    if let Some(code) = failure.exit_code {
-        words.push(format!("exit code {code}"));
-    }
-    if failure.restarts > 0 {
-        words.push(super::super::text::counted(
-            u64::from(failure.restarts),
-            "restart",
-        ));
-    }
-    if words.is_empty() {
-        String::from("failed")
-    } else {
-        words.join(", ")
-    }
+/// The failure of a job that runs on all the same: restarts, a pod that failed.
+fn runs_and_fails(job: &Job) -> Option<&Failure> {
+    let runs = matches!(
+        job.state,
+        JobState::Starting | JobState::Running | JobState::Finishing
+    );
+    job.failure.as_ref().filter(|_| runs)
 }
 
 fn place(facts: &Facts, row: Row) -> Cell<'_> {
-    let role = match job(facts, row).map(|job| job.state) {
-        Some(JobState::Failed) => Role::Crit,
-        Some(JobState::Waiting) => Role::Text,
+    let role = match job(facts, row) {
+        Some(job) if job.state == JobState::Failed => Role::Crit,
+        Some(job) if job.state == JobState::Waiting => Role::Text,
+        Some(job) if runs_and_fails(job).is_some() => Role::Warn,
         _ => Role::Muted,
     };
-    of(facts, row, |job| Value::text(waiting::why(facts, job))).role(role)
+    of(facts, row, |job| {
+        let place = waiting::why(facts, job);
+        Value::text(match runs_and_fails(job) {
+            Some(failure) => format!("{} · {place}", why_failed(failure)),
+            None => place,
+        })
+    })
+    .role(role)
 }
 
 fn burn(facts: &Facts, row: Row) -> Cell<'_> {

@@ -124,6 +124,7 @@ pub static KIND: Kind = Kind {
         node(facts, row).is_some_and(|node| {
             (node.ready != Some(true) && !facts.fleet.is_hidden(Table::Nodes))
                 || node.devices.iter().any(|device| device.health.is_fault())
+    worst: None,
                 || nodes::alarm(facts, node).is_some()
         })
     },

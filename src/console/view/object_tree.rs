@@ -146,6 +146,7 @@ pub static KIND: Kind = Kind {
         let (kind, own) = table_of(row);
         (kind.faulty)(facts, own)
     },
+    worst: None,
     last: |_, _| false,
     searched: None,
     sort: None,

@@ -53,6 +53,7 @@ pub static KIND: Kind = Kind {
         run(facts, row).map(|run| Destination::Facts(Selection::Run(Name::new(&run.name))))
     },
     faulty: |facts, row| run(facts, row).is_some_and(|run| run.state == RunState::Failed),
+    worst: None,
     last: |_, _| false,
     searched: None,
     sort: None,

@@ -80,6 +80,7 @@ pub static KIND: Kind = Kind {
         pod(facts, row).map(|pod| Destination::Facts(Selection::Pod(pod.key().clone())))
     },
     faulty: |facts, row| pod(facts, row).is_some_and(|pod| pod.seen.failure.is_some()),
+    worst: None,
     last: |facts, row| pod(facts, row).is_some_and(|pod| pod.seen.phase.is_over()),
     searched: None,
     sort: None,

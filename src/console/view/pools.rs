@@ -72,6 +72,7 @@ pub static KIND: Kind = Kind {
         pool(facts, row)
             .is_some_and(|pool| pool.nodes.ready < pool.nodes.total || needs_somebody(facts, pool))
     },
+    worst: None,
     last: |_, _| false,
     searched: None,
     sort: None,

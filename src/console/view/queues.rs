@@ -80,6 +80,7 @@ pub static KIND: Kind = Kind {
         Some(Destination::Part(ViewId::Jobs, RowScope::Queue(name)))
     },
     faulty: |facts, row| queue(facts, row).is_some_and(Queue::is_stopped),
+    worst: None,
     last: |_, _| false,
     searched: None,
     sort: None,

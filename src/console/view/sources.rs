@@ -96,6 +96,7 @@ pub static KIND: Kind = Kind {
     },
     faulty: |facts, row| sources(facts, row).any(|source| !is_well(source)),
     // What is broken is what one looks for here.
+    worst: None,
     last: |facts, row| sources(facts, row).all(is_well),
     searched: Some(RowScope::Sources(None)),
     sort: None,

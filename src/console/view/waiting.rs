@@ -44,7 +44,8 @@ const TURN: Age = Age::from_seconds(120);
 fn is_stuck(facts: &Facts, job: &Job, told: &JobExplanation) -> bool {
     let admission = job.admission.as_ref().map(|known| &known.seen);
     let quota_reserved = admission.and_then(|seen| seen.admitted_at.max(seen.reserved_at));
-    let since = job.waiting_since.max(quota_reserved).max(job.started);
+    let pods = job.pods.iter().map(|pod| pod.seen.created).max();
+    let since = job.waiting_since.max(quota_reserved).max(pods);
     told.answer.explanation.state == StartState::Ready
         && matches!(job.reason_code, Some("unschedulable" | "no-pods"))
         && facts.now.since(since.unwrap_or(job.created)) > TURN

@@ -77,6 +77,7 @@ static KIND: Kind = Kind {
             Some(Effect::Evicted | Effect::Later | Effect::Unknown)
         )
     },
+    worst: None,
     last: |_, _| false,
     searched: None,
     sort: None,

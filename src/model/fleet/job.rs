@@ -130,7 +130,7 @@ pub struct Job {
     pub gang: Option<Gang>,
     /// When it was made.
     pub created: Moment,
-    /// Since when it has waited, when it waits.
+    /// Since when it has waited, while it waits or is suspended: since it was made, or since it lost what it ran on.
     pub waiting_since: Option<Moment>,
     /// When it first ran.
     pub started: Option<Moment>,

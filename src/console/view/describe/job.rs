@@ -12,6 +12,7 @@ use model::fleet::observe::{Phase, Table};
 use model::plan::evicted_words;
 use table::Facts;
 use table::explanations::JobExplanation;
+use table::jobs::{Waited, waited, waits as is_waiting, why_failed};
 
 use super::{Description, scaling};
 
@@ -43,7 +44,7 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
         } else {
             Role::Warn
         };
-        table.words("failure", jobs::why_failed(failure), role);
+        table.words("failure", why_failed(failure), role);
         if let Some(at) = failure.last_eviction {
             let words = format!("{} ago", painter.age(at));
             table.words("evicted", words, Role::Warn);
@@ -98,12 +99,23 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
     if !chain.is_empty() {
         table.words("owners", chain.join(" ▸ "), Role::Muted);
     }
-    table.words(
-        "made",
-        format!("{} ago", painter.age(job.created)),
-        Role::Text,
-    );
-    if let Some(started) = job.started {
+    let made = format!("{} ago", painter.age(job.created));
+    let anew = match waited(job) {
+        Some(Waited::SinceSuspended(at)) => Some((at, "it was suspended")),
+        Some(Waited::SinceEvicted(at)) => Some((at, "it was evicted")),
+        Some(Waited::SinceQueued(at)) => Some((at, "it was queued")),
+        Some(Waited::SinceNewPods(at)) => Some((at, "its pods were made anew")),
+        Some(Waited::SinceMade) | None => None,
+    };
+    match anew {
+        Some((at, what)) => {
+            let words = format!("{} since {what}, made {made}", painter.age(at));
+            table.words("waiting", words, Role::Text);
+        }
+        None => table.words("made", made, Role::Text),
+    }
+    // A Job has a start time as soon as its controller knows it: what waits has not started.
+    if let Some(started) = job.started.filter(|_| !is_waiting(job)) {
         table.words(
             "started",
             format!("{} ago", painter.age(started)),
@@ -329,7 +341,7 @@ fn pod_words(pod: &Pod, painter: &mut Painter<'_>) -> (String, Role) {
         words.push_str(&format!(" for {}", painter.age(since)));
     }
     if let Some(failure) = &seen.failure {
-        words.push_str(&format!(" · {}", jobs::why_failed(failure)));
+        words.push_str(&format!(" · {}", why_failed(failure)));
         if role == Role::Text {
             role = Role::Warn;
         }

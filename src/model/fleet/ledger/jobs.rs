@@ -105,6 +105,8 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
         .unwrap_or_default();
     let started = top
         .and_then(|top| top.started)
+        // A Job's start time is when its controller first saw it, whether a pod of it ran or not.
+        .filter(|_| state != JobState::Waiting || standing.has_run())
         .or_else(|| pods.iter().filter_map(|pod| pod.seen.started).min());
     let class = held
         .class
@@ -167,7 +169,8 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
         pools: held.pools,
         gang,
         created,
-        waiting_since: waits.then(|| waiting_since(&standing, created)),
+        waiting_since: (waits || state == JobState::Suspended)
+            .then(|| waiting_since(&standing, created)),
         started,
         finished: top.and_then(|top| top.finished),
         reason_code,

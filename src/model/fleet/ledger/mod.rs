@@ -589,3 +589,5 @@ mod tests_limits;
 mod tests_mig;
 #[cfg(test)]
 mod tests_scaling;
+#[cfg(test)]
+mod tests_waits;

@@ -1,6 +1,7 @@
 //! Where a job stands, why it waits, how it failed: judged from its workloads, pods and its queueing system.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::base::{Moment, Name};
 use crate::fleet::admission::Admission;
@@ -36,6 +37,12 @@ impl<'a> JobFacts<'a> {
             || (self.top.is_none()
                 && !self.workloads.is_empty()
                 && self.workloads.iter().all(|workload| workload.suspended))
+    }
+
+    /// A pod of it ran, or runs.
+    pub(super) fn has_run(&self) -> bool {
+        self.top.is_some_and(|top| top.failed_pods > 0)
+            || self.pods.iter().any(|pod| pod.seen.started.is_some())
     }
 
     /// A queueing system that has not admitted it.
@@ -149,27 +156,49 @@ pub(super) fn state(standing: &JobFacts<'_>) -> JobState {
     }
 }
 
-/// Since when it has waited.
+/// How long after a job began its first pods may be made: those of later are made anew.
+const FIRST_PODS: Duration = Duration::from_secs(300);
+/// Within this time of its making, what a controller says of a job was so from the start.
+const SAME_TIME: Duration = Duration::from_secs(10);
+
+/// Since when it has waited: since it was made, also once it is admitted; where it ran before, since it lost what it ran on.
 pub(super) fn waiting_since(standing: &JobFacts<'_>, created: Moment) -> Moment {
-    // A job that lost its devices waits since its oldest pod was made anew, not since it was submitted.
+    let seen = standing.admission.map(|admission| &admission.seen);
+    let evictions = seen.into_iter().flat_map(|seen| {
+        let counted = seen.evictions.iter().filter_map(|eviction| eviction.at);
+        counted.chain(seen.queued_at)
+    });
+    let of_pods = standing.pods.iter().filter_map(|pod| {
+        let failure = pod.seen.failure.as_ref();
+        failure.and_then(|failure| failure.last_eviction)
+    });
+    let suspended = standing.top.and_then(|top| {
+        let mut conditions = top.conditions.iter();
+        conditions
+            .find(|condition| {
+                condition.kind.as_str() == "Suspended" && condition.status == Some(true)
+            })
+            .and_then(|condition| condition.since)
+    });
     let pending = standing
         .pods
         .iter()
         .filter(|pod| pod.seen.node.is_none() && !pod.seen.phase.is_over())
         .map(|pod| pod.seen.created)
         .min();
-    let queued = standing
-        .held_back()
-        .map(|admission| admission.seen.queued_at.unwrap_or(admission.seen.created));
-    let held = standing.top.and_then(|top| {
-        top.conditions
-            .iter()
-            .find(|condition| {
-                condition.kind.as_str() == "Suspended" && condition.status == Some(true)
-            })
-            .and_then(|condition| condition.since)
-    });
-    pending.or(queued).or(held).unwrap_or(created)
+    let queued = standing.held_back().map(|held| held.seen.created);
+    let admitted = seen.and_then(|seen| seen.admitted_at.max(seen.reserved_at));
+    let begun = created
+        .max(admitted.unwrap_or(created))
+        .max(standing.top.and_then(|top| top.started).unwrap_or(created));
+    // The first pods of a job are made as it begins: they reset no clock. Those made for what ran before do.
+    let anew = pending
+        .or(queued)
+        .filter(|made| standing.has_run() || *made > begun.plus(FIRST_PODS));
+    // What was made suspended says so from its first seconds on.
+    let suspended = suspended.filter(|since| *since > created.plus(SAME_TIME));
+    let lost = evictions.chain(of_pods).chain(suspended).chain(anew).max();
+    lost.unwrap_or(created).max(created)
 }
 
 /// Why it waits or is held: our word and a sentence.
