@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-use model::base::Name;
 use model::base::natural;
+use model::base::{Moment, Name};
 use model::fleet::Known;
 use model::fleet::device::Device;
 use model::fleet::finding::{Finding, Severity};
@@ -17,7 +17,7 @@ use model::fleet::signal::Signal;
 use super::Facts;
 use super::select::Labelled;
 use super::table::Column;
-use super::text::{celsius, percent, usd, watts, word};
+use super::text::{age, celsius, percent, usd, watts, word};
 
 /// Who cordoned a node, when and why, as far as anything says so.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -93,6 +93,8 @@ pub struct NodeRow<'a> {
     pub provider_id: Option<&'a str>,
     /// Driver version.
     pub driver_version: Option<&'a str>,
+    /// Since it was made; `None` where nodes may not be listed.
+    pub age_seconds: Option<u64>,
     /// Its devices.
     pub devices: NodeDevices,
     /// Pods on it that are not over; `None` where not all may be seen.
@@ -129,6 +131,7 @@ pub(super) const FIELDS: &[&str] = &[
     "topology",
     "provider_id",
     "driver_version",
+    "age_seconds",
     "devices.capacity",
     "devices.allocatable",
     "devices.total",
@@ -157,6 +160,7 @@ pub(super) fn columns<'a>() -> Vec<Column<NodeRow<'a>>> {
             .by("driver_version"),
         Column::wide_text("PROVIDER ID", |row: &NodeRow<'_>| word(row.provider_id))
             .by("provider_id"),
+        Column::wide_number("AGE", |row: &NodeRow<'_>| age(row.age_seconds)).by("age_seconds"),
         Column::number("DEVICES", |row: &NodeRow<'_>| {
             match (row.devices.allocated, row.devices.total) {
                 (Some(held), Some(all)) => format!("{held}/{all}"),
@@ -305,6 +309,11 @@ pub fn hottest<'a>(devices: impl Iterator<Item = &'a Device>) -> Option<f64> {
     known.reduce(f64::max)
 }
 
+/// When a node was made; `None` where nodes may not be listed and only its name is known.
+pub fn created(node: &Node) -> Option<Moment> {
+    Some(node.seen.created).filter(|at| *at != Moment::default())
+}
+
 /// The row of one node.
 pub fn row<'a>(facts: &'a Facts, node: &'a Node) -> NodeRow<'a> {
     let (mut held, mut unhealthy, mut idle) = (0, 0, 0);
@@ -345,6 +354,7 @@ pub fn row<'a>(facts: &'a Facts, node: &'a Node) -> NodeRow<'a> {
         topology: &node.topology,
         provider_id: node.seen.provider_id.as_deref(),
         driver_version: node.driver.as_deref(),
+        age_seconds: created(node).map(|at| facts.now.since(at).seconds()),
         devices,
         pods: sees_pods.then_some(node.pod_count),
         util_ratio: mean(facts.devices_of(node), Device::util),

@@ -6,7 +6,7 @@ use model::base::natural;
 use model::value::Value;
 
 use super::Kind;
-use super::select::named;
+use super::select::sorted_by;
 
 /// What rows are sorted by.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,14 +37,18 @@ impl Sort {
         let titled = columns
             .iter()
             .find(|(title, _)| title.eq_ignore_ascii_case(bare));
-        let fields = match titled {
-            Some((_, fields)) => fields.split('|').map(str::to_owned).collect(),
-            None => vec![named(kind, bare).map_err(|why| {
-                let titles: Vec<&str> = columns.iter().map(|(title, _)| *title).collect();
-                format!("--sort-by: {why}; or a column: {}", titles.join(", "))
-            })?],
-        };
-        Ok(Self { fields, falls })
+        if let Some((_, fields)) = titled {
+            let fields = fields.split('|').map(str::to_owned).collect();
+            return Ok(Self { fields, falls });
+        }
+        let (field, turned) = sorted_by(kind, bare).map_err(|why| {
+            let titles: Vec<&str> = columns.iter().map(|(title, _)| *title).collect();
+            format!("--sort-by: {why}; or a column: {}", titles.join(", "))
+        })?;
+        Ok(Self {
+            fields: vec![field],
+            falls: falls != turned,
+        })
     }
 
     /// The greatest of a field first.
@@ -132,6 +136,16 @@ mod tests {
         assert_eq!(sorted("{.metadata.name}"), ["a100-1", "a100-2", "a100-10"]);
         assert_eq!(sorted("util"), ["a100-10", "a100-1", "a100-2"]);
         assert_eq!(sorted("-UTIL"), ["a100-1", "a100-10", "a100-2"]);
+        // As kubectl does it: the oldest first.
+        let oldest = Sort::parse(Kind::Pods, ".metadata.creationTimestamp", &[]);
+        assert_eq!(oldest, Ok(Sort::falling("age_seconds")));
+        let newest = Sort::parse(Kind::Nodes, "-{.metadata.creationTimestamp}", &[]);
+        assert_eq!(
+            newest.map(|sort| (sort.fields, sort.falls)),
+            Ok((vec![String::from("age_seconds")], false))
+        );
+        // The age of a source is that of its last answer.
+        assert!(Sort::parse(Kind::Sources, "metadata.creationTimestamp", &[]).is_err());
         let wrong = Sort::parse(Kind::Pools, "utl", &[]).expect_err("no such column");
         assert!(
             wrong.starts_with("--sort-by: pools have no field `utl`"),

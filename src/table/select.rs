@@ -283,6 +283,20 @@ pub fn named(kind: Kind, name: &str) -> Result<String, String> {
     ))
 }
 
+/// The field of a kind's rows that they are sorted by for a name, and whether it falls where what is named rises: kubectl sorts by
+/// the moment of creation, rows have the age.
+///
+/// # Errors
+/// Those of [`named`].
+pub fn sorted_by(kind: Kind, name: &str) -> Result<(String, bool), String> {
+    // The age of a device or a source is that of what it last said.
+    let is_made = matches!(kind, Kind::Jobs | Kind::Pods | Kind::Nodes);
+    match name {
+        "metadata.creationTimestamp" if is_made => Ok((String::from("age_seconds"), true)),
+        _ => Ok((named(kind, name)?, false)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

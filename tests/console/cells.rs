@@ -127,7 +127,7 @@ fn all() -> Vec<Compared> {
                 ("type", As::Is("instance_type")),
                 ("driver", As::Is("driver_version")),
                 ("billing", As::Own),
-                ("age", As::Own),
+                ("age", As::Age("age_seconds", "age_seconds")),
             ],
             |facts, row| first(&nodes::KIND, facts, row),
             named,

@@ -7,7 +7,6 @@ use crate::painter::Painter;
 use crate::table_model::{Column, Kind, Row, id_of};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
-use model::base::Moment;
 use model::base::natural;
 use model::fleet::device::Device;
 use model::fleet::node::Node;
@@ -101,10 +100,8 @@ pub static KIND: Kind = Kind {
         })
         .wide(),
         Column::number("age", "AGE", 14, 5, |facts, row| {
-            of(facts, row, |node| match node.seen.created {
-                // Of a node that may not be listed only the name is known.
-                at if at == Moment::default() => Value::Unknown,
-                at => Value::Since(at),
+            of(facts, row, |node| {
+                Value::known(nodes::created(node), Value::Since)
             })
         })
         .wide(),
@@ -124,10 +121,10 @@ pub static KIND: Kind = Kind {
         node(facts, row).is_some_and(|node| {
             (node.ready != Some(true) && !facts.fleet.is_hidden(Table::Nodes))
                 || node.devices.iter().any(|device| device.health.is_fault())
-    worst: None,
                 || nodes::alarm(facts, node).is_some()
         })
     },
+    worst: None,
     last: |_, _| false,
     // By name as people count: node-2 before node-10.
     searched: None,
