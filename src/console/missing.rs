@@ -5,6 +5,7 @@ use model::fleet::observe::{LostKind, SourceState, Table};
 use model::fleet::sight::HELP;
 use model::fleet::{Fleet, Known};
 use table::Facts;
+use table::sources::message;
 
 use super::text::counted;
 
@@ -41,7 +42,7 @@ pub fn missing(facts: &Facts, fault: Option<&str>) -> Vec<Missing> {
     // While the server does not answer, what is asked through it tells nothing of its own.
     if !blind && reached {
         all.extend(no_devices(fleet));
-        all.extend(no_exporters(fleet).or_else(|| some_lost(fleet)));
+        all.extend(no_exporters(fleet).or_else(|| some_lost(facts)));
         all.extend(no_prices(facts));
     }
     all
@@ -238,12 +239,13 @@ fn no_exporters(fleet: &Fleet) -> Option<Missing> {
 }
 
 /// Some sources do not answer, others do.
-fn some_lost(fleet: &Fleet) -> Option<Missing> {
+fn some_lost(facts: &Facts) -> Option<Missing> {
+    let fleet = &facts.fleet;
     let silent = |source: &&model::fleet::observe::SourceHealth| source.state == SourceState::Lost;
     let lost: Vec<_> = fleet.sources.iter().filter(silent).collect();
     let first = lost.first()?;
     let said = match (first.message.is_empty(), first.last_ok) {
-        (false, _) => first.message.clone(),
+        (false, _) => message(facts, first).into_owned(),
         (true, None) => String::from("it has never answered"),
         (true, Some(_)) => String::from("it answers no more"),
     };

@@ -9,6 +9,7 @@ use model::fleet::observe::{SourceHealth, SourceState, Table};
 use model::fleet::sight::HELP;
 
 use super::Facts;
+use super::sources::message;
 use super::table::cell;
 
 /// The JSON Schema of [`json`].
@@ -193,7 +194,7 @@ fn exporters(facts: &Facts) -> Vec<Point> {
             Some(first) => points.push(Point::warn(
                 "exporters",
                 format!("{kind}: {live} answer, {} do not", lost.len()),
-                format!("{}: {}", first.name, first.message),
+                format!("{}: {}", first.name, message(facts, first)),
             )),
         }
     }

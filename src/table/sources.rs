@@ -1,13 +1,16 @@
 //! Rows of `sources`: where facts come from, how fresh they are and what asking for them costs.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use model::base::natural;
-use model::fleet::observe::SourceHealth;
+use model::fleet::observe::{SourceHealth, SourceState};
 
+use super::Facts;
+use super::nodes::{self, NodeState};
 use super::table::Column;
 use super::text::{age, or_unknown, word};
-use super::{Facts, said};
 
 /// One source.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -35,7 +38,7 @@ pub struct SourceRow<'a> {
     /// Requests sent in the last minute.
     pub calls_per_minute: Option<u32>,
     /// What is wrong and the mend; `None` when all is well.
-    pub message: Option<&'a str>,
+    pub message: Option<Cow<'a, str>>,
 }
 
 /// Columns as CSV.
@@ -78,7 +81,7 @@ pub(super) fn columns<'a>() -> Vec<Column<SourceRow<'a>>> {
             or_unknown(row.calls_per_minute)
         })
         .by("calls_per_minute"),
-        Column::text("MESSAGE", |row| word(row.message)),
+        Column::text("MESSAGE", |row| word(row.message.as_deref())),
     ]
 }
 
@@ -91,6 +94,25 @@ pub fn rows(facts: &Facts) -> Vec<SourceRow<'_>> {
     });
     let rows = sources.into_iter();
     rows.map(|source| row(facts, source)).collect()
+}
+
+/// What is wrong with a source and the mend, its node first where that is not ready; empty where all is well.
+pub fn message<'a>(facts: &Facts, source: &'a SourceHealth) -> Cow<'a, str> {
+    let fails = source.failing_since.is_some()
+        || matches!(source.state, SourceState::Stale | SourceState::Lost);
+    let node = source.node.as_ref().filter(|_| fails);
+    let node = node.and_then(|name| facts.fleet.node(name));
+    match node.filter(|node| nodes::state(facts, node).0 == NodeState::Down) {
+        Some(node) if source.message.is_empty() => {
+            Cow::Owned(format!("its node {} is not ready", node.name()))
+        }
+        Some(node) => Cow::Owned(format!(
+            "its node {} is not ready; {}",
+            node.name(),
+            source.message
+        )),
+        None => Cow::Borrowed(&source.message),
+    }
 }
 
 /// The row of one source.
@@ -107,6 +129,6 @@ pub fn row<'a>(facts: &Facts, source: &'a SourceHealth) -> SourceRow<'a> {
         series_used: source.series_used,
         series_skipped: source.series_skipped,
         calls_per_minute: source.calls_per_minute,
-        message: said(&source.message),
+        message: Some(message(facts, source)).filter(|words| !words.is_empty()),
     }
 }

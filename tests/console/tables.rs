@@ -188,3 +188,36 @@ fn a_device_idle_at_the_first_look_is_idle_for_longer() {
     }
     assert_eq!(seen, [true, true]);
 }
+
+#[test]
+fn a_source_on_a_node_that_is_not_ready_says_so_first() {
+    let mut facts = SMALL.clone();
+    let fleet = Arc::make_mut(&mut facts.fleet);
+    let mut nodes = fleet.nodes.to_vec();
+    let mut node = (*nodes[0]).clone();
+    node.ready = Some(false);
+    let name = node.name().clone();
+    nodes[0] = Arc::new(node);
+    fleet.nodes = nodes.into();
+    let mut all = fleet.sources.to_vec();
+    let at = all.iter().position(|source| source.gives_readings());
+    let at = at.expect("an exporter");
+    let said = "503: the API server cannot reach the exporter's pod";
+    all[at].node = Some(name.clone());
+    all[at].state = SourceState::Lost;
+    all[at].message = String::from(said);
+    let source = all[at].name.clone();
+    fleet.sources = all.into();
+    let wanted = format!("its node {name} is not ready; {said}");
+    let rows = table::sources::rows(&facts);
+    let row = rows.iter().find(|row| row.name == source.as_str());
+    assert_eq!(row.expect("there").message.as_deref(), Some(&*wanted));
+    let column = sources::KIND.columns.iter().find(|it| it.id == "message");
+    let cell = (column.expect("there").cell)(&facts, (at as u32, 0));
+    assert_eq!(cell.value.words(), Some(("", &*wanted)));
+    // A source that answers says nothing of its node.
+    let mut sources = facts.fleet.sources.to_vec();
+    sources[at].state = SourceState::Live;
+    sources[at].failing_since = None;
+    assert_eq!(table::sources::message(&facts, &sources[at]), said);
+}

@@ -7,6 +7,7 @@ use crate::theme::Role;
 use crate::widget::panel::panel;
 use model::fleet::observe::{SourceHealth, SourceState};
 use table::Facts;
+use table::sources::message;
 
 use super::sources;
 
@@ -86,7 +87,7 @@ pub(super) fn draw_sources(facts: &Facts, painter: &mut Painter<'_>, area: Rect)
                 ("  ", muted),
                 (&source.name, text),
                 ("  ", muted),
-                (&source.message, muted),
+                (&*message(facts, source), muted),
             ],
         );
     }

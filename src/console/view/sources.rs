@@ -6,6 +6,7 @@ use crate::widget::{Cell, Value};
 use model::base::Name;
 use model::fleet::observe::{SourceHealth, SourceState};
 use table::Facts;
+use table::sources::message;
 
 use super::{Destination, RowScope, Selection, ViewId};
 
@@ -72,7 +73,7 @@ pub static KIND: Kind = Kind {
             // A refusal is told once, above every view; what the server said is on the source's own page.
             of(facts, row, |source| match source.state {
                 SourceState::NotVisible => Value::Empty,
-                _ => Value::text(source.message.as_str()),
+                _ => Value::text(message(facts, source)),
             })
             .role(Role::Warn)
         }),
@@ -95,8 +96,8 @@ pub static KIND: Kind = Kind {
         })
     },
     faulty: |facts, row| sources(facts, row).any(|source| !is_well(source)),
-    // What is broken is what one looks for here.
     worst: None,
+    // What is broken is what one looks for here.
     last: |facts, row| sources(facts, row).all(is_well),
     searched: Some(RowScope::Sources(None)),
     sort: None,

@@ -17,6 +17,7 @@ use model::fleet::finding::{Finding, Severity};
 use model::fleet::history::Track;
 use table::Facts;
 use table::actions::{RunState, still_faulty};
+use table::sources::message;
 
 use super::{Selection, alerts, plans, queue_quotas, sources, subject, table_view};
 
@@ -232,9 +233,10 @@ pub fn describe(
             table.known("series used", source.series_used);
             table.known("skipped", source.series_skipped);
             table.known("calls/min", source.calls_per_minute);
-            if !source.message.is_empty() {
+            let message = message(facts, source);
+            if !message.is_empty() {
                 table.gap();
-                table.words("message", source.message.clone(), Role::Warn);
+                table.words("message", message, Role::Warn);
             }
         }
         Selection::Queue(name) => {
