@@ -186,6 +186,11 @@ pub fn per_hour(rate: Option<Rate>) -> String {
     rate.map_or_else(|| String::from("–"), |rate| format!("${rate}/h"))
 }
 
+/// Money an hour where the unit stands beside it: `$12`, or a dash where it is not known.
+pub fn dollars(rate: Option<Rate>) -> String {
+    rate.map_or_else(|| String::from("–"), |rate| format!("${rate}"))
+}
+
 /// A share as whole per cent; 99.6 % is not 100 %, and 0.2 % is not 0 %.
 pub fn percent(ratio: f64) -> String {
     let whole = ratio * 100.0;

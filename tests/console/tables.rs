@@ -221,3 +221,45 @@ fn a_source_on_a_node_that_is_not_ready_says_so_first() {
     sources[at].failing_since = None;
     assert_eq!(table::sources::message(&facts, &sources[at]), said);
 }
+
+#[test]
+fn the_idle_money_of_the_cost_view_is_the_headers_sum() {
+    let shown = render_text(&app(&LARGE, ViewId::Cost), 160, 40);
+    let spend = LARGE.burn.known().expect("prices");
+    let sum = spend.idle().expect("known");
+    let line = format!(
+        "idle ${sum}/h: ${} free + ${} allocated",
+        spend.free.expect("known"),
+        spend.idle_allocated.expect("known")
+    );
+    assert!(shown.contains(&line), "{line}\n{shown}");
+}
+
+#[test]
+fn of_jobs_with_the_same_idle_money_the_one_that_cost_most_comes_first() {
+    let mut facts = LARGE.clone();
+    let mut burn = (*facts.burn).clone();
+    let named: Vec<_> = facts.fleet.jobs.iter().map(|job| job.id.clone()).collect();
+    let rows = burn.rows.get_mut(&Scope::Job).expect("jobs");
+    let one = rows[0].clone();
+    let ids: Vec<_> = named.iter().take(3).cloned().collect();
+    let spend = burn.jobs.values().next().expect("a job").0;
+    *rows = ids
+        .iter()
+        .map(|id| {
+            let mut row = one.clone();
+            row.name = Name::from(id.key.to_string());
+            row.spend.idle_allocated = Some(spend.burn);
+            row
+        })
+        .collect();
+    for (id, hours) in ids.iter().zip([2, 9, 5]) {
+        let so_far = model::base::Rate::from_micros(hours * 1_000_000);
+        burn.jobs.insert(id.clone(), (spend, so_far));
+    }
+    facts.burn = Arc::new(burn);
+    let mut model = TableModel::new(&cost::IDLE, RowScope::Idle);
+    model.refresh(&facts, true);
+    let order: Vec<u32> = model.rows().iter().map(|row| row.1).collect();
+    assert_eq!(order, [1, 2, 0]);
+}

@@ -8,7 +8,6 @@ use crate::theme::Role;
 use crate::widget::bar::bar;
 use crate::widget::panel::panel;
 use crate::widget::spark::chart;
-use model::base::Rate;
 use model::cost::Scope as By;
 use model::fleet::finding::Finding;
 use model::fleet::history::{FleetSignal, Track};
@@ -17,7 +16,7 @@ use table::Facts;
 
 use super::fleet::{FleetView, Panel};
 use super::sparkline_strip::Past;
-use super::{alerts, waiting};
+use super::{alerts, cost, waiting};
 
 /// From this height on, a panel tells a sentence on two lines rather than to cut it.
 const TALL: u16 = 10;
@@ -181,21 +180,11 @@ impl FleetView {
                 painter.render_style.fg(Role::Muted),
                 painter.render_style.bold(Role::IdleMoney),
             );
-            let money = |rate: Option<Rate>| match rate {
-                Some(rate) => format!("${rate}"),
-                None => String::from("–"),
-            };
-            let free = money(known.and_then(|spend| spend.free));
-            let idle = money(known.and_then(|spend| spend.idle_allocated));
-            let mut pieces = vec![
-                ("free ", muted),
-                (&*free, blue),
-                ("  idle allocated ", muted),
-                (&*idle, blue),
-                ("  an hour", muted),
-            ];
-            if painter.width_of(&pieces) > inside.width {
-                // The title says so, too.
+            let (label, both, parts) = cost::idle_sum(facts);
+            let mut pieces = vec![(label, muted), (&*both, blue), (&*parts, muted)];
+            if painter.width_of(&pieces) > inside.width && !parts.is_empty() {
+                // The header says the sum, too.
+                pieces[1].0 = parts.trim_start_matches(": ");
                 pieces.pop();
             }
             painter.pieces(inside.x, inside.bottom() - 1, inside.width, &pieces);
