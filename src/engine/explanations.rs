@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use model::base::document::nearest;
 use model::base::Moment;
+use model::base::document::nearest;
 use model::fleet::job::JobKey;
 use model::fleet::sight::unseen_words;
 
