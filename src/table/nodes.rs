@@ -73,6 +73,10 @@ pub struct NodeRow<'a> {
     /// Its state in words, the worst first: `silent`, `not ready`, `2 faults`, an alert's code, `cordoned`, `ready`.
     #[serde(skip)]
     pub state: Cow<'a, str>,
+    /// Its status as kubectl prints it, for which no exporter is asked: `Ready`, `NotReady`, `Unknown`, with
+    /// `,SchedulingDisabled` when it is cordoned.
+    #[serde(skip)]
+    pub status: String,
     /// Ready; `None` when its kubelet is silent.
     pub ready: Option<bool>,
     /// Its cordon; `None` when it takes new pods.
@@ -152,7 +156,8 @@ pub(super) fn columns<'a>() -> Vec<Column<NodeRow<'a>>> {
     vec![
         Column::text("NAME", |row: &NodeRow<'_>| row.name.to_owned()),
         Column::text("POOL", |row| row.pool.to_owned()),
-        Column::text("STATE", |row: &NodeRow<'_>| row.state.to_string()).by("ready"),
+        Column::text("STATUS", |row: &NodeRow<'_>| row.status.clone()).by("ready"),
+        Column::wide_text("STATE", |row: &NodeRow<'_>| row.state.to_string()),
         Column::text("INSTANCE", |row: &NodeRow<'_>| word(row.instance_type)).by("instance_type"),
         Column::text("ZONE", |row| word(row.zone)),
         Column::text("RACK", |row| word(row.rack)),
@@ -229,6 +234,21 @@ pub enum NodeState {
     Cordoned,
     /// All is well.
     Ready,
+}
+
+/// A node's status in kubectl's words.
+fn status(facts: &Facts, node: &Node) -> String {
+    let ready = match (state(facts, node), node.ready) {
+        ((NodeState::Hidden | NodeState::Lost, words), _) => return words.into_owned(),
+        (_, Some(true)) => "Ready",
+        (_, Some(false)) => "NotReady",
+        (_, None) => "Unknown",
+    };
+    let cordoned = match node.cordon {
+        Some(_) => ",SchedulingDisabled",
+        None => "",
+    };
+    format!("{ready}{cordoned}")
 }
 
 /// A node's state, with the words for it: silent and not ready before faults before alerts before cordons.
@@ -345,6 +365,7 @@ pub fn row<'a>(facts: &'a Facts, node: &'a Node) -> NodeRow<'a> {
         name: node.name(),
         pool: &node.pool,
         state: state(facts, node).1,
+        status: status(facts, node),
         ready: node.ready,
         cordoned_by: cordoned_by(node),
         cordoned: node.cordon.as_ref().map(CordonCell::from),
