@@ -423,7 +423,9 @@ impl Machine {
             .any(|other| !other.object.is(&step.object));
         let uid = step.object.uid.as_deref();
         let is_it = |object: &Value| uid.is_none_or(|uid| text(object, "/metadata/uid") == uid);
-        stops && others && object.is_none_or(|object| is_it(object) && mutations::has_ended(object))
+        stops
+            && others
+            && object.is_some_and(|object| is_it(object) && mutations::has_ended(object))
     }
 
     fn already(&mut self, now: Moment, at: usize) {
