@@ -163,11 +163,17 @@ impl Heatmap {
         });
         let ranked = devices
             .filter_map(|(node, device)| Some(((node, device), self.glows.rank(node, device)?)));
-        let lasts = |row: Row| {
-            devices::device(facts, row).is_some_and(|(_, one)| stragglers.contains(&one.id))
+        // Runs of a sweep have no pace in common, whatever one of them does for a moment.
+        let counts = |row: Row| {
+            let device = devices::device(facts, row).map(|(_, device)| device);
+            let job = device.and_then(|device| facts.fleet.job(&device.first_holder()?.0.job));
+            (
+                device.is_some_and(|device| stragglers.contains(&device.id)),
+                job.is_some_and(|job| job.gang.is_some_and(|gang| gang.min > 1)),
+            )
         };
         ranked
-            .map(|(row, apart)| (lasts(row), row, apart))
+            .map(|(row, apart)| (counts(row), row, apart))
             .max_by(|a, b| a.0.cmp(&b.0).then(a.2.total_cmp(&b.2)))
             .map(|(_, row, apart)| (row, apart))
     }

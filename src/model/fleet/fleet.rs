@@ -202,7 +202,12 @@ impl Fleet {
     /// The tables that are still being listed for the first time, of those without which nothing true can be said of
     /// devices, jobs and money.
     pub fn unread(&self) -> Vec<Table> {
-        let needed = [Table::Nodes, Table::Pods, Table::Workloads, Table::Jobs];
+        let needed = [
+            Table::Nodes,
+            Table::Pods,
+            Table::KueueWorkloads,
+            Table::Jobs,
+        ];
         let waits = |table: &Table| matches!(self.known(*table), Known::Waiting);
         needed.into_iter().filter(waits).collect()
     }
