@@ -355,11 +355,11 @@ fn freshness(app: &App) -> (String, Role) {
         count(SourceState::Lost, true),
         count(SourceState::Stale, true),
     );
+    let asking = count(SourceState::Stale, false);
     match (lost, stale) {
-        (0, 0) if count(SourceState::Stale, false) > 0 => {
-            let unheard = count(SourceState::Stale, false);
-            (format!("asking {unheard}"), Role::Info)
-        }
+        (0, 0) if asking > 0 => (format!("asking {asking}"), Role::Info),
+        (1.., _) if asking > 0 => (format!("{lost} lost, asking {asking}"), Role::Warn),
+        (_, 1..) if asking > 0 => (format!("{stale} stale, asking {asking}"), Role::Warn),
         (0, 0) if fleet.is_hidden(Table::Nodes) && fleet.is_hidden(Table::Pods) => {
             (String::from("not visible"), Role::Warn)
         }

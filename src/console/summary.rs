@@ -10,7 +10,7 @@ use table::Facts;
 /// What the header says, worked out once a picture.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Summary {
-    /// The lists that all of it is made of are still being read: nothing of it is known.
+    /// True while the lists that it sums up are still being read: nothing of it is known yet.
     pub unread: bool,
     /// Devices: all of them, or those that the scope holds.
     pub devices: u32,

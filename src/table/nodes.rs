@@ -237,9 +237,9 @@ pub enum NodeState {
 }
 
 /// A node's status in kubectl's words.
-fn status(facts: &Facts, node: &Node) -> String {
-    let ready = match (state(facts, node), node.ready) {
-        ((NodeState::Hidden | NodeState::Lost, words), _) => return words.into_owned(),
+fn status(node: &Node, state: &(NodeState, Cow<'_, str>)) -> String {
+    let ready = match (state, node.ready) {
+        ((NodeState::Hidden | NodeState::Lost, words), _) => return words.clone().into_owned(),
         (_, Some(true)) => "Ready",
         (_, Some(false)) => "NotReady",
         (_, None) => "Unknown",
@@ -360,12 +360,13 @@ pub fn row<'a>(facts: &'a Facts, node: &'a Node) -> NodeRow<'a> {
         idle_allocated: held_of(idle),
     };
     let burn = facts.rate_of_node(node.name()).filter(|_| listed);
+    let state = state(facts, node);
     NodeRow {
         labels: Labelled::Own(&node.seen.labels),
         name: node.name(),
         pool: &node.pool,
-        state: state(facts, node).1,
-        status: status(facts, node),
+        status: status(node, &state),
+        state: state.1,
         ready: node.ready,
         cordoned_by: cordoned_by(node),
         cordoned: node.cordon.as_ref().map(CordonCell::from),

@@ -284,7 +284,7 @@ fn sum(counts: impl Iterator<Item = u32>) -> u32 {
 pub fn spend(facts: &Facts, pool: &Pool) -> Option<Spend> {
     match facts.burn.row(Scope::Pool, &pool.name) {
         Some(row) => row.known().map(|spend| Spend {
-            // What nobody holds is no scope's.
+            // Free devices belong to no team or namespace.
             free: spend.free.filter(|_| facts.part.is_none()),
             ..spend
         }),
@@ -298,7 +298,7 @@ pub fn spend(facts: &Facts, pool: &Pool) -> Option<Spend> {
     }
 }
 
-/// What is paid for devices that do no work: of everything with those that are free; what nobody holds is no scope's.
+/// What is paid for devices that do no work: of the whole fleet including those that are free, which belong to no team or namespace.
 pub fn waste(facts: &Facts, spend: &Spend) -> Option<Rate> {
     match facts.part {
         None => spend.idle(),

@@ -244,7 +244,7 @@ fn runs(cluster: &Cluster) -> Vec<String> {
     runs.iter().map(|run| run.name.to_string()).collect()
 }
 
-/// True for a name that a shell takes as it stands: what somebody called an object must not become a command.
+/// True for a name without a character that means something to a shell: an object's name must never become a command.
 fn is_plain(name: &str) -> bool {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:@+=,".contains(letter);
     !name.is_empty() && !name.starts_with('-') && name.chars().all(plain)

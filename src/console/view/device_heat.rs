@@ -331,7 +331,7 @@ impl Span {
             Scale::Outlier => {
                 let jobs = facts.fleet.jobs.iter();
                 let mut gangs: FxHashMap<u64, Vec<f64>> = jobs
-                    .filter(|job| job.gang.is_none_or(|gang| gang.min > 1))
+                    .filter(|job| job.gang.is_none() || job.is_gang())
                     .filter(|job| job.devices_allocated >= GANG)
                     .map(|job| (id_of(&job.id), Vec::new()))
                     .collect();

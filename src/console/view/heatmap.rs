@@ -45,6 +45,8 @@ pub struct Heatmap {
     /// The rack (where racks are known, else the group) with the highest mean, and that mean; for outliers the device that
     /// holds up its gang, or is furthest from it, and how far.
     pub(super) most: Option<(String, f64)>,
+    /// That device, for outliers.
+    furthest: Option<Row>,
     /// What the map was made of, while it shows everything by place.
     made_of: Option<u64>,
     shown: usize,
@@ -74,6 +76,7 @@ impl Heatmap {
             glows: DeviceHeats::default(),
             means: Vec::new(),
             most: None,
+            furthest: None,
             made_of: None,
             shown: 0,
             total: 0,
@@ -108,15 +111,23 @@ impl Heatmap {
                 (count > 0).then(|| sum / f64::from(count))
             })
             .collect();
-        self.most = self.highest(facts);
+        let furthest = match self.scale {
+            Scale::Outlier => self.furthest(facts),
+            Scale::Absolute | Scale::Relative => None,
+        };
+        self.furthest = furthest.map(|(row, _)| row);
+        self.most = match furthest {
+            Some((row, apart)) => {
+                devices::device(facts, row).map(|(_, device)| (device.id.to_string(), apart))
+            }
+            None => self.highest(facts),
+        };
         self.find_cursor(facts);
     }
 
     fn highest(&self, facts: &Facts) -> Option<(String, f64)> {
         if self.scale == Scale::Outlier {
-            let (row, apart) = self.furthest(facts)?;
-            let (_, device) = devices::device(facts, row)?;
-            return Some((device.id.to_string(), apart));
+            return None;
         }
         let mut racks: BTreeMap<(&Name, &Name), (f64, u32)> = BTreeMap::new();
         for spot in &self.map.spots {
@@ -169,7 +180,7 @@ impl Heatmap {
             let job = device.and_then(|device| facts.fleet.job(&device.first_holder()?.0.job));
             (
                 device.is_some_and(|device| stragglers.contains(&device.id)),
-                job.is_some_and(|job| job.gang.is_some_and(|gang| gang.min > 1)),
+                job.is_some_and(|job| job.is_gang()),
             )
         };
         ranked
@@ -180,7 +191,7 @@ impl Heatmap {
 
     /// Puts the cursor on the device that is furthest from its gang.
     fn go_to_furthest(&mut self, facts: &Facts) {
-        if let Some((row, _)) = self.furthest(facts)
+        if let Some(row) = self.furthest
             && let Some((node, device)) = devices::device(facts, row)
         {
             self.chosen = Some((node.name().clone(), device.index));

@@ -153,7 +153,7 @@ impl Heatmap {
                 Metric::Temp => format!("{:.0}°", mean * 60.0),
                 _ => format!("{:.0} points", mean * 100.0),
             };
-            return format!("stands out of its gang: {place}, {apart} off the median");
+            return format!("outlier: {place}, {apart} off its gang's median");
         }
         let (word, value) = match self.metric {
             Metric::Temp => ("hottest", format!("{:.0}°", mean * 60.0 + 30.0)),

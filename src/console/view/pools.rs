@@ -49,7 +49,7 @@ pub static KIND: Kind = Kind {
         Column::number("free-usd", "FREE $/h", 15, 8, |facts, row| {
             match facts.part {
                 None => spent(facts, row, |spend| spend.free),
-                // What nobody holds is no scope's.
+                // Free devices belong to no team or namespace.
                 Some(_) => Cell::new(Value::Empty),
             }
         })

@@ -227,6 +227,11 @@ impl Job {
         waits && self.devices_allocated == 0 && self.started.is_none() && !was_admitted && !failed
     }
 
+    /// True where it is known that several of its pods run as one.
+    pub fn is_gang(&self) -> bool {
+        self.gang.is_some_and(|gang| gang.min > 1)
+    }
+
     /// True while it still wants or holds something.
     pub fn is_live(&self) -> bool {
         !matches!(self.state, JobState::Done | JobState::Failed)

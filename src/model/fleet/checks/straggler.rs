@@ -35,7 +35,7 @@ fn look(context: &mut CheckContext<'_>) {
         .iter()
         .filter(|job| {
             matches!(job.state, JobState::Running | JobState::Starting)
-                && job.gang.is_some_and(|gang| gang.min > 1)
+                && job.is_gang()
                 && job.devices_allocated >= rule.devices
         })
         .map(|job| (&job.id, (&**job, Vec::new())))
