@@ -189,12 +189,7 @@ pub(super) fn snapshot(at: &Situation, needs: &Needs) -> Result<Facts, Failure> 
 
 /// The same within a bound, without a word: nothing where that is not enough, or where it fails.
 pub(super) fn glance(at: &Situation, needs: &Needs, most: Duration) -> Option<Facts> {
-    let setup = at.setup(false);
-    let look = async {
-        let mut told = |_| {};
-        let look = session::snapshot(&setup, at.target(), needs, &mut told);
-        Ok(tokio::time::timeout(most, look).await.ok())
-    };
+    let look = async { Ok(tokio::time::timeout(most, read(at, needs)).await.ok()) };
     block_on(look).ok()??.ok()
 }
 
@@ -209,6 +204,12 @@ fn heard(at: &Situation, facts: Facts) -> Facts {
         silences: Arc::new(silences),
         ..facts
     }
+}
+
+/// One look within a runtime that is there already, without a word.
+pub(super) async fn read(at: &Situation, needs: &Needs) -> Result<Facts, Failure> {
+    let mut told = |_| {};
+    session::snapshot(&at.setup(false), at.target(), needs, &mut told).await
 }
 
 fn look_once(at: &Situation, needs: &Needs) -> Result<Facts, Failure> {

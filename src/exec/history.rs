@@ -31,8 +31,8 @@ pub struct Run {
     pub steps: Vec<Trace>,
     /// How it ended; `None` while it runs, or when its process was ended.
     pub end: Option<End>,
-    /// What a drain that is over has left on its nodes, in words; empty for nothing.
-    pub behind: String,
+    /// What is not as it was to be once every step is over, in words; empty for nothing.
+    pub aftermath: String,
 }
 
 /// What became of one step.
@@ -89,7 +89,7 @@ pub(super) fn extend(all: &mut Vec<Run>, lines: &[Line]) {
                 steps: vec![Trace::default(); plan.steps.len()],
                 plan: (**plan).clone(),
                 end: None,
-                behind: String::new(),
+                aftermath: String::new(),
             });
             continue;
         }
@@ -122,7 +122,7 @@ impl Run {
             Record::Begin { .. } => {}
             Record::TakenUp { .. } => {
                 self.end = None;
-                self.behind.clear();
+                self.aftermath.clear();
             }
             Record::Intent {
                 step,
@@ -164,7 +164,9 @@ impl Run {
                 }
             }
             Record::End { end } => self.end = Some(end.clone()),
-            Record::Behind { pods, unknown } => self.behind = behind_words(pods, unknown),
+            Record::Behind { .. } | Record::NotStarted { .. } => {
+                self.aftermath = aftermath_words(record).unwrap_or_default();
+            }
         }
     }
 
@@ -181,7 +183,7 @@ impl Run {
             1 => "1 step was left undone".to_owned(),
             more => format!("{more} steps were left undone"),
         };
-        let all: Vec<&str> = [steps.as_str(), self.behind.as_str()]
+        let all: Vec<&str> = [steps.as_str(), self.aftermath.as_str()]
             .into_iter()
             .filter(|words| !words.is_empty())
             .collect();
@@ -301,17 +303,25 @@ impl Run {
     }
 }
 
-/// Pods that a drain has left behind, in words: empty where there are none.
-fn behind_words(pods: &[String], unknown: &str) -> String {
-    match pods {
-        _ if !unknown.is_empty() => format!("whether its nodes are empty is not known: {unknown}"),
-        [] => String::new(),
-        [one] => format!("1 pod is still there: {one}"),
-        more => format!(
-            "{} pods are still there: {}",
-            more.len(),
-            more[..more.len().min(8)].join(", ")
-        ),
+/// What a record says is not as the plan meant it, in words; `None` for nothing.
+pub fn aftermath_words(record: &Record) -> Option<String> {
+    match record {
+        Record::Behind { unknown, .. } if !unknown.is_empty() => Some(format!(
+            "whether its nodes are empty is not known: {unknown}"
+        )),
+        Record::Behind { pods, .. } if pods.is_empty() => None,
+        Record::Behind { pods, .. } => {
+            let count = match pods.len() {
+                1 => String::from("1 pod is"),
+                more => format!("{more} pods are"),
+            };
+            let named = pods[..pods.len().min(8)].join(", ");
+            Some(format!(
+                "{count} still there, most likely created after the plan was made: {named}; plan the drain again"
+            ))
+        }
+        Record::NotStarted { job, why } => Some(format!("{job} does not run: {why}")),
+        _ => None,
     }
 }
 

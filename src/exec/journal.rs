@@ -358,7 +358,10 @@ impl JournalWriter {
     /// # Errors
     /// It cannot be written: then nothing may be sent that it was to record.
     pub fn write(&mut self, at: Moment, record: Record) -> Result<(), JournalFault> {
-        let over = matches!(record, Record::End { .. } | Record::Behind { .. });
+        let over = matches!(
+            record,
+            Record::End { .. } | Record::Behind { .. } | Record::NotStarted { .. }
+        );
         let line = Line {
             at,
             run: self.run.clone(),

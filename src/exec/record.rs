@@ -102,6 +102,13 @@ pub enum Record {
         /// Why it is not known; empty where it is.
         unknown: String,
     },
+    /// Once it was over: the job that it was to start does not run.
+    NotStarted {
+        /// `NAMESPACE/NAME`.
+        job: String,
+        /// What it waits for, or why that is not known.
+        why: String,
+    },
 }
 
 /// Where a run takes place.

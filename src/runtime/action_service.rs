@@ -9,7 +9,6 @@ use tokio::sync::{Mutex, watch};
 use cluster::mutations::Right;
 use engine::live;
 use exec::look::Unseen;
-use exec::record::Record;
 use exec::{
     self, Cluster, End, Journal, Looker, Probe, Progress, Run, RunContext, RunError, Runs, Same,
     Writer, WritingClient, checks, name_of_run,
@@ -26,6 +25,7 @@ use table::actions::opens_faulty;
 use table::{self, Facts};
 
 use super::action_task::no_picture;
+use super::aftermath::{self, FleetLook, Outcome};
 use super::clock;
 use super::kubectl::{Kubectl, NO_CONTAINERS};
 
@@ -43,37 +43,8 @@ pub struct ActionService {
     identity: Mutex<Option<(u64, String)>>,
     /// What the journal was last seen to say.
     runs: Mutex<Runs>,
-}
-
-/// What was carried out: the run's name and how it ended.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Outcome {
-    /// The run.
-    pub run: String,
-    /// How it ended.
-    pub end: End,
-    /// Pods that a drain which is over has left behind, since they came after its plan was made; and why that is not known.
-    pub left: Result<Vec<String>, String>,
-}
-
-impl Outcome {
-    /// What is to be done about pods that were left behind; `None` where there are none.
-    pub fn undone(&self) -> Option<String> {
-        match &self.left {
-            Ok(left) if left.is_empty() => None,
-            Ok(left) => Some(format!(
-                "every step is done, but {} there still, most likely come after the plan was made: {}; plan the drain again",
-                match left.len() {
-                    1 => "a pod is".to_owned(),
-                    count => format!("{count} pods are"),
-                },
-                left.iter().take(8).cloned().collect::<Vec<_>>().join(", ")
-            )),
-            Err(why) => Some(format!(
-                "every step is done, but whether the nodes are empty is not known: {why}"
-            )),
-        }
-    }
+    /// Looks whether what was started runs.
+    look: Option<FleetLook>,
 }
 
 fn journal(settings: &Settings) -> Option<Journal> {
@@ -131,6 +102,7 @@ impl ActionService {
             journal: journal(settings),
             identity: Mutex::default(),
             runs: Mutex::default(),
+            look: None,
         })
     }
 
@@ -149,7 +121,15 @@ impl ActionService {
             journal: journal(settings),
             identity: Mutex::default(),
             runs: Mutex::default(),
+            look: None,
         }
+    }
+
+    /// The same, which looks at the fleet by `look` whether a job that it started runs.
+    #[must_use]
+    pub fn looking(mut self, look: FleetLook) -> Self {
+        self.look = Some(look);
+        self
     }
 
     /// What opens shells and port-forwards.
@@ -440,8 +420,7 @@ impl ActionService {
                 hands.carry_out(approved, &run).await
             })
             .await?;
-        let left = self.left(&run, approved.plan(), &end).await;
-        Ok(Outcome { run, end, left })
+        Ok(self.outcome(&run, approved.plan(), end).await)
     }
 
     /// Takes up a run that was stopped, or whose process has ended.
@@ -460,41 +439,28 @@ impl ActionService {
             })
             .await?;
         let past = exec::run::find(self.journal()?, run)?;
-        let left = self.left(run, &past.plan, &end).await;
-        Ok(Outcome {
-            run: run.to_owned(),
-            end,
-            left,
-        })
+        Ok(self.outcome(run, &past.plan, end).await)
     }
 
-    /// What a plan that is over has left behind, which the journal keeps.
-    async fn left(&self, run: &str, plan: &Plan, end: &End) -> Result<Vec<String>, String> {
-        if *end != End::Done || !matches!(plan.intent, Intent::Drain { .. }) {
-            return Ok(Vec::new());
-        }
-        let look = || exec::behind::left_behind(&self.connection.client, plan);
-        let mut left = look().await;
-        // What a queue has evicted may take a moment to be told to end.
-        for _ in 0..10 {
-            if matches!(&left, Ok(left) if left.is_empty()) {
-                break;
-            }
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            left = look().await;
-        }
-        let record = Record::Behind {
-            pods: left.clone().unwrap_or_default(),
-            unknown: left.clone().err().unwrap_or_default(),
+    /// How a run ended, with what is not as it was to be, which the journal keeps.
+    async fn outcome(&self, run: &str, plan: &Plan, end: End) -> Outcome {
+        let aftermath = match end {
+            End::Done => aftermath::of(plan, &self.connection.client, self.look.as_ref()).await,
+            _ => None,
         };
-        if let Ok(journal) = self.journal()
+        if let Some(record) = &aftermath
+            && let Ok(journal) = self.journal()
             && let Err(fault) = journal
                 .open(run, clock::now())
-                .and_then(|mut pen| pen.write(clock::now(), record))
+                .and_then(|mut pen| pen.write(clock::now(), record.clone()))
         {
-            tracing::warn!(%fault, "what the run left behind is not written down");
+            tracing::warn!(%fault, "what is not as the plan meant it is not written down");
         }
-        left
+        Outcome {
+            run: run.to_owned(),
+            end,
+            aftermath,
+        }
     }
 
     async fn with_hands<F>(

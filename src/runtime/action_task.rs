@@ -18,7 +18,8 @@ use table::Facts;
 use table::actions::{ActionState, May, RunRow, RunState, StepRow, StepState, opens_faulty};
 use table::what_if::Supposed;
 
-use super::action_service::{ActionService, Outcome};
+use super::action_service::ActionService;
+use super::aftermath::{FleetLook, Outcome};
 use super::kubectl::Kubectl;
 
 /// Pieces of news that may wait for the screen.
@@ -61,8 +62,13 @@ impl ActionTask {
     /// A task for one cluster; looks at once what may be done and what was done. Must be called within a runtime.
     pub fn new(action_service: ActionService, facts: watch::Receiver<Option<Arc<Facts>>>) -> Self {
         let (out, news) = mpsc::channel(BACKLOG);
+        let latest = facts.clone();
+        let look: FleetLook = Arc::new(move || {
+            let facts = latest.borrow().clone();
+            Box::pin(std::future::ready(facts))
+        });
         let actions = Self {
-            action_service: Arc::new(action_service),
+            action_service: Arc::new(action_service.looking(look)),
             facts,
             out,
             news,

@@ -2,6 +2,7 @@
 
 pub mod action_service;
 pub mod action_task;
+pub mod aftermath;
 pub mod clipboard;
 pub mod clock;
 pub mod connection;

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use model::base::{Moment, Name};
-use model::fleet::checks;
 use model::fleet::finding::Finding;
-use model::plan::{Intent, Mutation, Plan};
+use model::fleet::job::JobState;
+use model::fleet::{Fleet, checks};
+use model::plan::{Intent, JobName, Mutation, Plan};
 
 /// Whether this console may write.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -212,6 +213,31 @@ pub fn still_faulty<'a>(
     findings.into_iter().filter_map(told).collect()
 }
 
+/// What a job that was to be started waits for; `None` once all its devices are its own, and when it has ended well.
+pub fn not_started(fleet: &Fleet, job: &JobName) -> Option<String> {
+    let Some(job) = fleet.job_named(&job.to_string()) else {
+        return Some(String::from("it is not there any more"));
+    };
+    let reason = match job.reason.is_empty() {
+        true => String::new(),
+        false => format!(": {}", job.reason),
+    };
+    match job.state {
+        JobState::Running | JobState::Finishing | JobState::Done => None,
+        JobState::Starting if job.devices_allocated >= job.devices_requested => None,
+        JobState::Starting => Some(format!(
+            "it has {} of its {} devices{reason}",
+            job.devices_allocated, job.devices_requested
+        )),
+        JobState::Waiting if job.admission.as_ref().is_some_and(|it| it.has_quota()) => Some(
+            format!("it has its quota, and its pods wait for nodes{reason}"),
+        ),
+        JobState::Waiting => Some(format!("it waits{reason}")),
+        JobState::Suspended => Some(String::from("it is held")),
+        JobState::Failed => Some(format!("it failed{reason}")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -258,5 +284,33 @@ mod tests {
                 "h100-5 still is not ready: undo lets work start there again",
             ]
         );
+    }
+
+    #[test]
+    fn a_job_that_was_started_and_lacks_devices_is_said_to_wait() {
+        let mut fleet = (*crate::sample::facts().fleet).clone();
+        let found = fleet
+            .jobs
+            .iter()
+            .position(|job| job.state == JobState::Running);
+        let at = found.expect("one runs");
+        let name = JobName(fleet.jobs[at].id.key.clone());
+        assert_eq!(not_started(&fleet, &name), None);
+        let mut with = |state: JobState, held: u32, reason: &str| {
+            let mut jobs = fleet.jobs.to_vec();
+            let job = std::sync::Arc::make_mut(&mut jobs[at]);
+            (job.state, job.devices_requested, job.devices_allocated) = (state, 8, held);
+            (job.reason, job.admission) = (Name::new(reason), None);
+            fleet.jobs = jobs.into();
+            not_started(&fleet, &name)
+        };
+        assert_eq!(with(JobState::Starting, 8, ""), None);
+        assert_eq!(
+            with(JobState::Starting, 4, "no room").as_deref(),
+            Some("it has 4 of its 8 devices: no room")
+        );
+        assert_eq!(with(JobState::Waiting, 0, "").as_deref(), Some("it waits"));
+        let gone = JobName(ObjectKey::new("nobody", "knows"));
+        assert!(not_started(&fleet, &gone).is_some());
     }
 }

@@ -1,6 +1,9 @@
 //! Plans that need the whole fleet: one look at it, and the intent in the words of the command line.
 
+use std::sync::Arc;
+
 use crate::cli::setup::{self, Situation};
+use crate::runtime::aftermath::FleetLook;
 use engine::live;
 use engine::snapshot::Snapshot;
 use exec::look::Unseen;
@@ -75,6 +78,20 @@ impl Seen {
     pub(super) fn foretell(&self, plan: &mut Plan) {
         plan::foretell(&self.snapshot, plan);
     }
+}
+
+/// What reads the fleet anew while a run is judged.
+pub(super) fn looking(at: &Situation) -> FleetLook {
+    let at = whole(at);
+    Arc::new(move || {
+        let at = at.clone();
+        Box::pin(async move {
+            setup::read(&at, &Needs::decision())
+                .await
+                .ok()
+                .map(Arc::new)
+        })
+    })
 }
 
 /// The same situation, with every namespace that may be read: what is free, and who is before whom, does not end at a

@@ -10,8 +10,10 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 use tokio::sync::watch;
 
-use crate::runtime::action_service::{ActionService, Outcome, interruptible};
+use crate::runtime::action_service::{ActionService, interruptible};
+use crate::runtime::aftermath::Outcome;
 use exec::look::Unseen;
+use exec::record::Record;
 use exec::{End, Progress, StepResult, StepStatus};
 use model::base::name::{is_hostile, printable};
 use model::base::{Exit, Failure};
@@ -178,6 +180,7 @@ pub(super) fn run(
             let seen = fleet::look(at, action)?;
             setup::block_on(async {
                 let action_service = ActionService::open(settings, choice, true)?;
+                let action_service = action_service.looking(fleet::looking(at));
                 act(
                     settings,
                     &action_service,
@@ -365,16 +368,17 @@ async fn carry_out(
     let (outcome, ()) = tokio::join!(interruptible(stop, work), telling);
     let outcome = outcome?;
     let undone = outcome.undone();
-    let Outcome { run, end, left } = outcome;
     if flags.output != PlanFormat::Table {
-        let mut document = json!({"plan": shown, "run": run, "end": end});
-        if let Ok(left) = left
-            && !left.is_empty()
-        {
-            document["left"] = left.into();
+        let mut document = json!({"plan": shown, "run": outcome.run, "end": outcome.end});
+        if !outcome.left().is_empty() {
+            document["left"] = outcome.left().into();
+        }
+        if let Some(Record::NotStarted { job, why }) = &outcome.aftermath {
+            document["not_started"] = json!({"job": job, "why": why});
         }
         out::write(out, &document_text(&document, flags.output))?;
     }
+    let Outcome { run, end, .. } = outcome;
     match end {
         End::Done => {
             if let Some(undone) = undone {

@@ -53,11 +53,21 @@ fn steps_and_pods_that_were_left_are_told_once_it_is_over() {
     assert_eq!(with(vec![end(), behind(&[], "")]), None);
     assert_eq!(
         with(vec![end(), behind(&["nlp/x on n1"], "")]).as_deref(),
-        Some("1 pod is still there: nlp/x on n1")
+        Some(
+            "1 pod is still there, most likely created after the plan was made: nlp/x on n1; plan the drain again"
+        )
     );
     assert_eq!(
         with(vec![end(), behind(&[], "no answer")]).as_deref(),
         Some("whether its nodes are empty is not known: no answer")
+    );
+    let waits = Record::NotStarted {
+        job: "nlp/x".into(),
+        why: "its pods wait for nodes".into(),
+    };
+    assert_eq!(
+        with(vec![end(), waits]).as_deref(),
+        Some("nlp/x does not run: its pods wait for nodes")
     );
     let left = vec![over(1, StepResult::Done), over(2, StepResult::Left), end()];
     assert_eq!(told(left).as_deref(), Some("1 step was left undone"));
