@@ -166,9 +166,9 @@ commands! {
     Events "events" "events" [Global Popup] 0 "the events about it, and about a job's pods";
     Tree "tree" "tree" [Table Heatmap Popup] 0 "the object as a tree: its queue, pools, pods, nodes and devices, each to be opened";
     Logs "logs" "logs" [Table Text Popup] 4 "logs of its pod, or of all pods of a job";
-    Waste "waste" "idle devices" [Global] 0 "jobs with idle devices, most expensive first; again: the devices";
-    WhatIf "what-if" "what if" [Global] 0 "what starts, who is evicted and what it costs if the fleet changes; writes nothing";
-    LongestWait "longest-wait" "longest wait" [Global] 0 "the longest waiting job: why it waits and what would start it; again: the next one";
+    Waste "waste" "idle devices" [Global] 12 "jobs with idle devices, most expensive first; again: the devices";
+    WhatIf "what-if" "what if" [Global] 11 "what starts, who is evicted and what it costs if the fleet changes; writes nothing";
+    LongestWait "longest-wait" "longest wait" [Global] 10 "the longest waiting job: why it waits and what would start it; again: the next one";
     Copy "copy" "copy" [Global Popup] 0 "copy the marked rows or the selection: choose a format";
     Faults "faults" "faults" [Global] 8 "show faulty rows only, or all rows";
     Freeze "freeze" "freeze" [Global] 0 "freeze the screen, or resume";

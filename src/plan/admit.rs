@@ -4,14 +4,13 @@
 use std::collections::BTreeSet;
 
 use engine::compiled::{CompiledFleet, WorkloadId};
-use engine::cycle;
 use engine::explain::Explainer;
 use engine::explanations::{self, Answer};
-use engine::fit::Relaxation;
 use engine::forecast;
-use engine::preempt::{self, Mode, Victims, evicted};
+use engine::preempt::{self, Victims, evicted};
 use engine::snapshot::{Reclaim, Snapshot, Status, System, Within, Workload};
 use engine::state::State;
+use model::base::Moment;
 use model::base::quantities::counted;
 use model::fleet::job::JobKey;
 use model::plan::{
@@ -21,6 +20,7 @@ use model::plan::{
 
 use super::effect::{Leaver, Picture, compare, news};
 use super::hold::{after, already};
+use super::leavers::{Sets, seat_victims};
 use super::planner_context::{self, fact};
 
 /// For so long those who left stay away once the way is free, seconds: pods end, and the job's own are placed.
@@ -145,7 +145,7 @@ fn finish(
     plan.alternatives.insert(
         0,
         Alternative {
-            sentence: match before.start(&model.key) {
+            sentence: match starts_by_itself(snapshot, work) {
                 Some(at) => format!("wait: it starts by itself about {}", at.rfc3339()),
                 None => "wait: when it starts by itself is not known".to_owned(),
             },
@@ -163,6 +163,16 @@ fn finish(
         ],
     };
     Ok(plan)
+}
+
+/// When it starts without this plan, by the forecast that is shown for it elsewhere.
+fn starts_by_itself(snapshot: &Snapshot, work: WorkloadId) -> Option<Moment> {
+    let fleet = match explanations::has_reserved_quota(&snapshot.workloads[work]) {
+        true => explanations::past_queues(snapshot),
+        false => snapshot.clone(),
+    };
+    let compiled = CompiledFleet::new(fleet);
+    forecast::forecast_one(&State::new(&compiled), work)?.p50
 }
 
 /// It starts in the next cycle of its scheduler: with whom it evicts, where it does.
@@ -205,15 +215,7 @@ fn seat(
     let model = &snapshot.workloads[work];
     let job = planner_context::name(&model.key);
     let compiled = CompiledFleet::new(explanations::past_queues(snapshot));
-    let mut state = State::new(&compiled);
-    // Those that are admitted and find room take it first.
-    let options = cycle::Options {
-        spare_all: true,
-        ..cycle::Options::default()
-    };
-    let cycle = cycle::cycle(&mut state, options);
-    let fresh: BTreeSet<WorkloadId> = cycle.admitted.iter().map(|one| one.work).collect();
-    let found = state.victims_but(work, Mode::ByHand, &|other| fresh.contains(&other));
+    let found = seat_victims(&mut State::new(&compiled), work);
     let found = found.map_err(|refusal| hopeless(&compiled.snapshot, &compiled, work, &refusal))?;
     let evicted = evicted(&compiled, &found.list);
     if !allowed {
@@ -361,39 +363,20 @@ struct Choice {
 fn choose(snapshot: &Snapshot, work: WorkloadId, allowed: bool) -> Result<Choice, Refusal> {
     let compiled = CompiledFleet::new(snapshot.clone());
     let mut state = State::new(&compiled);
-    // First in its queue, it may be that it fits, or that its own scheduler makes room for it.
-    let highest = snapshot.workloads.iter().map(|other| other.priority).max();
-    state.set_priority(work, highest.unwrap_or(0).saturating_add(1));
     let job = &snapshot.workloads[work].key;
-    if state.find(work, &Relaxation::default()).is_ok() {
+    let Some(sets) = Sets::of(&mut state, work) else {
         return Ok(Choice::default());
-    }
-    let cluster = state.victims(work, Mode::AsCluster);
-    let least = state.victims(work, Mode::Least);
-    let by_hand = match (&cluster, &least) {
-        (Err(_), Err(_)) => for_nodes(&mut state, work, snapshot.workloads[work].priority),
-        _ => None,
     };
-    let stoppable = |victims: &Victims| {
-        victims
-            .list
-            .iter()
-            .all(|victim| planner_context::stop(snapshot, &snapshot.workloads[victim.work]).is_ok())
-    };
-    let picked = match (&cluster, &least, &by_hand) {
-        (Ok(cluster), Ok(least), _) if stoppable(least) && least.lost_ms <= cluster.lost_ms => {
-            least
-        }
-        (Ok(cluster), ..) if stoppable(cluster) => cluster,
-        (_, Ok(least), _) if stoppable(least) => least,
-        (.., Some(by_hand)) if stoppable(by_hand) => by_hand,
-        (Ok(any), ..) | (_, Ok(any), _) | (.., Some(any)) => {
-            let sentence = format!("{job} needs the devices of jobs that nothing can suspend");
-            return Err(Refusal::new(RefusalCode::Unsupported, sentence)
-                .instead(format!("see what else helps: `explain job {job}`"))
-                .evicting(evicted(&compiled, &any.list)));
-        }
-        (Err(refusal), ..) => return Err(hopeless(snapshot, &compiled, work, refusal)),
+    let Some(picked) = sets.picked(snapshot) else {
+        return Err(match sets.any() {
+            Ok(any) => {
+                let sentence = format!("{job} needs the devices of jobs that nothing can suspend");
+                Refusal::new(RefusalCode::Unsupported, sentence)
+                    .instead(format!("see what else helps: `explain job {job}`"))
+                    .evicting(evicted(&compiled, &any.list))
+            }
+            Err(refusal) => hopeless(snapshot, &compiled, work, refusal),
+        });
     };
     let list: Vec<WorkloadId> = picked.list.iter().map(|victim| victim.work).collect();
     let evicted = evicted(&compiled, &picked.list);
@@ -409,7 +392,7 @@ fn choose(snapshot: &Snapshot, work: WorkloadId, allowed: bool) -> Result<Choice
     let mut choice = Choice {
         chosen: list,
         evicted,
-        for_nodes: by_hand.is_some(),
+        for_nodes: sets.by_hand.is_some(),
         ..Choice::default()
     };
     choice
@@ -420,7 +403,7 @@ fn choose(snapshot: &Snapshot, work: WorkloadId, allowed: bool) -> Result<Choice
             .reasons
             .push("no other set that may be taken loses less: all were looked at".to_owned());
     }
-    if let (Ok(cluster), Ok(least)) = (&cluster, &least) {
+    if let (Ok(cluster), Ok(least)) = (&sets.cluster, &sets.least) {
         let set = |victims: &Victims| -> BTreeSet<WorkloadId> {
             victims.list.iter().map(|victim| victim.work).collect()
         };
@@ -435,17 +418,6 @@ fn choose(snapshot: &Snapshot, work: WorkloadId, allowed: bool) -> Result<Choice
         }
     }
     Ok(choice)
-}
-
-/// Where the quota suffices and nodes alone are short: who stands behind it and may be requeued, so that it finds room.
-fn for_nodes(state: &mut State<'_>, work: WorkloadId, priority: i32) -> Option<Victims> {
-    let blind = Relaxation {
-        no_nodes: true,
-        ..Relaxation::default()
-    };
-    state.find(work, &blind).ok()?;
-    state.set_priority(work, priority);
-    state.victims(work, Mode::ByHand).ok()
 }
 
 /// Nobody can be evicted so that it starts: why, whose decision that is, and what else helps.

@@ -15,6 +15,7 @@ pub mod grant;
 pub mod hold;
 #[cfg(test)]
 mod laws;
+mod leavers;
 mod places;
 mod planner_context;
 mod preempt;
@@ -31,6 +32,7 @@ mod tests_evicted;
 mod tests_fleet;
 pub mod words;
 
+pub use leavers::{leavers, leavers_of_nodes};
 pub use planner_context::Author;
 pub use subject::{ActionTarget, Class, Found, Subject, System};
 

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use engine::compiled::CompiledFleet;
+use engine::compiled::{CompiledFleet, WorkloadId};
 use engine::explain::Explainer;
 use engine::explanations::{self, Answer};
 use engine::forecast;
 use engine::live;
 use engine::options;
-use engine::preempt::Mode;
+use engine::preempt::Victims;
 use engine::snapshot::Snapshot;
 use engine::state::State;
 use model::base::{Moment, Rate};
@@ -20,7 +20,7 @@ use model::fleet::job::JobKey;
 /// For so many of those that have waited longest it is asked who would have to go.
 const ASKED: usize = 12;
 
-/// Who would have to go so that a job could start now, with the least work lost.
+/// Who would have to go so that a job could start now, as the plan that starts it has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Now {
     /// Their number.
@@ -65,9 +65,9 @@ impl JobExplanations {
             .into_iter()
             .map(|work| (options::used(&snapshot, Some(&work)), work))
             .collect();
-        let mut jobs = told(fleet, burn, snapshot);
+        let mut jobs = told(fleet, burn, snapshot, plan::leavers);
         if let Some(beyond) = beyond {
-            let mut more = told(fleet, burn, beyond);
+            let mut more = told(fleet, burn, beyond, plan::leavers_of_nodes);
             for (used, work) in quota_reserved {
                 if let Some(mut told) = more.remove(&work.key) {
                     explanations::say_let_in(&mut told.answer.explanation, &work);
@@ -89,7 +89,12 @@ impl JobExplanations {
 }
 
 /// What is said of all that wait in a picture.
-fn told(fleet: &Fleet, burn: &Burn, snapshot: Snapshot) -> BTreeMap<JobKey, JobExplanation> {
+fn told(
+    fleet: &Fleet,
+    burn: &Burn,
+    snapshot: Snapshot,
+    leavers: fn(&mut State<'_>, WorkloadId) -> Option<Victims>,
+) -> BTreeMap<JobKey, JobExplanation> {
     let compiled = CompiledFleet::new(snapshot);
     let mut state = State::new(&compiled);
     let mut starts = forecast::forecast(&state);
@@ -107,7 +112,7 @@ fn told(fleet: &Fleet, burn: &Burn, snapshot: Snapshot) -> BTreeMap<JobKey, JobE
         let (Some(told), Some(work)) = (jobs.get_mut(&key), compiled.work(&key)) else {
             continue;
         };
-        if let Ok(victims) = state.victims(work, Mode::Least) {
+        if let Some(victims) = leavers(&mut state, work) {
             let lost = victims.list.iter().map(|victim| {
                 let key = &compiled.workload(victim.work).key;
                 money_of(fleet, burn, key, victim.lost_ms)

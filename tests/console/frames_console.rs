@@ -164,7 +164,7 @@ fn outliers_are_ordered_by_how_far_they_are() {
     press(&mut app, "xxo");
     let shown = render_text(&app, 160, 45);
     assert!(shown.contains("order outliers first"), "{shown}");
-    assert!(shown.contains("stands out of its gang: "), "{shown}");
+    assert!(shown.contains("outlier: "), "{shown}");
     assert!(!shown.contains("busiest"), "{shown}");
 }
 
@@ -559,7 +559,7 @@ fn the_outlier_that_lasts_comes_before_one_of_a_moment() {
         let mut app = console(facts, ViewId::Devices, (160, 45), AppOptions::default());
         press(&mut app, "xx");
         let shown = render_text(&app, 160, 45);
-        let (_, rest) = shown.split_once("stands out of its gang: ").expect("one");
+        let (_, rest) = shown.split_once("outlier: ").expect("one");
         rest.split(',').next().unwrap_or_default().to_owned()
     };
     let furthest = at(&LARGE);

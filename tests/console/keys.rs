@@ -1,5 +1,6 @@
 //! Keys: every binding of the default map does something where it is bound.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,11 +10,14 @@ use console::action_keys::PlanOutcome;
 use console::commands::{COMMANDS, Command, Context};
 use console::view::ViewId;
 use console::{App, AppOptions, Effect, Key, KeyPress, Keymap, Msg, render_text};
+use engine::explain::{Change, Explanation, StartState, Unblock};
+use engine::explanations::Answer;
 use model::base::Name;
 use model::object::{LogLine, ObjectNews};
 
-use model::plan::{Mutation, Object, Plan, Step, Verb};
+use model::plan::{JobName, Mutation, Object, Plan, Step, Verb};
 use table::actions::{ActionState, May, RunRow, RunState};
+use table::explanations::{JobExplanation, JobExplanations};
 
 use crate::frames::{LARGE, PAST, SMALL, console, drawn, press};
 
@@ -369,7 +373,11 @@ const ANSWERS: &[(&str, &str, &[&str])] = &[
     (
         "what would start it",
         "b",
-        &["would start", "research/llm-70b-sft-next", "503 more H100"],
+        &[
+            "would start",
+            "research/llm-70b-sft-next",
+            "priority 91 instead of 72",
+        ],
     ),
     (
         "which devices are idle, who holds them, what they cost",
@@ -396,10 +404,7 @@ const ANSWERS: &[(&str, &str, &[&str])] = &[
     (
         "which device holds up its gang",
         "3xx",
-        &[
-            "stands out of its gang: mi300x-lab-003/gpu5",
-            "mi300x-lab-003 / gpu 5 ─",
-        ],
+        &["outlier: mi300x-lab-003/gpu5", "mi300x-lab-003 / gpu 5 ─"],
     ),
     ("what a failed job says", "5zl", &["LOGS  speech/ranker-7"]),
     (
@@ -431,12 +436,51 @@ const ANSWERS: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
+/// What the engine says of this job.
+fn answer_for(name: &str) -> JobExplanations {
+    let job = LARGE.fleet.jobs.iter().find(|job| **job.name() == *name);
+    let key = &job.expect("it is there").id;
+    let change = Change::Priority { from: 72, to: 91 };
+    let explanation = Explanation {
+        job: JobName(key.key.clone()),
+        kind: key.kind.clone(),
+        queue: None,
+        priority: 72,
+        state: StartState::Waiting,
+        position: Some(1),
+        ahead: Some(0),
+        ahead_first: Vec::new(),
+        reasons: Vec::new(),
+        reason: String::new(),
+        unblock: Some(Unblock {
+            sentence: change.sentence(),
+            changes: vec![change],
+            proven: true,
+            victims: Vec::new(),
+        }),
+        alternatives: Vec::new(),
+        victims: Vec::new(),
+        reserved_at: None,
+    };
+    let answer = Answer {
+        explanation,
+        start: None,
+        options: Vec::new(),
+    };
+    JobExplanations {
+        at: Some(LARGE.now),
+        jobs: BTreeMap::from([(key.clone(), JobExplanation { answer, now: None })]),
+    }
+}
+
 #[test]
 fn each_answer_takes_at_most_four_keys() {
     let readme = include_str!("../../README.md");
+    let told = Arc::new(answer_for("llm-70b-sft-next"));
     for (question, keys, answers) in ANSWERS {
         assert!(keys.chars().count() <= 4, "{question}");
         let mut app = console(&LARGE, ViewId::Fleet, (170, 44), AppOptions::default());
+        let _ = app.update(Msg::JobExplanations(Arc::clone(&told)));
         let effects = press(&mut app, keys);
         if let Some(Effect::Read(Some(want))) = effects.last() {
             let line = LogLine {

@@ -146,10 +146,18 @@ fn brief(reason: &Reason, class: Option<&Name>) -> String {
     }
 }
 
+/// Shown until the engine has answered.
+const COMPUTING: &str = "computing…";
+
 /// The smallest change that would start it.
 pub fn mend(facts: &Facts, job: &Job) -> String {
     let Some(told) = told(facts, job) else {
-        return unblock::unblock(facts, job);
+        return unblock::comes_first(facts, job).unwrap_or_else(|| {
+            String::from(match facts.answers.at {
+                None => COMPUTING,
+                Some(_) => UNKNOWN,
+            })
+        });
     };
     let explanation = &told.answer.explanation;
     if explanation.reasons.iter().any(Reason::is_blind) {
@@ -169,7 +177,8 @@ pub fn mend(facts: &Facts, job: &Job) -> String {
     match (&explanation.unblock, &told.now) {
         (Some(change), _) => change_words(change, job, facts.now),
         (None, Some(now)) => format!("preempt {}", victims(now)),
-        (None, None) => unblock::unblock(facts, job),
+        (None, None) => unblock::comes_first(facts, job)
+            .unwrap_or_else(|| String::from("no single change would start it")),
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::snapshot::{
-    Choice, Quota, Snapshot, Stop, Taint, TaintEffect, Toleration, unit_is_milli,
+    ANY_FLAVOR, Choice, Quota, Snapshot, Stop, Taint, TaintEffect, Toleration, unit_is_milli,
 };
 use model::base::{Moment, Name};
 use model::fleet::job::JobKey;
@@ -227,8 +227,8 @@ impl Change {
                 add,
                 ..
             } => format!(
-                "{} more {resource} of {flavor} for queue {queue}",
-                amount(resource, *add)
+                "raise queue {queue}'s quota by {}",
+                of_flavor(resource, flavor, *add)
             ),
             Self::Nodes {
                 like,
@@ -397,6 +397,24 @@ pub fn amount(resource: &str, value: i64) -> String {
 pub(super) fn told(resource: &str, value: i64) -> String {
     let of = if unit_is_milli(resource) { "" } else { "of " };
     format!("{} {of}{resource}", amount(resource, value))
+}
+
+/// An amount of what a quota is of: `320 h100`, `8 mig-1g.10gb`, `64 cpu of h100`; `16 devices` where flavors are not told apart.
+pub(super) fn of_flavor(resource: &str, flavor: &str, value: i64) -> String {
+    let number = amount(resource, value);
+    let in_words = match (resource, number.as_str()) {
+        ("devices", "1") => String::from("1 device"),
+        _ => told(resource, value),
+    };
+    match (resource.rsplit_once('/'), flavor) {
+        // Slices of several sizes are of one flavor, each with a quota of its own.
+        (Some((_, slice)), _) if slice.starts_with("mig-") => format!("{number} {slice}"),
+        (Some(_), ANY_FLAVOR) if number == "1" => String::from("1 device"),
+        (Some(_), ANY_FLAVOR) => format!("{number} devices"),
+        (Some(_), _) => format!("{number} {flavor}"),
+        (None, ANY_FLAVOR) => in_words,
+        (None, _) => format!("{in_words} of {flavor}"),
+    }
 }
 
 /// Changes that together let a workload start.

@@ -12,7 +12,7 @@ use model::fleet::sight::unseen_words;
 use model::plan::JobName;
 
 use super::around::{Arounds, around, rooms};
-use super::change::{TaintName, amount, job, told};
+use super::change::{TaintName, amount, job, of_flavor, told};
 
 /// One reason. Amounts of quotas are in thousandths, of memory in bytes; rooms are in pods.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -295,8 +295,8 @@ impl Reason {
                 asked,
                 most,
             } => format!(
-                "needs {} {resource} of {flavor}; queue {queue} is capped at {}",
-                amount(resource, *asked),
+                "needs {}; queue {queue} is capped at {}",
+                of_flavor(resource, flavor, *asked),
                 amount(resource, *most)
             ),
             Self::Quota {
@@ -316,8 +316,8 @@ impl Reason {
                     false => format!("{all} of {own} in use"),
                 };
                 format!(
-                    "it asks for {} {resource} of {flavor}, and queue {queue} has {} left ({in_use})",
-                    amount(resource, *asked),
+                    "needs {}; queue {queue} has {} left ({in_use})",
+                    of_flavor(resource, flavor, *asked),
                     amount(resource, (*free).max(0)),
                 )
             }

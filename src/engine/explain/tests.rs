@@ -54,7 +54,7 @@ fn a_quota_in_use_names_its_numbers_and_the_least_that_is_missing() {
             borrowed: 0,
         }]
     );
-    assert_eq!(helps(&answer), ["2 more devices of f for queue q"]);
+    assert_eq!(helps(&answer), ["raise queue q's quota by 2 devices of f"]);
     assert_eq!((answer.position, answer.ahead), (Some(1), Some(0)));
 }
 
@@ -70,7 +70,7 @@ fn those_before_it_take_their_share_of_a_larger_quota() {
     let answer = ask(document.clone(), "second");
     assert_eq!(codes(&answer), ["over-most"]);
     // With 3 the second starts, and the first, which needs 6, does not.
-    assert_eq!(helps(&answer), ["1 more devices of f for queue q"]);
+    assert_eq!(helps(&answer), ["raise queue q's quota by 1 device of f"]);
     assert_eq!(
         answer.ahead_first,
         [job(&compiled(document).workload(0).key)]
@@ -390,7 +390,7 @@ fn quota_and_nodes_together_where_neither_alone_does() {
     assert_eq!(codes(&answer), ["over-most", "absent"]);
     assert_eq!(
         helps(&answer),
-        ["20 more devices of f for queue q, and 2 more nodes like a (a)"]
+        ["raise queue q's quota by 20 devices of f, and 2 more nodes like a (a)"]
     );
 }
 
@@ -574,7 +574,7 @@ fn a_queue_that_is_stopped_is_resumed() {
     document["queues"][0]["stopped"] = json!("hold");
     document["queues"][0]["quota"][0]["nominal"] = json!(6);
     let answer = ask(document, "waits");
-    let both = ["resume queue q, and 2 more devices of f for queue q"];
+    let both = ["resume queue q, and raise queue q's quota by 2 devices of f"];
     assert_eq!(helps(&answer), both);
 }
 

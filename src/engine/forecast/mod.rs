@@ -86,6 +86,20 @@ pub struct Start {
     pub victims: Vec<Evicted>,
 }
 
+impl Start {
+    /// The start of one that nothing has to end for.
+    pub(crate) fn at_once(compiled: &CompiledFleet, work: WorkloadId, now: Moment) -> Self {
+        Self {
+            job: job(&compiled.workload(work).key),
+            p10: Some(now),
+            p50: Some(now),
+            p90: Some(now),
+            basis: Basis::Now,
+            victims: Vec::new(),
+        }
+    }
+}
+
 #[allow(clippy::ref_option, reason = "serde passes references")]
 fn moment<S: serde::Serializer>(at: &Option<Moment>, out: S) -> Result<S::Ok, S::Error> {
     match at {

@@ -3,17 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::snapshot::{
-    self, Borrow, Flavor, Fungibility, LeftAlone, PLENTY, Preemption, QueueingStrategy, Quota,
-    Reclaim, Stop, System, Within, unit_is_milli,
+    self, ANY_FLAVOR, Borrow, Flavor, Fungibility, LeftAlone, PLENTY, Preemption, QueueingStrategy,
+    Quota, Reclaim, Stop, System, Within, unit_is_milli,
 };
 use model::base::Name;
 use model::fleet::Fleet;
 use model::fleet::queue::{self, Measure, Queue, QueueKey, QueueKind, QueueSystem};
 
 use super::{taint, toleration};
-
-/// The flavor of quotas in systems that have none.
-const ANY: &str = "any";
 
 /// What stands for no bound: whole devices, so that a document writes it as a plain number.
 const UNBOUNDED: i64 = PLENTY / 1000 * 1000;
@@ -180,7 +177,7 @@ fn quotas(queue: &Queue) -> Vec<Quota> {
         let amount = |told: i64| amount(&quota.resource, quota.measure, told);
         Quota {
             flavor: match quota.flavor.is_empty() {
-                true => Name::new(ANY),
+                true => Name::new(ANY_FLAVOR),
                 false => quota.flavor.clone(),
             },
             resource: quota.resource.clone(),
@@ -211,7 +208,7 @@ pub(super) fn flavors(fleet: &Fleet, workloads: &[snapshot::Workload]) -> Vec<Fl
         })
         .collect();
     let known: BTreeSet<Name> = flavors.iter().map(|flavor| flavor.name.clone()).collect();
-    let any = Name::new(ANY);
+    let any = Name::new(ANY_FLAVOR);
     let of_quotas = fleet.queues.iter().flat_map(|queue| queue.quotas.iter());
     let of_quotas = of_quotas.map(|quota| match quota.flavor.is_empty() {
         true => &any,

@@ -13,8 +13,8 @@ pub use node::{
     Device, Health, Node, Resident, Slice, Taint, TaintEffect, Topology, belongs_to_node,
 };
 pub use queue::{
-    Borrow, Flavor, Fungibility, LeftAlone, Preemption, Queue, QueueingStrategy, Quota, Reclaim,
-    Stop, System, Within, least_amount, unit_is_milli,
+    ANY_FLAVOR, Borrow, Flavor, Fungibility, LeftAlone, Preemption, Queue, QueueingStrategy, Quota,
+    Reclaim, Stop, System, Within, least_amount, unit_is_milli,
 };
 pub use rules::{Backfill, Budget, Class, EngineOptions, FairStrategy, Route, Runs};
 pub use workload::{

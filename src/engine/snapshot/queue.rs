@@ -66,6 +66,9 @@ impl System {
     }
 }
 
+/// The flavor of queues whose system does not tell devices apart: Volcano's and KAI's.
+pub const ANY_FLAVOR: &str = "any";
+
 /// True for resources counted in thousandths: CPU, and every countable device. Memory and storage count bytes.
 pub fn unit_is_milli(resource: &str) -> bool {
     !matches!(resource, "memory" | "ephemeral-storage") && !resource.starts_with("hugepages-")

@@ -13,9 +13,10 @@ use serde::Serialize;
 use model::base::{Moment, Name, natural};
 use model::fleet::job::JobKey;
 
-use super::compiled::CompiledFleet;
+use super::compiled::{CompiledFleet, WorkloadId};
 use super::cycle;
 use super::explain::{AS_TOLD, job};
+use super::explanations;
 use super::forecast::{self, Start};
 use super::snapshot::{Snapshot, Status, Workload};
 use super::state::State;
@@ -288,10 +289,31 @@ fn effect(was: Option<When>, is: Option<When>, lost: bool, at: Moment) -> Option
     }
 }
 
+/// When those start that have their quota and no room on nodes.
+fn past_queues(compiled: &CompiledFleet, unseated: &[WorkloadId]) -> BTreeMap<WorkloadId, Start> {
+    if unseated.is_empty() {
+        return BTreeMap::new();
+    }
+    let beyond = CompiledFleet::new(explanations::past_queues(&compiled.snapshot));
+    let mut starts = forecast::forecast(&State::new(&beyond));
+    let start_of = |work: &WorkloadId| {
+        let there = beyond.work(&compiled.workload(*work).key)?;
+        Some((*work, starts.remove(&there)?))
+    };
+    unseated.iter().filter_map(start_of).collect()
+}
+
 fn figures(snapshot: Snapshot) -> (Figures, Side) {
     let compiled = CompiledFleet::new(snapshot);
     let mut state = State::new(&compiled);
-    let starts = forecast::forecast(&state);
+    // Those that have their quota take the nodes that they find before anybody new comes.
+    let (seated, unseated) = cycle::place(&mut state, &[]);
+    let seated = seated.into_iter().map(|(work, _)| work);
+    let at_once = seated.map(|work| (work, Start::at_once(&compiled, work, state.now())));
+    let at_once: Vec<(WorkloadId, Start)> = at_once.collect();
+    let mut starts = forecast::forecast(&state);
+    starts.extend(at_once);
+    starts.extend(past_queues(&compiled, &unseated));
     let cycle = cycle::cycle(&mut state, AS_TOLD);
     let pushed = cycle.preempted.iter().flat_map(|push| &push.victims.list);
     let preempted = pushed
@@ -314,8 +336,8 @@ fn figures(snapshot: Snapshot) -> (Figures, Side) {
         nodes: compiled.snapshot.nodes.len(),
         devices: compiled.snapshot.devices(),
         allocated_milli: state.device_use().into_values().map(i64::from).sum(),
-        running: state.holders().count(),
-        waiting: state.waiting().count(),
+        running: state.holders().count() - unseated.len(),
+        waiting: state.waiting().count() + unseated.len(),
         unknown: starts.len() - waits.len(),
         wait_p50_seconds: waits.get(waits.len().saturating_sub(1) / 2).copied(),
         burn_micro_usd_per_hour: devices().filter_map(|device| device.price).sum(),

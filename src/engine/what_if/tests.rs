@@ -229,3 +229,32 @@ fn what_was_understood_is_written_as_it_is_read() {
         assert_eq!(parse(text).expect("a change").to_string(), text);
     }
 }
+
+/// One that its queue has admitted, and no pod of which has a node, waits: for nodes.
+#[test]
+fn what_is_admitted_and_lacks_nodes_waits_until_it_has_them() {
+    let mut snapshot = fleet();
+    let admitted = json!({ "queue": "a", "state": "running", "admitted_at": "2026-11-21T06:35:00Z",
+                           "admitted": { "nvidia.com/gpu": "h100" } });
+    let lacks = work("lacks", 2, 8, admitted);
+    let document: Value = json!({
+        "version": 1, "at": "2026-11-21T06:40:00Z",
+        "nodes": [node("n0", 8, "r", "b")],
+        "flavors": [{ "name": "h100" }],
+        "queues": [{ "name": "a", "quota": [{ "flavor": "h100", "nominal": 24 }] }],
+        "workloads": [lacks],
+    });
+    let known = document::from_value(&document, "test").expect("a document");
+    snapshot.workloads = known.workloads;
+    snapshot.nodes.truncate(1);
+    snapshot.settle();
+    let what = |text: &str| what_if(&snapshot, &[parse(text).expect("a change")]).expect("known");
+    let more = what("nodes train +1");
+    assert_eq!((more.before.running, more.before.waiting), (0, 1));
+    assert_eq!((more.after.running, more.after.waiting), (1, 0));
+    assert_eq!(
+        jobs(&more),
+        [one(Effect::Starts, "ml/lacks", Some("06:40"))]
+    );
+    assert_eq!(more.after.allocated_milli, 16_000);
+}

@@ -8,7 +8,7 @@ use model::base::ObjectKey;
 use model::fleet::device::Pod;
 use model::fleet::finding::Finding;
 use model::fleet::job::{Job, JobState};
-use model::fleet::observe::{Phase, Table};
+use model::fleet::observe::Phase;
 use model::plan::evicted_words;
 use table::Facts;
 use table::explanations::JobExplanation;
@@ -162,12 +162,7 @@ fn shares(table: &mut Description, facts: &Facts, job: &Job) {
 fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painter<'_>) {
     let Some(told) = waiting::told(facts, job) else {
         if job.state == JobState::Waiting && facts.answers.at.is_none() {
-            let words = waiting::mend(facts, job);
-            // What the facts alone tell is told where they are known.
-            if words != UNKNOWN && facts.fleet.known(Table::Nodes).is_known() {
-                table.words("would start", words, Role::Info);
-            }
-            table.words("engine", "computing…", Role::Muted);
+            table.words("would start", waiting::mend(facts, job), Role::Info);
         }
         return;
     };

@@ -107,15 +107,21 @@ impl Description {
     ) {
         let mut values = table_view::past(facts, track, POINTS);
         let known = || values.iter().flatten().copied().filter(|v| v.is_finite());
-        let Some(last) = known().next_back() else {
+        let count = known().count();
+        if count == 0 {
             return;
-        };
-        let top = top.unwrap_or_else(|| known().fold(f32::MIN_POSITIVE, f32::max));
-        for value in values.iter_mut().flatten() {
-            *value = (*value / top.max(f32::MIN_POSITIVE)).clamp(0.0, 1.0);
         }
-        self.lines
-            .push(Line::Past(label, values, format!("last {}", words(last))));
+        let mean = known().sum::<f32>() / count as f32;
+        let most = known().fold(f32::MIN, f32::max);
+        let top = top.unwrap_or(most).max(f32::MIN_POSITIVE);
+        for value in values.iter_mut().flatten() {
+            *value = (*value / top).clamp(0.0, 1.0);
+        }
+        self.lines.push(Line::Past(
+            label,
+            values,
+            format!("mean {} max {}", words(mean), words(most)),
+        ));
     }
 }
 
