@@ -625,3 +625,20 @@ fn what_waits_stands_first_and_nodes_count_as_people_do() {
         "{text}"
     );
 }
+
+/// What a team spends and what is left of its quota stand in one row.
+#[test]
+fn a_row_of_cost_says_what_is_left_of_the_quota() {
+    let mut app = console(&LARGE, ViewId::Cost, (200, 50), AppOptions::default());
+    let by_team = render_text(&app, 200, 50);
+    let vision = by_team.lines().find(|line| line.contains("vision"));
+    assert!(
+        vision.expect("a row").contains("h100 64, a100 0"),
+        "{by_team}"
+    );
+    let free = by_team.lines().find(|line| line.contains("unattributed"));
+    assert!(!free.expect("a row").contains("h100"), "{by_team}");
+    press(&mut app, "v");
+    let by_job = render_text(&app, 200, 50);
+    assert!(!by_job.contains("QUOTA LEFT"), "{by_job}");
+}

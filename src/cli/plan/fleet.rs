@@ -69,9 +69,14 @@ impl Seen {
     pub(super) fn plan(&self, intent: &Intent, author: &Author) -> Result<Plan, Refusal> {
         let mut plan = plan::plan(&self.snapshot, intent, author)?;
         plan.warnings.extend(self.gaps.iter().cloned());
-        let faulty = opens_faulty(&self.facts.fleet.findings, &plan);
-        plan.warnings.extend(faulty);
+        self.warn(&mut plan);
         Ok(plan)
+    }
+
+    /// Adds to a plan what keeps the nodes that it opens out of service still.
+    pub(super) fn warn(&self, plan: &mut Plan) {
+        let faulty = opens_faulty(&self.facts.fleet.findings, plan);
+        plan.warnings.extend(faulty);
     }
 
     /// Adds to a plan what the engine makes of it.
@@ -105,11 +110,12 @@ fn whole(at: &Situation) -> Situation {
 /// Looks at the fleet where the action needs it, or is told better with it.
 pub(super) fn look(at: &Situation, action: &Action) -> Result<Option<Seen>, Failure> {
     match action {
-        Action::Undo { .. } | Action::Continue { .. } => Ok(None),
-        // These are planned on their own object: the fleet only tells more of it.
-        Action::Hold { .. } | Action::Resume { .. } | Action::Reprioritise { .. } => {
-            Ok(Seen::of(at).ok())
-        }
+        Action::Continue { .. } => Ok(None),
+        // These are planned on the journal or on their own object: the fleet only tells more of it.
+        Action::Undo { .. }
+        | Action::Hold { .. }
+        | Action::Resume { .. }
+        | Action::Reprioritise { .. } => Ok(Seen::of(at).ok()),
         _ => Seen::of(at).map(Some),
     }
 }

@@ -278,7 +278,11 @@ async fn make(
         }
         Action::Undo { run } | Action::Continue { run } => {
             let refused = |sentence| Unseen::Failed(Failure::new(Exit::Refused, sentence));
-            action_service.undo(run, refused).await?
+            let mut plan = action_service.undo(run, refused).await?;
+            if let Some(seen) = seen {
+                seen.warn(&mut plan);
+            }
+            return Ok(plan);
         }
         Action::Drain { .. }
         | Action::Cordon { .. }

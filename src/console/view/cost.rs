@@ -1,6 +1,7 @@
 //! Cost: what is burned an hour, by one scope at a time. The rows add up to the total, which stands above them.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use ratatui::layout::Rect;
 
@@ -10,12 +11,14 @@ use crate::table_model::{Column, Kind, Row, id_of};
 use crate::text::{dollars, per_hour};
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
-use model::base::Rate;
+use model::base::{Name, Rate};
 use model::cost::{CostRow, Scope, Spend};
+use model::fleet::queue::{Queue, QueueKind};
 use table::pools::waste;
 use table::{Facts, cost};
 
 use super::pools::money;
+use super::queue_quotas::left_of;
 use super::table_view::TableView;
 use super::{COST, CommandOutcome, Destination, RowScope, Selection, View, ViewId};
 
@@ -47,6 +50,7 @@ pub static KIND: Kind = Kind {
         Column::number("idle", "IDLE $/h", 1, 7, |facts, at| {
             blue(money(row(facts, at), |spend| spend.idle_allocated))
         }),
+        Column::words("quota-left", "QUOTA LEFT", 4, (16, 48), quota_left).rare(),
         Column::number("unpriced", "NO PRICE", 6, 4, |facts, row| {
             of(facts, row, |row| Value::Count(i64::from(row.unpriced))).role(Role::Muted)
         }),
@@ -167,6 +171,32 @@ fn team(facts: &Facts, at: Row) -> Option<&str> {
     let row = row(facts, at).filter(|row| row.scope == Scope::Job)?;
     let job = facts.fleet.job_named(&row.name)?;
     Some(job.team.as_str())
+}
+
+/// What is left of the quotas of a queue, or of the queues that a team has jobs in: of the whole queue, whoever else has jobs in it.
+fn quota_left(facts: &Facts, at: Row) -> Cell<'_> {
+    let Some(row) = row(facts, at).filter(|row| row.name.as_str() != UNATTRIBUTED) else {
+        return Cell::new(Value::Empty);
+    };
+    let names: BTreeSet<&Name> = match row.scope {
+        Scope::Queue => BTreeSet::from([&row.name]),
+        Scope::Team => {
+            let jobs = facts.fleet.jobs.iter().filter(|job| job.team == row.name);
+            jobs.filter_map(|job| job.queue.as_ref()).collect()
+        }
+        Scope::Pool | Scope::Job | Scope::Class => return Cell::new(Value::Empty),
+    };
+    if !facts.fleet.sees_queues() {
+        return Cell::new(Value::Unknown);
+    }
+    let queues: Vec<&Queue> = facts
+        .fleet
+        .queues
+        .iter()
+        .filter(|queue| queue.key.kind == QueueKind::Queue && names.contains(queue.name()))
+        .map(|queue| &**queue)
+        .collect();
+    Cell::text(left_of(facts, &queues))
 }
 
 fn share(facts: &Facts, at: Row) -> Cell<'_> {

@@ -1,9 +1,11 @@
 //! Quotas of queues, by flavor: what is used, borrowed and left.
 
 use crate::table_model::{Column, Row};
+use crate::text::UNKNOWN;
 use crate::widget::quota::Quota as Bar;
 use crate::widget::{Cell, Value};
 use model::base::Name;
+use model::base::quantities::grouped;
 use model::fleet::queue::{Measure, Queue, Quota};
 use table::Facts;
 
@@ -104,6 +106,24 @@ pub(super) fn left(facts: &Facts, row: Row) -> Cell<'_> {
         Some(format!("{} {left}", named(flavor)))
     });
     Cell::text(words.collect::<Vec<_>>().join(", "))
+}
+
+/// The same of these queues together.
+pub(super) fn left_of(facts: &Facts, queues: &[&Queue]) -> String {
+    let words = flavors(facts).into_iter().filter_map(|flavor| {
+        let of_queues = queues
+            .iter()
+            .filter_map(|queue| device_quota(queue, flavor));
+        let bounded: Vec<Bar> = of_queues.filter(|bar| bar.nominal.is_some()).collect();
+        // What one has left is no other's to make up for what it has borrowed.
+        let left = bounded
+            .iter()
+            .map(|bar| Some(bar.nominal?.saturating_sub(bar.used?)));
+        let sum: Option<u64> = left.sum();
+        let sum = sum.map_or_else(|| String::from(UNKNOWN), |left| grouped(left as i64));
+        (!bounded.is_empty()).then(|| format!("{} {sum}", named(flavor)))
+    });
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// What a row has of a flavor; nothing where that is none.
