@@ -11,8 +11,14 @@ const REFILL: f64 = 5.0 / 8.0;
 /// An answer that takes longer is slow.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// Quick answers outweigh slow ones one for one; so many slow ones ahead end the burst.
+/// Quick answers outweigh slow ones one for one; so many slow ones ahead empty the bucket and halve what flows back.
 const TOO_SLOW: u32 = 4;
+
+/// So many quick answers one after the other double it again.
+const QUICK: u32 = 32;
+
+/// The least share of it that flows back.
+const LEAST: f64 = 1.0 / 16.0;
 
 /// A first look that has asked nothing for this long is over: what is found later keeps to the steady budget.
 const LULL: Duration = Duration::from_secs(10);
@@ -26,6 +32,10 @@ pub struct Burst {
     taken: Option<Moment>,
     /// Slow answers that no quick one has outweighed.
     slow: u32,
+    /// Quick answers since the last slow one.
+    quick: u32,
+    /// What flows back while the server is slow, as a share of what does otherwise.
+    share: f64,
     over: bool,
 }
 
@@ -37,12 +47,14 @@ impl Burst {
             tokens: f64::from(size),
             taken: None,
             slow: 0,
+            quick: 0,
+            share: 1.0,
             over: size == 0,
         }
     }
 
     fn per_ms(&self) -> f64 {
-        self.size * REFILL / 1000.0
+        self.size * REFILL * self.share / 1000.0
     }
 
     fn tokens(&self, now: Moment) -> f64 {
@@ -74,14 +86,24 @@ impl Burst {
         true
     }
 
-    /// Notes how long an answer took: where most are slow, the server or the way to it has enough to do.
+    /// Notes how long an answer took: where most are slow, the server or the way to it has enough to do, and less is asked.
     pub fn answered(&mut self, took: Duration) {
         if took < SLOW {
             self.slow = self.slow.saturating_sub(1);
+            self.quick += 1;
+            if self.quick >= QUICK {
+                self.quick = 0;
+                self.share = (self.share * 2.0).min(1.0);
+            }
             return;
         }
+        self.quick = 0;
         self.slow += 1;
-        self.over |= self.slow >= TOO_SLOW;
+        if self.slow >= TOO_SLOW {
+            self.slow = 0;
+            self.tokens = 0.0;
+            self.share = (self.share / 2.0).max(LEAST);
+        }
     }
 
     /// Ends the burst: the server has asked for less.
@@ -192,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn most_answers_slow_end_it_and_a_few_do_not() {
+    fn most_answers_slow_hold_it_back_until_answers_are_quick_again() {
         let (quick, slow) = (Duration::from_millis(40), Duration::from_secs(2));
         let mut burst = Burst::new(10);
         for _ in 0..100 {
@@ -204,12 +226,23 @@ mod tests {
             Some(at(0)),
             "every other exporter is slow"
         );
-        for _ in 0..4 {
-            burst.answered(slow);
+        let opens = |burst: &Burst| burst.opens(at(0)).map(Moment::millis);
+        let mut waits = Vec::new();
+        for _ in 0..6 {
+            for _ in 0..4 {
+                burst.answered(slow);
+            }
+            waits.push(opens(&burst).expect("it goes on"));
         }
-        assert_eq!(burst.opens(at(0)), None, "the server is");
-        burst.answered(quick);
-        assert_eq!(burst.opens(at(100_000)), None, "over is over");
+        assert_eq!(
+            waits,
+            [320, 640, 1_280, 2_560, 2_560, 2_560],
+            "the server is"
+        );
+        for _ in 0..4 * 32 {
+            burst.answered(quick);
+        }
+        assert_eq!(opens(&burst), Some(160), "it has recovered");
     }
 
     #[test]
