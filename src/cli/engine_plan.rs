@@ -84,7 +84,7 @@ pub(super) fn run(plan: &DocumentPlan, out: &mut dyn Write) -> Result<Exit, Fail
         }
         Question::Explain(Some(name)) => {
             let answer = explanations::explain(&snapshot, &name).map_err(unknown)?;
-            explain::printed(&answer, snapshot.at, plan.output)
+            explain::printed(&answer, &snapshot, plan.output)
         }
         Question::Explain(None) => {
             let all: Vec<_> = explanations::explain_all(&snapshot).into_values().collect();
@@ -92,7 +92,7 @@ pub(super) fn run(plan: &DocumentPlan, out: &mut dyn Write) -> Result<Exit, Fail
                 FigureFormat::Json => safe_json(&all),
                 FigureFormat::Table => all
                     .iter()
-                    .map(|answer| explain::printed(answer, snapshot.at, plan.output))
+                    .map(|answer| explain::printed(answer, &snapshot, plan.output))
                     .collect(),
             }
         }

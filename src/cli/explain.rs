@@ -8,11 +8,13 @@ use clap::{Args, Subcommand};
 use engine::explain::{Reason, StartState, Unblock};
 use engine::explanations::{self, Answer};
 use engine::forecast::{Basis, Start};
+use engine::snapshot::Snapshot;
 use model::base::name::printable;
 use model::base::{Exit, Failure, Moment};
 use model::plan::evicted_words;
+use table::explanations::victims_words;
 use table::output::safe_json;
-use table::text::{NO_ETA, eta, hour, with_hours};
+use table::text::{NO_ETA, OTHERS_TAKE, eta, hour, with_hours};
 
 use super::engine::FigureFormat;
 use super::out;
@@ -58,9 +60,16 @@ pub(super) fn run(
         out::say(err, gap);
     }
     let blind = answer.explanation.reasons.iter().any(Reason::is_blind);
-    let mut text = printed(&answer, seen.snapshot.at, job.output);
+    let mut text = printed(&answer, &seen.snapshot, job.output);
     if let (true, FigureFormat::Table, Some(said)) = (blind, job.output, seen.said_of(&name)) {
         let _ = writeln!(text, "  {:<10} {}", "told", printable(&said));
+    }
+    let explained = &answer.explanation;
+    let waits = matches!(explained.state, StartState::Waiting) && job.output == FigureFormat::Table;
+    if let Some(now) = waits.then(|| seen.now(explained)).flatten() {
+        let words = format!("evict {}", victims_words(&now));
+        let command = format!("stokehold plan admit {} --preempt", explained.job);
+        let _ = writeln!(text, "  {:<10} {words}: {}", "or now", printable(&command));
     }
     out::write(out, &text)?;
     Ok(if blind { Exit::Refused } else { Exit::Done })
@@ -78,11 +87,21 @@ pub(super) fn start_words(start: &Start, now: Moment) -> String {
 }
 
 /// An answer as text or as a document.
-pub(super) fn printed(answer: &Answer, now: Moment, format: FigureFormat) -> String {
+pub(super) fn printed(answer: &Answer, snapshot: &Snapshot, format: FigureFormat) -> String {
     if format == FigureFormat::Json {
         return safe_json(answer);
     }
-    let it = &answer.explanation;
+    let (it, now) = (&answer.explanation, snapshot.at);
+    let mut workloads = snapshot.workloads.iter();
+    let asks = workloads.find(|work| work.key.key == it.job.0 && work.key.kind == it.kind);
+    let asks = asks.map(|work| {
+        let pods = work
+            .sets
+            .iter()
+            .map(|set| u64::from(set.count))
+            .sum::<u64>();
+        (pods, work.device_count())
+    });
     let mut text = format!(
         "{} {} · as of {} UTC\n",
         printable(&it.kind),
@@ -133,9 +152,18 @@ pub(super) fn printed(answer: &Answer, now: Moment, format: FigureFormat) -> Str
         [one] if it.queue.is_some() => one.command(&it.job),
         _ => None,
     };
-    let words = |unblock: &Unblock| match command(unblock) {
-        Some(command) => format!("{}: stokehold {command}", unblock.sentence),
-        None => unblock.sentence.clone(),
+    let words = |unblock: &Unblock| {
+        // As the console has it: what was reckoned and not tried is marked.
+        let mark = if unblock.proven { "" } else { "~ " };
+        let others = match asks.is_some_and(|(pods, devices)| unblock.is_for_more(pods, devices)) {
+            true => OTHERS_TAKE,
+            false => "",
+        };
+        let sentence = format!("{mark}{}{others}", unblock.sentence);
+        match command(unblock) {
+            Some(command) => format!("{sentence}: stokehold {command}"),
+            None => sentence,
+        }
     };
     match &it.unblock {
         Some(unblock) => line("unblock", &words(unblock)),

@@ -136,23 +136,33 @@ fn finish(
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
-            format!("it starts on {}{more}", names.join(", "))
+            format!("it finds room on {}{more}", names.join(", "))
         }
         _ => "it starts".to_owned(),
     });
+    if victims.evicted.len() > 1 {
+        plan.warnings.push(format!(
+            "devices become free one job after the other: others that wait for them may take some before {job} can start"
+        ));
+    }
     plan.reasons.extend(victims.reasons);
     plan.alternatives.extend(victims.alternatives);
+    let by_itself = starts_by_itself(snapshot, work);
     plan.alternatives.insert(
         0,
         Alternative {
-            sentence: match starts_by_itself(snapshot, work) {
+            sentence: match by_itself {
                 Some(at) => format!("wait: it starts by itself about {}", at.rfc3339()),
                 None => "wait: when it starts by itself is not known".to_owned(),
             },
             command: None,
         },
     );
-    let forecast = compare(snapshot, before, &picture, leavers);
+    let mut forecast = compare(snapshot, before, &picture, leavers);
+    let own = forecast.starts.iter_mut().find(|start| start.job == job);
+    if let Some(own) = own {
+        own.before = by_itself;
+    }
     plan.reasons.extend(news(&forecast, snapshot.at));
     plan.effect = Effect::Forecast(forecast);
     plan.undo = Undo {

@@ -221,7 +221,9 @@ pub(super) fn compare(
     let keys: BTreeSet<&JobKey> = before.starts.keys().chain(after.starts.keys()).collect();
     let starts = keys
         .into_iter()
-        .filter(|key| !all.contains_key(*key) && before.start(key) != after.start(key))
+        // What is contested is told apart: its start is not unknown, it is now or later.
+        .filter(|key| !all.contains_key(*key) && !after.contested.contains(*key))
+        .filter(|key| before.start(key) != after.start(key))
         .filter_map(|key| {
             let work = snapshot.workloads.iter().find(|work| work.key == *key)?;
             Some(StartChange {

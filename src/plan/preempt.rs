@@ -140,10 +140,15 @@ pub(super) fn holds(snapshot: &Snapshot, work: WorkloadId) -> Result<(), Refusal
     };
     match model.status {
         Status::Running => Ok(()),
-        Status::Waiting => refuse(
-            format!("{job} waits: it holds no devices"),
-            "`plan hold` keeps it from starting",
-        ),
+        Status::Waiting => {
+            let sentence = format!("{job} waits: it holds no devices");
+            let name = planner_context::name(job);
+            Err(Refusal::new(RefusalCode::IllegalState, sentence)
+                .instead(format!(
+                    "evict others so that it starts: `plan admit {name} --preempt`"
+                ))
+                .instead("`plan hold` keeps it from starting"))
+        }
         Status::Held => refuse(
             format!("{job} is held: it holds no devices"),
             "`plan resume`",

@@ -80,7 +80,7 @@ fn an_admitted_job_gets_its_nodes_from_those_of_lower_priority() {
     let told = forecast(&plan);
     assert_eq!(told.displaced[0].job.to_string(), "ml/low");
     assert!(
-        plan.reasons.contains(&"it starts on a".to_owned()),
+        plan.reasons.contains(&"it finds room on a".to_owned()),
         "{:?}",
         plan.reasons
     );

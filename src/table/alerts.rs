@@ -2,12 +2,16 @@
 
 use serde::Serialize;
 
+use model::base::{Age, Moment};
 use model::fleet::finding::Finding;
 
 use super::silence::Silence;
 use super::table::Column;
 use super::text::{or_unknown, word};
 use super::{Facts, said};
+
+/// What was first seen less than this ago was there when the first look was taken.
+const FIRST_LOOK: Age = Age::from_seconds(5);
 
 /// What an alert is about.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -105,7 +109,7 @@ pub fn rows(facts: &Facts) -> Vec<AlertRow<'_>> {
         .map(|finding| AlertRow {
             level: level(facts, finding),
             muted: facts.silences.of(finding, facts.now) == Some(Silence::Muted),
-            ..row(finding)
+            ..row(finding, facts.now)
         })
         .collect()
 }
@@ -118,8 +122,8 @@ pub fn level(facts: &Facts, finding: &Finding) -> &'static str {
     }
 }
 
-/// The row of one finding, as if nobody had muted it.
-pub fn row(finding: &Finding) -> AlertRow<'_> {
+/// The row of one finding as of `now`, as if nobody had muted it.
+pub fn row(finding: &Finding, now: Moment) -> AlertRow<'_> {
     AlertRow {
         id: &finding.id,
         severity: finding.severity.name(),
@@ -131,7 +135,9 @@ pub fn row(finding: &Finding) -> AlertRow<'_> {
             name: &finding.subject.key.name,
         },
         since: (!finding.first_seen).then(|| finding.since.rfc3339()),
-        first_seen: finding.first_seen.then(|| finding.since.rfc3339()),
+        // The first look at a fault says nothing of its age.
+        first_seen: (finding.first_seen && now.since(finding.since) >= FIRST_LOOK)
+            .then(|| finding.since.rfc3339()),
         value: finding.value.filter(|value| value.is_finite()),
         threshold: finding.threshold.filter(|value| value.is_finite()),
         message: &finding.message,

@@ -10,8 +10,9 @@ use engine::forecast;
 use engine::live;
 use engine::options;
 use engine::preempt::Victims;
-use engine::snapshot::Snapshot;
+use engine::snapshot::{Snapshot, Status};
 use engine::state::State;
+use model::base::quantities::counted;
 use model::base::{Moment, Rate};
 use model::cost::Burn;
 use model::fleet::Fleet;
@@ -31,6 +32,18 @@ pub struct Now {
     pub lost: Option<Rate>,
     /// No smaller loss does: every set was looked at.
     pub proven: bool,
+}
+
+/// `4 jobs ($212 lost)`.
+pub fn victims_words(now: &Now) -> String {
+    let jobs = counted(now.jobs as u64, "job");
+    match now.lost {
+        Some(lost) => format!("{jobs} (${lost} lost)"),
+        None => {
+            let hours = now.lost_ms as f64 / 3_600_000.0;
+            format!("{jobs} ({hours:.1} device-hours lost)")
+        }
+    }
 }
 
 /// What is said of one job.
@@ -112,20 +125,44 @@ fn told(
         let (Some(told), Some(work)) = (jobs.get_mut(&key), compiled.work(&key)) else {
             continue;
         };
-        if let Some(victims) = leavers(&mut state, work) {
-            let lost = victims.list.iter().map(|victim| {
-                let key = &compiled.workload(victim.work).key;
-                money_of(fleet, burn, key, victim.lost_ms)
-            });
-            told.now = Some(Now {
-                jobs: victims.list.len(),
-                lost_ms: victims.lost_ms,
-                lost: lost.sum(),
-                proven: victims.proven,
-            });
-        }
+        told.now =
+            leavers(&mut state, work).map(|victims| now_of(fleet, burn, &compiled, &victims));
     }
     jobs
+}
+
+fn now_of(fleet: &Fleet, burn: &Burn, compiled: &CompiledFleet, victims: &Victims) -> Now {
+    let lost = victims.list.iter().map(|victim| {
+        let key = &compiled.workload(victim.work).key;
+        money_of(fleet, burn, key, victim.lost_ms)
+    });
+    Now {
+        jobs: victims.list.len(),
+        lost_ms: victims.lost_ms,
+        lost: lost.sum(),
+        proven: victims.proven,
+    }
+}
+
+/// Who would have to go so that one job could start now; `None` where nobody may be taken, where it does not wait, and where
+/// not all may be seen.
+pub fn now(fleet: &Fleet, burn: &Burn, snapshot: &Snapshot, job: &JobKey) -> Option<Now> {
+    let work = snapshot.workloads.iter().find(|work| work.key == *job)?;
+    let has_quota = explanations::has_reserved_quota(work);
+    if !snapshot.not_visible.is_empty() || !(has_quota || work.status == Status::Waiting) {
+        return None;
+    }
+    let compiled = CompiledFleet::new(match has_quota {
+        true => explanations::past_queues(snapshot),
+        false => snapshot.clone(),
+    });
+    let work = compiled.work(job)?;
+    let mut state = State::new(&compiled);
+    let victims = match has_quota {
+        true => plan::leavers_of_nodes(&mut state, work),
+        false => plan::leavers(&mut state, work),
+    };
+    Some(now_of(fleet, burn, &compiled, &victims?))
 }
 
 /// Those that have waited longest.

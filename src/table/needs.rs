@@ -25,7 +25,9 @@ pub struct Needs {
 pub enum Readings {
     /// Those of nodes whose objects do not say what devices they have. All else is known without.
     Unnamed,
-    /// Those, and of the nodes that the rows of a query are about.
+    /// Those, and of nodes with sliced devices: what a slice costs hangs on the others of its device, which exporters know best.
+    Priced,
+    /// Those of the first, and of the nodes that the rows of a query are about.
     Of(Box<Query>),
     /// All.
     All,
@@ -70,11 +72,10 @@ impl Needs {
                 Readings::Unnamed
             }
             // Money alone: what a device costs hangs on its class.
-            Kind::Queues => Readings::Unnamed,
+            Kind::Queues => Readings::Priced,
             // What exporters say is in columns of the wide table.
-            Kind::Jobs | Kind::Nodes if format == Format::Table && !query.asks_readings() => {
-                Readings::Unnamed
-            }
+            Kind::Jobs if format == Format::Table && !query.asks_readings() => Readings::Priced,
+            Kind::Nodes if format == Format::Table && !query.asks_readings() => Readings::Unnamed,
             Kind::Jobs => Readings::Of(Box::new(query.clone())),
             Kind::Nodes | Kind::Devices | Kind::Pools if query.name.is_some() => {
                 Readings::Of(Box::new(query.clone()))
@@ -103,12 +104,13 @@ impl Needs {
     pub fn nodes(&self, fleet: &Fleet) -> Option<BTreeSet<Name>> {
         let query = match &self.readings {
             Readings::All => return None,
-            Readings::Unnamed => None,
+            Readings::Unnamed | Readings::Priced => None,
             Readings::Of(query) => Some(&**query),
         };
+        let priced = self.readings == Readings::Priced;
         let nodes = fleet.nodes.iter();
         let mut found: BTreeSet<Name> = nodes
-            .filter(|node| is_unnamed(node))
+            .filter(|node| is_unnamed(node) || (priced && is_sliced(node)))
             .map(|node| node.name().clone())
             .collect();
         if let Some(query) = query {
@@ -121,6 +123,11 @@ impl Needs {
 /// True when only readings can say what devices a node has.
 fn is_unnamed(node: &Node) -> bool {
     node.withheld || node.devices.iter().any(|device| device.model.is_empty())
+}
+
+/// True when a device of it is handed out in slices.
+fn is_sliced(node: &Node) -> bool {
+    node.devices.iter().any(|device| !device.slices.is_empty())
 }
 
 /// The nodes that the rows of a query are about; `None` where its name does not tell.

@@ -242,6 +242,8 @@ fn status(node: &Node, state: &(NodeState, Cow<'_, str>)) -> String {
         ((NodeState::Hidden | NodeState::Lost, words), _) => return words.clone().into_owned(),
         (_, Some(true)) => "Ready",
         (_, Some(false)) => "NotReady",
+        // A kubelet that has stopped to post status; without any condition nothing is known.
+        (_, None) if node.ready_since.is_some() => "NotReady",
         (_, None) => "Unknown",
     };
     let cordoned = match node.cordon {

@@ -181,18 +181,21 @@ pub(super) fn columns<'a>() -> Vec<Column<QueueRow<'a>>> {
     ]
 }
 
-/// `h100 12/8+4`: in use, its own and what of it is borrowed, flavor by flavor.
+/// `h100 8+4/8`: in use of its own and what is borrowed beside it, and its own, flavor by flavor, as the console has it.
 fn quotas(cells: &[QuotaCell<'_>]) -> String {
     let cell = |cell: &QuotaCell<'_>| {
-        let borrowed = cell
-            .borrowed
-            .filter(|borrowed| *borrowed != Count(0))
-            .map_or(String::new(), |borrowed| format!("+{borrowed}"));
+        let used = match (
+            cell.used,
+            cell.borrowed.filter(|borrowed| *borrowed != Count(0)),
+        ) {
+            (Some(used), Some(borrowed)) => format!("{}+{borrowed}", Count(used.0 - borrowed.0)),
+            (used, _) => or_unknown(used),
+        };
         let own = cell
             .nominal
             .map_or_else(|| "any".to_owned(), |own| own.to_string());
         let name = cell.flavor.unwrap_or(cell.resource);
-        format!("{name} {}/{own}{borrowed}", or_unknown(cell.used))
+        format!("{name} {used}/{own}")
     };
     match cells {
         [] => "-".to_owned(),

@@ -102,17 +102,17 @@ pub fn message<'a>(facts: &Facts, source: &'a SourceHealth) -> Cow<'a, str> {
         || matches!(source.state, SourceState::Stale | SourceState::Lost);
     let node = source.node.as_ref().filter(|_| fails);
     let node = node.and_then(|name| facts.fleet.node(name));
-    match node.filter(|node| nodes::state(facts, node).0 == NodeState::Down) {
-        Some(node) if source.message.is_empty() => {
-            Cow::Owned(format!("its node {} is not ready", node.name()))
-        }
-        Some(node) => Cow::Owned(format!(
-            "its node {} is not ready; {}",
-            node.name(),
-            source.message
-        )),
-        None => Cow::Borrowed(&source.message),
-    }
+    let Some(node) = node.filter(|node| nodes::state(facts, node).0 == NodeState::Down) else {
+        return Cow::Borrowed(&source.message);
+    };
+    let since = node.ready_since.map_or_else(String::new, |since| {
+        format!(" for {}", facts.now.since(since))
+    });
+    let words = format!("its node {} is not ready{since}", node.name());
+    Cow::Owned(match source.message.is_empty() {
+        true => words,
+        false => format!("{words}; {}", source.message),
+    })
 }
 
 /// The row of one source.
@@ -122,7 +122,11 @@ pub fn row<'a>(facts: &Facts, source: &'a SourceHealth) -> SourceRow<'a> {
         kind: &source.kind,
         state: source.state.name(),
         node: source.node.as_deref(),
-        failing_seconds: source.failing_since.map(|at| facts.now.since(at).seconds()),
+        // Before it has answered once, since when it fails is not known: one look would say 0 s.
+        failing_seconds: source
+            .failing_since
+            .filter(|_| source.last_ok.is_some())
+            .map(|at| facts.now.since(at).seconds()),
         age_seconds: source.last_ok.map(|at| facts.now.since(at).seconds()),
         latency_ms: source.latency_ms,
         errors: source.errors,

@@ -63,6 +63,9 @@ pub fn hour(at: Moment) -> String {
 /// What is said where nobody knows when something starts.
 pub const NO_ETA: &str = "no ETA";
 
+/// Said of a change that gives more than the job that it starts can use.
+pub const OTHERS_TAKE: &str = " (other jobs take a part)";
+
 /// When something is estimated to start, with its 80 % interval: `~21:40 (20:55–23:10)` in UTC, `~in 2d04h (1d20h–3d01h)` where
 /// that is far. `now` for what is due; `no ETA` where nobody knows.
 pub fn eta(now: Moment, [p10, p50, p90]: [Option<Moment>; 3]) -> String {

@@ -1,6 +1,7 @@
 //! What trial users stumbled over in tables: the filter that is typed over, faulty rows, clocks, sums and ties.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use console::color::ColorDepth;
 use console::table_model::TableModel;
@@ -196,6 +197,7 @@ fn a_source_on_a_node_that_is_not_ready_says_so_first() {
     let mut nodes = fleet.nodes.to_vec();
     let mut node = (*nodes[0]).clone();
     node.ready = Some(false);
+    node.ready_since = Some(facts.now.minus(Duration::from_secs(540)));
     let name = node.name().clone();
     nodes[0] = Arc::new(node);
     fleet.nodes = nodes.into();
@@ -208,7 +210,7 @@ fn a_source_on_a_node_that_is_not_ready_says_so_first() {
     all[at].message = String::from(said);
     let source = all[at].name.clone();
     fleet.sources = all.into();
-    let wanted = format!("its node {name} is not ready; {said}");
+    let wanted = format!("its node {name} is not ready for 9m; {said}");
     let rows = table::sources::rows(&facts);
     let row = rows.iter().find(|row| row.name == source.as_str());
     assert_eq!(row.expect("there").message.as_deref(), Some(&*wanted));

@@ -213,7 +213,8 @@ async fn an_open_plan_stays_what_it_is_while_five_hundred_pods_a_second_churn() 
     });
     let order = order.unwrap_or_else(|| panic!("{}", render_text(&app, 160, 50)));
     assert_eq!(order.consent.reason, "maintenance");
-    let first = first.expect("was made");
+    let mut first = first.expect("was made");
+    first.say_why("maintenance");
     assert_eq!(substance(&order.plan), substance(&first));
     // Even the plan of a minute ago can be carried out: what it relied on has not changed.
     let (_, end) = operator.carry_out(first).await;

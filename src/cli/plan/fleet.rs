@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use crate::cli::setup::{self, Situation};
 use crate::runtime::aftermath::FleetLook;
+use engine::explain::Explanation;
 use engine::live;
 use engine::snapshot::Snapshot;
 use exec::look::Unseen;
 use model::base::{Exit, Failure, Name};
+use model::fleet::job::JobKey;
 use model::plan::{Intent, JobName, Plan, Refusal};
 use plan::{self, Author, words};
 use table::actions::opens_faulty;
+use table::explanations::{self, Now};
 use table::{self, Facts, Kind, Needs};
 
 use super::Action;
@@ -53,6 +56,16 @@ impl Seen {
             gaps,
             facts,
         }
+    }
+
+    /// Who would have to go so that a job could start now.
+    pub(in crate::cli) fn now(&self, job: &Explanation) -> Option<Now> {
+        let key = JobKey {
+            key: job.job.0.clone(),
+            kind: job.kind.clone(),
+        };
+        let (fleet, burn) = (&self.facts.fleet, &self.facts.burn);
+        explanations::now(fleet, burn, &self.snapshot, &key)
     }
 
     /// What its own queueing system or scheduler says of why a job waits.

@@ -393,6 +393,8 @@ impl Dialog {
             reason: self.reason.text().trim().to_owned(),
             confirmed: Confirmed::Typed(wanted),
         };
+        let mut plan = plan;
+        plan.say_why(&consent.reason);
         self.phase = Phase::Sent(Box::new(plan.clone()));
         Verdict::Carry(Box::new(ConfirmedPlan {
             number: self.number,

@@ -273,7 +273,7 @@ fn draw_foot(dialog: &Dialog, app: &App, painter: &mut Painter<'_>, inside: Rect
         (None, Phase::Sent(_), _) => ("confirmed: it is on its way…", Role::Info),
         (None, _, May::No { sentence, .. }) => (sentence.as_str(), Role::Warn),
         (None, ..) if inside.width >= 100 => (
-            "nothing is written before you confirm; it stops at the first failure and can be undone from 9 plans",
+            "nothing is written before you confirm; it stops at the first failure and U in view 9 undoes it",
             Role::Muted,
         ),
         (None, ..) => (
@@ -325,19 +325,20 @@ fn draw_fields(
             }
         };
     }
-    let half = (area.width / 2).min(area.width - least);
+    let half = (area.width / 2).max(least);
     let first = Rect::new(area.x, area.y, half - 1, 3);
     let second = Rect::new(area.x + half, area.y, area.width - half, 3);
-    let at = draw_field(
+    // The cursor starts in the left one: what is typed there first must be what it asks for.
+    let typed = focus == Focus::Typed;
+    let at = draw_field(painter, first, &typing, &dialog.typed, typed, &hint);
+    let beside = draw_field(
         painter,
-        first,
+        second,
         reason,
         &dialog.reason,
         focus == Focus::Reason,
         "",
     );
-    let typed = focus == Focus::Typed;
-    let beside = draw_field(painter, second, &typing, &dialog.typed, typed, &hint);
     at.or(beside)
 }
 

@@ -142,7 +142,7 @@ pub struct DeviceHeats {
     cells: Vec<HeatCell>,
     /// The metric of each device on the ramp's scale; not a number where it is not known.
     values: Vec<f32>,
-    /// For outliers, how far each of them lies from the median of its gang; not a number where it is of none.
+    /// For outliers, how far each of them lies above the median of its gang, below it less than zero; not a number where it is of none.
     apart: Vec<f32>,
     starts: Vec<u32>,
     nodes: Option<Arc<[Arc<Node>]>>,
@@ -220,22 +220,30 @@ impl DeviceHeats {
 
     /// The metric of a device, or the mean over a node where `device` is beyond its last: sum and how many are known.
     pub fn sum(&self, node: u32, device: u32) -> (f64, u32) {
-        self.total(&self.values, node, device)
+        self.total(&self.values, node, device, |value| value)
     }
 
     /// What an order by value goes by: the metric, or for outliers how far it lies from the median of its gang.
     pub fn rank(&self, node: u32, device: u32) -> Option<f64> {
-        let values = match self.made_for.1 {
-            Scale::Outlier => &self.apart,
-            Scale::Absolute | Scale::Relative => &self.values,
+        let (values, size): (_, fn(f64) -> f64) = match self.made_for.1 {
+            Scale::Outlier => (&self.apart, f64::abs),
+            Scale::Absolute | Scale::Relative => (&self.values, |value| value),
         };
-        match self.total(values, node, device) {
+        match self.total(values, node, device, size) {
             (_, 0) => None,
             (sum, count) => Some(sum / f64::from(count)),
         }
     }
 
-    fn total(&self, values: &[f32], node: u32, device: u32) -> (f64, u32) {
+    /// How far a device lies above the median of its gang; below it less than zero.
+    pub fn above(&self, node: u32, device: u32) -> Option<f64> {
+        match self.total(&self.apart, node, device, |value| value) {
+            (_, 0) => None,
+            (sum, _) => Some(sum),
+        }
+    }
+
+    fn total(&self, values: &[f32], node: u32, device: u32, size: fn(f64) -> f64) -> (f64, u32) {
         let Some(range) = self.node_range(node) else {
             return (0.0, 0);
         };
@@ -248,7 +256,7 @@ impl DeviceHeats {
             .iter()
             .filter(|value| !value.is_nan())
             .fold((0.0, 0), |(sum, count), value| {
-                (sum + f64::from(*value), count + 1)
+                (sum + size(f64::from(*value)), count + 1)
             })
     }
 
@@ -362,18 +370,20 @@ impl Span {
             Self::Absolute => value,
             Self::Relative(least, most) if most > least => (value - least) / (most - least),
             Self::Relative(..) => 0.5,
-            Self::Outlier(_) => self.apart(device, value).map_or(0.0, |apart| apart * 2.0),
+            Self::Outlier(_) => self
+                .apart(device, value)
+                .map_or(0.0, |apart| apart.abs() * 2.0),
         }
     }
 
-    /// How far a value lies from the median of the device's gang.
+    /// How far a value lies above the median of the device's gang.
     fn apart(&self, device: &Device, value: f64) -> Option<f64> {
         let Self::Outlier(medians) = self else {
             return None;
         };
         let (pod, _) = device.first_holder()?;
         let median = medians.get(&id_of(&pod.job))?;
-        Some((value - median).abs())
+        Some(value - median)
     }
 }
 

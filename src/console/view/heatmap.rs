@@ -47,6 +47,8 @@ pub struct Heatmap {
     pub(super) most: Option<(String, f64)>,
     /// That device, for outliers.
     furthest: Option<Row>,
+    /// The cursor stays on that device, until it is moved.
+    follows: bool,
     /// What the map was made of, while it shows everything by place.
     made_of: Option<u64>,
     shown: usize,
@@ -77,6 +79,7 @@ impl Heatmap {
             means: Vec::new(),
             most: None,
             furthest: None,
+            follows: false,
             made_of: None,
             shown: 0,
             total: 0,
@@ -118,10 +121,14 @@ impl Heatmap {
         self.furthest = furthest.map(|(row, _)| row);
         self.most = match furthest {
             Some((row, apart)) => {
-                devices::device(facts, row).map(|(_, device)| (device.id.to_string(), apart))
+                let above = self.glows.above(row.0, row.1).unwrap_or(apart);
+                devices::device(facts, row).map(|(_, device)| (device.id.to_string(), above))
             }
             None => self.highest(facts),
         };
+        if self.follows {
+            self.choose_furthest(facts);
+        }
         self.find_cursor(facts);
     }
 
@@ -190,12 +197,11 @@ impl Heatmap {
     }
 
     /// Puts the cursor on the device that is furthest from its gang.
-    fn go_to_furthest(&mut self, facts: &Facts) {
+    fn choose_furthest(&mut self, facts: &Facts) {
         if let Some(row) = self.furthest
             && let Some((node, device)) = devices::device(facts, row)
         {
             self.chosen = Some((node.name().clone(), device.index));
-            self.find_cursor(facts);
         }
     }
 
@@ -415,6 +421,7 @@ impl View for Heatmap {
     }
 
     fn on(&mut self, command: Command, facts: &Facts, _area: Rect) -> CommandOutcome {
+        self.follows &= matches!(command, Command::Scale | Command::Metric);
         match command {
             Command::Up
             | Command::Down
@@ -439,10 +446,8 @@ impl View for Heatmap {
             Command::Group => self.grouping = next(&Grouping::ALL, self.grouping),
             Command::Scale => {
                 self.scale = next(&Scale::ALL, self.scale);
+                self.follows = self.scale == Scale::Outlier;
                 self.make(facts);
-                if self.scale == Scale::Outlier {
-                    self.go_to_furthest(facts);
-                }
                 return CommandOutcome::Done;
             }
             Command::Order => self.by_value = !self.by_value,

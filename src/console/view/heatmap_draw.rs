@@ -149,11 +149,12 @@ impl Heatmap {
             return String::new();
         };
         if self.scale == Scale::Outlier {
+            let side = if *mean < 0.0 { "below" } else { "above" };
             let apart = match self.metric {
-                Metric::Temp => format!("{:.0}°", mean * 60.0),
-                _ => format!("{:.0} points", mean * 100.0),
+                Metric::Temp => format!("{:.0}°", mean.abs() * 60.0),
+                _ => format!("{:.0} points", mean.abs() * 100.0),
             };
-            return format!("outlier: {place}, {apart} off its gang's median");
+            return format!("outlier: {place}, {apart} {side} its gang's median");
         }
         let (word, value) = match self.metric {
             Metric::Temp => ("hottest", format!("{:.0}°", mean * 60.0 + 30.0)),

@@ -1,15 +1,18 @@
 //! Why a job waits, what would start it and when, in the few words that a cell or a panel has room for.
 
+use std::cmp::Ordering;
+
 use crate::painter::Painter;
 use crate::text::{UNKNOWN, counted};
 use engine::explain::{Change, NodeSupply, Reason, StartState, Unblock, amount};
 use engine::forecast::{Basis, Start};
+use engine::snapshot::ANY_FLAVOR;
 use model::base::quantities::grouped;
 use model::base::{Age, Moment, Name};
 use model::fleet::job::{Job, JobState};
 use table::Facts;
-use table::explanations::{JobExplanation, Now};
-use table::text::{NO_ETA, eta as eta_words, hour};
+use table::explanations::{JobExplanation, victims_words};
+use table::text::{NO_ETA, OTHERS_TAKE, eta as eta_words, hour};
 
 use super::{jobs, unblock};
 
@@ -89,20 +92,35 @@ fn brief(reason: &Reason, class: Option<&Name>) -> String {
             ..
         } => {
             let is_over = *free <= 0 && used > nominal;
+            let own_left = (nominal - used).max(0);
             let (used, nominal) = (amount(resource, *used), amount(resource, *nominal));
             // Slices of several sizes are of one flavor, each with a quota of its own.
             let flavor = match resource.rsplit_once('/') {
                 Some((_, slice)) if slice.starts_with("mig-") => slice,
+                _ if flavor.as_str() == ANY_FLAVOR => "devices",
                 _ => flavor.as_str(),
             };
             // Less may be free than its own quota leaves: others of its cohort borrow it.
             if is_over {
                 format!("{queue} is over quota: {used}/{nominal} {flavor}")
-            } else if *free <= 0 {
-                format!("{queue} has no {flavor} left: {used}/{nominal} in use")
             } else {
-                let (free, asked) = (amount(resource, *free), amount(resource, *asked));
-                format!("quota of {queue}: {free} of {nominal} {flavor} left, needs {asked}")
+                let (left, asked) = (amount(resource, (*free).max(0)), amount(resource, *asked));
+                match (*free).max(0).cmp(&own_left) {
+                    Ordering::Less => format!(
+                        "{queue}'s cohort has {left} {flavor} left, needs {asked} ({queue}: {used}/{nominal})"
+                    ),
+                    Ordering::Equal if *free <= 0 => {
+                        format!("{queue} has no {flavor} left: {used}/{nominal} in use")
+                    }
+                    Ordering::Equal => {
+                        format!("{queue} has {left} of {nominal} {flavor} left, needs {asked}")
+                    }
+                    Ordering::Greater => {
+                        format!(
+                            "{queue} may borrow {left} {flavor}, needs {asked} ({used}/{nominal} in use)"
+                        )
+                    }
+                }
             }
         }
         Reason::Fragmented(NodeSupply {
@@ -176,7 +194,7 @@ pub fn mend(facts: &Facts, job: &Job) -> String {
     }
     match (&explanation.unblock, &told.now) {
         (Some(change), _) => change_words(change, job, facts.now),
-        (None, Some(now)) => format!("preempt {}", victims(now)),
+        (None, Some(now)) => format!("preempt {}", victims_words(now)),
         (None, None) => unblock::comes_first(facts, job)
             .unwrap_or_else(|| String::from("no single change would start it")),
     }
@@ -200,8 +218,9 @@ pub(super) fn change_words(change: &Unblock, job: &Job, now: Moment) -> String {
         true => None,
         false => evicts(change.victims.len()),
     };
-    let ahead = match change.changes.iter().any(|change| is_for_more(change, job)) {
-        true => " (jobs ahead of it take a part)",
+    let pods = job.gang.map_or(0, |gang| gang.size);
+    let ahead = match change.is_for_more(pods.into(), job.devices_requested.into()) {
+        true => OTHERS_TAKE,
         false => "",
     };
     format!(
@@ -211,34 +230,9 @@ pub(super) fn change_words(change: &Unblock, job: &Job, now: Moment) -> String {
     )
 }
 
-/// True for a change that gives more than a job can use: those that stand before it take the rest.
-fn is_for_more(change: &Change, job: &Job) -> bool {
-    let pods = job.gang.map_or(0, |gang| gang.size);
-    match change {
-        Change::Nodes { count, .. } => pods > 0 && *count > pods,
-        // (CPU and memory have no vendor.)
-        Change::Quota { resource, add, .. } => {
-            resource.contains('/') && *add > i64::from(job.devices_requested) * 1_000
-        }
-        _ => false,
-    }
-}
-
 /// `, evicting 4 jobs`; nothing for none.
 fn evicts(jobs: usize) -> Option<String> {
     (jobs > 0).then(|| format!(", evicting {}", counted(jobs as u64, "job")))
-}
-
-/// `4 jobs ($212)`.
-pub(super) fn victims(now: &Now) -> String {
-    let jobs = counted(now.jobs as u64, "job");
-    match now.lost {
-        Some(lost) => format!("{jobs} (${lost})"),
-        None => {
-            let hours = now.lost_ms as f64 / 3_600_000.0;
-            format!("{jobs} ({hours:.1} device-hours lost)")
-        }
-    }
 }
 
 /// When it starts: `~14:40`; empty where nothing waits or nothing is known yet.
@@ -298,7 +292,7 @@ pub fn outlook(facts: &Facts, job: &Job) -> Option<String> {
         .is_some_and(|at| at <= facts.now);
     Some(match (&told.now, &explanation.unblock) {
         _ if near => when,
-        (Some(now), _) => format!("{when}, or now by preempting {}", victims(now)),
+        (Some(now), _) => format!("{when}, or now by preempting {}", victims_words(now)),
         (None, Some(change))
             if !change
                 .changes

@@ -432,6 +432,19 @@ pub struct Unblock {
 }
 
 impl Unblock {
+    /// True for a change that gives more than a workload of so many pods and devices can use: others take the rest.
+    pub fn is_for_more(&self, pods: u64, devices: u64) -> bool {
+        self.changes.iter().any(|change| match change {
+            Change::Nodes { count, .. } => pods > 0 && u64::from(*count) > pods,
+            // (CPU and memory have no vendor.)
+            Change::Quota { resource, add, .. } => {
+                let add = u64::try_from(*add).unwrap_or(0);
+                resource.contains('/') && add > devices.saturating_mul(1_000)
+            }
+            _ => false,
+        })
+    }
+
     pub(crate) fn new(changes: Vec<Change>, proven: bool) -> Self {
         Self::evicting(changes, proven, Vec::new())
     }

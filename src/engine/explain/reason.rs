@@ -1,5 +1,6 @@
 //! Why a workload waits: typed codes with numbers, ranked.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -286,7 +287,7 @@ impl Reason {
                 format!("it does not tolerate {key} of flavor {flavor}")
             }
             Self::FlavorLabels { flavor } => {
-                format!("flavor {flavor} has other labels than it asks for")
+                format!("flavor {flavor} does not match its node selector")
             }
             Self::OverMost {
                 queue,
@@ -315,11 +316,20 @@ impl Reason {
                     true => format!("{all} in use, {own} of them its own"),
                     false => format!("{all} of {own} in use"),
                 };
-                format!(
-                    "needs {}; queue {queue} has {} left ({in_use})",
-                    of_flavor(resource, flavor, *asked),
-                    amount(resource, (*free).max(0)),
-                )
+                let needs = of_flavor(resource, flavor, *asked);
+                let left = amount(resource, (*free).max(0));
+                // Less is free than its own quota leaves: others of its cohort borrow it. More: it may borrow itself.
+                match (*free).max(0).cmp(&(nominal - used).max(0)) {
+                    Ordering::Less => format!(
+                        "needs {needs}; the cohort of queue {queue} has {left} left (the queue: {in_use})"
+                    ),
+                    Ordering::Equal => {
+                        format!("needs {needs}; queue {queue} has {left} left ({in_use})")
+                    }
+                    Ordering::Greater => {
+                        format!("needs {needs}; queue {queue} may borrow {left} ({in_use})")
+                    }
+                }
             }
             Self::Fragmented(room) => format!(
                 "{} free, but nodes have room for {} of {} pods",
@@ -463,12 +473,26 @@ fn of_miss(
         } => {
             let (flavor, resource) = pair(state, *at);
             let queue = queue.unwrap_or_default();
+            // A set of pods that fails after others of the workload were counted fails for all of them together.
+            let sets = &compiled.works[work].sets;
+            let of_sets = sets
+                .iter()
+                .enumerate()
+                .flat_map(|(set, it)| state.amounts(work, set, queue, &miss.flavors, it.count));
+            let together: i64 = of_sets
+                .filter(|(pair, _)| pair == at)
+                .map(|(_, amount)| amount)
+                .sum();
+            let (asked, free) = match together > *asked {
+                true => (together, state.available(queue, *at)),
+                false => (*asked, *free),
+            };
             Reason::Quota {
                 queue: told,
                 flavor,
                 resource,
-                asked: *asked,
-                free: *free,
+                asked,
+                free,
                 used: state.gross(queue, *at),
                 nominal: state.tree().quota(queue, *at).nominal,
                 borrowed: state.borrowed(queue, *at),

@@ -1,9 +1,11 @@
 //! The least changes that let a workload start.
 
+use std::collections::BTreeSet;
+
 use crate::compiled::{NodeId, PairId, QueueId, Quotas, WorkloadId};
 use crate::cycle::{self, Known, Watch};
 use crate::fit::{Miss, Relaxation, Why};
-use crate::snapshot::{PodSet, least_amount};
+use crate::snapshot::{PodSet, System, least_amount};
 use crate::state::State;
 use model::base::{Moment, Name};
 use model::plan::Evicted;
@@ -258,7 +260,19 @@ impl Explainer<'_> {
     pub(super) fn steps(&mut self, work: WorkloadId) -> Vec<i32> {
         let from = self.state.priority(work);
         let all = self.priorities().iter().copied();
-        all.filter(|priority| *priority > from).collect()
+        let all: BTreeSet<i32> = all.filter(|priority| *priority > from).collect();
+        let snapshot = &self.state.compiled().snapshot;
+        let queue = snapshot.workloads[work].queue.as_ref();
+        let queue = queue.and_then(|name| snapshot.queues.iter().find(|it| it.name == *name));
+        if !queue.is_some_and(|queue| matches!(queue.system, System::Volcano | System::Kai)) {
+            return all.into_iter().collect();
+        }
+        // Theirs are of classes alone: the least class that is as high.
+        let classes = snapshot.classes.iter().filter(|class| !class.of_workloads);
+        let values: BTreeSet<i32> = classes.map(|class| class.value).collect();
+        let at_least = |priority: i32| values.range(priority..).next().copied();
+        let known: BTreeSet<i32> = all.into_iter().filter_map(at_least).collect();
+        known.into_iter().collect()
     }
 
     /// The least priority with which it starts.

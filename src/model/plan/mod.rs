@@ -378,6 +378,18 @@ impl fmt::Display for Refusal {
 impl std::error::Error for Refusal {}
 
 impl Plan {
+    /// Takes the reason that its operator gave: what it cordons says so on the node. An undo restores what the node said before.
+    pub fn say_why(&mut self, reason: &str) {
+        if reason.is_empty() || matches!(self.intent, Intent::Undo { .. }) {
+            return;
+        }
+        for step in &mut self.steps {
+            if let Mutation::Cordon { why, .. } = &mut step.lever {
+                reason.clone_into(why);
+            }
+        }
+    }
+
     /// A plan without steps: the frame that a planner fills.
     pub fn new(title: impl Into<String>, intent: Intent, computed_at: Moment) -> Self {
         Self {

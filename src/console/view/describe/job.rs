@@ -11,7 +11,7 @@ use model::fleet::job::{Job, JobState};
 use model::fleet::observe::Phase;
 use model::plan::evicted_words;
 use table::Facts;
-use table::explanations::JobExplanation;
+use table::explanations::{JobExplanation, victims_words};
 use table::jobs::{Waited, waited, waits as is_waiting, why_failed};
 
 use super::{Description, scaling};
@@ -64,7 +64,7 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
     );
     gang(table, job);
     let held = |job: &Job| match job.util {
-        Some(util) if job.idle_devices == 0 => format!("{}, no device idle", percent(util)),
+        Some(util) if job.idle_devices == 0 => percent(util),
         Some(util) => format!(
             "{}, {} of {} idle",
             percent(util),
@@ -176,7 +176,11 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
         table.words("why", waiting::why(facts, job), Role::Text);
     }
     if let Some(position) = explanation.position {
-        let mut words = format!("{position} in its queue");
+        let of = match &explanation.queue {
+            Some(_) => "in its queue",
+            None => "of the pods that no queue holds",
+        };
+        let mut words = format!("{position} {of}");
         if !explanation.ahead_first.is_empty() {
             let named: Vec<String> = explanation
                 .ahead_first
@@ -222,7 +226,7 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
         } else {
             ""
         };
-        let words = format!("preempt {}{proven}", waiting::victims(now));
+        let words = format!("preempt {}{proven}", victims_words(now));
         table.words(label, words, Role::Info);
     }
     if let Some(at) = facts.answers.at {
@@ -235,7 +239,7 @@ fn waits(table: &mut Description, facts: &Facts, job: &Job, painter: &mut Painte
 fn without_change<'a>(facts: &Facts, job: &Job, told: &JobExplanation, words: &'a str) -> &'a str {
     let change = told.answer.explanation.unblock.as_ref();
     let change = change.map(|change| waiting::change_words(change, job, facts.now));
-    let victims = told.now.as_ref().map(waiting::victims);
+    let victims = told.now.as_ref().map(victims_words);
     let mut ends = change.iter().chain(&victims);
     let Some(head) = ends.find_map(|end| words.strip_suffix(end.as_str())) else {
         return words;

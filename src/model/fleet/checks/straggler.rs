@@ -86,10 +86,12 @@ fn judge(context: &mut CheckContext<'_>, job: &Job, members: &[Member<'_>], rule
     }
     for (member, verdict) in members.iter().zip(verdicts) {
         context.report(&member.device.id, verdict, |share| {
+            let by_clock = share_of(member.clock, clock).is_some_and(|clock| clock <= share);
+            let what = if by_clock { "SM clock" } else { "utilization" };
             Draft::new(
                 subject("Device", &member.device.id),
                 format!(
-                    "at {:.0} % of what the others of {} do; {} devices run at its pace",
+                    "its {what} is {:.0} % of the median of {}'s {} devices: the others wait for it",
                     share * 100.0,
                     job.id,
                     members.len()
@@ -102,17 +104,22 @@ fn judge(context: &mut CheckContext<'_>, job: &Job, members: &[Member<'_>], rule
     }
 }
 
+/// A device's own as a share of the gang's median.
+fn share_of(own: Option<f64>, median: Option<f64>) -> Option<f64> {
+    let (own, median) = own.zip(median.filter(|median| *median > 0.0))?;
+    Some(own / median)
+}
+
 /// Firing with the device's utilization or clock, the lower, as a share of the gang's median.
 fn check(member: &Member<'_>, util: f64, clock: Option<f64>, rule: &Rule) -> Verdict {
     if util < BUSY {
         return Verdict::Ok;
     }
-    let by_util = member.util.map(|own| own / util);
-    let by_clock = member
-        .clock
-        .zip(clock.filter(|clock| *clock > 0.0))
-        .map(|(own, clock)| own / clock);
-    Verdict::of(by_util.into_iter().chain(by_clock).reduce(f64::min), rule)
+    let both = [
+        share_of(member.util, Some(util)),
+        share_of(member.clock, clock),
+    ];
+    Verdict::of(both.into_iter().flatten().reduce(f64::min), rule)
 }
 
 /// The middle value; `None` of nothing.
