@@ -269,6 +269,7 @@ impl PodObject {
                 let evicted = &*status.reason == "Evicted";
                 evicted.then(|| status.started.moment()).flatten()
             });
+        let mut own_words = false;
         let words = if let Some(reason) = status.reason.get() {
             sentence(reason, &status.message)
         } else if let Some(waiting) = waiting {
@@ -278,6 +279,7 @@ impl PodObject {
                 None => sentence(&waiting.reason, &waiting.message),
             }
         } else if let Some(ended) = ended {
+            own_words = !ended.message.is_empty();
             sentence(ended.reason.get().unwrap_or("Error"), &ended.message)
         } else if let Some(disrupted) = disrupted {
             sentence(&disrupted.reason, &disrupted.message)
@@ -290,6 +292,7 @@ impl PodObject {
             message: Name::from(words),
             restarts,
             last_eviction,
+            own_words,
         })
     }
 

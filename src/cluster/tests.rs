@@ -158,6 +158,7 @@ fn failures_say_what_happened() {
     let failure = crash.failure.expect("it crashes");
     assert_eq!((failure.exit_code, failure.restarts), (Some(137), 7));
     assert_eq!(&*failure.message, "CrashLoopBackOff: OOMKilled");
+    assert!(!failure.own_words, "the kubelet wrote that");
 
     let evicted = pod(
         &json!({"metadata": {"name": "p"}, "status": {"phase": "Failed", "reason": "Evicted",
@@ -178,6 +179,14 @@ fn failures_say_what_happened() {
         &*preempted.failure.expect("it is disrupted").message,
         "PreemptionByScheduler"
     );
+
+    let ended = pod(
+        &json!({"metadata": {"name": "p"}, "status": {"phase": "Failed", "containerStatuses": [
+        {"state": {"terminated": {"exitCode": 1, "reason": "Error", "message": "no such file"}}}]}}),
+    );
+    let failure = ended.failure.expect("it ended badly");
+    assert_eq!(&*failure.message, "Error: no such file");
+    assert!(failure.own_words, "the container wrote that");
 
     let starting = pod(
         &json!({"metadata": {"name": "p"}, "status": {"phase": "Pending", "containerStatuses": [

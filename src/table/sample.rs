@@ -57,6 +57,7 @@ fn job(of: &Arc<Pod>, state: JobState, requested: u32, allocated: u32) -> Arc<Jo
             message: Name::new(hostile()),
             restarts: 3,
             last_eviction: Some(now()),
+            own_words: false,
         }),
         pods: Box::from([Arc::clone(of)]),
         places: Box::default(),

@@ -113,7 +113,18 @@ impl Names {
 }
 
 /// Namespace and name of a namespaced object. Orders by namespace, then name.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Debug,
+    Default,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 pub struct ObjectKey {
     /// Namespace; empty for a cluster-scoped object.
     pub namespace: Name,

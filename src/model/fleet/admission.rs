@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::base::{Moment, Name, ObjectKey};
 
 use super::observe::{Labels, OwnerRef, Table};
@@ -9,7 +11,8 @@ use super::queue::QueueSystem;
 use super::siting::{PodSet, TopologyConstraint};
 
 /// Waits to be admitted again after an eviction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Requeue {
     /// How often it was put back.
     pub count: u32,
@@ -18,7 +21,8 @@ pub struct Requeue {
 }
 
 /// Evictions for one reason.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Eviction {
     /// The system's own word: `Preempted`, `PodsReadyTimeout`, `ClusterQueueStopped`.
     pub reason: Name,
@@ -35,7 +39,7 @@ pub struct Eviction {
 }
 
 /// So many pods in one domain of a topology.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Domain {
     /// Values of the topology's levels, from the widest that is named.
     pub values: Box<[Name]>,
@@ -44,7 +48,8 @@ pub struct Domain {
 }
 
 /// What one pod set was given.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Assigned {
     /// Name of the pod set.
     pub name: Name,
@@ -59,7 +64,8 @@ pub struct Assigned {
 }
 
 /// A check that somebody else must pass before a job is admitted (a provisioning request, say).
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Check {
     /// Name.
     pub name: Name,
@@ -70,7 +76,7 @@ pub struct Check {
 }
 
 /// A Kueue Workload, or a PodGroup of any system, projected.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct GroupSeen {
     /// The table it was listed in.
     pub table: Table,

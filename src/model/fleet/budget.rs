@@ -1,12 +1,15 @@
 //! Disruption budgets: how many pods may be evicted at once.
 
+use serde::{Deserialize, Serialize};
+
 use crate::base::{Name, ObjectKey};
 
 use super::observe::Labels;
 use super::siting::Expression;
 
 /// A choice of objects by their labels. Without any condition it chooses all.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Selector {
     /// Labels that must be there.
     pub labels: Labels,
@@ -28,7 +31,8 @@ impl Selector {
 }
 
 /// A PodDisruptionBudget.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Budget {
     /// Namespace and name.
     pub key: ObjectKey,

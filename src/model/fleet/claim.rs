@@ -2,13 +2,15 @@
 //!
 //! Source: Kubernetes' dynamic resource allocation, `resource.k8s.io` in v1, v1beta2 and v1beta1.
 
+use serde::{Deserialize, Serialize};
+
 use crate::base::{Name, ObjectKey};
 
 use super::observe::Taint;
 use super::siting::NodeTerm;
 
 /// What a pod's shape asks for by claim: an object of this name in the pod's namespace.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum ClaimAsk {
     /// A claim that others may share.
     Claim(Name),
@@ -17,7 +19,7 @@ pub enum ClaimAsk {
 }
 
 /// From where a device can be reached.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum Reach {
     /// From this node.
     Node(Name),
@@ -31,7 +33,8 @@ pub enum Reach {
 }
 
 /// One device that a driver publishes: a whole one or a part of one.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Published {
     /// Its name in its pool.
     pub name: Name,
@@ -62,7 +65,8 @@ pub struct Published {
 }
 
 /// A ResourceSlice: some of the devices of one pool of a driver.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SliceSeen {
     /// Name of the object.
     pub name: Name,
@@ -81,7 +85,8 @@ pub struct SliceSeen {
 }
 
 /// One request of a claim.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ClaimRequest {
     /// Name.
     pub name: Name,
@@ -96,7 +101,8 @@ pub struct ClaimRequest {
 }
 
 /// One device that a claim was given.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ClaimResult {
     /// The request, with the alternative after a slash.
     pub request: Name,
@@ -111,7 +117,8 @@ pub struct ClaimResult {
 }
 
 /// A ResourceClaim.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ClaimSeen {
     /// Namespace and name.
     pub key: ObjectKey,
@@ -124,7 +131,8 @@ pub struct ClaimSeen {
 }
 
 /// A ResourceClaimTemplate.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TemplateSeen {
     /// Namespace and name.
     pub key: ObjectKey,
@@ -133,7 +141,8 @@ pub struct TemplateSeen {
 }
 
 /// A DeviceClass.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ClassSeen {
     /// Name.
     pub name: Name,

@@ -14,7 +14,18 @@ use super::signal::Signals;
 use super::siting::PodSet;
 
 /// Kind, namespace and name of a job. Orders by namespace, name, kind.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Debug,
+    Default,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 pub struct JobKey {
     /// Namespace and name.
     pub key: ObjectKey,

@@ -34,4 +34,4 @@ pub mod thresholds;
 pub mod xid;
 
 pub use fleet::{Fleet, Known};
-pub use ledger::Ledger;
+pub use ledger::{Ledger, SavedLedger};

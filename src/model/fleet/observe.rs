@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::base::{Moment, Name, ObjectKey};
 
 use super::admission::GroupSeen;
@@ -16,7 +18,7 @@ use super::siting::{PodSet, Siting};
 pub use super::tables::Table;
 
 /// One thing that a source saw.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Observation {
     /// A (re)list of a table begins: nothing is forgotten yet.
     Begin(Table),
@@ -81,6 +83,7 @@ pub enum Observation {
     /// One page of readings.
     Page(Box<Page>),
     /// Readings of the past, for history alone.
+    #[serde(skip)]
     Past(Box<Past>),
     /// How a source fares.
     Source(SourceHealth),
@@ -104,7 +107,8 @@ pub struct Past {
 }
 
 /// The order of a queue's pending work, as its system tells it.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Pending {
     /// The queue.
     pub queue: Name,
@@ -113,7 +117,7 @@ pub struct Pending {
 }
 
 /// Which namespaces are listed.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum Extent {
     /// All of them.
     #[default]
@@ -135,7 +139,7 @@ impl Extent {
 }
 
 /// Why a table's source is lost.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum LostKind {
     /// The server knows us and refuses: 403.
     Rights,
@@ -146,7 +150,7 @@ pub enum LostKind {
 }
 
 /// A lost source, in words that name the mend.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Lost {
     /// Rights or reach: decides exit code 3 or 4.
     pub kind: LostKind,
@@ -157,7 +161,8 @@ pub struct Lost {
 }
 
 /// Labels or annotations, sorted by key.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(from = "Vec<(Name, Name)>")]
 pub struct Labels(Box<[(Name, Name)]>);
 
 impl Labels {
@@ -191,6 +196,13 @@ impl Labels {
     }
 }
 
+/// Sorted anew: a file may say anything.
+impl From<Vec<(Name, Name)>> for Labels {
+    fn from(pairs: Vec<(Name, Name)>) -> Self {
+        pairs.into_iter().collect()
+    }
+}
+
 impl FromIterator<(Name, Name)> for Labels {
     fn from_iter<I: IntoIterator<Item = (Name, Name)>>(pairs: I) -> Self {
         let mut all: Vec<(Name, Name)> = pairs.into_iter().collect();
@@ -201,7 +213,8 @@ impl FromIterator<(Name, Name)> for Labels {
 }
 
 /// Amounts of what a node has or a pod asks for.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Resources {
     /// CPU in thousandths of a core.
     pub cpu_milli: i64,
@@ -236,7 +249,7 @@ impl Resources {
 }
 
 /// A status condition of an object.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Condition {
     /// Its type, `Ready` say.
     pub kind: Name,
@@ -251,7 +264,7 @@ pub struct Condition {
 }
 
 /// A node's taint.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Taint {
     /// Key.
     pub key: Name,
@@ -264,7 +277,8 @@ pub struct Taint {
 }
 
 /// A node, projected.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct NodeSeen {
     /// Name.
     pub name: Name,
@@ -291,7 +305,7 @@ pub struct NodeSeen {
 }
 
 /// A controller reference.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct OwnerRef {
     /// Kind, `Job` say.
     pub kind: Name,
@@ -302,7 +316,7 @@ pub struct OwnerRef {
 }
 
 /// A pod's phase.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 pub enum Phase {
     /// Accepted, not all containers run.
     #[default]
@@ -325,7 +339,8 @@ impl Phase {
 }
 
 /// Why something stopped.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Failure {
     /// Exit code of the container that ended last.
     pub exit_code: Option<i32>,
@@ -335,10 +350,12 @@ pub struct Failure {
     pub restarts: u32,
     /// When and why a pod was last evicted.
     pub last_eviction: Option<Moment>,
+    /// Behind its first colon the message holds what the container itself wrote last, which may be the end of its log.
+    pub own_words: bool,
 }
 
 /// A device that the API itself says a pod holds.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Claimed {
     /// By the device plugin's id, from `status.containerStatuses[].allocatedResourcesStatus`.
     Id(Name),
@@ -347,7 +364,8 @@ pub enum Claimed {
 }
 
 /// A pod, projected.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PodSeen {
     /// Namespace and name.
     pub key: ObjectKey,
@@ -396,7 +414,7 @@ pub struct PodSeen {
 }
 
 /// A workload controller, projected: what a team calls its job.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct WorkloadSeen {
     /// The table it was listed in.
     pub table: Table,
@@ -447,7 +465,7 @@ pub struct WorkloadSeen {
 }
 
 /// How fresh a source is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum SourceState {
     /// Refuses us, and always has: a matter of rights, not a failure.
     NotVisible,
@@ -460,7 +478,7 @@ pub enum SourceState {
 }
 
 /// How a source fares.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SourceHealth {
     /// Its own name: `api pods`, `dcgm gpu-operator/nvidia-dcgm-exporter-x7`.
     pub name: Name,

@@ -3,13 +3,17 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::base::{Moment, Name, ObjectKey};
 
 use super::observe::{Labels, Taint};
 use super::siting::Toleration;
 
 /// The system that a queue, a Workload or a PodGroup belongs to.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub enum QueueSystem {
     /// Kueue.
     Kueue,
@@ -49,7 +53,9 @@ impl QueueSystem {
 }
 
 /// What stands at a place in the tree of queues.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub enum QueueKind {
     /// A group of queues that lend to each other (Kueue's Cohort); no job waits in it.
     Cohort,
@@ -69,7 +75,8 @@ impl QueueKind {
 }
 
 /// What names a queue: Kueue's cohorts and queues may share a name, and so may two systems' queues.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct QueueKey {
     /// Its system.
     pub system: QueueSystem,
@@ -86,7 +93,9 @@ impl fmt::Display for QueueKey {
 }
 
 /// Whether a queue lets work in.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub enum Stop {
     /// It does.
     #[default]
@@ -109,7 +118,9 @@ impl Stop {
 }
 
 /// What happens to a queue whose head does not fit.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub enum Strategy {
     /// Everything behind it waits.
     Strict,
@@ -129,7 +140,9 @@ impl Strategy {
 }
 
 /// Whom of its own queue a workload may preempt.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub enum Within {
     /// Nobody.
     #[default]
@@ -152,7 +165,9 @@ impl Within {
 }
 
 /// Whom of other queues, that run on what they borrowed, a workload within its own quota may preempt.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub enum Reclaim {
     /// Nobody.
     #[default]
@@ -175,7 +190,9 @@ impl Reclaim {
 }
 
 /// Whom of other queues a workload that must borrow itself may preempt.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub enum Borrow {
     /// Nobody.
     #[default]
@@ -195,7 +212,8 @@ impl Borrow {
 }
 
 /// Whom a queue's workloads may preempt.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Preemption {
     /// In the same queue.
     pub within: Within,
@@ -216,7 +234,9 @@ pub struct Preemption {
 pub const DEVICES: &str = "devices";
 
 /// In which unit an amount of a resource is counted.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub enum Measure {
     /// Thousandths of a device or a slice.
     MilliDevices,
@@ -250,7 +270,8 @@ impl Measure {
 }
 
 /// What a queue may have of one resource in one flavor. Amounts are in units of `measure`, never negative.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Quota {
     /// Flavor; empty in systems that have none (Volcano, KAI).
     pub flavor: Name,
@@ -279,7 +300,8 @@ pub struct Quota {
 }
 
 /// How much work a queue has, as its system counts it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct QueueCounts {
     /// Waits.
     pub pending: Option<u32>,
@@ -290,7 +312,8 @@ pub struct QueueCounts {
 }
 
 /// Whether a queue works, and why not.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Activity {
     /// It does; `None` when its system does not say.
     pub active: Option<bool>,
@@ -301,7 +324,8 @@ pub struct Activity {
 }
 
 /// A namespace's door to a queue: Kueue's LocalQueue.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Door {
     /// Namespace and name.
     pub key: ObjectKey,
@@ -316,7 +340,8 @@ pub struct Door {
 }
 
 /// A queue or a cohort.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Queue {
     /// System, kind and name.
     pub key: QueueKey,
@@ -385,7 +410,8 @@ impl Queue {
 }
 
 /// A kind of machine that quotas are set for: Kueue's ResourceFlavor.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Flavor {
     /// Name.
     pub name: Name,
@@ -400,7 +426,8 @@ pub struct Flavor {
 }
 
 /// Levels of a network, as node labels.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Topology {
     /// Name.
     pub name: Name,
@@ -409,7 +436,9 @@ pub struct Topology {
 }
 
 /// What a priority class is for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub enum PriorityKind {
     /// Pods: `scheduling.k8s.io` PriorityClass.
     #[default]
@@ -429,7 +458,8 @@ impl PriorityKind {
 }
 
 /// A name for a priority.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PriorityClass {
     /// What it is for.
     pub kind: PriorityKind,

@@ -1,11 +1,13 @@
 //! What one exposition page says about one device, slice or node, in canonical terms.
 
+use serde::{Deserialize, Serialize};
+
 use crate::base::{Moment, Name, ObjectKey};
 
 use super::signal::Signals;
 
 /// What a reading describes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Scope {
     /// A whole node.
     Node,
@@ -20,7 +22,7 @@ pub enum Scope {
 }
 
 /// One row of canonical facts out of one page.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Reading {
     /// Name of the dialect that read it.
     pub dialect: Name,
@@ -72,7 +74,7 @@ impl Reading {
 }
 
 /// The readings of one page, with where and when it was read.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Page {
     /// The node of the scraped pod, when the page came from one: the host identity that is trusted.
     pub node: Option<Name>,

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use crate::base::{Moment, Name};
 
@@ -75,13 +76,21 @@ impl Runtimes {
 type Past = BTreeMap<(Moment, JobKey), i64>;
 
 /// Collects runs as jobs end.
-#[derive(Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Runs {
     groups: BTreeMap<Name, Past>,
     /// Jobs that have been counted and are still there, with their ends and their groups.
     counted: FxHashMap<JobKey, (Moment, [String; 4])>,
+    #[serde(skip)]
     told: Runtimes,
+    /// Groups are summed up anew at the next picture; so they are after they were read from a file.
+    #[serde(skip, default = "yes")]
     changed: bool,
+}
+
+const fn yes() -> bool {
+    true
 }
 
 impl Runs {

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::base::{Moment, Name, ObjectKey};
 
 use super::job::Job;
@@ -13,7 +15,9 @@ use super::siting::Expression;
 pub const NODE_POOL: &str = "karpenter.sh/nodepool";
 
 /// Whose a scaler is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub enum ScalerKind {
     /// Karpenter's NodePool.
     #[default]
@@ -33,7 +37,9 @@ impl ScalerKind {
 }
 
 /// Where a scaler stands.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub enum ScalerState {
     /// Nothing is wrong, nothing under way.
     #[default]
@@ -62,7 +68,8 @@ impl ScalerState {
 }
 
 /// A bound on what a node pool may have of a resource, in thousandths of its unit.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Limit {
     /// Resource; `nodes` counts nodes.
     pub resource: Name,
@@ -73,7 +80,8 @@ pub struct Limit {
 }
 
 /// Something that makes nodes: a NodePool of Karpenter, a node group of the cluster autoscaler.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Scaler {
     /// Whose it is.
     pub kind: ScalerKind,
@@ -118,7 +126,8 @@ pub struct Scaler {
 }
 
 /// The cluster autoscaler's word on all its node groups, as it stands in one ConfigMap.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct GroupsSeen {
     /// The ConfigMap.
     pub key: ObjectKey,
@@ -139,7 +148,9 @@ impl Scaler {
 }
 
 /// How far a node has come that Karpenter makes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub enum Stage {
     /// The machine has been asked for.
     #[default]
@@ -168,7 +179,8 @@ impl Stage {
 }
 
 /// A NodeClaim: one node that Karpenter makes or has made.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct NodeClaim {
     /// Name.
     pub name: Name,
@@ -205,7 +217,9 @@ impl NodeClaim {
 }
 
 /// Where a request for capacity stands.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub enum ProvisionState {
     /// Nobody has taken it up.
     #[default]
@@ -245,7 +259,8 @@ impl ProvisionState {
 }
 
 /// A ProvisioningRequest: capacity that is asked for before pods are made.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Provision {
     /// Namespace and name.
     pub key: ObjectKey,
@@ -266,7 +281,8 @@ pub struct Provision {
 }
 
 /// What a pod autoscaler goes by.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Metric {
     /// Its name: `cpu`, `queue_depth`.
     pub name: Name,
@@ -277,7 +293,8 @@ pub struct Metric {
 }
 
 /// A HorizontalPodAutoscaler.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PodScaler {
     /// Namespace and name.
     pub key: ObjectKey,

@@ -1,5 +1,7 @@
 //! What decides who starts where, as far as settings and the cluster say it. Plain data: the engine reads it.
 
+use serde::{Deserialize, Serialize};
+
 use crate::base::{Name, ObjectKey};
 
 /// Names of the placement policies that settings may choose. The engine's own list is held to it by a test.
@@ -14,7 +16,7 @@ pub const PLACEMENTS: [&str; 7] = [
 ];
 
 /// When fair sharing lets one queue preempt in another. Kueue: `fairSharing.preemptionStrategies`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum FairStrategy {
     /// While the preemptor's queue stays at or below the share that the victim's queue has afterwards.
     FinalShare,
@@ -79,7 +81,7 @@ pub struct RouteRule {
 }
 
 /// What Kueue's own configuration says of how it decides.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct KueueConfig {
     /// The ConfigMap that holds it.
     pub key: ObjectKey,

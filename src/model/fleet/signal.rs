@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 macro_rules! signals {
     ($($(#[$doc:meta])* $variant:ident = $name:literal, $kind:ident;)*) => {
         /// A canonical measurement of a device, slice, node or model server. Units are in the name; ratios are 0 to 1.
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
         #[repr(u8)]
         pub enum Signal { $($(#[$doc])* $variant,)* }
 
@@ -164,7 +166,8 @@ impl Signal {
 }
 
 /// Values by signal, sorted by signal, at most one each. A signal that is not there is unknown, never zero.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(from = "Vec<(Signal, f64)>")]
 pub struct Signals(Arc<[(Signal, f64)]>);
 
 impl Signals {
@@ -201,6 +204,13 @@ impl Signals {
                     .filter(|(signal, _)| self.get(*signal).is_none()),
             )
             .collect()
+    }
+}
+
+/// Sorted anew: a file may say anything.
+impl From<Vec<(Signal, f64)>> for Signals {
+    fn from(values: Vec<(Signal, f64)>) -> Self {
+        values.into_iter().collect()
     }
 }
 

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::base::Name;
 
 use super::observe::{Labels, Resources, Taint};
 
 /// How an expression compares.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Operator {
     /// One of the values.
     In,
@@ -52,7 +54,7 @@ impl Operator {
 }
 
 /// A condition on one label.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Expression {
     /// Label.
     pub key: Name,
@@ -89,7 +91,8 @@ impl Expression {
 }
 
 /// Conditions on a node that must all hold.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct NodeTerm {
     /// On its labels.
     pub labels: Box<[Expression]>,
@@ -112,7 +115,8 @@ impl NodeTerm {
 }
 
 /// A taint that a pod does not mind.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Toleration {
     /// Key; empty for any.
     pub key: Name,
@@ -140,7 +144,7 @@ impl Toleration {
 }
 
 /// A gang that a pod itself says it belongs to.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Membership {
     /// Kind of the gang's object: `Workload` or `PodGroup`.
     pub kind: Name,
@@ -149,7 +153,8 @@ pub struct Membership {
 }
 
 /// Where a pod may go besides its node selector, and what holds it back. Shared by all pods that say the same.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Siting {
     /// Required node affinity: one of these must hold; empty asks for nothing.
     pub required: Box<[NodeTerm]>,
@@ -182,7 +187,7 @@ impl Siting {
 }
 
 /// How much a wish weighs.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum ConstraintMode {
     /// It must be met.
     Required,
@@ -204,7 +209,7 @@ impl ConstraintMode {
 }
 
 /// A wish that pods stand close to each other.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct TopologyConstraint {
     /// How much it weighs.
     pub mode: ConstraintMode,
@@ -215,7 +220,8 @@ pub struct TopologyConstraint {
 }
 
 /// Pods of a job that are alike.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PodSet {
     /// Name within the job.
     pub name: Name,

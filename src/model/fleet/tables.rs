@@ -1,7 +1,9 @@
 //! The kinds of object that sources list as a whole.
 
+use serde::{Deserialize, Serialize};
+
 /// The kinds of object that a source lists as a whole, so that a relist can sweep what has gone.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Table {
     /// Nodes.
     Nodes,

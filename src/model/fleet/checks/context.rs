@@ -1,6 +1,9 @@
 //! What the checks remember between two runs, and where a check puts its verdicts during one.
 
+use std::collections::BTreeMap;
+
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use crate::base::{Age, Moment, Name, ObjectKey};
 use crate::fleet::device::Device;
@@ -13,9 +16,32 @@ use super::under_used::Mean;
 use super::{PATIENCE, Verdict};
 
 /// What all checks remember. Grows with what is wrong, not with the fleet, but for a few numbers a device.
-#[derive(Clone, Debug, Default)]
+///
+/// Written to a file it leaves out the wording of its findings: the next run words them again.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(
+    into = "BTreeMap<String, CheckState>",
+    from = "BTreeMap<String, CheckState>"
+)]
 pub struct State {
     check_states: FxHashMap<&'static str, CheckState>,
+}
+
+impl From<State> for BTreeMap<String, CheckState> {
+    fn from(state: State) -> Self {
+        let states = state.check_states.into_iter();
+        states.map(|(code, one)| (code.to_owned(), one)).collect()
+    }
+}
+
+/// A check that this version does not have is forgotten.
+impl From<BTreeMap<String, CheckState>> for State {
+    fn from(mut states: BTreeMap<String, CheckState>) -> Self {
+        let known = super::codes().filter_map(|code| Some((code, states.remove(code)?)));
+        Self {
+            check_states: known.collect(),
+        }
+    }
 }
 
 impl State {
@@ -48,7 +74,8 @@ impl State {
 }
 
 /// What one check remembers.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct CheckState {
     /// Number of the current run: what it did not touch has ended.
     run: u32,
@@ -60,7 +87,7 @@ pub(super) struct CheckState {
 }
 
 /// Something that is, or may become, a finding.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Entry {
     run: u32,
     /// Since when it has been true.
@@ -72,11 +99,12 @@ struct Entry {
     /// Since when nothing is known about it.
     gap: Option<Moment>,
     /// The finding as last made.
+    #[serde(skip)]
     last: Option<Found>,
 }
 
 /// The last value of a counter or a sticky gauge.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Memory {
     /// The value.
     pub(super) value: f64,

@@ -23,7 +23,7 @@ const GAP: Age = Age::from_seconds(90);
 const KNOWN: f64 = 0.8;
 
 /// A mean over a moving window in which gaps do not count.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct Mean {
     /// Number of the bucket, value times seconds, seconds.
     buckets: VecDeque<(i64, f64, f64)>,

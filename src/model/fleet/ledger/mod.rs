@@ -24,6 +24,7 @@ mod readings;
 mod reasons;
 mod rebuild;
 mod requests;
+mod saved;
 mod scaling;
 mod serving;
 mod sets;
@@ -43,7 +44,6 @@ use crate::base::{Moment, Name, Names, ObjectKey};
 use super::device::Pod;
 use super::fleet::{Fleet, Known};
 use super::job::{Job, JobKey};
-use super::node::Node;
 use super::observe::{
     Extent, Labels, LostKind, NodeSeen, Observation, PodSeen, SourceHealth, SourceState, Table,
     WorkloadSeen,
@@ -55,22 +55,9 @@ use super::reading::Page;
 use super::runtimes::Runs;
 use super::sight;
 use readings::NodeReadings;
+use rebuild::NodeState;
+pub use saved::SavedLedger;
 use sweep::wide;
-
-/// One node's facts and what hangs on it.
-#[derive(Default)]
-struct NodeState {
-    /// Absent while only pods or readings speak of the node.
-    seen: Option<Arc<NodeSeen>>,
-    /// What `seen` says by itself.
-    said: facts::NodeLabels,
-    /// Every pod bound to it, over or not.
-    pods: BTreeSet<ObjectKey>,
-    readings: NodeReadings,
-    built: Option<Arc<Node>>,
-    /// Devices of slices that several nodes reach, of which this node has them.
-    wide: Vec<claims::Spot>,
-}
 
 /// Folds observations into fleets.
 pub struct Ledger {
@@ -96,6 +83,8 @@ pub struct Ledger {
     job_workloads: FxHashMap<JobKey, BTreeSet<(Table, ObjectKey)>>,
     job_of_workload: FxHashMap<(Table, ObjectKey), JobKey>,
     jobs: BTreeMap<JobKey, Arc<Job>>,
+    /// As of when each job was last put together.
+    jobs_at: FxHashMap<JobKey, Moment>,
     runs: Runs,
     known: BTreeMap<Table, Known>,
     /// Tables that were whole once: what is refused of them later is lost, not out of sight.
@@ -152,6 +141,7 @@ impl Ledger {
             job_workloads: FxHashMap::default(),
             job_of_workload: FxHashMap::default(),
             jobs: BTreeMap::new(),
+            jobs_at: FxHashMap::default(),
             runs: Runs::default(),
             known: Table::ALL
                 .iter()

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::base::{Age, Moment, Name, Names, ObjectKey};
 use crate::fleet::observe::NodeSeen;
 use crate::fleet::reading::{Page, Reading, Scope};
@@ -18,6 +20,7 @@ const MOST_HOMELESS: usize = 4096;
 const WAVER: Age = Age::from_seconds(900);
 
 /// What one dialect last said of a device or slice.
+#[derive(Clone, Serialize, Deserialize)]
 struct Said {
     dialect: Name,
     at: Moment,
@@ -26,7 +29,7 @@ struct Said {
 }
 
 /// A pod that an exporter named, and when it last did.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Named {
     pub(super) pod: ObjectKey,
     at: Moment,
@@ -41,14 +44,16 @@ impl Named {
 }
 
 /// The last readings of one slice.
-#[derive(Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct SliceReadings {
     said: Vec<Said>,
     named: Option<Named>,
 }
 
 /// The last readings of one device.
-#[derive(Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct DeviceReadings {
     pub(super) uuid: Option<Name>,
     pub(super) serial: Option<Name>,
@@ -173,7 +178,7 @@ impl DeviceReadings {
 }
 
 /// A claim of an exporter beyond [`MOST`].
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Beyond {
     pub(super) count: u32,
     at: Moment,
@@ -181,7 +186,8 @@ pub(super) struct Beyond {
 }
 
 /// The last readings of one node.
-#[derive(Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct NodeReadings {
     /// By device index.
     pub(super) devices: BTreeMap<u32, DeviceReadings>,
@@ -227,6 +233,25 @@ fn slot(
 }
 
 impl NodeReadings {
+    /// True while no exporter has said anything of the node.
+    pub(super) fn is_empty(&self) -> bool {
+        self.devices.is_empty() && self.node.is_empty() && self.ignored.is_none()
+    }
+
+    /// Hands over the values of every row, always in the same order.
+    pub(super) fn visit(&mut self, take: &mut dyn FnMut(&mut Signals)) {
+        for (_, signals) in &mut self.node {
+            take(signals);
+        }
+        for device in self.devices.values_mut() {
+            let slices = device.slices.values_mut();
+            let slices = slices.flat_map(|slice| slice.said.iter_mut());
+            for said in device.said.iter_mut().chain(slices) {
+                take(&mut said.signals);
+            }
+        }
+    }
+
     /// The slot of a reading of a device that is known.
     fn known_slot(&self, reading: &Reading) -> Option<u32> {
         let same = |known: &Option<Name>, said: &Option<Name>| said.is_some() && known == said;

@@ -7,11 +7,31 @@ use rustc_hash::FxHashMap;
 
 use crate::base::{Moment, ObjectKey};
 use crate::fleet::device::Pod;
-use crate::fleet::observe::PodSeen;
+use crate::fleet::node::Node;
+use crate::fleet::observe::{NodeSeen, PodSeen};
 
+use super::claims::Spot;
 use super::facts::NodeLabels;
 use super::join::OnNode;
+use super::readings::NodeReadings;
 use super::{Ledger, jobs, join, unseen};
+
+/// One node's facts and what hangs on it.
+#[derive(Default)]
+pub(super) struct NodeState {
+    /// Absent while only pods or readings speak of the node.
+    pub(super) seen: Option<Arc<NodeSeen>>,
+    /// What `seen` says by itself.
+    pub(super) said: NodeLabels,
+    /// Every pod bound to it, over or not.
+    pub(super) pods: BTreeSet<ObjectKey>,
+    pub(super) readings: NodeReadings,
+    pub(super) built: Option<Arc<Node>>,
+    /// As of when that was put together.
+    pub(super) built_at: Moment,
+    /// Devices of slices that several nodes reach, of which this node has them.
+    pub(super) wide: Vec<Spot>,
+}
 
 fn on_node(
     keys: &BTreeSet<ObjectKey>,
@@ -85,6 +105,7 @@ impl Ledger {
                     at,
                 },
             );
+            state.built_at = at;
             // A job's places and utilization hang on its devices, those of the old picture included.
             let old = std::mem::replace(&mut state.built, unseen::shown(&state.seen, node));
             let old = old.iter().filter(|_| !only_read);
@@ -104,10 +125,12 @@ impl Ledger {
                 Some(mut job) => {
                     job.pod_sets = self.sitings.sets(job.pod_sets);
                     self.runs.note(&job);
+                    self.jobs_at.insert(id.clone(), at);
                     self.jobs.insert(id, Arc::new(job))
                 }
                 None => {
                     self.runs.forget(&id);
+                    self.jobs_at.remove(&id);
                     self.jobs.remove(&id)
                 }
             };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use crate::base::{Age, Moment, Name, ObjectKey};
 use crate::fleet::device::Pod;
@@ -20,6 +20,7 @@ const MOST_UNKNOWN: usize = 4096;
 const HOLDS_INTERVALS: u32 = 10;
 
 /// What one dialect last said of a pod's models.
+#[derive(Clone, Serialize, Deserialize)]
 struct Said {
     dialect: Name,
     at: Moment,
@@ -28,10 +29,19 @@ struct Said {
 }
 
 /// What every serving pod last said.
-#[derive(Default)]
-pub(super) struct Servers(FxHashMap<ObjectKey, Vec<Said>>);
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub(super) struct Servers(BTreeMap<ObjectKey, Vec<Said>>);
 
 impl Servers {
+    /// Hands over the values of every model, always in the same order.
+    pub(super) fn visit(&mut self, take: &mut dyn FnMut(&mut Signals)) {
+        for said in self.0.values_mut().flatten() {
+            for (_, signals) in &mut said.models {
+                take(signals);
+            }
+        }
+    }
+
     pub(super) fn forget(&mut self, pod: &ObjectKey) {
         self.0.remove(pod);
     }

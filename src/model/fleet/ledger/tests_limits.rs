@@ -4,6 +4,7 @@ use super::limits::MOST;
 use super::support::*;
 use super::*;
 use crate::fleet::claim::{Published, Reach, SliceSeen};
+use crate::fleet::node::Node;
 
 /// The node `a` of these observations; another node beside it is whole in every case.
 fn claimed(all: Vec<Observation>) -> Arc<Node> {

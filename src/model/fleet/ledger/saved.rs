@@ -1,0 +1,116 @@
+//! What a ledger knows that the last observation of each object does not say, as a value that can be written to a file.
+//!
+//! Objects are not in it: whoever writes a keyframe has them as observations. Here is what grew out of many
+//! observations: the last readings by dialect, since when a device idles, whom its exporter named, how long past jobs ran.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::base::{Moment, Name};
+use crate::fleet::job::JobKey;
+use crate::fleet::reading::Page;
+use crate::fleet::runtimes::Runs;
+use crate::fleet::signal::Signals;
+
+use super::Ledger;
+use super::readings::NodeReadings;
+use super::serving::Servers;
+
+/// See the head of this file. What a later version adds is read as empty from files of an earlier one.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SavedLedger {
+    nodes: BTreeMap<Name, NodeReadings>,
+    unmatched_pages: BTreeMap<Name, Page>,
+    serving: Servers,
+    runs: Runs,
+    /// As of when each node was put together: what its exporters said may have been too old since.
+    nodes_at: BTreeMap<Name, Moment>,
+    jobs_at: BTreeMap<JobKey, Moment>,
+}
+
+impl SavedLedger {
+    /// Hands over the values of every row of readings, always in the same order: a file keeps them in columns.
+    pub fn visit_signals(&mut self, mut take: impl FnMut(&mut Signals)) {
+        for readings in self.nodes.values_mut() {
+            readings.visit(&mut take);
+        }
+        for page in self.unmatched_pages.values_mut() {
+            for reading in &mut page.readings {
+                take(&mut reading.signals);
+            }
+        }
+        self.serving.visit(&mut take);
+    }
+}
+
+impl Ledger {
+    /// What the last observations alone do not say; see [`SavedLedger`].
+    pub fn save(&self) -> SavedLedger {
+        let read = self
+            .nodes
+            .iter()
+            .filter(|(_, state)| !state.readings.is_empty());
+        SavedLedger {
+            nodes: read
+                .map(|(name, state)| (name.clone(), state.readings.clone()))
+                .collect(),
+            unmatched_pages: self.unmatched_pages.clone(),
+            serving: self.serving.clone(),
+            runs: self.runs.clone(),
+            nodes_at: self
+                .nodes
+                .iter()
+                .filter(|(_, state)| state.built.is_some())
+                .map(|(name, state)| (name.clone(), state.built_at))
+                .collect(),
+            jobs_at: self
+                .jobs_at
+                .iter()
+                .map(|(job, at)| (job.clone(), *at))
+                .collect(),
+        }
+    }
+
+    /// Takes back what was saved. The objects that it is about have been applied before.
+    pub fn restore(&mut self, saved: SavedLedger) {
+        for (name, readings) in saved.nodes {
+            // A node that has gone since holds no readings.
+            if let Some(state) = self.nodes.get_mut(&name) {
+                state.readings = readings;
+                self.dirty_nodes.insert(name);
+            }
+        }
+        self.unmatched_pages = saved.unmatched_pages;
+        self.serving = saved.serving;
+        self.runs = saved.runs;
+        self.settle_claims();
+        // Each is put together as of when it was, and not as of the next picture.
+        let mut nodes: BTreeMap<Moment, BTreeSet<Name>> = BTreeMap::new();
+        for (name, at) in saved.nodes_at {
+            if self.dirty_nodes.remove(&name) {
+                nodes.entry(at).or_default().insert(name);
+            }
+        }
+        let others = std::mem::take(&mut self.dirty_nodes);
+        for (at, names) in nodes {
+            self.dirty_nodes = names;
+            self.rebuild_nodes(at);
+        }
+        self.dirty_nodes = others;
+        self.dirty_jobs.extend(self.jobs.keys().cloned());
+        let mut jobs: BTreeMap<Moment, BTreeSet<JobKey>> = BTreeMap::new();
+        for (job, at) in saved.jobs_at {
+            if self.dirty_jobs.remove(&job) {
+                jobs.entry(at).or_default().insert(job);
+            }
+        }
+        let others = std::mem::take(&mut self.dirty_jobs);
+        for (at, jobs) in jobs {
+            self.dirty_jobs = jobs;
+            self.rebuild_jobs(at);
+        }
+        self.dirty_jobs = others;
+    }
+}
