@@ -9,11 +9,11 @@ use toml::Table;
 
 /// The layers in order: each may depend on those before it.
 const LAYERS: &[&str] = &[
-    "model", "exporter", "cluster", "settings", "engine", "plan", "source", "exec", "table",
-    "console", "sim",
+    "model", "record", "exporter", "cluster", "settings", "engine", "plan", "source", "exec",
+    "table", "console", "sim",
 ];
 /// Layers that wait and talk. All others are pure.
-const IMPURE: &[&str] = &["source", "exec", "sim"];
+const IMPURE: &[&str] = &["record", "source", "exec", "sim"];
 /// Crates that wait, talk, read clocks or draw random numbers: not for a pure layer.
 const WAITING: &[&str] = &[
     "tokio",

@@ -1,0 +1,381 @@
+//! The reader: finds a moment, and reads on from there. Any number may read while one writes.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use model::base::Moment;
+
+use super::codec::{Codec, Entry};
+use super::fault::{Damage, RecordFault};
+use super::files::{head_of, segments};
+use super::frame::{FrameHead, FrameKind, HEAD, Head, frame_head, is_sound, unpack};
+use super::keyframe::{self, Keyframe};
+
+/// A segment and where its frames stand.
+struct Segment {
+    path: PathBuf,
+    head: Head,
+    frames: Vec<(u64, FrameHead)>,
+}
+
+/// A record that is read: as it was when it was opened.
+pub struct Archive {
+    segments: Vec<Segment>,
+    warnings: Vec<String>,
+}
+
+/// What comes next in a record.
+#[derive(Clone)]
+pub enum Step {
+    /// This was said.
+    Entry(Entry),
+    /// The record begins anew: the recorder was started again, its clock went back, or a part is damaged. Nothing that
+    /// was known before holds.
+    Restart(Box<Keyframe>),
+}
+
+impl Step {
+    /// When it was.
+    pub fn at(&self) -> Moment {
+        match self {
+            Self::Entry((at, _)) => *at,
+            Self::Restart(keyframe) => keyframe.at,
+        }
+    }
+}
+
+fn read_head(file: &File, at: u64) -> io::Result<Option<[u8; HEAD]>> {
+    let mut bytes = [0; HEAD];
+    match file.read_exact_at(&mut bytes, at) {
+        Ok(()) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn body(file: &File, at: u64, head: &FrameHead) -> io::Result<Vec<u8>> {
+    let mut body = vec![0; head.body()];
+    file.read_exact_at(&mut body, at + HEAD as u64)?;
+    Ok(body)
+}
+
+impl Segment {
+    /// Looks a segment through. What does not end as it should is cut, and told of in `warnings`: the writer was killed,
+    /// or is writing now.
+    fn open(path: &Path, warnings: &mut Vec<String>) -> Result<Self, RecordFault> {
+        let failed = || RecordFault::io("read", path);
+        let (file, head, begin) = head_of(path)?;
+        let size = file.metadata().map_err(failed())?.len();
+        let mut frames: Vec<(u64, FrameHead)> = Vec::new();
+        let mut at = begin;
+        while let Some(bytes) = read_head(&file, at).map_err(failed())? {
+            let Some(frame) = frame_head(&bytes) else {
+                break;
+            };
+            let end = at + (HEAD + frame.body()) as u64;
+            if end > size {
+                break;
+            }
+            if end == size && !is_sound(&bytes, &frame, &body(&file, at, &frame).map_err(failed())?)
+            {
+                break;
+            }
+            frames.push((at, frame));
+            at = end;
+        }
+        if at < size {
+            warnings.push(format!(
+                "{}: the last {} bytes are not whole and are left out",
+                path.display(),
+                size - at
+            ));
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            head,
+            frames,
+        })
+    }
+
+    fn span(&self) -> Option<(Moment, Moment)> {
+        let (_, first) = self.frames.first()?;
+        let (_, last) = self.frames.last()?;
+        Some((first.from, last.to))
+    }
+}
+
+impl Archive {
+    /// Opens a directory of segments, or one segment.
+    ///
+    /// # Errors
+    /// There is nothing to read; the file is not of a record, or of a later version.
+    pub fn open(path: &Path) -> Result<Self, RecordFault> {
+        let mut warnings = Vec::new();
+        if path.is_file() {
+            let segment = Segment::open(path, &mut warnings)?;
+            return Self::of(path, vec![segment], warnings);
+        }
+        let (mut all, mut fault) = (Vec::new(), None);
+        for (_, path) in segments(path)? {
+            match Segment::open(&path, &mut warnings) {
+                Ok(segment) => all.push(segment),
+                // The other segments are good all the same.
+                Err(RecordFault::Io(_, _, error)) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(one) => {
+                    warnings.push(one.to_string());
+                    fault = Some(one);
+                }
+            }
+        }
+        match (all.is_empty(), fault) {
+            (true, Some(fault)) => Err(fault),
+            _ => Self::of(path, all, warnings),
+        }
+    }
+
+    fn of(
+        path: &Path,
+        mut segments: Vec<Segment>,
+        warnings: Vec<String>,
+    ) -> Result<Self, RecordFault> {
+        segments.retain(|segment| !segment.frames.is_empty());
+        if segments.is_empty() {
+            return Err(RecordFault::Empty(path.to_owned()));
+        }
+        Ok(Self { segments, warnings })
+    }
+
+    /// What was left out, in words.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Name of the context that was recorded.
+    pub fn context(&self) -> &str {
+        self.segments
+            .last()
+            .map_or("", |segment| segment.head.context.as_str())
+    }
+
+    /// The first moment of the record.
+    pub fn start(&self) -> Moment {
+        let spans = self.segments.iter().filter_map(Segment::span);
+        spans.map(|(from, _)| from).min().unwrap_or_default()
+    }
+
+    /// The last moment of the record.
+    pub fn end(&self) -> Moment {
+        let spans = self.segments.iter().filter_map(Segment::span);
+        spans.map(|(_, to)| to).max().unwrap_or_default()
+    }
+
+    /// Everything that was known at the last keyframe at or before `at`, and a player that goes on from there. Where a
+    /// moment was recorded twice, because the clock went back, the later record of it counts.
+    ///
+    /// # Errors
+    /// Nothing was recorded that early, or the keyframe is damaged.
+    pub fn seek(&self, at: Moment) -> Result<(Keyframe, Player<'_>), RecordFault> {
+        let begun =
+            |segment: &&(usize, &Segment)| segment.1.span().is_some_and(|(from, _)| from <= at);
+        let segments: Vec<(usize, &Segment)> = self.segments.iter().enumerate().collect();
+        let found = segments.iter().rev().find(begun);
+        let Some((number, segment)) = found else {
+            return Err(RecordFault::Before {
+                asked: at.rfc3339(),
+                first: self.start().rfc3339(),
+            });
+        };
+        let keys = segment.frames.iter().enumerate();
+        let mut keys: Vec<usize> = keys
+            .filter(|(_, (_, frame))| frame.kind == FrameKind::Key && frame.to <= at)
+            .map(|(index, _)| index)
+            .collect();
+        let mut fault = None;
+        // One that is damaged: the one before it does as well.
+        while let Some(index) = keys.pop() {
+            let mut player = Player {
+                archive: self,
+                segment: *number,
+                frame: index,
+                file: None,
+                base: None,
+                codec: Codec::default(),
+                ready: VecDeque::new(),
+            };
+            match player.keyframe() {
+                Ok(keyframe) => return Ok((keyframe, player)),
+                Err(one) => fault = Some(one),
+            }
+        }
+        Err(fault.unwrap_or_else(|| RecordFault::Empty(segment.path.clone())))
+    }
+}
+
+/// Reads on from a keyframe.
+pub struct Player<'a> {
+    archive: &'a Archive,
+    segment: usize,
+    /// The frame that is read next.
+    frame: usize,
+    file: Option<(usize, File)>,
+    /// The base of the keyframes of a segment: which, where, its objects.
+    base: Option<(usize, u64, Vec<u8>)>,
+    codec: Codec,
+    ready: VecDeque<Step>,
+}
+
+impl Player<'_> {
+    fn place(&self) -> Option<(&Segment, u64, FrameHead)> {
+        let segment = self.archive.segments.get(self.segment)?;
+        let (at, head) = segment.frames.get(self.frame)?;
+        Some((segment, *at, *head))
+    }
+
+    fn bytes(&mut self, at: u64) -> Result<(FrameHead, Vec<u8>), RecordFault> {
+        let path = &self.archive.segments[self.segment].path;
+        let failed = || RecordFault::io("read", path);
+        if self.file.as_ref().is_none_or(|(of, _)| *of != self.segment) {
+            let (file, ..) = head_of(path)?;
+            self.file = Some((self.segment, file));
+        }
+        let damaged = || RecordFault::of(path, Damage::Frame("a frame's checksum is wrong"));
+        let Some((_, file)) = &self.file else {
+            return Err(damaged());
+        };
+        let bytes = read_head(file, at).map_err(failed())?.ok_or_else(damaged)?;
+        let head = frame_head(&bytes).ok_or_else(damaged)?;
+        let body = body(file, at, &head).map_err(failed())?;
+        match is_sound(&bytes, &head, &body) {
+            true => Ok((head, body)),
+            false => Err(damaged()),
+        }
+    }
+
+    /// The numbers and the objects of the frame at `at`.
+    fn parts(&mut self, at: u64) -> Result<(FrameHead, Vec<u8>, Vec<u8>), RecordFault> {
+        let (head, mut body) = self.bytes(at)?;
+        let path = self.archive.segments[self.segment].path.clone();
+        let packed = body.split_off(head.numbers as usize);
+        if head.base != 0 {
+            let known = self.base.as_ref();
+            if known.is_none_or(|(of, place, _)| (*of, *place) != (self.segment, head.base)) {
+                let (base, mut body) = self.bytes(head.base)?;
+                let packed = body.split_off(base.numbers as usize);
+                let objects = unpack(&packed, base.plain, None)
+                    .map_err(|damage| RecordFault::of(&path, damage))?;
+                self.base = Some((self.segment, head.base, objects));
+            }
+        }
+        let base = self.base.as_ref().filter(|_| head.base != 0);
+        let objects = unpack(&packed, head.plain, base.map(|(.., base)| base.as_slice()))
+            .map_err(|damage| RecordFault::of(&path, damage))?;
+        Ok((head, body, objects))
+    }
+
+    /// Reads the keyframe that comes next.
+    fn keyframe(&mut self) -> Result<Keyframe, RecordFault> {
+        let Some((segment, at, _)) = self.place() else {
+            return Err(RecordFault::Empty(PathBuf::new()));
+        };
+        let path = segment.path.clone();
+        let (head, numbers, objects) = self.parts(at)?;
+        let (keyframe, codec) = keyframe::read(head.to, &numbers, &objects)
+            .map_err(|damage| RecordFault::of(&path, damage))?;
+        self.codec = codec;
+        self.frame += 1;
+        Ok(keyframe)
+    }
+
+    /// When the next step is; `None` at the end of the record.
+    ///
+    /// # Errors
+    /// The file can no longer be read.
+    pub fn next_at(&mut self) -> Result<Option<Moment>, RecordFault> {
+        while self.ready.is_empty() {
+            if !self.read_frame()? {
+                return Ok(None);
+            }
+        }
+        Ok(self.ready.front().map(Step::at))
+    }
+
+    /// Hands over every step up to `at`, in its order.
+    ///
+    /// # Errors
+    /// The file can no longer be read.
+    pub fn until(&mut self, at: Moment, mut take: impl FnMut(Step)) -> Result<(), RecordFault> {
+        while self.next_at()?.is_some_and(|next| next <= at) {
+            if let Some(step) = self.ready.pop_front() {
+                take(step);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads one more frame; false at the end of the record.
+    fn read_frame(&mut self) -> Result<bool, RecordFault> {
+        let Some((segment, at, head)) = self.place() else {
+            let next = self.archive.segments.get(self.segment + 1);
+            let Some(continues) = next.map(|next| next.head.continues) else {
+                return Ok(false);
+            };
+            self.segment += 1;
+            self.frame = 0;
+            if !continues {
+                return self.restart();
+            }
+            return Ok(true);
+        };
+        let path = segment.path.clone();
+        let read = match head.kind {
+            FrameKind::Delta => self.parts(at).and_then(|(head, numbers, objects)| {
+                let ready = &mut self.ready;
+                self.codec
+                    .read(&numbers, &objects, head.from, |entry| {
+                        ready.push_back(Step::Entry(entry));
+                    })
+                    .map_err(|damage| RecordFault::of(&path, damage))
+            }),
+            // What it says is known already; the codec begins anew.
+            FrameKind::Key => self.parts(at).and_then(|(_, _, objects)| {
+                self.codec = keyframe::codec_of(&objects)
+                    .map_err(|damage| RecordFault::of(&path, damage))?;
+                Ok(())
+            }),
+        };
+        match read {
+            Ok(()) => self.frame += 1,
+            Err(fault @ RecordFault::Io(..)) => return Err(fault),
+            Err(_) => {
+                self.frame += 1;
+                return self.restart();
+            }
+        }
+        Ok(true)
+    }
+
+    /// Goes on at the next keyframe that is sound, in this segment or a later one; false where there is none.
+    fn restart(&mut self) -> Result<bool, RecordFault> {
+        loop {
+            match self.place() {
+                Some((_, _, head)) if head.kind == FrameKind::Key => match self.keyframe() {
+                    Ok(keyframe) => {
+                        self.ready.push_back(Step::Restart(Box::new(keyframe)));
+                        return Ok(true);
+                    }
+                    Err(fault @ RecordFault::Io(..)) => return Err(fault),
+                    Err(_) => self.frame += 1,
+                },
+                Some(_) => self.frame += 1,
+                None if self.segment + 1 < self.archive.segments.len() => {
+                    self.segment += 1;
+                    self.frame = 0;
+                }
+                None => return Ok(false),
+            }
+        }
+    }
+}

@@ -1,0 +1,592 @@
+//! What is said between two keyframes, as bytes: objects as they come, readings and how sources fare as numbers.
+//!
+//! The codec of the writer and that of a reader begin empty at each keyframe and learn the same. A page is known by its
+//! *shape* (which rows of which signals it has); a shape is written once, then its number, and most often not even that:
+//! exporters answer in the same order round after round.
+
+use std::collections::hash_map::Entry as Place;
+
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+use model::base::{Moment, Name, ObjectKey};
+use model::fleet::observe::{Observation, SourceHealth};
+use model::fleet::reading::{Page, Reading, Scope};
+use model::fleet::signal::{Signal, Signals};
+
+use super::coder::{Decoder, Encoder, Road};
+use super::fares::{differs_in_numbers, numbers_of, set_numbers};
+use super::fault::Damage;
+use super::models::{Models, Next};
+use super::rows::{Row, SignalList};
+
+/// Shapes that a page of one exporter is looked for among.
+const SHAPES_TRIED: usize = 6;
+
+/// What was recorded, in its order.
+#[derive(Clone, Debug)]
+pub enum Said {
+    /// A source said this.
+    Seen(Box<Observation>),
+    /// A picture was made and judged: pools, checks, history.
+    Judged,
+}
+
+/// One thing that was recorded, and when, on the server's clock.
+pub type Entry = (Moment, Said);
+
+/// A page without its values.
+#[derive(Clone, Serialize, Deserialize)]
+struct Shape {
+    page: Page,
+    lists: Vec<u32>,
+    /// Number of each row's state.
+    #[serde(skip)]
+    rows: Vec<u32>,
+    /// It came since the last keyframe.
+    #[serde(skip)]
+    used: bool,
+}
+
+/// What the objects of a frame are written as.
+#[derive(Serialize)]
+enum Written<'a> {
+    Shape(&'a Shape),
+    List(Vec<&'static str>),
+    Source(&'a SourceHealth),
+}
+
+#[derive(Deserialize)]
+enum Read {
+    Shape(Shape),
+    List(Vec<String>),
+    Source(SourceHealth),
+}
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct ExporterKey {
+    node: Option<Name>,
+    dialect: Name,
+    host: Option<Name>,
+    pod: Option<ObjectKey>,
+}
+
+#[derive(PartialEq, Eq, Hash)]
+struct RowKey {
+    exporter: u32,
+    scope: Scope,
+    index: Option<u32>,
+    uuid: Option<Name>,
+    slice: Option<Name>,
+    model: Option<Name>,
+    pod: Option<ObjectKey>,
+}
+
+struct RowState {
+    row: Row,
+    list: u32,
+}
+
+/// Both sides' state.
+#[derive(Default)]
+pub(crate) struct Codec {
+    models: Models,
+    lists: Vec<SignalList>,
+    shapes: Vec<Shape>,
+    /// The latest shapes of an exporter, the last used first.
+    exporters: FxHashMap<ExporterKey, (u32, Vec<u32>)>,
+    row_numbers: FxHashMap<RowKey, u32>,
+    rows: Vec<RowState>,
+    sources: Vec<SourceHealth>,
+    source_numbers: FxHashMap<Name, u32>,
+}
+
+/// A frame while it is written.
+pub(crate) struct Writing {
+    road: Encoder,
+    /// Objects, each with its length before it.
+    blob: Vec<u8>,
+    from: Moment,
+    last: Moment,
+    count: u32,
+}
+
+impl Writing {
+    pub(crate) fn new(from: Moment) -> Self {
+        Self {
+            road: Encoder::new(),
+            blob: Vec::new(),
+            from,
+            last: from,
+            count: 0,
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Bytes so far, about.
+    pub(crate) fn len(&self) -> usize {
+        self.road.len() + self.blob.len()
+    }
+
+    pub(crate) fn span(&self) -> (Moment, Moment) {
+        (self.from, self.last)
+    }
+
+    fn object(&mut self, bytes: &[u8]) {
+        put(&mut self.blob, bytes);
+    }
+}
+
+/// Names of fields and of variants, so that another version reads what it knows.
+pub(crate) fn to_bytes<T: Serialize>(value: &T) -> Vec<u8> {
+    // Nothing that is recorded refuses: maps with odd keys and sequences without a length are not among it.
+    rmp_serde::to_vec_named(value).unwrap_or_default()
+}
+
+/// Adds an object to a blob, its length before it.
+pub(crate) fn put(blob: &mut Vec<u8>, bytes: &[u8]) {
+    blob.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    blob.extend_from_slice(bytes);
+}
+
+/// The next object of a blob.
+pub(crate) fn take<'b>(blob: &mut &'b [u8]) -> Result<&'b [u8], Damage> {
+    let short = Damage::Frame("an object ends early");
+    let (length, rest) = blob.split_at_checked(4).ok_or(short.clone())?;
+    let length = u32::from_le_bytes([length[0], length[1], length[2], length[3]]) as usize;
+    let (object, rest) = rest.split_at_checked(length).ok_or(short)?;
+    *blob = rest;
+    Ok(object)
+}
+
+pub(crate) fn of_bytes<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> Result<T, Damage> {
+    rmp_serde::from_slice(bytes)
+        .map_err(|_| Damage::Frame("an object is not what this version knows"))
+}
+
+fn is_of_a_pod(scope: Scope) -> bool {
+    matches!(scope, Scope::PodCopy | Scope::Serving)
+}
+
+fn bare(reading: &Reading) -> Reading {
+    Reading {
+        signals: Signals::default(),
+        ..reading.clone()
+    }
+}
+
+fn is_alike(a: &Reading, b: &Reading) -> bool {
+    a.scope == b.scope
+        && a.index == b.index
+        && a.dialect == b.dialect
+        && a.uuid == b.uuid
+        && a.pod == b.pod
+        && a.slice == b.slice
+        && a.host == b.host
+        && a.model == b.model
+        && a.container == b.container
+        && a.serial == b.serial
+        && a.pci == b.pci
+        && a.driver == b.driver
+}
+
+impl Codec {
+    /// The codec after a keyframe: what came since the last one and these sources are known to it, and `write` is handed
+    /// what tells a reader so.
+    pub(crate) fn renewed<'s>(
+        &self,
+        sources: impl Iterator<Item = &'s SourceHealth>,
+        mut write: impl FnMut(&[u8]),
+    ) -> Self {
+        let mut next = Self {
+            lists: self.lists.clone(),
+            ..Self::default()
+        };
+        for list in &self.lists {
+            let names = list.iter().map(|signal| signal.name()).collect();
+            write(&to_bytes(&Written::List(names)));
+        }
+        // One shape an exporter: the last.
+        let current = |shape: &Shape| {
+            let (_, known) = self.exporters.get(&exporter_of(&shape.page))?;
+            self.shapes.get(*known.first()? as usize)
+        };
+        for shape in self.shapes.iter().filter(|shape| shape.used) {
+            if current(shape).is_some_and(|current| std::ptr::eq(current, shape)) {
+                write(&to_bytes(&Written::Shape(shape)));
+                next.add_shape(Shape {
+                    rows: Vec::new(),
+                    used: false,
+                    ..shape.clone()
+                });
+            }
+        }
+        for health in sources {
+            write(&to_bytes(&Written::Source(health)));
+            next.add_source(health.clone());
+        }
+        next
+    }
+
+    /// Every source, as last told.
+    pub(crate) fn sources(&self) -> &[SourceHealth] {
+        &self.sources
+    }
+
+    /// Takes what [`Codec::renewed`] wrote of one list, shape or source.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub(crate) fn prime(&mut self, bytes: &[u8]) -> Result<(), Damage> {
+        match of_bytes(bytes)? {
+            Read::List(names) => self.add_list(&names)?,
+            Read::Shape(shape) => self.read_shape(shape)?,
+            Read::Source(health) => self.add_source(health),
+        }
+        Ok(())
+    }
+
+    fn add_list(&mut self, names: &[String]) -> Result<(), Damage> {
+        let list: Option<SignalList> = names.iter().map(|name| Signal::from_name(name)).collect();
+        let list = list.ok_or(Damage::Frame("it has a signal of a later version"))?;
+        self.lists.push(list);
+        Ok(())
+    }
+
+    fn read_shape(&mut self, shape: Shape) -> Result<(), Damage> {
+        let lists = self.lists.len();
+        let whole = shape.lists.len() == shape.page.readings.len()
+            && shape.lists.iter().all(|list| (*list as usize) < lists);
+        if !whole || shape.page.readings.is_empty() {
+            return Err(Damage::Frame("a page has no rows"));
+        }
+        self.add_shape(shape);
+        Ok(())
+    }
+
+    fn start(&mut self, frame: &mut Writing, at: Moment, next: Next) {
+        // A clock that went back a little stands still meanwhile.
+        let at = at.max(frame.last);
+        let models = &mut self.models;
+        models.kind(&mut frame.road, next);
+        let pause = at.since(frame.last).millis() as i64;
+        models.pause.code(&mut frame.road, pause);
+        frame.last = at;
+        frame.count += 1;
+    }
+
+    /// Writes an object that is bytes already.
+    pub(crate) fn object(&mut self, frame: &mut Writing, at: Moment, bytes: &[u8]) {
+        self.start(frame, at, Next::Object);
+        frame.object(bytes);
+    }
+
+    /// Writes that a picture was judged.
+    pub(crate) fn judged(&mut self, frame: &mut Writing, at: Moment) {
+        self.start(frame, at, Next::Judged);
+    }
+
+    /// Writes a page.
+    pub(crate) fn page(&mut self, frame: &mut Writing, at: Moment, page: &Page) {
+        self.start(frame, at, Next::Page);
+        let (shape, is_new) = self.shape_of(page, frame);
+        self.models.shape.code(&mut frame.road, shape);
+        self.shapes[shape as usize].used = true;
+        if is_new {
+            frame.object(&to_bytes(&Written::Shape(&self.shapes[shape as usize])));
+        }
+        let age = frame.last.millis().wrapping_sub(page.at.millis());
+        self.models.age.code(&mut frame.road, age);
+        let mut values = Vec::new();
+        for (at, reading) in page.readings.iter().enumerate() {
+            values.clear();
+            values.extend(reading.signals.iter().map(|(_, value)| value));
+            self.row(&mut frame.road, shape, at, &values);
+        }
+    }
+
+    fn row(&mut self, road: &mut impl Road, shape: u32, at: usize, values: &[f64]) -> Signals {
+        let shape = &self.shapes[shape as usize];
+        let (list, number) = (shape.lists[at], shape.rows[at]);
+        let state = &mut self.rows[number as usize];
+        let to = &self.lists[list as usize];
+        if state.list != list {
+            state.row = state.row.moved(&self.lists[state.list as usize], to);
+            state.list = list;
+        }
+        self.models.rows.code(road, to, &mut state.row, values)
+    }
+
+    /// The number of a page's shape; true when it is new. Lists of signals that are new are written.
+    fn shape_of(&mut self, page: &Page, frame: &mut Writing) -> (u32, bool) {
+        if let Some((_, known)) = self.exporters.get(&exporter_of(page)) {
+            let found = known.iter().copied().find(|number| self.has(*number, page));
+            if let Some(found) = found {
+                self.use_shape(page, found);
+                return (found, false);
+            }
+        }
+        let lists = page.readings.iter().map(|reading| {
+            let list: SignalList = reading.signals.iter().map(|(signal, _)| signal).collect();
+            match self.lists.iter().position(|known| *known == list) {
+                Some(at) => at as u32,
+                None => {
+                    let names = list.iter().map(|signal| signal.name()).collect();
+                    frame.object(&to_bytes(&Written::List(names)));
+                    self.lists.push(list);
+                    self.lists.len() as u32 - 1
+                }
+            }
+        });
+        let lists = lists.collect();
+        let shape = Shape {
+            page: Page {
+                node: page.node.clone(),
+                at: Moment::default(),
+                interval: page.interval,
+                readings: page.readings.iter().map(bare).collect(),
+            },
+            lists,
+            rows: Vec::new(),
+            used: true,
+        };
+        (self.add_shape(shape), true)
+    }
+
+    fn has(&self, number: u32, page: &Page) -> bool {
+        let shape = &self.shapes[number as usize];
+        shape.page.interval == page.interval
+            && shape.page.readings.len() == page.readings.len()
+            && shape
+                .page
+                .readings
+                .iter()
+                .zip(&page.readings)
+                .all(|(a, b)| is_alike(a, b))
+            && shape.lists.iter().zip(&page.readings).all(|(list, row)| {
+                let list = &self.lists[*list as usize];
+                list.len() == row.signals.len()
+                    && list
+                        .iter()
+                        .zip(row.signals.iter())
+                        .all(|(a, (b, _))| *a == b)
+            })
+    }
+
+    fn use_shape(&mut self, page: &Page, number: u32) {
+        if let Some((_, known)) = self.exporters.get_mut(&exporter_of(page)) {
+            known.retain(|other| *other != number);
+            known.insert(0, number);
+        }
+    }
+
+    fn add_shape(&mut self, mut shape: Shape) -> u32 {
+        let number = self.shapes.len() as u32;
+        let exporters = self.exporters.len() as u32;
+        let key = exporter_of(&shape.page);
+        let (exporter, known) = self
+            .exporters
+            .entry(key)
+            .or_insert_with(|| (exporters, Vec::new()));
+        known.insert(0, number);
+        known.truncate(SHAPES_TRIED);
+        let exporter = *exporter;
+        for (reading, list) in shape.page.readings.iter().zip(&shape.lists) {
+            let key = RowKey {
+                exporter,
+                scope: reading.scope,
+                index: reading.index,
+                uuid: reading.uuid.clone(),
+                slice: reading.slice.clone(),
+                model: is_of_a_pod(reading.scope)
+                    .then(|| reading.model.clone())
+                    .flatten(),
+                pod: is_of_a_pod(reading.scope)
+                    .then(|| reading.pod.clone())
+                    .flatten(),
+            };
+            let row = match self.row_numbers.entry(key) {
+                Place::Occupied(known) => *known.get(),
+                Place::Vacant(free) => {
+                    self.rows.push(RowState {
+                        row: Row::default(),
+                        list: *list,
+                    });
+                    *free.insert(self.rows.len() as u32 - 1)
+                }
+            };
+            shape.rows.push(row);
+        }
+        self.shapes.push(shape);
+        number
+    }
+
+    /// Writes how a source fares.
+    pub(crate) fn source(&mut self, frame: &mut Writing, at: Moment, health: &SourceHealth) {
+        self.start(frame, at, Next::Source);
+        let number = self.source_numbers.get(&health.name).copied();
+        let number =
+            number.filter(|number| differs_in_numbers(&self.sources[*number as usize], health));
+        let new = self.sources.len() as u32;
+        self.models
+            .source
+            .code(&mut frame.road, number.unwrap_or(new));
+        match number {
+            Some(number) => self.fare(&mut frame.road, number, frame.last, Some(health)),
+            None => {
+                frame.object(&to_bytes(&Written::Source(health)));
+                self.add_source(health.clone());
+            }
+        }
+    }
+
+    fn add_source(&mut self, health: SourceHealth) {
+        let number = self.sources.len() as u32;
+        self.source_numbers.insert(health.name.clone(), number);
+        self.sources.push(health);
+    }
+
+    /// Writes or reads the numbers of a source that is known.
+    fn fare(
+        &mut self,
+        road: &mut impl Road,
+        number: u32,
+        at: Moment,
+        health: Option<&SourceHealth>,
+    ) {
+        let known = &mut self.sources[number as usize];
+        let fields = &mut self.models.fare;
+        let second = at.millis().div_euclid(1000);
+        // When it last answered well: 0 where that stands, else the second, counted from now.
+        let answered = health
+            .filter(|health| health.last_ok != known.last_ok)
+            .and_then(|health| health.last_ok)
+            .map_or(0, |ok| match ok.millis() / 1000 - second {
+                later @ 0.. => later + 1,
+                earlier => earlier,
+            });
+        let answered = fields[0].code(road, answered);
+        if answered != 0 {
+            let by = if answered > 0 { answered - 1 } else { answered };
+            known.last_ok = Some(Moment::from_millis(
+                second.wrapping_add(by).wrapping_mul(1000),
+            ));
+        }
+        let was = numbers_of(known);
+        let mut now = health.map_or(was, numbers_of);
+        for ((field, now), was) in fields[1..].iter_mut().zip(&mut now).zip(was) {
+            *now = was.wrapping_add(field.code(road, now.wrapping_sub(was)));
+        }
+        set_numbers(known, now);
+    }
+
+    /// What one frame says. `road` and `blob` are its two parts, `from` its first moment.
+    ///
+    /// # Errors
+    /// When it is not what a writer of this version wrote.
+    pub(crate) fn read(
+        &mut self,
+        numbers: &[u8],
+        mut blob: &[u8],
+        from: Moment,
+        mut out: impl FnMut(Entry),
+    ) -> Result<(), Damage> {
+        let mut road = Decoder::new(numbers);
+        let mut at = from;
+        loop {
+            road.check()?;
+            let next = self.models.kind(&mut road, Next::End);
+            if next == Next::End {
+                return Ok(());
+            }
+            let pause = self.models.pause.code(&mut road, 0);
+            at = at.plus(std::time::Duration::from_millis(pause.max(0) as u64));
+            let said = match next {
+                Next::Judged => Said::Judged,
+                Next::Source => {
+                    let health = self.read_source(&mut road, &mut blob, at)?;
+                    Said::Seen(Box::new(Observation::Source(health)))
+                }
+                Next::Page => {
+                    let page = self.read_page(&mut road, &mut blob, at)?;
+                    Said::Seen(Box::new(Observation::Page(Box::new(page))))
+                }
+                Next::Object | Next::End => {
+                    // What a later version says and this one does not know is passed over.
+                    match of_bytes(take(&mut blob)?) {
+                        Ok(observation) => Said::Seen(Box::new(observation)),
+                        Err(_) => continue,
+                    }
+                }
+            };
+            out((at, said));
+        }
+    }
+
+    fn read_source(
+        &mut self,
+        road: &mut Decoder<'_>,
+        blob: &mut &[u8],
+        at: Moment,
+    ) -> Result<SourceHealth, Damage> {
+        let number = self.models.source.code(road, 0);
+        match (number as usize).cmp(&self.sources.len()) {
+            std::cmp::Ordering::Less => self.fare(road, number, at, None),
+            std::cmp::Ordering::Equal => match of_bytes(take(blob)?)? {
+                Read::Source(health) => self.add_source(health),
+                _ => return Err(Damage::Frame("a source is missing")),
+            },
+            std::cmp::Ordering::Greater => return Err(Damage::Frame("a source is unknown")),
+        }
+        Ok(self.sources[number as usize].clone())
+    }
+
+    fn read_page(
+        &mut self,
+        road: &mut Decoder<'_>,
+        blob: &mut &[u8],
+        at: Moment,
+    ) -> Result<Page, Damage> {
+        let number = self.models.shape.code(road, 0);
+        let known = self.shapes.len();
+        if number as usize > known {
+            return Err(Damage::Frame("a page is unknown"));
+        }
+        while number as usize >= self.shapes.len() {
+            match of_bytes(take(blob)?)? {
+                Read::List(names) => self.add_list(&names)?,
+                Read::Shape(shape) => self.read_shape(shape)?,
+                Read::Source(_) => return Err(Damage::Frame("a page is missing")),
+            }
+        }
+        let age = self.models.age.code(road, 0);
+        let mut page = self.shapes[number as usize].page.clone();
+        page.at = Moment::from_millis(at.millis().wrapping_sub(age));
+        for (at, reading) in page.readings.iter_mut().enumerate() {
+            reading.signals = self.row(road, number, at, &[]);
+        }
+        Ok(page)
+    }
+}
+
+impl Writing {
+    /// Both parts of the frame: numbers, and objects.
+    pub(crate) fn finish(mut self, codec: &mut Codec) -> (Vec<u8>, Vec<u8>) {
+        codec.models.kind(&mut self.road, Next::End);
+        (self.road.finish(), self.blob)
+    }
+}
+
+fn exporter_of(page: &Page) -> ExporterKey {
+    let first = page.readings.first();
+    let serving = first.filter(|reading| is_of_a_pod(reading.scope));
+    ExporterKey {
+        node: page.node.clone(),
+        dialect: first.map(|first| first.dialect.clone()).unwrap_or_default(),
+        host: first.and_then(|first| first.host.clone()),
+        pod: serving.and_then(|first| first.pod.clone()),
+    }
+}

@@ -1,0 +1,141 @@
+//! What can be wrong with a record, in words: what failed, where, and the mend.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What is wrong with a file or with a frame of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Damage {
+    /// It does not begin as a segment of a record does.
+    Foreign,
+    /// A later version wrote it: that of its format.
+    Newer(u16),
+    /// A frame is not as it was written.
+    Frame(&'static str),
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Foreign => f.write_str("it is not a segment of a record"),
+            Self::Newer(version) => write!(f, "its format is {version}"),
+            Self::Frame(why) => f.write_str(why),
+        }
+    }
+}
+
+/// Why a record cannot be written or read.
+#[derive(Debug)]
+pub enum RecordFault {
+    /// Another process writes into the same directory.
+    Locked(PathBuf),
+    /// The directory holds another cluster's record.
+    OtherCluster {
+        /// The directory.
+        folder: PathBuf,
+        /// Context and UID of the cluster that it holds.
+        held: String,
+        /// Context and UID of the cluster that was to be recorded.
+        wanted: String,
+    },
+    /// There is no segment.
+    Empty(PathBuf),
+    /// The file is no segment of a record.
+    Foreign(PathBuf),
+    /// The file was written by a later version.
+    Newer(PathBuf, u16),
+    /// A frame that was asked for is damaged.
+    Damaged(PathBuf, String),
+    /// Nothing was recorded at or before this moment; the first that was.
+    Before {
+        /// What was asked for, RFC 3339.
+        asked: String,
+        /// The first moment of the record, RFC 3339.
+        first: String,
+    },
+    /// The system refused: what was done, where.
+    Io(&'static str, PathBuf, io::Error),
+}
+
+impl RecordFault {
+    pub(crate) fn io<'a>(
+        what: &'static str,
+        path: &'a Path,
+    ) -> impl Fn(io::Error) -> RecordFault + 'a {
+        move |error| Self::Io(what, path.to_owned(), error)
+    }
+
+    pub(crate) fn of(path: &Path, damage: Damage) -> Self {
+        match damage {
+            Damage::Foreign => Self::Foreign(path.to_owned()),
+            Damage::Newer(version) => Self::Newer(path.to_owned(), version),
+            Damage::Frame(why) => Self::Damaged(path.to_owned(), why.to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for RecordFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Locked(folder) => write!(
+                f,
+                "another process records into {}: stop it, or give another directory (--dir)",
+                folder.display()
+            ),
+            Self::OtherCluster {
+                folder,
+                held,
+                wanted,
+            } => write!(
+                f,
+                "{} holds the record of cluster {held}, not of {wanted}: give another directory (--dir)",
+                folder.display()
+            ),
+            Self::Empty(path) => write!(
+                f,
+                "{} holds no record: start one with `stokehold record`, or name its directory",
+                path.display()
+            ),
+            Self::Foreign(path) => write!(
+                f,
+                "{} is not a segment of a record: name a directory that `stokehold record` wrote, or a .segment file of it",
+                path.display()
+            ),
+            Self::Newer(path, version) => write!(
+                f,
+                "{} has format {version}, this version reads up to {}: read it with a later stokehold",
+                path.display(),
+                super::VERSION
+            ),
+            Self::Damaged(path, why) => write!(
+                f,
+                "{} is damaged ({why}): ask for a moment before or after it",
+                path.display()
+            ),
+            Self::Before { asked, first } => {
+                write!(
+                    f,
+                    "nothing was recorded at {asked}: the record begins at {first}"
+                )
+            }
+            Self::Io(what, path, error) => {
+                let mend = match error.kind() {
+                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                        "; make room, or keep less (--keep, --max-size)"
+                    }
+                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                        "; give a directory that you may write to (--dir)"
+                    }
+                    io::ErrorKind::NotFound if what.starts_with("read") => {
+                        "; name a directory that `stokehold record` wrote"
+                    }
+                    _ => "",
+                };
+                write!(f, "cannot {what} {}: {error}{mend}", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for RecordFault {}

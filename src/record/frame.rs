@@ -1,0 +1,234 @@
+//! The file format: a head, then frames, each with its span of time, its lengths and a checksum.
+//!
+//! ```text
+//! file   magic "STKHREC\n", format u16, length of the head u16, head (JSON), CRC-32 of all before
+//! frame  "FRAM", kind u8, 3 zeros, from i64, to i64 (ms), base u64, numbers u32, objects u32, plain u32, CRC-32
+//!        numbers (range-coded), objects (zstd; `plain` is their length without it)
+//! ```
+//!
+//! All numbers are little-endian. The checksum of a frame covers its head and its body. `base` is where a keyframe stands
+//! in the same file whose objects are the dictionary of this one's; 0 is none.
+
+use std::io::{self, Read};
+
+use serde::{Deserialize, Serialize};
+
+use model::base::Moment;
+
+use super::VERSION;
+use super::fault::Damage;
+
+const MAGIC: &[u8; 8] = b"STKHREC\n";
+const MARK: &[u8; 4] = b"FRAM";
+
+/// Bytes of a frame's head.
+pub(crate) const HEAD: usize = 48;
+
+/// Frames larger than this are not ours, bytes.
+const MOST: u32 = 1 << 30;
+
+/// Bits of the window of zstd: a keyframe looks back over the whole of another.
+const WINDOW: u32 = 26;
+
+/// How hard zstd works: more costs much and gives little.
+const LEVEL: i32 = 6;
+
+/// What stands at the head of a segment.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Head {
+    /// UID of the cluster's namespace `kube-system`; empty where that may not be read.
+    pub cluster: String,
+    /// Name of the context.
+    pub context: String,
+    /// Its number in the record.
+    pub number: u64,
+    /// When it begins, milliseconds since the Unix epoch.
+    pub started_ms: i64,
+    /// It goes on where the segment before it ends.
+    pub continues: bool,
+    /// The version of the program that wrote it.
+    pub program: String,
+}
+
+/// What a frame is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FrameKind {
+    /// Everything.
+    Key,
+    /// What came since the frame before.
+    Delta,
+}
+
+/// The head of a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FrameHead {
+    pub(crate) kind: FrameKind,
+    pub(crate) from: Moment,
+    pub(crate) to: Moment,
+    pub(crate) base: u64,
+    pub(crate) numbers: u32,
+    pub(crate) objects: u32,
+    pub(crate) plain: u32,
+    sum: u32,
+}
+
+impl FrameHead {
+    /// Bytes of the body.
+    pub(crate) fn body(&self) -> usize {
+        self.numbers as usize + self.objects as usize
+    }
+}
+
+/// The bytes of a file's head.
+pub(crate) fn file_head(head: &Head) -> Vec<u8> {
+    let json = serde_json::to_vec(head).unwrap_or_default();
+    let mut out = Vec::with_capacity(json.len() + 16);
+    out.extend_from_slice(MAGIC);
+    out.extend_from_slice(&VERSION.to_le_bytes());
+    out.extend_from_slice(&(json.len() as u16).to_le_bytes());
+    out.extend_from_slice(&json);
+    let sum = crc32fast::hash(&out);
+    out.extend_from_slice(&sum.to_le_bytes());
+    out
+}
+
+/// Reads a file's head, and how many bytes it has.
+///
+/// # Errors
+/// The outer of reading; the inner when it is no segment, or a later version's.
+pub(crate) fn read_file_head(file: &mut impl Read) -> io::Result<Result<(Head, u64), Damage>> {
+    let mut start = [0; 12];
+    match file.read_exact(&mut start) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            return Ok(Err(Damage::Foreign));
+        }
+        other => other?,
+    }
+    if &start[..8] != MAGIC {
+        return Ok(Err(Damage::Foreign));
+    }
+    let version = u16::from_le_bytes([start[8], start[9]]);
+    if version > VERSION {
+        return Ok(Err(Damage::Newer(version)));
+    }
+    let length = u16::from_le_bytes([start[10], start[11]]) as usize;
+    let mut rest = vec![0; length + 4];
+    match file.read_exact(&mut rest) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            return Ok(Err(Damage::Foreign));
+        }
+        other => other?,
+    }
+    let (json, sum) = rest.split_at(length);
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&start);
+    hasher.update(json);
+    let sound = sum == hasher.finalize().to_le_bytes();
+    let head = serde_json::from_slice(json).ok().filter(|_| sound);
+    Ok(head
+        .map(|head| (head, (start.len() + rest.len()) as u64))
+        .ok_or(Damage::Foreign))
+}
+
+/// What a frame is made of.
+pub(crate) struct Body<'a> {
+    pub(crate) kind: FrameKind,
+    pub(crate) from: Moment,
+    pub(crate) to: Moment,
+    pub(crate) numbers: &'a [u8],
+    pub(crate) objects: &'a [u8],
+    /// Where the base stands, and its objects.
+    pub(crate) base: Option<(u64, &'a [u8])>,
+}
+
+/// The bytes of a frame.
+///
+/// # Errors
+/// When zstd fails, for want of memory.
+pub(crate) fn frame(body: &Body<'_>) -> io::Result<Vec<u8>> {
+    let packed = pack(body.objects, body.base.map(|(_, base)| base))?;
+    let mut out = Vec::with_capacity(HEAD + body.numbers.len() + packed.len());
+    out.extend_from_slice(MARK);
+    out.extend_from_slice(&[u8::from(body.kind == FrameKind::Delta), 0, 0, 0]);
+    out.extend_from_slice(&body.from.millis().to_le_bytes());
+    out.extend_from_slice(&body.to.millis().to_le_bytes());
+    out.extend_from_slice(&body.base.map_or(0, |(at, _)| at).to_le_bytes());
+    for length in [body.numbers.len(), packed.len(), body.objects.len()] {
+        out.extend_from_slice(&(length as u32).to_le_bytes());
+    }
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&out);
+    hasher.update(body.numbers);
+    hasher.update(&packed);
+    out.extend_from_slice(&hasher.finalize().to_le_bytes());
+    out.extend_from_slice(body.numbers);
+    out.extend_from_slice(&packed);
+    Ok(out)
+}
+
+/// Reads a frame's head; `None` for what is none.
+pub(crate) fn frame_head(bytes: &[u8; HEAD]) -> Option<FrameHead> {
+    let word =
+        |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+    let kind = match bytes[4] {
+        0 => FrameKind::Key,
+        1 => FrameKind::Delta,
+        _ => return None,
+    };
+    let head = FrameHead {
+        kind,
+        from: Moment::from_millis(long(8).cast_signed()),
+        to: Moment::from_millis(long(16).cast_signed()),
+        base: long(24),
+        numbers: word(32),
+        objects: word(36),
+        plain: word(40),
+        sum: word(44),
+    };
+    let sane = &bytes[..4] == MARK
+        && head.numbers <= MOST
+        && head.objects <= MOST
+        && head.plain <= MOST
+        && head.from <= head.to;
+    sane.then_some(head)
+}
+
+/// True when head and body are as they were written.
+pub(crate) fn is_sound(head: &[u8; HEAD], read: &FrameHead, body: &[u8]) -> bool {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&head[..HEAD - 4]);
+    hasher.update(body);
+    hasher.finalize() == read.sum
+}
+
+fn pack(objects: &[u8], base: Option<&[u8]>) -> io::Result<Vec<u8>> {
+    if objects.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut packer = match base {
+        Some(base) => zstd::bulk::Compressor::with_dictionary(LEVEL, base)?,
+        None => zstd::bulk::Compressor::new(LEVEL)?,
+    };
+    packer.set_parameter(zstd::zstd_safe::CParameter::WindowLog(WINDOW))?;
+    packer.compress(objects)
+}
+
+/// The objects of a frame.
+///
+/// # Errors
+/// When they are not what was written.
+pub(crate) fn unpack(packed: &[u8], plain: u32, base: Option<&[u8]>) -> Result<Vec<u8>, Damage> {
+    if packed.is_empty() {
+        return Ok(Vec::new());
+    }
+    let unpack = || {
+        let mut unpacker = match base {
+            Some(base) => zstd::bulk::Decompressor::with_dictionary(base)?,
+            None => zstd::bulk::Decompressor::new()?,
+        };
+        unpacker.decompress(packed, plain as usize)
+    };
+    unpack().map_err(|_: io::Error| Damage::Frame("its objects cannot be unpacked"))
+}

@@ -1,0 +1,153 @@
+//! A keyframe: everything that was known at one moment, so that reading may begin there.
+
+use serde::{Deserialize, Serialize};
+
+use model::base::Moment;
+use model::fleet::SavedLedger;
+use model::fleet::checks;
+use model::fleet::observe::Observation;
+use model::fleet::signal::{Signal, Signals};
+
+use super::codec::{Codec, of_bytes, put, take, to_bytes};
+use super::coder::{Decoder, Encoder};
+use super::fault::Damage;
+use super::mirror::Mirror;
+use super::rows::{Row, Rows};
+
+/// What the last observations alone do not say.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Saved {
+    /// Of the ledger.
+    pub ledger: SavedLedger,
+    /// Of the checks.
+    pub checks: checks::State,
+}
+
+/// Everything that was known at one moment.
+#[derive(Clone)]
+pub struct Keyframe {
+    /// The moment.
+    pub at: Moment,
+    /// The last observation of everything, in an order in which they can be applied.
+    pub observations: Vec<Observation>,
+    /// What they do not say.
+    pub saved: Saved,
+}
+
+/// Writes a keyframe: numbers, objects, and the codec that goes on from there.
+pub(crate) fn write(mirror: &Mirror, saved: Saved, codec: &Codec) -> (Vec<u8>, Vec<u8>, Codec) {
+    let mut blob = vec![0; 4];
+    let (mut objects, mut primed) = (0u32, 0u32);
+    mirror.all(|bytes| {
+        put(&mut blob, bytes);
+        objects += 1;
+    });
+    let next = codec.renewed(mirror.sources(), |bytes| {
+        put(&mut blob, bytes);
+        primed += 1;
+    });
+    // Values are numbers: they stand apart.
+    let mut saved = saved;
+    let (mut road, mut rows) = (Encoder::new(), Rows::default());
+    let mut lists: Vec<Vec<&'static str>> = Vec::new();
+    let mut kinds: Vec<u32> = Vec::new();
+    let mut states: Vec<Row> = Vec::new();
+    saved.ledger.visit_signals(|signals| {
+        let list: Vec<Signal> = signals.iter().map(|(signal, _)| signal).collect();
+        let names: Vec<&'static str> = list.iter().map(|signal| signal.name()).collect();
+        let kind = match lists.iter().position(|known| *known == names) {
+            Some(at) => at,
+            None => {
+                lists.push(names);
+                states.push(Row::default());
+                lists.len() - 1
+            }
+        };
+        kinds.push(kind as u32);
+        let values: Vec<f64> = signals.iter().map(|(_, value)| value).collect();
+        rows.code(&mut road, &list, &mut states[kind], &values);
+        *signals = Signals::default();
+    });
+    put(&mut blob, &to_bytes(&(lists, kinds)));
+    put(&mut blob, &to_bytes(&saved));
+    blob[..4].copy_from_slice(&objects.to_le_bytes());
+    blob.extend_from_slice(&primed.to_le_bytes());
+    (road.finish(), blob, next)
+}
+
+fn number(bytes: &[u8]) -> u32 {
+    u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+}
+
+/// How many observations a keyframe has, how many objects prime the codec, and all of them.
+fn counts(blob: &[u8]) -> Result<(u32, u32, &[u8]), Damage> {
+    let short = Damage::Frame("a keyframe ends early");
+    let (first, rest) = blob.split_at_checked(4).ok_or(short.clone())?;
+    let end = rest.len().checked_sub(4).ok_or(short)?;
+    let (rest, last) = rest.split_at(end);
+    Ok((number(first), number(last), rest))
+}
+
+/// The codec alone that goes on from a keyframe.
+///
+/// # Errors
+/// When it is not what was written.
+pub(crate) fn codec_of(blob: &[u8]) -> Result<Codec, Damage> {
+    let (observations, primed, mut rest) = counts(blob)?;
+    for _ in 0..observations {
+        take(&mut rest)?;
+    }
+    let mut codec = Codec::default();
+    for _ in 0..primed {
+        codec.prime(take(&mut rest)?)?;
+    }
+    Ok(codec)
+}
+
+/// Reads a keyframe, and the codec that goes on from there.
+///
+/// # Errors
+/// When it is not what was written.
+pub(crate) fn read(at: Moment, numbers: &[u8], blob: &[u8]) -> Result<(Keyframe, Codec), Damage> {
+    let (count, primed, mut rest) = counts(blob)?;
+    let mut observations = Vec::new();
+    for _ in 0..count {
+        // What a later version says and this one does not know is passed over.
+        observations.extend(of_bytes::<Observation>(take(&mut rest)?).ok());
+    }
+    let mut codec = Codec::default();
+    for _ in 0..primed {
+        codec.prime(take(&mut rest)?)?;
+    }
+    let sources = codec.sources().iter().cloned();
+    observations.extend(sources.map(Observation::Source));
+    let (lists, kinds): (Vec<Vec<String>>, Vec<u32>) = of_bytes(take(&mut rest)?)?;
+    let mut saved: Saved = of_bytes(take(&mut rest)?)?;
+    let lists: Option<Vec<Vec<Signal>>> = lists
+        .iter()
+        .map(|names| names.iter().map(|name| Signal::from_name(name)).collect())
+        .collect();
+    let lists = lists.ok_or(Damage::Frame("it has a signal of a later version"))?;
+    let mut states = vec![Row::default(); lists.len()];
+    let (mut road, mut rows) = (Decoder::new(numbers), Rows::default());
+    let mut kinds = kinds.into_iter();
+    let mut whole = true;
+    saved.ledger.visit_signals(|signals| {
+        let kind = kinds.next().map_or(usize::MAX, |kind| kind as usize);
+        match (lists.get(kind), states.get_mut(kind)) {
+            (Some(list), Some(state)) => *signals = rows.code(&mut road, list, state, &[]),
+            _ => whole = false,
+        }
+    });
+    road.check()?;
+    if !whole {
+        return Err(Damage::Frame("a keyframe has more rows than values"));
+    }
+    let keyframe = Keyframe {
+        at,
+        observations,
+        saved,
+    };
+    Ok((keyframe, codec))
+}

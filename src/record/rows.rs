@@ -1,0 +1,231 @@
+//! Rows of readings as numbers: each value against what the same row had before.
+
+use model::fleet::signal::{Kind, Signal, Signals};
+
+use super::coder::{Flag, Number, Road, raw};
+use super::grid;
+
+/// The signals of a row, in order.
+pub(crate) type SignalList = Vec<Signal>;
+
+/// What one signal of one row had last.
+#[derive(Clone, Copy, Default)]
+struct Cell {
+    known: bool,
+    /// It is on no step: its bits.
+    odd: Option<u64>,
+    /// Number of its step.
+    last: i64,
+    /// By how much that was more than the one before, for totals.
+    slope: i64,
+    /// It was as expected last time.
+    quiet: bool,
+}
+
+/// What one row had last.
+#[derive(Clone, Default)]
+pub(crate) struct Row {
+    cells: Vec<Cell>,
+}
+
+impl Row {
+    /// The same row with other signals: what it had of those that stay is kept.
+    pub(crate) fn moved(&self, from: &[Signal], to: &[Signal]) -> Self {
+        let cells = to.iter().map(|signal| {
+            let place = from.iter().position(|old| old == signal);
+            place
+                .and_then(|at| self.cells.get(at))
+                .copied()
+                .unwrap_or_default()
+        });
+        Self {
+            cells: cells.collect(),
+        }
+    }
+
+    fn fit(&mut self, count: usize) {
+        self.cells.resize(count, Cell::default());
+    }
+}
+
+/// What is learned of one signal.
+#[derive(Clone, Default)]
+struct Field {
+    same: [Flag; 4],
+    odd: Flag,
+    by: Number,
+    /// A row that is new begins from what another row had.
+    first: i64,
+    begin: Number,
+}
+
+/// What is learned of all signals.
+pub(crate) struct Rows {
+    fields: Vec<Field>,
+    /// All quiet cells of a row stay quiet.
+    still: [Flag; 2],
+    was_still: usize,
+}
+
+impl Default for Rows {
+    fn default() -> Self {
+        Self {
+            fields: vec![Field::default(); Signal::ALL.len()],
+            still: Default::default(),
+            was_still: 0,
+        }
+    }
+}
+
+/// What a cell is expected to say. Memory that is used is not free.
+fn expected(cell: &Cell, signal: Signal, used: i64) -> i64 {
+    match signal {
+        Signal::MemFree => cell.last.wrapping_sub(used),
+        _ if signal.kind() == Kind::Counter => cell.last.wrapping_add(cell.slope),
+        _ => cell.last,
+    }
+}
+
+impl Rows {
+    /// Writes or reads one row. Writing, `values` are its signals in the order of `list`; what comes back is what was
+    /// written.
+    pub(crate) fn code(
+        &mut self,
+        road: &mut impl Road,
+        list: &[Signal],
+        row: &mut Row,
+        values: &[f64],
+    ) -> Signals {
+        row.fit(list.len());
+        let value = |at: usize| values.get(at).copied().unwrap_or_default();
+        // By how much memory in use has grown comes before how much is free (Signal's order).
+        let mut used = 0;
+        let mut still = true;
+        for (at, (signal, cell)) in list.iter().zip(&row.cells).enumerate() {
+            let number = grid::step(*signal, value(at));
+            if *signal == Signal::MemUsed
+                && let (Some(number), true) = (number, cell.known && cell.odd.is_none())
+            {
+                used = number.wrapping_sub(cell.last);
+            }
+            if cell.quiet && !is_same(cell, *signal, used, value(at), number) {
+                still = false;
+            }
+        }
+        let still = self.still[self.was_still].code(road, still);
+        self.was_still = usize::from(still);
+        let mut used = 0;
+        let mut before = true;
+        let mut out = Vec::with_capacity(list.len());
+        for (at, (signal, cell)) in list.iter().zip(&mut row.cells).enumerate() {
+            let (last, was_known) = (cell.last, cell.known && cell.odd.is_none());
+            if !(cell.quiet && still) {
+                let field = &mut self.fields[*signal as usize];
+                before = code_cell(road, field, cell, *signal, (used, before), value(at));
+            } else if cell.odd.is_none() {
+                let next = expected(cell, *signal, used);
+                cell.slope = next.wrapping_sub(cell.last);
+                cell.last = next;
+            }
+            if *signal == Signal::MemUsed && was_known && cell.odd.is_none() {
+                used = cell.last.wrapping_sub(last);
+            }
+            let value = match cell.odd {
+                Some(bits) => f64::from_bits(bits),
+                None => grid::of_step(*signal, cell.last),
+            };
+            cell.known = true;
+            out.push((*signal, value));
+        }
+        out.into_iter().collect()
+    }
+}
+
+fn is_same(cell: &Cell, signal: Signal, used: i64, value: f64, number: Option<i64>) -> bool {
+    match cell.odd {
+        Some(bits) => value.to_bits() == bits,
+        None => cell.known && number == Some(expected(cell, signal, used)),
+    }
+}
+
+/// Writes or reads one cell; true when it was as expected.
+fn code_cell(
+    road: &mut impl Road,
+    field: &mut Field,
+    cell: &mut Cell,
+    signal: Signal,
+    (used, before): (i64, bool),
+    value: f64,
+) -> bool {
+    let number = grid::step(signal, value);
+    let context = usize::from(cell.quiet) * 2 + usize::from(before);
+    let same = is_same(cell, signal, used, value, number);
+    let same = field.same[context].code(road, same);
+    cell.quiet = same;
+    if same {
+        if cell.odd.is_none() {
+            let next = expected(cell, signal, used);
+            cell.slope = next.wrapping_sub(cell.last);
+            cell.last = next;
+        }
+        return true;
+    }
+    if field.odd.code(road, number.is_none()) {
+        cell.odd = Some(raw(road, value.to_bits()));
+        return false;
+    }
+    let number = number.unwrap_or_default();
+    let next = match cell.known {
+        true => {
+            let from = expected(cell, signal, used);
+            from.wrapping_add(field.by.code(road, number.wrapping_sub(from)))
+        }
+        false => {
+            let from = field.first;
+            from.wrapping_add(field.begin.code(road, number.wrapping_sub(from)))
+        }
+    };
+    field.first = next;
+    cell.odd = None;
+    cell.slope = match cell.known {
+        true => next.wrapping_sub(cell.last),
+        false => 0,
+    };
+    cell.last = next;
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::coder::{Decoder, Encoder};
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn rows_come_back_to_the_bit(rows in proptest::collection::vec(
+            (0..3usize, proptest::collection::vec(prop_oneof![
+                Just(0.0f64), Just(-0.0), Just(0.5), Just(71.0), Just(33_554_432.0), 0.0..1e6f64, -5.0..5.0f64, any::<f64>()
+            ], 5)), 0..60))
+        {
+            let list = [Signal::Util, Signal::MemUsed, Signal::MemFree, Signal::Energy, Signal::PcieTx];
+            let finite = |value: f64| if value.is_finite() { value } else { 1.0 };
+            let mut states = vec![Row::default(); 3];
+            let (mut road, mut coder) = (Encoder::new(), Rows::default());
+            for (at, values) in &rows {
+                let values: Vec<f64> = values.iter().copied().map(finite).collect();
+                coder.code(&mut road, &list, &mut states[*at], &values);
+            }
+            let bytes = road.finish();
+            let mut states = vec![Row::default(); 3];
+            let (mut road, mut coder) = (Decoder::new(&bytes), Rows::default());
+            for (at, values) in &rows {
+                let got = coder.code(&mut road, &list, &mut states[*at], &[]);
+                for (signal, value) in list.iter().zip(values) {
+                    let got = got.get(*signal).expect("is there");
+                    prop_assert_eq!(got.to_bits(), finite(*value).to_bits());
+                }
+            }
+        }
+    }
+}
