@@ -19,6 +19,7 @@ use table::text::{NO_ETA, OTHERS_TAKE, eta, hour, with_hours};
 use super::engine::FigureFormat;
 use super::out;
 use super::plan::Seen;
+use super::record::PastFlags;
 use super::setup::Situation;
 
 /// What to explain.
@@ -36,6 +37,17 @@ pub struct Job {
     /// How to print it
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     pub output: FigureFormat,
+    /// The moment of a record to look at instead
+    #[command(flatten)]
+    pub past: PastFlags,
+}
+
+impl Explain {
+    /// The moment of a record, where one is asked about.
+    pub(super) const fn past(&self) -> &PastFlags {
+        let Self::Job(job) = self;
+        &job.past
+    }
 }
 
 /// Runs `explain`.

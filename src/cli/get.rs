@@ -17,6 +17,7 @@ use table::{
     Facts, Format, Kind, Needs, Query, Select, Sort, Template, Unanswered, Watch, losses, silent,
 };
 
+use super::record::PastFlags;
 use super::setup::{self, Situation};
 use super::{look, out};
 
@@ -60,8 +61,11 @@ pub struct Get {
     #[arg(long)]
     pub no_headers: bool,
     /// Print changes as they come; with `-o json`, one object a line
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with_all = ["at", "record"])]
     pub watch: bool,
+    /// The moment of a record to look at instead
+    #[command(flatten)]
+    pub past: PastFlags,
 }
 
 /// How `get` prints.

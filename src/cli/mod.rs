@@ -17,6 +17,7 @@ mod out;
 mod patience;
 mod plan;
 mod rbac;
+mod record;
 mod rehearse;
 pub mod setup;
 mod shell;
@@ -26,6 +27,7 @@ pub mod simulated;
 mod tests;
 mod top;
 mod what_if;
+mod when;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -90,6 +92,15 @@ enum Command {
     /// Why a job waits, the smallest change that starts it, and when it starts by itself
     #[command(subcommand)]
     Explain(explain::Explain),
+    /// Record what the sources say, for replay and get --at; reads only, needs no terminal
+    Record(record::RecordFlags),
+    /// Open the console on a record: any view of any moment; nothing can be changed there
+    Replay {
+        #[command(flatten)]
+        replay: record::ReplayFlags,
+        #[command(flatten)]
+        console: ConsoleFlags,
+    },
     /// What becomes of the fleet under a change: who starts when, what is in use, what it burns
     WhatIf(what_if::WhatIf),
     /// The known exporter dialects, and what one exposition text means
@@ -172,6 +183,19 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
         })
     };
     let cluster = || settle(FactsSource::Cluster(cli.global.choice()));
+    let past = |flags: record::PastFlags, speed: f64| {
+        settle(FactsSource::Record(record::RecordMoment {
+            flags,
+            choice_context: cli.global.context.clone(),
+            kubeconfig: cli.global.kubeconfig.clone(),
+            speed,
+        }))
+    };
+    // A moment of a record where one is named, else the cluster.
+    let cluster_or_past = |flags: &record::PastFlags| match flags.is_given() {
+        true => past(flags.clone(), 0.0),
+        false => cluster(),
+    };
     if cli.command.is_some() && cli.console != ConsoleFlags::default() {
         let message = "--size and --for belong to a console: stokehold, or stokehold demo";
         return Err(Failure::new(Exit::Usage, message));
@@ -185,16 +209,29 @@ fn run(cli: &Cli, out: &mut dyn Write, err: &mut dyn Write) -> Result<Exit, Fail
         Some(Command::Sim { fleet, serve }) => {
             setup::sim(fleet, serve, cli.global.kubeconfig.as_deref(), out)
         }
-        Some(Command::Get(get)) => get::run(&cluster()?, get, out, err),
+        Some(Command::Get(get)) => get::run(&cluster_or_past(&get.past)?, get, out, err),
+        Some(Command::Record(record)) => {
+            let target = match record.fleet() {
+                Some(fleet) => FactsSource::Demo(fleet),
+                None => FactsSource::Cluster(cli.global.choice()),
+            };
+            record::run(&settle(target)?, record, out, err)
+        }
+        Some(Command::Replay { replay, console }) => {
+            let record = past(replay.past(), replay.speed())?;
+            setup::console(&record, &cli.global, console, out)
+        }
         Some(Command::Describe(describe)) => describe::run(&cluster()?, describe, out, err),
         Some(Command::Top(top)) => top::run(&cluster()?, top, out, err),
         Some(Command::Shot(shot)) => match shot.fleet() {
             Some(fleet) => shot::run(&settle(FactsSource::Demo(fleet))?, shot, out),
-            None => shot::run(&cluster()?, shot, out),
+            None => shot::run(&cluster_or_past(&shot.past())?, shot, out),
         },
         Some(Command::Plan(plan)) => plan::run(&cluster()?, cli.global.choice(), plan, out, err),
         Some(Command::Shell(shell)) => shell::run(&cluster()?, cli.global.choice(), shell, err),
-        Some(Command::Explain(explain)) => explain::run(&cluster()?, explain, out, err),
+        Some(Command::Explain(explain)) => {
+            explain::run(&cluster_or_past(explain.past())?, explain, out, err)
+        }
         Some(Command::WhatIf(what_if)) => what_if::run(&cluster()?, what_if, out, err),
         Some(Command::Exporter(exporter)) => {
             let settings = load::settings(&cli.global)?;

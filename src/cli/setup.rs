@@ -22,8 +22,9 @@ use table::{Facts, Needs};
 use super::flags::{ConsoleFlags, Global};
 use super::out;
 use super::patience::patiently;
+use super::record::RecordMoment;
 use super::simulated::{FleetFlags, ServeFlags};
-use super::{load, look};
+use super::{load, look, record};
 
 /// Size of a frame where the output is no terminal and none is given.
 const SIZE: (u16, u16) = (120, 40);
@@ -35,6 +36,8 @@ pub enum FactsSource {
     Cluster(Choice),
     /// The simulated one, in this process.
     Demo(FleetFlags),
+    /// What was recorded of one.
+    Record(RecordMoment),
 }
 
 /// Everything that is settled before a command runs.
@@ -53,7 +56,7 @@ pub struct Situation {
 }
 
 impl Situation {
-    fn setup(&self, interactive: bool) -> Setup {
+    pub(super) fn setup(&self, interactive: bool) -> Setup {
         Setup {
             settings: self.settings.clone(),
             rulebook: self.rulebook.clone(),
@@ -62,13 +65,21 @@ impl Situation {
         }
     }
 
-    fn target(&self) -> session::ClusterTarget {
+    /// What to connect to.
+    ///
+    /// # Errors
+    /// A record is looked at: nothing is connected.
+    pub(super) fn target(&self) -> Result<session::ClusterTarget, Failure> {
         match &self.target {
-            FactsSource::Cluster(choice) => session::ClusterTarget::Cluster(choice.clone()),
-            FactsSource::Demo(fleet) => session::ClusterTarget::Demo(Demo {
+            FactsSource::Cluster(choice) => Ok(session::ClusterTarget::Cluster(choice.clone())),
+            FactsSource::Demo(fleet) => Ok(session::ClusterTarget::Demo(Demo {
                 world: world(fleet),
                 speed: fleet.speed,
-            }),
+            })),
+            FactsSource::Record(_) => {
+                let message = "this needs a cluster and not a record: leave out --at and --record";
+                Err(Failure::new(Exit::Usage, message))
+            }
         }
     }
 }
@@ -130,7 +141,7 @@ pub(super) fn console(
             end_after: flags.end_after,
             silences: match at.target {
                 FactsSource::Cluster(_) => silence::place(),
-                FactsSource::Demo(_) => None,
+                FactsSource::Demo(_) | FactsSource::Record(_) => None,
             },
             pictures: std::path::PathBuf::from("."),
         };
@@ -146,7 +157,13 @@ fn opener(at: Situation, global: Global) -> Arc<Open> {
     Arc::new(move |wish: &ConnectionRequest| {
         let mut global = global.clone();
         let (mut setup, target) = match &wish.place {
-            ClusterChoice::Named => (at.setup(false), at.target()),
+            ClusterChoice::Named => {
+                let target = match &at.target {
+                    FactsSource::Record(moment) => Err(moment),
+                    _ => Ok(at.target()?),
+                };
+                (at.setup(false), target)
+            }
             ClusterChoice::Context(name) => {
                 global.context = Some(name.to_string());
                 let settings = load::settings(&global)?;
@@ -156,20 +173,26 @@ fn opener(at: Situation, global: Global) -> Arc<Open> {
                     interactive: false,
                     every_namespace: false,
                 };
-                (setup, session::ClusterTarget::Cluster(global.choice()))
+                (setup, Ok(session::ClusterTarget::Cluster(global.choice())))
             }
             ClusterChoice::Demo => {
                 let fleet = Demo {
                     world: world(&FleetFlags::default()),
                     speed: 1.0,
                 };
-                (at.setup(false), session::ClusterTarget::Demo(fleet))
+                (at.setup(false), Ok(session::ClusterTarget::Demo(fleet)))
             }
         };
         if let Some(names) = &wish.namespaces {
             setup.settings.scope.namespaces = names.iter().map(ToString::to_string).collect();
         }
-        let session = session::open(&setup, target)?;
+        let session = match target {
+            Ok(target) => session::open(&setup, target)?,
+            Err(moment) => {
+                let (archive, then) = record::open(moment, true)?;
+                session::replay(&setup, archive, then, moment.speed)?
+            }
+        };
         // Contexts that cannot be listed cannot be offered; the session is there all the same.
         let contexts = kubeconfig::contexts(&global.choice()).map_or(Vec::new(), |(all, _)| all);
         let names = |all: &[String]| all.iter().map(|name| Name::new(name)).collect();
@@ -197,7 +220,7 @@ pub(super) fn glance(at: &Situation, needs: &Needs, most: Duration) -> Option<Fa
 fn heard(at: &Situation, facts: Facts) -> Facts {
     let place = match at.target {
         FactsSource::Cluster(_) => silence::place(),
-        FactsSource::Demo(_) => None,
+        FactsSource::Demo(_) | FactsSource::Record(_) => None,
     };
     let silences = silence::load(place.as_deref(), &facts.context);
     Facts {
@@ -209,16 +232,20 @@ fn heard(at: &Situation, facts: Facts) -> Facts {
 /// One look within a runtime that is there already, without a word.
 pub(super) async fn read(at: &Situation, needs: &Needs) -> Result<Facts, Failure> {
     let mut told = |_| {};
-    session::snapshot(&at.setup(false), at.target(), needs, &mut told).await
+    session::snapshot(&at.setup(false), at.target()?, needs, &mut told).await
 }
 
 fn look_once(at: &Situation, needs: &Needs) -> Result<Facts, Failure> {
     let setup = at.setup(true);
+    if let FactsSource::Record(moment) = &at.target {
+        return record::facts(&setup, moment, at.quiet);
+    }
+    let target = at.target()?;
     let mut looking = out::LookProgress::new(at.quiet);
     let mut told = |coming| looking.at(coming);
     block_on(async {
         tokio::select! {
-            facts = session::snapshot(&setup, at.target(), needs, &mut told) => facts,
+            facts = session::snapshot(&setup, target, needs, &mut told) => facts,
             () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
         }
     })
@@ -231,11 +258,12 @@ pub(super) fn page(
     wanted: &dyn Fn(&Facts) -> Option<ObjectRequest>,
 ) -> Result<(Facts, Option<ObjectNews>), Failure> {
     let setup = at.setup(true);
+    let target = at.target()?;
     let mut looking = out::LookProgress::new(at.quiet);
     let mut told = |coming| looking.at(coming);
     let (facts, news) = block_on(async {
         tokio::select! {
-            page = session::page(&setup, at.target(), needs, &mut told, wanted) => page,
+            page = session::page(&setup, target, needs, &mut told, wanted) => page,
             () = interrupted() => Err(Failure::quiet(Exit::Interrupted)),
         }
     })?;
@@ -263,7 +291,7 @@ pub(super) fn examine(at: &Situation) -> Result<Vec<Point>, Failure> {
 pub(super) fn follow(at: &Situation, take: &mut Take<'_>) -> Result<(), Failure> {
     let refresh = at.settings.refresh.duration();
     block_on(async {
-        let mut session = session::open(&at.setup(true), at.target())?;
+        let mut session = session::open(&at.setup(true), at.target()?)?;
         let follow = async {
             let first = {
                 let mut looking = out::LookProgress::new(at.quiet);
@@ -357,7 +385,7 @@ async fn interrupted() {
 }
 
 /// Comes when somebody ends the process, by whichever signal.
-async fn ended() {
+pub(super) async fn ended() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};

@@ -17,8 +17,10 @@ use settings::ColorChoice;
 use table::{Facts, Needs};
 
 use super::flags::size;
+use super::record::PastFlags;
 use super::setup::{self, Situation};
 use super::simulated::FleetFlags;
+use super::when::When;
 use super::{look, out};
 
 /// Size of a picture when none is given.
@@ -76,6 +78,9 @@ pub struct Shot {
     demo: bool,
     #[command(flatten)]
     fleet: FleetFlags,
+    /// Of a record, as it was at --at; of its end without
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["demo", "all"])]
+    record: Option<PathBuf>,
     /// Draw the pictures of the README into this folder, as SVG, and nothing else
     #[arg(long, value_name = "DIR", conflicts_with_all = ["view", "size", "keys"])]
     all: Option<PathBuf>,
@@ -90,6 +95,18 @@ impl Shot {
             ..self.fleet
         };
         (self.demo || self.all.is_some()).then_some(fixed)
+    }
+
+    /// The moment of a record, where that is what is drawn.
+    pub(super) fn past(&self) -> PastFlags {
+        PastFlags {
+            at: self
+                .fleet
+                .at
+                .map(When::at)
+                .filter(|_| self.record.is_some()),
+            record: self.record.clone(),
+        }
     }
 
     /// As what it is drawn: the pictures of the README are SVG.
@@ -143,8 +160,13 @@ fn keys(text: &str) -> Result<Keys, String> {
 
 /// Runs `shot`.
 pub(super) fn run(at: &Situation, shot: &Shot, out: &mut dyn Write) -> Result<Exit, Failure> {
-    if shot.fleet().is_none() && shot.fleet != FleetFlags::default() {
-        let message = "shot: --nodes, --devices, --seed, --speed and --at are of the simulated fleet; add --demo";
+    let own = FleetFlags {
+        // A record has a time as well.
+        at: shot.fleet.at.filter(|_| shot.record.is_none()),
+        ..shot.fleet
+    };
+    if shot.fleet().is_none() && own != FleetFlags::default() {
+        let message = "shot: --nodes, --devices, --seed, --speed and --at are of the simulated fleet; add --demo, or --record DIR for --at";
         return Err(Failure::new(Exit::Usage, message));
     }
     let base = options(at, shot.form())?;

@@ -71,7 +71,7 @@ impl ServeFlags {
     }
 }
 
-fn speed(text: &str) -> Result<f64, String> {
+pub(super) fn speed(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()
         .filter(|speed: &f64| (0.0..=100_000.0).contains(speed))

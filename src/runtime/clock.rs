@@ -1,9 +1,11 @@
 //! The only clock reads of the program. Everything else is handed the time.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use model::base::Moment;
+use source::api_stats::ApiStats;
 
 /// This machine's clock.
 #[expect(
@@ -39,5 +41,41 @@ impl Stopwatch {
     /// Time since its start.
     pub fn elapsed(self) -> Duration {
         self.0.elapsed()
+    }
+}
+
+/// The clock of what is looked at. Ages are taken against it.
+#[derive(Clone)]
+pub enum SessionClock {
+    /// The server's: this machine's, corrected by what the server's answers show, so that a laptop with a wrong clock shows
+    /// right ages.
+    Server(Arc<ApiStats>),
+    /// A record's: it stands where the replay does.
+    Past(Arc<AtomicI64>),
+}
+
+/// What moves the clock of a replay.
+pub struct ClockHands(Arc<AtomicI64>);
+
+impl ClockHands {
+    /// Moves it.
+    pub fn set(&self, at: Moment) {
+        self.0.store(at.millis(), Ordering::Relaxed);
+    }
+}
+
+impl SessionClock {
+    /// A record's clock that stands at `at`, and what moves it.
+    pub fn past(at: Moment) -> (Self, ClockHands) {
+        let millis = Arc::new(AtomicI64::new(at.millis()));
+        (Self::Past(Arc::clone(&millis)), ClockHands(millis))
+    }
+
+    /// The moment.
+    pub fn now(&self) -> Moment {
+        match self {
+            Self::Server(stats) => stats.now(),
+            Self::Past(millis) => Moment::from_millis(millis.load(Ordering::Relaxed)),
+        }
     }
 }

@@ -21,6 +21,7 @@ use table::checkup::{Point, of_facts};
 
 use super::clock::{self, Stopwatch};
 use super::session::{self, ClusterTarget, Coming, Setup};
+use super::source_options;
 
 /// A clock that is off by more than this makes ages wrong that are not corrected by it.
 const SKEW: i64 = 2_000;
@@ -37,7 +38,7 @@ pub async fn examine(setup: &Setup, choice: Choice, told: &mut dyn FnMut(Coming)
     let connection = match connect(
         choice.clone(),
         clock::shared(),
-        session::proxied(setup),
+        source_options::proxied(setup),
         setup.interactive,
     ) {
         Ok(connection) => connection,

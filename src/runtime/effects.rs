@@ -41,6 +41,17 @@ fn action_task(connections: &mut Connections) -> Option<&mut ActionTask> {
 
 const UNCONNECTED: &str = "no cluster is connected";
 
+/// Why nothing is done in a replay: it has no client, so that it could not be.
+const RECORDED: &str = "this is a record: nothing can be planned or changed in it";
+
+/// Why the running session acts on nothing.
+fn inactive(connections: &Connections) -> &'static str {
+    match connections.session {
+        Some(_) => RECORDED,
+        None => UNCONNECTED,
+    }
+}
+
 /// What opens shells and port-forwards on the cluster of the running session.
 ///
 /// # Errors
@@ -48,7 +59,7 @@ const UNCONNECTED: &str = "no cluster is connected";
 pub fn kubectl(connections: &Connections) -> Result<&Kubectl, String> {
     let session = connections.session.as_ref();
     let actions = session.and_then(|session| session.actions.as_ref());
-    actions.ok_or(UNCONNECTED)?.kubectl()
+    actions.ok_or_else(|| inactive(connections))?.kubectl()
 }
 
 /// Gives the console a message, carries out every effect of it with `perform`, and gives the console what comes of that,
@@ -78,7 +89,8 @@ pub fn resumed(width: u16, height: u16, now: Moment) -> Vec<Msg> {
 /// Carries out an effect on the session, and gives what the console is to be told of it. Effects on the terminal or on a
 /// file (leaving, shells, the clipboard, pictures, muted findings) and port-forwards, which outlive sessions, do nothing here.
 pub fn perform(connections: &mut Connections, effect: Effect) -> Vec<Msg> {
-    let unconnected = || String::from(UNCONNECTED);
+    let why = inactive(connections);
+    let unconnected = || String::from(why);
     match effect {
         Effect::Switch(switch) => connections.switch(&switch),
         Effect::Refresh => {
@@ -88,7 +100,11 @@ pub fn perform(connections: &mut Connections, effect: Effect) -> Vec<Msg> {
             if let Some(actions) = &session.actions {
                 actions.look();
             }
-            return vec![Msg::Notice(match session.sources.read_again() {
+            let Some(sources) = &mut session.sources else {
+                let words = "this is a record: there is nothing to read again";
+                return vec![Msg::Notice(words.to_owned())];
+            };
+            return vec![Msg::Notice(match sources.read_again() {
                 Ok(()) => String::from(
                     "reading every source again; an exporter only when it has new values",
                 ),

@@ -12,7 +12,8 @@ const BACKLOG: usize = 16;
 
 /// The one reading that is under way.
 pub struct Reading {
-    client: Client,
+    /// Nobody, for a record: it holds nothing of what is read here.
+    client: Option<Client>,
     now: Option<(ObjectRequest, mpsc::Receiver<ObjectNews>, JoinHandle<()>)>,
 }
 
@@ -24,7 +25,7 @@ impl Drop for Reading {
 
 impl Reading {
     /// Nothing is read yet.
-    pub const fn new(client: Client) -> Self {
+    pub const fn new(client: Option<Client>) -> Self {
         Self { client, now: None }
     }
 
@@ -39,7 +40,13 @@ impl Reading {
         self.end();
         let Some(want) = want else { return };
         let (out, news) = mpsc::channel(BACKLOG);
-        let task = tokio::spawn(read(self.client.clone(), want.part.clone(), out));
+        let task = match self.client.clone() {
+            Some(client) => tokio::spawn(read(client, want.part.clone(), out)),
+            None => tokio::spawn(async move {
+                let why = "a record holds no manifests, events or logs; open the console on the cluster for these";
+                let _ = out.send(ObjectNews::Failed(why.to_owned())).await;
+            }),
+        };
         self.now = Some((want, news, task));
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,35 +15,34 @@ use model::fleet::queue::QueueSystem;
 use model::fleet::sight::HELP;
 use model::fleet::{Fleet, Known};
 use model::object::{ObjectNews, ObjectRequest};
-use settings::{Rulebook, ScrapeMode, Settings};
+use record::Archive;
+use settings::{Rulebook, Settings};
 use sim;
-use source::api_stats::ApiStats;
 use source::client::{Connection, client_for, connect};
 use source::kubeconfig::Choice;
 use source::kubernetes::Namespaces;
-use source::prometheus::PrometheusOptions;
-use source::prometheus::prometheus_client::{PrometheusEndpoint, Service};
-use source::scrape::{Endpoint, Mode, ScrapeOptions};
 use source::scrape_coverage::Reach;
-use source::{self, Sources, StartOptions, prometheus_paths, proxied_paths};
+use source::{self, Sources, StartOptions};
 use table::explanations::JobExplanations;
 use table::{Facts, Needs, Readings};
 
 use super::action_service::ActionService;
 use super::action_task::ActionTask;
-use super::clock;
-use super::explanation_task;
+use super::clock::{self, SessionClock};
 use super::reading::Reading;
+use super::source_options::{prometheus, proxied, scrape};
 use super::store::{self, Rules};
+use super::tape::{self, RecordSettings, Tape, TapeControl};
+use super::{explanation_task, past};
 
 /// Batches of observations that may wait for the store; a source that fills them waits.
 const BACKLOG: usize = 256;
 
+/// While a cluster is recorded and nobody looks, pictures are this far apart: a replay makes as many before it shows a moment.
+const RECORDING: Duration = Duration::from_secs(9);
+
 /// Namespaces that are each watched for themselves.
 const MOST_NAMESPACES: usize = 12;
-
-/// The simulated cluster lives in this process: nobody's API server is loaded by reading it quickly.
-const DEMO_PER_SECOND: f64 = 2000.0;
 
 /// The simulated fleet to start in this process.
 #[derive(Clone, Debug)]
@@ -83,8 +83,8 @@ pub struct Session {
     pub facts: watch::Receiver<Option<Arc<Facts>>>,
     /// What the engine says of them.
     pub answers: watch::Receiver<Arc<JobExplanations>>,
-    /// The server's clock.
-    pub clock: ServerClock,
+    /// The clock of what is looked at.
+    pub clock: SessionClock,
     /// Which nodes are on screen: their exporters are read first.
     pub on_screen: watch::Sender<BTreeSet<Name>>,
     /// Name of the context.
@@ -97,8 +97,8 @@ pub struct Session {
     server: String,
     /// Whose readings are needed.
     reach: watch::Sender<Reach>,
-    /// What is read.
-    pub sources: Sources,
+    /// What is read; nothing of a record.
+    pub sources: Option<Sources>,
     store: JoinHandle<()>,
     engine: Option<JoinHandle<()>>,
 }
@@ -109,18 +109,6 @@ impl Drop for Session {
         if let Some(engine) = &self.engine {
             engine.abort();
         }
-    }
-}
-
-/// The server's clock: this machine's, corrected by what the server's answers show. Ages are taken against
-/// it, so that a laptop with a wrong clock shows right ages.
-#[derive(Clone)]
-pub struct ServerClock(Arc<ApiStats>);
-
-impl ServerClock {
-    /// The server's moment.
-    pub fn now(&self) -> Moment {
-        self.0.now()
     }
 }
 
@@ -138,23 +126,95 @@ fn open_as(
     target: ClusterTarget,
     needs: Option<&Needs>,
 ) -> Result<Session, Failure> {
-    let one_look = needs.is_some();
-    let proxied = proxied(setup);
     let demo = !matches!(target, ClusterTarget::Cluster(_));
+    let (connection, action_service) = connected(setup, target, needs.is_none())?;
+    let purpose = needs.map_or(Purpose::Console, Purpose::OneLook);
+    Ok(start(setup, connection, action_service, demo, purpose))
+}
+
+/// Starts everything and records it; the engine is not asked, for nobody looks.
+///
+/// # Errors
+/// When the kubeconfig cannot be used, or the record cannot be written.
+pub async fn record(
+    setup: &Setup,
+    target: ClusterTarget,
+    record: &RecordSettings,
+) -> Result<(Session, TapeControl, PathBuf), Failure> {
+    let demo = !matches!(target, ClusterTarget::Cluster(_));
+    let (connection, _) = connected(setup, target, false)?;
+    let (tape, control, folder) = tape::begin(&connection, record).await?;
+    let session = start(setup, connection, None, demo, Purpose::Record(tape));
+    Ok((session, control, folder))
+}
+
+/// A connection to what is looked at, and what acts on it where it is asked for.
+fn connected(
+    setup: &Setup,
+    target: ClusterTarget,
+    acts: bool,
+) -> Result<(Connection, Option<ActionService>), Failure> {
+    let proxied = proxied(setup);
     let settings = &setup.settings;
-    let (connection, action_service) = match target {
+    Ok(match target {
         ClusterTarget::Cluster(choice) => {
             let connection = connect(choice.clone(), clock::shared(), proxied, setup.interactive)
                 .map_err(|fault| Failure::new(Exit::Usage, fault.to_string()))?;
-            let action_service = match one_look {
-                true => None,
-                false => Some(ActionService::open(settings, choice, setup.interactive)?),
+            let action_service = match acts {
+                true => Some(ActionService::open(settings, choice, setup.interactive)?),
+                false => None,
             };
             (connection, action_service)
         }
-        ClusterTarget::Demo(demo) => simulated(settings, embedded(demo)?, proxied, one_look),
-        ClusterTarget::Running(service) => simulated(settings, service, proxied, one_look),
+        ClusterTarget::Demo(demo) => simulated(settings, embedded(demo)?, proxied, acts),
+        ClusterTarget::Running(service) => simulated(settings, service, proxied, acts),
+    })
+}
+
+/// What a session is for.
+enum Purpose<'n> {
+    Console,
+    OneLook(&'n Needs),
+    Record(Tape),
+}
+
+/// What the store judges by.
+pub(super) fn rules(setup: &Setup, context: Name, one_look: bool) -> Rules {
+    let mut policy = (*setup.rulebook.policy).clone();
+    policy.xids = Arc::new(setup.rulebook.thresholds.xid.clone());
+    Rules {
+        context,
+        policy: Arc::new(policy),
+        // One look has no past: what must last to fire fires at once.
+        thresholds: if one_look {
+            Arc::new(setup.rulebook.thresholds.at_once())
+        } else {
+            Arc::clone(&setup.rulebook.thresholds)
+        },
+        prices: Arc::clone(&setup.rulebook.prices),
+        // A first look is over as soon as it is whole.
+        refresh: if one_look {
+            Duration::ZERO
+        } else {
+            setup.settings.refresh.duration()
+        },
+        one_look,
+    }
+}
+
+fn start(
+    setup: &Setup,
+    connection: Connection,
+    action_service: Option<ActionService>,
+    demo: bool,
+    purpose: Purpose<'_>,
+) -> Session {
+    let (needs, tape) = match purpose {
+        Purpose::Console => (None, None),
+        Purpose::OneLook(needs) => (Some(needs), None),
+        Purpose::Record(tape) => (None, Some(tape)),
     };
+    let one_look = needs.is_some();
     if one_look {
         connection.stats.pin();
     }
@@ -180,33 +240,19 @@ fn open_as(
     });
     let context = connection.context.clone();
     let server = connection.server.clone();
-    let reading = Reading::new(connection.client.clone());
-    let clock = ServerClock(Arc::clone(&connection.stats));
-    let mut policy = (*setup.rulebook.policy).clone();
-    policy.xids = Arc::new(setup.rulebook.thresholds.xid.clone());
-    let rules = Rules {
-        context: context.clone(),
-        policy: Arc::new(policy),
-        // One look has no past: what must last to fire fires at once.
-        thresholds: if one_look {
-            Arc::new(setup.rulebook.thresholds.at_once())
-        } else {
-            Arc::clone(&setup.rulebook.thresholds)
-        },
-        prices: Arc::clone(&setup.rulebook.prices),
-        // A first look is over as soon as it is whole.
-        refresh: if one_look {
-            Duration::ZERO
-        } else {
-            setup.settings.refresh.duration()
-        },
-        one_look,
-    };
-    let store = tokio::spawn(store::run(rules, clock.clone(), seen, publish));
+    let reading = Reading::new(Some(connection.client.clone()));
+    let clock = SessionClock::Server(Arc::clone(&connection.stats));
+    let mut rules = rules(setup, context.clone(), one_look);
+    // Nobody looks: pictures are made for the checks alone.
+    if tape.is_some() {
+        rules.refresh = rules.refresh.max(RECORDING);
+    }
+    // One look asks when it has all that it looks at.
+    let asks = !one_look && tape.is_none();
+    let store = tokio::spawn(store::run(rules, clock.clone(), tape, seen, publish));
     let facts_of_deeds = facts.clone();
     let (say, answers) = watch::channel(Arc::default());
-    // One look asks when it has all that it looks at.
-    let engine = (!one_look).then(|| tokio::spawn(explanation_task::run(facts.clone(), say)));
+    let engine = asks.then(|| tokio::spawn(explanation_task::run(facts.clone(), say)));
     let sources = source::start(StartOptions {
         connection,
         namespaces,
@@ -218,7 +264,7 @@ fn open_as(
         on_screen: shown,
         reach: reach.subscribe(),
     });
-    Ok(Session {
+    Session {
         facts,
         answers,
         clock,
@@ -229,21 +275,56 @@ fn open_as(
             .map(|action_service| ActionTask::new(action_service, facts_of_deeds)),
         server,
         reach,
-        sources,
+        sources: Some(sources),
         store,
         engine,
+    }
+}
+
+/// What the store judges a record by: the settings of now.
+pub fn past_rules(setup: &Setup, archive: &Archive) -> Rules {
+    let context = format!("{} (record)", archive.context());
+    rules(setup, Name::from(context), false)
+}
+
+/// Opens a record at a moment and plays on from there. Nothing is connected, and nothing can be acted on.
+///
+/// # Errors
+/// The record cannot be read, or has nothing of that moment.
+pub fn replay(setup: &Setup, archive: Archive, at: Moment, speed: f64) -> Result<Session, Failure> {
+    let rules = past_rules(setup, &archive);
+    let context = rules.context.clone();
+    let (publish, facts) = watch::channel(None);
+    let (clock, hands) = SessionClock::past(at);
+    let store = past::play(archive, rules, at, speed, hands, publish)
+        .map_err(|fault| Failure::new(Exit::Failed, fault.to_string()))?;
+    let (say, answers) = watch::channel(Arc::default());
+    let engine = tokio::spawn(explanation_task::run(facts.clone(), say));
+    Ok(Session {
+        facts,
+        answers,
+        clock,
+        on_screen: watch::Sender::default(),
+        context,
+        reading: Reading::new(None),
+        actions: None,
+        server: String::new(),
+        reach: watch::Sender::new(Reach::All),
+        sources: None,
+        store,
+        engine: Some(engine),
     })
 }
 
-/// A client of a simulated cluster in this process, and hands unless it is for one look.
+/// A client of a simulated cluster in this process, and what acts on it where it is asked for.
 fn simulated(
     settings: &Settings,
     service: sim::Service,
     proxied: BTreeSet<String>,
-    one_look: bool,
+    acts: bool,
 ) -> (Connection, Option<ActionService>) {
     let action_service =
-        (!one_look).then(|| ActionService::on_simulated(settings, "demo", service.clone()));
+        acts.then(|| ActionService::on_simulated(settings, "demo", service.clone()));
     let connection = client_for(service, "demo", clock::shared(), proxied);
     (connection, action_service)
 }
@@ -261,74 +342,6 @@ fn embedded(demo: Demo) -> Result<sim::Service, Failure> {
 /// one seed.
 pub fn identity() -> u64 {
     RandomState::new().build_hasher().finish()
-}
-
-/// The paths that may be asked of pods and services.
-pub(super) fn proxied(setup: &Setup) -> BTreeSet<String> {
-    let mut paths = proxied_paths(&setup.rulebook.dialects);
-    if let Some(service) = &setup.settings.prometheus.service {
-        paths.extend(prometheus_paths(&service.prefix));
-    }
-    paths
-}
-
-/// How Prometheus is asked; `None` when the settings want none.
-pub(super) fn prometheus(settings: &Settings) -> Option<PrometheusOptions> {
-    let own = &settings.prometheus;
-    let road = match (&own.url, &own.service) {
-        (Some(url), _) => Some(PrometheusEndpoint::Direct(Endpoint {
-            name: "prometheus".to_owned(),
-            url: url.clone(),
-            node: None,
-            headers: own.headers.clone(),
-            bearer_file: own.bearer_file.clone(),
-            ca_file: own.ca_file.clone(),
-        })),
-        (None, Some(service)) => Some(PrometheusEndpoint::Service(Service {
-            namespace: service.namespace.clone(),
-            name: service.name.clone(),
-            port: service.port.clone(),
-            tls: service.tls,
-            prefix: service.prefix.clone(),
-        })),
-        (None, None) if own.discover => None,
-        (None, None) => return None,
-    };
-    Some(PrometheusOptions {
-        road,
-        matchers: own.matcher.0.clone(),
-        interval: own.interval.duration(),
-        per_minute: own.per_minute.get(),
-        timeout: own.timeout.duration(),
-        history: own.history.duration(),
-    })
-}
-
-fn scrape(settings: &Settings, demo: bool) -> ScrapeOptions {
-    let endpoints = settings.scrape.target.iter().map(|target| Endpoint {
-        name: target.name.clone(),
-        url: target.url.clone(),
-        node: target.node.clone(),
-        headers: target.headers.clone(),
-        bearer_file: target.bearer_file.clone(),
-        ca_file: target.ca_file.clone(),
-    });
-    ScrapeOptions {
-        mode: match settings.scrape.mode {
-            ScrapeMode::Auto => Mode::Auto,
-            ScrapeMode::Proxy => Mode::Proxy,
-            ScrapeMode::Direct => Mode::Direct,
-        },
-        per_second: if demo {
-            DEMO_PER_SECOND
-        } else {
-            settings.scrape.per_second.get()
-        },
-        burst: settings.scrape.burst,
-        in_flight: settings.scrape.in_flight.get() as usize,
-        timeout: settings.scrape.timeout.duration(),
-        endpoints: endpoints.collect(),
-    }
 }
 
 /// How long a first look takes at most. What has not answered by then is unknown.

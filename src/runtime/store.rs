@@ -15,9 +15,11 @@ use model::fleet::observe::{Observation, Past};
 use model::fleet::policy::Policy;
 use model::fleet::thresholds::Thresholds;
 use model::fleet::{Fleet, Ledger};
+use record::{Keyframe, Saved};
 use table::Facts;
 
-use super::session::ServerClock;
+use super::clock::SessionClock;
+use super::tape::Tape;
 
 /// While the first lists come in, facts are published at most once in this time: one sees them come.
 const SPACING: Duration = Duration::from_millis(100);
@@ -90,6 +92,29 @@ impl Store {
             }
             observation => self.ledger.apply(observation),
         }
+    }
+
+    /// What the last observations alone do not say, for a keyframe of a record.
+    pub fn saved(&self) -> Saved {
+        Saved {
+            ledger: self.ledger.save(),
+            checks: self.checks.clone(),
+        }
+    }
+
+    /// Forgets everything and takes what a record knows of one moment. History begins anew.
+    pub fn restore(&mut self, keyframe: Keyframe) {
+        *self = Self::new(self.rules.clone());
+        for observation in keyframe.observations {
+            self.ledger.apply(observation);
+        }
+        self.ledger.restore(keyframe.saved.ledger);
+        self.checks = keyframe.saved.checks;
+    }
+
+    /// True when the last picture was of `at` and its checks were run.
+    pub fn has_judged(&self, at: Moment) -> bool {
+        self.judged == Some(at)
     }
 
     /// The facts as of `at`.
@@ -179,7 +204,8 @@ fn due(last: Option<Moment>, at: Moment, spacing: Duration) -> bool {
 /// Runs until every source has gone or nobody looks any more.
 pub async fn run(
     rules: Rules,
-    clock: ServerClock,
+    clock: SessionClock,
+    mut tape: Option<Tape>,
     mut seen: mpsc::Receiver<Vec<Observation>>,
     out: watch::Sender<Option<Arc<Facts>>>,
 ) {
@@ -198,7 +224,10 @@ pub async fn run(
                 if count == 0 {
                     break;
                 }
-                for observation in batches.drain(..).flatten() {
+                for mut observation in batches.drain(..).flatten() {
+                    if let Some(tape) = &mut tape {
+                        tape.see(clock.now(), &mut observation);
+                    }
                     let told = !matches!(
                         observation,
                         Observation::Page(_)
@@ -215,9 +244,17 @@ pub async fn run(
                 }
             }
             () = sleep_until(next) => {}
+            () = stopped(&mut tape) => break,
         }
         let begun = Instant::now();
-        let facts = tokio::task::block_in_place(|| store.publish(clock.now()));
+        let facts = tokio::task::block_in_place(|| {
+            let facts = store.publish(clock.now());
+            if let Some(tape) = &mut tape {
+                let judged = store.has_judged(facts.now);
+                tape.published(&store, facts.now, judged, facts.fleet.is_complete());
+            }
+            facts
+        });
         (dirty, changed) = (false, false);
         last = Instant::now();
         // Somebody waits for one look: each reading is shown as it comes.
@@ -228,6 +265,17 @@ pub async fn run(
         if out.send(Some(Arc::new(facts))).is_err() {
             break;
         }
+    }
+    if let Some(tape) = &mut tape {
+        tape.close();
+    }
+}
+
+/// Comes when the recording is to end; never where nothing is recorded.
+async fn stopped(tape: &mut Option<Tape>) {
+    match tape {
+        Some(tape) => tape.stopped().await,
+        None => std::future::pending().await,
     }
 }
 

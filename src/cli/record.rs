@@ -1,0 +1,290 @@
+//! `record`: writes what the sources say to disk, until it is told to end. `replay`: the console on what was written.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use ::record::Archive;
+use jiff::tz::TimeZone;
+use model::base::{Age, Exit, Failure, Moment};
+
+use crate::runtime::past;
+use crate::runtime::session::{self, Setup};
+use crate::runtime::tape::{self, RecordSettings, TapeState};
+use source::kubeconfig::{self, Choice};
+use table::Facts;
+
+use super::flags::span;
+use super::out;
+use super::setup::{self, Situation};
+use super::simulated::{FleetFlags, speed};
+use super::when::When;
+
+/// What to record.
+#[derive(Args, Clone, Debug)]
+pub struct RecordFlags {
+    /// The directory to write into; without it, one for the context in the state directory
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// How long to keep what was recorded
+    #[arg(long, value_name = "SPAN", default_value = "30d", value_parser = span)]
+    keep: Duration,
+    /// How large the record may grow, in bytes: 500M, 4G
+    #[arg(long, value_name = "SIZE", default_value = "10G", value_parser = size)]
+    max_size: u64,
+    /// Record the simulated fleet, not the cluster
+    #[arg(long)]
+    demo: bool,
+    #[command(flatten)]
+    fleet: FleetFlags,
+}
+
+/// What to replay.
+#[derive(Args, Clone, Debug)]
+pub struct ReplayFlags {
+    /// The directory that was recorded into, or one segment of it; without it, that of the context
+    #[arg(value_name = "DIR|FILE")]
+    path: Option<PathBuf>,
+    /// The moment to begin at: 03:12, yesterday 14:00, -2h, RFC 3339 (UTC; the end without it)
+    #[arg(long, value_name = "T", value_parser = When::parse, allow_hyphen_values = true)]
+    at: Option<When>,
+    /// How fast to play; 0 stands still
+    #[arg(long, value_name = "X", default_value = "1", value_parser = speed, allow_negative_numbers = true)]
+    speed: f64,
+}
+
+impl ReplayFlags {
+    /// The record that is meant.
+    pub(super) fn past(&self) -> PastFlags {
+        PastFlags {
+            at: self.at,
+            record: self.path.clone(),
+        }
+    }
+
+    /// How fast it is played.
+    pub(super) fn speed(&self) -> f64 {
+        self.speed
+    }
+}
+
+/// Flags of commands that can look at a record instead of the cluster.
+#[derive(Args, Clone, PartialEq, Eq, Debug, Default)]
+pub struct PastFlags {
+    /// As it was then, by the record: 03:12, yesterday 14:00, -2h, RFC 3339 (UTC)
+    #[arg(long, value_name = "T", value_parser = When::parse, allow_hyphen_values = true)]
+    pub at: Option<When>,
+    /// The record to look at; without it, that of the context
+    #[arg(long, value_name = "DIR")]
+    pub record: Option<PathBuf>,
+}
+
+impl PastFlags {
+    /// True when a record is meant.
+    pub(super) fn is_given(&self) -> bool {
+        self.at.is_some() || self.record.is_some()
+    }
+}
+
+/// A moment of a record, in the place of a cluster.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RecordMoment {
+    /// Which record, and when.
+    pub flags: PastFlags,
+    /// Whose record, where no directory is given.
+    pub choice_context: Option<String>,
+    /// The kubeconfig that says which context is the current one.
+    pub kubeconfig: Option<PathBuf>,
+    /// How fast it is played; 0 stands still.
+    pub speed: f64,
+}
+
+impl RecordFlags {
+    /// The simulated fleet, where that is what is recorded.
+    pub(super) fn fleet(&self) -> Option<FleetFlags> {
+        self.demo.then_some(self.fleet)
+    }
+}
+
+/// `500M`, `4G`.
+fn size(text: &str) -> Result<u64, String> {
+    let (number, unit) = match text.strip_suffix(['K', 'M', 'G', 'T']) {
+        Some(number) => (number, text.chars().last()),
+        None => (text, None),
+    };
+    let shift = match unit {
+        None => 0,
+        Some('K') => 10,
+        Some('M') => 20,
+        Some('G') => 30,
+        Some(_) => 40,
+    };
+    number
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(1 << shift))
+        .filter(|bytes| *bytes >= 1 << 20)
+        .ok_or_else(|| "a size is written as 500M or 4G, 1M at least".to_owned())
+}
+
+fn failed(fault: impl std::fmt::Display) -> Failure {
+    Failure::new(Exit::Failed, fault.to_string())
+}
+
+/// Runs `record`.
+pub(super) fn run(
+    at: &Situation,
+    record: &RecordFlags,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    if !record.demo && record.fleet != FleetFlags::default() {
+        let message = "record: --nodes, --devices, --seed, --speed and --at are of the simulated fleet; add --demo";
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let settings = RecordSettings {
+        folder: record.dir.clone(),
+        keep: record.keep,
+        max_bytes: record.max_size,
+    };
+    setup::block_on(async {
+        let setup = at.setup(true);
+        let (session, mut control, folder) =
+            session::record(&setup, at.target()?, &settings).await?;
+        let begun = session.clock.now();
+        out::write(
+            out,
+            &format!(
+                "recording {} into {1}, for `stokehold replay {1}` and `get KIND --at T --record {1}`; ctrl-c ends it\n",
+                session.context,
+                folder.display(),
+            ),
+        )?;
+        let mut told = None;
+        let end = setup::ended();
+        tokio::pin!(end);
+        loop {
+            tokio::select! {
+                () = &mut end => break,
+                changed = control.state.changed() => {
+                    if changed.is_err() {
+                        return Err(failed("every source has ended; start again"));
+                    }
+                    let fault = control.state.borrow_and_update().fault.clone();
+                    match (&fault, &told) {
+                        (Some(fault), None) => out::say(err, &format!("nothing is recorded: {fault}; it is tried again")),
+                        (None, Some(_)) => out::say(err, "recording goes on; what came meanwhile is missing"),
+                        _ => {}
+                    }
+                    told = fault;
+                }
+            }
+        }
+        let state = control.stop().await;
+        let lasted = session.clock.now().since(begun);
+        out::write(out, &summary(&state, lasted, &folder))?;
+        match state.fault {
+            Some(fault) => Err(failed(fault)),
+            None => Ok(Exit::Done),
+        }
+    })
+}
+
+fn summary(state: &TapeState, lasted: Age, folder: &std::path::Path) -> String {
+    let written = state.written;
+    format!(
+        "recorded {lasted} into {}: {:.1} MB in {} {}, {} readings\n",
+        folder.display(),
+        written.bytes as f64 / 1e6,
+        written.segments,
+        if written.segments == 1 {
+            "segment"
+        } else {
+            "segments"
+        },
+        written.readings,
+    )
+}
+
+/// A recorder that runs writes this often, with a little to spare.
+const LATE: Age = Age::from_seconds(60);
+
+/// The directory of a record: the one that is named, or that of the context.
+fn place(moment: &RecordMoment) -> Result<PathBuf, Failure> {
+    if let Some(path) = &moment.flags.record {
+        return Ok(path.clone());
+    }
+    let choice = Choice {
+        kubeconfig: moment.kubeconfig.clone(),
+        context: moment.choice_context.clone(),
+        ..Choice::default()
+    };
+    let context = match &choice.context {
+        Some(context) => Some(context.clone()),
+        None => kubeconfig::contexts(&choice)
+            .ok()
+            .and_then(|(_, current)| current),
+    };
+    context.as_deref().and_then(tape::place).ok_or_else(|| {
+        let message = "which record? name its directory, or a context (--context)";
+        Failure::new(Exit::Usage, message)
+    })
+}
+
+/// Opens a record, and gives the moment of it that is meant. What of it cannot be read is said on standard error.
+///
+/// # Errors
+/// There is none, it cannot be read, or it ends before that moment.
+pub(super) fn open(moment: &RecordMoment, quiet: bool) -> Result<(Archive, Moment), Failure> {
+    let path = place(moment)?;
+    let archive = Archive::open(&path).map_err(failed)?;
+    if !quiet {
+        for warning in archive.warnings() {
+            out::say(&mut std::io::stderr(), warning);
+        }
+    }
+    let end = archive.end();
+    // Times of day are those on the screen: UTC.
+    let at = moment
+        .flags
+        .at
+        .map_or(end, |when| when.resolve(end, &TimeZone::UTC));
+    if at.since(end) > LATE {
+        let (asked, end) = (at.rfc3339(), end.rfc3339());
+        return Err(failed(format!(
+            "nothing was recorded at {asked}: the record ends at {end}"
+        )));
+    }
+    if !quiet {
+        let words = format!("as of {}, by the record {}", at.rfc3339(), path.display());
+        out::say(&mut std::io::stderr(), &words);
+    }
+    Ok((archive, at))
+}
+
+/// The facts at a moment of a record.
+///
+/// # Errors
+/// As [`open`]; nothing was recorded that early.
+pub(super) fn facts(setup: &Setup, moment: &RecordMoment, quiet: bool) -> Result<Facts, Failure> {
+    let (archive, at) = open(moment, quiet)?;
+    let rules = session::past_rules(setup, &archive);
+    past::facts_at(&archive, rules, at).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_or_refused() {
+        assert_eq!(size("500M"), Ok(500 << 20));
+        assert_eq!(size("4G"), Ok(4 << 30));
+        assert_eq!(size("1048576"), Ok(1 << 20));
+        for bad in ["", "G", "4g", "4GB", "-1G", "12", "99999999999T"] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What settings say of how sources are read, as the sources take it.
+
+use std::collections::BTreeSet;
+
+use settings::{ScrapeMode, Settings};
+use source::prometheus::PrometheusOptions;
+use source::prometheus::prometheus_client::{PrometheusEndpoint, Service};
+use source::scrape::{Endpoint, Mode, ScrapeOptions};
+use source::{prometheus_paths, proxied_paths};
+
+use super::session::Setup;
+
+/// The simulated cluster lives in this process: nobody's API server is loaded by reading it quickly.
+const DEMO_PER_SECOND: f64 = 2000.0;
+
+/// The paths that may be asked of pods and services.
+pub(super) fn proxied(setup: &Setup) -> BTreeSet<String> {
+    let mut paths = proxied_paths(&setup.rulebook.dialects);
+    if let Some(service) = &setup.settings.prometheus.service {
+        paths.extend(prometheus_paths(&service.prefix));
+    }
+    paths
+}
+
+/// How Prometheus is asked; `None` when the settings want none.
+pub(super) fn prometheus(settings: &Settings) -> Option<PrometheusOptions> {
+    let own = &settings.prometheus;
+    let road = match (&own.url, &own.service) {
+        (Some(url), _) => Some(PrometheusEndpoint::Direct(Endpoint {
+            name: "prometheus".to_owned(),
+            url: url.clone(),
+            node: None,
+            headers: own.headers.clone(),
+            bearer_file: own.bearer_file.clone(),
+            ca_file: own.ca_file.clone(),
+        })),
+        (None, Some(service)) => Some(PrometheusEndpoint::Service(Service {
+            namespace: service.namespace.clone(),
+            name: service.name.clone(),
+            port: service.port.clone(),
+            tls: service.tls,
+            prefix: service.prefix.clone(),
+        })),
+        (None, None) if own.discover => None,
+        (None, None) => return None,
+    };
+    Some(PrometheusOptions {
+        road,
+        matchers: own.matcher.0.clone(),
+        interval: own.interval.duration(),
+        per_minute: own.per_minute.get(),
+        timeout: own.timeout.duration(),
+        history: own.history.duration(),
+    })
+}
+
+/// How exporters are read; those of a simulated cluster quickly.
+pub(super) fn scrape(settings: &Settings, demo: bool) -> ScrapeOptions {
+    let endpoints = settings.scrape.target.iter().map(|target| Endpoint {
+        name: target.name.clone(),
+        url: target.url.clone(),
+        node: target.node.clone(),
+        headers: target.headers.clone(),
+        bearer_file: target.bearer_file.clone(),
+        ca_file: target.ca_file.clone(),
+    });
+    ScrapeOptions {
+        mode: match settings.scrape.mode {
+            ScrapeMode::Auto => Mode::Auto,
+            ScrapeMode::Proxy => Mode::Proxy,
+            ScrapeMode::Direct => Mode::Direct,
+        },
+        per_second: if demo {
+            DEMO_PER_SECOND
+        } else {
+            settings.scrape.per_second.get()
+        },
+        burst: settings.scrape.burst,
+        in_flight: settings.scrape.in_flight.get() as usize,
+        timeout: settings.scrape.timeout.duration(),
+        endpoints: endpoints.collect(),
+    }
+}

@@ -1,0 +1,217 @@
+//! The recorder beside the store: it is shown every observation before the ledger is, and writes every few seconds.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use directories::ProjectDirs;
+use tokio::sync::{oneshot, watch};
+
+use model::base::{Exit, Failure, Moment};
+use model::fleet::observe::Observation;
+use record::{RecordFault, RecordOptions, Recorder, Written};
+use source::client::Connection;
+
+use super::store::Store;
+
+/// How long the identity of a cluster is waited for before it is recorded.
+const IDENTITY: Duration = Duration::from_secs(10);
+
+/// Where a record is written and how much of it is kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RecordSettings {
+    /// The directory; `None` is [`place`].
+    pub folder: Option<PathBuf>,
+    /// What ended longer ago is deleted.
+    pub keep: Duration,
+    /// The oldest is deleted while all is larger, bytes.
+    pub max_bytes: u64,
+}
+
+/// Where records are kept on this machine: with the state of programs, one directory a context. `None` for a user
+/// without a home.
+pub fn place(context: &str) -> Option<PathBuf> {
+    let own = ProjectDirs::from("", "", "stokehold")?;
+    let folder = own.state_dir().unwrap_or_else(|| own.data_local_dir());
+    Some(folder.join("record").join(folder_of(context)))
+}
+
+/// A context's name as that of a directory: no separators, and no two contexts in one.
+fn folder_of(context: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '@' | '=');
+    let mut out = String::new();
+    for c in context.chars() {
+        match c {
+            '.' if !out.is_empty() => out.push('.'),
+            c if plain(c) => out.push(c),
+            c => out.push_str(&format!("%{:x}%", u32::from(c))),
+        }
+    }
+    out
+}
+
+/// How recording goes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TapeState {
+    /// What was written so far.
+    pub written: Written,
+    /// Why nothing is written now; `None` while all is well.
+    pub fault: Option<String>,
+    /// Everything is written and nothing more will be.
+    pub ended: bool,
+}
+
+/// Begins to record what is connected; gives the directory as well.
+///
+/// # Errors
+/// The record cannot be written there.
+pub(super) async fn begin(
+    connection: &Connection,
+    settings: &RecordSettings,
+) -> Result<(Tape, TapeControl, PathBuf), Failure> {
+    // Where it may not be read the name of the context tells clusters apart.
+    let uid = tokio::time::timeout(IDENTITY, exec::request::identity(&connection.client)).await;
+    let folder = match &settings.folder {
+        Some(folder) => folder.clone(),
+        None => place(&connection.context).ok_or_else(|| {
+            let message = "there is no home directory to record into: give one (--dir)";
+            Failure::new(Exit::Usage, message)
+        })?,
+    };
+    let options = RecordOptions {
+        folder: folder.clone(),
+        cluster: uid.ok().and_then(Result::ok).unwrap_or_default(),
+        context: connection.context.to_string(),
+        program: env!("CARGO_PKG_VERSION").to_owned(),
+        keep: settings.keep,
+        max_bytes: settings.max_bytes,
+    };
+    let recorder = Recorder::open(options, connection.stats.now())
+        .map_err(|fault| Failure::new(Exit::Failed, fault.to_string()))?;
+    let (tape, control) = Tape::new(recorder);
+    Ok((tape, control, folder))
+}
+
+/// A recorder on its way along a store. Dropped without being stopped, it loses what came since it last wrote.
+pub struct Tape {
+    recorder: Option<Box<Recorder>>,
+    stop: oneshot::Receiver<()>,
+    state: watch::Sender<TapeState>,
+    complete: bool,
+}
+
+/// The other end of a [`Tape`]: tells how it goes, and ends it.
+pub struct TapeControl {
+    stop: Option<oneshot::Sender<()>>,
+    /// How it goes.
+    pub state: watch::Receiver<TapeState>,
+}
+
+impl TapeControl {
+    /// Writes what is left and ends the recording; gives how it stands then.
+    pub async fn stop(&mut self) -> TapeState {
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+        }
+        let ended = self.state.wait_for(|state| state.ended).await;
+        ended.map(|state| state.clone()).unwrap_or_default()
+    }
+}
+
+impl Tape {
+    /// A tape of this recorder.
+    pub fn new(recorder: Recorder) -> (Self, TapeControl) {
+        let (end, stop) = oneshot::channel();
+        let (state, told) = watch::channel(TapeState::default());
+        let tape = Self {
+            recorder: Some(Box::new(recorder)),
+            stop,
+            state,
+            complete: false,
+        };
+        let control = TapeControl {
+            stop: Some(end),
+            state: told,
+        };
+        (tape, control)
+    }
+
+    /// Comes when the recording is to end.
+    pub(super) async fn stopped(&mut self) {
+        let _ = (&mut self.stop).await;
+    }
+
+    /// Takes an observation, and rounds it to what is kept of it.
+    pub(super) fn see(&mut self, at: Moment, observation: &mut Observation) {
+        if let Some(recorder) = &mut self.recorder {
+            Recorder::round(observation);
+            recorder.see(at, observation);
+        }
+    }
+
+    /// Writes what is due after a picture of `at`; `judged` where its checks were run.
+    pub(super) fn published(&mut self, store: &Store, at: Moment, judged: bool, complete: bool) {
+        let Some(recorder) = &mut self.recorder else {
+            return;
+        };
+        if judged {
+            recorder.judged(at);
+        }
+        if complete && !self.complete {
+            self.complete = true;
+            recorder.want_keyframe();
+        }
+        if recorder.is_due(at) {
+            let written = recorder.flush(at, || store.saved());
+            let fault = written.err();
+            self.tell(fault.as_ref());
+        }
+    }
+
+    fn tell(&self, fault: Option<&RecordFault>) {
+        let written = self.recorder.as_ref().map(|recorder| recorder.written());
+        self.state.send_if_modified(|state| {
+            let next = TapeState {
+                written: written.unwrap_or(state.written),
+                fault: fault.map(ToString::to_string),
+                ended: false,
+            };
+            let differs = *state != next;
+            *state = next;
+            differs
+        });
+    }
+
+    /// Writes what is left.
+    pub(super) fn close(&mut self) {
+        let Some(recorder) = self.recorder.take() else {
+            return;
+        };
+        let before = recorder.written();
+        let closed = recorder.close();
+        self.state.send_replace(TapeState {
+            written: *closed.as_ref().unwrap_or(&before),
+            fault: closed.err().map(|fault| fault.to_string()),
+            ended: true,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_context_is_a_directory_of_its_own() {
+        for (context, folder) in [
+            ("kind-lab", "kind-lab"),
+            (
+                "arn:aws:eks:us-east-1:1:cluster/prod",
+                "arn%3a%aws%3a%eks%3a%us-east-1%3a%1%3a%cluster%2f%prod",
+            ),
+            ("..", "%2e%."),
+            ("a%2f%b", "a%25%2f%25%b"),
+        ] {
+            assert_eq!(folder_of(context), folder);
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! The record on the whole road: a simulated fleet is recorded while it is looked at, and what a replay shows of each
+//! moment is compared with what was shown then.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use console::msg::{self, Switch};
+use console::{Effect, Msg};
+use model::base::Moment;
+use record::Archive;
+use serde_json::Value;
+use settings::{Inputs, Rulebook, Texts, load};
+use stokehold::runtime::connection::{ConnectionEvent, Connections, Opened};
+use stokehold::runtime::session::{self, ClusterTarget, Demo, Setup};
+use stokehold::runtime::tape::RecordSettings;
+use stokehold::runtime::{effects, past};
+use table::output::render;
+use table::{Facts, Format, Kind, Query};
+
+use super::{Home, text};
+
+fn setup() -> Setup {
+    let settings = load(&Inputs::default()).expect("the defaults are right");
+    let rulebook = Rulebook::new(&settings, &Texts::default()).expect("is right");
+    Setup {
+        settings,
+        rulebook,
+        interactive: false,
+        every_namespace: false,
+    }
+}
+
+/// Records a simulated fleet for so long, and gives every picture that was made meanwhile.
+async fn recorded(folder: &Path, nodes: u32, speed: f64, span: Duration) -> Vec<Arc<Facts>> {
+    let begin = Moment::parse("2026-11-21T08:00:00Z").expect("a moment");
+    let world = sim::world::Options {
+        nodes: Some(nodes),
+        ..sim::world::Options::new(begin)
+    };
+    let target = ClusterTarget::Demo(Demo { world, speed });
+    let record = RecordSettings {
+        folder: Some(folder.to_owned()),
+        keep: Duration::from_secs(86_400),
+        max_bytes: 1 << 30,
+    };
+    let (mut session, mut control, _) = session::record(&setup(), target, &record)
+        .await
+        .expect("can be recorded");
+    let mut seen = Vec::new();
+    let look = async {
+        while session.facts.changed().await.is_ok() {
+            seen.extend(session.facts.borrow_and_update().clone());
+        }
+    };
+    let _ = tokio::time::timeout(span, look).await;
+    let state = control.stop().await;
+    assert_eq!(state.fault, None);
+    assert!(state.written.readings > 0, "{state:?}");
+    seen
+}
+
+/// Every kind as it is printed, with what says where it comes from left out.
+fn printed(facts: &Facts) -> Vec<(Kind, String)> {
+    Kind::ALL
+        .iter()
+        .map(|kind| {
+            let mut facts = facts.clone();
+            facts.context = "any".into();
+            let mut fleet = (*facts.fleet).clone();
+            // It counts pictures, of which a replay makes others.
+            fleet.revision = 1;
+            facts.fleet = Arc::new(fleet);
+            let text = render(&facts, &Query::all(*kind), Format::Json);
+            (*kind, text.expect("can be printed"))
+        })
+        .collect()
+}
+
+fn first_difference(live: &str, replayed: &str) -> String {
+    let lines = live.lines().zip(replayed.lines());
+    let found = lines.enumerate().find(|(_, (a, b))| a != b);
+    match found {
+        Some((at, (a, b))) => format!("line {at}:\n  live     {a}\n  replayed {b}"),
+        None => format!(
+            "{} and {} lines",
+            live.lines().count(),
+            replayed.lines().count()
+        ),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_shows_of_every_moment_what_was_shown_then() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let seen = recorded(folder.path(), 40, 60.0, Duration::from_secs(32)).await;
+    let archive = Archive::open(folder.path()).expect("can be read");
+    assert_eq!(archive.warnings(), &[] as &[String]);
+    let complete = seen
+        .iter()
+        .filter(|facts| facts.fleet.is_complete())
+        .count();
+    assert!(complete >= 3, "{complete} whole pictures of {}", seen.len());
+    let last = seen.last().expect("a picture").fleet.at;
+    assert!(
+        last.since(archive.start()) > record::KEYFRAMES.into(),
+        "a keyframe lies between"
+    );
+    let setup = setup();
+    for facts in &seen {
+        let at = facts.now;
+        let rules = session::past_rules(&setup, &archive);
+        let replayed = past::facts_at(&archive, rules, at).expect("was recorded");
+        for ((kind, live), (_, replayed)) in printed(facts).iter().zip(printed(&replayed)) {
+            assert!(
+                *live == replayed,
+                "{kind:?} at {at:?}: {}",
+                first_difference(live, &replayed)
+            );
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_can_be_done_in_a_replay() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let seen = recorded(folder.path(), 12, 60.0, Duration::from_secs(9)).await;
+    let first = seen.iter().find(|facts| facts.fleet.is_complete());
+    let at = first.expect("a whole picture").now;
+    let place = folder.path().to_owned();
+    let mut connections = Connections::begin(Arc::new(move |_| {
+        let archive = Archive::open(&place).expect("can be read");
+        let session = session::replay(&setup(), archive, at, 600.0)?;
+        assert!(session.actions.is_none() && session.sources.is_none());
+        let about = msg::Session::default();
+        Ok(Opened { session, about })
+    }));
+    assert!(matches!(
+        connections.news().await,
+        ConnectionEvent::Session(_)
+    ));
+    for effect in [Effect::Refresh, Effect::GoOn("drain-1".to_owned())] {
+        let said = effects::perform(&mut connections, effect);
+        assert!(
+            matches!(&said[..], [Msg::Notice(words)] if words.contains("this is a record")),
+            "{said:?}"
+        );
+    }
+    let refused = effects::kubectl(&connections).expect_err("there is no kubectl");
+    assert!(refused.contains("this is a record"), "{refused}");
+    // It plays, on its own clock.
+    let mut last = at;
+    while last <= at.plus(Duration::from_secs(30)) {
+        if let ConnectionEvent::Facts(Some(facts)) = connections.news().await {
+            assert!(facts.now >= last, "{:?} after {last:?}", facts.now);
+            assert_eq!(facts.context.as_str(), "demo (record)");
+            last = facts.now;
+            assert_eq!(connections.now(), last);
+        }
+    }
+    connections.switch(&Switch::Again);
+}
+
+/// A program that runs beside the test until it is dropped, and the first line that it said.
+struct Running(Child, String);
+
+impl Running {
+    fn start(home: &Home, arguments: &[&str]) -> Self {
+        let mut command = home.command(arguments);
+        let command = command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.stderr(Stdio::null()).spawn().expect("can be run");
+        let mut first = String::new();
+        let stdout = child.stdout.as_mut().expect("is piped");
+        let mut lines = BufReader::new(stdout);
+        lines.read_line(&mut first).expect("says something");
+        Self(child, first)
+    }
+
+    /// A recorder of the cluster of this kubeconfig.
+    fn recorder(home: &Home, kubeconfig: &str, folder: &str) -> Self {
+        let flags = ["record", "--kubeconfig", kubeconfig, "--dir", folder];
+        let running = Self::start(home, &flags);
+        let said = &running.1;
+        assert!(said.starts_with("recording sim-admin into "), "{said}");
+        running
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn size_of(folder: &Path) -> u64 {
+    let files = fs::read_dir(folder).expect("a folder");
+    files
+        .filter_map(|entry| entry.ok()?.metadata().ok())
+        .map(|metadata| metadata.len())
+        .sum()
+}
+
+#[test]
+fn a_recorder_that_is_killed_loses_nothing_that_was_written() {
+    let home = Home::new();
+    let folder = home.path("r");
+    let place = folder.display().to_string();
+    let get = |arguments: &[&str]| {
+        let mut all = vec!["get", "nodes", "-o", "json", "--record", &place];
+        all.extend(arguments);
+        home.run(&all)
+    };
+    let nodes = |arguments: &[&str]| {
+        let output = get(arguments);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let rows: Value = serde_json::from_slice(&output.stdout).expect("is JSON");
+        rows.as_array().map_or(0, Vec::len)
+    };
+    let kubeconfig = home.path("kube").display().to_string();
+    let sim = ["sim", "--nodes", "12", "--speed", "20", "--at"];
+    let flags = ["2026-11-21T08:00:00Z", "--kubeconfig", &kubeconfig];
+    let _sim = Running::start(&home, &[&sim[..], &flags].concat());
+    let mut running = Running::recorder(&home, &kubeconfig, &place);
+    let record = ["record", "--kubeconfig", &kubeconfig, "--dir", &place];
+    let other = home.run(&record);
+    assert_eq!(other.status.code(), Some(1));
+    assert!(text(&other.stderr).contains("another process records into"));
+    // Two flushes: the lists, and what came then.
+    let mut sizes = std::collections::BTreeSet::new();
+    while sizes.len() < 4 {
+        std::thread::sleep(Duration::from_millis(50));
+        sizes.insert(size_of(&folder));
+    }
+    running.0.kill().expect("is killed");
+    running.0.wait().expect("has ended");
+    let there = nodes(&[]);
+    assert!(there >= 12, "{there} nodes");
+    // The simulated cluster in the process is another one each time.
+    let stranger = home.run(&["record", "--demo", "--dir", &place]);
+    assert_eq!(stranger.status.code(), Some(1));
+    assert!(text(&stranger.stderr).contains("holds the record of cluster sim-admin ("));
+    // Another goes on in the same directory, and ends as it is told to.
+    let mut running = Running::recorder(&home, &kubeconfig, &place);
+    let before = size_of(&folder);
+    while size_of(&folder) < before + 20_000 {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let pid = rustix::process::Pid::from_child(&running.0);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("is told");
+    assert!(running.0.wait().expect("ends").success());
+    assert_eq!(nodes(&[]), there);
+    // What cannot be is refused, with the mend.
+    let early = get(&["--at", "2020-01-01T00:00:00Z"]);
+    assert_eq!(early.status.code(), Some(1));
+    assert!(text(&early.stderr).contains("the record begins at 2026-11-21T08:00:00Z"));
+    let late = get(&["--at", "2030-01-01T00:00:00Z"]);
+    assert!(text(&late.stderr).contains("the record ends at 2026-11-21T08:"));
+    let wrong = get(&["--at", "noon"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(text(&wrong.stderr).contains("yesterday 14:00"));
+    let watch = get(&["--watch"]);
+    assert_eq!(watch.status.code(), Some(2));
+    // A frame of the console, and a view of it.
+    let frame = home.run(&["replay", &place, "--size", "120x20"]);
+    assert_eq!(frame.status.code(), Some(0), "{}", text(&frame.stderr));
+    assert!(text(&frame.stdout).contains("sim-admin (record)"));
+    let shot = home.run(&["shot", "nodes", "--record", &place]);
+    assert!(text(&shot.stdout).contains("sim-admin (record)"));
+    let job = home.run(&["explain", "job", "a/b", "--record", &place]);
+    assert!(text(&job.stderr).contains("there is no job `a/b`"));
+}
