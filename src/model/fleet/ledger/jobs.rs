@@ -14,7 +14,7 @@ use crate::fleet::observe::{Labels, OwnerRef, Resources, Table, WorkloadSeen};
 use crate::fleet::queue::PriorityKind;
 use crate::fleet::siting::PodSet;
 
-use super::state::{JobFacts, failure, reason, state, waiting_since};
+use super::state::{JobFacts, failure, first_run, reason, state, waiting_since};
 use super::{Ledger, sets};
 
 /// Builds the job of this id; `None` when nothing of it asks for devices (any more).
@@ -107,6 +107,7 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
         .and_then(|top| top.started)
         // A Job's start time is when its controller first saw it, whether a pod of it ran or not.
         .filter(|_| state != JobState::Waiting || standing.has_run())
+        .map(|said| first_run(said, &pods).unwrap_or(said))
         .or_else(|| pods.iter().filter_map(|pod| pod.seen.started).min());
     let class = held
         .class

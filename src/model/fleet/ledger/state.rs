@@ -161,6 +161,17 @@ const FIRST_PODS: Duration = Duration::from_secs(300);
 /// Within this time of its making, what a controller says of a job was so from the start.
 const SAME_TIME: Duration = Duration::from_secs(10);
 
+/// Pods that are made so soon after a job's start are the first that it has.
+const FIRST_PODS: Duration = Duration::from_secs(60);
+
+/// When the first pod of a job ran, where its pods are the first that it has had since it `said` that it started: they may have
+/// waited for nodes long since. `None` where pods came before them.
+pub(super) fn first_run(said: Moment, pods: &[&Arc<Pod>]) -> Option<Moment> {
+    let made = pods.iter().map(|pod| pod.seen.created).min()?;
+    let ran = pods.iter().filter_map(|pod| pod.seen.started).min()?;
+    (made <= said.plus(FIRST_PODS) && ran > said).then_some(ran)
+}
+
 /// Since when it has waited: since it was made, also once it is admitted; where it ran before, since it lost what it ran on.
 pub(super) fn waiting_since(standing: &JobFacts<'_>, created: Moment) -> Moment {
     let seen = standing.admission.map(|admission| &admission.seen);

@@ -78,6 +78,33 @@ fn a_job_that_lost_its_devices_waits_since_then() {
 }
 
 #[test]
+fn a_job_whose_first_pods_waited_for_nodes_started_when_they_ran() {
+    let ago = |seconds: u64| NOW.minus(Duration::from_secs(seconds));
+    let with = |made: u64, ran: u64| {
+        let mut top = made_long_ago("train");
+        top.started = Some(ago(4_000));
+        let mut pod = pod_seen("train-0", Some("n1"), &[("nvidia.com/gpu", 8)]);
+        pod.owner = Some(owner_ref("Job", "train"));
+        (pod.created, pod.started) = (ago(made), Some(ago(ran)));
+        let job = only_job([
+            Observation::Workload(Box::new(top)),
+            Observation::Pod(Box::new(pod)),
+        ]);
+        job.started
+    };
+    assert_eq!(
+        with(3_990, 26),
+        Some(ago(26)),
+        "its first pod has just begun"
+    );
+    assert_eq!(
+        with(100, 26),
+        Some(ago(4_000)),
+        "others came before this one"
+    );
+}
+
+#[test]
 fn a_suspended_job_waits_since_it_was_suspended() {
     let suspended = NOW.minus(Duration::from_secs(90));
     let mut top = made_long_ago("train");
