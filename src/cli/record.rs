@@ -258,7 +258,15 @@ pub(super) fn open(moment: &RecordMoment, quiet: bool) -> Result<(Archive, Momen
         )));
     }
     if !quiet {
-        let words = format!("as of {}, by the record {}", at.rfc3339(), path.display());
+        let mut words = format!("as of {}, by the record {}", at.rfc3339(), path.display());
+        if let Some((from, to)) = archive.gap_at(at) {
+            let gap = format!(
+                "; nothing was recorded from {} to {}: what is shown is what was known before",
+                from.rfc3339(),
+                to.rfc3339()
+            );
+            words.push_str(&gap);
+        }
         out::say(&mut std::io::stderr(), &words);
     }
     Ok((archive, at))

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use model::base::Moment;
 
@@ -13,6 +14,9 @@ use super::fault::{Damage, RecordFault};
 use super::files::{head_of, segments};
 use super::frame::{FrameHead, FrameKind, HEAD, Head, frame_head, is_sound, unpack};
 use super::keyframe::{self, Keyframe};
+
+/// Frames that lie further apart leave a gap.
+const GAP: Duration = Duration::from_secs(60);
 
 /// A segment and where its frames stand.
 struct Segment {
@@ -170,6 +174,22 @@ impl Archive {
     pub fn end(&self) -> Moment {
         let spans = self.segments.iter().filter_map(Segment::span);
         spans.map(|(_, to)| to).max().unwrap_or_default()
+    }
+
+    /// Between which moments nothing was recorded, where `at` lies there: the recorder did not run, or could not write.
+    pub fn gap_at(&self, at: Moment) -> Option<(Moment, Moment)> {
+        let (mut before, mut after) = (None, None);
+        for (_, frame) in self.segments.iter().flat_map(|segment| &segment.frames) {
+            if frame.from <= at && at <= frame.to.plus(GAP) {
+                return None;
+            }
+            if frame.to <= at {
+                before = before.max(Some(frame.to));
+            } else {
+                after = Some(after.map_or(frame.from, |after| frame.from.min(after)));
+            }
+        }
+        before.zip(after)
     }
 
     /// Everything that was known at the last keyframe at or before `at`, and a player that goes on from there. Where a

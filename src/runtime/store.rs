@@ -248,7 +248,8 @@ pub async fn run(
         }
         let begun = Instant::now();
         let facts = tokio::task::block_in_place(|| {
-            let facts = store.publish(clock.now());
+            let now = clock.now();
+            let facts = store.publish(tape.as_mut().map_or(now, |tape| tape.stamp(now)));
             if let Some(tape) = &mut tape {
                 let judged = store.has_judged(facts.now);
                 tape.published(&store, facts.now, judged, facts.fleet.is_complete());

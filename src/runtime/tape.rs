@@ -97,7 +97,12 @@ pub struct Tape {
     stop: oneshot::Receiver<()>,
     state: watch::Sender<TapeState>,
     complete: bool,
+    /// Nothing is stamped earlier.
+    floor: Moment,
 }
+
+/// A clock that goes back by less stands still meanwhile: what came after a picture is never stamped before it.
+const WAVER: Duration = Duration::from_secs(2);
 
 /// The other end of a [`Tape`]: tells how it goes, and ends it.
 pub struct TapeControl {
@@ -127,6 +132,7 @@ impl Tape {
             stop,
             state,
             complete: false,
+            floor: Moment::default(),
         };
         let control = TapeControl {
             stop: Some(end),
@@ -140,8 +146,17 @@ impl Tape {
         let _ = (&mut self.stop).await;
     }
 
+    /// The moment of what comes now, by a clock that says `now`.
+    pub(super) fn stamp(&mut self, now: Moment) -> Moment {
+        if now >= self.floor || self.floor.since(now) > WAVER.into() {
+            self.floor = now;
+        }
+        self.floor
+    }
+
     /// Takes an observation, and rounds it to what is kept of it.
-    pub(super) fn see(&mut self, at: Moment, observation: &mut Observation) {
+    pub(super) fn see(&mut self, now: Moment, observation: &mut Observation) {
+        let at = self.stamp(now);
         if let Some(recorder) = &mut self.recorder {
             Recorder::round(observation);
             recorder.see(at, observation);
@@ -150,6 +165,7 @@ impl Tape {
 
     /// Writes what is due after a picture of `at`; `judged` where its checks were run.
     pub(super) fn published(&mut self, store: &Store, at: Moment, judged: bool, complete: bool) {
+        self.floor = at.plus(Duration::from_millis(1));
         let Some(recorder) = &mut self.recorder else {
             return;
         };

@@ -44,7 +44,7 @@ fn one_writes_and_many_read_meanwhile() {
     }
     drop(first);
     // It has ended: the next one may.
-    recorder(folder.path(), at(100))
+    recorder(folder.path(), at(200))
         .close()
         .expect("is written");
     let archive = Archive::open(folder.path()).expect("can be read");
@@ -53,6 +53,11 @@ fn one_writes_and_many_read_meanwhile() {
         .filter(|one| one.starts_with("restart"))
         .count();
     assert_eq!(restarts, 1);
+    // Nobody recorded in between, and that is known.
+    assert_eq!(archive.gap_at(at(150)), Some((at(40), at(200))));
+    for covered in [0, 35, 60, 200] {
+        assert_eq!(archive.gap_at(at(covered)), None, "{covered}");
+    }
 }
 
 #[cfg(unix)]
@@ -179,5 +184,6 @@ fn a_directory_that_goes_away_loses_what_comes_meanwhile_and_nothing_else() {
     recorder.close().expect("is written");
     let archive = Archive::open(&place).expect("can be read");
     assert_eq!(known(&archive, at(3)), ["a"]);
+    assert_eq!(archive.gap_at(at(20)), None, "too short to speak of");
     assert_eq!(known(&archive, at(27)), ["a", "b", "c", "d cordoned"]);
 }
