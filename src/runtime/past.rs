@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
-use model::base::Moment;
+use model::base::{Moment, Name};
 use record::{Archive, Player, RecordFault, Said, Step};
 use table::Facts;
 
@@ -49,13 +49,24 @@ impl<'a> Replay<'a> {
     }
 }
 
+/// A picture of a record says so, and of when it is, where the screen names the context.
+fn stamped(facts: Facts) -> Facts {
+    let stamp = facts.now.rfc3339();
+    // Month to second: the year is no question.
+    let short = stamp.get(5..19).unwrap_or(&stamp).replace('T', " ");
+    Facts {
+        context: Name::from(format!("record {short} {}", facts.context)),
+        ..facts
+    }
+}
+
 /// The facts as they were at `at`.
 ///
 /// # Errors
 /// The record cannot be read, or has nothing of that moment.
 pub fn facts_at(archive: &Archive, rules: Rules, at: Moment) -> Result<Facts, RecordFault> {
     let mut replay = Replay::open(archive, rules, at)?;
-    Ok(replay.store.publish(at))
+    Ok(stamped(replay.store.publish(at)))
 }
 
 /// Plays a record from `at` on, `speed` seconds of it a second; 0 stands still. Must be called within a tokio runtime, on
@@ -106,7 +117,7 @@ async fn run(
         at = end.min(from.plus(Duration::from_secs_f64(played.min(1e12))));
         let facts = tokio::task::block_in_place(|| {
             replay.go(at)?;
-            Ok(replay.store.publish(at))
+            Ok(stamped(replay.store.publish(at)))
         })?;
         hands.set(at);
         out.send_replace(Some(Arc::new(facts)));

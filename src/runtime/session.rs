@@ -283,8 +283,7 @@ fn start(
 
 /// What the store judges a record by: the settings of now.
 pub fn past_rules(setup: &Setup, archive: &Archive) -> Rules {
-    let context = format!("{} (record)", archive.context());
-    rules(setup, Name::from(context), false)
+    rules(setup, Name::new(archive.context()), false)
 }
 
 /// Opens a record at a moment and plays on from there. Nothing is connected, and nothing can be acted on.
@@ -293,7 +292,7 @@ pub fn past_rules(setup: &Setup, archive: &Archive) -> Rules {
 /// The record cannot be read, or has nothing of that moment.
 pub fn replay(setup: &Setup, archive: Archive, at: Moment, speed: f64) -> Result<Session, Failure> {
     let rules = past_rules(setup, &archive);
-    let context = rules.context.clone();
+    let context = Name::from(format!("{} (record)", rules.context));
     let (publish, facts) = watch::channel(None);
     let (clock, hands) = SessionClock::past(at);
     let store = past::play(archive, rules, at, speed, hands, publish)
