@@ -107,7 +107,11 @@ pub(super) fn build(ledger: &Ledger, id: &JobKey, at: Moment) -> Option<Job> {
         .and_then(|top| top.started)
         // A Job's start time is when its controller first saw it, whether a pod of it ran or not.
         .filter(|_| state != JobState::Waiting || standing.has_run())
-        .map(|said| first_run(said, &pods).unwrap_or(said))
+        // (Of what has ended it is not asked: its pods may be told of later than its end, and go before it.)
+        .map(|said| match state {
+            JobState::Starting | JobState::Running => first_run(said, &pods).unwrap_or(said),
+            _ => said,
+        })
         .or_else(|| pods.iter().filter_map(|pod| pod.seen.started).min());
     let class = held
         .class

@@ -161,9 +161,6 @@ const FIRST_PODS: Duration = Duration::from_secs(300);
 /// Within this time of its making, what a controller says of a job was so from the start.
 const SAME_TIME: Duration = Duration::from_secs(10);
 
-/// Pods that are made so soon after a job's start are the first that it has.
-const FIRST_PODS: Duration = Duration::from_secs(60);
-
 /// When the first pod of a job ran, where its pods are the first that it has had since it `said` that it started: they may have
 /// waited for nodes long since. `None` where pods came before them.
 pub(super) fn first_run(said: Moment, pods: &[&Arc<Pod>]) -> Option<Moment> {
