@@ -17,7 +17,7 @@ use super::mirror::Mirror;
 
 /// What has come is written after this long, whenever the recorder is asked next. What is not written yet is lost with the
 /// process.
-pub const FLUSH: Duration = Duration::from_secs(8);
+pub const FLUSH: Duration = Duration::from_secs(6);
 
 /// How far keyframes lie apart: a moment is found by reading on from one.
 pub const KEYFRAMES: Duration = Duration::from_secs(15 * 60);
@@ -265,6 +265,18 @@ impl Recorder {
         written
     }
 
+    fn is_full(&self, at: Moment) -> bool {
+        self.segment.as_ref().is_some_and(|segment| {
+            segment.size >= LARGEST || at.since(segment.begun) >= LONGEST.into()
+        })
+    }
+
+    /// True when the next flush writes a keyframe as well.
+    pub fn is_key_due(&self, at: Moment) -> bool {
+        let late = at.since(self.keyed) >= KEYFRAMES.into();
+        late || self.wants_key || self.went_back || self.segment.is_none() || self.is_full(at)
+    }
+
     /// Writes what has come since the last frame; where there is no segment it is lost.
     fn delta(&mut self) -> Result<(), RecordFault> {
         let frame = self.frame.take().filter(|frame| !frame.is_empty());
@@ -286,11 +298,9 @@ impl Recorder {
     fn write(&mut self, at: Moment, saved: impl FnOnce() -> Saved) -> Result<(), RecordFault> {
         let broken = self.segment.is_none();
         self.delta()?;
-        let full = self.segment.as_ref().is_some_and(|segment| {
-            segment.size >= LARGEST || at.since(segment.begun) >= LONGEST.into()
-        });
+        let full = self.is_full(at);
         let anew = broken || full || self.went_back;
-        let due = at.since(self.keyed) >= KEYFRAMES.into() || self.wants_key;
+        let due = self.is_key_due(at);
         if anew {
             self.begin(at, full && !broken && !self.went_back)?;
         }

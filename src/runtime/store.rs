@@ -105,11 +105,14 @@ impl Store {
     /// Forgets everything and takes what a record knows of one moment. History begins anew.
     pub fn restore(&mut self, keyframe: Keyframe) {
         *self = Self::new(self.rules.clone());
+        let at = keyframe.at;
         for observation in keyframe.observations {
             self.ledger.apply(observation);
         }
         self.ledger.restore(keyframe.saved.ledger);
         self.checks = keyframe.saved.checks;
+        // It was made of a picture that was judged: findings are those until the next judging.
+        self.publish(at);
     }
 
     /// True when the last picture was of `at` and its checks were run.

@@ -176,7 +176,8 @@ impl Tape {
             self.complete = true;
             recorder.want_keyframe();
         }
-        if recorder.is_due(at) {
+        // A keyframe is made of a picture that was judged, a few seconds later at most.
+        if recorder.is_due(at) && (judged || !recorder.is_key_due(at)) {
             let written = recorder.flush(at, || store.saved());
             let fault = written.err();
             self.tell(fault.as_ref());
