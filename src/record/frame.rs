@@ -24,8 +24,8 @@ const MARK: &[u8; 4] = b"FRAM";
 /// Bytes of a frame's head.
 pub(crate) const HEAD: usize = 48;
 
-/// Frames larger than this are not ours, bytes.
-const MOST: u32 = 1 << 30;
+/// Frames larger than this are not ours, bytes: a file of somebody else's making takes no more memory.
+const MOST: u32 = 1 << 28;
 
 /// Bits of the window of zstd: a keyframe looks back over the whole of another.
 const WINDOW: u32 = 26;
