@@ -143,7 +143,7 @@ pub fn forecast_one(state: &State<'_>, work: WorkloadId) -> Option<Start> {
 }
 
 /// Runs the cycle of now, as explanations have it: who starts, and who is evicted for each.
-fn start_now(state: &mut State<'_>) -> (BTreeMap<WorkloadId, Vec<Evicted>>, bool) {
+fn start_now(state: &mut State<'_>) -> BTreeMap<WorkloadId, Vec<Evicted>> {
     let cycle = cycle::cycle(state, AS_TOLD);
     let mut all: BTreeMap<WorkloadId, Vec<Evicted>> = BTreeMap::new();
     for admission in &cycle.admitted {
@@ -152,8 +152,7 @@ fn start_now(state: &mut State<'_>) -> (BTreeMap<WorkloadId, Vec<Evicted>>, bool
     for push in &cycle.preempted {
         all.insert(push.by, evicted(state.compiled(), &push.victims.list));
     }
-    let evicts = !cycle.preempted.is_empty() || !cycle.drained.is_empty();
-    (all, evicts)
+    all
 }
 
 fn forecast_for(
@@ -177,10 +176,9 @@ fn forecast_for(
     let times = if any_drawn { RUNS } else { 1 };
     let mut state = state.clone();
     let now = state.now();
-    // What is left over by those who are evicted may be enough for others at once.
-    let (mut begun, again) = match preempts {
+    let mut begun = match preempts {
         true => start_now(&mut state),
-        false => (BTreeMap::new(), true),
+        false => BTreeMap::new(),
     };
     let starts = begun.keys().map(|work| {
         (
@@ -193,7 +191,7 @@ fn forecast_for(
         )
     });
     let starts = starts.collect();
-    let runs = timelines(&state, &shares(compiled, times), only, (&starts, again));
+    let runs = timelines(&state, &shares(compiled, times), only, &starts);
     wanted
         .into_iter()
         .map(|work| {
@@ -282,7 +280,7 @@ fn timelines(
     state: &State<'_>,
     shares: &[Vec<u32>],
     only: Option<WorkloadId>,
-    begun: (&BTreeMap<WorkloadId, Span>, bool),
+    begun: &BTreeMap<WorkloadId, Span>,
 ) -> Vec<Timeline> {
     let times = shares.len();
     let some = |shares: &[Vec<u32>]| -> Vec<Timeline> {
@@ -306,14 +304,14 @@ fn timelines(
     })
 }
 
-/// Runs cycles at every end, or at some together, until nothing is left to wait for, or the bound is reached. Some have started already; the first cycle
-/// is run at once, or at the first end.
+/// Runs cycles at once and at every end, or at some together, until nothing is left to wait for, or the bound is reached. Some
+/// have started already; what those who were evicted left over, or room that nobody is kept any more, may be enough for others.
 fn timeline(
     state: &mut State<'_>,
     series: &mut Series,
     shares: &[u32],
     only: Option<WorkloadId>,
-    (begun, at_once): (&BTreeMap<WorkloadId, Span>, bool),
+    begun: &BTreeMap<WorkloadId, Span>,
     times: usize,
 ) -> Timeline {
     let compiled = state.compiled();
@@ -330,7 +328,6 @@ fn timeline(
         .into_iter()
         .filter_map(|work| Some((end_of_holder(state, work, shares[work])?, work)))
         .collect();
-    let mut due = at_once;
     let mut since = begin;
     loop {
         let done = only.is_some_and(|work| out.starts.contains_key(&work));
@@ -339,10 +336,7 @@ fn timeline(
         }
         // What the scheduler believes of runtimes, not what this run draws, decides whom it lets pass.
         let exact = series.work_done() <= EXACT_WORK / times;
-        let started = match std::mem::replace(&mut due, true) {
-            true => series.cycle(state, since, exact),
-            false => Vec::new(),
-        };
+        let started = series.cycle(state, since, exact);
         let now = state.now();
         for (work, allocation) in started {
             out.starts.insert(work, span(begin, since, now, exact));

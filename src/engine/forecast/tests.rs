@@ -303,3 +303,26 @@ proptest! {
         prop_assert_eq!(told, stepped(&compiled));
     }
 }
+
+/// A cycle keeps room for those that others pass; once it is over, more may start at the same moment.
+#[test]
+fn who_starts_in_a_second_cycle_at_once_starts_now() {
+    for (seed, nodes, waiting) in [(715, 12, 12), (466, 4, 10)] {
+        let recipe = Recipe {
+            seed,
+            preempts: false,
+            fair: false,
+            queues: 4,
+            widest: 64,
+            ..Recipe::crowded(nodes, waiting)
+        };
+        let mut snapshot = recipe.snapshot();
+        estimate_all(&mut snapshot);
+        let compiled = CompiledFleet::new(snapshot);
+        let told: BTreeMap<WorkloadId, Moment> = forecast(&State::new(&compiled))
+            .into_iter()
+            .filter_map(|(work, start)| Some((work, start.p50?)))
+            .collect();
+        assert_eq!(told, by_cycles(&compiled), "seed {seed}");
+    }
+}
