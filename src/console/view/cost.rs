@@ -50,7 +50,7 @@ pub static KIND: Kind = Kind {
         Column::number("idle", "IDLE $/h", 1, 7, |facts, at| {
             blue(money(row(facts, at), |spend| spend.idle_allocated))
         }),
-        Column::words("quota-left", "QUOTA LEFT", 4, (16, 48), quota_left).rare(),
+        Column::words("quota-left", "QUOTA LEFT", 4, (16, 80), quota_left).rare(),
         Column::number("unpriced", "NO PRICE", 6, 4, |facts, row| {
             of(facts, row, |row| Value::Count(i64::from(row.unpriced))).role(Role::Muted)
         }),
