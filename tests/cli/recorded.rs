@@ -111,6 +111,10 @@ async fn a_replay_shows_of_every_moment_what_was_shown_then() {
     let setup = setup();
     for facts in &seen {
         let at = facts.now;
+        // Until the server has told its time, pictures are all of the first moment; of one moment a record tells one.
+        if at <= archive.start() {
+            continue;
+        }
         let rules = session::past_rules(&setup, &archive);
         let replayed = past::facts_at(&archive, rules, at).expect("was recorded");
         for ((kind, live), (_, replayed)) in printed(facts).iter().zip(printed(&replayed)) {
