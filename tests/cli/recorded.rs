@@ -130,7 +130,7 @@ async fn a_replay_shows_of_every_moment_what_was_shown_then() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_can_be_done_in_a_replay() {
     let folder = tempfile::TempDir::new().expect("a folder");
-    let seen = recorded(folder.path(), 12, 60.0, Duration::from_secs(9)).await;
+    let seen = recorded(folder.path(), 12, 60.0, Duration::from_secs(15)).await;
     let first = seen.iter().find(|facts| facts.fleet.is_complete());
     let at = first.expect("a whole picture").now;
     let place = folder.path().to_owned();
