@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use crate::painter::Painter;
 use crate::text::{UNKNOWN, counted};
-use engine::explain::{Change, NodeSupply, Reason, StartState, Unblock, amount};
+use engine::explain::{Change, NodeSupply, Reason, StartState, Unblock, amount, of_flavor};
 use engine::forecast::{Basis, Start};
 use engine::snapshot::ANY_FLAVOR;
 use model::base::quantities::grouped;
@@ -209,6 +209,14 @@ pub(super) fn change_words(change: &Unblock, job: &Job, now: Moment) -> String {
         .map(|change| match change {
             Change::Wait { at } if proven => format!("wait {}, until {}", at.since(now), hour(*at)),
             Change::Wait { at } => format!("wait: 9 in 10 start within {}", at.since(now)),
+            // The number comes first: a table cuts the end.
+            Change::Quota {
+                queue,
+                flavor,
+                resource,
+                add,
+                ..
+            } => format!("+{} quota for {queue}", of_flavor(resource, flavor, *add)),
             other => other.sentence(),
         })
         .collect();

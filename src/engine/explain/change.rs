@@ -400,7 +400,7 @@ pub(super) fn told(resource: &str, value: i64) -> String {
 }
 
 /// An amount of what a quota is of: `320 h100`, `8 mig-1g.10gb`, `64 cpu of h100`; `16 devices` where flavors are not told apart.
-pub(super) fn of_flavor(resource: &str, flavor: &str, value: i64) -> String {
+pub fn of_flavor(resource: &str, flavor: &str, value: i64) -> String {
     let number = amount(resource, value);
     let in_words = match (resource, number.as_str()) {
         ("devices", "1") => String::from("1 device"),

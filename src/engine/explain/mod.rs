@@ -36,7 +36,7 @@ use super::snapshot::{Snapshot, Status};
 use super::state::State;
 use model::plan::{Evicted, JobName};
 
-pub use change::{Change, TaintName, Unblock, amount};
+pub use change::{Change, TaintName, Unblock, amount, of_flavor};
 pub(super) use change::{add_nodes, add_quota, job};
 pub(super) use reason::read;
 pub use reason::{NodeSupply, Reason};
