@@ -109,7 +109,6 @@ async fn a_replay_shows_of_every_moment_what_was_shown_then() {
         "a keyframe lies between"
     );
     let setup = setup();
-    let (mut compared, mut apart) = (0, Vec::new());
     for facts in &seen {
         let at = facts.now;
         // Until the server has told its time, to the second, the clock may stand still or go back by a little, which a record
@@ -119,24 +118,14 @@ async fn a_replay_shows_of_every_moment_what_was_shown_then() {
         }
         let rules = session::past_rules(&setup, &archive);
         let replayed = past::facts_at(&archive, rules, at).expect("was recorded");
-        compared += 1;
         for ((kind, live), (_, replayed)) in printed(facts).iter().zip(printed(&replayed)) {
-            if *live == replayed {
-                continue;
-            }
-            let words = first_difference(live, &replayed);
-            let words = format!("{kind:?} at {at:?}: {words}");
-            // A keyframe is judged anew: what alerts say may differ until the next judging.
             assert!(
-                matches!(kind, Kind::Alerts | Kind::Nodes | Kind::Fleet),
-                "{words}"
+                *live == replayed,
+                "{kind:?} at {at:?}: {}",
+                first_difference(live, &replayed)
             );
-            apart.push(at);
-            eprintln!("{words}");
         }
     }
-    apart.dedup();
-    assert!(compared >= 3 && apart.len() <= 2, "{apart:?} of {compared}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

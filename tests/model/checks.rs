@@ -406,6 +406,22 @@ fn a_gap_begins_nothing() {
 }
 
 #[test]
+fn a_state_that_is_written_and_read_back_says_the_same() {
+    for case in CASES {
+        let mut watch = Watch::new();
+        let found = (0..120).find_map(|_| watch.one(case.code, case.fire));
+        assert!(found.is_some(), "{} never fires", case.code);
+        let mut read = Watch::new();
+        read.seconds = watch.seconds;
+        for change in [case.gap, case.gap, case.fire, case.gap] {
+            let text = serde_json::to_string(&watch.state).expect("can be written");
+            read.state = serde_json::from_str(&text).expect("can be read");
+            assert_eq!(read.step(change), watch.step(change), "{}", case.code);
+        }
+    }
+}
+
+#[test]
 fn a_gap_ends_nothing_until_patience_does() {
     for case in CASES {
         let mut watch = Watch::new();

@@ -124,7 +124,7 @@ fn whole(at: &Situation) -> Situation {
 pub(super) fn look(at: &Situation, action: &Action) -> Result<Option<Seen>, Failure> {
     match action {
         Action::Continue { .. } => Ok(None),
-        // These are planned on the journal or on their own object: the fleet only tells more of it.
+        // These need the journal or one object alone. With the fleet, the plan says more.
         Action::Undo { .. }
         | Action::Hold { .. }
         | Action::Resume { .. }

@@ -119,12 +119,13 @@ impl Heatmap {
             Scale::Absolute | Scale::Relative => None,
         };
         self.furthest = furthest.map(|(row, _)| row);
-        self.most = match furthest {
-            Some((row, apart)) => {
+        self.most = match self.scale {
+            Scale::Outlier => furthest.and_then(|(row, apart)| {
+                let (_, device) = devices::device(facts, row)?;
                 let above = self.glows.above(row.0, row.1).unwrap_or(apart);
-                devices::device(facts, row).map(|(_, device)| (device.id.to_string(), above))
-            }
-            None => self.highest(facts),
+                Some((device.id.to_string(), above))
+            }),
+            Scale::Absolute | Scale::Relative => self.highest(facts),
         };
         if self.follows {
             self.choose_furthest(facts);
@@ -133,9 +134,6 @@ impl Heatmap {
     }
 
     fn highest(&self, facts: &Facts) -> Option<(String, f64)> {
-        if self.scale == Scale::Outlier {
-            return None;
-        }
         let mut racks: BTreeMap<(&Name, &Name), (f64, u32)> = BTreeMap::new();
         for spot in &self.map.spots {
             let node = facts.fleet.nodes.get(spot.row.0 as usize)?;

@@ -115,7 +115,7 @@ pub(super) fn left_of(facts: &Facts, queues: &[&Queue]) -> String {
             .iter()
             .filter_map(|queue| device_quota(queue, flavor));
         let bounded: Vec<Bar> = of_queues.filter(|bar| bar.nominal.is_some()).collect();
-        // What one has left is no other's to make up for what it has borrowed.
+        // A queue that borrows has 0 left; it takes nothing off what the others have.
         let left = bounded
             .iter()
             .map(|bar| Some(bar.nominal?.saturating_sub(bar.used?)));

@@ -305,7 +305,7 @@ fn timelines(
 }
 
 /// Runs cycles at once and at every end, or at some together, until nothing is left to wait for, or the bound is reached. Some
-/// have started already; what those who were evicted left over, or room that nobody is kept any more, may be enough for others.
+/// have started already: what the evicted left, and room that was kept for one that has started, may be enough for others.
 fn timeline(
     state: &mut State<'_>,
     series: &mut Series,

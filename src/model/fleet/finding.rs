@@ -1,9 +1,12 @@
 //! Findings: unhealthy or wasteful things, ranked, each with the repair that is suggested.
 
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
+
 use crate::base::{Moment, Name, ObjectKey};
 
 /// How bad it is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Severity {
     /// Acts on its own: somebody must look now.
     Crit,
@@ -24,17 +27,32 @@ impl Severity {
     }
 }
 
+/// One of [`KINDS`].
+type Kind = &'static str;
+
+/// What findings are about.
+const KINDS: &[Kind] = &["Device", "Node", "Pod", "Job", "Pool", "Rack", "Source"];
+
 /// What a finding is about.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Subject {
     /// `Device`, `Node`, `Pod`, `Job`, `Pool`, `Rack`, `Source`.
-    pub kind: &'static str,
+    #[serde(deserialize_with = "kind")]
+    pub kind: Kind,
     /// Namespace (or empty) and name.
     pub key: ObjectKey,
 }
 
+fn kind<'a, D: Deserializer<'a>>(deserializer: D) -> Result<Kind, D::Error> {
+    let name = Name::deserialize(deserializer)?;
+    let known = KINDS.iter().find(|kind| name.as_str() == **kind);
+    known
+        .copied()
+        .ok_or_else(|| D::Error::custom("it has a finding of a later version"))
+}
+
 /// One finding.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Finding {
     /// Stable for as long as it lasts: code and subject.
     pub id: Name,

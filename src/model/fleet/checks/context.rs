@@ -1,5 +1,6 @@
 //! What the checks remember between two runs, and where a check puts its verdicts during one.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
@@ -16,8 +17,6 @@ use super::under_used::Mean;
 use super::{PATIENCE, Verdict};
 
 /// What all checks remember. Grows with what is wrong, not with the fleet, but for a few numbers a device.
-///
-/// Written to a file it leaves out the wording of its findings: the next run words them again.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(
     into = "BTreeMap<String, CheckState>",
@@ -98,9 +97,16 @@ struct Entry {
     shown: bool,
     /// Since when nothing is known about it.
     gap: Option<Moment>,
-    /// The finding as last made.
-    #[serde(skip)]
-    last: Option<Found>,
+    /// The finding as last made: it is shown for as long as nothing is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last: Option<LastFound>,
+}
+
+/// What a check last said of one subject.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct LastFound {
+    finding: Finding,
+    group: Option<Group>,
 }
 
 /// The last value of a counter or a sticky gauge.
@@ -147,6 +153,9 @@ impl Tally {
     }
 }
 
+/// Three or more findings with one code and one group become one: the group's subject, and what to say after their number.
+pub(super) type Group = (Subject, Cow<'static, str>);
+
 /// A finding with what it may be merged under.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
@@ -154,9 +163,8 @@ pub(super) struct Found {
     pub(super) check: &'static str,
     /// The finding.
     pub(super) finding: Finding,
-    /// Three or more with one code and one group become one: the group's subject, and what to say after
-    /// their number.
-    pub(super) group: Option<(Subject, &'static str)>,
+    /// What it may be merged under.
+    pub(super) group: Option<Group>,
 }
 
 /// What a check has to say, before id and time are added.
@@ -169,7 +177,7 @@ pub(super) struct Draft {
     threshold: Option<f64>,
     message: String,
     repair: String,
-    group: Option<(Subject, &'static str)>,
+    group: Option<Group>,
 }
 
 impl Draft {
@@ -220,7 +228,7 @@ impl Draft {
 
     /// Under what, and with which words after their number, three or more of these become one.
     pub(super) fn group(mut self, subject: Subject, words: &'static str) -> Self {
-        self.group = Some((subject, words));
+        self.group = Some((subject, words.into()));
         self
     }
 }
@@ -300,10 +308,10 @@ impl CheckContext<'_> {
         entry.told = since.is_some();
         entry.shown = entry.shown || now.since(entry.first) >= Age::from(self.rule.hold);
         if entry.shown {
-            let mut found = finish(self.code, self.rule, entry.first, draft(value));
-            found.finding.first_seen = !entry.told;
-            entry.last = Some(found.clone());
-            self.found.push(found);
+            let mut last = finish(self.code, self.rule, entry.first, draft(value));
+            last.finding.first_seen = !entry.told;
+            self.found.push(last.clone().of(self.code));
+            entry.last = Some(last);
         }
     }
 
@@ -320,7 +328,7 @@ impl CheckContext<'_> {
         }
         entry.run = run;
         if let Some(last) = entry.last.as_ref().filter(|_| entry.shown) {
-            self.found.push(last.clone());
+            self.found.push(last.clone().of(self.code));
         }
     }
 
@@ -336,7 +344,17 @@ impl CheckContext<'_> {
     }
 }
 
-fn finish(check: &'static str, rule: &Rule, since: Moment, draft: Draft) -> Found {
+impl LastFound {
+    fn of(self, check: &'static str) -> Found {
+        Found {
+            check,
+            finding: self.finding,
+            group: self.group,
+        }
+    }
+}
+
+fn finish(check: &'static str, rule: &Rule, since: Moment, draft: Draft) -> LastFound {
     let code = draft.code.unwrap_or_else(|| Name::from(check));
     let id = match &draft.detail {
         Some(detail) => format!(
@@ -345,8 +363,7 @@ fn finish(check: &'static str, rule: &Rule, since: Moment, draft: Draft) -> Foun
         ),
         None => format!("{code}:{}:{}", draft.subject.kind, draft.subject.key),
     };
-    Found {
-        check,
+    LastFound {
         finding: Finding {
             id: Name::from(id),
             severity: draft.severity.unwrap_or(rule.severity),

@@ -1,7 +1,7 @@
 //! What a ledger knows that the last observation of each object does not say, as a value that can be written to a file.
 //!
-//! Objects are not in it: whoever writes a keyframe has them as observations. Here is what grew out of many
-//! observations: the last readings by dialect, since when a device idles, whom its exporter named, how long past jobs ran.
+//! Objects are not in it: a keyframe has them as observations. This is what the ledger adds up or remembers: the last
+//! readings by dialect, since when a device idles, whom its exporter named, how long past jobs ran.
 
 use std::collections::{BTreeMap, BTreeSet};
 
