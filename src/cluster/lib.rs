@@ -36,6 +36,8 @@ pub mod training;
 pub mod volcano;
 pub mod workload;
 
+use serde::de::DeserializeOwned;
+
 use model::base::Names;
 use model::fleet::observe::{Observation, Table};
 
@@ -43,9 +45,7 @@ pub use meta::Meta;
 use pod::PodObject;
 
 /// A partial object of one or more tables, ready to be turned into what the fleet calls it.
-pub trait Projected:
-    serde::de::DeserializeOwned + Clone + Send + std::fmt::Debug + 'static
-{
+pub trait Projected: Send + std::fmt::Debug + 'static {
     /// Its metadata.
     fn meta(&self) -> &Meta;
     /// The observation that it has been seen as it now is. `None` when it has no name: nothing could be
@@ -57,71 +57,61 @@ pub trait Projected:
     }
 }
 
-/// What is to be done with the type that a table's objects are read as.
-pub trait Visit {
-    /// What comes of it.
-    type Out;
-    /// Does it.
-    fn visit<T: Projected>(self) -> Self::Out;
-}
-
-/// Hands the type that the objects of `table` are read as to a visitor: the one place that knows it.
-pub fn visit<V: Visit>(table: Table, visitor: V) -> V::Out {
-    match table {
-        Table::Nodes => visitor.visit::<node::NodeObject>(),
-        Table::Pods => visitor.visit::<PodObject>(),
-        Table::Namespaces => visitor.visit::<node::NamespaceObject>(),
-        Table::Jobs => visitor.visit::<job::JobObject>(),
-        Table::JobSets => visitor.visit::<job::JobSetObject>(),
+/// Reads an object of `table`: the one place that knows as which type.
+///
+/// # Errors
+/// When `json` is not JSON. What it says is read leniently.
+pub fn read(table: Table, json: &str) -> serde_json::Result<Box<dyn Projected>> {
+    fn of<T: Projected + DeserializeOwned>(json: &str) -> serde_json::Result<Box<dyn Projected>> {
+        Ok(Box::new(serde_json::from_str::<T>(json)?))
+    }
+    let read = match table {
+        Table::Nodes => of::<node::NodeObject>,
+        Table::Pods => of::<PodObject>,
+        Table::Namespaces => of::<node::NamespaceObject>,
+        Table::Jobs => of::<job::JobObject>,
+        Table::JobSets => of::<job::JobSetObject>,
         Table::ReplicaSets | Table::Deployments | Table::StatefulSets | Table::DaemonSets => {
-            visitor.visit::<workload::ReplicatedObject>()
+            of::<workload::ReplicatedObject>
         }
-        Table::LeaderWorkerSets => visitor.visit::<leader::LeaderWorkerSetObject>(),
-        Table::PyTorchJobs | Table::TfJobs | Table::MpiJobs => {
-            visitor.visit::<training::ReplicaJobObject>()
-        }
-        Table::TrainJobs => visitor.visit::<training::TrainJobObject>(),
-        Table::RayJobs => visitor.visit::<ray::RayJobObject>(),
-        Table::RayClusters => visitor.visit::<ray::RayClusterObject>(),
-        Table::VolcanoJobs => visitor.visit::<volcano::VolcanoJobObject>(),
-        Table::KueueWorkloads => visitor.visit::<admission::WorkloadObject>(),
-        Table::ClusterQueues | Table::Cohorts => visitor.visit::<kueue::QueueObject>(),
-        Table::LocalQueues => visitor.visit::<kueue::LocalQueueObject>(),
-        Table::ResourceFlavors => visitor.visit::<kueue::FlavorObject>(),
-        Table::Topologies => visitor.visit::<kueue::TopologyObject>(),
+        Table::LeaderWorkerSets => of::<leader::LeaderWorkerSetObject>,
+        Table::PyTorchJobs | Table::TfJobs | Table::MpiJobs => of::<training::ReplicaJobObject>,
+        Table::TrainJobs => of::<training::TrainJobObject>,
+        Table::RayJobs => of::<ray::RayJobObject>,
+        Table::RayClusters => of::<ray::RayClusterObject>,
+        Table::VolcanoJobs => of::<volcano::VolcanoJobObject>,
+        Table::KueueWorkloads => of::<admission::WorkloadObject>,
+        Table::ClusterQueues | Table::Cohorts => of::<kueue::QueueObject>,
+        Table::LocalQueues => of::<kueue::LocalQueueObject>,
+        Table::ResourceFlavors => of::<kueue::FlavorObject>,
+        Table::Topologies => of::<kueue::TopologyObject>,
         Table::WorkloadPriorityClasses | Table::PriorityClasses => {
-            visitor.visit::<policy::PriorityClassObject>()
+            of::<policy::PriorityClassObject>
         }
-        Table::VolcanoPodGroups => visitor.visit::<volcano::VolcanoPodGroupObject>(),
-        Table::VolcanoQueues => visitor.visit::<volcano::VolcanoQueueObject>(),
-        Table::KaiPodGroups => visitor.visit::<kai::KaiPodGroupObject>(),
-        Table::KaiQueues => visitor.visit::<kai::KaiQueueObject>(),
-        Table::Workloads | Table::PodGroups => visitor.visit::<gang::GangObject>(),
-        Table::Budgets => visitor.visit::<policy::BudgetObject>(),
-        Table::ResourceSlices => visitor.visit::<claim::SliceObject>(),
-        Table::ResourceClaims => visitor.visit::<claim::ClaimObject>(),
-        Table::ResourceClaimTemplates => visitor.visit::<claim::TemplateObject>(),
-        Table::DeviceClasses => visitor.visit::<claim::ClassObject>(),
-        Table::NodePools => visitor.visit::<karpenter::NodePoolObject>(),
-        Table::NodeClaims => visitor.visit::<karpenter::NodeClaimObject>(),
-        Table::NodeGroups => visitor.visit::<groups::NodeGroupsObject>(),
-        Table::KueueConfig => visitor.visit::<kueue_config::KueueConfigObject>(),
-        Table::ProvisioningRequests => visitor.visit::<scaling::ProvisionObject>(),
-        Table::PodAutoscalers => visitor.visit::<scaling::PodScalerObject>(),
-    }
+        Table::VolcanoPodGroups => of::<volcano::VolcanoPodGroupObject>,
+        Table::VolcanoQueues => of::<volcano::VolcanoQueueObject>,
+        Table::KaiPodGroups => of::<kai::KaiPodGroupObject>,
+        Table::KaiQueues => of::<kai::KaiQueueObject>,
+        Table::Workloads | Table::PodGroups => of::<gang::GangObject>,
+        Table::Budgets => of::<policy::BudgetObject>,
+        Table::ResourceSlices => of::<claim::SliceObject>,
+        Table::ResourceClaims => of::<claim::ClaimObject>,
+        Table::ResourceClaimTemplates => of::<claim::TemplateObject>,
+        Table::DeviceClasses => of::<claim::ClassObject>,
+        Table::NodePools => of::<karpenter::NodePoolObject>,
+        Table::NodeClaims => of::<karpenter::NodeClaimObject>,
+        Table::NodeGroups => of::<groups::NodeGroupsObject>,
+        Table::KueueConfig => of::<kueue_config::KueueConfigObject>,
+        Table::ProvisioningRequests => of::<scaling::ProvisionObject>,
+        Table::PodAutoscalers => of::<scaling::PodScalerObject>,
+    };
+    read(json)
 }
 
-/// An object of `table` as a watch would tell of it; `None` for one that cannot be read or has no name.
-pub fn seen(table: Table, object: serde_json::Value, names: &mut Names) -> Option<Observation> {
-    struct Read<'n>(Table, serde_json::Value, &'n mut Names);
-    impl Visit for Read<'_> {
-        type Out = Option<Observation>;
-        fn visit<T: Projected>(self) -> Self::Out {
-            let object = serde_json::from_value::<T>(self.1).ok()?;
-            object.project(self.0, self.2)
-        }
-    }
-    visit(table, Read(table, object, names))
+/// An object of `table` as a watch would tell of it; `None` for one that has no name.
+pub fn seen(table: Table, object: &serde_json::Value, names: &mut Names) -> Option<Observation> {
+    let object = read(table, &object.to_string()).ok()?;
+    object.project(table, names)
 }
 
 #[cfg(test)]

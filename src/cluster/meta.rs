@@ -33,6 +33,22 @@ partial! {
 }
 
 partial! {
+    /// Of an object just what a watch goes on from.
+    Versioned {
+        /// Its metadata.
+        meta: Version = "metadata",
+    }
+}
+
+partial! {
+    /// Of metadata just the version.
+    Version {
+        /// Version of this state of the object.
+        resource_version: Text = "resourceVersion",
+    }
+}
+
+partial! {
     /// An entry of `metadata.ownerReferences`.
     Owner {
         /// API group and version.

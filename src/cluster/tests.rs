@@ -11,7 +11,7 @@ use super::*;
 use model::base::Moment;
 use model::fleet::observe::{Claimed, NodeSeen, Phase, PodSeen, WorkloadSeen};
 
-pub(super) fn read<T: Projected>(value: &Value) -> T {
+pub(super) fn read<T: Projected + DeserializeOwned>(value: &Value) -> T {
     serde_json::from_str(&value.to_string()).expect("lenient reading never fails on JSON")
 }
 
@@ -28,7 +28,10 @@ fn pod(value: &Value) -> PodSeen {
         .expect("a pod with a name")
 }
 
-pub(super) fn workload<T: Projected>(table: Table, value: &Value) -> WorkloadSeen {
+pub(super) fn workload<T: Projected + DeserializeOwned>(
+    table: Table,
+    value: &Value,
+) -> WorkloadSeen {
     match read::<T>(value).project(table, &mut Names::default()) {
         Some(Observation::Workload(seen)) => *seen,
         other => panic!("not a workload: {other:?}"),

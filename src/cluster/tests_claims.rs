@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 use super::claim::{ClaimObject, ClassObject, SliceObject, TemplateObject};
 use super::pod::PodObject;
-use super::{Projected, workload::ReplicatedObject};
+use super::{DeserializeOwned, Projected, workload::ReplicatedObject};
 use model::base::{Name, Names};
 use model::fleet::claim::{ClaimAsk, ClaimSeen, Reach, SliceSeen};
 use model::fleet::observe::{Observation, PodSeen, Table};
 
-fn project<T: Projected>(value: &Value, table: Table) -> Option<Observation> {
+fn project<T: Projected + DeserializeOwned>(value: &Value, table: Table) -> Option<Observation> {
     let object: T = serde_json::from_value(value.clone()).expect("read leniently");
     object.project(table, &mut Names::default())
 }

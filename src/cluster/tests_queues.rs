@@ -17,14 +17,14 @@ use model::fleet::queue::{
 };
 use model::fleet::siting::ConstraintMode;
 
-pub(super) fn group<T: Projected>(table: Table, value: &Value) -> GroupSeen {
+pub(super) fn group<T: Projected + DeserializeOwned>(table: Table, value: &Value) -> GroupSeen {
     match read::<T>(value).project(table, &mut Names::default()) {
         Some(Observation::Group(seen)) => *seen,
         other => panic!("not a group: {other:?}"),
     }
 }
 
-pub(super) fn queue<T: Projected>(table: Table, value: &Value) -> Queue {
+pub(super) fn queue<T: Projected + DeserializeOwned>(table: Table, value: &Value) -> Queue {
     match read::<T>(value).project(table, &mut Names::default()) {
         Some(Observation::Queue(of, seen)) if of == table => *seen,
         other => panic!("not a queue: {other:?}"),

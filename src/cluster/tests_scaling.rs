@@ -10,7 +10,7 @@ use model::fleet::scaling::{
 };
 
 fn look(table: Table, value: Value) -> Option<Observation> {
-    seen(table, value, &mut Names::default())
+    seen(table, &value, &mut Names::default())
 }
 
 fn node_pool(value: Value) -> Scaler {

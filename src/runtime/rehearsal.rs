@@ -151,7 +151,7 @@ pub fn picture_of(cluster: &Cluster, policy: Arc<Policy>) -> Fleet {
             .store
             .list(spec.resource, &Listing::default(), &|_| true);
         for object in all.map(|page| page.items).unwrap_or_default() {
-            if let Some(observation) = seen(table, (*object).clone(), &mut names) {
+            if let Some(observation) = seen(table, &object, &mut names) {
                 ledger.apply(observation);
             }
         }
@@ -332,7 +332,7 @@ fn fold(ledger: &mut Ledger, names: &mut Names, changes: Vec<Change>) {
     for change in changes {
         let observation = match change {
             Change::Put(resource, object) => {
-                table(resource).and_then(|table| seen(table, object, names))
+                table(resource).and_then(|table| seen(table, &object, names))
             }
             Change::Remove(resource, key) => {
                 table(resource).map(|table| Observation::Gone(table, key))

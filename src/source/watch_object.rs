@@ -1,35 +1,47 @@
-//! A partial object in the form that kube's watcher carries.
+//! An object in the form that kube's watcher carries: its text, which whoever follows the table reads.
+//!
+//! kube's watcher is compiled once for each type that it carries. This is the one.
 
 use std::borrow::Cow;
 
 use kube::Resource;
 use kube::api::{ApiResource, DynamicObject, ObjectMeta};
 use kube::core::DynamicResourceScope;
+use serde::de::Error;
 use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 
-use cluster::{Projected, table};
+use cluster::meta::Versioned;
+use cluster::table;
 use model::fleet::observe::Table;
 
-/// A partial object, with just the metadata that a watcher needs to go on from it.
+/// An object's JSON, with just the metadata that a watcher needs to go on from it.
 #[derive(Clone, Debug)]
-pub struct WatchObject<T> {
-    /// The object.
-    pub object: T,
+pub struct WatchObject {
+    json: Box<RawValue>,
     meta: ObjectMeta,
 }
 
-impl<'de, T: Projected> Deserialize<'de> for WatchObject<T> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let object = T::deserialize(from)?;
-        let meta = ObjectMeta {
-            resource_version: object.meta().resource_version.get().map(str::to_owned),
-            ..ObjectMeta::default()
-        };
-        Ok(Self { object, meta })
+impl WatchObject {
+    /// The object as it was sent.
+    pub fn json(&self) -> &str {
+        self.json.get()
     }
 }
 
-impl<T> Resource for WatchObject<T> {
+impl<'de> Deserialize<'de> for WatchObject {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let json = Box::<RawValue>::deserialize(from)?;
+        let read: Versioned = serde_json::from_str(json.get()).map_err(D::Error::custom)?;
+        let meta = ObjectMeta {
+            resource_version: read.meta.resource_version.get().map(str::to_owned),
+            ..ObjectMeta::default()
+        };
+        Ok(Self { json, meta })
+    }
+}
+
+impl Resource for WatchObject {
     type DynamicType = ApiResource;
     type Scope = DynamicResourceScope;
 
@@ -75,41 +87,36 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use cluster::node::NodeObject;
-    use cluster::pod::PodObject;
     use model::base::Names;
 
     /// The names of the pods that survive reading `body` as a list.
     fn names(body: &str) -> Vec<String> {
-        let list: ObjectList<WatchObject<PodObject>> = serde_json::from_str(body).expect("a list");
+        let list: ObjectList<WatchObject> = serde_json::from_str(body).expect("a list");
         list.items
             .iter()
-            .filter_map(|item| item.object.seen(false, &mut Names::default()))
+            .map(|item| cluster::read(Table::Pods, item.json()).expect("is read"))
+            .filter_map(|pod| pod.as_pod()?.seen(false, &mut Names::default()))
             .map(|seen| seen.key.name.to_string())
             .collect()
     }
 
     #[test]
-    fn events_are_read_whichever_key_comes_first() {
-        for line in [
-            r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"7"},"status":{}}}"#,
-            r#"{"object":{"metadata":{"resourceVersion":"7","name":"a"}},"type":"ADDED"}"#,
-        ] {
-            match serde_json::from_str(line).expect("an event") {
-                WatchEvent::Added(watched) => {
-                    let watched: WatchObject<NodeObject> = watched;
-                    assert_eq!(watched.meta().resource_version.as_deref(), Some("7"));
-                    assert_eq!(&*watched.object.meta().name, "a");
-                }
-                other => panic!("{other:?}"),
+    fn an_event_carries_its_object_and_the_version_of_it() {
+        let line = r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"7"},"status":{}}}"#;
+        match serde_json::from_str(line).expect("an event") {
+            WatchEvent::Added(watched) => {
+                let watched: WatchObject = watched;
+                assert_eq!(watched.meta().resource_version.as_deref(), Some("7"));
+                let node = cluster::read(Table::Nodes, watched.json()).expect("is read");
+                assert_eq!(&*node.meta().name, "a");
             }
+            other => panic!("{other:?}"),
         }
     }
 
     #[test]
     fn paths_are_those_of_the_api() {
-        let url =
-            |table, version| WatchObject::<PodObject>::url_path(&resource(table, version), None);
+        let url = |table, version| WatchObject::url_path(&resource(table, version), None);
         assert_eq!(url(Table::Pods, "v1"), "/api/v1/pods");
         assert_eq!(url(Table::Jobs, "v1"), "/apis/batch/v1/jobs");
         assert_eq!(
@@ -153,8 +160,8 @@ mod tests {
 
         #[test]
         fn any_bytes_are_an_object_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = serde_json::from_slice::<WatchEvent<WatchObject<PodObject>>>(&bytes);
-            let _ = serde_json::from_slice::<ObjectList<WatchObject<NodeObject>>>(&bytes);
+            let _ = serde_json::from_slice::<WatchEvent<WatchObject>>(&bytes);
+            let _ = serde_json::from_slice::<ObjectList<WatchObject>>(&bytes);
         }
 
         #[test]
@@ -162,7 +169,7 @@ mod tests {
             let whole = r#"{"type":"MODIFIED","object":{"kind":"Pod","metadata":{"name":"p","resourceVersion":"5","labels":{"a":"b"}},
                 "spec":{"nodeName":"n","containers":[{"resources":{"limits":{"nvidia.com/gpu":"8"}}}]},"status":{"phase":"Running"}}}"#;
             let cut = &whole[..at.min(whole.len())];
-            let read = serde_json::from_str::<WatchEvent<WatchObject<PodObject>>>(cut);
+            let read = serde_json::from_str::<WatchEvent<WatchObject>>(cut);
             prop_assert_eq!(read.is_ok(), cut.len() == whole.len());
         }
     }

@@ -4,14 +4,6 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use cluster::Projected;
-use cluster::admission::WorkloadObject;
-use cluster::job::JobObject;
-use cluster::kai::KaiQueueObject;
-use cluster::kueue::{FlavorObject, LocalQueueObject, QueueObject, TopologyObject};
-use cluster::node::NodeObject;
-use cluster::pod::PodObject;
-use cluster::policy::{BudgetObject, PriorityClassObject};
 use engine::live::snapshot;
 use engine::snapshot::Status;
 use engine::{document, snapshot};
@@ -25,9 +17,9 @@ use model::fleet::policy::Policy;
 use super::{Facts, Format, Kind, Query, render};
 use model::cost::sample::now;
 
-fn see<T: Projected>(ledger: &mut Ledger, table: Table, value: &Value) {
-    let object: T = serde_json::from_str(&value.to_string()).expect("lenient");
-    ledger.apply(object.project(table, &mut Names::default()).expect("named"));
+fn see(ledger: &mut Ledger, table: Table, value: &Value) {
+    let seen = cluster::seen(table, value, &mut Names::default());
+    ledger.apply(seen.expect("named"));
 }
 
 /// Two queues of a cohort, one of which borrows; a job that runs and one that waits; a queue of KAI's of the same name.
@@ -35,7 +27,7 @@ fn facts() -> Facts {
     let mut ledger = Ledger::new(Arc::new(Policy::default()));
     let all = &mut ledger;
     for node in ["a", "b"] {
-        see::<NodeObject>(
+        see(
             all,
             Table::Nodes,
             &json!({"metadata": {"name": node, "labels": {
@@ -54,36 +46,36 @@ fn facts() -> Facts {
                 "flavorsUsage": [{"name": "h100", "resources": [
                     {"name": "nvidia.com/gpu", "total": used.to_string(), "borrowed": borrowed.to_string()}]}]}})
     };
-    see::<QueueObject>(all, Table::ClusterQueues, &queue("nlp", 8, 4));
-    see::<QueueObject>(all, Table::ClusterQueues, &queue("vision", 0, 0));
-    see::<KaiQueueObject>(
+    see(all, Table::ClusterQueues, &queue("nlp", 8, 4));
+    see(all, Table::ClusterQueues, &queue("vision", 0, 0));
+    see(
         all,
         Table::KaiQueues,
         &json!({"metadata": {"name": "nlp"}, "spec": {"resources": {
         "gpu": {"quota": 2.5, "limit": -1}, "cpu": {"quota": -1}}}}),
     );
-    see::<FlavorObject>(
+    see(
         all,
         Table::ResourceFlavors,
         &json!({"metadata": {"name": "h100"}, "spec": {"topologyName": "net",
         "nodeLabels": {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}, "tolerations": [{"key": "gpu", "operator": "Exists"}]}}),
     );
-    see::<TopologyObject>(
+    see(
         all,
         Table::Topologies,
         &json!({"metadata": {"name": "net"}, "spec": {"levels": [{"nodeLabel": "rack"}]}}),
     );
-    see::<LocalQueueObject>(
+    see(
         all,
         Table::LocalQueues,
         &json!({"metadata": {"name": "lq", "namespace": "ml"}, "spec": {"clusterQueue": "nlp"}}),
     );
-    see::<PriorityClassObject>(
+    see(
         all,
         Table::PriorityClasses,
         &json!({"metadata": {"name": "high"}, "value": 1000}),
     );
-    see::<BudgetObject>(
+    see(
         all,
         Table::Budgets,
         &json!({"metadata": {"name": "guard", "namespace": "ml"},
@@ -94,7 +86,7 @@ fn facts() -> Facts {
             {"matchExpressions": [{"key": "rack", "operator": "In", "values": ["r1"]}]}]}}},
         "containers": [{"resources": {"requests": {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "4"}}}]}});
     for (name, suspend) in [("train", false), ("next", true)] {
-        see::<JobObject>(
+        see(
             all,
             Table::Jobs,
             &json!({"metadata": {"name": name, "namespace": "ml", "uid": name,
@@ -121,10 +113,10 @@ fn facts() -> Facts {
         if !suspend {
             workload["status"]["admission"] = admission;
         }
-        see::<WorkloadObject>(all, Table::KueueWorkloads, &workload);
+        see(all, Table::KueueWorkloads, &workload);
     }
     for (at, node) in ["a", "b"].iter().enumerate() {
-        see::<PodObject>(
+        see(
             all,
             Table::Pods,
             &json!({"metadata": {"name": format!("train-{at}"), "namespace": "ml", "uid": format!("p{at}"),

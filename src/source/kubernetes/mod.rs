@@ -8,14 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, Resource};
 use tokio::sync::mpsc;
 
 use cluster::pod::PodObject;
-use cluster::{Projected, Visit, table, visit};
+use cluster::table;
 use model::base::{Moment, Name, Names};
 use model::fleet::observe::{Extent, Lost, Observation, Table};
 
@@ -76,7 +75,7 @@ pub(super) struct Shared {
 
 /// Lists and watches `table` until it is dropped or nobody listens.
 pub(super) async fn follow(shared: Arc<Shared>, table: Table) {
-    let out = visit(table, Follower::new(&shared, table)).await;
+    let out = Follower::new(&shared, table).run().await;
     if out.is_err() {
         tracing::debug!(table = table.name(), "the receiver is closed");
     }
@@ -138,13 +137,6 @@ struct Follower<'s> {
     afresh: bool,
 }
 
-impl<'s> Visit for Follower<'s> {
-    type Out = BoxFuture<'s, Result<(), ChannelClosed>>;
-    fn visit<T: Projected>(self) -> Self::Out {
-        Box::pin(self.run::<T>())
-    }
-}
-
 impl<'s> Follower<'s> {
     fn new(shared: &'s Shared, table: Table) -> Self {
         Self {
@@ -173,7 +165,7 @@ impl<'s> Follower<'s> {
         }
     }
 
-    async fn run<T: Projected>(mut self) -> Result<(), ChannelClosed> {
+    async fn run(mut self) -> Result<(), ChannelClosed> {
         // The version that has just turned out not to be served, which discovery may still name.
         let mut gone: Option<String> = None;
         loop {
@@ -198,7 +190,7 @@ impl<'s> Follower<'s> {
                 place.version.to_owned()
             };
             gone = None;
-            match self.watch::<T>(&version).await? {
+            match self.watch(&version).await? {
                 Exit::Restart(wait) => self.pause(wait).await?,
                 Exit::Absent if place.version.is_empty() => gone = Some(version),
                 Exit::Absent => self.absent().await?,
@@ -209,7 +201,7 @@ impl<'s> Follower<'s> {
     }
 
     /// Runs one watcher for as long as it is of use.
-    async fn watch<T: Projected>(&mut self, version: &str) -> Result<Exit, ChannelClosed> {
+    async fn watch(&mut self, version: &str) -> Result<Exit, ChannelClosed> {
         let kind = resource(self.table, version);
         let client = self.shared.client.clone();
         let table::TableResource {
@@ -222,7 +214,7 @@ impl<'s> Follower<'s> {
             (None, Namespaces::All { .. } | Namespaces::Several(_)) => None,
         };
         let place = namespace.clone().unwrap_or_default();
-        let api: Api<WatchObject<T>> = match &namespace {
+        let api: Api<WatchObject> = match &namespace {
             Some(namespace) => Api::namespaced_with(client, namespace, &kind),
             None => Api::all_with(client, &kind),
         };
@@ -297,10 +289,7 @@ impl<'s> Follower<'s> {
                 Ok(None) => return Ok(Exit::Restart(Duration::from_secs(1))),
                 Err(_) if !listing => {
                     self.row_when_due().await?;
-                    if self
-                        .may_widen(&WatchObject::<T>::url_path(&kind, None))
-                        .await
-                    {
+                    if self.may_widen(&WatchObject::url_path(&kind, None)).await {
                         self.narrowed = None;
                         return Ok(Exit::Restart(Duration::ZERO));
                     }
@@ -319,7 +308,7 @@ impl<'s> Follower<'s> {
             match event {
                 Ok(Event::Init) => {
                     begun = true;
-                    self.take::<T>(Event::Init);
+                    self.take(Event::Init);
                     self.hollow += 1;
                     // Lists that begin again and again and never end.
                     if self.hollow > 3 {
@@ -370,7 +359,7 @@ impl<'s> Follower<'s> {
     }
 
     /// Turns one event into observations.
-    fn take<T: Projected>(&mut self, event: Event<WatchObject<T>>) {
+    fn take(&mut self, event: Event<WatchObject>) {
         self.unreadable = 0;
         match event {
             Event::Init => {
@@ -402,13 +391,14 @@ impl<'s> Follower<'s> {
                 self.forget_names(true);
             }
             Event::Apply(carried) | Event::InitApply(carried) => {
-                let seen = {
+                let object = cluster::read(self.table, carried.json()).ok();
+                let seen = object.and_then(|object| {
                     let mut names = self.names();
-                    match carried.object.as_pod() {
+                    match object.as_pod() {
                         Some(pod) => seen_pod(pod, self.shared.serving.as_ref(), &mut names),
-                        None => carried.object.project(self.table, &mut names),
+                        None => object.project(self.table, &mut names),
                     }
-                };
+                });
                 match seen {
                     Some(observation) => {
                         self.note(&observation);
@@ -418,7 +408,8 @@ impl<'s> Follower<'s> {
                 }
             }
             Event::Delete(carried) => {
-                let key = carried.object.meta().key(&mut self.names());
+                let object = cluster::read(self.table, carried.json()).ok();
+                let key = object.and_then(|object| object.meta().key(&mut self.names()));
                 match key {
                     Some(key) => {
                         if let Some(serving) = &self.shared.serving

@@ -531,8 +531,7 @@ fn autoscalers_tell_what_the_world_does() {
     let mut names = Names::default();
     let mut pools = Vec::new();
     for object in of(&store, Resource::NodePools) {
-        let Some(Observation::NodePool(pool)) = seen(Table::NodePools, object.clone(), &mut names)
-        else {
+        let Some(Observation::NodePool(pool)) = seen(Table::NodePools, object, &mut names) else {
             panic!("{object}")
         };
         pools.push((pool.name.to_string(), pool.now));
@@ -548,8 +547,7 @@ fn autoscalers_tell_what_the_world_does() {
     let status = of(&store, Resource::ConfigMaps)
         .find(|map| map["metadata"]["name"] == "cluster-autoscaler-status")
         .expect("a status");
-    let Some(Observation::NodeGroups(told)) = seen(Table::NodeGroups, status.clone(), &mut names)
-    else {
+    let Some(Observation::NodeGroups(told)) = seen(Table::NodeGroups, status, &mut names) else {
         panic!("{status}")
     };
     let [group] = &*told.groups else {
