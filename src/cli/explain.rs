@@ -14,7 +14,7 @@ use model::base::{Exit, Failure, Moment};
 use model::plan::evicted_words;
 use table::explanations::victims_words;
 use table::output::safe_json;
-use table::text::{NO_ETA, OTHERS_TAKE, eta, hour, with_hours};
+use table::text::{NO_ETA, eta, hour, with_hours};
 
 use super::engine::FigureFormat;
 use super::out;
@@ -167,10 +167,8 @@ pub(super) fn printed(answer: &Answer, snapshot: &Snapshot, format: FigureFormat
     let words = |unblock: &Unblock| {
         // As the console has it: what was reckoned and not tried is marked.
         let mark = if unblock.proven { "" } else { "~ " };
-        let others = match asks.is_some_and(|(pods, devices)| unblock.is_for_more(pods, devices)) {
-            true => OTHERS_TAKE,
-            false => "",
-        };
+        let others = asks.and_then(|(pods, devices)| unblock.for_others(pods, devices));
+        let others = others.map_or_else(String::new, |words| format!(" ({words})"));
         let sentence = format!("{mark}{}{others}", unblock.sentence);
         match command(unblock) {
             Some(command) => format!("{sentence}: stokehold {command}"),

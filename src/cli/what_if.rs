@@ -14,14 +14,14 @@ use super::out;
 use super::plan::Seen;
 use super::setup::Situation;
 
-/// What is supposed. In the console: `:what-if CHANGE`.
+/// What is supposed, for example `what-if nodes h100-train +4`. In the console: `:what-if CHANGE`.
 ///
 /// Changes: nodes POOL|TYPE|NODE +N|-N; pool|zone|node NAME lost; quota QUEUE/FLAVOR +N|-N|=N; quota FROM->TO/FLAVOR N;
 /// price FLAVOR|CLASS USD; spot POOL USD; job NAMESPACE/NAME flavor FLAVOR|priority N|removed|+N.
 #[derive(Args, Clone, PartialEq, Eq, Debug)]
 pub struct WhatIf {
     /// Each in quotes, or one in plain words; `;` stands between several
-    #[arg(required = true, value_name = "CHANGE", allow_hyphen_values = true)]
+    #[arg(required = true, value_name = "CHANGE", allow_negative_numbers = true)]
     pub changes: Vec<String>,
     /// How to print it
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]

@@ -4,14 +4,14 @@
 use std::collections::BTreeSet;
 
 use engine::compiled::{CompiledFleet, WorkloadId};
-use engine::explain::Explainer;
+use engine::explain::{Change, Explainer, Explanation};
 use engine::explanations::{self, Answer};
 use engine::forecast;
 use engine::preempt::{self, Victims, evicted};
 use engine::snapshot::{Reclaim, Snapshot, Status, System, Within, Workload};
 use engine::state::State;
 use model::base::Moment;
-use model::base::quantities::counted;
+use model::base::quantities::{counted, first_named};
 use model::fleet::job::JobKey;
 use model::plan::{
     Alternative, Effect, Evicted, Intent, JobName, Mutation, Plan, Refusal, RefusalCode, Undo,
@@ -131,12 +131,7 @@ fn finish(
     }
     plan.reasons.push(match picture.placed.get(&model.key) {
         Some(nodes) if !nodes.is_empty() => {
-            let names: Vec<&str> = nodes.iter().take(8).map(|node| node.as_str()).collect();
-            let more = match nodes.len() - names.len() {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            format!("it finds room on {}{more}", names.join(", "))
+            format!("it finds room on {}", first_named(nodes, 8))
         }
         _ => "it starts".to_owned(),
     });
@@ -226,7 +221,10 @@ fn seat(
     let job = planner_context::name(&model.key);
     let compiled = CompiledFleet::new(explanations::past_queues(snapshot));
     let found = seat_victims(&mut State::new(&compiled), work);
-    let found = found.map_err(|refusal| hopeless(&compiled.snapshot, &compiled, work, &refusal))?;
+    let found = found.map_err(|refusal| {
+        let explained = explained(&compiled.snapshot, &compiled, work);
+        hopeless(&compiled.snapshot, work, &refusal, &explained)
+    })?;
     let evicted = evicted(&compiled, &found.list);
     if !allowed {
         let sentence = format!(
@@ -378,26 +376,27 @@ fn choose(snapshot: &Snapshot, work: WorkloadId, allowed: bool) -> Result<Choice
         return Ok(Choice::default());
     };
     let Some(picked) = sets.picked(snapshot) else {
-        return Err(match sets.any() {
+        return match sets.any() {
             Ok(any) => {
                 let sentence = format!("{job} needs the devices of jobs that nothing can suspend");
-                Refusal::new(RefusalCode::Unsupported, sentence)
+                Err(Refusal::new(RefusalCode::Unsupported, sentence)
                     .instead(format!("see what else helps: `explain job {job}`"))
-                    .evicting(evicted(&compiled, &any.list))
+                    .evicting(evicted(&compiled, &any.list)))
             }
-            Err(refusal) => hopeless(snapshot, &compiled, work, refusal),
-        });
+            Err(refusal) => {
+                let explained = explained(snapshot, &compiled, work);
+                match by_hand(snapshot, &explained) {
+                    Some(choice) if allowed => Ok(choice),
+                    Some(choice) => Err(only_by_evicting(job, choice.evicted)),
+                    None => Err(hopeless(snapshot, work, refusal, &explained)),
+                }
+            }
+        };
     };
     let list: Vec<WorkloadId> = picked.list.iter().map(|victim| victim.work).collect();
     let evicted = evicted(&compiled, &picked.list);
     if !allowed {
-        let sentence = format!(
-            "{job} starts only if others are evicted: {}",
-            evicted_words(&evicted)
-        );
-        return Err(Refusal::new(RefusalCode::Policy, sentence)
-            .instead(format!("evict them: `plan admit {job} --preempt`"))
-            .evicting(evicted));
+        return Err(only_by_evicting(job, evicted));
     }
     let mut choice = Choice {
         chosen: list,
@@ -430,18 +429,57 @@ fn choose(snapshot: &Snapshot, work: WorkloadId, allowed: bool) -> Result<Choice
     Ok(choice)
 }
 
+fn only_by_evicting(job: &JobKey, evicted: Vec<Evicted>) -> Refusal {
+    let sentence = format!(
+        "{job} starts only if others are evicted: {}",
+        evicted_words(&evicted)
+    );
+    Refusal::new(RefusalCode::Policy, sentence)
+        .instead(format!("evict them: `plan admit {job} --preempt`"))
+        .evicting(evicted)
+}
+
+/// Why it waits and what helps, as it is told elsewhere.
+fn explained(snapshot: &Snapshot, compiled: &CompiledFleet, work: WorkloadId) -> Explanation {
+    let start = forecast::forecast_one(&State::new(compiled), work);
+    Answer::new(Explainer::new(compiled).explain(work), start, snapshot.at).explanation
+}
+
+/// Those whom no queue would preempt for it and an operator may: `explain` names them as what would start it.
+fn by_hand(snapshot: &Snapshot, explained: &Explanation) -> Option<Choice> {
+    let all = explained.unblock.iter().chain(&explained.alternatives);
+    let (unblock, jobs) = all
+        .filter_map(|unblock| match &unblock.changes[..] {
+            [Change::Preempt { jobs }] => Some((unblock, jobs)),
+            _ => None,
+        })
+        .next()?;
+    let works = jobs
+        .iter()
+        .map(|job| planner_context::find(snapshot, job).ok());
+    let chosen: Vec<WorkloadId> = works.collect::<Option<_>>()?;
+    let can_stop =
+        |work: &WorkloadId| planner_context::stop(snapshot, &snapshot.workloads[*work]).is_ok();
+    chosen.iter().all(can_stop).then(|| Choice {
+        chosen,
+        evicted: unblock.victims.clone(),
+        reasons: vec![format!(
+            "no queue evicts {} for it: this plan does",
+            evicted_words(&unblock.victims)
+        )],
+        ..Choice::default()
+    })
+}
+
 /// Nobody can be evicted so that it starts: why, whose decision that is, and what else helps.
 fn hopeless(
     snapshot: &Snapshot,
-    compiled: &CompiledFleet,
     work: WorkloadId,
     refusal: &preempt::Refusal,
+    explained: &Explanation,
 ) -> Refusal {
     let model = &snapshot.workloads[work];
     let job = planner_context::name(&model.key);
-    let start = forecast::forecast_one(&State::new(compiled), work);
-    let explained =
-        Answer::new(Explainer::new(compiled).explain(work), start, snapshot.at).explanation;
     let (code, sentence) = match refusal {
         preempt::Refusal::Protected => (
             RefusalCode::Policy,

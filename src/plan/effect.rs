@@ -10,13 +10,16 @@ use engine::cycle::{self, Options};
 use engine::forecast;
 use engine::snapshot::Snapshot;
 use engine::state::{Allocation, State};
-use model::base::quantities::counted;
+use model::base::quantities::{counted, first_named};
 use model::base::{Moment, Name};
 use model::fleet::job::JobKey;
 use model::plan::{Displaced, Forecast, JobName, Loss, PoolChange, StartChange};
 
 use super::contention;
 use super::planner_context::{loss, name, seated};
+
+/// So many jobs are named.
+const NAMED: usize = 5;
 
 /// A fleet after a cycle.
 pub(super) struct Picture {
@@ -142,12 +145,7 @@ impl Picture {
         match (self.placed.get(key), self.start(key)) {
             // (Whose start hangs on who comes first has none.)
             (Some(nodes), Some(_)) if !nodes.is_empty() => {
-                let mut names: Vec<&str> = nodes.iter().take(6).map(Name::as_str).collect();
-                let more = format!("{} more", nodes.len().saturating_sub(6));
-                if nodes.len() > 6 {
-                    names.push(&more);
-                }
-                format!("starts again at once on {}", names.join(", "))
+                format!("starts again at once on {}", first_named(nodes, NAMED))
             }
             _ if self.contested.contains(key) => {
                 "starts again at once, or waits: other admitted jobs may take what becomes free"
@@ -304,13 +302,7 @@ pub(super) fn news(forecast: &Forecast, now: Moment) -> Vec<String> {
         .map(|change| job_words(&change.job, change.devices))
         .collect();
     if !at_once.is_empty() {
-        let shown = at_once.len().min(5);
-        let more = at_once.len() - shown;
-        let mut sentence = format!("starts now: {}", at_once[..shown].join(", "));
-        if more > 0 {
-            sentence.push_str(&format!(" and {more} more"));
-        }
-        all.push(sentence);
+        all.push(format!("starts now: {}", first_named(&at_once, NAMED)));
     }
     match &forecast.contested[..] {
         [] => {}
@@ -318,8 +310,8 @@ pub(super) fn news(forecast: &Forecast, now: Moment) -> Vec<String> {
             "{one} starts at once or waits: other admitted jobs may take what becomes free"
         )),
         more => all.push(format!(
-            "{} jobs start at once or wait: more jobs are admitted than fit on what becomes free",
-            more.len()
+            "{} start at once or wait: more jobs are admitted than fit on what becomes free",
+            first_named(more, NAMED)
         )),
     }
     let soon = earlier.len() - at_once.len();

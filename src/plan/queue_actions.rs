@@ -100,7 +100,12 @@ fn queue_object(queue: &Queue) -> Result<Object, Refusal> {
 }
 
 /// Closes a plan with the step's facts and what the engine makes of the fleet afterwards.
-fn close(snapshot: &Snapshot, mut after: Snapshot, leavers: Vec<Leaver>, plan: &mut Plan) {
+fn close(
+    snapshot: &Snapshot,
+    mut after: Snapshot,
+    leavers: Vec<Leaver>,
+    plan: &mut Plan,
+) -> Picture {
     after.settle();
     let (before, then) = (Picture::sure(snapshot, &[]), Picture::sure(&after, &[]));
     let forecast = compare(snapshot, &before, &then, leavers);
@@ -116,6 +121,7 @@ fn close(snapshot: &Snapshot, mut after: Snapshot, leavers: Vec<Leaver>, plan: &
     }
     plan.reasons.extend(news(&forecast, snapshot.at));
     plan.effect = Effect::Forecast(forecast);
+    then
 }
 
 /// The plan that holds a job or a queue.
@@ -323,8 +329,36 @@ pub(super) fn reprioritise(
         model.priority
     ));
     plan.reasons.extend(places(snapshot, &after, work));
-    close(snapshot, after, Vec::new(), &mut plan);
+    let told = plan.reasons.len();
+    let then = close(snapshot, after, Vec::new(), &mut plan);
+    let stays = own_start(snapshot, work, &plan.effect, &then);
+    if let Some(words) = stays {
+        plan.reasons.insert(told, words);
+    }
     Ok(plan)
+}
+
+/// When a job that waits starts, where the plan changes nothing about that.
+fn own_start(
+    snapshot: &Snapshot,
+    work: WorkloadId,
+    effect: &Effect,
+    then: &Picture,
+) -> Option<String> {
+    let model = &snapshot.workloads[work];
+    let job = planner_context::name(&model.key);
+    let Effect::Forecast(forecast) = effect else {
+        return None;
+    };
+    let moves = forecast.starts.iter().any(|start| start.job == job);
+    if model.status != Status::Waiting || moves || forecast.contested.contains(&job) {
+        return None;
+    }
+    Some(match then.start(&model.key) {
+        Some(at) if at <= snapshot.at => "it starts now, as it would anyway".to_owned(),
+        Some(at) => format!("its own start stays about {}", at.rfc3339()),
+        None => format!("its own start stays unknown: `explain job {job}` says what it lacks"),
+    })
 }
 
 /// Where a waiting workload stands in its queue before and after.

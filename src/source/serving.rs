@@ -24,6 +24,8 @@ pub struct ServingPod {
     pub ip: Option<Name>,
     /// The port to ask.
     pub port: u16,
+    /// Its containers are ready: it is not while its node is not.
+    pub ready: bool,
 }
 
 /// News of pods that serve readings.
@@ -120,6 +122,7 @@ impl Serving {
                     node: seen.node.clone(),
                     ip: seen.ip.clone(),
                     port,
+                    ready: seen.ready,
                 })
             }
             _ => ServingNews::Gone(seen.key.clone()),

@@ -3,13 +3,16 @@
 //! kube's watcher is compiled once for each type that it carries. This is the one.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use kube::Resource;
 use kube::api::{ApiResource, DynamicObject, ObjectMeta};
 use kube::core::DynamicResourceScope;
-use serde::de::Error;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 
 use cluster::meta::Versioned;
 use cluster::table;
@@ -29,9 +32,33 @@ impl WatchObject {
     }
 }
 
+/// The name by which `serde_json` is asked for the text of a value, uncopied until then. If it were another one, [`Text`] would get
+/// the value itself, and write it out.
+const RAW: &str = "$serde_json::private::RawValue";
+
+/// Takes the JSON of a value: its text, or, where it was read already (an event whose `object` stands before its `type`), what it
+/// says.
+struct Text;
+
+impl<'de> Visitor<'de> for Text {
+    type Value = Box<RawValue>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        Box::<RawValue>::deserialize(MapAccessDeserializer::new(map))
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
+        to_raw_value(&Value::deserialize(from)?).map_err(D::Error::custom)
+    }
+}
+
 impl<'de> Deserialize<'de> for WatchObject {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let json = Box::<RawValue>::deserialize(from)?;
+        let json = from.deserialize_newtype_struct(RAW, Text)?;
         let read: Versioned = serde_json::from_str(json.get()).map_err(D::Error::custom)?;
         let meta = ObjectMeta {
             resource_version: read.meta.resource_version.get().map(str::to_owned),
@@ -101,17 +128,29 @@ mod tests {
     }
 
     #[test]
-    fn an_event_carries_its_object_and_the_version_of_it() {
-        let line = r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"7"},"status":{}}}"#;
-        match serde_json::from_str(line).expect("an event") {
-            WatchEvent::Added(watched) => {
-                let watched: WatchObject = watched;
-                assert_eq!(watched.meta().resource_version.as_deref(), Some("7"));
-                let node = cluster::read(Table::Nodes, watched.json()).expect("is read");
-                assert_eq!(&*node.meta().name, "a");
+    fn events_are_read_whichever_key_comes_first() {
+        for line in [
+            r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"7"},"status":{}}}"#,
+            r#"{"object":{"metadata":{"resourceVersion":"7","name":"a"}},"type":"ADDED"}"#,
+        ] {
+            match serde_json::from_str(line).expect("an event") {
+                WatchEvent::Added(watched) => {
+                    let watched: WatchObject = watched;
+                    assert_eq!(watched.meta().resource_version.as_deref(), Some("7"));
+                    let node = cluster::read(Table::Nodes, watched.json()).expect("is read");
+                    assert_eq!(&*node.meta().name, "a");
+                }
+                other => panic!("{other:?}"),
             }
-            other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn what_need_not_be_written_out_is_not() {
+        // Spaces would be gone.
+        let text = r#"{ "metadata": { "name": "a" } }"#;
+        let watched: WatchObject = serde_json::from_str(text).expect("an object");
+        assert_eq!(watched.json(), text);
     }
 
     #[test]

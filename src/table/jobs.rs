@@ -203,10 +203,10 @@ pub fn money(facts: &Facts, job: &Job) -> Option<Spend> {
     }
 }
 
-/// What a job cost so far; unknown where it gave its devices back, since what it held before is not kept.
+/// What a job cost so far; unknown where it gave devices back, since what it held before is not kept.
 pub fn so_far(facts: &Facts, job: &Job) -> Option<Rate> {
     match facts.burn.jobs.get(&job.id) {
-        Some((_, so_far)) => Some(*so_far),
+        Some((_, so_far)) => (!job.held_before()).then_some(*so_far),
         None => job.never_started().then_some(Rate::ZERO),
     }
 }

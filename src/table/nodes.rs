@@ -224,7 +224,7 @@ pub enum NodeState {
     Hidden,
     /// Nodes cannot be listed any more.
     Lost,
-    /// It does not work: not ready, or its kubelet is silent.
+    /// It does not work: not ready, or nothing says whether it is.
     Down,
     /// Some of its devices are broken.
     Faulty,
@@ -253,7 +253,7 @@ fn status(node: &Node, state: &(NodeState, Cow<'_, str>)) -> String {
     format!("{ready}{cordoned}")
 }
 
-/// A node's state, with the words for it: silent and not ready before faults before alerts before cordons.
+/// A node's state, with the words for it: not ready before faults before alerts before cordons.
 pub fn state<'a>(facts: &'a Facts, node: &Node) -> (NodeState, Cow<'a, str>) {
     let faults = node
         .devices
@@ -267,7 +267,8 @@ pub fn state<'a>(facts: &'a Facts, node: &Node) -> (NodeState, Cow<'a, str>) {
             (NodeState::Lost, Cow::Borrowed("lost"))
         }
         (Some(false), ..) => (NodeState::Down, Cow::Borrowed("not ready")),
-        (None, ..) => (NodeState::Down, Cow::Borrowed("silent")),
+        (None, ..) if node.ready_since.is_some() => (NodeState::Down, Cow::Borrowed("not ready")),
+        (None, ..) => (NodeState::Down, Cow::Borrowed("unknown")),
         (_, 1, _) => (NodeState::Faulty, Cow::Borrowed("1 fault")),
         (_, faults @ 2.., _) => (NodeState::Faulty, Cow::Owned(format!("{faults} faults"))),
         (_, _, cordon) => match (alarm(facts, node), cordon) {
@@ -278,12 +279,19 @@ pub fn state<'a>(facts: &'a Facts, node: &Node) -> (NodeState, Cow<'a, str>) {
     }
 }
 
-/// The finding that says that somebody has to act on this node, unless it is muted or taken on.
+/// The finding that says that somebody has to act on this node or a device of it, unless it is muted or acknowledged.
 pub fn alarm<'a>(facts: &'a Facts, node: &Node) -> Option<&'a Finding> {
+    let of_node = |finding: &Finding| match finding.subject.kind {
+        "Node" => finding.subject.key.name == *node.name(),
+        "Device" => {
+            let of = finding.subject.key.name.rsplit_once('/');
+            of.is_some_and(|(of, _)| of == node.name().as_str())
+        }
+        _ => false,
+    };
     facts.fleet.findings.iter().find(|finding| {
         finding.severity == Severity::Crit
-            && finding.subject.kind == "Node"
-            && finding.subject.key.name == *node.name()
+            && of_node(finding)
             && facts.silences.of(finding, facts.now).is_none()
     })
 }

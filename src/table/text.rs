@@ -60,11 +60,15 @@ pub fn hour(at: Moment) -> String {
     clock.get(..5).unwrap_or(&clock).to_owned()
 }
 
+/// `Sun`, in UTC.
+fn weekday(at: Moment) -> &'static str {
+    // The first of January 1970 was a Thursday.
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    DAYS[at.millis().div_euclid(86_400_000).rem_euclid(7) as usize]
+}
+
 /// What is said where nobody knows when something starts.
 pub const NO_ETA: &str = "no ETA";
-
-/// Said of a change that gives more than the job that it starts can use.
-pub const OTHERS_TAKE: &str = " (other jobs take a part)";
 
 /// When something is estimated to start, with its 80 % interval: `~21:40 (20:55–23:10)` in UTC, `~in 2d04h (1d20h–3d01h)` where
 /// that is far. `now` for what is due; `no ETA` where nobody knows.
@@ -82,7 +86,7 @@ pub fn eta(now: Moment, [p10, p50, p90]: [Option<Moment>; 3]) -> String {
     };
     // An end of another day says so: a time of day alone would not.
     let end = |at: Moment| match !far && at.millis() - now.millis() > DAY {
-        true => format!("in {}", at.since(now)),
+        true => format!("{} {}", weekday(at), hour(at)),
         false => short(at),
     };
     let about = match far {
@@ -195,7 +199,7 @@ mod tests {
         assert_eq!(told(at(55), at(100), at(190)), "~21:40 (20:55–23:10)");
         assert_eq!(told(at(100), at(100), at(100)), "~21:40");
         assert_eq!(told(at(55), at(100), None), "~21:40 (from 20:55)");
-        assert_eq!(told(at(55), at(100), at(1_500)), "~21:40 (20:55–in 1d01h)");
+        assert_eq!(told(at(55), at(100), at(1_500)), "~21:40 (20:55–Sun 21:00)");
         assert_eq!(
             told(at(2_640), at(3_120), at(4_380)),
             "~in 2d04h (1d20h–3d01h)"

@@ -78,6 +78,8 @@ pub struct Dialog {
     /// What an operator who looked away has to see: what would be done otherwise than by the plan that is known.
     pub(super) changed: Option<String>,
     pub(super) error: Option<String>,
+    /// It was said that the plan has no reason yet.
+    reason_asked: bool,
     asked_at: Moment,
     shown_at: Moment,
     asking: bool,
@@ -104,6 +106,7 @@ impl Dialog {
             known: None,
             changed: None,
             error: None,
+            reason_asked: false,
             asked_at: now,
             shown_at: now,
             asking: false,
@@ -387,6 +390,14 @@ impl Dialog {
         if plan.is_grave() && self.typed.text().trim() != wanted {
             self.error = Some(format!("type {wanted}, then enter, to confirm"));
             self.chosen = Focus::Typed;
+            return Verdict::Stay;
+        }
+        if plan.is_grave() && self.reason.text().trim().is_empty() && !self.reason_asked {
+            self.reason_asked = true;
+            self.chosen = Focus::Reason;
+            self.error = Some(String::from(
+                "confirmed; type a reason for the log, or press enter again to go without one",
+            ));
             return Verdict::Stay;
         }
         let consent = Confirmation {

@@ -291,20 +291,23 @@ fn effects(forecast: &Forecast, now: Moment) -> Vec<String> {
         lines.push(rest.join("   "));
     }
     if lines.is_empty() {
-        lines.push(String::from("nothing starts, stops or moves by it"));
+        lines.push(String::from("no job starts or is evicted now"));
     }
     lines
 }
 
-/// What the evicted lose: in money, else in device-hours; unknown where neither is known of one of them.
+/// What the evicted lose: in money, else in device-hours; unknown where neither is known of one of them. `None` where nobody is
+/// evicted.
 pub(super) fn lost_work(forecast: &Forecast) -> Option<String> {
+    if forecast.displaced.is_empty() {
+        return None;
+    }
     match (forecast.lost_micro_usd, forecast.lost_device_seconds) {
         (Some(lost), _) => Some(format!("lost work {}", dollars(lost))),
         (None, Some(seconds)) => {
             let hours = seconds as f64 / 3600.0;
             Some(format!("lost work {hours:.1} device-hours"))
         }
-        (None, None) if forecast.displaced.is_empty() => None,
         (None, None) => Some(String::from("lost work unknown")),
     }
 }

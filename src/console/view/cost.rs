@@ -13,7 +13,7 @@ use crate::theme::Role;
 use crate::widget::{Cell, Value};
 use model::base::{Name, Rate};
 use model::cost::{CostRow, Scope, Spend};
-use model::fleet::queue::{Queue, QueueKind};
+use model::fleet::queue::QueueKind;
 use table::pools::waste;
 use table::{Facts, cost};
 
@@ -189,12 +189,10 @@ fn quota_left(facts: &Facts, at: Row) -> Cell<'_> {
     if !facts.fleet.sees_queues() {
         return Cell::new(Value::Unknown);
     }
-    let queues: Vec<&Queue> = facts
-        .fleet
-        .queues
-        .iter()
-        .filter(|queue| queue.key.kind == QueueKind::Queue && names.contains(queue.name()))
-        .map(|queue| &**queue)
+    let all = facts.fleet.queues.iter().enumerate();
+    let queues: Vec<usize> = all
+        .filter(|(_, queue)| queue.key.kind == QueueKind::Queue && names.contains(queue.name()))
+        .map(|(at, _)| at)
         .collect();
     Cell::text(left_of(facts, &queues))
 }

@@ -154,7 +154,12 @@ impl Heatmap {
                 Metric::Temp => format!("{:.0}°", mean.abs() * 60.0),
                 _ => format!("{:.0} points", mean.abs() * 100.0),
             };
-            return format!("outlier: {place}, {apart} {side} its gang's median");
+            // Whoever is slow works on while the others wait for it.
+            let why = match (self.metric, *mean < 0.0) {
+                (Metric::Util, false) => ": the others may wait for it",
+                _ => "",
+            };
+            return format!("outlier: {place}, {apart} {side} its gang's median{why}");
         }
         let (word, value) = match self.metric {
             Metric::Temp => ("hottest", format!("{:.0}°", mean * 60.0 + 30.0)),

@@ -1,12 +1,14 @@
 //! Quotas of queues, by flavor: what is used, borrowed and left.
 
+use std::collections::BTreeMap;
+
 use crate::table_model::{Column, Row};
 use crate::text::UNKNOWN;
 use crate::widget::quota::Quota as Bar;
 use crate::widget::{Cell, Value};
 use model::base::Name;
 use model::base::quantities::grouped;
-use model::fleet::queue::{Measure, Queue, Quota};
+use model::fleet::queue::{Measure, Queue, QueueKind, Quota};
 use table::Facts;
 
 use super::queues::queue;
@@ -91,50 +93,115 @@ fn named(flavor: &Name) -> &str {
 /// The quota of the nth flavor of all; those that have no column stand under what is left.
 fn quota<const NTH: usize>(facts: &Facts, row: Row) -> Cell<'_> {
     let flavor = flavors(facts).get(NTH).copied();
-    let own = flavor.and_then(|flavor| quota_of(facts, row, flavor));
+    let own = flavor.and_then(|flavor| {
+        let tree = Tree::of(&facts.fleet.queues);
+        quota_at(facts, &tree, row.1 as usize, flavor)
+    });
     let Some(bar) = own else {
         return Cell::new(Value::Empty);
     };
     Cell::new(Value::Quota(Box::new(bar)))
 }
 
-/// What is left of each quota of a row: `h100 0, a100 15`; borrowing may give more.
+/// What is left of each quota of a row: `h100 0, a100 3 (12 lent)`; borrowing may give more.
 pub(super) fn left(facts: &Facts, row: Row) -> Cell<'_> {
-    let all = flavors(facts).into_iter();
-    let words = all.filter_map(|flavor| {
-        let left = quota_of(facts, row, flavor)?.left()?;
-        Some(format!("{} {left}", named(flavor)))
-    });
-    Cell::text(words.collect::<Vec<_>>().join(", "))
+    let at = row.1 as usize;
+    let kind = queue(facts, row).map(|queue| queue.key.kind);
+    let tree = Tree::of(&facts.fleet.queues);
+    Cell::text(left_of_each(facts, |flavor| match kind {
+        Some(QueueKind::Queue) => left_together(facts, &tree, &[at], flavor),
+        _ => Some(Left::of(&quota_at(facts, &tree, at, flavor)?)),
+    }))
 }
 
 /// The same of these queues together.
-pub(super) fn left_of(facts: &Facts, queues: &[&Queue]) -> String {
-    let words = flavors(facts).into_iter().filter_map(|flavor| {
-        let of_queues = queues
-            .iter()
-            .filter_map(|queue| device_quota(queue, flavor));
-        let bounded: Vec<Bar> = of_queues.filter(|bar| bar.nominal.is_some()).collect();
-        // A queue that borrows has 0 left; it takes nothing off what the others have.
-        let left = bounded
-            .iter()
-            .map(|bar| Some(bar.nominal?.saturating_sub(bar.used?)));
-        let sum: Option<u64> = left.sum();
-        let sum = sum.map_or_else(|| String::from(UNKNOWN), |left| grouped(left as i64));
-        (!bounded.is_empty()).then(|| format!("{} {sum}", named(flavor)))
-    });
-    words.collect::<Vec<_>>().join(", ")
+pub(super) fn left_of(facts: &Facts, queues: &[usize]) -> String {
+    let tree = Tree::of(&facts.fleet.queues);
+    left_of_each(facts, |flavor| left_together(facts, &tree, queues, flavor))
 }
 
-/// What a row has of a flavor; nothing where that is none.
-fn quota_of(facts: &Facts, row: Row, flavor: &Name) -> Option<Bar> {
-    let queue = queue(facts, row)?;
+fn left_of_each(facts: &Facts, left: impl Fn(&Name) -> Option<Left>) -> String {
+    let words = flavors(facts).into_iter().filter_map(|flavor| {
+        let left = left(flavor)?;
+        let words = match left {
+            Left::None => return None,
+            Left::Unknown => String::from(UNKNOWN),
+            Left::Devices(left, 0) => grouped(left as i64),
+            Left::Devices(left, lent) => {
+                format!("{} ({} lent)", grouped(left as i64), grouped(lent as i64))
+            }
+        };
+        let is_none = matches!(left, Left::Devices(0, _));
+        Some((is_none, format!("{} {words}", named(flavor))))
+    });
+    // A narrow column cuts the end: what is left comes first.
+    let (none, some): (Vec<_>, Vec<_>) = words.partition(|(is_none, _)| *is_none);
+    let all = some.into_iter().chain(none).map(|(_, words)| words);
+    all.collect::<Vec<_>>().join(", ")
+}
+
+/// What is left of a quota.
+#[derive(Clone, Copy)]
+enum Left {
+    /// It has no bound.
+    None,
+    /// Its use is not known.
+    Unknown,
+    /// So many devices now, and so many more that other queues have borrowed.
+    Devices(u64, u64),
+}
+
+impl Left {
+    fn of(bar: &Bar) -> Self {
+        match (bar.nominal, bar.used) {
+            (None, _) => Self::None,
+            (Some(_), None) => Self::Unknown,
+            // A queue that borrows has 0 left.
+            (Some(nominal), Some(used)) => Self::Devices(nominal.saturating_sub(used), 0),
+        }
+    }
+}
+
+/// What these queues have left of a flavor together: of their own quotas, as far as others of their cohorts have not borrowed it.
+fn left_together(facts: &Facts, tree: &Tree, queues: &[usize], flavor: &Name) -> Option<Left> {
+    let all = &facts.fleet.queues;
+    let mut own: BTreeMap<usize, u64> = BTreeMap::new();
+    for at in queues {
+        let bar = device_quota(all.get(*at)?, flavor);
+        match bar.map(|bar| Left::of(&bar)) {
+            None | Some(Left::None) => {}
+            Some(Left::Unknown) => return Some(Left::Unknown),
+            Some(Left::Devices(left, _)) => *own.entry(tree.root(*at)).or_default() += left,
+        }
+    }
+    if own.is_empty() {
+        return None;
+    }
+    let (mut now, mut lent) = (0, 0);
+    for (root, left) in own {
+        // A root with a quota of its own is more than what stands below it.
+        let bounded = all
+            .get(root)
+            .is_some_and(|root| device_quota(root, flavor).is_some());
+        let whole = quota_at(facts, tree, root, flavor).filter(|_| !bounded);
+        let most = match whole.map(|bar| Left::of(&bar)) {
+            Some(Left::Devices(most, _)) => most.min(left),
+            _ => left,
+        };
+        now += most;
+        lent += left - most;
+    }
+    Some(Left::Devices(now, lent))
+}
+
+/// What a queue has of a flavor, by its place among all; nothing where that is none.
+fn quota_at(facts: &Facts, tree: &Tree, at: usize, flavor: &Name) -> Option<Bar> {
+    let queue = facts.fleet.queues.get(at)?;
     if let Some(bar) = device_quota(queue, flavor) {
         return Some(bar);
     }
     // A cohort without a quota of its own has what its queues have together.
-    let tree = Tree::of(&facts.fleet.queues);
-    let below = tree.below(row.1 as usize);
+    let below = tree.below(at);
     let parts: Vec<Bar> = below
         .filter_map(|at| device_quota(facts.fleet.queues.get(at)?, flavor))
         .collect();
@@ -157,4 +224,52 @@ fn quota_of(facts: &Facts, row: Row, flavor: &Name) -> Option<Bar> {
         used,
         borrowed,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use model::fleet::queue::{QueueKey, QueueSystem};
+    use table::sample;
+
+    use super::*;
+
+    fn queue(kind: QueueKind, name: &str, used: Option<i64>) -> Arc<Queue> {
+        let of = |used: i64| Quota {
+            flavor: Name::new("h100"),
+            measure: Measure::MilliDevices,
+            nominal: Some(64_000),
+            used: Some(used * 1_000),
+            ..Quota::default()
+        };
+        Arc::new(Queue {
+            key: QueueKey {
+                system: QueueSystem::Kueue,
+                kind,
+                name: Name::new(name),
+            },
+            parent: (kind == QueueKind::Queue).then(|| Name::new("all")),
+            quotas: used.map(of).into_iter().collect(),
+            ..Queue::default()
+        })
+    }
+
+    #[test]
+    fn what_others_have_borrowed_is_not_left() {
+        let mut facts = sample::facts();
+        let fleet = Arc::make_mut(&mut facts.fleet);
+        fleet.queues = Arc::from([
+            queue(QueueKind::Cohort, "all", None),
+            queue(QueueKind::Queue, "a", Some(40)),
+            queue(QueueKind::Queue, "b", Some(78)),
+            queue(QueueKind::Queue, "c", Some(60)),
+        ]);
+        // Of 192 in all 178 are in use: b has borrowed 14.
+        assert_eq!(left_of(&facts, &[1]), "h100 14 (10 lent)");
+        assert_eq!(left_of(&facts, &[2]), "h100 0");
+        assert_eq!(left_of(&facts, &[3]), "h100 4");
+        assert_eq!(left_of(&facts, &[1, 3]), "h100 14 (14 lent)");
+        assert_eq!(left(&facts, (0, 0)), Cell::text("h100 14"));
+    }
 }

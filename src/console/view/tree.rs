@@ -59,6 +59,16 @@ impl Tree {
         self.place(queue).map_or(0, |at| self.order[at].1)
     }
 
+    /// What stands above all of it; itself for a root.
+    pub fn root(&self, queue: usize) -> usize {
+        let to = self.place(queue).map_or(0, |at| at + 1);
+        let roots = self.order[..to]
+            .iter()
+            .rev()
+            .filter(|(_, depth)| *depth == 0);
+        roots.map(|(root, _)| *root).next().unwrap_or(queue)
+    }
+
     /// True when something stands below it.
     pub fn has_children(&self, queue: usize) -> bool {
         self.below(queue).next().is_some()

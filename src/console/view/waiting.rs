@@ -12,7 +12,7 @@ use model::base::{Age, Moment, Name};
 use model::fleet::job::{Job, JobState};
 use table::Facts;
 use table::explanations::{JobExplanation, victims_words};
-use table::text::{NO_ETA, OTHERS_TAKE, eta as eta_words, hour};
+use table::text::{NO_ETA, eta as eta_words, hour};
 
 use super::{jobs, unblock};
 
@@ -227,12 +227,10 @@ pub(super) fn change_words(change: &Unblock, job: &Job, now: Moment) -> String {
         false => evicts(change.victims.len()),
     };
     let pods = job.gang.map_or(0, |gang| gang.size);
-    let ahead = match change.is_for_more(pods.into(), job.devices_requested.into()) {
-        true => OTHERS_TAKE,
-        false => "",
-    };
+    let others = change.for_others(pods.into(), job.devices_requested.into());
+    let others = others.map_or_else(String::new, |words| format!(" ({words})"));
     format!(
-        "{mark}{}{ahead}{}",
+        "{mark}{}{others}{}",
         all.join(", and "),
         victims.unwrap_or_default()
     )

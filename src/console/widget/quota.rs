@@ -36,15 +36,6 @@ impl Quota {
         }
     }
 
-    /// What is left of one's own: `12`, or `–` where that is not known; nothing without a bound.
-    pub fn left(&self) -> Option<String> {
-        let nominal = self.nominal?;
-        Some(match self.used {
-            Some(used) => grouped(i64::try_from(nominal.saturating_sub(used)).unwrap_or(i64::MAX)),
-            None => String::from("–"),
-        })
-    }
-
     /// Use as a share of one's own.
     pub fn ratio(&self) -> Option<f64> {
         let (used, nominal) = (self.used?, self.nominal?);
@@ -128,11 +119,5 @@ mod tests {
         assert_eq!(quota(0, 8, 8).cells(), (0, 10));
         assert_eq!(quota(512, 608, 96).numbers(), "512+96/512");
         assert_eq!(Quota::default().numbers(), "–");
-        assert_eq!(quota(512, 608, 96).left().as_deref(), Some("0"));
-        assert_eq!(quota(512, 500, 0).left().as_deref(), Some("12"));
-        let mut unknown = quota(512, 0, 0);
-        unknown.used = None;
-        assert_eq!(unknown.left().as_deref(), Some("–"));
-        assert_eq!(Quota::default().left(), None, "no bound");
     }
 }

@@ -5,9 +5,13 @@ use serde::Serialize;
 use crate::snapshot::{
     ANY_FLAVOR, Choice, Quota, Snapshot, Stop, Taint, TaintEffect, Toleration, unit_is_milli,
 };
+use model::base::quantities::first_named;
 use model::base::{Moment, Name};
 use model::fleet::job::JobKey;
 use model::plan::{Evicted, JobName, evicted_words};
+
+/// So many jobs or nodes are named.
+const NAMED: usize = 5;
 
 /// A taint, named.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
@@ -204,22 +208,8 @@ impl Change {
             ),
             Self::Priority { from, to } => format!("priority {to} instead of {from}"),
             Self::ResumeQueue { queue } => format!("resume queue {queue}"),
-            Self::Preempt { jobs } => {
-                let named: Vec<String> = jobs.iter().take(5).map(ToString::to_string).collect();
-                let more = match jobs.len() - named.len() {
-                    0 => String::new(),
-                    more => format!(" and {more} more"),
-                };
-                format!("preempt {}{more}", named.join(", "))
-            }
-            Self::Uncordon { nodes } => {
-                let named: Vec<&str> = nodes.iter().take(5).map(Name::as_str).collect();
-                let more = match nodes.len() - named.len() {
-                    0 => String::new(),
-                    more => format!(" and {more} more"),
-                };
-                format!("uncordon {}{more}", named.join(", "))
-            }
+            Self::Preempt { jobs } => format!("preempt {}", first_named(jobs, NAMED)),
+            Self::Uncordon { nodes } => format!("uncordon {}", first_named(nodes, NAMED)),
             Self::Quota {
                 queue,
                 flavor,
@@ -432,17 +422,31 @@ pub struct Unblock {
 }
 
 impl Unblock {
-    /// True for a change that gives more than a workload of so many pods and devices can use: others take the rest.
-    pub fn is_for_more(&self, pods: u64, devices: u64) -> bool {
-        self.changes.iter().any(|change| match change {
-            Change::Nodes { count, .. } => pods > 0 && u64::from(*count) > pods,
-            // (CPU and memory have no vendor.)
-            Change::Quota { resource, add, .. } => {
-                let add = u64::try_from(*add).unwrap_or(0);
-                resource.contains('/') && add > devices.saturating_mul(1_000)
-            }
-            _ => false,
-        })
+    /// What it gives beyond what a workload of so many pods and devices can use, in words: other jobs take it. `None` where that is
+    /// nothing.
+    pub fn for_others(&self, pods: u64, devices: u64) -> Option<String> {
+        // Where both are given, the nodes say it.
+        let nodes = self.changes.iter().find_map(|change| match change {
+            Change::Nodes { count, .. } if pods > 0 => u64::from(*count).checked_sub(pods),
+            _ => None,
+        });
+        // (CPU and memory have no vendor.)
+        let quota = || {
+            self.changes.iter().find_map(|change| match change {
+                Change::Quota { resource, add, .. } if resource.contains('/') => {
+                    u64::try_from(*add)
+                        .ok()?
+                        .div_ceil(1_000)
+                        .checked_sub(devices)
+                }
+                _ => None,
+            })
+        };
+        let (more, of) = match nodes {
+            Some(nodes) => (nodes, "nodes"),
+            None => (quota()?, "quota"),
+        };
+        (more > 0).then(|| format!("{more} of the {of} for other jobs"))
     }
 
     pub(crate) fn new(changes: Vec<Change>, proven: bool) -> Self {

@@ -1,6 +1,6 @@
 //! The words in which a supposition is written.
 
-use model::base::document::unknown;
+use model::base::document::{nearest, unknown};
 
 use super::change::{LostPart, Suppose};
 
@@ -42,11 +42,25 @@ pub fn parse(text: &str) -> Result<Suppose, String> {
         let all: Vec<String> = own.map(|form| format!("`{form}`")).collect();
         format!("`{text}` is not understood; write {}", all.join(" or "))
     };
+    let nodes = |like: &str, by: i64| Suppose::Nodes {
+        like: like.to_owned(),
+        by,
+    };
+    // The number may come first, and `nodes` be left out.
+    match (*verb, rest, signed(verb)) {
+        ("nodes", [by, like], _) if signed(by).is_some() => {
+            return Ok(nodes(like, signed(by).unwrap_or_default()));
+        }
+        (_, [like] | ["node" | "nodes", like], Some(by)) => return Ok(nodes(like, by)),
+        (like, [by], _) if !VERBS.contains(&like) => {
+            if let Some(by) = signed(by) {
+                return Ok(nodes(like, by));
+            }
+        }
+        _ => {}
+    }
     match (*verb, rest) {
-        ("nodes", [like, by]) => Ok(Suppose::Nodes {
-            like: (*like).to_owned(),
-            by: signed(by).ok_or_else(form)?,
-        }),
+        ("nodes", [like, by]) => Ok(nodes(like, signed(by).ok_or_else(form)?)),
         ("pool" | "zone" | "node", [name, word]) => {
             if *word != "lost" {
                 return Err(unknown("word", word, &["lost"]));
@@ -90,7 +104,13 @@ pub fn parse(text: &str) -> Result<Suppose, String> {
             }
         }
         (verb, _) if VERBS.contains(&verb) => Err(form()),
-        (verb, _) => Err(unknown("change", verb, &VERBS)),
+        (verb, _) => Err(match nearest(verb, VERBS) {
+            Some(_) => unknown("change", verb, &VERBS),
+            None => format!(
+                "{}; for example `nodes POOL +4`",
+                unknown("change", verb, &VERBS)
+            ),
+        }),
     }
 }
 

@@ -160,6 +160,20 @@ fn effects_are_told_by_both_sides() {
 }
 
 #[test]
+fn nodes_may_be_written_in_any_order() {
+    let wanted = parse("nodes h100 +4");
+    assert!(wanted.is_ok());
+    for text in ["nodes +4 h100", "+4 nodes h100", "+4 h100", "h100 +4"] {
+        assert_eq!(parse(text), wanted, "{text}");
+    }
+    for text in ["+4", "nodes +4", "h100 4", "quota +4", "+4 nodes"] {
+        assert!(parse(text).is_err(), "{text}");
+    }
+    let told = parse("capacity h100").expect_err("no change");
+    assert!(told.ends_with("for example `nodes POOL +4`"), "{told}");
+}
+
+#[test]
 fn wrong_words_are_told_the_nearest() {
     let told = |text: &str| match parse(text) {
         Err(told) => told,

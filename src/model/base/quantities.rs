@@ -48,6 +48,15 @@ pub fn quantity(text: &str) -> Option<i64> {
     quantity_milli(text).map(|milli| milli.div_euclid(1000) + i64::from(milli.rem_euclid(1000) > 0))
 }
 
+/// The first `most` of them, and how many more there are: `a, b and 3 more`.
+pub fn first_named<T: std::fmt::Display>(all: &[T], most: usize) -> String {
+    let named: Vec<String> = all.iter().take(most).map(T::to_string).collect();
+    match all.len() - named.len() {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
 /// A count and its noun: `1 job`, `3 jobs`.
 pub fn counted(count: u64, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::{Moment, Name, ObjectKey};
+use crate::base::{Age, Moment, Name, ObjectKey};
 
 use super::admission::Admission;
 use super::device::{Pod, TeamSource};
@@ -12,6 +12,9 @@ use super::observe::{Failure, Labels, OwnerRef, Resources};
 use super::queue::QueueSystem;
 use super::signal::Signals;
 use super::siting::PodSet;
+
+/// A job's first pods are bound to nodes within so many seconds of its start.
+const BETWEEN_PODS: u64 = 120;
 
 /// Kind, namespace and name of a job. Orders by namespace, name, kind.
 #[derive(
@@ -235,7 +238,28 @@ impl Job {
             !seen.evictions.is_empty() || seen.admitted_at.is_some() || seen.requeue.is_some()
         });
         let failed = self.failure.is_some();
-        waits && self.devices_allocated == 0 && self.started.is_none() && !was_admitted && !failed
+        let since_made = self.waiting_since.is_none_or(|since| since <= self.created);
+        waits
+            && since_made
+            && self.devices_allocated == 0
+            && self.started.is_none()
+            && !was_admitted
+            && !failed
+    }
+
+    /// True where something says that it held devices before those that its pods hold now: what those cost is not kept.
+    pub fn held_before(&self) -> bool {
+        let admission = self.admission.as_ref().map(|admission| &admission.seen);
+        let was_evicted =
+            admission.is_some_and(|seen| !seen.evictions.is_empty() || seen.requeue.is_some());
+        let lost_pods =
+            (self.failure.as_ref()).is_some_and(|failure| failure.last_eviction.is_some());
+        let holding = self.pods.iter().filter(|pod| pod.holds_devices());
+        let first = holding.map(|pod| pod.held_since()).min();
+        let ran_earlier = first
+            .zip(self.started)
+            .is_some_and(|(first, started)| first.since(started) > Age::from_seconds(BETWEEN_PODS));
+        was_evicted || lost_pods || ran_earlier
     }
 
     /// True where it is known that several of its pods run as one.

@@ -176,9 +176,8 @@ pub fn serve(
 }
 
 fn event(kind: &str, object: &Value) -> Bytes {
-    let mut line = json!({"type": kind, "object": object}).to_string();
-    line.push('\n');
-    Bytes::from(line)
+    // The type first, as API servers have it.
+    Bytes::from(format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n"))
 }
 
 fn refusal_event(refusal: &Refusal) -> Bytes {

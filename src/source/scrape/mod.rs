@@ -281,6 +281,24 @@ impl Scraper {
             if known == Some(&pod) {
                 return gone;
             }
+            let (id, ready) = (*id, pod.ready);
+            let known = state
+                .targets
+                .get_mut(&id)
+                .and_then(|known| known.pod.as_mut());
+            if let Some(known) = known
+                && (ServingPod {
+                    ready,
+                    ..known.clone()
+                }) == pod
+            {
+                known.ready = ready;
+                if ready {
+                    // Its node is back, or it has restarted.
+                    state.schedule.hasten_one(id);
+                }
+                return gone;
+            }
             // Another incarnation, port or address: what was known of the old one does not hold.
             gone.extend(forget(state, &pod.key));
         }

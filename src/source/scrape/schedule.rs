@@ -217,22 +217,27 @@ impl Schedule {
     /// Asks every target as soon as its exporter has new values, those too that failed and would wait for longer. The
     /// budget stays, and so does a wait that the server asked for.
     pub fn hasten(&mut self) {
-        let mut moved = Vec::new();
-        for (id, target) in &mut self.targets {
-            let Some(asked) = target.asked.filter(|_| !target.running) else {
-                continue;
-            };
-            let due = target.due.min(asked.plus(target.interval));
-            target.failures = 0;
-            if due < target.due {
-                // They are spread again after they were asked together.
-                target.spread = false;
-                moved.push((*id, target.rank, std::mem::replace(&mut target.due, due)));
-            }
+        let all: Vec<u64> = self.targets.keys().copied().collect();
+        for id in all {
+            self.hasten_one(id);
         }
-        for (id, rank, before) in moved {
+    }
+
+    /// The same for one target.
+    pub fn hasten_one(&mut self, id: u64) {
+        let Some(target) = self.targets.get_mut(&id) else {
+            return;
+        };
+        let Some(asked) = target.asked.filter(|_| !target.running) else {
+            return;
+        };
+        let due = target.due.min(asked.plus(target.interval));
+        target.failures = 0;
+        if due < target.due {
+            // They are spread again after they were asked together.
+            target.spread = false;
+            let (rank, before) = (target.rank, std::mem::replace(&mut target.due, due));
             self.dequeue(rank, before, id);
-            let due = self.targets.get(&id).map_or(before, |target| target.due);
             self.queues.entry(rank).or_default().insert((due, id));
         }
     }

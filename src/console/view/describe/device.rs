@@ -12,6 +12,7 @@ use model::fleet::history::Track;
 use model::fleet::node::Node;
 use model::fleet::signal::Signal;
 use table::Facts;
+use table::jobs::so_far;
 
 use super::{Description, Line};
 
@@ -80,8 +81,8 @@ fn cost(table: &mut Description, facts: &Facts, node: &Node, device: &Device) {
     let share = rate.share(1, node.devices.len() as u64);
     let so_far = device
         .first_holder()
-        .and_then(|(pod, _)| facts.burn.jobs.get(&pod.job))
-        .map_or(String::new(), |(_, so_far)| {
+        .and_then(|(pod, _)| so_far(facts, facts.fleet.job(&pod.job)?))
+        .map_or(String::new(), |so_far| {
             format!(" · this job ${so_far} so far")
         });
     let whole = match device.holders().count() {

@@ -12,7 +12,7 @@ use model::fleet::observe::Phase;
 use model::plan::evicted_words;
 use table::Facts;
 use table::explanations::{JobExplanation, victims_words};
-use table::jobs::{Waited, waited, waits as is_waiting, why_failed};
+use table::jobs::{Waited, so_far, waited, waits as is_waiting, why_failed};
 
 use super::{Description, scaling};
 
@@ -128,10 +128,14 @@ pub(super) fn lines(table: &mut Description, facts: &Facts, job: &Job, painter: 
         let words = format!("{} ago{ran}", painter.age(finished));
         table.words("ended", words, Role::Text);
     }
-    if let Some((spend, so_far)) = facts.burn.jobs.get(&job.id) {
+    if let Some((spend, _)) = facts.burn.jobs.get(&job.id) {
+        let so_far = match so_far(facts, job) {
+            Some(so_far) => format!("${so_far} so far"),
+            None => "so far unknown: what it held before is not kept".to_owned(),
+        };
         table.words(
             "cost",
-            format!("${}/h · ${so_far} so far", spend.burn),
+            format!("${}/h · {so_far}", spend.burn),
             Role::Accent,
         );
     }

@@ -464,7 +464,9 @@ impl Held {
                 let util = own
                     .and_then(|slice| slice.signals.get(crate::fleet::signal::Signal::Util))
                     .or_else(|| device.util());
-                if let Some(util) = util.filter(|_| !device.is_stale(at)) {
+                // A reading from before its pod was there is another's.
+                let is_its = device.read_at >= Some(pod.held_since());
+                if let Some(util) = util.filter(|_| is_its && !device.is_stale(at)) {
                     sum += util;
                     count += 1;
                 }

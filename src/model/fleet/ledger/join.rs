@@ -130,8 +130,11 @@ pub(super) fn build(
         // Idleness is a stretch: it begins when a held device is first seen doing nothing, and a gap in
         // the readings neither begins nor ends it.
         let known = readings.devices.get_mut(&device.index);
+        // What was read before its holder came says nothing of it.
+        let held = device.held_since();
         let before = known.as_ref().and_then(|known| known.idle_since);
-        let does_nothing = judge::does_nothing(device, policy);
+        let before = before.filter(|since| Some(*since) >= held);
+        let does_nothing = judge::does_nothing(device, policy).filter(|_| device.read_at >= held);
         device.idle_since = match (device.is_allocated(), does_nothing) {
             (false, _) | (true, Some(false)) => None,
             (true, Some(true)) => before.or(device.read_at),
