@@ -385,7 +385,7 @@ fn choose(snapshot: &Snapshot, work: WorkloadId, allowed: bool) -> Result<Choice
             }
             Err(refusal) => {
                 let explained = explained(snapshot, &compiled, work);
-                match by_hand(snapshot, &explained) {
+                match by_hand(snapshot, work, refusal, &explained) {
                     Some(choice) if allowed => Ok(choice),
                     Some(choice) => Err(only_by_evicting(job, choice.evicted)),
                     None => Err(hopeless(snapshot, work, refusal, &explained)),
@@ -446,7 +446,12 @@ fn explained(snapshot: &Snapshot, compiled: &CompiledFleet, work: WorkloadId) ->
 }
 
 /// Those whom no queue would preempt for it and an operator may: `explain` names them as what would start it.
-fn by_hand(snapshot: &Snapshot, explained: &Explanation) -> Option<Choice> {
+fn by_hand(
+    snapshot: &Snapshot,
+    work: WorkloadId,
+    refusal: &preempt::Refusal,
+    explained: &Explanation,
+) -> Option<Choice> {
     let all = explained.unblock.iter().chain(&explained.alternatives);
     let (unblock, jobs) = all
         .filter_map(|unblock| match &unblock.changes[..] {
@@ -460,15 +465,21 @@ fn by_hand(snapshot: &Snapshot, explained: &Explanation) -> Option<Choice> {
     let chosen: Vec<WorkloadId> = works.collect::<Option<_>>()?;
     let can_stop =
         |work: &WorkloadId| planner_context::stop(snapshot, &snapshot.workloads[*work]).is_ok();
-    chosen.iter().all(can_stop).then(|| Choice {
+    if !chosen.iter().all(can_stop) {
+        return None;
+    }
+    let evicted = unblock.victims.clone();
+    let mut choice = Choice {
+        reasons: vec![format!("evicted by hand: {}", evicted_words(&evicted))],
         chosen,
-        evicted: unblock.victims.clone(),
-        reasons: vec![format!(
-            "no queue evicts {} for it: this plan does",
-            evicted_words(&unblock.victims)
-        )],
+        evicted,
         ..Choice::default()
-    })
+    };
+    if matches!(refusal, preempt::Refusal::Protected) {
+        let whose = protected(snapshot, &snapshot.workloads[work]);
+        choice.reasons.push(whose);
+    }
+    Some(choice)
 }
 
 /// Nobody can be evicted so that it starts: why, whose decision that is, and what else helps.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use engine::snapshot::{Snapshot, Within};
 use model::base::Moment;
-use model::plan::{Plan, RefusalCode, Until};
+use model::plan::{Plan, RefusalCode, Until, Verb};
 
 use super::tests_fleet::{ask, fleet, forecast, full, kueue, lines, node, planned, queue, work};
 
@@ -98,24 +98,23 @@ fn an_admitted_job_that_nobody_makes_room_for_is_told_why() {
     );
 }
 
-/// A queue that never preempts: that is its administrator's to change, and what an operator may do is offered.
+/// A queue that never preempts: that is its administrator's to change, and an operator may evict by hand.
 #[test]
-fn a_queue_that_never_preempts_says_who_decides_and_what_helps() {
+fn a_queue_that_never_preempts_says_who_decides_and_others_are_evicted_by_hand() {
     let snapshot = full();
-    let refusal = ask(&snapshot, "admit ml/big --preempt").expect_err("its queue never preempts");
+    let plan = ask(&snapshot, "admit ml/big --preempt").expect("there is whom to evict");
+    let told = |words: &str| plan.reasons.iter().any(|reason| reason.contains(words));
+    assert!(told("evicted by hand: ml/"), "{:?}", plan.reasons);
+    assert!(told("withinClusterQueue: Never"), "{:?}", plan.reasons);
+    assert!(told("administrator"), "{:?}", plan.reasons);
+    assert_eq!(plan.steps[0].verb, Verb::Suspend);
+    let refusal = ask(&snapshot, "admit ml/big").expect_err("nobody is evicted unasked");
     assert_eq!(refusal.code, RefusalCode::Policy);
     assert!(
-        refusal.sentence.contains("withinClusterQueue: Never"),
+        refusal.instead[0].contains("plan admit ml/big --preempt"),
         "{refusal}"
     );
-    assert!(refusal.sentence.contains("administrator"), "{refusal}");
-    assert!(
-        refusal
-            .instead
-            .iter()
-            .any(|one| one.starts_with("preempt ml/")),
-        "{refusal}"
-    );
+    assert!(!refusal.victims.is_empty(), "{refusal}");
 }
 
 /// A Deployment under a budget that keeps up all its pods, beside a job.

@@ -395,6 +395,12 @@ fn a_finished_run_is_not_confirmed_again() {
     let wanted = grave(&mut app);
     press(&mut app, "\n");
     press(&mut app, &wanted);
+    assert_eq!(carried(&press(&mut app, "\n")), None);
+    assert!(
+        text(&app).contains("type a reason for the log"),
+        "{}",
+        text(&app)
+    );
     let effects = press(&mut app, "\n");
     let number = carried(&effects).expect("confirmed").number;
     let _ = app.update(Msg::Began(number, Ok(String::from("run-1"))));

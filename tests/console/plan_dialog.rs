@@ -126,7 +126,7 @@ fn figures_that_move_on_refuse_no_confirmation() {
     later.warnings = vec!["a budget allows 1 of 2 evictions now".into()];
     tell(&mut app, number, later.clone(), 10);
     assert!(text(&app).contains("lost work $77"), "{}", text(&app));
-    let effects = press(&mut app, "\n");
+    let effects = press(&mut app, "\n\n");
     let order = carried(&effects).unwrap_or_else(|| panic!("{}", text(&app)));
     assert_eq!(order.plan, later, "the plan that is shown");
 }
@@ -144,7 +144,7 @@ fn a_plan_that_does_something_else_says_what_and_is_typed_anew() {
     assert!(shown.contains(why), "{shown}");
     // What is typed now is the whole of it.
     press(&mut app, &wanted);
-    let effects = press(&mut app, "\n");
+    let effects = press(&mut app, "\n\n");
     assert!(carried(&effects).is_some(), "{}", text(&app));
 }
 
@@ -179,7 +179,7 @@ fn whatever_evicts_running_work_is_typed() {
     let (mut app, _) = opened(SIZE, &priority(&["a"]));
     assert_eq!(carried(&press(&mut app, "\n")), None, "a bare enter");
     let (mut app, _) = opened(SIZE, &priority(&[]));
-    let effects = press(&mut app, "\n");
+    let effects = press(&mut app, "\n\n");
     assert!(carried(&effects).is_some(), "nothing is evicted");
 }
 

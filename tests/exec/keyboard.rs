@@ -149,7 +149,8 @@ impl Keyboard {
         self.press("\n");
         if let Some(words) = typed {
             self.press(&words);
-            self.press("\n");
+            // It asks for a reason, once.
+            self.press("\n\n");
         }
         self.sees("done; U undoes it").await;
     }

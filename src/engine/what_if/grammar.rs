@@ -51,7 +51,8 @@ pub fn parse(text: &str) -> Result<Suppose, String> {
         ("nodes", [by, like], _) if signed(by).is_some() => {
             return Ok(nodes(like, signed(by).unwrap_or_default()));
         }
-        (_, [like] | ["node" | "nodes", like], Some(by)) => return Ok(nodes(like, by)),
+        (_, ["node" | "nodes", like], Some(by)) => return Ok(nodes(like, by)),
+        (_, [like], Some(by)) if !VERBS.contains(like) => return Ok(nodes(like, by)),
         (like, [by], _) if !VERBS.contains(&like) => {
             if let Some(by) = signed(by) {
                 return Ok(nodes(like, by));
