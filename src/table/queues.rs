@@ -194,7 +194,15 @@ fn quotas(cells: &[QuotaCell<'_>]) -> String {
         let own = cell
             .nominal
             .map_or_else(|| "any".to_owned(), |own| own.to_string());
-        let name = cell.flavor.unwrap_or(cell.resource);
+        let resource = cell.resource.rsplit('/').next().unwrap_or_default();
+        let name = match cell.flavor {
+            None => cell.resource.to_owned(),
+            // Of a flavor with several resources each says which it is of.
+            Some(flavor) if cells.iter().filter(|it| it.flavor == cell.flavor).count() > 1 => {
+                format!("{flavor}:{resource}")
+            }
+            Some(flavor) => flavor.to_owned(),
+        };
         format!("{name} {used}/{own}")
     };
     match cells {
@@ -320,5 +328,33 @@ fn row<'a>(
         waiting: tally.waiting,
         oldest_waiting_seconds: tally.oldest.map(|since| facts.now.since(since).seconds()),
         burn_usd_per_hour: burn,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::base::Name;
+
+    use super::*;
+
+    #[test]
+    fn a_flavor_of_several_resources_says_which() {
+        let of = |flavor: &str, resource: &str| Quota {
+            flavor: Name::new(flavor),
+            resource: Name::new(resource),
+            nominal: Some(8_000),
+            used: Some(3_000),
+            ..Quota::default()
+        };
+        let all = [
+            of("h100", "nvidia.com/gpu"),
+            of("mig", "nvidia.com/mig-1g.10gb"),
+            of("mig", "nvidia.com/mig-3g.40gb"),
+        ];
+        let cells: Vec<QuotaCell<'_>> = all.iter().map(QuotaCell::from).collect();
+        assert_eq!(
+            quotas(&cells),
+            "h100 3/8 mig:mig-1g.10gb 3/8 mig:mig-3g.40gb 3/8"
+        );
     }
 }
