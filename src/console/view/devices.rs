@@ -259,7 +259,10 @@ fn of<'a>(
 
 fn reading<'a>(facts: &'a Facts, row: Row, make: impl FnOnce(&'a Device) -> Value<'a>) -> Cell<'a> {
     match device(facts, row) {
-        Some((_, device)) => Cell::new(make(device)).stale(device.is_stale(facts.now)),
+        Some((_, device)) => {
+            let is_old = device.is_stale(facts.now) || device.is_read_before_held();
+            Cell::new(make(device)).stale(is_old)
+        }
         None => Cell::new(Value::Unknown),
     }
 }

@@ -244,6 +244,12 @@ impl Device {
         self.holders().map(|(pod, _)| pod.held_since()).min()
     }
 
+    /// True where its readings were taken before the pod that has held it longest came: they say nothing of that.
+    pub fn is_read_before_held(&self) -> bool {
+        self.held_since()
+            .is_some_and(|since| self.read_at < Some(since))
+    }
+
     /// How old its readings are.
     pub fn age(&self, now: Moment) -> Option<Age> {
         self.read_at.map(|at| now.since(at))

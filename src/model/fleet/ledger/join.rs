@@ -134,7 +134,8 @@ pub(super) fn build(
         let held = device.held_since();
         let before = known.as_ref().and_then(|known| known.idle_since);
         let before = before.filter(|since| Some(*since) >= held);
-        let does_nothing = judge::does_nothing(device, policy).filter(|_| device.read_at >= held);
+        let does_nothing =
+            judge::does_nothing(device, policy).filter(|_| !device.is_read_before_held());
         device.idle_since = match (device.is_allocated(), does_nothing) {
             (false, _) | (true, Some(false)) => None,
             (true, Some(true)) => before.or(device.read_at),
