@@ -7,20 +7,20 @@ use std::time::Duration;
 use clap::Args;
 
 use ::record::Archive;
-use jiff::tz::TimeZone;
-use model::base::{Age, Exit, Failure, Moment};
+use model::base::{Age, Exit, Failure, Moment, When};
 
 use crate::runtime::past;
 use crate::runtime::session::{self, Setup};
 use crate::runtime::tape::{self, RecordSettings, TapeState};
 use source::kubeconfig::{self, Choice};
 use table::Facts;
+use table::changes::Changes;
 
 use super::flags::span;
+use super::look;
 use super::out;
 use super::setup::{self, Situation};
 use super::simulated::{FleetFlags, speed};
-use super::when::When;
 
 /// What to record.
 #[derive(Args, Clone, Debug)]
@@ -233,6 +233,35 @@ fn place(moment: &RecordMoment) -> Result<PathBuf, Failure> {
     })
 }
 
+/// What changed between two moments of a record, of what the settings' scope has.
+///
+/// # Errors
+/// As [`open`]; the moments stand in the wrong order, or nothing was recorded at the earlier one.
+pub(super) fn changes(
+    at: &Situation,
+    moment: &RecordMoment,
+    from: When,
+) -> Result<Changes, Failure> {
+    let (archive, to) = open(moment, at.quiet)?;
+    let from = from.in_utc(archive.end());
+    if from >= to {
+        let (from, to) = (from.rfc3339(), to.rfc3339());
+        let message = format!("--from must be before --to: {from} is not before {to}");
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let rules = session::past_rules(&at.setup(true), &archive);
+    let mut changes =
+        past::changes(&archive, &rules, from, to, &look::scope(&at.settings)).map_err(failed)?;
+    if let Some((begin, end)) = archive.gap_at(from) {
+        let (begin, end) = (begin.rfc3339(), end.rfc3339());
+        let from = from.rfc3339();
+        changes.notes.push(format!(
+            "nothing was recorded from {begin} to {end}: what is compared as of {from} is what was known before"
+        ));
+    }
+    Ok(changes)
+}
+
 /// Opens a record, and gives the moment of it that is meant. What of it cannot be read is said on standard error.
 ///
 /// # Errors
@@ -246,11 +275,7 @@ pub(super) fn open(moment: &RecordMoment, quiet: bool) -> Result<(Archive, Momen
         }
     }
     let end = archive.end();
-    // Times of day are those on the screen: UTC.
-    let at = moment
-        .flags
-        .at
-        .map_or(end, |when| when.resolve(end, &TimeZone::UTC));
+    let at = moment.flags.at.map_or(end, |when| when.in_utc(end));
     if at.since(end) > LATE {
         let (asked, end) = (at.rfc3339(), end.rfc3339());
         return Err(failed(format!(

@@ -9,13 +9,23 @@ use tokio::time::{Instant, sleep};
 
 use model::base::{Moment, Name};
 use record::{Archive, Player, RecordFault, Said, Step};
-use table::Facts;
+use table::changes::Changes;
+use table::{Facts, Scope};
 
 use super::clock::ClockHands;
 use super::store::{Rules, Store};
 
 /// While a record is played, pictures are this far apart.
 const PACE: Duration = Duration::from_millis(250);
+
+/// About as far apart are the pictures that were judged when it was recorded.
+const PICTURE: Duration = Duration::from_secs(9);
+
+/// Pictures of a record that lie further apart have a gap between them.
+const GAP: Duration = Duration::from_secs(60);
+
+/// So many devices, picture for picture, are looked through to find when something changed: well below a second.
+const WAY: u64 = 100_000;
 
 /// Feeds a store what a record says.
 struct Replay<'a> {
@@ -34,16 +44,25 @@ impl<'a> Replay<'a> {
         Ok(replay)
     }
 
-    /// Goes on to `at`. Checks are run at the moments at which they were when it was recorded.
+    /// The facts as of `at`, to which it has come.
+    pub(super) fn facts(&mut self, at: Moment) -> Facts {
+        stamped(self.store.publish(at))
+    }
+
+    /// Goes on to `at`.
     fn go(&mut self, at: Moment) -> Result<(), RecordFault> {
+        self.look(at, |_| ())
+    }
+
+    /// Goes on to `at`, and hands over each picture on the way whose checks are run: at the moments at which they were when it
+    /// was recorded.
+    fn look(&mut self, at: Moment, mut see: impl FnMut(Facts)) -> Result<(), RecordFault> {
         let store = &mut self.store;
         self.player.until(at, |step| match step {
             Step::Entry((_, Said::Seen(observation))) => {
                 store.apply(*observation);
             }
-            Step::Entry((at, Said::Judged)) => {
-                store.publish(at);
-            }
+            Step::Entry((at, Said::Judged)) => see(store.publish(at)),
             Step::Restart(keyframe) => store.restore(*keyframe),
         })
     }
@@ -66,7 +85,40 @@ fn stamped(facts: Facts) -> Facts {
 /// The record cannot be read, or has nothing of that moment.
 pub fn facts_at(archive: &Archive, rules: Rules, at: Moment) -> Result<Facts, RecordFault> {
     let mut replay = Replay::open(archive, rules, at)?;
-    Ok(stamped(replay.store.publish(at)))
+    Ok(replay.facts(at))
+}
+
+/// What changed between two moments, of what `scope` has. Changes of which no object says when they were get the moment of the
+/// first picture that shows them, where the way is short enough to make every picture in between.
+///
+/// # Errors
+/// The record cannot be read, or has nothing of the earlier moment.
+pub fn changes(
+    archive: &Archive,
+    rules: &Rules,
+    from: Moment,
+    to: Moment,
+    scope: &Scope,
+) -> Result<Changes, RecordFault> {
+    let before = facts_at(archive, rules.clone(), from)?;
+    let after = facts_at(archive, rules.clone(), to)?;
+    let mut changes = Changes::between(&before.scoped(scope), &after.scoped(scope));
+    let devices = after.fleet.devices().count().max(1) as u64;
+    let pictures = to.since(from).millis() / PICTURE.as_millis() as u64;
+    if !changes.is_undated() || pictures.saturating_mul(devices) > WAY {
+        return Ok(changes);
+    }
+    let undated = changes.undated();
+    let mut replay = Replay::open(archive, rules.clone(), from)?;
+    let mut last = before;
+    replay.look(to, |facts| {
+        // Over a gap nobody knows when it was.
+        if facts.now.since(last.now) < GAP.into() {
+            changes.date(&Changes::between(&last, &facts), &undated);
+        }
+        last = facts;
+    })?;
+    Ok(changes.dated())
 }
 
 /// Plays a record from `at` on, `speed` seconds of it a second; 0 stands still. Must be called within a tokio runtime, on

@@ -17,8 +17,9 @@ use stokehold::runtime::connection::{ConnectionEvent, Connections, Opened};
 use stokehold::runtime::session::{self, ClusterTarget, Demo, Setup};
 use stokehold::runtime::tape::RecordSettings;
 use stokehold::runtime::{effects, past};
+use table::changes::{Changes, Topic};
 use table::output::render;
-use table::{Facts, Format, Kind, Query};
+use table::{Facts, Format, Kind, Query, Scope};
 
 use super::{Home, text};
 
@@ -135,8 +136,36 @@ async fn a_replay_shows_of_every_moment_what_was_shown_then() {
             eprintln!("{words}");
         }
     }
+    let whole = seen.iter().find(|facts| {
+        facts.fleet.is_complete() && facts.now > archive.start().plus(Duration::from_secs(5))
+    });
+    let first = whole.expect("a whole picture");
+    same_changes(&archive, &setup, first, seen.last().expect("a picture"));
     apart.dedup();
     assert!(compared >= 3 && apart.len() <= 2, "{apart:?} of {compared}");
+}
+
+/// What changed between two moments of the record is what differs between the pictures that were shown then.
+fn same_changes(archive: &Archive, setup: &Setup, first: &Facts, last: &Facts) {
+    let rules = session::past_rules(setup, archive);
+    let whole = Scope::default();
+    let told = past::changes(archive, &rules, first.now, last.now, &whole).expect("can be read");
+    let live = Changes::between(first, last);
+    // A keyframe is judged anew, so that findings may differ; moments may be those of pictures in between.
+    let plain = |changes: &Changes| {
+        let all = changes.changes.iter();
+        let all = all.filter(|change| change.topic != Topic::Finding);
+        let mut all: Vec<String> = all
+            .map(|change| format!("{:?} {} {}", change.topic, change.id, change.subject()))
+            .collect();
+        all.sort();
+        all
+    };
+    assert_eq!(plain(&live), plain(&told));
+    assert_eq!((&live.money, &live.notes), (&told.money, &told.notes));
+    let span = first.now..=last.now;
+    let dated = told.changes.iter().filter_map(|change| change.at);
+    assert!(dated.map(|dated| dated.at()).all(|at| span.contains(&at)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -267,6 +296,28 @@ fn a_recorder_that_is_killed_loses_nothing_that_was_written() {
     assert!(text(&early.stderr).contains("the record begins at 2026-11-21T"));
     let late = get(&["--at", "2030-01-01T00:00:00Z"]);
     assert!(text(&late.stderr).contains("the record ends at 2026-11-21T"));
+    let start = Archive::open(&folder)
+        .expect("can be read")
+        .start()
+        .rfc3339();
+    let diff = |from: &str, to: &str| {
+        let flags = ["diff", "--record", &place, "--from", from, "--to", to];
+        home.run(&[&flags[..], &["-o", "json"]].concat())
+    };
+    let told = diff(&start, "-1s");
+    assert_eq!(told.status.code(), Some(0), "{}", text(&told.stderr));
+    let told: Value = serde_json::from_slice(&told.stdout).expect("is JSON");
+    assert_eq!(told["from"].as_str(), Some(start.as_str()));
+    // At the start nothing was listed yet: nodes are not new because of that.
+    let joined = told["changes"].as_array().expect("a list").iter();
+    let joined = joined.filter(|change| change["change"] == "joined").count();
+    assert!(joined < there, "{joined} of {there} nodes joined");
+    let backwards = diff("-1s", &start);
+    assert_eq!(backwards.status.code(), Some(2));
+    assert!(text(&backwards.stderr).contains("--from must be before --to"));
+    let early = diff("2020-01-01T00:00:00Z", "-1s");
+    assert_eq!(early.status.code(), Some(1));
+    assert!(text(&early.stderr).contains("the record begins at 2026-11-21T"));
     let wrong = get(&["--at", "noon"]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(text(&wrong.stderr).contains("yesterday 14:00"));

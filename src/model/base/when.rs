@@ -6,8 +6,7 @@ use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
-use model::base::Moment;
-use model::base::time::parse_span;
+use super::time::{Moment, parse_span};
 
 /// A moment of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,10 +67,15 @@ impl When {
         form.map(Self).ok_or_else(|| FORMS.to_owned())
     }
 
+    /// The moment that is meant in a record that ends at `end`. Times of day are those on the screen: UTC.
+    pub fn in_utc(self, end: Moment) -> Moment {
+        self.resolve(end, &TimeZone::UTC)
+    }
+
     /// The moment that is meant in a record that ends at `end`, where the clocks on the wall are those of `zone`. A time
     /// of day that a change of the clocks leaves out is as much later; of one that comes twice the later is meant, unless
     /// that is yet to come.
-    pub fn resolve(self, end: Moment, zone: &TimeZone) -> Moment {
+    fn resolve(self, end: Moment, zone: &TimeZone) -> Moment {
         let now = zone.to_datetime(timestamp(end));
         match self.0 {
             Form::At(moment) => moment,
