@@ -243,7 +243,7 @@ pub(super) fn changes(
     from: When,
 ) -> Result<Changes, Failure> {
     let (archive, to) = open(moment, at.quiet)?;
-    let from = from.in_utc(archive.end());
+    let from = from.in_record(archive.start(), archive.end());
     if from >= to {
         let (from, to) = (from.rfc3339(), to.rfc3339());
         let message = format!("--from must be before --to: {from} is not before {to}");
@@ -275,7 +275,10 @@ pub(super) fn open(moment: &RecordMoment, quiet: bool) -> Result<(Archive, Momen
         }
     }
     let end = archive.end();
-    let at = moment.flags.at.map_or(end, |when| when.in_utc(end));
+    let at = moment
+        .flags
+        .at
+        .map_or(end, |when| when.in_record(archive.start(), end));
     if at.since(end) > LATE {
         let (asked, end) = (at.rfc3339(), end.rfc3339());
         return Err(failed(format!(

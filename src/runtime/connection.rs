@@ -12,6 +12,7 @@ use table::explanations::JobExplanations;
 
 use super::action_task::{ActionEvent, ActionTask};
 use super::clock;
+use super::playback::{ReplayControl, ReplayEvent};
 use super::session::Session;
 
 /// What to look at.
@@ -76,6 +77,8 @@ pub enum ConnectionEvent {
     JobExplanations(Arc<JobExplanations>),
     /// What the action task reported.
     ActionEvent(ActionEvent),
+    /// How the replay of a record stands.
+    Replay(ReplayEvent),
     /// What came of what a view wanted read.
     Read(ObjectRequest, object::ObjectNews),
 }
@@ -203,12 +206,21 @@ async fn heard(session: &mut Option<Session>, ended: bool) -> Option<ConnectionE
             let latest = session.answers.borrow_and_update().clone();
             return Some(ConnectionEvent::JobExplanations(latest));
         }
+        event = played(&mut session.replay) => return Some(ConnectionEvent::Replay(event)),
         deed = done(&mut session.actions) => return Some(ConnectionEvent::ActionEvent(deed)),
         (want, news) = session.reading.next() => return Some(ConnectionEvent::Read(want, news)),
     }
     Some(ConnectionEvent::Facts(
         session.facts.borrow_and_update().clone(),
     ))
+}
+
+/// Waits for a replay; forever where there is none.
+async fn played(replay: &mut Option<ReplayControl>) -> ReplayEvent {
+    match replay {
+        Some(replay) => replay.next().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Waits for the action task; forever where the session has none.

@@ -13,6 +13,7 @@ pub mod explanation_task;
 pub mod kubectl;
 pub mod pace;
 pub mod past;
+pub mod playback;
 pub mod port_forward;
 pub mod reading;
 pub mod rehearsal;

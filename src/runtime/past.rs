@@ -1,22 +1,13 @@
 //! A record in the place of a cluster: its observations go to the same store, on the record's own clock.
 
-use std::sync::Arc;
 use std::time::Duration;
-
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
 
 use model::base::{Moment, Name};
 use record::{Archive, Player, RecordFault, Said, Step};
 use table::changes::Changes;
 use table::{Facts, Scope};
 
-use super::clock::ClockHands;
 use super::store::{Rules, Store};
-
-/// While a record is played, pictures are this far apart.
-const PACE: Duration = Duration::from_millis(250);
 
 /// About as far apart are the pictures that were judged when it was recorded.
 const PICTURE: Duration = Duration::from_secs(9);
@@ -28,14 +19,18 @@ const GAP: Duration = Duration::from_secs(60);
 const WAY: u64 = 100_000;
 
 /// Feeds a store what a record says.
-struct Replay<'a> {
+pub(super) struct Replay<'a> {
     store: Store,
     player: Player<'a>,
 }
 
 impl<'a> Replay<'a> {
     /// A store as it was at `at`.
-    fn open(archive: &'a Archive, rules: Rules, at: Moment) -> Result<Self, RecordFault> {
+    pub(super) fn open(
+        archive: &'a Archive,
+        rules: Rules,
+        at: Moment,
+    ) -> Result<Self, RecordFault> {
         let (keyframe, player) = archive.seek(at)?;
         let mut store = Store::new(rules);
         store.restore(keyframe);
@@ -50,13 +45,17 @@ impl<'a> Replay<'a> {
     }
 
     /// Goes on to `at`.
-    fn go(&mut self, at: Moment) -> Result<(), RecordFault> {
+    pub(super) fn go(&mut self, at: Moment) -> Result<(), RecordFault> {
         self.look(at, |_| ())
     }
 
     /// Goes on to `at`, and hands over each picture on the way whose checks are run: at the moments at which they were when it
     /// was recorded.
-    fn look(&mut self, at: Moment, mut see: impl FnMut(Facts)) -> Result<(), RecordFault> {
+    pub(super) fn look(
+        &mut self,
+        at: Moment,
+        mut see: impl FnMut(Facts),
+    ) -> Result<(), RecordFault> {
         let store = &mut self.store;
         self.player.until(at, |step| match step {
             Step::Entry((_, Said::Seen(observation))) => {
@@ -119,60 +118,4 @@ pub fn changes(
         last = facts;
     })?;
     Ok(changes.dated())
-}
-
-/// Plays a record from `at` on, `speed` seconds of it a second; 0 stands still. Must be called within a tokio runtime, on
-/// a thread that may block.
-///
-/// # Errors
-/// The record cannot be read, or has nothing of that moment.
-pub(super) fn play(
-    archive: Archive,
-    rules: Rules,
-    at: Moment,
-    speed: f64,
-    hands: ClockHands,
-    out: watch::Sender<Option<Arc<Facts>>>,
-) -> Result<JoinHandle<()>, RecordFault> {
-    let archive = Arc::new(archive);
-    let first = facts_at(&archive, rules.clone(), at)?;
-    hands.set(at);
-    out.send_replace(Some(Arc::new(first)));
-    Ok(tokio::spawn(async move {
-        let played = run(&archive, rules, at, speed, &hands, &out).await;
-        if let Err(fault) = played {
-            tracing::error!(%fault, "the record cannot be played on");
-        }
-        // What was shown last stays.
-        out.closed().await;
-    }))
-}
-
-async fn run(
-    archive: &Archive,
-    rules: Rules,
-    from: Moment,
-    speed: f64,
-    hands: &ClockHands,
-    out: &watch::Sender<Option<Arc<Facts>>>,
-) -> Result<(), RecordFault> {
-    if speed <= 0.0 {
-        return Ok(());
-    }
-    let mut replay = tokio::task::block_in_place(|| Replay::open(archive, rules, from))?;
-    let end = archive.end();
-    let begun = Instant::now();
-    let mut at = from;
-    while at < end && !out.is_closed() {
-        sleep(PACE).await;
-        let played = begun.elapsed().as_secs_f64() * speed;
-        at = end.min(from.plus(Duration::from_secs_f64(played.min(1e12))));
-        let facts = tokio::task::block_in_place(|| {
-            replay.go(at)?;
-            Ok(stamped(replay.store.publish(at)))
-        })?;
-        hands.set(at);
-        out.send_replace(Some(Arc::new(facts)));
-    }
-    Ok(())
 }

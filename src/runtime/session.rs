@@ -29,11 +29,12 @@ use table::{Facts, Needs, Readings};
 use super::action_service::ActionService;
 use super::action_task::ActionTask;
 use super::clock::{self, SessionClock};
+use super::explanation_task;
+use super::playback::{self, ReplayControl};
 use super::reading::Reading;
 use super::source_options::{prometheus, proxied, scrape};
 use super::store::{self, Rules};
 use super::tape::{self, RecordSettings, Tape, TapeControl};
-use super::{explanation_task, past};
 
 /// Batches of observations that may wait for the store; a source that fills them waits.
 const BACKLOG: usize = 256;
@@ -91,6 +92,8 @@ pub struct Session {
     pub context: Name,
     /// Reads single objects and logs for the view in front.
     pub reading: Reading,
+    /// Moves in the record that is replayed; nothing for a cluster.
+    pub replay: Option<ReplayControl>,
     /// Makes plans and carries them out; `None` for one look.
     pub actions: Option<ActionTask>,
     /// The server's address, for messages.
@@ -271,6 +274,7 @@ fn start(
         on_screen,
         context,
         reading,
+        replay: None,
         actions: action_service
             .map(|action_service| ActionTask::new(action_service, facts_of_deeds)),
         server,
@@ -295,7 +299,7 @@ pub fn replay(setup: &Setup, archive: Archive, at: Moment, speed: f64) -> Result
     let context = Name::from(format!("{} (record)", rules.context));
     let (publish, facts) = watch::channel(None);
     let (clock, hands) = SessionClock::past(at);
-    let store = past::play(archive, rules, at, speed, hands, publish)
+    let (store, control) = playback::play(archive, rules, at, speed, hands, publish)
         .map_err(|fault| Failure::new(Exit::Failed, fault.to_string()))?;
     let (say, answers) = watch::channel(Arc::default());
     let engine = tokio::spawn(explanation_task::run(facts.clone(), say));
@@ -306,6 +310,7 @@ pub fn replay(setup: &Setup, archive: Archive, at: Moment, speed: f64) -> Result
         on_screen: watch::Sender::default(),
         context,
         reading: Reading::new(None),
+        replay: Some(control),
         actions: None,
         server: String::new(),
         reach: watch::Sender::new(Reach::All),

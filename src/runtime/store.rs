@@ -149,6 +149,7 @@ impl Store {
             answers: Arc::default(),
             acts: Arc::default(),
             supposed: Arc::default(),
+            compared: Arc::default(),
             now: at,
         }
     }

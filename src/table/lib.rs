@@ -39,6 +39,7 @@ mod tests;
 #[cfg(test)]
 mod tests_scheduling;
 pub mod text;
+pub mod timeline;
 pub mod watch;
 pub mod what_if;
 

@@ -14,11 +14,13 @@ use record::Archive;
 use serde_json::Value;
 use settings::{Inputs, Rulebook, Texts, load};
 use stokehold::runtime::connection::{ConnectionEvent, Connections, Opened};
+use stokehold::runtime::playback::ReplayEvent;
 use stokehold::runtime::session::{self, ClusterTarget, Demo, Setup};
 use stokehold::runtime::tape::RecordSettings;
 use stokehold::runtime::{effects, past};
 use table::changes::{Changes, Topic};
 use table::output::render;
+use table::timeline::{Playback, Timeline};
 use table::{Facts, Format, Kind, Query, Scope};
 
 use super::{Home, text};
@@ -210,6 +212,118 @@ async fn nothing_can_be_done_in_a_replay() {
         }
     }
     connections.switch(&Switch::Again);
+}
+
+/// Moves in the record, and gives the first answer that counts; what is told of the timeline meanwhile is kept.
+async fn moved<T>(
+    connections: &mut Connections,
+    timeline: &mut Option<Timeline>,
+    playback: Playback,
+    mut counts: impl FnMut(&ConnectionEvent, Option<&Timeline>) -> Option<T>,
+) -> T {
+    let session = connections.session.as_ref().expect("a session runs");
+    let replay = session.replay.as_ref().expect("of a record");
+    replay.send(playback);
+    let answer = async {
+        loop {
+            let event = connections.news().await;
+            if let ConnectionEvent::Replay(ReplayEvent::Timeline(told)) = &event {
+                *timeline = Some(told.clone());
+            }
+            if let Some(answer) = counts(&event, timeline.as_ref()) {
+                return answer;
+            }
+        }
+    };
+    let patience = Duration::from_secs(60);
+    let answer = tokio::time::timeout(patience, answer).await;
+    answer.expect("an answer comes")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_is_gone_through_both_ways() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let seen = recorded(folder.path(), 24, 60.0, Duration::from_secs(32)).await;
+    let whole = seen.iter().find(|facts| facts.fleet.is_complete());
+    let first = Arc::clone(whole.expect("a whole picture"));
+    let place = folder.path().to_owned();
+    let mut connections = Connections::begin(Arc::new(move |_| {
+        let archive = Archive::open(&place).expect("can be read");
+        let end = archive.end();
+        let session = session::replay(&setup(), archive, end, 0.0)?;
+        let about = msg::Session::default();
+        Ok(Opened { session, about })
+    }));
+    assert!(matches!(
+        connections.news().await,
+        ConnectionEvent::Session(_)
+    ));
+    let mut timeline = None;
+    let shows = |moment: Moment| {
+        move |event: &ConnectionEvent, _: Option<&Timeline>| match event {
+            ConnectionEvent::Facts(Some(facts)) if facts.now == moment => Some(facts.clone()),
+            _ => None,
+        }
+    };
+    // Back, which begins at the keyframe before: what is shown is what was shown then.
+    let to = Playback::Go(first.now);
+    let shown = moved(&mut connections, &mut timeline, to, shows(first.now)).await;
+    assert_eq!(connections.now(), first.now);
+    let jobs = |facts: &Facts| render(facts, &Query::all(Kind::Jobs), Format::Json);
+    assert_eq!(
+        jobs(&shown).expect("is printed"),
+        jobs(&first).expect("is printed")
+    );
+    // The whole record is looked through; jumps lead from mark to mark, and back.
+    let looked = |_: &ConnectionEvent, timeline: Option<&Timeline>| {
+        let timeline = timeline?;
+        let parts: Vec<_> = timeline.looked.iter().collect();
+        let [(from, to)] = parts[..] else { return None };
+        (*from <= first.now && *to == timeline.to).then(|| timeline.clone())
+    };
+    let stay = Playback::Go(first.now);
+    let whole = moved(&mut connections, &mut timeline, stay, looked).await;
+    let marks: Vec<Moment> = whole.marks.iter().map(|mark| mark.at).collect();
+    let later: Vec<Moment> = marks.into_iter().filter(|at| *at > first.now).collect();
+    assert!(
+        later.len() >= 2,
+        "half an hour of a fleet has changes: {later:?}"
+    );
+    for (forward, at) in [(true, later[0]), (true, later[1]), (false, later[0])] {
+        let jump = Playback::Change { forward };
+        moved(&mut connections, &mut timeline, jump, shows(at)).await;
+    }
+    let compare = Playback::Compare {
+        name: "a".into(),
+        from: first.now,
+        to: later[1],
+        scope: Scope::default(),
+    };
+    let told = |event: &ConnectionEvent, _: Option<&Timeline>| match event {
+        ConnectionEvent::Replay(ReplayEvent::Changes(name, told)) if **name == *"a" => {
+            Some(told.clone().map(|changes| changes.weight()))
+        }
+        _ => None,
+    };
+    let told = moved(&mut connections, &mut timeline, compare, told).await;
+    assert!(told.expect("can be compared").is_some());
+    // It plays, and at the end of the record it stands still.
+    let end = Playback::Go(whole.to.minus(Duration::from_secs(1)));
+    let near = whole.to.minus(Duration::from_secs(1));
+    moved(&mut connections, &mut timeline, end, shows(near)).await;
+    let over = moved(
+        &mut connections,
+        &mut timeline,
+        Playback::Toggle,
+        shows(whole.to),
+    );
+    over.await;
+    let said = |event: &ConnectionEvent, _: Option<&Timeline>| match event {
+        ConnectionEvent::Replay(ReplayEvent::Said(words)) => Some(words.clone()),
+        _ => None,
+    };
+    let said = moved(&mut connections, &mut timeline, Playback::Toggle, said).await;
+    assert!(said.contains("the end of the record"), "{said}");
 }
 
 /// A program that runs beside the test until it is dropped, and the first line that it said.

@@ -392,6 +392,35 @@ impl Changes {
     }
 }
 
+/// Of so many comparisons the answers are kept, the latest.
+const KEPT: usize = 8;
+
+/// What was compared in a session, by the names of the comparisons, the latest last.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Compared(Vec<(Name, Result<Changes, String>)>);
+
+impl Compared {
+    /// Keeps what came of a comparison: the changes, or why there are none.
+    pub fn put(&mut self, name: Name, told: Result<Changes, String>) {
+        self.0.retain(|(known, _)| *known != name);
+        self.0.push((name, told));
+        let over = self.0.len().saturating_sub(KEPT);
+        self.0.drain(..over);
+    }
+
+    /// What came of the comparison of this name, and its place among all; `None` until it has come.
+    pub fn get(&self, name: &str) -> Option<(usize, &Result<Changes, String>)> {
+        let mut all = self.0.iter().enumerate();
+        all.find_map(|(at, (known, told))| (**known == *name).then_some((at, told)))
+    }
+
+    /// A change of the comparison at this place.
+    pub fn change(&self, at: usize, change: usize) -> Option<&Change> {
+        let (_, told) = self.0.get(at)?;
+        told.as_ref().ok()?.changes.get(change)
+    }
+}
+
 /// Micro-dollars. What differs by less is a rounding of shares.
 const CENT: i64 = 10_000;
 
