@@ -33,7 +33,9 @@ pub fn message(news: ConnectionEvent) -> Option<Msg> {
         ConnectionEvent::NoSession(why) => Some(Msg::NoSession(why)),
         ConnectionEvent::Replay(ReplayEvent::Timeline(timeline)) => Some(Msg::Timeline(timeline)),
         ConnectionEvent::Replay(ReplayEvent::Changes(name, told)) => Some(Msg::Changes(name, told)),
-        ConnectionEvent::Replay(ReplayEvent::Said(words)) => Some(Msg::Notice(words)),
+        ConnectionEvent::Said(words) | ConnectionEvent::Replay(ReplayEvent::Said(words)) => {
+            Some(Msg::Notice(words))
+        }
         ConnectionEvent::Read(want, news) => Some(Msg::Read(want, news)),
     }
 }

@@ -10,6 +10,7 @@ pub mod doctor;
 pub mod effects;
 pub mod encode;
 pub mod explanation_task;
+mod first_look;
 pub mod kubectl;
 pub mod pace;
 pub mod past;

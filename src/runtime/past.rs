@@ -99,8 +99,15 @@ pub fn changes(
     to: Moment,
     scope: &Scope,
 ) -> Result<Changes, RecordFault> {
-    let before = facts_at(archive, rules.clone(), from)?;
-    let after = facts_at(archive, rules.clone(), to)?;
+    let seek = |at| facts_at(archive, rules.clone(), at);
+    // Each is a keyframe and every picture since: on a large fleet a second.
+    let (before, after) = std::thread::scope(|threads| {
+        let before = threads.spawn(|| seek(from));
+        let after = seek(to);
+        (before.join(), after)
+    });
+    let before = before.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    let after = after?;
     let mut changes = Changes::between(&before.scoped(scope), &after.scoped(scope));
     let devices = after.fleet.devices().count().max(1) as u64;
     let pictures = to.since(from).millis() / PICTURE.as_millis() as u64;

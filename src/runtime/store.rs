@@ -248,7 +248,12 @@ pub async fn run(
                 }
             }
             () = sleep_until(next) => {}
-            () = stopped(&mut tape) => break,
+            () = stopped(&mut tape) => {
+                // What is looked at goes on without being recorded.
+                if let Some(mut tape) = tape.take() {
+                    tape.close();
+                }
+            }
         }
         let begun = Instant::now();
         let facts = tokio::task::block_in_place(|| {

@@ -17,7 +17,7 @@ use stokehold::runtime::connection::{ConnectionEvent, Connections, Opened};
 use stokehold::runtime::playback::ReplayEvent;
 use stokehold::runtime::session::{self, ClusterTarget, Demo, Setup};
 use stokehold::runtime::tape::RecordSettings;
-use stokehold::runtime::{effects, past};
+use stokehold::runtime::{clock, effects, past};
 use table::changes::{Changes, Topic};
 use table::output::render;
 use table::timeline::{Playback, Timeline};
@@ -324,6 +324,83 @@ async fn a_record_is_gone_through_both_ways() {
     };
     let said = moved(&mut connections, &mut timeline, Playback::Toggle, said).await;
     assert!(said.contains("the end of the record"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_console_records_what_it_reads_where_the_settings_say_so() {
+    let folder = tempfile::TempDir::new().expect("a folder");
+    let begin = Moment::parse("2026-11-21T08:00:00Z").expect("a moment");
+    let options = sim::world::Options {
+        nodes: Some(12),
+        ..sim::world::Options::new(begin)
+    };
+    let world = sim::world::World::new(options).identified(session::identity());
+    let service = sim::serve::embed(Box::new(world), clock::shared(), 20.0, 1).expect("is served");
+    let open = |enabled: bool| {
+        let mut setup = setup();
+        assert!(!setup.settings.record.enabled, "off by default");
+        setup.settings.record.enabled = enabled;
+        setup.settings.record.dir = Some(folder.path().join("r"));
+        let service = service.clone();
+        Connections::begin(Arc::new(move |_| {
+            let mut session = session::console(&setup, ClusterTarget::Running(service.clone()))?;
+            let about = msg::Session {
+                notice: session.notice.take(),
+                ..msg::Session::default()
+            };
+            Ok(Opened { session, about })
+        }))
+    };
+    /// What the console is told of the session, once all is listed.
+    async fn opened(connections: &mut Connections) -> (Option<String>, Arc<Facts>) {
+        let mut notice = None;
+        loop {
+            match connections.news().await {
+                ConnectionEvent::Session(about) => notice = about.notice,
+                ConnectionEvent::NoSession(why) => panic!("{why}"),
+                ConnectionEvent::Facts(Some(facts)) if facts.fleet.is_complete() => {
+                    return (notice, facts);
+                }
+                _ => {}
+            }
+        }
+    }
+    let records = |connections: &Connections| {
+        let session = connections.session.as_ref();
+        session.is_some_and(|session| session.recording.is_some())
+    };
+    let mut without = open(false);
+    assert_eq!(opened(&mut without).await.0, None);
+    assert!(!records(&without) && !folder.path().join("r").exists());
+    let mut connections = open(true);
+    assert_eq!(opened(&mut connections).await.0, None);
+    assert!(records(&connections));
+    // Another one says that the directory is taken, and goes on.
+    let mut other = open(true);
+    let (notice, facts) = opened(&mut other).await;
+    let notice = notice.expect("it is said");
+    assert!(
+        notice.starts_with("not recorded: another process records into "),
+        "{notice}"
+    );
+    assert!(!records(&other) && !facts.fleet.nodes.is_empty());
+    // A new session of the same console goes on in the same directory.
+    connections.switch(&Switch::Again);
+    let (notice, facts) = opened(&mut connections).await;
+    assert_eq!(notice, None);
+    assert!(records(&connections));
+    connections.close().await;
+    assert!(!records(&connections));
+    let archive = Archive::open(&folder.path().join("r")).expect("can be read");
+    let rules = session::past_rules(&setup(), &archive);
+    let replayed = past::facts_at(&archive, rules, archive.end()).expect("was recorded");
+    assert_eq!(replayed.fleet.nodes.len(), facts.fleet.nodes.len());
+    // What is looked at goes on.
+    let more = tokio::time::timeout(Duration::from_secs(30), connections.news()).await;
+    assert!(matches!(
+        more,
+        Ok(ConnectionEvent::Facts(Some(_)) | ConnectionEvent::JobExplanations(_))
+    ));
 }
 
 /// A program that runs beside the test until it is dropped, and the first line that it said.

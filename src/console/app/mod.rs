@@ -311,6 +311,9 @@ impl App {
         self.keep_to_part();
         self.summarize();
         self.start_over();
+        if let Some(words) = session.notice {
+            self.notify(words);
+        }
     }
 
     /// No session could be opened. What is shown of another one stays; where nothing is shown, the reason is, with the keys that lead on.

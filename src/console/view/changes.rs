@@ -8,7 +8,7 @@ use crate::table_model::{Column, Kind, Row, id_of};
 use crate::text::wrap;
 use crate::theme::Role;
 use crate::widget::{Cell, Value};
-use model::base::Name;
+use model::base::{Moment, Name};
 use model::fleet::finding::Severity;
 use model::fleet::job::JobKey;
 use table::Facts;
@@ -20,12 +20,8 @@ use super::{CommandOutcome, Destination, RowScope, Selection, TABLE, View, ViewI
 /// Changes. A row is the place of the comparison and that of the change in it.
 static KIND: Kind = Kind {
     columns: &[
-        Column::words("when", "WHEN (UTC)", 1, (14, 15), |facts, row| {
-            of(facts, row, |change| match change.at {
-                None => Value::Unknown,
-                at => Value::text(when(at)),
-            })
-            .role(Role::Muted)
+        Column::words("when", "WHEN (UTC)", 1, (11, 17), |facts, row| {
+            of(facts, row, |change| moment(change, facts.now)).role(Role::Muted)
         })
         .sign(|facts, row| change(facts, row).map_or(("–", Role::Muted), sign)),
         Column::words("kind", "KIND", 3, (5, 7), |facts, row| {
@@ -91,6 +87,20 @@ static KIND: Kind = Kind {
 /// Said where nothing differs.
 const NOTHING: &str = "no job, node, queue or finding differs";
 
+/// When a change was; of the day on screen the time alone.
+fn moment(change: &Change, now: Moment) -> Value<'_> {
+    let Some(dated) = change.at else {
+        return Value::Unknown;
+    };
+    let text = when(Some(dated));
+    let today = dated.at().rfc3339().get(..10) == now.rfc3339().get(..10);
+    match text.split_once(' ').filter(|_| today) {
+        Some((date, time)) if date.starts_with('~') => Value::text(format!("~{time}")),
+        Some((_, time)) => Value::text(time.to_owned()),
+        None => Value::text(text),
+    }
+}
+
 fn change(facts: &Facts, row: Row) -> Option<&Change> {
     facts.compared.change(row.0 as usize, row.1 as usize)
 }
@@ -147,6 +157,8 @@ fn sign(change: &Change) -> (&'static str, Role) {
 pub struct ChangesView {
     name: Name,
     table: TableView,
+    /// Something could not be compared: a line says so.
+    noted: bool,
 }
 
 impl ChangesView {
@@ -155,12 +167,13 @@ impl ChangesView {
         Self {
             table: TableView::new(ViewId::Alerts, &KIND, RowScope::Changes(name.clone())),
             name,
+            noted: false,
         }
     }
 
     /// Above the table: what is compared, its money, what could not be compared, air.
-    fn below(area: Rect) -> Rect {
-        let above = 4.min(area.height);
+    fn below(&self, area: Rect) -> Rect {
+        let above = (3 + u16::from(self.noted)).min(area.height);
         Rect::new(area.x, area.y + above, area.width, area.height - above)
     }
 }
@@ -186,11 +199,16 @@ impl View for ChangesView {
     fn contexts(&self) -> &'static [Context] {
         TABLE
     }
+    fn refresh(&mut self, facts: &Facts, settle: bool) {
+        let told = facts.compared.get(&self.name);
+        self.noted = matches!(told, Some((_, Ok(changes))) if !changes.notes.is_empty());
+        self.table.refresh(facts, settle);
+    }
     fn on(&mut self, command: Command, facts: &Facts, area: Rect) -> CommandOutcome {
-        self.table.obey(command, facts, Self::below(area))
+        self.table.obey(command, facts, self.below(area))
     }
     fn table_area(&self, area: Rect) -> Rect {
-        Self::below(area)
+        self.below(area)
     }
     fn table(&self) -> Option<&TableView> {
         Some(&self.table)
@@ -223,7 +241,7 @@ impl View for ChangesView {
                 painter.say(x, area.y + 1, room, &money(changes), Role::Text);
                 let notes = changes.notes.join(" · ");
                 painter.say(x, area.y + 2, room, &notes, Role::Warn);
-                let below = Self::below(area);
+                let below = self.below(area);
                 if !changes.changes.is_empty() {
                     self.table.paint(facts, painter, below, true);
                 }

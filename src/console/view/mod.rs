@@ -145,7 +145,7 @@ impl RowScope {
             Self::Pods(Some(name)) => format!("pods of {name}"),
             Self::Tree(of) => format!("tree of {}", of.name()),
             Self::WhatIf(changes) => format!("what if {changes}"),
-            Self::Changes(name) => format!("changes {name}"),
+            Self::Changes(_) => String::from("changes"),
             Self::Sources(kind) => kind.as_ref().map(Name::to_string).unwrap_or_default(),
         }
     }

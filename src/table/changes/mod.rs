@@ -10,7 +10,7 @@ mod tests;
 mod text;
 
 use model::base::{Moment, Name, Rate};
-use model::cost::Scope as CostScope;
+use model::cost::{Burn, Scope as CostScope};
 use model::fleet::Known;
 use model::fleet::finding::Severity;
 use model::fleet::observe::Table;
@@ -294,38 +294,41 @@ impl Changes {
 
     /// True when both pictures have the lists that the topic is made of. Notes what keeps it from being compared.
     fn may_compare(&mut self, topic: Topic, before: &Facts, after: &Facts) -> bool {
-        let mut comparable = true;
+        let (mut missing, mut unknown) = ([Vec::new(), Vec::new()], Vec::new());
         for table in Table::ALL.iter().filter(|table| topic.needs(**table)) {
-            let sides = [before, after].map(|facts| (facts.fleet.known(*table), facts.now));
+            let sides = [before, after].map(|facts| facts.fleet.known(*table));
             let is_there =
-                sides.map(|(known, _)| !matches!(known, Known::Waiting | Known::NotVisible(_)));
-            if is_there[0] != is_there[1] {
-                let missing = if is_there[0] { after } else { before };
-                self.note(format!(
-                    "{} are not compared: {} were not listed at {}",
-                    topic.plural(),
-                    table.name(),
-                    missing.now.clock()
-                ));
-                comparable = false;
-            } else if !is_there[0] && topic != Topic::Finding {
-                self.note(format!(
-                    "{}: {} are not known",
-                    topic.plural(),
-                    table.name()
-                ));
+                sides.map(|known| !matches!(known, Known::Waiting | Known::NotVisible(_)));
+            match is_there {
+                [true, true] => {}
+                [false, false] => unknown.push(table.name()),
+                [earlier, _] => missing[usize::from(earlier)].push(table.name()),
             }
-            for (known, at) in sides {
+            for (known, at) in sides.into_iter().zip([before.now, after.now]) {
                 if let Known::Lost(lost) = known {
-                    let since = lost.since.clock();
-                    let (table, at) = (table.name(), at.clock());
+                    let (since, at) = (lost.since.clock(), at.clock());
+                    let table = table.name();
                     self.note(format!(
-                        "{table}: lost since {since}, as known then at {at}"
+                        "{table}: lost since {since}, what is compared as of {at} is what was known then"
                     ));
                 }
             }
         }
-        comparable
+        let plural = topic.plural();
+        for (names, at) in missing.iter().zip([before.now, after.now]) {
+            if !names.is_empty() {
+                let (lists, at) = (lists(names), at.clock());
+                self.note(format!(
+                    "{plural} are not compared: {lists} not listed at {at}"
+                ));
+            }
+        }
+        // Findings are of what is known, at both moments the same.
+        if !unknown.is_empty() && topic != Topic::Finding {
+            let lists = lists(&unknown);
+            self.note(format!("{plural}: {lists} not listed at either moment"));
+        }
+        missing.iter().all(Vec::is_empty)
     }
 
     fn note(&mut self, note: String) {
@@ -424,11 +427,31 @@ impl Compared {
 /// Micro-dollars. What differs by less is a rounding of shares.
 const CENT: i64 = 10_000;
 
+/// Lists that a note names; the others are counted.
+const NAMED: usize = 3;
+
+/// `nodes, pods, jobs and 12 more`.
+fn lists(names: &[&str]) -> String {
+    match names.split_at_checked(NAMED) {
+        Some((named, rest)) if !rest.is_empty() => {
+            format!("{} and {} more", named.join(", "), rest.len())
+        }
+        _ => names.join(", "),
+    }
+}
+
+/// What somebody has of the money; `None` while the lists are read without which nothing true can be said of it.
+fn known_rate(facts: &Facts, of: impl FnOnce(&Burn) -> Option<Rate>) -> Option<Rate> {
+    let is_read = facts.fleet.unread().is_empty();
+    of(&facts.burn).filter(|_| is_read)
+}
+
 fn money(before: &Facts, after: &Facts) -> Vec<MoneyChange> {
+    let all = |burn: &Burn| burn.known().map(|spend| spend.burn);
     let total = MoneyChange {
         team: None,
-        before: before.burn.known().map(|spend| spend.burn),
-        after: after.burn.known().map(|spend| spend.burn),
+        before: known_rate(before, all),
+        after: known_rate(after, all),
     };
     let teams = |facts: &Facts| -> Vec<Name> {
         let rows = facts.burn.rows.get(&CostScope::Team);
@@ -445,11 +468,11 @@ fn money(before: &Facts, after: &Facts) -> Vec<MoneyChange> {
         .into_iter()
         .map(|team| {
             // A team without a row holds nothing: that costs nothing, where money is known at all.
-            let side = |facts: &Facts| match facts.burn.row(CostScope::Team, &team) {
+            let own = |burn: &Burn| match burn.row(CostScope::Team, &team) {
                 Some(row) => row.known().map(|spend| spend.burn),
-                None => facts.burn.known().map(|_| Rate::ZERO),
+                None => burn.known().map(|_| Rate::ZERO),
             };
-            let (before, after) = (side(before), side(after));
+            let (before, after) = (known_rate(before, own), known_rate(after, own));
             MoneyChange {
                 team: Some(team),
                 before,

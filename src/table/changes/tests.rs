@@ -186,6 +186,11 @@ fn what_was_not_listed_is_neither_new_nor_gone() {
     let whole = picture(60, |_| ());
     let changes = Changes::between(&waits, &whole);
     assert!(changes.changes.is_empty(), "{:?}", changes.changes);
+    // Not a note for each list; and money that nobody could know is not $0.
+    assert_eq!(changes.notes.len(), Topic::ALL.len(), "{:?}", changes.notes);
+    let money = &changes.money[0];
+    assert_eq!((money.before, money.difference()), (None, None));
+    assert!(text(&changes).contains("nothing that can be compared differs"));
     assert!(
         changes
             .notes

@@ -38,7 +38,8 @@ pub fn when(at: Option<Dated>) -> String {
 /// `2026-11-21 08:10:00 to 2026-11-21 08:20:00 UTC · 14 changes`.
 pub fn summary(changes: &Changes) -> String {
     let count = match changes.changes.len() {
-        0 => "no job, node, queue or finding differs".to_owned(),
+        0 if changes.notes.is_empty() => "no job, node, queue or finding differs".to_owned(),
+        0 => "nothing that can be compared differs".to_owned(),
         count => counted(count as u64, "change"),
     };
     let (from, to) = (stamp(changes.from), stamp(changes.to));
