@@ -31,12 +31,17 @@ impl<'a> Replay<'a> {
         rules: Rules,
         at: Moment,
     ) -> Result<Self, RecordFault> {
+        let mut replay = Self::at_keyframe(archive, rules, at)?;
+        replay.go(at)?;
+        Ok(replay)
+    }
+
+    /// A store as it was at the last keyframe at or before `at`.
+    fn at_keyframe(archive: &'a Archive, rules: Rules, at: Moment) -> Result<Self, RecordFault> {
         let (keyframe, player) = archive.seek(at)?;
         let mut store = Store::new(rules);
         store.restore(keyframe);
-        let mut replay = Self { store, player };
-        replay.go(at)?;
-        Ok(replay)
+        Ok(Self { store, player })
     }
 
     /// The facts as of `at`, to which it has come.
@@ -56,12 +61,21 @@ impl<'a> Replay<'a> {
         at: Moment,
         mut see: impl FnMut(Facts),
     ) -> Result<(), RecordFault> {
+        self.advance(at, |store, at| see(store.publish(at)))
+    }
+
+    /// Goes on to `at`; `judge` runs the checks at a moment.
+    fn advance(
+        &mut self,
+        at: Moment,
+        mut judge: impl FnMut(&mut Store, Moment),
+    ) -> Result<(), RecordFault> {
         let store = &mut self.store;
         self.player.until(at, |step| match step {
             Step::Entry((_, Said::Seen(observation))) => {
                 store.apply(*observation);
             }
-            Step::Entry((at, Said::Judged)) => see(store.publish(at)),
+            Step::Entry((at, Said::Judged)) => judge(store, at),
             Step::Restart(keyframe) => store.restore(*keyframe),
         })
     }
@@ -99,7 +113,12 @@ pub fn changes(
     to: Moment,
     scope: &Scope,
 ) -> Result<Changes, RecordFault> {
-    let seek = |at| facts_at(archive, rules.clone(), at);
+    // The past of a moment is not compared: on the way to it the checks are run, and no picture is made.
+    let seek = |at| {
+        let mut replay = Replay::at_keyframe(archive, rules.clone(), at)?;
+        replay.advance(at, Store::judge)?;
+        Ok::<_, RecordFault>(replay.facts(at))
+    };
     // Each is a keyframe and every picture since: on a large fleet a second.
     let (before, after) = std::thread::scope(|threads| {
         let before = threads.spawn(|| seek(from));

@@ -120,8 +120,13 @@ impl Store {
         self.judged == Some(at)
     }
 
-    /// The facts as of `at`.
-    pub fn publish(&mut self, at: Moment) -> Facts {
+    /// Runs the checks as of `at`, as a picture does, and makes none: on the way to a moment nobody looks.
+    pub fn judge(&mut self, at: Moment) {
+        self.judged(at);
+    }
+
+    /// The fleet as of `at`, judged where it is time for that.
+    fn judged(&mut self, at: Moment) -> Fleet {
         let mut fleet = self.ledger.publish(at);
         if self.rules.one_look || due(self.judged, at, JUDGING) {
             self.judged = Some(at);
@@ -129,6 +134,12 @@ impl Store {
                 checks::run(&mut self.checks, &fleet, at, &self.rules.thresholds).into();
         }
         fleet.findings = Arc::clone(&self.findings);
+        fleet
+    }
+
+    /// The facts as of `at`.
+    pub fn publish(&mut self, at: Moment) -> Facts {
+        let fleet = self.judged(at);
         let burn = cost::burn(&fleet, &self.rules.prices);
         if fleet.is_complete() {
             for past in std::mem::take(&mut self.past) {

@@ -351,15 +351,18 @@ async fn a_console_records_what_it_reads_where_the_settings_say_so() {
             Ok(Opened { session, about })
         }))
     };
-    /// What the console is told of the session, once all is listed.
+    /// What the console is told of the session that is opened, once all is listed.
     async fn opened(connections: &mut Connections) -> (Option<String>, Arc<Facts>) {
-        let mut notice = None;
+        let mut told = None;
         loop {
-            match connections.news().await {
-                ConnectionEvent::Session(about) => notice = about.notice,
-                ConnectionEvent::NoSession(why) => panic!("{why}"),
-                ConnectionEvent::Facts(Some(facts)) if facts.fleet.is_complete() => {
-                    return (notice, facts);
+            match (connections.news().await, &told) {
+                (ConnectionEvent::Session(about), _) => told = Some(about.notice),
+                (ConnectionEvent::NoSession(why), _) => panic!("{why}"),
+                // Until then they are of the one before.
+                (ConnectionEvent::Facts(Some(facts)), Some(notice))
+                    if facts.fleet.is_complete() =>
+                {
+                    return (notice.clone(), facts);
                 }
                 _ => {}
             }
