@@ -117,7 +117,7 @@ pub fn changes(
     let seek = |at| {
         let mut replay = Replay::at_keyframe(archive, rules.clone(), at)?;
         replay.advance(at, Store::judge)?;
-        Ok::<_, RecordFault>(replay.facts(at))
+        Ok::<_, RecordFault>((replay.facts(at), replay))
     };
     // Each is a keyframe and every picture since: on a large fleet a second.
     let (before, after) = std::thread::scope(|threads| {
@@ -125,8 +125,8 @@ pub fn changes(
         let after = seek(to);
         (before.join(), after)
     });
-    let before = before.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-    let after = after?;
+    let before = before.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    let ((before, mut replay), (after, _)) = (before?, after?);
     let mut changes = Changes::between(&before.scoped(scope), &after.scoped(scope));
     let devices = after.fleet.devices().count().max(1) as u64;
     let pictures = to.since(from).millis() / PICTURE.as_millis() as u64;
@@ -134,7 +134,6 @@ pub fn changes(
         return Ok(changes);
     }
     let undated = changes.undated();
-    let mut replay = Replay::open(archive, rules.clone(), from)?;
     let mut last = before;
     replay.look(to, |facts| {
         // Over a gap nobody knows when it was.
